@@ -1,0 +1,2 @@
+//! The binary `tidegate`.
+fn main() {}

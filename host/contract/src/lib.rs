@@ -1,1 +1,24 @@
-//! tidegate-contract
+//! The ports: the traits and plain types by which the rooms of the host meet.
+//!
+//! `flow` drives these traits and knows none of their implementations; `operator`, `infer`, `connect` and `state`
+//! implement them and know nothing of each other. This crate knows no wasm, no GPU, no network and no disk.
+
+mod commit;
+mod files;
+mod model;
+mod operator;
+mod sink;
+mod source;
+
+pub use commit::{
+    CommitLog, CommitLogError, Cut, InFlightEntry, Recovered, SinkPosition, SlotVersion,
+    SourcePosition,
+};
+pub use files::{AppendFile, FileLayer};
+pub use model::{
+    Answer, Finish, Message, Model, ModelError, ModelFacts, Parameters, Reply, Request, RequestId,
+    Role, Timings,
+};
+pub use operator::{DeadLetterCause, Operator, OperatorError, OperatorVersion, Processed, Slot};
+pub use sink::{DeadLetter, Delivery, Sink, SinkError};
+pub use source::{Partition, Rejected, Source, SourceError, SourceEvent};

@@ -1,0 +1,119 @@
+//! Operators and the slots they run in.
+
+use std::sync::Arc;
+
+use tidegate_record::{Batch, Fields};
+
+/// What a component says of itself, and its digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorVersion {
+    /// Name by `describe`.
+    pub name: String,
+    /// Version by `describe`.
+    pub version: String,
+    /// `sha256:` and 64 hexadecimal digits, of the file as it was given.
+    pub digest: String,
+    /// Fields it reads.
+    pub reads: Fields,
+    /// Named outputs; the k-th is output k, counted from 1.
+    pub outputs: Vec<String>,
+}
+
+/// Why an operator could not answer for a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetterCause {
+    /// Index of the record in its batch.
+    pub record: usize,
+    /// Trap, deadline, memory, bad answer: a sentence with value and limit.
+    pub reason: String,
+    /// The wasm backtrace, if the guest was in wasm.
+    pub backtrace: Option<String>,
+}
+
+/// An operator's answer to a batch: usually one answer for the whole of it; after a bisection several, in order, each
+/// for its share of the records, with the poison records between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Processed {
+    /// The answer to `count` records from `first` on: the outcomes arena, already checked for exactly these records.
+    Answer {
+        /// Index of the first record.
+        first: usize,
+        /// Number of records.
+        count: usize,
+        /// The outcomes arena; parse with `OutcomesView::parse(bytes, count, outputs)`.
+        outcomes: Vec<u8>,
+    },
+    /// A record the operator could not answer for.
+    Poison(DeadLetterCause),
+}
+
+/// A task's instance of an operator. It is used by that task's worker thread alone.
+pub trait Operator: Send {
+    /// Answers for every record of the batch, in order. A trap, a deadline, a refused allocation or a bad answer costs
+    /// the instance, not the call: the batch is bisected and only the poison record is named.
+    fn process(&mut self, batch: &Batch) -> Result<Vec<Processed>, OperatorError>;
+
+    /// The version this instance runs.
+    fn version(&self) -> &Arc<OperatorVersion>;
+}
+
+/// The place a component is swapped in: holds the current version, hands out instances of it.
+pub trait Slot: Send + Sync {
+    /// A number that grows with every deployment: a task compares it before each batch.
+    fn generation(&self) -> u64;
+
+    /// A warm instance of the current version, with its generation.
+    fn instance(&self) -> Result<(u64, Box<dyn Operator>), OperatorError>;
+
+    /// The current version.
+    fn version(&self) -> Arc<OperatorVersion>;
+}
+
+/// An operator that cannot be used.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OperatorError {
+    /// The bytes are not a component of the operator world.
+    #[error("{component} is not an operator: {why}")]
+    NotAnOperator {
+        /// Path or digest.
+        component: String,
+        /// What is missing or wrong.
+        why: String,
+    },
+    /// It imports what the pipeline file does not grant.
+    #[error("{component} imports {import}, which the pipeline does not grant to this slot")]
+    NotGranted {
+        /// Path or digest.
+        component: String,
+        /// The import's name.
+        import: String,
+    },
+    /// It does not compile.
+    #[error("{component} does not compile: {why}")]
+    Compile {
+        /// Path or digest.
+        component: String,
+        /// The compiler's words.
+        why: String,
+    },
+    /// It cannot be instantiated, or `describe` or `init` failed.
+    #[error("{component} does not start: {why}")]
+    Start {
+        /// Path or digest.
+        component: String,
+        /// The trap with its backtrace, or the operator's own words.
+        why: String,
+    },
+    /// Its outputs or other promises do not fit the running pipeline.
+    #[error("{component} does not fit the slot: {why}")]
+    Unfit {
+        /// Path or digest.
+        component: String,
+        /// What does not fit.
+        why: String,
+    },
+    /// The host cannot run wasm here.
+    #[error("the wasm engine failed: {0}")]
+    Engine(String),
+}

@@ -1,0 +1,100 @@
+//! Where records go.
+
+use tidegate_record::{PublicRecord, RecordId};
+
+use crate::commit::SinkPosition;
+
+/// What a sink can promise; the pipeline's guarantee is the weakest of its sinks and sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Delivery {
+    /// Written before the cut is known to hold; a crash repeats.
+    AtLeastOnce,
+    /// A repeated write of the same record id changes nothing.
+    Idempotent,
+    /// Output after the last cut is taken away on recovery.
+    Truncatable,
+    /// Output is part of a transaction with the offsets.
+    Transactional,
+}
+
+/// A record that ends as a dead letter. Private attributes are not part of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeadLetter<'a> {
+    /// Where the record comes from.
+    pub id: RecordId,
+    /// Name of the source, as in the pipeline file.
+    pub source: &'a str,
+    /// Name of the stage that gave up, or `decode`.
+    pub stage: &'a str,
+    /// Why, in a sentence for a person.
+    pub reason: &'a str,
+    /// Digest of the component, if an operator was the cause.
+    pub component: Option<&'a str>,
+    /// The wasm backtrace, if there is one.
+    pub backtrace: Option<&'a str>,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// The record's key.
+    pub key: Option<&'a [u8]>,
+    /// The record's value as it was at that stage, or a cut of input that could not be decoded.
+    pub value: Option<&'a [u8]>,
+    /// Length of the value before it was cut, bytes.
+    pub length: u64,
+}
+
+/// A worker's view of one sink. Output is collected by `write` and made real by `flush`; for a truncatable sink
+/// nothing reaches its file before `flush`, and nothing is final before the commit log says so.
+///
+/// A sink never sees private attributes: [`PublicRecord`] has none.
+pub trait Sink: Send {
+    /// What this sink promises.
+    fn delivery(&self) -> Delivery;
+
+    /// Collects a record. `Err` with [`SinkError::Encode`] turns this record into a dead letter; other errors end the
+    /// run.
+    fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError>;
+
+    /// Collects a dead letter.
+    fn write_dead(&mut self, letter: &DeadLetter<'_>) -> Result<(), SinkError>;
+
+    /// Bytes collected and not yet flushed.
+    fn pending(&self) -> usize;
+
+    /// Writes what was collected and makes it durable (fsync, or the broker's acknowledgement). Returns where a
+    /// truncatable sink's file now ends. On error nothing of it counts.
+    fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError>;
+
+    /// Before the first write: takes away what lies after the last cut. `None` if the commit log knows nothing of this
+    /// sink, which means: begin empty (a file with content that no cut knows of is an error, not overwritten).
+    fn recover(&mut self, position: Option<&SinkPosition>) -> Result<(), SinkError>;
+}
+
+/// A sink that cannot go on, or a record it cannot take.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SinkError {
+    /// The record cannot be written in the sink's format.
+    #[error("record cannot be written as {format}: {why}")]
+    Encode {
+        /// The format.
+        format: &'static str,
+        /// What is wrong with the record.
+        why: String,
+    },
+    /// The output cannot be written.
+    #[error("cannot write {place}: {why}")]
+    Write {
+        /// File, or broker and topic.
+        place: String,
+        /// What went wrong.
+        why: String,
+    },
+    /// The output is not what the last cut left.
+    #[error("cannot recover {place}: {why}")]
+    Recover {
+        /// The file.
+        place: String,
+        /// What was found and what the commit log says.
+        why: String,
+    },
+}

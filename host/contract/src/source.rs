@@ -1,0 +1,114 @@
+//! Where records come from.
+
+use std::time::Duration;
+
+use tidegate_record::Batch;
+
+/// A partition of a source: one file, or one partition of one topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Partition {
+    /// Index of the source in the pipeline.
+    pub source: u16,
+    /// Number of the partition in the source.
+    pub number: u32,
+}
+
+/// Input that could not become a record: not UTF-8, not JSON, too long, without its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// Where it is: a Kafka offset, or the byte at which its line begins.
+    pub offset: u64,
+    /// What is wrong, with the value and the limit.
+    pub reason: String,
+    /// The input, cut to at most 64 KiB.
+    pub preview: Vec<u8>,
+    /// The whole length of the input in bytes.
+    pub length: u64,
+}
+
+/// What a source has to say.
+#[derive(Debug)]
+pub enum SourceEvent {
+    /// These partitions are now read here; a task is made for each. Sent before any record of theirs.
+    Assigned(Vec<Partition>),
+    /// These partitions are no longer read here. What is not committed when the call returns is lost to this worker
+    /// and will be read again elsewhere.
+    Revoked(Vec<Partition>),
+    /// Records of one partition, in order, and what stood between them and could not become a record.
+    Records {
+        /// Their partition.
+        partition: Partition,
+        /// The records; may be empty if everything was rejected.
+        batch: Batch,
+        /// Input that could not become a record.
+        rejected: Vec<Rejected>,
+        /// The position after this batch: where reading goes on if everything before it is done.
+        next: u64,
+    },
+    /// The partition is read to its end (of a bounded source, or of a topic as it stood at the start with
+    /// `--until end`). Sent once.
+    End(Partition),
+    /// Nothing came within the wait.
+    Idle,
+}
+
+/// A worker's view of one source. It is polled by that worker's thread alone.
+///
+/// Implementations bound what they hold, and `poll` returns within `wait` (plus the time of one read).
+pub trait Source: Send {
+    /// The next event; `records` and `bytes` bound a batch (one record may exceed `bytes`).
+    fn poll(
+        &mut self,
+        records: usize,
+        bytes: usize,
+        wait: Duration,
+    ) -> Result<SourceEvent, SourceError>;
+
+    /// Reading of an assigned partition goes on at this position. Called after `Assigned` when the commit log knows
+    /// better than the source.
+    fn seek(&mut self, partition: Partition, position: u64) -> Result<(), SourceError>;
+
+    /// The partition gives no records until it is resumed.
+    fn pause(&mut self, partition: Partition) -> Result<(), SourceError>;
+
+    /// The partition gives records again.
+    fn resume(&mut self, partition: Partition) -> Result<(), SourceError>;
+
+    /// Everything before these positions is done. A source whose positions live in the commit log does nothing.
+    fn commit(&mut self, positions: &[(Partition, u64)]) -> Result<(), SourceError>;
+
+    /// Called once before the worker ends, after the last commit.
+    fn close(&mut self) -> Result<(), SourceError>;
+}
+
+/// A source that cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// The input cannot be opened or read.
+    #[error("cannot read {place}: {why}")]
+    Read {
+        /// File and byte, or broker, topic and partition.
+        place: String,
+        /// What went wrong.
+        why: String,
+    },
+    /// A stored position no longer fits the input, for example because the file was cut.
+    #[error("{place} has no position {position}: {why}")]
+    Position {
+        /// File, or topic and partition.
+        place: String,
+        /// The position asked for.
+        position: u64,
+        /// What went wrong.
+        why: String,
+    },
+    /// Positions could not be committed.
+    #[error("cannot commit positions to {place}: {why}")]
+    Commit {
+        /// Broker and group.
+        place: String,
+        /// What went wrong.
+        why: String,
+    },
+}

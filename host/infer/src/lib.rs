@@ -9,6 +9,12 @@
 //! - weights are stored in their own precision, and every sum is accumulated in f32;
 //! - a device that fails, stalls or runs out of memory is a typed error, never a panic.
 
+pub mod config;
 pub mod decoder;
+pub mod reference;
+pub mod weights;
 
-pub use decoder::{DecodeError, Decoder, DecoderShape, StepRow};
+pub use config::{ConfigError, ModelConfig};
+pub use decoder::{DecodeError, Decoder, DecoderOptions, DecoderShape, KernelFamily, MemoryReport, StepRow};
+pub use reference::ReferenceDecoder;
+pub use weights::{Weights, WeightsError};

@@ -3,7 +3,11 @@
 //! Both decoders, the GPU one and the float64 one, stand behind [`Decoder`]; the serving half knows only this trait.
 //! A decoder does not know requests, sampling or text: it knows slots, positions and token ids.
 
+mod options;
+
 use std::time::Duration;
+
+pub use options::{DecoderOptions, KernelFamily, MemoryReport};
 
 /// One row of a step: one token of one sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,290 @@
+//! `model.safetensors`: memory-mapped, checked against the configuration, read tensor by tensor.
+//!
+//! Format: the safetensors header (u64 length, JSON, data); every offset in it is checked by the `safetensors` crate
+//! before any tensor is looked at.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use half::{bf16, f16};
+use memmap2::Mmap;
+use safetensors::tensor::{Dtype, Metadata, SafeTensors};
+
+use crate::config::ModelConfig;
+
+/// How the elements of a tensor are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// 32-bit float.
+    F32,
+    /// 16-bit float.
+    F16,
+    /// The upper half of a 32-bit float.
+    Bf16,
+}
+
+impl Precision {
+    /// Bytes of one element.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            Precision::F32 => 4,
+            Precision::F16 | Precision::Bf16 => 2,
+        }
+    }
+
+    /// The name used in shader files and messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::F32 => "f32",
+            Precision::F16 => "f16",
+            Precision::Bf16 => "bf16",
+        }
+    }
+}
+
+/// Why weights were not accepted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WeightsError {
+    /// The file could not be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The model is stored in several files.
+    #[error("{path} is an index of several weight files, supported: one model.safetensors")]
+    Sharded {
+        /// The index.
+        path: PathBuf,
+    },
+    /// The header is damaged, or the file was cut short.
+    #[error("{path} is not a whole safetensors file ({bytes} bytes): {reason}")]
+    Header {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A tensor that the configuration calls for is absent.
+    #[error("tensor `{name}` is missing, expected shape {expected:?}")]
+    Missing {
+        /// The tensor.
+        name: String,
+        /// Shape it must have.
+        expected: Vec<usize>,
+    },
+    /// A tensor has another shape than the configuration calls for.
+    #[error("tensor `{name}` has shape {found:?}, expected {expected:?} by config.json")]
+    Shape {
+        /// The tensor.
+        name: String,
+        /// Shape in the file.
+        found: Vec<usize>,
+        /// Shape it must have.
+        expected: Vec<usize>,
+    },
+    /// A tensor is stored in a precision that is not implemented.
+    #[error("tensor `{name}` is stored as {found}, supported: F32, F16, BF16")]
+    Precision {
+        /// The tensor.
+        name: String,
+        /// Precision in the file.
+        found: String,
+    },
+    /// A tensor holds a value that no weight can have.
+    #[error("tensor `{name}` holds {value} at element {index}, every weight must be finite")]
+    NotFinite {
+        /// The tensor.
+        name: String,
+        /// Index of the first such element.
+        index: usize,
+        /// The value.
+        value: f32,
+    },
+}
+
+/// An open `model.safetensors`.
+#[derive(Debug)]
+pub struct Weights {
+    map: Mmap,
+    metadata: Metadata,
+    /// Where the data begins in the file, bytes.
+    data: usize,
+}
+
+/// One tensor of the file.
+#[derive(Clone, Debug)]
+pub struct Tensor<'a> {
+    /// Its name.
+    pub name: String,
+    /// Its precision.
+    pub precision: Precision,
+    /// Its shape, row-major.
+    pub shape: Vec<usize>,
+    /// Its elements, little-endian; not necessarily aligned.
+    pub bytes: &'a [u8],
+}
+
+impl Weights {
+    /// Maps a `model.safetensors`, or the one in a model's directory, and checks its header.
+    ///
+    /// # Errors
+    /// The file cannot be read, is truncated or has a damaged header, or the model is in several files.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, WeightsError> {
+        let mut path = path.as_ref().to_owned();
+        if path.is_dir() {
+            let index = path.join("model.safetensors.index.json");
+            path.push("model.safetensors");
+            if !path.exists() && index.exists() {
+                return Err(WeightsError::Sharded { path: index });
+            }
+        }
+        let read = |source| WeightsError::Read { path: path.clone(), source };
+        let file = File::open(&path).map_err(read)?;
+        let bytes = file.metadata().map_err(read)?.len();
+        let header = |reason: String| WeightsError::Header { path: path.clone(), bytes, reason };
+        if bytes < 8 {
+            return Err(header("shorter than the 8 bytes of its header length".to_owned()));
+        }
+        // SAFETY: the map is only read, and every access is bounds-checked against its length. If another process
+        // changes the file meanwhile the values read are wrong, and if it truncates the file the process gets SIGBUS;
+        // a model directory is documented as immutable while it is loaded.
+        #[allow(unsafe_code)]
+        let map = unsafe { Mmap::map(&file) }.map_err(read)?;
+        let (length, metadata) = SafeTensors::read_metadata(&map).map_err(|e| header(e.to_string()))?;
+        Ok(Weights { map, metadata, data: length + 8 })
+    }
+
+    /// Names of every tensor in the file, sorted.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.metadata.tensors().into_keys().collect();
+        names.sort();
+        names
+    }
+
+    /// A tensor, if it has the expected shape and a supported precision.
+    ///
+    /// # Errors
+    /// It is absent, or its shape or precision is another.
+    pub fn tensor(&self, name: &str, expected: &[usize]) -> Result<Tensor<'_>, WeightsError> {
+        let missing = || WeightsError::Missing { name: name.to_owned(), expected: expected.to_vec() };
+        let info = self.metadata.info(name).ok_or_else(missing)?;
+        if info.shape != expected {
+            let (found, expected) = (info.shape.clone(), expected.to_vec());
+            return Err(WeightsError::Shape { name: name.to_owned(), found, expected });
+        }
+        let precision = match info.dtype {
+            Dtype::F32 => Precision::F32,
+            Dtype::F16 => Precision::F16,
+            Dtype::BF16 => Precision::Bf16,
+            other => return Err(WeightsError::Precision { name: name.to_owned(), found: format!("{other:?}") }),
+        };
+        let (start, end) = info.data_offsets;
+        let bytes = self.map.get(self.data + start..self.data + end).ok_or_else(missing)?;
+        Ok(Tensor { name: name.to_owned(), precision, shape: expected.to_vec(), bytes })
+    }
+
+    /// Checks that every tensor the configuration calls for is there, in its shape.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn check(&self, config: &ModelConfig) -> Result<(), WeightsError> {
+        for (name, shape) in TensorNames::all(config) {
+            self.tensor(&name, &shape)?;
+        }
+        Ok(())
+    }
+}
+
+impl Tensor<'_> {
+    /// Elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len() / self.precision.bytes()
+    }
+
+    /// Whether it has no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Widens elements `range` to f32 into `out`, which is cleared.
+    ///
+    /// # Errors
+    /// The first value that is not finite.
+    pub fn read(&self, range: std::ops::Range<usize>, out: &mut Vec<f32>) -> Result<(), WeightsError> {
+        let size = self.precision.bytes();
+        let bytes = self.bytes.get(range.start * size..range.end * size).unwrap_or_default();
+        out.clear();
+        match self.precision {
+            Precision::F32 => out.extend(bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b))),
+            Precision::F16 => out.extend(bytes.as_chunks().0.iter().map(|b| f16::from_le_bytes(*b).to_f32())),
+            Precision::Bf16 => out.extend(bytes.as_chunks().0.iter().map(|b| bf16::from_le_bytes(*b).to_f32())),
+        }
+        match out.iter().position(|value| !value.is_finite()) {
+            None => Ok(()),
+            Some(at) => {
+                Err(WeightsError::NotFinite { name: self.name.clone(), index: range.start + at, value: out[at] })
+            }
+        }
+    }
+
+    /// All elements, widened to f32.
+    ///
+    /// # Errors
+    /// As [`Tensor::read`].
+    pub fn to_f32(&self) -> Result<Vec<f32>, WeightsError> {
+        let mut out = Vec::new();
+        self.read(0..self.len(), &mut out)?;
+        Ok(out)
+    }
+}
+
+/// The tensors of a Llama-family model, as the transformers library names them.
+pub(crate) struct TensorNames;
+
+impl TensorNames {
+    pub(crate) const EMBEDDING: &str = "model.embed_tokens.weight";
+    pub(crate) const FINAL_NORM: &str = "model.norm.weight";
+    pub(crate) const HEAD: &str = "lm_head.weight";
+
+    /// A tensor of layer `layer`, for example `self_attn.q_proj`.
+    pub(crate) fn layer(layer: usize, part: &str) -> String {
+        format!("model.layers.{layer}.{part}.weight")
+    }
+
+    /// Every tensor that must be there, with its shape.
+    pub(crate) fn all(config: &ModelConfig) -> impl Iterator<Item = (String, Vec<usize>)> {
+        let (hidden, intermediate) = (config.hidden, config.intermediate);
+        let (query, key) = (config.heads * config.head_dim, config.kv_heads * config.head_dim);
+        let outside = [
+            Some((Self::EMBEDDING.to_owned(), vec![config.vocabulary, hidden])),
+            Some((Self::FINAL_NORM.to_owned(), vec![hidden])),
+            (!config.tied).then(|| (Self::HEAD.to_owned(), vec![config.vocabulary, hidden])),
+        ];
+        let layers = (0..config.layers).flat_map(move |layer| {
+            [
+                ("input_layernorm", vec![hidden]),
+                ("self_attn.q_proj", vec![query, hidden]),
+                ("self_attn.k_proj", vec![key, hidden]),
+                ("self_attn.v_proj", vec![key, hidden]),
+                ("self_attn.o_proj", vec![hidden, query]),
+                ("post_attention_layernorm", vec![hidden]),
+                ("mlp.gate_proj", vec![intermediate, hidden]),
+                ("mlp.up_proj", vec![intermediate, hidden]),
+                ("mlp.down_proj", vec![hidden, intermediate]),
+            ]
+            .map(|(part, shape)| (Self::layer(layer, part), shape))
+        });
+        outside.into_iter().flatten().chain(layers)
+    }
+}

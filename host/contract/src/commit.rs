@@ -33,6 +33,9 @@ pub struct SlotVersion {
     pub version: String,
     /// Digest of the component, `sha256:` and 64 hexadecimal digits.
     pub digest: String,
+    /// Digest of the component that the pipeline file names. While that stays, a deployed component outlives a restart;
+    /// a new file in its place wins.
+    pub configured: String,
 }
 
 /// A record that waits for a model, or is finished and held behind its key.

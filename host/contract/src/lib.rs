@@ -3,10 +3,13 @@
 //! `flow` drives these traits and knows none of their implementations; `operator`, `infer`, `connect` and `state`
 //! implement them and know nothing of each other. This crate knows no wasm, no GPU, no network and no disk.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
 mod commit;
 mod files;
 mod model;
 mod operator;
+mod prompt;
 mod sink;
 mod source;
 
@@ -20,5 +23,6 @@ pub use model::{
     Role, Timings,
 };
 pub use operator::{DeadLetterCause, Operator, OperatorError, OperatorVersion, Processed, Slot};
+pub use prompt::{PromptError, PromptPart, PromptTemplate};
 pub use sink::{DeadLetter, Delivery, Sink, SinkError};
 pub use source::{Partition, Rejected, Source, SourceError, SourceEvent};

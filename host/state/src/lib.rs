@@ -1,1 +1,29 @@
-//! tidegate-state
+//! What survives: the commit log and the disk beneath it.
+//!
+//! A pipeline that runs alone has one state directory and one committer. The commit log in it is the only place where
+//! "this happened" is written; sinks and positions mean nothing until it says so. See [`format`](mod@format) for the
+//! bytes.
+//!
+//! This crate knows nothing of records, operators or models: an in-flight entry is bytes to it. What it does with them
+//! is to encrypt them, because they hold private attributes.
+//!
+//! Invariants:
+//! - a cut holds when `commit` returns, and a torn write at the end of the log is a cut that never was;
+//! - after one failed write nothing more is written: only a restart, which reads what is really there, goes on;
+//! - all disk access goes through [`FileLayer`], so that a test can fail any write or fsync.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod cipher;
+mod directory;
+mod disk;
+pub mod format;
+mod log;
+mod memory_disk;
+
+pub use cipher::StateKey;
+pub use directory::StateDirectory;
+pub use disk::Disk;
+pub use log::FileCommitLog;
+pub use memory_disk::{Crash, MemoryDisk};
+pub use tidegate_contract::{AppendFile, FileLayer};

@@ -1,0 +1,284 @@
+//! The bytes of the commit log, version 1. All integers are little-endian.
+//!
+//! ```text
+//! file    = header, entries
+//! header  = "TGCL", version u32 = 1, reserved u64 = 0
+//! entry   = length u32 of the payload, crc32 u32 of the payload (IEEE), payload
+//! payload = kind u8 (1 cut, 2 snapshot), cut number u64, body length u32, body, in-flight
+//! body    = JSON: sources, sinks, done, slots, counters
+//! in-flight = empty, or XChaCha20-Poly1305 (nonce 24, ciphertext, tag 16; the cut number is bound to it) of
+//!             a run of: number u64, length u32, payload
+//! ```
+//!
+//! A cut is what changed; a snapshot is the sum of all before it and is always the first entry of a compacted file,
+//! which is written beside the old one and renamed over it.
+//!
+//! What is assumed of the disk: after fsync returns, the bytes survive; a file written, synced and renamed is seen
+//! whole or not at all. A torn entry at the end of the file is a cut that never was. A damaged entry with others
+//! behind it is damage, because an entry is only appended after the one before it was synced; it is refused.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tidegate_contract::{Cut, InFlightEntry, Recovered, SinkPosition, SlotVersion, SourcePosition};
+
+use crate::cipher::StateKey;
+
+/// First bytes of the file.
+pub const MAGIC: [u8; 4] = *b"TGCL";
+/// Version of the format.
+pub const VERSION: u32 = 1;
+/// Bytes before the first entry.
+pub const HEADER: usize = 16;
+/// Bytes before an entry's payload.
+pub const ENTRY_HEADER: usize = 8;
+
+const CUT: u8 = 1;
+const SNAPSHOT: u8 = 2;
+
+#[derive(Serialize, Deserialize, Default)]
+struct Body {
+    sources: Vec<SourcePosition>,
+    sinks: Vec<SinkPosition>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    done: Vec<u64>,
+    slots: Vec<SlotVersion>,
+    counters: Vec<(String, u64)>,
+}
+
+/// Why a log cannot be read: the byte, and what is wrong there.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Damage {
+    At(usize, &'static str),
+    Key,
+}
+
+/// The header of a new file.
+pub(crate) fn header() -> [u8; HEADER] {
+    let mut bytes = [0; HEADER];
+    bytes[..4].copy_from_slice(&MAGIC);
+    bytes[4..8].copy_from_slice(&VERSION.to_le_bytes());
+    bytes
+}
+
+/// The entry of a cut. None if the system gives no randomness for the nonce.
+pub(crate) fn cut_entry(number: u64, cut: &Cut, key: &StateKey) -> Option<Vec<u8>> {
+    let body = Body {
+        sources: cut.sources.clone(),
+        sinks: cut.sinks.clone(),
+        done: cut.in_flight_done.clone(),
+        slots: cut.slots.clone(),
+        counters: cut.counters.clone(),
+    };
+    entry(CUT, number, &body, cut.in_flight_added.iter(), key)
+}
+
+/// The entry of a snapshot.
+pub(crate) fn snapshot_entry(state: &Recovered, key: &StateKey) -> Option<Vec<u8>> {
+    let body = Body {
+        sources: state.sources.clone(),
+        sinks: state.sinks.clone(),
+        done: Vec::new(),
+        slots: state.slots.clone(),
+        counters: state.counters.clone(),
+    };
+    entry(SNAPSHOT, state.cut, &body, state.in_flight.iter(), key)
+}
+
+fn entry<'a>(
+    kind: u8,
+    number: u64,
+    body: &Body,
+    in_flight: impl Iterator<Item = &'a InFlightEntry>,
+    key: &StateKey,
+) -> Option<Vec<u8>> {
+    let body = serde_json::to_vec(body).ok()?;
+    let mut plain = Vec::new();
+    for entry in in_flight {
+        plain.extend_from_slice(&entry.number.to_le_bytes());
+        plain.extend_from_slice(&u32::try_from(entry.payload.len()).ok()?.to_le_bytes());
+        plain.extend_from_slice(&entry.payload);
+    }
+    let sealed = if plain.is_empty() {
+        Vec::new()
+    } else {
+        key.seal(number, &plain)?
+    };
+    let mut payload = vec![kind];
+    payload.extend_from_slice(&number.to_le_bytes());
+    payload.extend_from_slice(&u32::try_from(body.len()).ok()?.to_le_bytes());
+    payload.extend_from_slice(&body);
+    payload.extend_from_slice(&sealed);
+    let mut bytes = u32::try_from(payload.len()).ok()?.to_le_bytes().to_vec();
+    bytes.extend_from_slice(&crc32fast::hash(&payload).to_le_bytes());
+    bytes.extend_from_slice(&payload);
+    Some(bytes)
+}
+
+/// Reads a log: the state its cuts add up to, and how many bytes of it are good (what follows is a torn write).
+pub(crate) fn read(bytes: &[u8], key: &StateKey) -> Result<(Recovered, usize), Damage> {
+    let mut state = Recovered::default();
+    if bytes.len() < HEADER {
+        // A crash while the file was made: nothing was ever committed.
+        return Ok((state, 0));
+    }
+    if bytes[..4] != MAGIC {
+        return Err(Damage::At(0, "this is not a commit log"));
+    }
+    if bytes[4..8] != VERSION.to_le_bytes() {
+        return Err(Damage::At(4, "written by another version of Tidegate"));
+    }
+    let mut in_flight = BTreeMap::new();
+    let mut at = HEADER;
+    while at < bytes.len() {
+        let Some(end) = whole_entry(bytes, at)? else {
+            break;
+        };
+        apply(
+            &bytes[at + ENTRY_HEADER..end],
+            at,
+            key,
+            &mut state,
+            &mut in_flight,
+        )?;
+        at = end;
+    }
+    state.in_flight = in_flight
+        .into_iter()
+        .map(|(number, payload)| InFlightEntry { number, payload })
+        .collect();
+    Ok((state, at))
+}
+
+/// Where the entry at this byte ends, or none if it is torn.
+fn whole_entry(bytes: &[u8], at: usize) -> Result<Option<usize>, Damage> {
+    let Some(header) = bytes[at..].first_chunk::<ENTRY_HEADER>() else {
+        return Ok(None);
+    };
+    let [l0, l1, l2, l3, c0, c1, c2, c3] = *header;
+    let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+    let checksum = u32::from_le_bytes([c0, c1, c2, c3]);
+    let begin = at + ENTRY_HEADER;
+    let Some(payload) = bytes.get(begin..begin.saturating_add(length)) else {
+        return Ok(None);
+    };
+    let end = begin + length;
+    if crc32fast::hash(payload) == checksum && length > 0 {
+        return Ok(Some(end));
+    }
+    // A torn write can leave zeros where its bytes should be; anything but zeros behind it is damage.
+    if bytes[end..].iter().all(|&byte| byte == 0) {
+        Ok(None)
+    } else {
+        Err(Damage::At(at, "entry is damaged and others follow it"))
+    }
+}
+
+fn apply(
+    payload: &[u8],
+    at: usize,
+    key: &StateKey,
+    state: &mut Recovered,
+    in_flight: &mut BTreeMap<u64, Vec<u8>>,
+) -> Result<(), Damage> {
+    let short = Damage::At(at, "entry is too short");
+    let Some((&[kind, n0, n1, n2, n3, n4, n5, n6, n7, b0, b1, b2, b3], rest)) =
+        payload.split_first_chunk::<13>()
+    else {
+        return Err(short);
+    };
+    let number = u64::from_le_bytes([n0, n1, n2, n3, n4, n5, n6, n7]);
+    let length = u32::from_le_bytes([b0, b1, b2, b3]) as usize;
+    let (body, sealed) = rest.split_at_checked(length).ok_or(short)?;
+    let body: Body = serde_json::from_slice(body)
+        .map_err(|_| Damage::At(at, "body of the entry is not valid"))?;
+    if kind == SNAPSHOT {
+        *state = Recovered::default();
+        in_flight.clear();
+    } else if kind != CUT {
+        return Err(Damage::At(at, "entry is of an unknown kind"));
+    }
+    for done in &body.done {
+        in_flight.remove(done);
+    }
+    if !sealed.is_empty() {
+        let plain = key.open(number, sealed).ok_or(Damage::Key)?;
+        read_in_flight(&plain, in_flight).ok_or(Damage::At(at, "in-flight set is not valid"))?;
+    }
+    merge(
+        state,
+        number,
+        body.sources,
+        body.sinks,
+        body.slots,
+        body.counters,
+    );
+    Ok(())
+}
+
+fn read_in_flight(mut plain: &[u8], in_flight: &mut BTreeMap<u64, Vec<u8>>) -> Option<()> {
+    while !plain.is_empty() {
+        let (number, rest) = plain.split_first_chunk::<8>()?;
+        let (length, rest) = rest.split_first_chunk::<4>()?;
+        let (payload, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        in_flight.insert(u64::from_le_bytes(*number), payload.to_vec());
+        plain = rest;
+    }
+    Some(())
+}
+
+/// Adds a cut to the state, as recovery would; used by the running log to know what a snapshot must hold.
+pub(crate) fn add(state: &mut Recovered, number: u64, cut: &Cut) {
+    for done in &cut.in_flight_done {
+        state.in_flight.retain(|entry| entry.number != *done);
+    }
+    for added in &cut.in_flight_added {
+        match state
+            .in_flight
+            .binary_search_by_key(&added.number, |entry| entry.number)
+        {
+            Ok(at) => state.in_flight[at] = added.clone(),
+            Err(at) => state.in_flight.insert(at, added.clone()),
+        }
+    }
+    merge(
+        state,
+        number,
+        cut.sources.clone(),
+        cut.sinks.clone(),
+        cut.slots.clone(),
+        cut.counters.clone(),
+    );
+}
+
+fn merge(
+    state: &mut Recovered,
+    number: u64,
+    sources: Vec<SourcePosition>,
+    sinks: Vec<SinkPosition>,
+    slots: Vec<SlotVersion>,
+    counters: Vec<(String, u64)>,
+) {
+    state.cut = number;
+    for new in sources {
+        upsert(&mut state.sources, new, |a, b| {
+            a.source == b.source && a.partition == b.partition
+        });
+    }
+    for new in sinks {
+        upsert(&mut state.sinks, new, |a, b| a.sink == b.sink);
+    }
+    for new in slots {
+        upsert(&mut state.slots, new, |a, b| a.slot == b.slot);
+    }
+    for new in counters {
+        upsert(&mut state.counters, new, |a, b| a.0 == b.0);
+    }
+}
+
+fn upsert<T>(items: &mut Vec<T>, new: T, same: impl Fn(&T, &T) -> bool) {
+    match items.iter_mut().find(|item| same(item, &new)) {
+        Some(item) => *item = new,
+        None => items.push(new),
+    }
+}

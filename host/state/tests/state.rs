@@ -1,0 +1,230 @@
+//! The commit log: what it promises after crashes and damage.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_contract::{
+    CommitLog, CommitLogError, Cut, FileLayer, InFlightEntry, Recovered, SinkPosition,
+    SourcePosition,
+};
+use tidegate_state::{Crash, Disk, FileCommitLog, MemoryDisk, StateDirectory, StateKey};
+
+const LOG: &str = "state/commit.log";
+
+fn key() -> StateKey {
+    StateKey::from_hex(&"5a".repeat(32)).unwrap()
+}
+
+fn open(disk: &MemoryDisk) -> Result<(FileCommitLog, Recovered), CommitLogError> {
+    FileCommitLog::open(Arc::new(disk.clone()), Path::new(LOG), key())
+}
+
+fn entry(number: u64, size: usize) -> InFlightEntry {
+    InFlightEntry {
+        number,
+        payload: format!("secret-{number}-").repeat(size).into_bytes(),
+    }
+}
+
+/// The n-th cut of a run in which each cut reads ten records, finishes one in-flight entry and adds one.
+fn cut(n: u64, size: usize) -> Cut {
+    Cut {
+        sources: vec![SourcePosition {
+            source: "tickets".into(),
+            partition: (n % 3) as u32,
+            identity: "tickets.jsonl".into(),
+            position: n * 10,
+        }],
+        sinks: vec![SinkPosition {
+            sink: "answers".into(),
+            length: n * 100,
+        }],
+        in_flight_added: vec![entry(n, size)],
+        in_flight_done: n.checked_sub(2).into_iter().collect(),
+        slots: Vec::new(),
+        counters: vec![("in".into(), n * 10)],
+    }
+}
+
+#[test]
+fn what_was_committed_is_recovered() {
+    let disk = MemoryDisk::new();
+    let (log, empty) = open(&disk).unwrap();
+    assert_eq!(empty, Recovered::default());
+    for n in 1..=7 {
+        assert_eq!(log.commit(&cut(n, 1)).unwrap(), n);
+    }
+    let (_, state) = open(&disk.restart(0)).unwrap();
+    assert_eq!(state.cut, 7);
+    assert_eq!(
+        state.sinks,
+        vec![SinkPosition {
+            sink: "answers".into(),
+            length: 700
+        }]
+    );
+    let mut positions: Vec<_> = state
+        .sources
+        .iter()
+        .map(|s| (s.partition, s.position))
+        .collect();
+    positions.sort();
+    assert_eq!(positions, vec![(0, 60), (1, 70), (2, 50)]);
+    assert_eq!(state.in_flight, vec![entry(6, 1), entry(7, 1)]);
+    assert_eq!(state.counters, vec![("in".to_owned(), 70)]);
+}
+
+#[test]
+fn a_crash_at_any_fsync_or_torn_append_leaves_a_whole_number_of_cuts() {
+    let crashes = (1..=12).flat_map(|n| {
+        [
+            Crash::BeforeSync(n),
+            Crash::AfterSync(n),
+            Crash::TornAppend(n),
+        ]
+    });
+    let mut crashed = 0;
+    for crash in crashes {
+        for kept in [0, 1, 7, 40, usize::MAX] {
+            let disk = MemoryDisk::new();
+            disk.crash_at(crash);
+            let mut answered = 0;
+            if let Ok((log, _)) = open(&disk) {
+                for n in 1..=8 {
+                    if log.commit(&cut(n, 1)).is_err() {
+                        break;
+                    }
+                    answered = n;
+                }
+                if disk.has_crashed() {
+                    assert!(
+                        log.commit(&cut(99, 1)).is_err(),
+                        "a failed log must not go on"
+                    );
+                }
+            }
+            crashed += u32::from(disk.has_crashed());
+            let after = disk.restart(kept);
+            let (log, state) = open(&after).unwrap();
+            assert!(
+                state.cut == answered || state.cut == answered + 1,
+                "{crash:?} kept {kept}: {answered} cuts were answered, {} are there",
+                state.cut
+            );
+            if state.cut > 0 {
+                assert_eq!(state.sinks[0].length, state.cut * 100);
+                assert_eq!(state.in_flight.last(), Some(&entry(state.cut, 1)));
+            }
+            let next = state.cut + 1;
+            assert_eq!(log.commit(&cut(next, 1)).unwrap(), next);
+            assert_eq!(open(&after.restart(0)).unwrap().1.cut, next);
+        }
+    }
+    assert!(crashed > 100, "only {crashed} crashes happened");
+}
+
+#[test]
+fn a_long_log_is_compacted_and_says_the_same() {
+    let disk = MemoryDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    for n in 1..=200 {
+        log.commit(&cut(n, 10_000)).unwrap();
+    }
+    let length = disk.bytes(Path::new(LOG)).len();
+    assert!(length < 6 << 20, "log of {length} bytes was not compacted");
+    let (_, state) = open(&disk.restart(0)).unwrap();
+    assert_eq!(state.cut, 200);
+    assert_eq!(
+        state.in_flight,
+        vec![entry(199, 10_000), entry(200, 10_000)]
+    );
+}
+
+#[test]
+fn damage_before_the_end_is_refused_with_its_byte() {
+    let disk = MemoryDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    for n in 1..=3 {
+        log.commit(&cut(n, 1)).unwrap();
+    }
+    let mut bytes = disk.bytes(Path::new(LOG));
+    bytes[40] ^= 1;
+    disk.replace(Path::new(LOG), &bytes).unwrap();
+    let error = open(&disk).unwrap_err().to_string();
+    assert!(error.contains("byte 16"), "{error}");
+    disk.replace(Path::new(LOG), b"something else entirely")
+        .unwrap();
+    assert!(
+        open(&disk)
+            .unwrap_err()
+            .to_string()
+            .contains("not a commit log")
+    );
+}
+
+#[test]
+fn in_flight_entries_are_unreadable_without_the_key() {
+    let disk = MemoryDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    log.commit(&cut(1, 3)).unwrap();
+    let bytes = disk.bytes(Path::new(LOG));
+    assert!(!bytes.windows(6).any(|window| window == b"secret"));
+    let other = StateKey::from_hex(&"00".repeat(32)).unwrap();
+    let error = FileCommitLog::open(Arc::new(disk.clone()), Path::new(LOG), other).unwrap_err();
+    assert!(matches!(error, CommitLogError::Key { .. }), "{error}");
+}
+
+#[test]
+fn arbitrary_bytes_never_panic() {
+    let disk = MemoryDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    log.commit(&cut(1, 1)).unwrap();
+    let good = disk.bytes(Path::new(LOG));
+    for at in 0..good.len() {
+        let mut bytes = good.clone();
+        bytes[at] = bytes[at].wrapping_add(0x55);
+        disk.replace(Path::new(LOG), &bytes).unwrap();
+        let _ = open(&disk);
+        disk.replace(Path::new(LOG), &good[..at]).unwrap();
+        let (_, state) = open(&disk).unwrap();
+        assert_eq!(state.cut, 0, "a log cut at byte {at}");
+    }
+}
+
+#[test]
+fn a_state_directory_has_one_process_and_keeps_its_key() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("state");
+    let first = StateDirectory::open(&path).unwrap();
+    assert!(matches!(
+        StateDirectory::open(&path),
+        Err(CommitLogError::Locked { .. })
+    ));
+    let key = first.key().to_hex();
+    drop(first);
+    assert_eq!(StateDirectory::open(&path).unwrap().key().to_hex(), key);
+    std::fs::write(path.join("key"), "short").unwrap();
+    assert!(
+        StateDirectory::open(&path)
+            .unwrap_err()
+            .to_string()
+            .contains("64 hexadecimal")
+    );
+}
+
+#[test]
+fn the_real_disk_appends_truncates_and_replaces() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("out/deep/answers.jsonl");
+    assert_eq!(Disk.read(&path).unwrap(), None);
+    let mut file = Disk.open_append(&path).unwrap();
+    file.append(b"one\ntwo\n").unwrap();
+    file.sync().unwrap();
+    file.truncate(4).unwrap();
+    file.append(b"three\n").unwrap();
+    assert_eq!(file.length().unwrap(), 10);
+    assert_eq!(Disk.read(&path).unwrap().unwrap(), b"one\nthree\n");
+    Disk.replace(&path, b"new").unwrap();
+    assert_eq!(Disk.read(&path).unwrap().unwrap(), b"new");
+}

@@ -1,1 +1,20 @@
-//! tidegate-control
+//! Configuration and administration: the pipeline file and the admin API.
+//!
+//! This crate knows what a pipeline file may say and how a running host is asked over HTTP. It deliberately knows no
+//! wasm, no GPU, no Kafka client and nothing of how a pipeline runs: the host is reached through the [`Host`] port.
+//!
+//! Invariants:
+//! - a [`config::Pipeline`] that exists has no mistake that can be found without running it: its names are resolved,
+//!   its files are there, its numbers are in range;
+//! - every mistake of a pipeline file is reported at once, with its line and what would be right;
+//! - the admin API listens on loopback only, and answers nobody who does not know its token.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod api;
+pub mod config;
+
+pub use api::{
+    ComponentVersion, DeployRefused, DeployReport, Host, Percentiles, RecordCounts, RunState,
+    SlotCounters, SlotReport, StatusReport,
+};

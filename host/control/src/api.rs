@@ -1,0 +1,178 @@
+//! What the admin API says, on both sides of the wire, and the port by which it reaches the running host.
+
+use serde::{Deserialize, Serialize};
+
+/// The running host, as the admin API sees it. Calls come from threads that may block.
+pub trait Host: Send + Sync {
+    /// How it stands.
+    fn status(&self) -> StatusReport;
+
+    /// Puts a component into a slot; returns when every task runs it, or nothing has changed.
+    fn deploy(
+        &self,
+        slot: &str,
+        component: Vec<u8>,
+        label: &str,
+    ) -> Result<DeployReport, DeployRefused>;
+}
+
+/// How a running pipeline stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StatusReport {
+    /// Its name.
+    pub pipeline: String,
+    /// Since the start, seconds.
+    pub uptime_seconds: f64,
+    /// What it is doing.
+    pub state: RunState,
+    /// Records since the start.
+    pub records: RecordCounts,
+    /// Tokens made since the start.
+    pub tokens: u64,
+    /// Tokens made a second, lately.
+    pub tokens_per_second: f64,
+    /// From read to committed, milliseconds.
+    pub latency_ms: Percentiles,
+    /// The adapter models run on, if there is a model.
+    pub adapter: Option<String>,
+    /// One for each operator stage, in the order of the file.
+    pub slots: Vec<SlotReport>,
+    /// Deployments that switched.
+    pub swaps: u64,
+    /// Longest time a task waited for a switch, milliseconds.
+    pub max_swap_wait_ms: f64,
+}
+
+/// What a running pipeline is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunState {
+    /// Reading.
+    Running,
+    /// Finishing what it has read.
+    Draining,
+}
+
+/// Records since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordCounts {
+    /// Read from the sources.
+    #[serde(rename = "in")]
+    pub input: u64,
+    /// Written to the sinks.
+    #[serde(rename = "out")]
+    pub output: u64,
+    /// Dropped by an operator.
+    pub dropped: u64,
+    /// Ended as dead letters.
+    pub dead: u64,
+    /// Waiting for a model, or held behind their key.
+    pub in_flight: u64,
+}
+
+/// Percentiles of a time, milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Half are faster.
+    pub p50: f64,
+    /// 95 of 100 are faster.
+    pub p95: f64,
+    /// 99 of 100 are faster.
+    pub p99: f64,
+}
+
+/// A slot and what it runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotReport {
+    /// Its name: that of the stage.
+    pub slot: String,
+    /// The operator's name for itself.
+    pub name: String,
+    /// The operator's version.
+    pub version: String,
+    /// `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+    /// Grows with every deployment.
+    pub generation: u64,
+    /// What was said when it was deployed; empty for the one of the pipeline file.
+    pub label: String,
+    /// What this stage did since the start.
+    pub counters: SlotCounters,
+}
+
+/// What a stage did since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotCounters {
+    /// Records that came in.
+    #[serde(rename = "in")]
+    pub input: u64,
+    /// Records that went out.
+    #[serde(rename = "out")]
+    pub output: u64,
+    /// Records it dropped.
+    pub dropped: u64,
+    /// Records that ended here as dead letters.
+    pub dead: u64,
+    /// Records it sent to retry.
+    pub retried: u64,
+}
+
+/// A version of a component.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComponentVersion {
+    /// The operator's version.
+    pub version: String,
+    /// `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+}
+
+/// A deployment that switched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeployReport {
+    /// The slot.
+    pub slot: String,
+    /// What it ran.
+    pub old: ComponentVersion,
+    /// What it runs.
+    pub new: ComponentVersion,
+    /// Tasks that switched.
+    pub tasks: usize,
+    /// From the request to the last task's switch, milliseconds.
+    pub switched_ms: f64,
+    /// Longest time a task waited for the switch, milliseconds.
+    pub max_wait_ms: f64,
+}
+
+/// A deployment that changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeployRefused {
+    /// There is no such slot.
+    #[error("there is no slot {slot:?}; slots: {}", list(.slots))]
+    UnknownSlot {
+        /// The name asked for.
+        slot: String,
+        /// Those there are.
+        slots: Vec<String>,
+    },
+    /// Another deployment to this slot is not finished.
+    #[error("a deployment to slot {slot:?} is under way; try again when it has ended")]
+    UnderWay {
+        /// The slot.
+        slot: String,
+    },
+    /// The component cannot run here.
+    #[error("{0}")]
+    Refused(String),
+    /// The host is ending.
+    #[error("the pipeline is ending")]
+    Ending,
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() {
+        "none".into()
+    } else {
+        names.join(", ")
+    }
+}

@@ -1,0 +1,416 @@
+//! The validated pipeline: what the file means. Names are resolved to indexes, paths are absolute, units are gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tidegate_contract::{PromptPart, PromptTemplate};
+
+use super::mistake::Mistake;
+use super::text::Place;
+
+/// A pipeline file that has no mistake.
+#[derive(Clone, Debug)]
+pub struct Pipeline {
+    /// The file, absolute.
+    pub file: PathBuf,
+    /// Name, of `a-z`, `0-9` and `-`.
+    pub name: String,
+    /// Directory of the commit log, absolute.
+    pub state: PathBuf,
+    /// Workers asked for; without it [`Pipeline::workers_for`] decides.
+    pub workers: Option<usize>,
+    /// Longest time between two cuts.
+    pub cut_interval: Duration,
+    /// Most records of a batch.
+    pub batch: usize,
+    /// Where the summary is written at the end.
+    pub summary: Option<PathBuf>,
+    /// At least one, in the order of the file.
+    pub sources: Vec<Source>,
+    /// In the order of the file.
+    pub models: Vec<Model>,
+    /// In the order of the file; a stage's inputs are sources and earlier stages.
+    pub stages: Vec<Stage>,
+    /// At least one, in the order of the file.
+    pub sinks: Vec<Sink>,
+    /// Where dead letters go. A file unless the pipeline says otherwise: `dead-letters.jsonl` in the state directory.
+    pub dead_letters: SinkKind,
+    /// Loopback address of the admin API; none if it is off.
+    pub admin: Option<SocketAddr>,
+    /// What may be run but is probably not meant.
+    pub warnings: Vec<Mistake>,
+    pub(super) text: std::sync::Arc<super::text::SourceText>,
+}
+
+impl Pipeline {
+    /// Workers for so many partitions: those asked for, else one per core, never more than partitions, at least one.
+    pub fn workers_for(&self, partitions: usize) -> usize {
+        let wanted = self.workers.unwrap_or_else(|| {
+            std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
+        });
+        wanted.min(partitions).max(1)
+    }
+
+    /// Index of a stage.
+    pub fn stage(&self, name: &str) -> Option<usize> {
+        self.stages.iter().position(|stage| stage.name == name)
+    }
+}
+
+/// Where records come from.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Name, unique over sources, stages and sinks.
+    pub name: String,
+    /// What it reads.
+    pub kind: SourceKind,
+    /// How bytes become records.
+    pub decoding: Decoding,
+}
+
+/// What a source reads.
+#[derive(Clone, Debug)]
+pub enum SourceKind {
+    /// Files; the k-th is partition k. Patterns are expanded and every file exists.
+    File {
+        /// Absolute, no two the same.
+        paths: Vec<PathBuf>,
+    },
+    /// Standard input, one partition.
+    Stdin,
+    /// A topic.
+    Kafka(KafkaSource),
+}
+
+/// A topic to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KafkaSource {
+    /// `host:port`, at least one.
+    pub brokers: Vec<String>,
+    /// The topic.
+    pub topic: String,
+    /// Consumer group; the pipeline's name unless the file says otherwise.
+    pub group: String,
+    /// Static id of this process in the group.
+    pub instance: Option<String>,
+    /// Where reading begins when the group has no offset.
+    pub start: Start,
+    /// Further settings of the client.
+    pub properties: BTreeMap<String, String>,
+}
+
+/// Where reading of a topic begins when nothing is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// At the oldest record.
+    Earliest,
+    /// After the newest record.
+    Latest,
+}
+
+/// How bytes become records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoding {
+    /// The format.
+    pub format: Format,
+    /// Dotted path of the key's field, or name of its column.
+    pub key: Option<String>,
+    /// Dotted path of the field with the event time, or name of its column.
+    pub event_time: Option<String>,
+    /// Dotted paths or columns that every record must have.
+    pub required: Vec<String>,
+    /// Longest record, bytes.
+    pub max_record: usize,
+}
+
+/// A format of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// One JSON value a line.
+    Json,
+    /// CSV with a header line.
+    Csv,
+    /// One record a line (or a message), as it is.
+    Raw,
+}
+
+impl Format {
+    /// Its name in the pipeline file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Json => "json",
+            Format::Csv => "csv",
+            Format::Raw => "raw",
+        }
+    }
+}
+
+/// A model to load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Model {
+    /// Name.
+    pub name: String,
+    /// Directory with `config.json`, `model.safetensors` and `tokenizer.json`, absolute.
+    pub path: PathBuf,
+    /// What it runs on.
+    pub adapter: AdapterChoice,
+    /// Most sequences that run at once.
+    pub sequences: usize,
+    /// Positions of a sequence; without it the smaller of the model's own and 2048.
+    pub context: Option<usize>,
+    /// Most requests that wait.
+    pub queue: usize,
+}
+
+/// The adapter a model runs on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdapterChoice {
+    /// The best there is.
+    Any,
+    /// A software adapter.
+    Cpu,
+    /// The k-th of the list, counted from 0.
+    Index(usize),
+    /// The first whose name contains this, in any case.
+    Named(String),
+}
+
+impl From<&str> for AdapterChoice {
+    fn from(typed: &str) -> Self {
+        match typed.parse() {
+            Ok(index) => AdapterChoice::Index(index),
+            Err(_) if typed.eq_ignore_ascii_case("cpu") => AdapterChoice::Cpu,
+            Err(_) if typed.is_empty() => AdapterChoice::Any,
+            Err(_) => AdapterChoice::Named(typed.to_owned()),
+        }
+    }
+}
+
+/// A stage.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// Name, unique over sources, stages and sinks.
+    pub name: String,
+    /// Where its records come from; at least one, no two the same.
+    pub inputs: Vec<Input>,
+    /// What it does.
+    pub kind: StageKind,
+    pub(super) place: Place,
+}
+
+/// What a stage does.
+#[derive(Clone, Debug)]
+pub enum StageKind {
+    /// Runs a component.
+    Operator(OperatorStage),
+    /// Asks a model.
+    Model(Box<ModelStage>),
+}
+
+/// An input of a stage or a sink.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// Who gives it.
+    pub from: Node,
+    /// A named output of that stage; without it, its main output.
+    pub output: Option<String>,
+    pub(super) place: Place,
+}
+
+/// A source or a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Node {
+    /// Index of a source.
+    Source(usize),
+    /// Index of a stage.
+    Stage(usize),
+}
+
+/// A stage that runs a component.
+#[derive(Clone, Debug)]
+pub struct OperatorStage {
+    /// The component's file, absolute; it exists.
+    pub component: PathBuf,
+    /// Passed to the operator as JSON; an object.
+    pub config: serde_json::Map<String, serde_json::Value>,
+    /// What it may import.
+    pub grants: BTreeSet<Grant>,
+    /// What it may use.
+    pub limits: Limits,
+    /// How often it may send one record to `retry`; after that the record is a dead letter.
+    pub retries: u32,
+}
+
+/// A capability given to a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Grant {
+    /// Writing log lines.
+    Log,
+    /// Reading its configuration.
+    Config,
+    /// Counting.
+    Metrics,
+}
+
+impl Grant {
+    /// All there are.
+    pub const ALL: [Grant; 3] = [Grant::Log, Grant::Config, Grant::Metrics];
+
+    /// Its name in the pipeline file: that of the interface.
+    pub fn name(self) -> &'static str {
+        match self {
+            Grant::Log => "log",
+            Grant::Config => "config",
+            Grant::Metrics => "metrics",
+        }
+    }
+}
+
+/// What a component may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Linear memory of an instance, bytes.
+    pub memory: usize,
+    /// Wall-clock time for a whole batch.
+    pub deadline: Duration,
+    /// Answer to a batch, bytes.
+    pub output: usize,
+    /// Time for finding the poison record of a batch.
+    pub bisect: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory: 64 << 20,
+            deadline: Duration::from_secs(1),
+            output: 16 << 20,
+            bisect: Duration::from_secs(2),
+        }
+    }
+}
+
+/// A stage that asks a model.
+#[derive(Clone, Debug)]
+pub struct ModelStage {
+    /// Index of the model.
+    pub model: usize,
+    /// The system message; a text, not a template.
+    pub system: Option<String>,
+    /// The user message.
+    pub prompt: PromptTemplate,
+    /// What is cut when the prompt is too long; without it such a record is a dead letter.
+    pub truncate: Option<Truncated>,
+    /// Most tokens of the rendered user message; without it, what the context leaves beside the answer.
+    pub prompt_tokens: Option<usize>,
+    /// Most tokens of an answer.
+    pub max_tokens: usize,
+    /// 0 is greedy.
+    pub temperature: f32,
+    /// Share of probability that is sampled from, above 0 and at most 1.
+    pub top_p: f32,
+    /// The answer ends before any of these.
+    pub stop: Vec<String>,
+    /// Seed of the sampling.
+    pub seed: u64,
+    /// In which order answers leave the stage.
+    pub order: Order,
+    /// Most records of a task that wait for the model.
+    pub max_in_flight: usize,
+    /// Most of them with the same key.
+    pub max_in_flight_per_key: usize,
+    /// Longest wait for an answer.
+    pub deadline: Option<Duration>,
+    /// How often a record is sent when the device fails, the first time included.
+    pub attempts: u32,
+    /// Where the answer goes.
+    pub into: Into,
+}
+
+/// The part of a prompt that is cut when the prompt is too long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Truncated {
+    /// A field of the value.
+    Field(Vec<String>),
+    /// The whole value, `$value`.
+    Value,
+}
+
+impl Truncated {
+    /// Whether this part of the prompt is the one to cut.
+    pub fn matches(&self, part: &PromptPart) -> bool {
+        match (self, part) {
+            (Truncated::Field(wanted), PromptPart::Field { path, .. }) => wanted == path,
+            (Truncated::Value, PromptPart::Value) => true,
+            _ => false,
+        }
+    }
+}
+
+/// In which order answers leave a model stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Records of one key in the order they came.
+    Key,
+    /// All records of a partition in the order they came.
+    Partition,
+    /// As they are finished.
+    None,
+}
+
+/// Where an answer goes. Attributes are set in every case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Into {
+    /// Its text becomes the record's value.
+    Value,
+    /// The value stays; only the attributes `answer` and `model` are set.
+    Attributes,
+}
+
+/// Where records go.
+#[derive(Clone, Debug)]
+pub struct Sink {
+    /// Name, unique over sources, stages and sinks.
+    pub name: String,
+    /// Where its records come from; at least one, no two the same.
+    pub inputs: Vec<Input>,
+    /// What it writes.
+    pub kind: SinkKind,
+}
+
+/// What a sink writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SinkKind {
+    /// A file, which no other sink writes and no source reads.
+    File {
+        /// Absolute.
+        path: PathBuf,
+        /// The format.
+        format: Format,
+    },
+    /// Standard output.
+    Stdout {
+        /// The format.
+        format: Format,
+    },
+    /// A topic.
+    Kafka {
+        /// The topic.
+        topic: KafkaSink,
+        /// The format.
+        format: Format,
+    },
+}
+
+/// A topic to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KafkaSink {
+    /// `host:port`, at least one.
+    pub brokers: Vec<String>,
+    /// The topic.
+    pub topic: String,
+    /// Further settings of the client.
+    pub properties: BTreeMap<String, String>,
+}

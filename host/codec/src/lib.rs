@@ -1,1 +1,35 @@
-//! tidegate-codec
+//! Bytes to records and records to bytes: JSON lines, CSV, raw lines, and the JSON form of a dead letter.
+//!
+//! Pure: no IO, no clock, no knowledge of files or topics. `connect` brings bytes and places; what cannot become a
+//! record comes back as [`Malformed`], a reason with the place and the value, and goes to the dead letters there.
+//!
+//! Invariants:
+//! - a piece of input becomes exactly one record or exactly one reason, never both and never nothing;
+//! - JSON lines keep their bytes: what is read is what operators and sinks see, numbers included;
+//! - where lines are cut does not depend on how the input was divided into reads;
+//! - an encoder appends a whole record, on exactly one line where the format has lines, or nothing.
+
+mod csv;
+mod cut;
+mod dead;
+mod decode;
+mod encode;
+mod json;
+mod text;
+mod time;
+
+pub use cut::{Cutter, PREVIEW, Piece, Rule};
+pub use dead::encode_dead_letter;
+pub use decode::{Decoder, DecoderOptions, Format, Input, Malformed};
+pub use encode::{EncodeError, Encoder, EncoderOptions};
+pub use time::{format_time, parse_time};
+
+/// Options that contradict each other or cannot be met.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{option}: {why}")]
+pub struct OptionError {
+    /// The option's name.
+    pub option: &'static str,
+    /// What is wrong, with the value.
+    pub why: String,
+}

@@ -1,1 +1,25 @@
-//! tidegate-telemetry
+//! Telemetry: events that log and count at once, meters, latencies, and what a run says of itself.
+//!
+//! Every room may emit. This crate deliberately knows no file, no network and no terminal: it makes text, and who
+//! called it writes it. It sets up no subscriber either; that is the binary's choice.
+//!
+//! Invariants:
+//! - an event is counted and logged by one call, so that figures and log lines cannot disagree;
+//! - counting never blocks and never fails; the way of a record takes no lock that another worker holds;
+//! - metrics are named `tidegate_<noun>_<unit>_total`, and a name never changes its meaning.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+pub mod events;
+mod format;
+mod latency;
+mod lately;
+mod meters;
+mod progress;
+mod summary;
+
+pub use format::{count, decimal, milliseconds};
+pub use latency::LatencyRecorder;
+pub use meters::{Counter, Meters, Snapshot, StageMeters};
+pub use progress::ProgressLine;
+pub use summary::{LatencyMs, ModelTotals, Records, SlotSummary, Summary};

@@ -1,0 +1,426 @@
+//! Events: what happens in a pipeline. `emit` logs it and counts it at once.
+//!
+//! `stage` is the index of the stage in the pipeline file; an index that no stage has counts for the pipeline only.
+
+use std::time::Duration;
+
+use tracing::{debug, error, info, trace, warn};
+
+use crate::meters::{Meters, StageMeters};
+
+fn stage<'a>(meters: &'a Meters, index: usize, count: impl Fn(&StageMeters)) -> &'a str {
+    match meters.stages().get(index) {
+        Some(stage) => {
+            count(stage);
+            &stage.name
+        }
+        None => "",
+    }
+}
+
+/// Records were read, or were there and could not be decoded.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordsRead<'a> {
+    /// Name of the source.
+    pub source: &'a str,
+    /// Number of the partition.
+    pub partition: u32,
+    /// Records that were decoded.
+    pub records: u64,
+    /// Input that could not become a record; each is also a [`RecordDead`].
+    pub rejected: u64,
+}
+
+impl RecordsRead<'_> {
+    /// Logs and counts.
+    pub fn emit(self, meters: &Meters) {
+        meters.records_in.add(self.records + self.rejected);
+        trace!(
+            source = self.source,
+            partition = self.partition,
+            records = self.records,
+            rejected = self.rejected,
+            "records read"
+        );
+    }
+}
+
+/// Records were written to a sink.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordsWritten<'a> {
+    /// Name of the sink.
+    pub sink: &'a str,
+    /// Their number.
+    pub records: u64,
+}
+
+impl RecordsWritten<'_> {
+    /// Logs and counts.
+    pub fn emit(self, meters: &Meters) {
+        meters.records_out.add(self.records);
+        trace!(
+            sink = self.sink,
+            records = self.records,
+            "records written"
+        );
+    }
+}
+
+/// An output has several readers: each record goes on to all of them.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordsFannedOut {
+    /// Records.
+    pub records: u64,
+    /// Readers, at least one.
+    pub readers: u64,
+}
+
+impl RecordsFannedOut {
+    /// Logs and counts.
+    pub fn emit(self, meters: &Meters) {
+        meters
+            .records_split
+            .add(self.records * self.readers.saturating_sub(1));
+        trace!(
+            records = self.records,
+            readers = self.readers,
+            "records fanned out"
+        );
+    }
+}
+
+/// An operator answered a batch. Dead letters of the batch are a [`RecordDead`] each.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BatchProcessed {
+    /// The stage.
+    pub stage: usize,
+    /// Records of the batch.
+    pub records: u64,
+    /// Records that went out.
+    pub output: u64,
+    /// Records it dropped.
+    pub dropped: u64,
+    /// Records it sent to retry.
+    pub retried: u64,
+    /// Records that came of splits: of a split into n, n - 1.
+    pub split: u64,
+    /// How long it took.
+    pub time: Duration,
+}
+
+impl BatchProcessed {
+    /// Logs and counts.
+    pub fn emit(self, meters: &Meters) {
+        meters.batches.add(1);
+        meters.records_dropped.add(self.dropped);
+        meters.records_retried.add(self.retried);
+        meters.records_split.add(self.split);
+        let stage = stage(meters, self.stage, |stage| {
+            stage.batches.add(1);
+            stage.records_in.add(self.records);
+            stage.records_out.add(self.output);
+            stage.records_dropped.add(self.dropped);
+            stage.records_retried.add(self.retried);
+        });
+        trace!(
+            stage,
+            records = self.records,
+            output = self.output,
+            dropped = self.dropped,
+            retried = self.retried,
+            micros = self.time.as_micros() as u64,
+            "batch processed"
+        );
+    }
+}
+
+/// A record ended as a dead letter.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordDead<'a> {
+    /// The stage; none if the input could not be decoded or a sink could not take the record.
+    pub stage: Option<usize>,
+    /// Name of the source.
+    pub source: &'a str,
+    /// Number of the partition.
+    pub partition: u32,
+    /// Where in the partition.
+    pub offset: u64,
+    /// Why.
+    pub reason: &'a str,
+}
+
+impl RecordDead<'_> {
+    /// Logs and counts. A flood is logged at its beginning and at each power of ten; the rest is for `debug`.
+    pub fn emit(self, meters: &Meters) {
+        meters.records_dead.add(1);
+        let stage = match self.stage {
+            Some(index) => stage(meters, index, |stage| stage.records_dead.add(1)),
+            None => "",
+        };
+        let number = meters.records_dead.get();
+        let power = number.checked_ilog10().map(|digits| 10u64.pow(digits));
+        let (source, partition, offset, reason) =
+            (self.source, self.partition, self.offset, self.reason);
+        if number <= 10 || power == Some(number) {
+            warn!(
+                stage,
+                source, partition, offset, number, reason, "record is a dead letter"
+            );
+        } else {
+            debug!(
+                stage,
+                source, partition, offset, number, reason, "record is a dead letter"
+            );
+        }
+    }
+}
+
+/// An instance was lost to a trap, a deadline or a bad answer.
+#[derive(Clone, Copy, Debug)]
+pub struct InstanceLost<'a> {
+    /// The stage.
+    pub stage: usize,
+    /// Version of the component.
+    pub version: &'a str,
+    /// Why.
+    pub reason: &'a str,
+}
+
+impl InstanceLost<'_> {
+    /// Logs and counts.
+    pub fn emit(self, meters: &Meters) {
+        let stage = stage(meters, self.stage, |stage| stage.instances_lost.add(1));
+        warn!(
+            stage,
+            version = self.version,
+            reason = self.reason,
+            "operator instance lost"
+        );
+    }
+}
+
+/// Records were sent to a model.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelAsked {
+    /// The stage.
+    pub stage: usize,
+    /// Records.
+    pub records: u64,
+}
+
+impl ModelAsked {
+    /// Logs and counts.
+    pub fn emit(self, meters: &Meters) {
+        meters
+            .add_in_flight(i64::try_from(self.records).unwrap_or(i64::MAX));
+        let stage = stage(meters, self.stage, |stage| {
+            stage.records_in.add(self.records);
+        });
+        trace!(stage, records = self.records, "model asked");
+    }
+}
+
+/// A model answered, and the record left the stage.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelAnswered<'a> {
+    /// The stage.
+    pub stage: usize,
+    /// Tokens of the prompt.
+    pub prompt_tokens: u64,
+    /// Tokens of the answer. They are counted where they are made, by [`Meters::add_tokens`].
+    pub tokens: u64,
+    /// Why it ended.
+    pub finish: &'a str,
+    /// From submission to the first step.
+    pub queued: Duration,
+    /// From the first step to the first token.
+    pub prefill: Duration,
+    /// From the first token to the last.
+    pub decode: Duration,
+}
+
+impl ModelAnswered<'_> {
+    /// Logs and counts.
+    pub fn emit(self, meters: &Meters) {
+        meters.model_requests.add(1);
+        meters.prompt_tokens.add(self.prompt_tokens);
+        meters.add_in_flight(-1);
+        let stage = stage(meters, self.stage, |stage| {
+            stage.batches.add(1);
+            stage.records_out.add(1);
+        });
+        debug!(
+            stage,
+            prompt_tokens = self.prompt_tokens,
+            tokens = self.tokens,
+            finish = self.finish,
+            queued_ms = self.queued.as_millis() as u64,
+            prefill_ms = self.prefill.as_millis() as u64,
+            decode_ms = self.decode.as_millis() as u64,
+            "model answered"
+        );
+    }
+}
+
+/// A request to a model ended without an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelFailed<'a> {
+    /// The stage.
+    pub stage: usize,
+    /// Counted from 1.
+    pub attempt: u32,
+    /// Whether it is asked again; otherwise the record is a [`RecordDead`] and no longer in flight.
+    pub again: bool,
+    /// Why.
+    pub reason: &'a str,
+}
+
+impl ModelFailed<'_> {
+    /// Logs and counts.
+    pub fn emit(self, meters: &Meters) {
+        meters.model_requests.add(1);
+        meters.model_failures.add(1);
+        if self.again {
+            meters.records_retried.add(1);
+        } else {
+            meters.add_in_flight(-1);
+        }
+        let stage = stage(meters, self.stage, |stage| {
+            stage.batches.add(1);
+            stage.records_retried.add(u64::from(self.again));
+        });
+        debug!(
+            stage,
+            attempt = self.attempt,
+            again = self.again,
+            reason = self.reason,
+            "model failed"
+        );
+    }
+}
+
+/// A cut was committed.
+#[derive(Clone, Copy, Debug)]
+pub struct CutCommitted {
+    /// Number of the cut.
+    pub cut: u64,
+    /// The worker.
+    pub worker: usize,
+    /// Records that are done with it.
+    pub records: u64,
+    /// Records that wait for a model across it.
+    pub in_flight: u64,
+    /// How long the commit took.
+    pub time: Duration,
+}
+
+impl CutCommitted {
+    /// Logs and counts.
+    pub fn emit(self, meters: &Meters) {
+        meters.cuts.add(1);
+        debug!(
+            cut = self.cut,
+            worker = self.worker,
+            records = self.records,
+            in_flight = self.in_flight,
+            micros = self.time.as_micros() as u64,
+            "cut committed"
+        );
+    }
+}
+
+/// A deployment switched every task.
+#[derive(Clone, Copy, Debug)]
+pub struct Deployed<'a> {
+    /// The slot.
+    pub slot: &'a str,
+    /// Version it ran.
+    pub old: &'a str,
+    /// Version it runs.
+    pub new: &'a str,
+    /// Digest of what it runs.
+    pub digest: &'a str,
+    /// Tasks that switched.
+    pub tasks: usize,
+    /// Longest time a task waited for the switch.
+    pub longest_wait: Duration,
+}
+
+impl Deployed<'_> {
+    /// Logs and counts.
+    pub fn emit(self, meters: &Meters) {
+        meters.swaps.add(1);
+        meters.add_swap_wait(self.longest_wait);
+        info!(
+            slot = self.slot,
+            old = self.old,
+            new = self.new,
+            digest = self.digest,
+            tasks = self.tasks,
+            longest_wait_micros = self.longest_wait.as_micros() as u64,
+            "component deployed"
+        );
+    }
+}
+
+/// A deployment was refused; nothing has changed.
+#[derive(Clone, Copy, Debug)]
+pub struct DeploymentRefused<'a> {
+    /// The slot.
+    pub slot: &'a str,
+    /// Why.
+    pub reason: &'a str,
+}
+
+impl DeploymentRefused<'_> {
+    /// Logs.
+    pub fn emit(self) {
+        warn!(
+            slot = self.slot,
+            reason = self.reason,
+            "deployment refused"
+        );
+    }
+}
+
+/// The pipeline began to run.
+#[derive(Clone, Copy, Debug)]
+pub struct RunStarted<'a> {
+    /// Its name.
+    pub pipeline: &'a str,
+    /// Workers.
+    pub workers: usize,
+    /// The cut it goes on from; 0 if it begins.
+    pub cut: u64,
+}
+
+impl RunStarted<'_> {
+    /// Logs.
+    pub fn emit(self) {
+        info!(
+            pipeline = self.pipeline,
+            workers = self.workers,
+            cut = self.cut,
+            "run started"
+        );
+    }
+}
+
+/// The run ended.
+#[derive(Clone, Copy, Debug)]
+pub struct RunEnded<'a> {
+    /// Name of the pipeline.
+    pub pipeline: &'a str,
+    /// Why it failed, if it did.
+    pub failure: Option<&'a str>,
+}
+
+impl RunEnded<'_> {
+    /// Logs.
+    pub fn emit(self) {
+        match self.failure {
+            None => info!(pipeline = self.pipeline, "run ended"),
+            Some(failure) => error!(pipeline = self.pipeline, failure, "run failed"),
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Meters: the counters of a running pipeline.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::latency::{LatencyRecorder, merged};
+use crate::lately::Lately;
+use crate::summary::{LatencyMs, ModelTotals, Records, SlotSummary, Summary};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Counts on.
+    pub fn add(&self, number: u64) {
+        self.0.fetch_add(number, Ordering::Relaxed);
+    }
+
+    /// The number so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Keeps the greater of the two.
+    fn raise(&self, number: u64) {
+        self.0.fetch_max(number, Ordering::Relaxed);
+    }
+}
+
+/// The counters of one stage.
+#[derive(Debug, Default)]
+pub struct StageMeters {
+    /// Name of the stage.
+    pub name: String,
+    /// Records that came in.
+    pub records_in: Counter,
+    /// Records that went out.
+    pub records_out: Counter,
+    /// Records it dropped.
+    pub records_dropped: Counter,
+    /// Records that ended here as dead letters.
+    pub records_dead: Counter,
+    /// Records sent back to it once more.
+    pub records_retried: Counter,
+    /// Batches it answered, or requests to a model.
+    pub batches: Counter,
+    /// Instances lost to a trap, a deadline or a bad answer.
+    pub instances_lost: Counter,
+}
+
+/// The counters of a pipeline. Events count here; whoever reports looks here.
+#[derive(Debug)]
+pub struct Meters {
+    pipeline: String,
+    started: Instant,
+    /// Read from the sources, those that could not be decoded included.
+    pub records_in: Counter,
+    /// Written to the sinks.
+    pub records_out: Counter,
+    /// Dropped by operators.
+    pub records_dropped: Counter,
+    /// Ended as dead letters.
+    pub records_dead: Counter,
+    /// Records that came of others: of a split into n, n - 1; of a fan-out to n, n - 1.
+    pub records_split: Counter,
+    /// Sent back once more.
+    pub records_retried: Counter,
+    /// Batches that operators answered.
+    pub batches: Counter,
+    /// Cuts committed.
+    pub cuts: Counter,
+    /// Deployments that switched.
+    pub swaps: Counter,
+    /// Requests to models that ended.
+    pub model_requests: Counter,
+    /// Those that ended without an answer.
+    pub model_failures: Counter,
+    /// Tokens of prompts.
+    pub prompt_tokens: Counter,
+    generated_tokens: Counter,
+    longest_swap_wait_micros: Counter,
+    in_flight: AtomicI64,
+    tokens_lately: Lately,
+    stages: Vec<StageMeters>,
+    latencies: Mutex<Vec<LatencyRecorder>>,
+}
+
+impl Meters {
+    /// Meters that stand at zero, for stages of these names in this order.
+    pub fn new<'a>(pipeline: &str, stages: impl IntoIterator<Item = &'a str>) -> Self {
+        Self {
+            pipeline: pipeline.to_owned(),
+            started: Instant::now(),
+            records_in: Counter::default(),
+            records_out: Counter::default(),
+            records_dropped: Counter::default(),
+            records_dead: Counter::default(),
+            records_split: Counter::default(),
+            records_retried: Counter::default(),
+            batches: Counter::default(),
+            cuts: Counter::default(),
+            swaps: Counter::default(),
+            model_requests: Counter::default(),
+            model_failures: Counter::default(),
+            prompt_tokens: Counter::default(),
+            generated_tokens: Counter::default(),
+            longest_swap_wait_micros: Counter::default(),
+            in_flight: AtomicI64::new(0),
+            tokens_lately: Lately::new(),
+            stages: stages
+                .into_iter()
+                .map(|name| StageMeters {
+                    name: name.to_owned(),
+                    ..StageMeters::default()
+                })
+                .collect(),
+            latencies: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// The stages, in the order of the pipeline file.
+    pub fn stages(&self) -> &[StageMeters] {
+        &self.stages
+    }
+
+    /// A recorder for one worker's latencies.
+    pub fn latency_recorder(&self) -> LatencyRecorder {
+        let recorder = LatencyRecorder::new();
+        self.recorders().push(recorder.clone());
+        recorder
+    }
+
+    /// Tokens were made. Called for each step of a model, so that a rate is known before an answer ends.
+    pub fn add_tokens(&self, tokens: u64) {
+        self.generated_tokens.add(tokens);
+        self.tokens_lately
+            .add(self.started.elapsed().as_secs(), tokens);
+    }
+
+    /// Tokens made so far.
+    pub fn tokens(&self) -> u64 {
+        self.generated_tokens.get()
+    }
+
+    /// Records came into flight (positive) or left it (negative).
+    pub fn add_in_flight(&self, change: i64) {
+        self.in_flight.fetch_add(change, Ordering::Relaxed);
+    }
+
+    /// A task waited this long for a switch.
+    pub fn add_swap_wait(&self, wait: Duration) {
+        self.longest_swap_wait_micros
+            .raise(u64::try_from(wait.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// How things stand.
+    pub fn snapshot(&self) -> Snapshot {
+        let elapsed = self.started.elapsed();
+        Snapshot {
+            elapsed,
+            records: Records {
+                input: self.records_in.get(),
+                output: self.records_out.get(),
+                dropped: self.records_dropped.get(),
+                dead: self.records_dead.get(),
+                split: self.records_split.get(),
+                retried: self.records_retried.get(),
+                in_flight: u64::try_from(self.in_flight.load(Ordering::Relaxed)).unwrap_or(0),
+            },
+            tokens: self.tokens(),
+            tokens_per_second: self.tokens_lately.rate(elapsed.as_secs_f64()),
+            latency_ms: merged(&self.recorders()),
+            swaps: self.swaps.get(),
+            longest_swap_wait_ms: self.longest_swap_wait_micros.get() as f64 / 1000.0,
+        }
+    }
+
+    /// The summary of the run until now.
+    pub fn summary(&self, adapter: Option<String>, slots: Vec<SlotSummary>) -> Summary {
+        let now = self.snapshot();
+        let seconds = now.elapsed.as_secs_f64();
+        let rate = |number: u64| number as f64 / seconds.max(1e-6);
+        Summary {
+            pipeline: self.pipeline.clone(),
+            seconds,
+            records: now.records,
+            records_per_second: rate(now.records.input),
+            latency_ms: now.latency_ms,
+            tokens: now.tokens,
+            tokens_per_second: rate(now.tokens),
+            adapter,
+            model: ModelTotals {
+                requests: self.model_requests.get(),
+                failed: self.model_failures.get(),
+                prompt_tokens: self.prompt_tokens.get(),
+                generated_tokens: now.tokens,
+            },
+            cuts: self.cuts.get(),
+            swaps: now.swaps,
+            longest_swap_wait_ms: now.longest_swap_wait_ms,
+            slots,
+        }
+    }
+
+    /// The counters that a restart goes on from, by name.
+    pub fn counters(&self) -> Vec<(String, u64)> {
+        self.lasting()
+            .into_iter()
+            .map(|(name, counter)| (name.to_owned(), counter.get()))
+            .collect()
+    }
+
+    /// Goes on from the counters of an earlier run; names of another version are left out.
+    pub fn restore(&self, counters: &[(String, u64)]) {
+        for (name, counter) in self.lasting() {
+            if let Some((_, number)) = counters.iter().find(|(known, _)| known == name) {
+                counter.add(*number);
+            }
+        }
+    }
+
+    /// All counters in the text format of Prometheus.
+    pub fn prometheus(&self) -> String {
+        let mut text = String::new();
+        for (name, counter) in self.lasting() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "# TYPE {name} counter\n{name} {}", counter.get());
+        }
+        let stage: [(&str, fn(&StageMeters) -> &Counter); 7] = [
+            ("tidegate_stage_in_records_total", |s| &s.records_in),
+            ("tidegate_stage_out_records_total", |s| &s.records_out),
+            ("tidegate_stage_dropped_records_total", |s| {
+                &s.records_dropped
+            }),
+            ("tidegate_stage_dead_records_total", |s| &s.records_dead),
+            ("tidegate_stage_retried_records_total", |s| {
+                &s.records_retried
+            }),
+            ("tidegate_stage_batches_total", |s| &s.batches),
+            ("tidegate_stage_lost_instances_total", |s| &s.instances_lost),
+        ];
+        for (name, counter) in stage {
+            let _ = writeln!(text, "# TYPE {name} counter");
+            for stage in &self.stages {
+                let number = counter(stage).get();
+                let _ = writeln!(text, "{name}{{stage=\"{}\"}} {number}", stage.name);
+            }
+        }
+        text
+    }
+
+    /// The counters of the pipeline, by the names they have in metrics and in the commit log.
+    fn lasting(&self) -> [(&'static str, &Counter); 12] {
+        [
+            ("tidegate_in_records_total", &self.records_in),
+            ("tidegate_out_records_total", &self.records_out),
+            ("tidegate_dropped_records_total", &self.records_dropped),
+            ("tidegate_dead_records_total", &self.records_dead),
+            ("tidegate_split_records_total", &self.records_split),
+            ("tidegate_retried_records_total", &self.records_retried),
+            ("tidegate_batches_total", &self.batches),
+            ("tidegate_cuts_total", &self.cuts),
+            ("tidegate_swaps_total", &self.swaps),
+            ("tidegate_model_requests_total", &self.model_requests),
+            ("tidegate_prompt_tokens_total", &self.prompt_tokens),
+            ("tidegate_generated_tokens_total", &self.generated_tokens),
+        ]
+    }
+
+    fn recorders(&self) -> MutexGuard<'_, Vec<LatencyRecorder>> {
+        // The list is whole after any panic: a push is its only change.
+        self.latencies
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a pipeline stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    /// Since the start.
+    pub elapsed: Duration,
+    /// What became of the records.
+    pub records: Records,
+    /// Tokens made.
+    pub tokens: u64,
+    /// Tokens made a second, over the last ten seconds.
+    pub tokens_per_second: f64,
+    /// From read to committed, milliseconds.
+    pub latency_ms: LatencyMs,
+    /// Deployments that switched.
+    pub swaps: u64,
+    /// Longest time a task waited for a switch, milliseconds.
+    pub longest_swap_wait_ms: f64,
+}

@@ -66,6 +66,8 @@ pub struct Cutter {
     row: Row,
     /// Position of `buffer[begin]`.
     position: u64,
+    /// Bytes of the piece cut last, if it can be put back.
+    last: usize,
     skipping: Option<Skipped>,
 }
 
@@ -106,6 +108,7 @@ impl Cutter {
             scanned: 0,
             row: Row::FieldStart,
             position,
+            last: 0,
             skipping: None,
         }
     }
@@ -127,11 +130,22 @@ impl Cutter {
         (self.begin, self.end, self.scanned) = (0, 0, 0);
         self.row = Row::FieldStart;
         self.position = position;
+        self.last = 0;
         self.skipping = None;
+    }
+
+    /// Takes back the whole piece that was cut last: it will be cut again. Does nothing after another call.
+    pub fn put_back(&mut self) {
+        self.begin -= self.last;
+        self.position -= self.last as u64;
+        self.last = 0;
+        self.scanned = self.begin;
+        self.row = Row::FieldStart;
     }
 
     /// Room for the next read.
     pub fn space(&mut self) -> &mut [u8] {
+        self.last = 0;
         if self.begin > 0 {
             self.buffer.copy_within(self.begin..self.end, 0);
             self.end -= self.begin;
@@ -146,11 +160,13 @@ impl Cutter {
 
     /// So many bytes of the room were filled.
     pub fn filled(&mut self, count: usize) {
+        self.last = 0;
         self.end = (self.end + count).min(self.buffer.len());
     }
 
     /// The next piece, or none if it needs more input. With `ended` the rest is the last piece.
     pub fn cut(&mut self, ended: bool) -> Option<Piece<'_>> {
+        self.last = 0;
         if self.skipping.is_some() {
             return self.skip(ended);
         }
@@ -182,6 +198,7 @@ impl Cutter {
     fn whole(&mut self, end: End) -> Piece<'_> {
         let (offset, from) = (self.position, self.begin);
         self.advance(end.content + end.line_end);
+        self.last = end.content + end.line_end;
         Piece::Whole {
             offset,
             bytes: &self.buffer[from..from + end.content],
@@ -191,6 +208,7 @@ impl Cutter {
     fn advance(&mut self, count: usize) {
         self.begin += count;
         self.position += count as u64;
+        self.last = 0;
         self.scanned = self.begin;
         self.row = Row::FieldStart;
     }

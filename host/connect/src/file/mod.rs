@@ -1,0 +1,7 @@
+//! Files of lines: a source whose offsets are byte positions, a sink that can be cut back.
+
+mod sink;
+mod source;
+
+pub use sink::FileSink;
+pub use source::{FileSource, FileSourceOptions};

@@ -1,0 +1,156 @@
+//! A file that grows at each cut and is cut back to the last one on recovery.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidegate_codec::{Encoder, encode_dead_letter};
+use tidegate_contract::{
+    AppendFile, DeadLetter, Delivery, FileLayer, Sink, SinkError, SinkPosition,
+};
+use tidegate_record::PublicRecord;
+
+use crate::encode_error;
+
+/// A file as a sink. Output is collected in memory; `flush` appends it in one write and makes it durable.
+#[derive(Debug)]
+pub struct FileSink {
+    name: String,
+    path: PathBuf,
+    layer: Arc<dyn FileLayer>,
+    encoder: Encoder,
+    pending: Vec<u8>,
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: Box<dyn AppendFile>,
+    /// Length at the last flush that held.
+    length: u64,
+    /// A flush failed half way: what lies past `length` must go before the next one.
+    torn: bool,
+}
+
+impl FileSink {
+    /// A sink of this name; nothing is opened before `recover`.
+    pub fn new(
+        name: impl Into<String>,
+        path: impl AsRef<Path>,
+        layer: Arc<dyn FileLayer>,
+        encoder: Encoder,
+    ) -> FileSink {
+        FileSink {
+            name: name.into(),
+            path: path.as_ref().to_owned(),
+            layer,
+            encoder,
+            pending: Vec::new(),
+            open: None,
+        }
+    }
+
+    fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn recover_error(&self, why: impl Into<String>) -> SinkError {
+        SinkError::Recover {
+            place: self.place(),
+            why: why.into(),
+        }
+    }
+}
+
+impl Open {
+    fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        if self.torn {
+            self.file.truncate(self.length)?;
+        }
+        self.torn = true;
+        self.file.append(bytes)?;
+        self.file.sync()?;
+        self.torn = false;
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+impl Sink for FileSink {
+    fn delivery(&self) -> Delivery {
+        Delivery::Truncatable
+    }
+
+    fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
+        self.encoder
+            .encode(record, &mut self.pending)
+            .map_err(encode_error)
+    }
+
+    fn write_dead(&mut self, letter: &DeadLetter<'_>) -> Result<(), SinkError> {
+        encode_dead_letter(&mut self.pending, letter);
+        self.pending.push(b'\n');
+        Ok(())
+    }
+
+    fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError> {
+        if self.pending.is_empty() {
+            return Ok(None);
+        }
+        let failed = |path: &Path, why: String| SinkError::Write {
+            place: path.display().to_string(),
+            why,
+        };
+        let Some(open) = &mut self.open else {
+            return Err(failed(
+                &self.path,
+                "it was not recovered before the first flush".into(),
+            ));
+        };
+        open.append(&self.pending)
+            .map_err(|error| failed(&self.path, error.to_string()))?;
+        self.pending.clear();
+        Ok(Some(SinkPosition {
+            sink: self.name.clone(),
+            length: open.length,
+        }))
+    }
+
+    fn recover(&mut self, position: Option<&SinkPosition>) -> Result<(), SinkError> {
+        let mut file = self
+            .layer
+            .open_append(&self.path)
+            .map_err(|error| self.recover_error(error.to_string()))?;
+        let found = file
+            .length()
+            .map_err(|error| self.recover_error(error.to_string()))?;
+        let length = position.map_or(0, |position| position.length);
+        if position.is_none() && found > 0 {
+            return Err(self.recover_error(format!(
+                "it has {found} bytes that no cut of this state directory knows of; move the file away, or use the state directory that wrote it"
+            )));
+        }
+        if found < length {
+            return Err(self.recover_error(format!(
+                "it has {found} bytes but the last cut left {length}: output was lost or changed from outside"
+            )));
+        }
+        if found > length {
+            file.truncate(length)
+                .map_err(|error| self.recover_error(error.to_string()))?;
+        }
+        self.pending.clear();
+        if length == 0 {
+            self.encoder.write_header(&mut self.pending);
+        }
+        self.open = Some(Open {
+            file,
+            length,
+            torn: false,
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,52 @@
+//! Generates the SDK's bindings from the WIT package, or checks that the committed ones are current.
+
+use std::error::Error;
+use std::path::Path;
+use std::process::ExitCode;
+
+use wit_bindgen_core::{Files, WorldGenerator, wit_parser::Resolve};
+
+const HEAD: &str = "\
+// Generated from wit/tidegate.wit; do not edit. To write it again:
+// cargo run --manifest-path plugin-sdk/bindgen/Cargo.toml
+";
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let wit = root.join("wit");
+    let target = root.join("plugin-sdk/src/bindings.rs");
+    let source = std::fs::read_to_string(wit.join("tidegate.wit"))?;
+    let text = format!("{HEAD}// wit: {:016x}\n{}", fnv(&source), generate(&wit)?);
+    if std::env::args().any(|argument| argument == "--check") {
+        if std::fs::read_to_string(&target)? == text {
+            return Ok(ExitCode::SUCCESS);
+        }
+        eprintln!("plugin-sdk/src/bindings.rs is not what wit/tidegate.wit says; run without --check");
+        return Ok(ExitCode::FAILURE);
+    }
+    std::fs::write(target, text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn generate(wit: &Path) -> Result<String, Box<dyn Error>> {
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_dir(wit)?;
+    let world = resolve.select_world(&[package], Some("packed-operator"))?;
+    let mut options = wit_bindgen_rust::Opts::default();
+    options.format = true;
+    options.pub_export_macro = true;
+    options.export_macro_name = Some("export_component".to_owned());
+    options.default_bindings_module = Some("::tidegate_sdk::bindings".to_owned());
+    options.runtime_path = Some("::tidegate_sdk::wit_bindgen::rt".to_owned());
+    let mut files = Files::default();
+    options.build().generate(&mut resolve, world, &mut files)?;
+    let (_, bytes) = files.iter().next().ok_or("the generator wrote no file")?;
+    Ok(String::from_utf8(bytes.to_vec())?)
+}
+
+/// The 64-bit FNV-1a sum that the SDK's test compares with the WIT file.
+fn fnv(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}

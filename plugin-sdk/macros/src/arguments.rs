@@ -1,0 +1,113 @@
+//! The arguments of `#[operator(...)]`, read and checked.
+
+use syn::{
+    Error, Expr, Ident, LitStr, Token, bracketed,
+    parse::{Parse, ParseStream},
+    punctuated::Punctuated,
+};
+
+/// What stands in the parentheses of `#[operator(...)]`.
+#[derive(Default)]
+pub(crate) struct Arguments {
+    pub(crate) name: Option<LitStr>,
+    pub(crate) version: Option<Expr>,
+    pub(crate) reads: Vec<LitStr>,
+    pub(crate) outputs: Vec<LitStr>,
+    pub(crate) schema: Option<Expr>,
+    pub(crate) log_panics: bool,
+}
+
+impl Parse for Arguments {
+    fn parse(input: ParseStream<'_>) -> Result<Arguments, Error> {
+        let mut arguments = Arguments::default();
+        while !input.is_empty() {
+            let key: Ident = input.parse()?;
+            input.parse::<Token![=]>()?;
+            arguments.take(&key, input)?;
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        Ok(arguments)
+    }
+}
+
+impl Arguments {
+    fn take(&mut self, key: &Ident, input: ParseStream<'_>) -> Result<(), Error> {
+        match key.to_string().as_str() {
+            "name" => {
+                let name: LitStr = input.parse()?;
+                kebab(&name, "a name")?;
+                self.name = Some(name);
+            }
+            "version" => self.version = Some(input.parse()?),
+            "schema" => self.schema = Some(input.parse()?),
+            "reads" => {
+                self.reads = strings(input)?;
+                for field in &self.reads {
+                    let value = field.value();
+                    if !["key", "value", "headers", "attributes"].contains(&value.as_str()) {
+                        return Err(Error::new(
+                            field.span(),
+                            format!(
+                                "`{value}` is no field of a record: key, value, headers, attributes"
+                            ),
+                        ));
+                    }
+                }
+            }
+            "outputs" => {
+                self.outputs = strings(input)?;
+                for output in &self.outputs {
+                    kebab(output, "an output")?;
+                }
+            }
+            "panics" => {
+                let value: LitStr = input.parse()?;
+                if value.value() != "log" {
+                    return Err(Error::new(value.span(), "`panics` can only be \"log\""));
+                }
+                self.log_panics = true;
+            }
+            other => {
+                return Err(Error::new(
+                    key.span(),
+                    format!(
+                        "unknown argument `{other}`: name, version, reads, outputs, schema, panics"
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One string, or a list of strings in brackets.
+fn strings(input: ParseStream<'_>) -> Result<Vec<LitStr>, Error> {
+    if input.peek(LitStr) {
+        return Ok(vec![input.parse()?]);
+    }
+    let list;
+    bracketed!(list in input);
+    let items = Punctuated::<LitStr, Token![,]>::parse_terminated_with(&list, |item| item.parse())?;
+    Ok(items.into_iter().collect())
+}
+
+fn kebab(text: &LitStr, what: &str) -> Result<(), Error> {
+    let value = text.value();
+    let first = value
+        .bytes()
+        .next()
+        .is_some_and(|byte| byte.is_ascii_lowercase());
+    let rest = value
+        .bytes()
+        .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    if first && rest {
+        Ok(())
+    } else {
+        Err(Error::new(
+            text.span(),
+            format!("{what} has the form `[a-z][a-z0-9-]*`, found {value:?}"),
+        ))
+    }
+}

@@ -1,0 +1,327 @@
+//! Walks a JSON text (RFC 8259, strictly) and shows its string values.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::Place;
+
+/// The deepest nesting that is walked.
+pub const MAX_DEPTH: usize = 128;
+
+/// Why a text is not JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonError {
+    /// The byte at which it goes wrong.
+    pub at: usize,
+    /// What was expected there.
+    pub expected: &'static str,
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "not JSON at byte {}: expected {}",
+            self.at, self.expected
+        )
+    }
+}
+
+impl std::error::Error for JsonError {}
+
+/// A string value in a JSON text.
+#[derive(Clone, Copy, Debug)]
+pub struct StringValue<'a> {
+    /// Where its content begins, after the quote.
+    pub(super) start: usize,
+    raw: &'a str,
+    escaped: bool,
+}
+
+impl<'a> StringValue<'a> {
+    /// The content as it stands, escapes included.
+    pub fn raw(&self) -> &'a str {
+        self.raw
+    }
+
+    /// The content; borrowed where nothing is escaped. Half a surrogate pair reads as U+FFFD.
+    pub fn decoded(&self) -> Cow<'a, str> {
+        if self.escaped {
+            Cow::Owned(unescape(self.raw))
+        } else {
+            Cow::Borrowed(self.raw)
+        }
+    }
+
+    pub(super) fn end(&self) -> usize {
+        self.start + self.raw.len()
+    }
+}
+
+/// Whether a text begins like a JSON object, array or string.
+pub fn looks_like_json(text: &str) -> bool {
+    let first = text
+        .bytes()
+        .find(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
+    matches!(first, Some(b'{' | b'[' | b'"'))
+}
+
+/// Calls `visit` for every string value of a JSON text, in order, with the place where it stands. Names of members are
+/// no values. On an error, values before it have been visited.
+pub fn strings<'a>(
+    text: &'a str,
+    visit: impl FnMut(Place<'_, 'a>, StringValue<'a>),
+) -> Result<(), JsonError> {
+    let mut walker = Walker {
+        text,
+        bytes: text.as_bytes(),
+        at: 0,
+        place: Vec::new(),
+        visit,
+    };
+    walker.space();
+    walker.value(0)?;
+    walker.space();
+    if walker.at == text.len() {
+        Ok(())
+    } else {
+        Err(walker.expected("the end"))
+    }
+}
+
+struct Walker<'a, F> {
+    text: &'a str,
+    bytes: &'a [u8],
+    at: usize,
+    place: Vec<Cow<'a, str>>,
+    visit: F,
+}
+
+impl<'a, F: FnMut(Place<'_, 'a>, StringValue<'a>)> Walker<'a, F> {
+    fn expected(&self, expected: &'static str) -> JsonError {
+        JsonError {
+            at: self.at,
+            expected,
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn take(&mut self, byte: u8, expected: &'static str) -> Result<(), JsonError> {
+        if self.peek() == Some(byte) {
+            self.at += 1;
+            Ok(())
+        } else {
+            Err(self.expected(expected))
+        }
+    }
+
+    fn value(&mut self, depth: usize) -> Result<(), JsonError> {
+        if depth == MAX_DEPTH {
+            return Err(self.expected("less nesting"));
+        }
+        match self.peek() {
+            Some(b'"') => {
+                let string = self.string()?;
+                (self.visit)(&self.place, string);
+                Ok(())
+            }
+            Some(b'{') => self.object(depth),
+            Some(b'[') => self.array(depth),
+            Some(b't') => self.word("true"),
+            Some(b'f') => self.word("false"),
+            Some(b'n') => self.word("null"),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            _ => Err(self.expected("a value")),
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Result<(), JsonError> {
+        self.at += 1;
+        self.space();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            if self.peek() != Some(b'"') {
+                return Err(self.expected("a member name"));
+            }
+            let name = self.string()?.decoded();
+            self.space();
+            self.take(b':', "`:`")?;
+            self.space();
+            self.place.push(name);
+            self.value(depth + 1)?;
+            self.place.pop();
+            self.space();
+            if self.peek() == Some(b'}') {
+                self.at += 1;
+                return Ok(());
+            }
+            self.take(b',', "`,` or `}`")?;
+            self.space();
+        }
+    }
+
+    fn array(&mut self, depth: usize) -> Result<(), JsonError> {
+        self.at += 1;
+        self.space();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            self.value(depth + 1)?;
+            self.space();
+            if self.peek() == Some(b']') {
+                self.at += 1;
+                return Ok(());
+            }
+            self.take(b',', "`,` or `]`")?;
+            self.space();
+        }
+    }
+
+    /// Stands at the opening quote; afterwards behind the closing one.
+    fn string(&mut self) -> Result<StringValue<'a>, JsonError> {
+        self.at += 1;
+        let start = self.at;
+        let mut escaped = false;
+        loop {
+            match self.peek() {
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    escaped = true;
+                    self.escape()?;
+                }
+                Some(0..=0x1f) | None => return Err(self.expected("the rest of a string")),
+                Some(_) => self.at += 1,
+            }
+        }
+        let raw = &self.text[start..self.at];
+        self.at += 1;
+        Ok(StringValue {
+            start,
+            raw,
+            escaped,
+        })
+    }
+
+    fn escape(&mut self) -> Result<(), JsonError> {
+        self.at += 1;
+        match self.peek() {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 1,
+            Some(b'u') => {
+                self.at += 1;
+                for _ in 0..4 {
+                    if !self.peek().is_some_and(|byte| byte.is_ascii_hexdigit()) {
+                        return Err(self.expected("four hexadecimal digits"));
+                    }
+                    self.at += 1;
+                }
+            }
+            _ => return Err(self.expected("an escape")),
+        }
+        Ok(())
+    }
+
+    fn word(&mut self, word: &'static str) -> Result<(), JsonError> {
+        if self.bytes[self.at..].starts_with(word.as_bytes()) {
+            self.at += word.len();
+            Ok(())
+        } else {
+            Err(self.expected(word))
+        }
+    }
+
+    fn digits(&mut self) -> Result<(), JsonError> {
+        let start = self.at;
+        while let Some(b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+        if self.at == start {
+            Err(self.expected("a digit"))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn number(&mut self) -> Result<(), JsonError> {
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        if self.peek() == Some(b'0') {
+            self.at += 1;
+        } else {
+            self.digits()?;
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the escapes of a string that has been walked.
+fn unescape(raw: &str) -> String {
+    let mut text = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = rest.find('\\') {
+        text.push_str(&rest[..at]);
+        let kind = rest.as_bytes().get(at + 1).copied().unwrap_or(b'\\');
+        rest = rest.get(at + 2..).unwrap_or_default();
+        match kind {
+            b'b' => text.push('\u{8}'),
+            b'f' => text.push('\u{c}'),
+            b'n' => text.push('\n'),
+            b'r' => text.push('\r'),
+            b't' => text.push('\t'),
+            b'u' => {
+                let (letter, after) = code_point(rest);
+                text.push(letter);
+                rest = after;
+            }
+            other => text.push(other as char),
+        }
+    }
+    text.push_str(rest);
+    text
+}
+
+/// Reads what follows `\u`: four digits, and the second half of a pair if it comes next.
+fn code_point(rest: &str) -> (char, &str) {
+    let unit = |text: &str| {
+        text.get(..4)
+            .and_then(|digits| u32::from_str_radix(digits, 16).ok())
+    };
+    let first = unit(rest).unwrap_or(0xfffd);
+    let after = rest.get(4..).unwrap_or_default();
+    if (0xd800..0xdc00).contains(&first)
+        && let Some(second) = after.strip_prefix("\\u").and_then(unit)
+        && (0xdc00..0xe000).contains(&second)
+    {
+        let point = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+        return (
+            char::from_u32(point).unwrap_or('\u{fffd}'),
+            after.get(6..).unwrap_or_default(),
+        );
+    }
+    (char::from_u32(first).unwrap_or('\u{fffd}'), after)
+}

@@ -1,0 +1,125 @@
+//! The record an operator sees.
+
+use std::fmt;
+
+use serde::Deserialize;
+use tidegate_record::{Fields, Pairs, RecordId, RecordView};
+
+/// One record, viewed where it lies in the batch. Cheap to copy.
+///
+/// Only the fields named by the operator's `reads` are there; the others look like null or empty.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    view: RecordView<'a>,
+    now: i64,
+}
+
+impl<'a> Record<'a> {
+    /// Views a record of a batch whose clock stands at `now`, microseconds since the Unix epoch.
+    #[inline]
+    pub fn new(view: RecordView<'a>, now: i64) -> Record<'a> {
+        Record { view, now }
+    }
+
+    /// The key, or none for null.
+    #[inline]
+    pub fn key(&self) -> Option<&'a [u8]> {
+        self.view.key()
+    }
+
+    /// The value, or none for null (a tombstone).
+    #[inline]
+    pub fn value(&self) -> Option<&'a [u8]> {
+        self.view.value()
+    }
+
+    /// The value as text.
+    #[inline]
+    pub fn text(&self) -> Result<&'a str, FieldError> {
+        let value = self.value().ok_or(FieldError::Null)?;
+        std::str::from_utf8(value).map_err(|error| FieldError::NotText {
+            at: error.valid_up_to(),
+        })
+    }
+
+    /// The value read as JSON into any `serde::Deserialize` type, which may borrow from it.
+    pub fn json<T: Deserialize<'a>>(&self) -> Result<T, FieldError> {
+        let value = self.value().ok_or(FieldError::Null)?;
+        serde_json::from_slice(value).map_err(|error| FieldError::NotJson(error.to_string()))
+    }
+
+    /// The value of the last header of this name, if it has one that is not null.
+    #[inline]
+    pub fn header(&self, name: &str) -> Option<&'a [u8]> {
+        self.view.headers().last(name)?.value
+    }
+
+    /// All headers in order; a name may repeat.
+    #[inline]
+    pub fn headers(&self) -> Pairs<'a> {
+        self.view.headers()
+    }
+
+    /// The value of the private attribute of this name, if it has one that is not null.
+    #[inline]
+    pub fn attribute(&self, name: &str) -> Option<&'a [u8]> {
+        self.view.attributes().last(name)?.value
+    }
+
+    /// All private attributes: seen by later operators, never by a sink.
+    #[inline]
+    pub fn attributes(&self) -> Pairs<'a> {
+        self.view.attributes()
+    }
+
+    /// Where the record comes from: source, partition, offset, and piece of a split. The same after a restart.
+    #[inline]
+    pub fn id(&self) -> RecordId {
+        self.view.id()
+    }
+
+    /// Event time, microseconds since the Unix epoch.
+    #[inline]
+    pub fn event_time(&self) -> Option<i64> {
+        self.view.event_time()
+    }
+
+    /// The batch's clock, microseconds since the Unix epoch: the one time an operator sees.
+    #[inline]
+    pub fn now(&self) -> i64 {
+        self.now
+    }
+
+    /// The fields that were copied in.
+    #[inline]
+    pub fn fields(&self) -> Fields {
+        self.view.fields()
+    }
+}
+
+/// Why a field cannot be read as asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FieldError {
+    /// The value is null.
+    Null,
+    /// The value is not UTF-8.
+    NotText {
+        /// The first byte that is wrong.
+        at: usize,
+    },
+    /// The value is not the JSON that was asked for.
+    NotJson(String),
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FieldError::Null => write!(f, "value is null"),
+            FieldError::NotText { at } => write!(f, "value is not UTF-8 at byte {at}"),
+            FieldError::NotJson(why) => write!(f, "value is not the expected JSON: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for FieldError {}

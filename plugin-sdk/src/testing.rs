@@ -1,0 +1,253 @@
+//! Runs an operator natively, in `cargo test`, through the same encoding as in WebAssembly.
+//!
+//! Records are copied into a packed batch with the fields the operator reads, and no others, as the host does; its
+//! answer is decoded and applied as the host does. What an operator forgets to declare is missing here too.
+
+mod record;
+
+use std::time::Duration;
+
+use tidegate_record::{Batch, BatchBuilder, Emission, Outcome, OutcomesView, RecordView};
+
+pub use record::TestRecord;
+
+use crate::host::imports::TOLD;
+use crate::{Described, Level, Runner};
+
+/// An operator under test. One at a time on a thread: log lines and counters are kept per thread.
+#[derive(Debug)]
+pub struct Harness<T> {
+    runner: Runner<T>,
+    clock: i64,
+}
+
+impl<T: Described> Harness<T> {
+    /// Configures the operator, with JSON text or a `serde_json::json!` value. The error is what the user would see.
+    pub fn start(config: impl ToString) -> Result<Harness<T>, String> {
+        let config = config.to_string();
+        TOLD.with_borrow_mut(|told| {
+            *told = Default::default();
+            told.config.clone_from(&config);
+        });
+        Ok(Harness {
+            runner: Runner::start(&config)?,
+            clock: 1_700_000_000_000_000,
+        })
+    }
+
+    /// Sets the clock that the next batches carry, microseconds since the Unix epoch.
+    pub fn set_clock(&mut self, clock: i64) {
+        self.clock = clock;
+    }
+
+    /// Runs one batch and says what became of each record.
+    ///
+    /// # Panics
+    /// If the operator fails the batch, or answers with something the host would refuse.
+    pub fn run(&mut self, records: &[TestRecord]) -> Vec<Answer> {
+        match self.try_run(records) {
+            Ok(answers) => answers,
+            Err(error) => panic!("the operator failed the batch: {error}"),
+        }
+    }
+
+    /// Runs a batch of one record.
+    ///
+    /// # Panics
+    /// As [`Harness::run`].
+    pub fn run_one(&mut self, record: TestRecord) -> Answer {
+        let mut answers = self.run(&[record]);
+        match answers.pop() {
+            Some(answer) => answer,
+            None => panic!("no answer"),
+        }
+    }
+
+    /// Runs one batch; an error is what fails the whole call.
+    pub fn try_run(&mut self, records: &[TestRecord]) -> Result<Vec<Answer>, String> {
+        let full = batch(records, self.clock)?;
+        let mut copied = BatchBuilder::default();
+        for record in full.view().records() {
+            let reads = T::DESCRIPTION.reads;
+            copied
+                .push_fields(&record, reads)
+                .map_err(|error| error.to_string())?;
+        }
+        let answer = self.runner.process(copied.finish(self.clock).as_bytes())?;
+        let outputs = T::DESCRIPTION.outputs.len() as u16;
+        let outcomes = OutcomesView::parse(&answer, records.len(), outputs)
+            .map_err(|error| error.to_string())?;
+        full.view()
+            .records()
+            .zip(outcomes.iter())
+            .map(|(record, outcome)| answer_of::<T>(&record, outcome))
+            .collect()
+    }
+
+    /// The lines logged since the operator was started.
+    pub fn log_lines(&self) -> Vec<(Level, String)> {
+        TOLD.with_borrow(|told| told.lines.clone())
+    }
+
+    /// A counter's sum since the operator was started.
+    pub fn counter(&self, name: &str) -> u64 {
+        TOLD.with_borrow(|told| told.counters.get(name).copied().unwrap_or_default())
+    }
+}
+
+/// What became of a record, with the record as the next stage would see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It goes on as it was.
+    Pass(TestRecord),
+    /// It ended.
+    Drop,
+    /// It goes on changed.
+    Replace(TestRecord),
+    /// It became these; the name is that of the output, none for the main one.
+    Split(Vec<(Option<String>, TestRecord)>),
+    /// It goes to a named output.
+    Route(String, TestRecord),
+    /// It comes again.
+    Retry {
+        /// After this time.
+        after: Duration,
+        /// Why.
+        reason: String,
+    },
+    /// It goes to the dead letters.
+    DeadLetter {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Answer {
+    /// The one record that goes on: passed, replaced or routed.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[track_caller]
+    pub fn record(&self) -> &TestRecord {
+        match self {
+            Answer::Pass(record) | Answer::Replace(record) | Answer::Route(_, record) => record,
+            other => panic!("no single record goes on: {other:?}"),
+        }
+    }
+
+    /// Whether it goes on as it was.
+    pub fn is_pass(&self) -> bool {
+        matches!(self, Answer::Pass(_))
+    }
+
+    /// Whether it ended.
+    pub fn is_drop(&self) -> bool {
+        matches!(self, Answer::Drop)
+    }
+
+    /// The named output it goes to.
+    pub fn output(&self) -> Option<&str> {
+        match self {
+            Answer::Route(output, _) => Some(output),
+            _ => None,
+        }
+    }
+
+    /// Why it is a dead letter, or comes again.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Answer::DeadLetter { reason } | Answer::Retry { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
+}
+
+fn batch(records: &[TestRecord], clock: i64) -> Result<Batch, String> {
+    let mut builder = BatchBuilder::default();
+    for record in records {
+        record
+            .push(&mut builder)
+            .map_err(|error| error.to_string())?;
+    }
+    Ok(builder.finish(clock))
+}
+
+fn answer_of<T: Described>(
+    record: &RecordView<'_>,
+    outcome: Outcome<'_>,
+) -> Result<Answer, String> {
+    let output = |emission: &Emission<'_>| {
+        let index = usize::from(emission.output).checked_sub(1)?;
+        T::DESCRIPTION
+            .outputs
+            .get(index)
+            .map(|&name| name.to_owned())
+    };
+    let changed =
+        |emission: &Emission<'_>, emit| TestRecord::patched(record, &emission.patch, emit);
+    let emit = record.id().emit;
+    Ok(match outcome {
+        Outcome::Pass => Answer::Pass(TestRecord::from(*record)),
+        Outcome::Drop => Answer::Drop,
+        Outcome::Replace(patch) => Answer::Replace(TestRecord::patched(record, &patch, emit)?),
+        Outcome::Split(pieces) => {
+            let mut split = Vec::with_capacity(pieces.len());
+            for (index, piece) in pieces.iter().enumerate() {
+                let emit = tidegate_record::child_emit(emit, index as u32)
+                    .map_err(|error| error.to_string())?;
+                split.push((output(piece), changed(piece, emit)?));
+            }
+            Answer::Split(split)
+        }
+        Outcome::Route(emission) => Answer::Route(
+            output(&emission).unwrap_or_else(|| "main".to_owned()),
+            changed(&emission, emit)?,
+        ),
+        Outcome::Retry { delay_ms, reason } => Answer::Retry {
+            after: Duration::from_millis(delay_ms.into()),
+            reason: reason.to_owned(),
+        },
+        Outcome::DeadLetter { reason } => Answer::DeadLetter {
+            reason: reason.to_owned(),
+        },
+    })
+}
+
+/// Checks that an operator's JSON Schema says what its configuration type takes: the schema is an object that allows
+/// no other keys, its keys are those of the type, and every `examples` entry at its top is a configuration that starts
+/// the operator.
+///
+/// # Panics
+/// If it does not.
+#[track_caller]
+pub fn check_schema<T: Described>() {
+    let schema: serde_json::Value = match serde_json::from_str(T::CONFIG_SCHEMA) {
+        Ok(schema) => schema,
+        Err(error) => panic!("the schema is not JSON: {error}"),
+    };
+    assert_eq!(schema["type"], "object", "the schema is of an object");
+    assert_eq!(
+        schema["additionalProperties"], false,
+        "the schema allows no other keys"
+    );
+    let Some(properties) = schema["properties"].as_object() else {
+        panic!("the schema has no `properties`");
+    };
+    let mut described: Vec<&str> = properties.keys().map(String::as_str).collect();
+    described.sort_unstable();
+    let error = match crate::read_config::<T::Config>(r#"{"no such key":1}"#) {
+        Ok(_) => {
+            panic!("the configuration type takes unknown keys: add `#[serde(deny_unknown_fields)]`")
+        }
+        Err(error) => error,
+    };
+    let (_, expected) = error.split_once("expected").unwrap_or_default();
+    let mut taken: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+    taken.sort_unstable();
+    assert_eq!(described, taken, "keys of the schema and of the type");
+    for example in schema["examples"].as_array().into_iter().flatten() {
+        if let Err(error) = Runner::<T>::start(&example.to_string()) {
+            panic!("the example {example} is refused: {error}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! `drop-abuse`: drops, dead-letters or routes records in whose text stands a word of a list.
+//!
+//! Words match whole: `class` and `Scunthorpe` pass. Seen through are case, accents, full-width and look-alike letters,
+//! zero-width characters, digits and signs for letters (`sh1t`, `a$$`), drawn-out letters (`shiiit`), and words spelled
+//! out (`s h i t`). A list entry may be a phrase. What the words are is configuration; none is built in.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod fold;
+mod words;
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use tidegate_sdk::json::{Paths, texts};
+use tidegate_sdk::{Operator, Outcome, Record, operator};
+
+use words::{Scratch, WordList};
+
+/// The configuration.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Words and phrases to look for.
+    pub words: Vec<String>,
+    /// Members of a JSON value to look in; every string without it.
+    pub paths: Option<Vec<String>>,
+    /// What becomes of a record with such a word.
+    #[serde(default)]
+    pub action: Action,
+}
+
+/// What becomes of a record with a listed word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Action {
+    /// It ends.
+    #[default]
+    Drop,
+    /// It goes to the dead letters.
+    DeadLetter,
+    /// It goes to the output `abuse`, with the word in the header `abuse`.
+    Route,
+}
+
+/// The operator.
+#[derive(Debug)]
+pub struct DropAbuse {
+    words: WordList,
+    paths: Paths,
+    action: Action,
+    scratch: Scratch,
+}
+
+#[operator(name = "drop-abuse", reads = "value", outputs = ["abuse"])]
+impl Operator for DropAbuse {
+    type Config = Config;
+    const CONFIG_SCHEMA: &'static str = include_str!("../config.schema.json");
+
+    fn new(config: Config) -> Result<DropAbuse, String> {
+        if config.words.is_empty() {
+            return Err(
+                "config key `words` is an empty list; name at least one word or phrase".to_owned(),
+            );
+        }
+        Ok(DropAbuse {
+            words: WordList::new(&config.words)?,
+            paths: Paths::configured("paths", config.paths.as_deref())?,
+            action: config.action,
+            scratch: Scratch::default(),
+        })
+    }
+
+    fn process(&mut self, record: &Record<'_>) -> Outcome {
+        let Some(value) = record.value() else {
+            return Outcome::Pass;
+        };
+        let Some(word) = self.find(&String::from_utf8_lossy(value)) else {
+            return Outcome::Pass;
+        };
+        match self.action {
+            Action::Drop => Outcome::Drop,
+            Action::DeadLetter => Outcome::dead_letter(format!("abusive: has {word:?}")),
+            Action::Route => Outcome::route("abuse").header("abuse", word),
+        }
+    }
+}
+
+impl DropAbuse {
+    fn find(&mut self, value: &Cow<'_, str>) -> Option<String> {
+        let mut found = None;
+        texts(value, &self.paths, |text| {
+            if found.is_none() {
+                found = self.words.find(&text, &mut self.scratch).map(str::to_owned);
+            }
+        });
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+use proptest::prelude::*;
+use serde_json::json;
+use tidegate_sdk::testing::{Answer, Harness, TestRecord, check_schema};
+
+use super::*;
+
+fn start() -> Harness<DropAbuse> {
+    Harness::start(json!({
+        "words": ["ass", "shit", "cunt", "god", "hill billy", "Blödmann", "ばか", "kill yourself"],
+    }))
+    .unwrap()
+}
+
+#[track_caller]
+fn dropped(texts: &[&str]) {
+    let mut operator = start();
+    for text in texts {
+        assert!(
+            operator.run_one(TestRecord::of(*text)).is_drop(),
+            "{text:?} should be dropped"
+        );
+    }
+}
+
+#[track_caller]
+fn passed(texts: &[&str]) {
+    let mut operator = start();
+    for text in texts {
+        assert!(
+            operator.run_one(TestRecord::of(*text)).is_pass(),
+            "{text:?} should pass"
+        );
+    }
+}
+
+#[test]
+fn the_schema_is_that_of_the_configuration() {
+    check_schema::<DropAbuse>();
+}
+
+#[test]
+fn whole_words_match_in_any_case() {
+    dropped(&[
+        "You ASS",
+        "ass",
+        "what an ass!",
+        "shit-storm",
+        "'shit'",
+        "so: Shit.",
+    ]);
+}
+
+#[test]
+fn parts_of_words_do_not_match() {
+    passed(&[
+        "Scunthorpe",
+        "the class passes",
+        "assess the grass",
+        "Mishit",
+        "cassette",
+        "godly",
+        "",
+    ]);
+}
+
+#[test]
+fn digits_and_signs_are_read_as_letters() {
+    dropped(&[
+        "sh1t",
+        "5h17",
+        "a$$",
+        "@ss",
+        "@$$",
+        "$hit",
+        "c0n g0d",
+        "h1ll bi1ly",
+        "k1ll y0urself",
+        "4ss",
+        "@shit you",
+        "$1 shit$",
+    ]);
+}
+
+#[test]
+fn numbers_prices_and_models_are_no_words() {
+    passed(&[
+        "455",
+        "$455",
+        "order 455 for $455.00",
+        "Galaxy A55",
+        "A455 road",
+        "ships in 5 to 7 days",
+    ]);
+}
+
+#[test]
+fn drawn_out_letters_count_once() {
+    dropped(&[
+        "shiiiiit", "shhit", "asssss", "aaass", "SHIIIT", "goood", "CUUUNT",
+    ]);
+    passed(&["good", "as", "he has", "Asa"]);
+}
+
+#[test]
+fn what_a_reader_does_not_see_is_not_seen_here() {
+    dropped(&[
+        "s\u{200b}h\u{200d}it",
+        "sh\u{ad}it",
+        "s\u{336}h\u{336}i\u{336}t\u{336}",
+        "ｓｈｉｔ",
+        "shít",
+        "ѕhіt",
+        "BLÖDMANN",
+        "blodmann",
+    ]);
+}
+
+#[test]
+fn words_spelled_out_are_read_together() {
+    dropped(&["s h i t", "you s.h.i.t you", "a-s-s"]);
+    passed(&["a s s e t", "plan a s", "s h"]);
+}
+
+#[test]
+fn phrases_match_over_any_separators() {
+    dropped(&[
+        "kill yourself",
+        "go KILL,  yourself now",
+        "kill kill yourself",
+        "hill-billy",
+    ]);
+    passed(&[
+        "kill the process yourself",
+        "kill",
+        "yourself kill",
+        "uphill billy",
+    ]);
+}
+
+#[test]
+fn scripts_without_spaces_match_inside() {
+    dropped(&["お前はばかだ"]);
+    passed(&["ばいか", "かば"]);
+}
+
+#[test]
+fn only_the_configured_members_are_looked_at() {
+    let mut operator =
+        Harness::<DropAbuse>::start(json!({"words": ["ass"], "paths": ["text"]})).unwrap();
+    let value = |field: &str| json!({"id": 1, field: "you ass"}).to_string();
+    assert!(operator.run_one(TestRecord::of(value("text"))).is_drop());
+    assert!(operator.run_one(TestRecord::of(value("note"))).is_pass());
+    assert!(
+        operator
+            .run_one(TestRecord::of(r#"{"text":"you \u0061ss"}"#))
+            .is_drop()
+    );
+    assert!(
+        operator
+            .run_one(TestRecord::of("no JSON, you ass"))
+            .is_drop()
+    );
+}
+
+#[test]
+fn the_action_is_as_configured() {
+    let mut operator =
+        Harness::<DropAbuse>::start(json!({"words": ["Ass"], "action": "dead-letter"})).unwrap();
+    assert_eq!(
+        operator.run_one(TestRecord::of("a$$")).reason(),
+        Some("abusive: has \"Ass\"")
+    );
+    let mut operator =
+        Harness::<DropAbuse>::start(json!({"words": ["Ass"], "action": "route"})).unwrap();
+    let answer = operator.run_one(TestRecord::of("a$$"));
+    assert_eq!(answer.output(), Some("abuse"));
+    assert_eq!(answer.record().header("abuse"), Some("Ass"));
+    assert_eq!(answer.record().text(), "a$$");
+}
+
+#[test]
+fn a_wrong_configuration_is_named() {
+    let error = |config| Harness::<DropAbuse>::start(config).unwrap_err();
+    assert!(error(json!({"words": []})).contains("`words` is an empty list"));
+    assert!(error(json!({"words": ["ok", "!!"]})).contains("\"!!\""));
+    assert!(error(json!({})).contains("missing field `words`"));
+    assert!(error(json!({"words": ["a"], "paths": ["a."]})).contains("\"a.\""));
+    let action = error(json!({"words": ["a"], "action": "eat"}));
+    assert!(
+        action.contains("`action`") && action.contains("`eat`") && action.contains("`dead-letter`"),
+        "{action}"
+    );
+}
+
+#[test]
+fn null_values_pass() {
+    assert!(matches!(
+        start().run_one(TestRecord::default()),
+        Answer::Pass(_)
+    ));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        rng_seed: proptest::test_runner::RngSeed::Fixed(0x6162_7573),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn no_text_panics_and_an_inserted_word_is_found(before in any::<String>(), after in any::<String>()) {
+        let mut operator = start();
+        let text = format!("{before} . cunt . {after}");
+        prop_assert!(operator.run_one(TestRecord::of(text)).is_drop());
+    }
+}

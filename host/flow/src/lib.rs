@@ -1,1 +1,34 @@
-//! tidegate-flow
+//! The pipeline at run time: workers, tasks and cuts.
+//!
+//! A worker is an OS thread that owns sources, sinks and tasks. A task is one input partition's run of the pipeline: a
+//! fold over one sequence of events (a batch came, an answer came, a retry is due, a deployment came), so no lock
+//! stands on the way of a record. A cut closes over everything a worker's tasks have done since the last one.
+//!
+//! This crate knows the ports of `contract` and none of what stands behind them: no wasm, no GPU, no file, no broker.
+//!
+//! Invariants:
+//! - between two events a task is whole: a cut is only ever taken there;
+//! - sinks of all workers are flushed and the commit log is written under one lock, so a cut never counts bytes of a
+//!   worker whose own cut does not hold;
+//! - every record that came in is in flight, or went out, was dropped, or is a dead letter; the counters of each cut
+//!   say so: `in + split = out + dropped + dead + in flight`;
+//! - a task whose waiting stages are full is not read; nothing is dropped for lack of room.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod answer;
+mod committer;
+mod entry;
+mod error;
+mod output;
+mod plan;
+mod prompt;
+mod run;
+mod task;
+mod waiting;
+mod worker;
+
+pub use committer::Counts;
+pub use error::FlowError;
+pub use plan::{ModelStage, OperatorStage, Order, Plan, Source, Stage, StageKind, Target};
+pub use run::{Controls, Ended, Run, SwitchReport, WorkerParts};

@@ -188,6 +188,12 @@ impl<'a> Patch<'a> {
         self.bytes.len()
     }
 
+    /// Reads bytes that hold one patch and nothing else, as [`PatchBuilder::write`] writes it.
+    pub fn parse(bytes: &'a [u8]) -> Option<Patch<'a>> {
+        let (patch, rest) = Patch::read(bytes)?;
+        rest.is_empty().then_some(patch)
+    }
+
     /// Reads a patch and returns what follows it.
     fn read(bytes: &'a [u8]) -> Option<(Patch<'a>, &'a [u8])> {
         let (&mask, mut rest) = bytes.split_first()?;

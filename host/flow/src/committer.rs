@@ -1,0 +1,130 @@
+//! The one place where cuts are taken: flush of the sinks and entry in the commit log, under one lock.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_contract::{CommitLog, Cut, Sink};
+
+use crate::error::FlowError;
+use crate::plan::Plan;
+
+/// What became of records. Absolute since the state directory was made, or since the last cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Read, those that could not be decoded included.
+    pub input: u64,
+    /// Written to sinks.
+    pub output: u64,
+    /// Dropped by operators, or sent to an output that nobody takes.
+    pub dropped: u64,
+    /// Dead letters.
+    pub dead: u64,
+    /// Records more than came in, by splits and by several targets.
+    pub split: u64,
+    /// Sent to an operator or a model once more.
+    pub retried: u64,
+    /// Tokens of finished answers.
+    pub tokens: u64,
+    /// Tokens of their prompts.
+    pub prompt_tokens: u64,
+    /// Requests that ended.
+    pub requests: u64,
+    /// Requests that ended without an answer.
+    pub failed: u64,
+}
+
+impl Counts {
+    fn fields(&mut self) -> [(&'static str, &mut u64); 10] {
+        [
+            ("in", &mut self.input),
+            ("out", &mut self.output),
+            ("dropped", &mut self.dropped),
+            ("dead", &mut self.dead),
+            ("split", &mut self.split),
+            ("retried", &mut self.retried),
+            ("tokens", &mut self.tokens),
+            ("prompt_tokens", &mut self.prompt_tokens),
+            ("requests", &mut self.requests),
+            ("failed", &mut self.failed),
+        ]
+    }
+
+    pub(crate) fn add(&mut self, mut other: Counts) {
+        for ((_, sum), (_, more)) in self.fields().into_iter().zip(other.fields()) {
+            *sum += *more;
+        }
+    }
+
+    fn to_log(mut self) -> Vec<(String, u64)> {
+        self.fields()
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), *value))
+            .collect()
+    }
+
+    /// The counts at the last cut of an earlier run.
+    pub fn from_log(log: &[(String, u64)]) -> Counts {
+        let mut counts = Counts::default();
+        for (name, field) in counts.fields() {
+            if let Some((_, value)) = log.iter().find(|(logged, _)| logged == name) {
+                *field = *value;
+            }
+        }
+        counts
+    }
+}
+
+/// Takes the cuts of all workers, one after the other.
+pub(crate) struct Committer {
+    plan: Arc<Plan>,
+    log: Arc<dyn CommitLog>,
+    total: Mutex<Counts>,
+}
+
+impl Committer {
+    pub(crate) fn new(plan: Arc<Plan>, log: Arc<dyn CommitLog>, total: Counts) -> Committer {
+        Committer {
+            plan,
+            log,
+            total: Mutex::new(total),
+        }
+    }
+
+    /// Makes a worker's output and its cut durable. The lock spans both: the length of a file that two workers write
+    /// must not count bytes whose cut does not hold.
+    pub(crate) fn commit(
+        &self,
+        mut cut: Cut,
+        sinks: &mut [Box<dyn Sink>],
+        dead: &mut dyn Sink,
+        counts: Counts,
+    ) -> Result<u64, FlowError> {
+        let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, sink) in self.plan.sinks.iter().zip(sinks) {
+            flush(name, sink.as_mut(), &mut cut)?;
+        }
+        flush("dead-letters", dead, &mut cut)?;
+        let mut sum = *total;
+        sum.add(counts);
+        cut.counters = sum.to_log();
+        let number = self.log.commit(&cut)?;
+        *total = sum;
+        Ok(number)
+    }
+
+    /// What the cuts so far add up to.
+    pub(crate) fn total(&self) -> Counts {
+        *self.total.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn flush(name: &str, sink: &mut dyn Sink, cut: &mut Cut) -> Result<(), FlowError> {
+    if sink.pending() == 0 {
+        return Ok(());
+    }
+    let position = sink.flush().map_err(|error| FlowError::Sink {
+        name: name.to_owned(),
+        error,
+    })?;
+    cut.sinks.extend(position);
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! In-flight entries: a record that waits, and its form in the commit log.
+//!
+//! The form is: length u32 of a JSON header, the header, then the record as a batch of one.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tidegate_contract::{Answer, Finish, Timings};
+use tidegate_record::{Batch, RecordView};
+
+/// A record that waits in a stage.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// The record, in a batch of its own.
+    pub record: Batch,
+    /// Which records it must not overtake.
+    pub lane: Lane,
+    /// Its offset in the partition.
+    pub offset: u64,
+    /// When it was read.
+    pub arrived: Instant,
+    /// Times it was sent to the model, or to the operator.
+    pub attempt: u32,
+    /// What it waits for.
+    pub state: State,
+    /// The rendered user message, once rendered; empty in an operator stage.
+    pub prompt: String,
+    /// Tokens of the answer so far, written by the engine.
+    pub tokens: Tokens,
+    /// Tokens in the commit log's copy; none if the log has no copy.
+    pub logged: Option<usize>,
+    /// JSON text of the operators' versions when it came in.
+    pub versions: Arc<str>,
+}
+
+/// Tokens so far, shared with the engine that makes them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tokens(Arc<Mutex<Vec<u32>>>);
+
+impl Tokens {
+    pub(crate) fn new(tokens: Vec<u32>) -> Tokens {
+        Tokens(Arc::new(Mutex::new(tokens)))
+    }
+
+    pub(crate) fn push(&self, token: u32) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(token);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    pub(crate) fn to_vec(&self) -> Vec<u32> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// Records of one lane keep their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Lane {
+    /// All records whose key has this hash.
+    Key(u64),
+    /// All records of the partition.
+    Partition,
+    /// A record of its own, by entry number.
+    Own(u64),
+}
+
+/// What an entry waits for.
+#[derive(Debug)]
+pub(crate) enum State {
+    /// Its turn.
+    Queued,
+    /// The model's answer to this request.
+    Submitted(u64),
+    /// Those before it in its lane.
+    Answered(Box<Answer>),
+    /// The time of its retry.
+    Delayed(Instant),
+}
+
+impl Entry {
+    /// The record.
+    pub(crate) fn view(&self) -> Option<RecordView<'_>> {
+        self.record.view().get(0)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    source: String,
+    partition: u32,
+    stage: String,
+    offset: u64,
+    attempt: u32,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    prompt: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tokens: Vec<u32>,
+    versions: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    answer: Option<StoredAnswer>,
+    /// Milliseconds until the retry, when it was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    delay_ms: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredAnswer {
+    text: String,
+    prompt_tokens: u32,
+    finish: String,
+    timings_ms: (u64, u64, u64),
+}
+
+/// An entry as it comes back from the commit log.
+#[derive(Debug)]
+pub(crate) struct Restored {
+    /// Name of the source.
+    pub source: String,
+    /// Number of the partition.
+    pub partition: u32,
+    /// Name of the stage.
+    pub stage: String,
+    /// Number of the entry.
+    pub number: u64,
+    /// The entry; its lane is set by the stage that takes it.
+    pub entry: Entry,
+}
+
+/// The entry's bytes in the commit log.
+pub(crate) fn encode(source: &str, partition: u32, stage: &str, entry: &Entry) -> Vec<u8> {
+    let (mut answer, mut delay_ms) = (None, None);
+    match &entry.state {
+        State::Answered(made) => {
+            let ms = |time: Duration| time.as_millis() as u64;
+            answer = Some(StoredAnswer {
+                text: made.text.clone(),
+                prompt_tokens: made.prompt_tokens,
+                finish: made.finish.name().to_owned(),
+                timings_ms: (
+                    ms(made.timings.queued),
+                    ms(made.timings.prefill),
+                    ms(made.timings.decode),
+                ),
+            });
+        }
+        State::Delayed(due) => {
+            delay_ms = Some(due.saturating_duration_since(Instant::now()).as_millis() as u64);
+        }
+        State::Queued | State::Submitted(_) => {}
+    }
+    let header = Header {
+        source: source.to_owned(),
+        partition,
+        stage: stage.to_owned(),
+        offset: entry.offset,
+        attempt: entry.attempt,
+        prompt: entry.prompt.clone(),
+        tokens: entry.tokens.to_vec(),
+        versions: entry.versions.to_string(),
+        answer,
+        delay_ms,
+    };
+    // Strings and numbers only: this cannot fail.
+    let header = serde_json::to_vec(&header).unwrap_or_default();
+    let mut bytes = (header.len() as u32).to_le_bytes().to_vec();
+    bytes.extend_from_slice(&header);
+    bytes.extend_from_slice(entry.record.as_bytes());
+    bytes
+}
+
+/// Reads what `encode` wrote.
+pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Restored, String> {
+    let damaged = |why: &str| format!("in-flight entry {number} is damaged: {why}");
+    let (length, rest) = bytes
+        .split_first_chunk::<4>()
+        .ok_or_else(|| damaged("too short"))?;
+    let (header, record) = rest
+        .split_at_checked(u32::from_le_bytes(*length) as usize)
+        .ok_or_else(|| damaged("header is cut"))?;
+    let header: Header =
+        serde_json::from_slice(header).map_err(|error| damaged(&error.to_string()))?;
+    let record = Batch::from_bytes(record.to_vec()).map_err(|error| damaged(&error.to_string()))?;
+    if record.len() != 1 {
+        return Err(damaged("it does not hold one record"));
+    }
+    let state = match (header.answer, header.delay_ms) {
+        (Some(answer), _) => State::Answered(Box::new(Answer {
+            text: answer.text,
+            tokens: header.tokens.clone(),
+            prompt_tokens: answer.prompt_tokens,
+            finish: match answer.finish.as_str() {
+                "stop" => Finish::Stop,
+                "length" => Finish::Length,
+                _ => Finish::End,
+            },
+            timings: Timings {
+                queued: Duration::from_millis(answer.timings_ms.0),
+                prefill: Duration::from_millis(answer.timings_ms.1),
+                decode: Duration::from_millis(answer.timings_ms.2),
+            },
+        })),
+        (None, Some(delay)) => State::Delayed(Instant::now() + Duration::from_millis(delay)),
+        (None, None) => State::Queued,
+    };
+    let entry = Entry {
+        record,
+        lane: Lane::Own(number),
+        offset: header.offset,
+        arrived: Instant::now(),
+        attempt: header.attempt,
+        state,
+        prompt: header.prompt,
+        logged: Some(header.tokens.len()),
+        tokens: Tokens::new(header.tokens),
+        versions: header.versions.into(),
+    };
+    Ok(Restored {
+        source: header.source,
+        partition: header.partition,
+        stage: header.stage,
+        number,
+        entry,
+    })
+}

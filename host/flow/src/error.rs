@@ -1,0 +1,63 @@
+//! Why a run ends before its input does.
+
+use tidegate_contract::{CommitLogError, OperatorError, SinkError, SourceError};
+
+/// A run that cannot go on. What the last cut holds stays; a restart goes on from there.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FlowError {
+    /// A source failed.
+    #[error("source {name}: {error}")]
+    Source {
+        /// Its name.
+        name: String,
+        /// What it said.
+        error: SourceError,
+    },
+    /// A sink failed.
+    #[error("sink {name}: {error}")]
+    Sink {
+        /// Its name.
+        name: String,
+        /// What it said.
+        error: SinkError,
+    },
+    /// An operator cannot be used at all (not: failed on a record).
+    #[error("stage {name}: {error}")]
+    Operator {
+        /// Name of the stage.
+        name: String,
+        /// What the slot said.
+        error: OperatorError,
+    },
+    /// A model has ended.
+    #[error("stage {name}: {why}")]
+    Model {
+        /// Name of the stage.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// The commit log failed.
+    #[error(transparent)]
+    Commit(#[from] CommitLogError),
+    /// The commit log does not fit the pipeline or its input.
+    #[error("the state does not fit the pipeline: {0}")]
+    State(String),
+    /// A batch became too large for an arena.
+    #[error("stage {name}: {why}")]
+    Batch {
+        /// Name of the stage.
+        name: String,
+        /// The size and the limit.
+        why: String,
+    },
+    /// A worker's thread could not be started or panicked; a defect of Tidegate.
+    #[error("worker {worker} failed: {why}")]
+    Worker {
+        /// Its number.
+        worker: usize,
+        /// The panic's message.
+        why: String,
+    },
+}

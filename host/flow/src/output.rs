@@ -1,0 +1,145 @@
+//! What a worker's tasks have done since its last cut: output in its sinks, and the counts of it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tidegate_contract::{DeadLetter, Rejected, Sink, SinkError};
+use tidegate_record::{BatchView, RecordId, RecordView};
+use tidegate_telemetry::events::{RecordDead, RecordsWritten};
+use tidegate_telemetry::{LatencyRecorder, Meters};
+
+use crate::committer::Counts;
+use crate::error::FlowError;
+use crate::plan::Plan;
+
+/// A worker's sinks and its open counts.
+pub(crate) struct Output {
+    pub plan: Arc<Plan>,
+    pub sinks: Vec<Box<dyn Sink>>,
+    pub dead: Box<dyn Sink>,
+    pub meters: Arc<Meters>,
+    pub latency: LatencyRecorder,
+    /// Since the last cut.
+    pub counts: Counts,
+    /// When records were read that are finished since the last cut, and how many: their latency ends with the cut.
+    pub finished: Vec<(Instant, u64)>,
+}
+
+/// Why a record cannot go on.
+pub(crate) struct Death<'a> {
+    pub stage: &'a str,
+    pub reason: &'a str,
+    pub component: Option<&'a str>,
+    pub backtrace: Option<&'a str>,
+    pub attempts: u32,
+}
+
+impl Output {
+    /// Writes a batch to a sink. A record the sink cannot encode becomes a dead letter.
+    pub(crate) fn write(&mut self, sink: usize, batch: BatchView<'_>) -> Result<(), FlowError> {
+        let mut written = 0;
+        for record in batch.records() {
+            match self.sinks[sink].write(record.public()) {
+                Ok(()) => written += 1,
+                Err(error @ SinkError::Encode { .. }) => {
+                    let plan = self.plan.clone();
+                    self.bury(
+                        &record,
+                        &Death {
+                            stage: &plan.sinks[sink],
+                            reason: &error.to_string(),
+                            component: None,
+                            backtrace: None,
+                            attempts: 1,
+                        },
+                    )?;
+                }
+                Err(error) => {
+                    return Err(FlowError::Sink {
+                        name: self.plan.sinks[sink].clone(),
+                        error,
+                    });
+                }
+            }
+        }
+        self.counts.output += written;
+        RecordsWritten {
+            sink: &self.plan.sinks[sink],
+            records: written,
+        }
+        .emit(&self.meters);
+        Ok(())
+    }
+
+    /// Writes a record to the dead letters.
+    pub(crate) fn bury(
+        &mut self,
+        record: &RecordView<'_>,
+        death: &Death<'_>,
+    ) -> Result<(), FlowError> {
+        let value = record.value();
+        let plan = self.plan.clone();
+        self.write_dead(&DeadLetter {
+            id: record.id(),
+            source: source_name(&plan, record.id()),
+            stage: death.stage,
+            reason: death.reason,
+            component: death.component,
+            backtrace: death.backtrace,
+            attempts: death.attempts,
+            key: record.key(),
+            value,
+            length: value.map_or(0, |value| value.len() as u64),
+        })
+    }
+
+    /// Writes input that could not become a record to the dead letters.
+    pub(crate) fn reject(&mut self, id: RecordId, rejected: &Rejected) -> Result<(), FlowError> {
+        let plan = self.plan.clone();
+        self.write_dead(&DeadLetter {
+            id: RecordId {
+                offset: rejected.offset,
+                ..id
+            },
+            source: source_name(&plan, id),
+            stage: "decode",
+            reason: &rejected.reason,
+            component: None,
+            backtrace: None,
+            attempts: 1,
+            key: None,
+            value: Some(&rejected.preview),
+            length: rejected.length,
+        })
+    }
+
+    fn write_dead(&mut self, letter: &DeadLetter<'_>) -> Result<(), FlowError> {
+        self.dead
+            .write_dead(letter)
+            .map_err(|error| FlowError::Sink {
+                name: "dead-letters".to_owned(),
+                error,
+            })?;
+        self.counts.dead += 1;
+        RecordDead {
+            stage: self.plan.stage(letter.stage),
+            source: letter.source,
+            partition: letter.id.partition,
+            offset: letter.id.offset,
+            reason: letter.reason,
+        }
+        .emit(&self.meters);
+        Ok(())
+    }
+
+    /// Bytes that wait for the cut.
+    pub(crate) fn pending(&self) -> usize {
+        self.sinks.iter().map(|sink| sink.pending()).sum::<usize>() + self.dead.pending()
+    }
+}
+
+fn source_name(plan: &Plan, id: RecordId) -> &str {
+    plan.sources
+        .get(usize::from(id.source))
+        .map_or("", |source| source.name.as_str())
+}

@@ -1,0 +1,131 @@
+//! The pipeline as the workers run it: names resolved, ports attached.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_contract::{Model, Parameters, PromptTemplate, Slot};
+
+/// A pipeline ready to run.
+pub struct Plan {
+    /// Sources in the order of the pipeline; a record's id names them by index.
+    pub sources: Vec<Source>,
+    /// Stages in order; targets of a stage are later stages or sinks.
+    pub stages: Vec<Stage>,
+    /// Names of the sinks.
+    pub sinks: Vec<String>,
+    /// Most records of a batch.
+    pub batch: usize,
+    /// Most bytes of a batch, one larger record excepted.
+    pub batch_bytes: usize,
+    /// Longest time between two cuts while something happens.
+    pub cut_interval: Duration,
+    /// Whether the in-flight set is part of the cut. Without it, positions stay at the lowest unfinished record.
+    pub durable_in_flight: bool,
+    /// How long a stopping run waits for what is in flight, if that is not part of the cut.
+    pub drain: Duration,
+}
+
+/// A source of the plan.
+pub struct Source {
+    /// Its name.
+    pub name: String,
+    /// Who takes its records.
+    pub targets: Vec<Target>,
+    /// Whether its positions live in the commit log (files) or in the source itself (Kafka).
+    pub positions_in_log: bool,
+    /// What each partition is (a file's path), so that a changed input is noticed. Empty if partitions come and go.
+    pub identities: Vec<String>,
+}
+
+/// Who takes a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A later stage.
+    Stage(usize),
+    /// A sink.
+    Sink(usize),
+}
+
+/// A stage of the plan.
+pub struct Stage {
+    /// Its name.
+    pub name: String,
+    /// Who takes its main output; nobody means the records end here.
+    pub targets: Vec<Target>,
+    /// What it does.
+    pub kind: StageKind,
+}
+
+/// What a stage does.
+pub enum StageKind {
+    /// Runs a component.
+    Operator(OperatorStage),
+    /// Asks a model.
+    Model(Box<ModelStage>),
+}
+
+/// A stage that runs a component.
+pub struct OperatorStage {
+    /// Where its instances come from.
+    pub slot: Arc<dyn Slot>,
+    /// Digest of the component that the pipeline file names.
+    pub configured: String,
+    /// Who takes its named outputs.
+    pub named: BTreeMap<String, Vec<Target>>,
+    /// How often it may send one record to retry.
+    pub retries: u32,
+}
+
+/// A stage that asks a model.
+pub struct ModelStage {
+    /// The model.
+    pub model: Arc<dyn Model>,
+    /// The system message.
+    pub system: Option<String>,
+    /// The user message.
+    pub prompt: PromptTemplate,
+    /// Index of the part of `prompt` that is cut when it is too long.
+    pub truncate: Option<usize>,
+    /// Most tokens of the user message.
+    pub prompt_tokens: usize,
+    /// How to generate.
+    pub parameters: Parameters,
+    /// Seed; each record has its own, derived from this and its id.
+    pub seed: u64,
+    /// In which order answers leave.
+    pub order: Order,
+    /// Most records of a task that wait here.
+    pub max_in_flight: usize,
+    /// Most of one key that are with the model at once.
+    pub max_in_flight_per_key: usize,
+    /// Longest wait for an answer.
+    pub deadline: Option<Duration>,
+    /// How often a record is sent when the device fails, the first time included.
+    pub attempts: u32,
+    /// Whether the answer becomes the record's value.
+    pub into_value: bool,
+}
+
+/// In which order answers leave a model stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Records of one key in the order they came; records without key as they are finished.
+    Key,
+    /// All records of a partition in the order they came.
+    Partition,
+    /// As they are finished.
+    None,
+}
+
+impl Plan {
+    /// Index of the stage with this name.
+    pub(crate) fn stage(&self, name: &str) -> Option<usize> {
+        self.stages.iter().position(|stage| stage.name == name)
+    }
+
+    /// Index of the source with this name.
+    pub(crate) fn source(&self, name: &str) -> Option<usize> {
+        self.sources.iter().position(|source| source.name == name)
+    }
+}

@@ -1,0 +1,248 @@
+//! A run: its workers, started and joined.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Sender;
+use tidegate_contract::{CommitLog, Recovered, Sink, Source};
+use tidegate_telemetry::Meters;
+
+use crate::committer::{Committer, Counts};
+use crate::entry;
+use crate::error::FlowError;
+use crate::output::Output;
+use crate::plan::Plan;
+use crate::worker::{Control, Shared, Worker};
+
+/// The ports of one worker. Its sinks have been recovered.
+pub struct WorkerParts {
+    /// One for each source of the plan, in its order.
+    pub sources: Vec<Box<dyn Source>>,
+    /// One for each sink of the plan, in its order.
+    pub sinks: Vec<Box<dyn Sink>>,
+    /// Dead letters.
+    pub dead: Box<dyn Sink>,
+}
+
+/// A run that has been started.
+pub struct Run {
+    workers: Vec<JoinHandle<Result<(), FlowError>>>,
+    shared: Arc<Shared>,
+    controls: Controls,
+}
+
+/// What can be asked of a run from other threads.
+#[derive(Clone)]
+pub struct Controls {
+    workers: Vec<Sender<Control>>,
+    shared: Arc<Shared>,
+}
+
+/// How a deployment went through the tasks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SwitchReport {
+    /// Tasks that run the new component.
+    pub tasks: usize,
+    /// Longest time a task could not take a batch because of it.
+    pub longest_wait: Duration,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// What became of all records since the state directory was made, as the commit log has it.
+    pub counts: Counts,
+    /// Why it ended early, if it did.
+    pub error: Option<FlowError>,
+}
+
+impl Run {
+    /// Starts one thread for each of `workers`.
+    pub fn start(
+        plan: Plan,
+        workers: Vec<WorkerParts>,
+        log: Arc<dyn CommitLog>,
+        recovered: Recovered,
+        meters: Arc<Meters>,
+    ) -> Result<Run, FlowError> {
+        let plan = Arc::new(plan);
+        let mut restored: HashMap<(String, u32), Vec<entry::Restored>> = HashMap::new();
+        let mut last_entry = 0;
+        for logged in &recovered.in_flight {
+            let entry = entry::decode(logged.number, &logged.payload).map_err(FlowError::State)?;
+            if plan.stage(&entry.stage).is_none() || plan.source(&entry.source).is_none() {
+                return Err(FlowError::State(format!(
+                    "records of source {} wait in flight for stage {}, and the pipeline no longer has both; \
+                     bring them back, let the pipeline finish, then remove them",
+                    entry.source, entry.stage
+                )));
+            }
+            last_entry = last_entry.max(logged.number);
+            restored
+                .entry((entry.source.clone(), entry.partition))
+                .or_default()
+                .push(entry);
+        }
+        let positions = recovered
+            .sources
+            .iter()
+            .map(|known| {
+                (
+                    (known.source.clone(), known.partition),
+                    (known.position, known.identity.clone()),
+                )
+            })
+            .collect();
+        let counts = Counts::from_log(&recovered.counters);
+        let shared = Arc::new(Shared {
+            plan: plan.clone(),
+            committer: Committer::new(plan.clone(), log, counts),
+            next_entry: AtomicU64::new(last_entry + 1),
+            next_request: AtomicU64::new(1),
+            positions,
+            restored: Mutex::new(restored),
+            stop: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+        });
+        let mut run = Run {
+            workers: Vec::new(),
+            controls: Controls {
+                workers: Vec::new(),
+                shared: shared.clone(),
+            },
+            shared,
+        };
+        for (number, parts) in workers.into_iter().enumerate() {
+            let (sender, controls) = crossbeam_channel::bounded(16);
+            run.controls.workers.push(sender);
+            let output = Output {
+                plan: plan.clone(),
+                sinks: parts.sinks,
+                dead: parts.dead,
+                meters: meters.clone(),
+                latency: meters.latency_recorder(),
+                counts: Counts::default(),
+                finished: Vec::new(),
+            };
+            let worker = Worker::new(number, run.shared.clone(), parts.sources, output, controls);
+            let thread = std::thread::Builder::new()
+                .name(format!("worker-{number}"))
+                .spawn(move || guard(number, worker))
+                .map_err(|error| FlowError::Worker {
+                    worker: number,
+                    why: error.to_string(),
+                })?;
+            run.workers.push(thread);
+        }
+        Ok(run)
+    }
+
+    /// The handle for other threads.
+    pub fn controls(&self) -> Controls {
+        self.controls.clone()
+    }
+
+    /// Whether every worker has ended.
+    pub fn is_finished(&self) -> bool {
+        self.workers.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits until every worker has ended.
+    pub fn join(self) -> Ended {
+        let mut error = None;
+        for (worker, thread) in self.workers.into_iter().enumerate() {
+            let result = thread.join().unwrap_or_else(|_| {
+                Err(FlowError::Worker {
+                    worker,
+                    why: "its thread panicked".to_owned(),
+                })
+            });
+            if let Err(failure) = result {
+                error.get_or_insert(failure);
+            }
+        }
+        Ended {
+            counts: self.shared.committer.total(),
+            error,
+        }
+    }
+}
+
+impl Controls {
+    /// Ends the run after its last cut. What is in flight stays in the commit log where that holds it, and is waited for
+    /// otherwise.
+    pub fn stop(&self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the run is to end.
+    pub fn is_stopping(&self) -> bool {
+        self.shared.stop.load(Ordering::Relaxed)
+    }
+
+    /// What the cuts so far add up to.
+    pub fn committed(&self) -> Counts {
+        self.shared.committer.total()
+    }
+
+    /// Makes every task run the current component of a stage, at its next batch boundary. Waits until all do, at most
+    /// until `deadline`.
+    pub fn switch(&self, stage: &str, deadline: Duration) -> Result<SwitchReport, String> {
+        let stage = self
+            .shared
+            .plan
+            .stage(stage)
+            .ok_or_else(|| format!("there is no stage {stage}"))?;
+        let until = Instant::now() + deadline;
+        let (reply, answers) = crossbeam_channel::bounded(self.workers.len().max(1));
+        let mut asked = 0;
+        for worker in &self.workers {
+            let control = Control::Switch {
+                stage,
+                reply: reply.clone(),
+            };
+            // A worker that has ended has no task to switch.
+            asked += usize::from(worker.send_deadline(control, until).is_ok());
+        }
+        drop(reply);
+        let mut report = SwitchReport::default();
+        for _ in 0..asked {
+            let switched = match answers.recv_deadline(until) {
+                Ok(result) => result?,
+                Err(crossbeam_channel::RecvTimeoutError::Disconnected) => break,
+                Err(crossbeam_channel::RecvTimeoutError::Timeout) => {
+                    return Err(format!("not every task has switched after {deadline:?}"));
+                }
+            };
+            report.tasks += switched.tasks;
+            report.longest_wait = report.longest_wait.max(switched.longest_wait);
+        }
+        Ok(report)
+    }
+}
+
+/// Runs a worker; its failure, or its panic, ends the others too.
+fn guard(number: usize, mut worker: Worker) -> Result<(), FlowError> {
+    let shared = worker.shared.clone();
+    let result = catch_unwind(AssertUnwindSafe(|| worker.run())).unwrap_or_else(|panic| {
+        let why = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("panic")
+            .to_owned();
+        Err(FlowError::Worker {
+            worker: number,
+            why,
+        })
+    });
+    if let Err(error) = &result {
+        tracing::error!(worker = number, %error, "worker failed");
+        shared.failed.store(true, Ordering::Relaxed);
+    }
+    result
+}

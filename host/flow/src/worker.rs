@@ -1,0 +1,630 @@
+//! A worker: the thread that owns sources, sinks and tasks, and takes their cuts.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use tidegate_contract::{
+    Answer, Cut, Message, ModelError, Partition, Reply, Request, RequestId, Role, SourceEvent,
+};
+
+use tidegate_telemetry::Meters;
+use tidegate_telemetry::events::CutCommitted;
+
+use crate::answer::record_seed;
+use crate::committer::{Committer, Counts};
+use crate::entry::{Restored, State, Tokens};
+use crate::error::FlowError;
+use crate::output::Output;
+use crate::plan::{Plan, StageKind};
+use crate::task::Task;
+
+/// Most requests of one worker that are with models at once; the channel for their answers is as long, so that an
+/// answer always has room.
+const MAX_SUBMITTED: usize = 4096;
+/// Output that waits for a cut, bytes; more forces one.
+const MAX_PENDING: usize = 8 << 20;
+/// Longest wait for input or an answer before timers and controls are looked at.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// What a worker shares with the others of its run.
+pub(crate) struct Shared {
+    pub plan: Arc<Plan>,
+    pub committer: Committer,
+    /// Number of the next in-flight entry.
+    pub next_entry: AtomicU64,
+    /// Number of the next request.
+    pub next_request: AtomicU64,
+    /// Positions of the commit log, by source name and partition: position and identity.
+    pub positions: HashMap<(String, u32), (u64, String)>,
+    /// In-flight entries of the commit log that no task has taken yet.
+    pub restored: Mutex<HashMap<(String, u32), Vec<Restored>>>,
+    /// Set when the run is to end before its input does.
+    pub stop: AtomicBool,
+    /// Set when a worker failed: the others end without waiting.
+    pub failed: AtomicBool,
+}
+
+/// What a worker is told.
+pub(crate) enum Control {
+    /// Every task runs the stage's current component from its next batch on.
+    Switch {
+        stage: usize,
+        reply: Sender<Result<Switched, String>>,
+    },
+}
+
+/// How a worker's tasks switched.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Switched {
+    pub tasks: usize,
+    pub longest_wait: Duration,
+}
+
+/// An answer on its way from the engine to a task.
+pub(crate) struct Completion {
+    partition: Partition,
+    stage: usize,
+    number: u64,
+    request: u64,
+    result: Result<Answer, ModelError>,
+}
+
+struct Delivery {
+    sender: Sender<Completion>,
+    partition: Partition,
+    stage: usize,
+    number: u64,
+    request: u64,
+    tokens: Tokens,
+    meters: Arc<Meters>,
+}
+
+impl Reply for Delivery {
+    fn token(&mut self, _index: u32, token: u32, _text: &str) {
+        self.tokens.push(token);
+        self.meters.add_tokens(1);
+    }
+
+    fn done(self: Box<Self>, result: Result<Answer, ModelError>) {
+        let Delivery {
+            sender,
+            partition,
+            stage,
+            number,
+            request,
+            ..
+        } = *self;
+        // Only fails when the worker has ended, and then nobody waits for it.
+        let _ = sender.try_send(Completion {
+            partition,
+            stage,
+            number,
+            request,
+            result,
+        });
+    }
+}
+
+/// A worker.
+pub(crate) struct Worker {
+    pub number: usize,
+    pub shared: Arc<Shared>,
+    pub sources: Vec<Box<dyn tidegate_contract::Source>>,
+    pub output: Output,
+    pub controls: Receiver<Control>,
+    tasks: BTreeMap<Partition, Task>,
+    sender: Sender<Completion>,
+    completions: Receiver<Completion>,
+    submitted: usize,
+    /// Sources that have said which partitions are read here.
+    assigned: Vec<bool>,
+    last_cut: Instant,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        number: usize,
+        shared: Arc<Shared>,
+        sources: Vec<Box<dyn tidegate_contract::Source>>,
+        output: Output,
+        controls: Receiver<Control>,
+    ) -> Worker {
+        let (sender, completions) = crossbeam_channel::bounded(MAX_SUBMITTED);
+        Worker {
+            number,
+            assigned: vec![false; sources.len()],
+            shared,
+            sources,
+            output,
+            controls,
+            tasks: BTreeMap::new(),
+            sender,
+            completions,
+            submitted: 0,
+            last_cut: Instant::now(),
+        }
+    }
+
+    /// Runs until the input ends, the run is stopped, or something fails.
+    pub(crate) fn run(&mut self) -> Result<(), FlowError> {
+        let mut stopping: Option<Instant> = None;
+        loop {
+            if self.shared.failed.load(Ordering::Relaxed) {
+                return self.close();
+            }
+            if stopping.is_none() && self.shared.stop.load(Ordering::Relaxed) {
+                stopping = Some(Instant::now());
+            }
+            self.take_controls();
+            let mut busy = self.take_completions()?;
+            busy |= self.take_time()?;
+            if stopping.is_none() {
+                busy |= self.read(busy)?;
+            }
+            self.submit()?;
+            if self.cut_is_due() {
+                self.cut()?;
+            }
+            let in_flight = self.in_flight();
+            if self.is_done(stopping, in_flight) {
+                self.cut()?;
+                return self.close();
+            }
+            if !busy {
+                self.rest(stopping.is_some());
+            }
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.tasks.values().map(Task::in_flight).sum()
+    }
+
+    fn is_done(&self, stopping: Option<Instant>, in_flight: usize) -> bool {
+        if let Some(since) = stopping {
+            let plan = &self.shared.plan;
+            return plan.durable_in_flight || in_flight == 0 || since.elapsed() > plan.drain;
+        }
+        self.assigned.iter().all(|assigned| *assigned)
+            && in_flight == 0
+            && self.tasks.values().all(|task| task.ended)
+    }
+
+    fn take_controls(&mut self) {
+        while let Ok(control) = self.controls.try_recv() {
+            match control {
+                Control::Switch { stage, reply } => {
+                    let mut switched = Switched {
+                        tasks: self.tasks.len(),
+                        ..Switched::default()
+                    };
+                    let mut result = Ok(());
+                    for task in self.tasks.values_mut() {
+                        match task.switch(stage) {
+                            Ok(waited) => {
+                                switched.longest_wait =
+                                    switched.longest_wait.max(waited.unwrap_or_default());
+                            }
+                            Err(error) => result = Err(error.to_string()),
+                        }
+                    }
+                    // The one who asked may have given up.
+                    let _ = reply.try_send(result.map(|()| switched));
+                }
+            }
+        }
+    }
+
+    fn take_completions(&mut self) -> Result<bool, FlowError> {
+        let mut any = false;
+        while let Ok(completion) = self.completions.try_recv() {
+            self.complete(completion)?;
+            any = true;
+        }
+        Ok(any)
+    }
+
+    fn complete(&mut self, completion: Completion) -> Result<(), FlowError> {
+        self.submitted = self.submitted.saturating_sub(1);
+        let Completion {
+            partition,
+            stage,
+            number,
+            request,
+            result,
+        } = completion;
+        let shared = self.shared.clone();
+        let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
+        match self.tasks.get_mut(&partition) {
+            Some(task) => task.on_answer(
+                stage,
+                number,
+                request,
+                result,
+                &mut numbers,
+                &mut self.output,
+            ),
+            // Its partition was taken away; whoever has it now asks again.
+            None => Ok(()),
+        }
+    }
+
+    fn take_time(&mut self) -> Result<bool, FlowError> {
+        let shared = self.shared.clone();
+        let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
+        let now = Instant::now();
+        let mut any = false;
+        for task in self.tasks.values_mut().filter(|task| task.in_flight() > 0) {
+            any |= task.on_time(now, &mut numbers, &mut self.output)?;
+        }
+        Ok(any)
+    }
+
+    /// Asks every source once. Waits for input only if nothing else is to be done.
+    fn read(&mut self, busy: bool) -> Result<bool, FlowError> {
+        let mut any = false;
+        for index in 0..self.sources.len() {
+            let room = self.hold(index)?;
+            let idle = !busy && !any && self.in_flight() == 0 && index + 1 == self.sources.len();
+            let wait = if idle { PATIENCE } else { Duration::ZERO };
+            let plan = self.shared.plan.clone();
+            let records = plan.batch.min(room).max(1);
+            let event = self.sources[index]
+                .poll(records, plan.batch_bytes, wait)
+                .map_err(|error| FlowError::Source {
+                    name: plan.sources[index].name.clone(),
+                    error,
+                })?;
+            any |= !matches!(event, SourceEvent::Idle);
+            self.take_event(index, event)?;
+        }
+        Ok(any)
+    }
+
+    /// Pauses the partitions whose tasks are full and resumes those that have room again. Returns the least room of
+    /// those that are read.
+    fn hold(&mut self, source: usize) -> Result<usize, FlowError> {
+        let mut least = usize::MAX;
+        let port = &mut self.sources[source];
+        for task in self
+            .tasks
+            .values_mut()
+            .filter(|t| usize::from(t.partition.source) == source)
+        {
+            let room = task.room();
+            if room > 0 {
+                least = least.min(room);
+            }
+            if task.paused != (room == 0) {
+                task.paused = room == 0;
+                let result = if task.paused {
+                    port.pause(task.partition)
+                } else {
+                    port.resume(task.partition)
+                };
+                result.map_err(|error| FlowError::Source {
+                    name: self.shared.plan.sources[source].name.clone(),
+                    error,
+                })?;
+            }
+        }
+        Ok(least)
+    }
+
+    fn take_event(&mut self, source: usize, event: SourceEvent) -> Result<(), FlowError> {
+        match event {
+            SourceEvent::Idle => {}
+            SourceEvent::Assigned(partitions) => {
+                self.assigned[source] = true;
+                for partition in partitions {
+                    self.open(source, partition)?;
+                }
+            }
+            SourceEvent::Revoked(partitions) => {
+                for partition in partitions {
+                    self.tasks.remove(&partition);
+                }
+            }
+            SourceEvent::End(partition) => {
+                if let Some(task) = self.tasks.get_mut(&partition) {
+                    task.ended = true;
+                }
+            }
+            SourceEvent::Records {
+                partition,
+                batch,
+                rejected,
+                next,
+            } => {
+                let shared = self.shared.clone();
+                let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
+                if let Some(task) = self.tasks.get_mut(&partition) {
+                    task.on_records(batch, &rejected, next, &mut numbers, &mut self.output)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the task of a partition, from where the commit log left it.
+    fn open(&mut self, source: usize, partition: Partition) -> Result<(), FlowError> {
+        let plan = self.shared.plan.clone();
+        let described = &plan.sources[source];
+        let key = (described.name.clone(), partition.number);
+        let mut position = None;
+        if let (true, Some((at, identity))) =
+            (described.positions_in_log, self.shared.positions.get(&key))
+        {
+            let now = described.identities.get(partition.number as usize);
+            if now.is_some_and(|now| now != identity) {
+                return Err(FlowError::State(format!(
+                    "partition {} of source {} was {identity} at the last cut and is now {}; \
+                     give the source its old input, or begin with a new state directory",
+                    partition.number,
+                    described.name,
+                    now.map_or("", String::as_str),
+                )));
+            }
+            self.sources[source]
+                .seek(partition, *at)
+                .map_err(|error| FlowError::Source {
+                    name: described.name.clone(),
+                    error,
+                })?;
+            position = Some(*at);
+        }
+        let mut task = Task::new(partition, plan.clone(), position)?;
+        let restored = self
+            .shared
+            .restored
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&key)
+            .unwrap_or_default();
+        for entry in restored {
+            task.restore(entry)?;
+        }
+        let shared = self.shared.clone();
+        let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
+        for stage in 0..plan.stages.len() {
+            task.send_answers(stage, &mut numbers, &mut self.output)?;
+        }
+        self.tasks.insert(partition, task);
+        Ok(())
+    }
+
+    /// Gives models the records whose turn it is, as far as models and limits take them.
+    fn submit(&mut self) -> Result<(), FlowError> {
+        let partitions: Vec<Partition> = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| task.in_flight() > 0)
+            .map(|(partition, _)| *partition)
+            .collect();
+        for partition in partitions {
+            for stage in 0..self.shared.plan.stages.len() {
+                if !self.submit_stage(partition, stage)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether the model still takes requests.
+    fn submit_stage(&mut self, partition: Partition, stage: usize) -> Result<bool, FlowError> {
+        let plan = self.shared.plan.clone();
+        let StageKind::Model(kind) = &plan.stages[stage].kind else {
+            return Ok(true);
+        };
+        let Some(task) = self.tasks.get_mut(&partition) else {
+            return Ok(true);
+        };
+        let mut submitted_by_lane = HashMap::new();
+        let mut turn = Vec::new();
+        for (number, entry) in task.waiting[stage].iter() {
+            let with_model = submitted_by_lane.entry(entry.lane).or_insert(0usize);
+            let limit = match entry.lane {
+                crate::entry::Lane::Key(_) => kind.max_in_flight_per_key,
+                _ => usize::MAX,
+            };
+            match entry.state {
+                State::Submitted(_) => *with_model += 1,
+                State::Queued if *with_model < limit => {
+                    *with_model += 1;
+                    turn.push(number);
+                }
+                _ => {}
+            }
+        }
+        for number in turn {
+            if self.submitted >= MAX_SUBMITTED {
+                return Ok(false);
+            }
+            let Some(entry) = task.waiting[stage].get(number) else {
+                continue;
+            };
+            let Some(record) = entry.view() else { continue };
+            let id = record.id();
+            let prompt = if entry.prompt.is_empty() {
+                crate::prompt::render(kind, &record)
+            } else {
+                Ok(entry.prompt.clone())
+            };
+            let prompt = match prompt {
+                Ok(prompt) => prompt,
+                Err(reason) => {
+                    let shared = self.shared.clone();
+                    let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
+                    task.bury_entry(stage, number, &reason, &mut self.output)?;
+                    task.send_answers(stage, &mut numbers, &mut self.output)?;
+                    continue;
+                }
+            };
+            let request = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
+            let system = kind.system.iter().map(|text| (Role::System, text.clone()));
+            let messages = system.chain([(Role::User, prompt.clone())]);
+            let reply = Delivery {
+                sender: self.sender.clone(),
+                partition,
+                stage,
+                number,
+                request,
+                tokens: entry.tokens.clone(),
+                meters: self.output.meters.clone(),
+            };
+            let attempt = entry.attempt + 1;
+            let result = kind.model.submit(Request {
+                id: RequestId(request),
+                attempt,
+                seed: record_seed(kind.seed, id),
+                messages: messages
+                    .map(|(role, content)| Message { role, content })
+                    .collect(),
+                forced_prefix: entry.tokens.to_vec(),
+                parameters: kind.parameters.clone(),
+                class: 0,
+                deadline: kind.deadline.map(|deadline| Instant::now() + deadline),
+                reply: Box::new(reply),
+            });
+            match result {
+                Ok(()) => {
+                    self.submitted += 1;
+                    if let Some(entry) = task.waiting[stage].change(number) {
+                        entry.attempt = attempt;
+                        entry.prompt = prompt;
+                        entry.state = State::Submitted(request);
+                    }
+                }
+                Err((_, ModelError::Full { .. })) => return Ok(false),
+                Err((_, error @ ModelError::Closed)) => {
+                    return Err(FlowError::Model {
+                        name: plan.stages[stage].name.clone(),
+                        why: error.to_string(),
+                    });
+                }
+                Err((_, error)) => {
+                    let shared = self.shared.clone();
+                    let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
+                    self.output.counts.requests += 1;
+                    self.output.counts.failed += 1;
+                    task.bury_entry(stage, number, &error.to_string(), &mut self.output)?;
+                    task.send_answers(stage, &mut numbers, &mut self.output)?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn cut_is_due(&self) -> bool {
+        let pending = self.output.pending();
+        if pending >= MAX_PENDING {
+            return true;
+        }
+        self.last_cut.elapsed() >= self.shared.plan.cut_interval
+            && (pending > 0
+                || self.output.counts != Counts::default()
+                || self.tasks.values().any(Task::has_changes))
+    }
+
+    /// Makes everything the tasks have done since the last cut durable.
+    fn cut(&mut self) -> Result<(), FlowError> {
+        self.last_cut = Instant::now();
+        let mut cut = Cut::default();
+        let mut positions: Vec<(Partition, u64)> = Vec::new();
+        for task in self.tasks.values_mut() {
+            if let Some(position) = task.cut(&mut cut) {
+                positions.push((task.partition, position));
+            }
+        }
+        let in_flight = self.in_flight();
+        let output = &mut self.output;
+        let counts = std::mem::take(&mut output.counts);
+        let empty = cut.sources.is_empty()
+            && cut.in_flight_added.is_empty()
+            && cut.in_flight_done.is_empty()
+            && counts == Counts::default()
+            && output.sinks.iter().all(|sink| sink.pending() == 0)
+            && output.dead.pending() == 0;
+        if !empty {
+            let began = Instant::now();
+            let number = self.shared.committer.commit(
+                cut,
+                &mut output.sinks,
+                output.dead.as_mut(),
+                counts,
+            )?;
+            CutCommitted {
+                cut: number,
+                worker: self.number,
+                records: output.finished.iter().map(|(_, records)| records).sum(),
+                in_flight: in_flight as u64,
+                time: began.elapsed(),
+            }
+            .emit(&output.meters);
+        }
+        for (index, source) in self.sources.iter_mut().enumerate() {
+            let described = &self.shared.plan.sources[index];
+            let of_source: Vec<(Partition, u64)> = positions
+                .iter()
+                .filter(|(partition, _)| usize::from(partition.source) == index)
+                .copied()
+                .collect();
+            if !described.positions_in_log && !of_source.is_empty() {
+                source
+                    .commit(&of_source)
+                    .map_err(|error| FlowError::Source {
+                        name: described.name.clone(),
+                        error,
+                    })?;
+            }
+        }
+        let now = Instant::now();
+        for (since, records) in self.output.finished.drain(..) {
+            self.output
+                .latency
+                .record(now.duration_since(since), records);
+        }
+        Ok(())
+    }
+
+    /// Waits for an answer, a control or the next timer.
+    fn rest(&mut self, stopping: bool) {
+        let now = Instant::now();
+        let due = self.tasks.values().filter_map(Task::next_due).min();
+        let until_due = due.map_or(PATIENCE, |due| due.saturating_duration_since(now));
+        let until_cut = self
+            .shared
+            .plan
+            .cut_interval
+            .saturating_sub(self.last_cut.elapsed());
+        let wait = until_due
+            .min(until_cut.max(Duration::from_millis(1)))
+            .min(PATIENCE);
+        if self.submitted == 0 && !stopping && self.in_flight() == 0 {
+            // The source has waited already.
+            return;
+        }
+        match self.completions.recv_timeout(wait) {
+            Ok(completion) => {
+                // Goes to the end of the queue it came from: handled with the others, in their order of arrival, in the
+                // next round. There is room: it has just left.
+                let _ = self.sender.try_send(completion);
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+    }
+
+    fn close(&mut self) -> Result<(), FlowError> {
+        for (index, source) in self.sources.iter_mut().enumerate() {
+            source.close().map_err(|error| FlowError::Source {
+                name: self.shared.plan.sources[index].name.clone(),
+                error,
+            })?;
+        }
+        Ok(())
+    }
+}

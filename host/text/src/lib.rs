@@ -1,1 +1,33 @@
-//! tidegate-text
+//! Tokens and text: a model's tokenizer, its chat template, and the way back from tokens to a stream of text.
+//!
+//! It deliberately does not know models, weights, requests or sampling: it reads `tokenizer.json`,
+//! `tokenizer_config.json` and `chat_template.jinja` and turns text into token ids and back.
+//!
+//! Invariants:
+//! - only this crate names `tokenizers` and `minijinja`;
+//! - text that streams out is whole characters only, and its parts joined are the text of all tokens;
+//! - the content of a message never becomes a special token, whatever it says;
+//! - a broken file is an error that names the file and the field, never a panic.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod chat;
+mod config;
+mod date;
+mod detokenize;
+mod error;
+mod literal;
+mod python;
+mod stop;
+mod tokenizer;
+mod truncate;
+
+#[cfg(test)]
+mod fixture;
+
+pub use chat::ChatMessage;
+pub use detokenize::Detokenizer;
+pub use error::{LoadError, PromptError};
+pub use stop::StopStrings;
+pub use tokenizer::Tokenizer;

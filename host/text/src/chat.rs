@@ -1,0 +1,280 @@
+//! Chat templates: the Jinja dialect of `transformers`, rendered with `minijinja`.
+//!
+//! What a template finds is what `apply_chat_template` gives it: `messages`, `add_generation_prompt`, the special
+//! tokens, `tools` and `documents` as none, `raise_exception`, `strftime_now` (here in UTC), a `tojson` that writes
+//! as Python does, Python's string methods, `break` and `continue`, and trimmed blocks.
+
+use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Kwargs, Value};
+use minijinja::{Environment, Error, ErrorKind, context};
+use serde::Serialize;
+
+use crate::config::TokenizerConfig;
+use crate::{PromptError, date, python};
+
+/// Instructions a template may run: far beyond what the longest published one needs for a long chat.
+const FUEL: u64 = 5_000_000;
+const NAME: &str = "chat";
+
+/// One message, as the template sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ChatMessage<'a> {
+    /// `system`, `user` or `assistant`.
+    pub role: &'a str,
+    /// The text.
+    pub content: &'a str,
+}
+
+/// A compiled template.
+pub(crate) struct ChatTemplate {
+    environment: Environment<'static>,
+}
+
+/// Marks an error of `raise_exception`, so that it is told apart from a failure of the template.
+#[derive(Debug)]
+struct Raised;
+
+impl std::fmt::Display for Raised {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("raised by the template")
+    }
+}
+
+impl std::error::Error for Raised {}
+
+impl ChatTemplate {
+    /// Compiles a template; the error says where it is broken.
+    pub(crate) fn compile(source: &str) -> Result<ChatTemplate, String> {
+        let mut environment = Environment::new();
+        let mut syntax = SyntaxConfig::builder();
+        syntax.trim_blocks(true).lstrip_blocks(true);
+        environment.set_syntax(syntax.build().map_err(|e| describe(&e))?);
+        environment.set_fuel(Some(FUEL));
+        environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+        environment.set_unknown_method_callback(python::call_method);
+        environment.add_filter("tojson", to_json);
+        environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
+            Err(Error::new(ErrorKind::InvalidOperation, message).with_source(Raised))
+        });
+        environment.add_function("strftime_now", |pattern: String| -> Result<String, Error> {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+            date::format(now, &pattern).map_err(|e| Error::new(ErrorKind::InvalidOperation, e))
+        });
+        environment.add_template_owned(NAME, without_generation_tags(source)).map_err(|e| describe(&e))?;
+        Ok(ChatTemplate { environment })
+    }
+
+    /// Renders messages, with the beginning of the answer.
+    pub(crate) fn render(&self, messages: &[ChatMessage<'_>], config: &TokenizerConfig) -> Result<String, PromptError> {
+        let token = |token: &Option<String>| token.clone().unwrap_or_default();
+        let messages: Vec<Value> = messages
+            .iter()
+            .map(|m| Value::from_pairs([("role", Value::from(m.role)), ("content", Value::from(m.content))]))
+            .collect();
+        let template = self.environment.get_template(NAME).map_err(|e| PromptError::Template(describe(&e)))?;
+        let rendered = template.render(context! {
+            messages,
+            add_generation_prompt => true,
+            bos_token => token(&config.bos_token),
+            eos_token => token(&config.eos_token),
+            pad_token => token(&config.pad_token),
+            unk_token => token(&config.unk_token),
+            tools => Value::from(()),
+            documents => Value::from(()),
+        });
+        rendered.map_err(|e| {
+            let raised = std::error::Error::source(&e).is_some_and(|source| source.is::<Raised>());
+            match e.detail() {
+                Some(message) if raised => PromptError::Refused(message.to_owned()),
+                _ => PromptError::Template(describe(&e)),
+            }
+        })
+    }
+}
+
+/// What is used when a model has no template: a line for each message and the beginning of the answer,
+/// `System: ...`, `User: ...`, `Assistant:`.
+pub(crate) fn plain(messages: &[ChatMessage<'_>]) -> String {
+    let mut out = String::new();
+    for message in messages {
+        let speaker = match message.role {
+            "system" => "System",
+            "assistant" => "Assistant",
+            _ => "User",
+        };
+        out.push_str(speaker);
+        out.push_str(": ");
+        out.push_str(message.content);
+        out.push('\n');
+    }
+    out.push_str("Assistant:");
+    out
+}
+
+fn describe(error: &Error) -> String {
+    let mut text = error.kind().to_string();
+    if let Some(detail) = error.detail() {
+        text = format!("{text}: {detail}");
+    }
+    match error.line() {
+        Some(line) => format!("line {line}: {text}"),
+        None => text,
+    }
+}
+
+/// `{% generation %}` only marks what to train on: it is read as a block that is always there.
+fn without_generation_tags(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(start) = rest.find("{%") {
+        let (before, tag) = rest.split_at(start);
+        out.push_str(before);
+        let Some(end) = tag.find("%}") else {
+            rest = tag;
+            break;
+        };
+        let (tag, after) = tag.split_at(end + 2);
+        let inner = &tag[2..tag.len() - 2];
+        let word = inner.trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
+        let replacement = match word {
+            "generation" => "if true",
+            "endgeneration" => "endif",
+            _ => word,
+        };
+        out.push_str(&if replacement == word { tag.to_owned() } else { tag.replacen(word, replacement, 1) });
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// `tojson(indent=none)`, written as Python's `json.dumps(ensure_ascii=False)` does.
+fn to_json(value: &Value, kwargs: Kwargs) -> Result<Value, Error> {
+    let indent: Option<usize> = kwargs.get("indent")?;
+    let mut out = Vec::new();
+    let wrong = |e: serde_json::Error| Error::new(ErrorKind::BadSerialization, e.to_string());
+    match indent {
+        Some(width) => {
+            let spaces = " ".repeat(width.min(64));
+            let formatter = serde_json::ser::PrettyFormatter::with_indent(spaces.as_bytes());
+            value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, formatter)).map_err(wrong)?;
+        }
+        None => {
+            value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, PythonFormat)).map_err(wrong)?;
+        }
+    }
+    let text = String::from_utf8(out).map_err(|e| Error::new(ErrorKind::BadSerialization, e.to_string()))?;
+    Ok(Value::from_safe_string(text))
+}
+
+/// Python's separators: `", "` and `": "`.
+struct PythonFormat;
+
+impl serde_json::ser::Formatter for PythonFormat {
+    fn begin_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        writer.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        writer.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b": ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHAT: [ChatMessage<'_>; 3] = [
+        ChatMessage { role: "system", content: "Be brief." },
+        ChatMessage { role: "user", content: " <b>Hi</b> \"you\" é " },
+        ChatMessage { role: "assistant", content: "a,b" },
+    ];
+
+    fn render(source: &str) -> Result<String, PromptError> {
+        let config = TokenizerConfig {
+            bos_token: Some("<s>".into()),
+            eos_token: Some("</s>".into()),
+            ..TokenizerConfig::default()
+        };
+        ChatTemplate::compile(source).unwrap().render(&CHAT, &config)
+    }
+
+    #[test]
+    fn messages_tokens_and_the_generation_prompt_are_rendered() {
+        let source = "{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>{{ m.content }}{% if loop.last %}\
+                      {{ eos_token }}{% endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
+        assert_eq!(
+            render(source).unwrap(),
+            "<s><|system|>Be brief.<|user|> <b>Hi</b> \"you\" é <|assistant|>a,b</s><|assistant|>"
+        );
+    }
+
+    #[test]
+    fn python_methods_work() {
+        let cases = [
+            ("{{ messages[1].content.strip() }}", "<b>Hi</b> \"you\" é"),
+            ("{{ messages[0]['content'].startswith(('x', 'Be')) }}", "True"),
+            ("{{ 'a</think>b'.split('</think>')[-1].lstrip('\\n') }}", "b"),
+            ("{{ 'a,b,c'.split(',', 1)|length }}{{ 'a,b,c'.rsplit(',', 1)[0] }}", "2a,b"),
+            ("{{ messages[0].get('tools', 'none') }}{{ messages[0].get('x') is none }}", "noneTrue"),
+            ("{% for k, v in messages[0].items() %}{{ k }}={{ v }};{% endfor %}", "role=system;content=Be brief.;"),
+            ("{{ 'ab'.upper() ~ 'éa'.find('a') ~ 'x y'.title() ~ 'HeLLo'.capitalize() }}", "AB1X YHello"),
+            ("{{ ', '.join(['a', 'b']) ~ 'aXbX'.replace('X', '-', 1) ~ 'xxay'.strip('x') }}", "a, ba-bXay"),
+            ("{{ 'x' in messages[0] }}{{ 'role' in messages[0] }}{{ 'Hi' in messages[1].content }}", "FalseTrueTrue"),
+        ];
+        for (source, wanted) in cases {
+            assert_eq!(render(source).unwrap(), wanted, "{source}");
+        }
+    }
+
+    #[test]
+    fn json_is_written_as_python_does() {
+        assert_eq!(
+            render("{{ messages[1] | tojson }}").unwrap(),
+            r#"{"role": "user", "content": " <b>Hi</b> \"you\" é "}"#
+        );
+        assert_eq!(render("{{ [1, 'a'] | tojson(indent=2) }}").unwrap(), "[\n  1,\n  \"a\"\n]");
+    }
+
+    #[test]
+    fn blocks_are_trimmed_and_loops_can_break() {
+        let source = "{% for m in messages %}\n    {% if loop.index0 == 1 %}\n        {% break %}\n    {% endif %}\n{{ m.role }}\n{% endfor %}\nend";
+        assert_eq!(render(source).unwrap(), "system\nend");
+    }
+
+    #[test]
+    fn generation_tags_are_transparent() {
+        let source = "{% for m in messages %}{%- generation -%} {{ m.role[0] }} {%- endgeneration %}{% endfor %}";
+        assert_eq!(render(source).unwrap(), "sua");
+    }
+
+    #[test]
+    fn a_template_that_raises_says_its_own_words() {
+        let error = render("{{ raise_exception('Only user and assistant roles are supported!') }}").unwrap_err();
+        assert_eq!(error, PromptError::Refused("Only user and assistant roles are supported!".into()));
+    }
+
+    #[test]
+    fn an_endless_template_ends() {
+        let source = "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}";
+        assert!(matches!(render(source).unwrap_err(), PromptError::Template(_)));
+    }
+
+    #[test]
+    fn a_broken_template_names_its_line() {
+        let error = ChatTemplate::compile("a\n{% for %}").err().unwrap();
+        assert!(error.starts_with("line 2: syntax error"), "{error}");
+    }
+
+    #[test]
+    fn without_a_template_each_message_is_a_line() {
+        assert_eq!(plain(&CHAT[..2]), "System: Be brief.\nUser:  <b>Hi</b> \"you\" é \nAssistant:");
+    }
+}

@@ -1,0 +1,296 @@
+//! The tokenizer of a model directory.
+
+use std::fs;
+use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use tokenizers::DecoderWrapper;
+
+use crate::chat::{self, ChatTemplate};
+use crate::config::TokenizerConfig;
+use crate::detokenize::TokenBytes;
+use crate::literal::SpecialNames;
+use crate::{ChatMessage, LoadError, PromptError};
+
+/// Largest `tokenizer.json` that is read, in bytes; the largest published ones have about 35 MB.
+const LARGEST_TOKENIZER: u64 = 256 << 20;
+/// Largest `tokenizer_config.json` or `chat_template.jinja` that is read, in bytes.
+const LARGEST_CONFIG: u64 = 16 << 20;
+/// Token ids end below this.
+const LARGEST_VOCABULARY: usize = 1 << 24;
+
+const TOKENIZER: &str = "tokenizer.json";
+const CONFIG: &str = "tokenizer_config.json";
+const TEMPLATE: &str = "chat_template.jinja";
+
+/// Turns text into the token ids of one model, and messages into prompts.
+pub struct Tokenizer {
+    pub(crate) inner: tokenizers::Tokenizer,
+    pub(crate) special_names: SpecialNames,
+    /// The bytes of every token, for tokenizers that decode byte by byte.
+    pub(crate) bytes: Option<TokenBytes>,
+    /// Most characters that one token stands for.
+    pub(crate) longest_token: usize,
+    config: TokenizerConfig,
+    chat: Option<ChatTemplate>,
+    bos: Option<u32>,
+    eos: Option<u32>,
+    vocabulary: usize,
+}
+
+impl std::fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tokenizer")
+            .field("vocabulary", &self.vocabulary)
+            .field("bos", &self.bos)
+            .field("eos", &self.eos)
+            .field("chat_template", &self.chat.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tokenizer {
+    /// Reads `tokenizer.json`, and `tokenizer_config.json` and `chat_template.jinja` where they are; a
+    /// `chat_template.jinja` goes before the template of the configuration.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is too large or is broken; the error names it and the field.
+    pub fn from_dir(dir: impl AsRef<Path>) -> Result<Tokenizer, LoadError> {
+        let dir = dir.as_ref();
+        let tokenizer_file = dir.join(TOKENIZER);
+        let tokenizer = read(&tokenizer_file, LARGEST_TOKENIZER)?;
+        let config_file = dir.join(CONFIG);
+        let config = if config_file.exists() { Some(read(&config_file, LARGEST_CONFIG)?) } else { None };
+        let template_file = dir.join(TEMPLATE);
+        let template = if template_file.exists() { Some(read(&template_file, LARGEST_CONFIG)?) } else { None };
+        Tokenizer::build(dir, &tokenizer, config.as_deref(), template)
+    }
+
+    /// As [`Tokenizer::from_dir`], from the contents of the files.
+    ///
+    /// # Errors
+    /// Contents that are broken; the error names the file they should have come from, and the field.
+    pub fn from_parts(tokenizer: &[u8], config: Option<&[u8]>, template: Option<&str>) -> Result<Tokenizer, LoadError> {
+        Tokenizer::build(Path::new(""), tokenizer, config, template.map(|t| t.as_bytes().to_vec()))
+    }
+
+    fn build(
+        dir: &Path,
+        tokenizer: &[u8],
+        config: Option<&[u8]>,
+        template: Option<Vec<u8>>,
+    ) -> Result<Tokenizer, LoadError> {
+        let tokenizer_file = dir.join(TOKENIZER);
+        let config_file = dir.join(CONFIG);
+        let malformed = |reason: String| LoadError::Malformed { file: tokenizer_file.clone(), reason };
+        let mut inner = guarded(|| tokenizers::Tokenizer::from_bytes(tokenizer)).map_err(malformed)?;
+        // What a model was trained with is no limit of a stream: neither cut nor pad.
+        inner.with_padding(None);
+        inner.with_truncation(None).map_err(|e| malformed(e.to_string()))?;
+
+        let config = match config {
+            Some(text) => TokenizerConfig::parse(text, &config_file)?,
+            None => TokenizerConfig::default(),
+        };
+        let id_of = |field: &str, token: &Option<String>| match token {
+            None => Ok(None),
+            Some(token) => match inner.token_to_id(token) {
+                Some(id) => Ok(Some(id)),
+                None => Err(LoadError::Field {
+                    file: config_file.clone(),
+                    field: field.to_owned(),
+                    reason: format!("{TOKENIZER} has no token {token:?}"),
+                }),
+            },
+        };
+        let bos = id_of("bos_token", &config.bos_token)?;
+        let eos = id_of("eos_token", &config.eos_token)?;
+
+        let chat = match (template, &config.chat_template) {
+            (Some(bytes), _) => {
+                let file = dir.join(TEMPLATE);
+                let compiled = String::from_utf8(bytes)
+                    .map_err(|e| e.to_string())
+                    .and_then(|source| ChatTemplate::compile(&source));
+                Some(compiled.map_err(|reason| LoadError::Malformed { file, reason })?)
+            }
+            (None, Some(source)) => Some(ChatTemplate::compile(source).map_err(|reason| LoadError::Field {
+                file: config_file.clone(),
+                field: "chat_template".into(),
+                reason,
+            })?),
+            (None, None) => None,
+        };
+
+        let vocabulary_map = inner.get_vocab(true);
+        let vocabulary = vocabulary_map.values().max().map_or(0, |id| *id as usize + 1);
+        if vocabulary > LARGEST_VOCABULARY {
+            return Err(LoadError::Field {
+                file: tokenizer_file,
+                field: "model.vocab".into(),
+                reason: format!("token id {} is not below {LARGEST_VOCABULARY}", vocabulary - 1),
+            });
+        }
+        let added = inner.get_added_tokens_decoder();
+        let special_names =
+            SpecialNames::new(added.values().filter(|token| token.special).map(|token| token.content.clone()));
+        let longest_token = vocabulary_map.keys().map(|token| token.chars().count()).max().unwrap_or(0);
+        let bytes = match inner.get_decoder() {
+            Some(DecoderWrapper::ByteLevel(_)) => Some(TokenBytes::new(&inner, vocabulary)),
+            _ => None,
+        };
+        Ok(Tokenizer { inner, special_names, bytes, longest_token, config, chat, bos, eos, vocabulary })
+    }
+
+    /// One more than the largest token id: a model must know at least so many.
+    pub fn vocabulary(&self) -> usize {
+        self.vocabulary
+    }
+
+    /// The token that begins a sequence, if the configuration names one.
+    pub fn bos(&self) -> Option<u32> {
+        self.bos
+    }
+
+    /// The token that ends a sequence, if the configuration names one.
+    pub fn eos(&self) -> Option<u32> {
+        self.eos
+    }
+
+    /// The id of a token by its name, `<|user|>` for example.
+    pub fn token_id(&self, token: &str) -> Option<u32> {
+        self.inner.token_to_id(token)
+    }
+
+    /// Whether prompts are made by the model's own template.
+    pub fn has_chat_template(&self) -> bool {
+        self.chat.is_some()
+    }
+
+    /// The tokens of a text in which the names of special tokens mean those tokens; none is added.
+    ///
+    /// # Errors
+    /// [`PromptError::Encode`] if the tokenizer fails on the text.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, PromptError> {
+        self.encode_piece(text, false)
+    }
+
+    /// The tokens of a text in which the names of special tokens are only text: records and messages.
+    ///
+    /// # Errors
+    /// [`PromptError::Encode`] if the tokenizer fails on the text.
+    pub fn encode_literal(&self, text: &str) -> Result<Vec<u32>, PromptError> {
+        let mut ids = Vec::new();
+        for piece in self.special_names.pieces(text) {
+            ids.extend(self.encode_piece(piece, false)?);
+        }
+        Ok(ids)
+    }
+
+    fn encode_piece(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>, PromptError> {
+        let encoded = guarded(|| self.inner.encode_fast(text, add_special_tokens)).map_err(PromptError::Encode)?;
+        Ok(encoded.get_ids().to_vec())
+    }
+
+    /// How many tokens a text has, the names of special tokens being only text.
+    ///
+    /// # Errors
+    /// [`PromptError::Encode`] if the tokenizer fails on the text.
+    pub fn count(&self, text: &str) -> Result<usize, PromptError> {
+        let mut count = 0;
+        for piece in self.special_names.pieces(text) {
+            count += guarded(|| self.inner.encode_fast(piece, false)).map_err(PromptError::Encode)?.len();
+        }
+        Ok(count)
+    }
+
+    /// Renders messages with the model's template, up to the beginning of the answer.
+    ///
+    /// Without a template each message is a line, `System: ...`, `User: ...` or `Assistant: ...`, and the answer
+    /// begins after `Assistant:`.
+    ///
+    /// # Errors
+    /// The template refuses the messages or fails on them.
+    pub fn render_chat(&self, messages: &[ChatMessage<'_>]) -> Result<String, PromptError> {
+        match &self.chat {
+            Some(template) => template.render(messages, &self.config),
+            None => Ok(chat::plain(messages)),
+        }
+    }
+
+    /// The tokens of a prompt: the messages rendered and encoded, their content as plain text only.
+    ///
+    /// A template writes the beginning-of-sequence token itself, so none is added; without a template the
+    /// tokenizer's own special tokens are added, the beginning of the sequence once.
+    ///
+    /// # Errors
+    /// The template refuses the messages or fails on them, or the tokenizer fails on the text.
+    pub fn encode_chat(&self, messages: &[ChatMessage<'_>]) -> Result<Vec<u32>, PromptError> {
+        let has_names = messages.iter().any(|m| !self.special_names.cuts(m.content).is_empty());
+        let (rendered, mark) = if has_names {
+            let mark = unused_mark(messages)?;
+            let marked: Vec<String> =
+                messages.iter().map(|m| self.special_names.marked(m.content, mark)).collect();
+            let messages: Vec<ChatMessage<'_>> = messages
+                .iter()
+                .zip(&marked)
+                .map(|(message, content)| ChatMessage { role: message.role, content })
+                .collect();
+            (self.render_chat(&messages)?, Some(mark))
+        } else {
+            (self.render_chat(messages)?, None)
+        };
+        let pieces: Vec<&str> = match mark {
+            Some(mark) => rendered.split(mark).collect(),
+            None => vec![&rendered],
+        };
+        let mut ids = Vec::new();
+        for (index, piece) in pieces.into_iter().enumerate() {
+            ids.extend(self.encode_piece(piece, index == 0 && self.chat.is_none())?);
+        }
+        if self.bos.is_some_and(|bos| ids.starts_with(&[bos, bos])) {
+            ids.remove(0);
+        }
+        Ok(ids)
+    }
+
+    /// The text of tokens, without the special ones; bytes that are no UTF-8 become U+FFFD.
+    ///
+    /// # Errors
+    /// [`PromptError::Encode`] if the tokenizer's decoder fails.
+    pub fn decode(&self, ids: &[u32]) -> Result<String, PromptError> {
+        guarded(|| self.inner.decode(ids, true)).map_err(PromptError::Encode)
+    }
+}
+
+/// A noncharacter (U+FDD0 to U+FDEF, for use inside programs) that no message has.
+fn unused_mark(messages: &[ChatMessage<'_>]) -> Result<char, PromptError> {
+    let used = |mark: &char| messages.iter().any(|m| m.content.contains(*mark));
+    ('\u{fdd0}'..='\u{fdef}')
+        .find(|mark| !used(mark))
+        .ok_or_else(|| PromptError::Encode("the messages have all the noncharacters U+FDD0 to U+FDEF".into()))
+}
+
+/// Runs foreign code on foreign input: its errors and its panics are both answers.
+pub(crate) fn guarded<T>(run: impl FnOnce() -> Result<T, tokenizers::Error>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(result) => result.map_err(|e| e.to_string()),
+        Err(_) => Err("the tokenizer library panicked".into()),
+    }
+}
+
+fn read(file: &Path, limit: u64) -> Result<Vec<u8>, LoadError> {
+    let failed = |source| LoadError::Read { file: file.to_owned(), source };
+    let opened = fs::File::open(file).map_err(failed)?;
+    let bytes = opened.metadata().map_err(failed)?.len();
+    if bytes > limit {
+        return Err(LoadError::TooLarge { file: file.to_owned(), bytes, limit });
+    }
+    let mut contents = Vec::new();
+    opened.take(limit).read_to_end(&mut contents).map_err(failed)?;
+    Ok(contents)
+}
+
+#[cfg(test)]
+mod tests;

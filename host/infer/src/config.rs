@@ -11,6 +11,8 @@ use serde_json::Value;
 
 pub use rope::RopeScaling;
 
+use crate::kernels::LARGEST_HEAD;
+
 const SUPPORTED_ARCHITECTURES: &[&str] = &["LlamaForCausalLM", "MistralForCausalLM"];
 
 /// Largest value accepted for any width or count: beyond it a product of two no longer fits the kernels' u32 indices.
@@ -33,7 +35,7 @@ pub struct ModelConfig {
     pub heads: usize,
     /// Key and value heads; divides `heads`.
     pub kv_heads: usize,
-    /// Width of a head; even.
+    /// Width of a head; even, at most 256.
     pub head_dim: usize,
     /// Epsilon of every RMSNorm.
     pub norm_epsilon: f64,
@@ -197,8 +199,8 @@ impl RawConfig {
                 return Err(out_of_range("hidden_size", hidden, &limit));
             }
         };
-        if !head_dim.is_multiple_of(2) || head_dim > 1024 {
-            return Err(out_of_range("head_dim", head_dim, "even and at most 1024"));
+        if !head_dim.is_multiple_of(2) || head_dim > LARGEST_HEAD {
+            return Err(out_of_range("head_dim", head_dim, &format!("even and at most {LARGEST_HEAD}")));
         }
         let context = dimension("max_position_embeddings", self.max_position_embeddings.or(Some(2048)))?;
         let norm_epsilon = self.rms_norm_eps.unwrap_or(1e-6);

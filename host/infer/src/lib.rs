@@ -11,10 +11,16 @@
 
 pub mod config;
 pub mod decoder;
+pub mod device;
+#[doc(hidden)]
+pub mod kernels;
 pub mod reference;
 pub mod weights;
 
 pub use config::{ConfigError, ModelConfig};
-pub use decoder::{DecodeError, Decoder, DecoderOptions, DecoderShape, KernelFamily, MemoryReport, StepRow};
+pub use decoder::{
+    DecodeError, Decoder, DecoderOptions, DecoderShape, GpuDecoder, KernelFamily, LoadError, MemoryReport, StepRow,
+};
+pub use device::{Adapter, AdapterError, AdapterInfo, AdapterKind};
 pub use reference::ReferenceDecoder;
 pub use weights::{Weights, WeightsError};

@@ -3,10 +3,17 @@
 //! Both decoders, the GPU one and the float64 one, stand behind [`Decoder`]; the serving half knows only this trait.
 //! A decoder does not know requests, sampling or text: it knows slots, positions and token ids.
 
+mod gpu;
+mod load_error;
 mod options;
+pub(crate) mod pack;
+mod plan;
+pub(crate) mod program;
 
 use std::time::Duration;
 
+pub use gpu::GpuDecoder;
+pub use load_error::LoadError;
 pub use options::{DecoderOptions, KernelFamily, MemoryReport};
 
 /// One row of a step: one token of one sequence.

@@ -1,0 +1,91 @@
+//! Why a decoder could not be loaded.
+
+use std::time::Duration;
+
+use crate::device::{Fault, WaitError};
+use crate::weights::WeightsError;
+
+/// Why a decoder could not be loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// A tensor is missing, has another shape or precision, or is not finite.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+    /// An option is out of range.
+    #[error("{what} is {value}, must be between {least} and {most}")]
+    Option {
+        /// The option.
+        what: &'static str,
+        /// Its value.
+        value: usize,
+        /// Least it can be.
+        least: usize,
+        /// Most it can be.
+        most: usize,
+    },
+    /// `TIDEGATE_KERNELS` names no kernel family.
+    #[error("TIDEGATE_KERNELS is `{value}`, supported: portable, software")]
+    Kernels {
+        /// Its value.
+        value: String,
+    },
+    /// A buffer that cannot be split is larger than the adapter can bind.
+    #[error("{what} of {bytes} bytes exceed the adapter's largest binding of {limit} bytes; {remedy}")]
+    BufferTooLarge {
+        /// What the buffer holds.
+        what: &'static str,
+        /// Its size.
+        bytes: u64,
+        /// The adapter's limit.
+        limit: u64,
+        /// What to change.
+        remedy: &'static str,
+    },
+    /// The adapter could not be opened.
+    #[error("cannot open adapter {adapter}: {reason}")]
+    Open {
+        /// The adapter.
+        adapter: String,
+        /// What the driver said.
+        reason: String,
+    },
+    /// The device has not enough memory for the model.
+    #[error("device out of memory while loading {bytes} bytes: {reason}")]
+    OutOfMemory {
+        /// Bytes of weights, cache and activations together.
+        bytes: u64,
+        /// What the driver said.
+        reason: String,
+    },
+    /// The device was lost.
+    #[error("device lost while loading: {reason}")]
+    DeviceLost {
+        /// What the driver said.
+        reason: String,
+    },
+    /// The device did not finish in time.
+    #[error("device did not finish loading within {limit:?}")]
+    DeadlineExceeded {
+        /// The limit that ran out.
+        limit: Duration,
+    },
+    /// The device refused something: a bug of this crate or of the driver.
+    #[error("device refused a kernel or buffer: {reason}")]
+    Device {
+        /// What wgpu said.
+        reason: String,
+    },
+}
+
+impl LoadError {
+    /// What a failed wait means while `bytes` are being loaded.
+    pub(crate) fn from_wait(error: WaitError, bytes: u64) -> LoadError {
+        match error {
+            WaitError::Deadline(limit) => LoadError::DeadlineExceeded { limit },
+            WaitError::Fault(Fault::Lost(reason)) => LoadError::DeviceLost { reason },
+            WaitError::Fault(Fault::OutOfMemory(reason)) => LoadError::OutOfMemory { bytes, reason },
+            WaitError::Fault(Fault::Refused(reason)) => LoadError::Device { reason },
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What went wrong on a device: the callbacks of wgpu write it here, the next wait reads it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::decoder::DecodeError;
+
+/// A failure of the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Lost(String),
+    OutOfMemory(String),
+    Refused(String),
+}
+
+impl From<Fault> for DecodeError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Lost(reason) => DecodeError::DeviceLost { reason },
+            Fault::OutOfMemory(reason) => DecodeError::OutOfMemory { reason },
+            Fault::Refused(reason) => DecodeError::Device { reason },
+        }
+    }
+}
+
+/// The first failure of a device; a loss replaces any other.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Faults(Arc<Mutex<Option<Fault>>>);
+
+impl Faults {
+    pub(crate) fn record(&self, fault: Fault) {
+        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = matches!(fault, Fault::Lost(_)) && !matches!(*first, Some(Fault::Lost(_)));
+        if first.is_none() || lost {
+            *first = Some(fault);
+        }
+    }
+
+    pub(crate) fn first(&self) -> Option<Fault> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sends everything wgpu reports about `device` here. Without this wgpu panics on an error outside a scope.
+    pub(crate) fn listen(&self, device: &wgpu::Device) {
+        let faults = self.clone();
+        device.on_uncaptured_error(Arc::new(move |error| {
+            faults.record(match error {
+                wgpu::Error::OutOfMemory { source } => Fault::OutOfMemory(source.to_string()),
+                wgpu::Error::Validation { description, .. } | wgpu::Error::Internal { description, .. } => {
+                    Fault::Refused(description)
+                }
+            });
+        }));
+        let faults = self.clone();
+        device.set_device_lost_callback(move |reason, message| {
+            if !matches!(reason, wgpu::DeviceLostReason::Destroyed) {
+                faults.record(Fault::Lost(message));
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_fault_is_kept_but_a_loss_replaces_it() {
+        let faults = Faults::default();
+        faults.record(Fault::Refused("first".into()));
+        faults.record(Fault::OutOfMemory("second".into()));
+        assert_eq!(faults.first(), Some(Fault::Refused("first".into())));
+        faults.record(Fault::Lost("gone".into()));
+        faults.record(Fault::Lost("gone again".into()));
+        assert_eq!(faults.first(), Some(Fault::Lost("gone".into())));
+    }
+}

@@ -1,0 +1,22 @@
+// Embedding: the row of each token, widened to f32. A token outside this shard of the table is left to another shard.
+// Invocation: 4 elements of one row. Grid: (width / 4 / LANES, rows).
+
+struct Params {
+    width4: u32,      // width / 4
+    first_token: u32, // first token of this shard
+    tokens: u32,      // tokens in this shard
+    unused: u32,
+}
+
+@group(0) @binding(3) var<storage, read_write> output: array<vec4<f32>>; // [rows, width / 4]
+@group(0) @binding(4) var<uniform> params: Params;
+
+@compute @workgroup_size(LANES)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+    let column = group.x * LANES + lane;
+    let token = step.entries[group.y].y;
+    if (column >= params.width4 || token < params.first_token || token - params.first_token >= params.tokens) {
+        return;
+    }
+    output[group.y * params.width4 + column] = weight4((token - params.first_token) * params.width4 + column);
+}

@@ -1,15 +1,105 @@
 //! The pipeline file: what was typed, and what it means.
+//!
+//! Reading takes two steps. [`read`] looks at each section by itself and gives what was typed, in range and with its
+//! place; [`resolve`] looks at the whole and at the disk and gives a [`Pipeline`]. Neither stops at a mistake.
 
+mod disk;
+mod files;
 mod guarantee;
 mod mistake;
+mod nearest;
+mod outputs;
 mod pipeline;
+mod read;
+mod read_ends;
+mod read_stage;
+mod reader;
+mod resolve;
+#[cfg(test)]
+mod tests;
 mod text;
+mod typed;
+mod units;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use toml::de::DeTable;
+
+use disk::Directory;
+use reader::Findings;
+use text::{Place, SourceText};
 
 pub use guarantee::{Guarantee, GuaranteePart, Level, guarantee};
 pub use mistake::{Mistake, Mistakes};
+pub use outputs::check_outputs;
 pub use pipeline::{
     AdapterChoice, Decoding, Format, Grant, Input, Into, KafkaSink, KafkaSource, Limits, Model,
     ModelStage, Node, OperatorStage, Order, Pipeline, Sink, SinkKind, Source, SourceKind, Stage,
     StageKind, Start, Truncated,
 };
 pub use text::Position;
+
+/// Longest pipeline file, bytes: far more than a person writes.
+const LONGEST: usize = 4 << 20;
+
+/// Reads a pipeline file. Its warnings are in the pipeline.
+pub fn load(path: &Path) -> Result<Pipeline, Mistakes> {
+    let whole = |what: String| Mistakes {
+        mistakes: vec![Findings::whole_file(path.to_owned(), what)],
+        warnings: Vec::new(),
+    };
+    let absolute = std::path::absolute(path)
+        .map_err(|error| whole(format!("has no absolute path: {error}")))?;
+    let bytes = std::fs::read(&absolute).map_err(|error| whole(format!("cannot be read: {error}")))?;
+    if bytes.len() > LONGEST {
+        return Err(whole(format!(
+            "has {} bytes; a pipeline file has at most {LONGEST}",
+            bytes.len()
+        )));
+    }
+    let content = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..at].iter().filter(|b| **b == b'\n').count() + 1;
+        whole(format!("is not UTF-8: line {line}, byte {at} of the file"))
+    })?;
+    parse(path, &absolute, content)
+}
+
+/// What a pipeline file's content means.
+fn parse(shown: &Path, absolute: &Path, content: String) -> Result<Pipeline, Mistakes> {
+    let text = Arc::new(SourceText {
+        shown: shown.to_owned(),
+        content,
+    });
+    let directory = Directory(absolute.parent().unwrap_or(Path::new("/")).to_owned());
+    let (document, errors) = DeTable::parse_recoverable(&text.content);
+    let mut found = Findings::new(text.clone());
+    let typed = read::read_file(&found, document.get_ref());
+    let mut pipeline = None;
+    if errors.is_empty() {
+        pipeline = Some(resolve::resolve(
+            &found,
+            &directory,
+            absolute.to_owned(),
+            typed,
+        ));
+    } else {
+        let broken: Vec<Place> = errors
+            .iter()
+            .map(|error| Place(error.span().unwrap_or_default()))
+            .collect();
+        found.discount(&broken);
+        for (error, place) in errors.iter().zip(&broken) {
+            found.mistake(place, "", format!("this is not TOML: {}", error.message()));
+        }
+    }
+    let (mistakes, warnings) = found.into_parts();
+    match pipeline {
+        Some(mut pipeline) if mistakes.is_empty() => {
+            pipeline.warnings = warnings;
+            Ok(pipeline)
+        }
+        _ => Err(Mistakes { mistakes, warnings }),
+    }
+}

@@ -1,0 +1,281 @@
+//! Checks the files that a pipeline names: what is read is there, what is written clashes with nothing.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::disk::{Directory, expand, fits, identity};
+use super::pipeline::{Format, SinkKind};
+use super::reader::{Findings, Typed};
+use super::text::Place;
+use super::typed::TypedSinkKind;
+
+/// The files that are read and written.
+pub(crate) struct Files<'f> {
+    found: &'f Findings,
+    directory: &'f Directory,
+    /// Every file read, by identity.
+    read: BTreeMap<PathBuf, Place>,
+    patterns: Vec<PathBuf>,
+    written: Vec<(PathBuf, Typed<String>)>,
+    stdout: Option<String>,
+}
+
+impl<'f> Files<'f> {
+    pub(crate) fn new(found: &'f Findings, directory: &'f Directory) -> Self {
+        Self {
+            found,
+            directory,
+            read: BTreeMap::new(),
+            patterns: Vec::new(),
+            written: Vec::new(),
+            stdout: None,
+        }
+    }
+
+    /// What a sink writes.
+    pub(crate) fn sink(
+        &mut self,
+        kind: TypedSinkKind,
+        topic: impl Fn(TypedSinkKind) -> Option<SinkKind>,
+    ) -> SinkKind {
+        match kind {
+            TypedSinkKind::File { path, format } => SinkKind::File {
+                path: self.written(&path),
+                format,
+            },
+            TypedSinkKind::Stdout { place, key, format } => {
+                if let Some(other) = &self.stdout {
+                    self.found.warning(
+                        &place,
+                        &key,
+                        format!("{other} writes standard output too; their lines will mix"),
+                    );
+                }
+                self.stdout = Some(key);
+                SinkKind::Stdout { format }
+            }
+            kafka => topic(kafka).unwrap_or(SinkKind::Stdout {
+                format: Format::Json,
+            }),
+        }
+    }
+
+    pub(crate) fn default_dead_letters(&mut self, state: &Path) -> SinkKind {
+        SinkKind::File {
+            path: state.join("dead-letters.jsonl"),
+            format: Format::Json,
+        }
+    }
+
+    /// A file that is written.
+    pub(crate) fn written(&mut self, typed: &Typed<String>) -> PathBuf {
+        let path = self.directory.resolve(&typed.value);
+        let what = if typed.value.is_empty() || typed.value.ends_with('/') {
+            Some(format!(
+                "{:?} is not the path of a file; write for example \"out/answers.jsonl\"",
+                typed.value
+            ))
+        } else if path.is_dir() {
+            Some(format!("{:?} is a directory; name a file in it", typed.value))
+        } else if let Some(file) = path.ancestors().skip(1).find(|above| above.is_file()) {
+            Some(format!(
+                "{:?} cannot be made: {} is a file, not a directory",
+                typed.value,
+                self.directory.shown(file)
+            ))
+        } else {
+            None
+        };
+        match what {
+            Some(what) => self.found.about(typed, what),
+            None => self.written.push((identity(&path), typed.clone())),
+        }
+        path
+    }
+
+    /// No file is written twice, or written and read.
+    pub(crate) fn check_clashes(&self) {
+        let mut seen: BTreeMap<&Path, &Typed<String>> = BTreeMap::new();
+        for (file, typed) in &self.written {
+            let line = |place: &Place| self.found.text.position(place).line;
+            if let Some(other) = seen.insert(file, typed) {
+                self.found.about(
+                    typed,
+                    format!(
+                        "{:?} is written by {} already (line {}); give each its own file",
+                        typed.value,
+                        other.key.trim_end_matches(".path"),
+                        line(&other.place)
+                    ),
+                );
+            } else if let Some(place) = self.read.get(file) {
+                self.found.about(
+                    typed,
+                    format!(
+                        "{:?} is read by a source (line {}); write to another file",
+                        typed.value,
+                        line(place)
+                    ),
+                );
+            } else if let Some(pattern) = self.patterns.iter().find(|pattern| fits(pattern, file)) {
+                self.found.about(
+                    typed,
+                    format!(
+                        "{:?} would be read by a source through {}; write to another directory",
+                        typed.value,
+                        self.directory.shown(pattern)
+                    ),
+                );
+            }
+        }
+    }
+}
+
+/// The files of a source, patterns expanded.
+pub(crate) fn source_files(files: &mut Files<'_>, typed: &[Typed<String>]) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for each in typed {
+        let path = files.directory.resolve(&each.value);
+        let wrong = |what: String| {
+            files.found.about(each, what);
+            Vec::new()
+        };
+        let last = path.file_name().unwrap_or_default().to_string_lossy();
+        let above = path.parent().map(|above| above.to_string_lossy());
+        let matching = if above.is_some_and(|above| above.contains('*'))
+            && each.value.rsplit_once('/').is_some_and(|(above, _)| above.contains('*'))
+        {
+            wrong(format!(
+                "{:?}: * may stand in the last part of a path only",
+                each.value
+            ))
+        } else if last.contains('*') {
+            let real = path
+                .parent()
+                .map_or_else(|| path.clone(), |above| identity(above).join(&*last));
+            files.patterns.push(real);
+            match expand(&path) {
+                Ok(matching) if matching.is_empty() => {
+                    wrong(format!("{:?} stands for no file", each.value))
+                }
+                Ok(matching) => matching,
+                Err(error) => wrong(format!("{:?} cannot be listed: {error}", each.value)),
+            }
+        } else {
+            match fs::metadata(&path) {
+                Ok(facts) if facts.is_dir() => wrong(format!(
+                    "{:?} is a directory; write for example {:?}",
+                    each.value,
+                    format!("{}/*.jsonl", each.value.trim_end_matches('/'))
+                )),
+                Ok(_) => vec![path],
+                Err(error) => wrong(unreadable(files.directory, &each.value, &path, &error)),
+            }
+        };
+        for path in matching {
+            let place = files.read.insert(identity(&path), each.place.clone());
+            match place {
+                None => all.push(path),
+                Some(before) => files.found.about(
+                    each,
+                    format!(
+                        "{} is read already (line {})",
+                        files.directory.shown(&path),
+                        files.found.text.position(&before).line
+                    ),
+                ),
+            }
+        }
+    }
+    all
+}
+
+fn unreadable(
+    directory: &Directory,
+    typed: &str,
+    path: &Path,
+    error: &std::io::Error,
+) -> String {
+    if error.kind() == std::io::ErrorKind::NotFound {
+        format!("there is no file {typed:?} in {}", directory.0.display())
+    } else {
+        format!("{} cannot be read: {error}", directory.shown(path))
+    }
+}
+
+/// An operator's file.
+pub(crate) fn check_component(
+    found: &Findings,
+    directory: &Directory,
+    typed: &Typed<String>,
+) -> PathBuf {
+    let path = directory.resolve(&typed.value);
+    match fs::metadata(&path) {
+        Ok(facts) if facts.is_file() => {}
+        Ok(_) => found.about(
+            typed,
+            format!("{:?} is not a file; name the component, a .wasm file", typed.value),
+        ),
+        Err(error) => found.about(typed, unreadable(directory, &typed.value, &path, &error)),
+    }
+    path
+}
+
+/// A model's directory.
+pub(crate) fn check_model(
+    found: &Findings,
+    directory: &Directory,
+    typed: &Typed<String>,
+) -> PathBuf {
+    let path = directory.resolve(&typed.value);
+    let missing: Vec<&str> = ["config.json", "model.safetensors", "tokenizer.json"]
+        .into_iter()
+        .filter(|file| !path.join(file).is_file())
+        .collect();
+    if !path.exists() {
+        found.about(
+            typed,
+            format!(
+                "there is no directory {:?} in {}",
+                typed.value,
+                directory.0.display()
+            ),
+        );
+    } else if !path.is_dir() {
+        found.about(
+            typed,
+            format!(
+                "{:?} is a file; name the directory with config.json, model.safetensors and tokenizer.json",
+                typed.value
+            ),
+        );
+    } else if !missing.is_empty() {
+        found.about(
+            typed,
+            format!("{:?} has no {}", typed.value, missing.join(", no ")),
+        );
+    }
+    path
+}
+
+/// The state directory: it may be missing.
+pub(crate) fn check_state(
+    found: &Findings,
+    directory: &Directory,
+    typed: Option<&Typed<String>>,
+) -> PathBuf {
+    let Some(typed) = typed else {
+        return directory.resolve("state");
+    };
+    let path = directory.resolve(&typed.value);
+    if typed.value.is_empty() {
+        found.about(typed, "\"\" is not a directory; write for example \"state\"");
+    } else if path.exists() && !path.is_dir() {
+        found.about(
+            typed,
+            format!("{:?} is a file; name a directory, which may be missing", typed.value),
+        );
+    }
+    path
+}

@@ -1,0 +1,214 @@
+//! Reads the sections that belong to the pipeline as a whole: `[pipeline]`, `[model.NAME]`, `[admin]`.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use toml::de::{DeTable, DeValue};
+
+use super::pipeline::AdapterChoice;
+use super::read_ends::{read_dead_letters, read_sink, read_source};
+use super::read_stage::read_stage;
+use super::reader::{Findings, Table, Typed, Value};
+use super::text::Place;
+use super::typed::{TypedAdmin, TypedFile, TypedModel};
+
+/// Reads the whole file.
+pub(crate) fn read_file<'t>(found: &'t Findings, document: &'t DeTable<'t>) -> TypedFile {
+    let root = Table::new(found, String::new(), Place(0..0), document);
+    let mut file = TypedFile::default();
+    match root.table("pipeline") {
+        Some(table) => read_pipeline(table, &mut file),
+        None if root.get("pipeline").is_none() => {
+            root.missing("pipeline", "[pipeline] with name = \"...\"");
+        }
+        None => {}
+    }
+    for (name, value) in sections(&root, "source", "at least one [source.NAME]") {
+        if let Some(table) = value.table(found) {
+            file.sources.push(read_source(name, table));
+        }
+    }
+    for (name, value) in sections(&root, "model", "") {
+        if let Some(table) = value.table(found) {
+            file.models.push(read_model(name, table));
+        }
+    }
+    if let Some(value) = root.get("stage") {
+        match value.raw {
+            DeValue::Array(stages) => {
+                for (number, stage) in stages.iter().enumerate() {
+                    let value = Value {
+                        raw: stage.get_ref(),
+                        place: Place(stage.span()),
+                        key: format!("stage[{}]", number + 1),
+                    };
+                    if let Some(table) = value.table(found) {
+                        file.stages.push(read_stage(table));
+                    }
+                }
+            }
+            _ => found.mistake(
+                &value.place,
+                &value.key,
+                "stages have an order; write each as [[stage]] with name = \"...\"",
+            ),
+        }
+    }
+    for (name, value) in sections(&root, "sink", "at least one [sink.NAME]") {
+        if let Some(table) = value.table(found) {
+            file.sinks.push(read_sink(name, table));
+        }
+    }
+    file.dead_letters = root.table("dead-letters").map(read_dead_letters);
+    if let Some(table) = root.table("admin") {
+        file.admin = read_admin(table);
+    }
+    root.finish();
+    file
+}
+
+/// The tables `[kind.NAME]`, with their names checked.
+fn sections<'t>(
+    root: &Table<'t>,
+    kind: &'static str,
+    needed: &str,
+) -> Vec<(Typed<String>, Value<'t>)> {
+    let Some(value) = root.get(kind) else {
+        if !needed.is_empty() {
+            root.missing(kind, needed);
+        }
+        return Vec::new();
+    };
+    if let DeValue::Array(_) = value.raw {
+        root.found.mistake(
+            &value.place,
+            kind,
+            format!("each {kind} has a name; write [{kind}.NAME]"),
+        );
+        return Vec::new();
+    }
+    let Some(table) = value.table(root.found) else {
+        return Vec::new();
+    };
+    let all = table.all();
+    if all.is_empty() && !needed.is_empty() {
+        root.missing(kind, needed);
+    }
+    for (name, _) in &all {
+        check_name(root.found, name);
+    }
+    all
+}
+
+/// Names are part of file names, groups and metrics.
+pub(crate) fn check_name(found: &Findings, name: &Typed<String>) {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let text = &name.value;
+    if text.is_empty() || text.len() > 64 || !text.chars().all(fits) {
+        let mut near: String = text
+            .to_lowercase()
+            .chars()
+            .map(|c| if fits(c) { c } else { '-' })
+            .take(64)
+            .collect();
+        if near.is_empty() {
+            near = "support-bot".into();
+        }
+        found.about(
+            name,
+            format!(
+                "{text:?} is not a name: 1 to 64 of a-z, 0-9 and -; write for example {near:?}"
+            ),
+        );
+    }
+}
+
+fn read_pipeline(table: Table<'_>, file: &mut TypedFile) {
+    file.name = table.string("name");
+    match &file.name {
+        Some(name) => check_name(table.found, name),
+        None if table.get("name").is_none() => table.missing("name", "name = \"support-bot\""),
+        None => {}
+    }
+    file.state = table.string("state");
+    file.workers = table.number("workers", 1..=1024);
+    file.cut_interval = table
+        .duration(
+            "cut-interval",
+            Duration::from_millis(1)..=Duration::from_secs(600),
+        )
+        .map(|typed| typed.value);
+    file.batch = table.count("batch", 1..=65_536).map(|typed| typed.value);
+    file.summary = table.string("summary");
+    table.finish();
+}
+
+fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
+    let path = table.string("path");
+    if table.get("path").is_none() {
+        table.missing("path", "path = \"model\", the model's directory");
+    }
+    let adapter = match table.get("adapter") {
+        None => AdapterChoice::Any,
+        Some(value) => match value.raw {
+            DeValue::Integer(_) => table
+                .count("adapter", 0..=255)
+                .map_or(AdapterChoice::Any, |typed| AdapterChoice::Index(typed.value)),
+            DeValue::String(text) if !text.is_empty() => AdapterChoice::from(&**text),
+            _ => {
+                value.wrong(
+                    table.found,
+                    "an adapter: its number, part of its name, or \"cpu\"",
+                    "\"cpu\"",
+                );
+                AdapterChoice::Any
+            }
+        },
+    };
+    let model = TypedModel {
+        name,
+        path,
+        adapter,
+        sequences: table
+            .count("sequences", 1..=1024)
+            .map_or(32, |typed| typed.value),
+        context: table
+            .count("context", 16..=1_048_576)
+            .map(|typed| typed.value),
+        queue: table
+            .count("queue", 1..=1_000_000)
+            .map_or(256, |typed| typed.value),
+    };
+    table.finish();
+    model
+}
+
+fn read_admin(table: Table<'_>) -> TypedAdmin {
+    let mut admin = TypedAdmin::Default;
+    if let Some(typed) = table.string("address") {
+        if typed.value == "off" {
+            admin = TypedAdmin::Off;
+        } else {
+            match typed.value.parse::<SocketAddr>() {
+                Ok(address) if address.ip().is_loopback() => admin = TypedAdmin::Address(address),
+                Ok(address) => table.found.about(
+                    &typed,
+                    format!(
+                        "{:?} is not a loopback address: the admin API is for this machine only; write \"127.0.0.1:{}\"",
+                        typed.value,
+                        address.port()
+                    ),
+                ),
+                Err(_) => table.found.about(
+                    &typed,
+                    format!(
+                        "{:?} is not an address with a port; write \"127.0.0.1:0\" (any free port) or \"off\"",
+                        typed.value
+                    ),
+                ),
+            }
+        }
+    }
+    table.finish();
+    admin
+}

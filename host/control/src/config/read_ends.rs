@@ -1,0 +1,293 @@
+//! Reads the ends of the pipeline: `[source.NAME]`, `[sink.NAME]`, `[dead-letters]`.
+
+use std::collections::BTreeMap;
+
+use toml::de::DeValue;
+
+use super::pipeline::{Format, Start};
+use super::reader::{Table, Typed};
+use super::typed::{TypedSink, TypedSinkKind, TypedSource, TypedSourceKind, TypedTopic};
+
+const KAFKA: [&str; 6] = [
+    "brokers",
+    "topic",
+    "group",
+    "instance",
+    "start",
+    "properties",
+];
+const FORMATS: [(&str, Format); 3] = [
+    ("json", Format::Json),
+    ("csv", Format::Csv),
+    ("raw", Format::Raw),
+];
+
+#[derive(Clone, Copy)]
+enum Kind {
+    File,
+    Standard,
+    Kafka,
+}
+
+pub(crate) fn read_source(name: Typed<String>, table: Table<'_>) -> TypedSource {
+    let kinds = [
+        ("file", Kind::File),
+        ("stdin", Kind::Standard),
+        ("kafka", Kind::Kafka),
+    ];
+    let typed_kind = read_kind(&table, &kinds);
+    let kind = match typed_kind {
+        Some(Kind::File) => read_paths(&table).map(TypedSourceKind::File),
+        Some(Kind::Standard) => Some(TypedSourceKind::Stdin),
+        Some(Kind::Kafka) => {
+            let topic = read_topic(&table, READER_RESERVED);
+            let group = table.string("group").map(|typed| typed.value);
+            let instance = table.string("instance").map(|typed| typed.value);
+            let start = table.word(
+                "start",
+                &[("earliest", Start::Earliest), ("latest", Start::Latest)],
+            );
+            topic.map(|topic| TypedSourceKind::Kafka {
+                topic,
+                group,
+                instance,
+                start: start.map_or(Start::Earliest, |typed| typed.value),
+            })
+        }
+        None => None,
+    };
+    let format = table
+        .word("format", &FORMATS)
+        .map_or(Format::Json, |typed| typed.value);
+    let field = |name| {
+        table
+            .string(name)
+            .filter(|typed| check_field(&table, typed, format))
+            .map(|typed| typed.value)
+    };
+    let source = TypedSource {
+        name,
+        kind,
+        format,
+        key: field("key"),
+        event_time: field("event-time"),
+        required: table
+            .strings("required")
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|typed| check_field(&table, typed, format))
+            .map(|typed| typed.value)
+            .collect(),
+        max_record: table
+            .size("max-record", 1..=256 << 20)
+            .map_or(1 << 20, |typed| typed.value),
+    };
+    finish(table, typed_kind.is_some());
+    source
+}
+
+pub(crate) fn read_sink(name: Typed<String>, table: Table<'_>) -> TypedSink {
+    let inputs = table.strings("inputs");
+    TypedSink {
+        name,
+        inputs,
+        kind: read_sink_kind(table, &FORMATS),
+    }
+}
+
+/// Dead letters are objects with the reason beside the record: they are always JSON.
+pub(crate) fn read_dead_letters(table: Table<'_>) -> Option<TypedSinkKind> {
+    read_sink_kind(table, &FORMATS[..1])
+}
+
+fn read_sink_kind(
+    table: Table<'_>,
+    formats: &[(&'static str, Format)],
+) -> Option<TypedSinkKind> {
+    let kinds = [
+        ("file", Kind::File),
+        ("stdout", Kind::Standard),
+        ("kafka", Kind::Kafka),
+    ];
+    let typed_kind = read_kind(&table, &kinds);
+    let format = table
+        .word("format", formats)
+        .map_or(Format::Json, |typed| typed.value);
+    let kind = match typed_kind {
+        Some(Kind::File) => {
+            let path = table.string("path");
+            if table.get("path").is_none() {
+                table.missing("path", "path = \"out/answers.jsonl\"");
+            }
+            path.map(|path| TypedSinkKind::File { path, format })
+        }
+        Some(Kind::Standard) => Some(TypedSinkKind::Stdout {
+            place: table.place.clone(),
+            key: table.key.clone(),
+            format,
+        }),
+        Some(Kind::Kafka) => read_topic(&table, WRITER_RESERVED)
+            .map(|topic| TypedSinkKind::Kafka { topic, format }),
+        None => None,
+    };
+    finish(table, typed_kind.is_some());
+    kind
+}
+
+/// A section whose type is not known says nothing of its other keys: they may well be right.
+fn finish(table: Table<'_>, kind_known: bool) {
+    if kind_known {
+        table.misplaced(&KAFKA, "belongs to type = \"kafka\" only");
+        table.misplaced(&["path", "paths"], "belongs to type = \"file\" only");
+        table.finish();
+    }
+}
+
+fn read_kind(table: &Table<'_>, kinds: &[(&'static str, Kind)]) -> Option<Kind> {
+    if table.get("type").is_none() {
+        let list: Vec<String> = kinds.iter().map(|(name, _)| format!("{name:?}")).collect();
+        table.missing("type", &format!("type = one of {}", list.join(", ")));
+        return None;
+    }
+    table.word("type", kinds).map(|typed| typed.value)
+}
+
+fn read_paths(table: &Table<'_>) -> Option<Vec<Typed<String>>> {
+    let Some(value) = table.get("paths") else {
+        table.missing("paths", "paths = [\"tickets.jsonl\"]");
+        return None;
+    };
+    let paths = value.strings(table.found)?;
+    if paths.is_empty() && matches!(value.raw, DeValue::Array(list) if list.is_empty()) {
+        table
+            .found
+            .mistake(&value.place, &value.key, "is empty; name at least one file");
+    }
+    Some(paths)
+}
+
+fn check_field(table: &Table<'_>, typed: &Typed<String>, format: Format) -> bool {
+    let what = match format {
+        Format::Raw => "raw records have no fields; leave it out, or write format = \"json\"".into(),
+        Format::Json if typed.value.split('.').any(str::is_empty) => format!(
+            "{:?} is not the path of a field; write for example \"customer.id\"",
+            typed.value
+        ),
+        Format::Csv if typed.value.is_empty() => "\"\" is not the name of a column".into(),
+        _ => return true,
+    };
+    table.found.about(typed, what);
+    false
+}
+
+/// Settings of the client that the host makes itself, because its guarantees rest on them.
+const READER_RESERVED: &[&str] = &[
+    "auto.offset.reset",
+    "bootstrap.servers",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "enable.partition.eof",
+    "group.id",
+    "group.instance.id",
+    "metadata.broker.list",
+    "partition.assignment.strategy",
+];
+const WRITER_RESERVED: &[&str] = &[
+    "acks",
+    "bootstrap.servers",
+    "enable.idempotence",
+    "metadata.broker.list",
+    "request.required.acks",
+    "transactional.id",
+];
+
+fn read_topic(table: &Table<'_>, reserved: &[&str]) -> Option<TypedTopic> {
+    let brokers = match table.get("brokers") {
+        None => {
+            table.missing("brokers", "brokers = [\"localhost:9092\"]");
+            None
+        }
+        Some(value) => {
+            let typed = value.strings(table.found);
+            if typed.as_ref().is_some_and(Vec::is_empty) {
+                table.found.mistake(
+                    &value.place,
+                    &value.key,
+                    "is empty; write for example [\"localhost:9092\"]",
+                );
+            }
+            typed
+        }
+    };
+    for broker in brokers.iter().flatten() {
+        let port = broker.value.rsplit_once(':').map(|(host, port)| {
+            !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
+        });
+        if port != Some(true) {
+            table.found.about(
+                broker,
+                format!(
+                    "{:?} is not host:port; write for example \"localhost:9092\"",
+                    broker.value
+                ),
+            );
+        }
+    }
+    let topic = table.string("topic");
+    match &topic {
+        Some(topic) => {
+            let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+            let length = topic.value.len();
+            if length == 0 || length > 249 || !topic.value.chars().all(fits) {
+                table.found.about(
+                    topic,
+                    format!(
+                        "{:?} is not a topic: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'",
+                        topic.value
+                    ),
+                );
+            }
+        }
+        None if table.get("topic").is_none() => table.missing("topic", "topic = \"tickets\""),
+        None => {}
+    }
+    let properties = read_properties(table, reserved);
+    Some(TypedTopic {
+        brokers: brokers?.into_iter().map(|typed| typed.value).collect(),
+        topic: topic?.value,
+        properties,
+    })
+}
+
+fn read_properties(table: &Table<'_>, reserved: &[&str]) -> BTreeMap<String, String> {
+    let mut properties = BTreeMap::new();
+    let Some(inner) = table.table("properties") else {
+        return properties;
+    };
+    for (name, value) in inner.all() {
+        if reserved.contains(&name.value.as_str()) {
+            table.found.about(
+                &name,
+                "is set by the host itself, because its guarantees rest on it; leave it out",
+            );
+            continue;
+        }
+        match value.raw {
+            DeValue::String(text) => {
+                properties.insert(name.value, text.clone().into_owned());
+            }
+            DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) => {
+                properties.insert(name.value, value.to_string());
+            }
+            DeValue::Table(_) => table.found.about(
+                &name,
+                format!(
+                    "is a table; a setting with dots in its name is quoted: \"{}.more\" = \"...\"",
+                    name.value
+                ),
+            ),
+            _ => value.wrong(table.found, "a string, a number or a boolean", "\"...\""),
+        }
+    }
+    properties
+}

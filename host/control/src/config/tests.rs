@@ -1,0 +1,265 @@
+//! Pipeline files and what is said of them: every `NAME.toml` in `tests/config` has its `NAME.expected`. With
+//! `TIDEGATE_UPDATE=1` in the environment the expectations are written anew, to be read before they are kept.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tidegate_contract::PromptPart;
+
+use super::*;
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config")
+}
+
+fn content(name: &str) -> String {
+    fs::read_to_string(directory().join(name)).unwrap()
+}
+
+fn parsed(content: &str) -> Result<Pipeline, Mistakes> {
+    parse(
+        Path::new("pipeline.toml"),
+        &directory().join("pipeline.toml"),
+        content.to_owned(),
+    )
+}
+
+/// What `tidegate check` says of a file.
+fn said(content: &str) -> String {
+    let said = match parsed(content) {
+        Ok(pipeline) => {
+            let mut said = String::new();
+            for warning in &pipeline.warnings {
+                writeln!(said, "warning: {warning}").unwrap();
+            }
+            writeln!(said, "{}", guarantee(&pipeline)).unwrap();
+            said
+        }
+        Err(mistakes) => format!("{mistakes}\n"),
+    };
+    said.replace(&directory().display().to_string(), "DIRECTORY")
+}
+
+#[test]
+fn every_mistake_is_reported_at_once_with_its_line() {
+    let mut different = Vec::new();
+    for entry in fs::read_dir(directory()).unwrap() {
+        let file = entry.unwrap().path();
+        if file.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
+        let said = said(&fs::read_to_string(&file).unwrap());
+        let expected = file.with_extension("expected");
+        if std::env::var_os("TIDEGATE_UPDATE").is_some() {
+            fs::write(&expected, &said).unwrap();
+        }
+        if fs::read_to_string(&expected).unwrap_or_default() != said {
+            different.push(format!("{}:\n{said}", file.display()));
+        }
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+#[test]
+fn what_is_typed_is_what_is_meant() {
+    let pipeline = parsed(&content("full.toml")).unwrap();
+    let directory = directory();
+    assert_eq!(pipeline.name, "support-bot");
+    assert_eq!(pipeline.state, directory.join("run/state"));
+    assert_eq!(pipeline.workers, Some(2));
+    assert_eq!(pipeline.workers_for(1), 1);
+    assert_eq!(pipeline.batch, 128);
+    assert_eq!(pipeline.summary, Some(directory.join("out/summary.json")));
+    assert_eq!(pipeline.admin, Some(([127, 0, 0, 1], 8099).into()));
+
+    let SourceKind::File { paths } = &pipeline.sources[0].kind else {
+        panic!("{:?}", pipeline.sources[0]);
+    };
+    let names = ["tickets.jsonl", "more-1.jsonl", "more-2.jsonl"];
+    assert_eq!(*paths, names.map(|name| directory.join(name)));
+    assert_eq!(
+        pipeline.sources[0].decoding,
+        Decoding {
+            format: Format::Json,
+            key: Some("customer".into()),
+            event_time: Some("at".into()),
+            required: vec!["text".into()],
+            max_record: 1 << 20,
+        }
+    );
+    let SourceKind::Kafka(kafka) = &pipeline.sources[1].kind else {
+        panic!("{:?}", pipeline.sources[1]);
+    };
+    assert_eq!(kafka.group, "support-bot");
+    assert_eq!(kafka.start, Start::Latest);
+    assert_eq!(kafka.properties["fetch.max.bytes"], "1000000");
+
+    let StageKind::Operator(redact) = &pipeline.stages[0].kind else {
+        panic!("{:?}", pipeline.stages[0]);
+    };
+    assert_eq!(redact.component, directory.join("redact.wasm"));
+    assert_eq!(
+        serde_json::to_string(&redact.config).unwrap(),
+        r#"{"deep":{"on":true,"ratio":0.5},"fields":["text"],"since":"2026-01-01"}"#
+    );
+    assert_eq!(
+        redact.grants.iter().copied().collect::<Vec<_>>(),
+        [Grant::Log, Grant::Config]
+    );
+    assert_eq!(
+        redact.limits,
+        Limits {
+            memory: 32 << 20,
+            deadline: Duration::from_millis(500),
+            output: 3 << 19,
+            bisect: Duration::from_secs(1),
+        }
+    );
+    let from = |inputs: &[Input]| -> Vec<(Node, Option<String>)> {
+        inputs
+            .iter()
+            .map(|input| (input.from, input.output.clone()))
+            .collect()
+    };
+    assert_eq!(
+        from(&pipeline.stages[0].inputs),
+        [(Node::Source(0), None), (Node::Source(1), None)]
+    );
+    assert_eq!(
+        from(&pipeline.stages[1].inputs),
+        [
+            (Node::Stage(0), None),
+            (Node::Stage(0), Some("urgent".into()))
+        ]
+    );
+    let StageKind::Model(answer) = &pipeline.stages[1].kind else {
+        panic!("{:?}", pipeline.stages[1]);
+    };
+    assert_eq!(answer.model, 0);
+    assert_eq!(
+        answer.prompt.parts[2],
+        PromptPart::Text("\n\n".into()),
+        "{:?}",
+        answer.prompt
+    );
+    let cut = answer.truncate.as_ref().unwrap();
+    assert!(cut.matches(&answer.prompt.parts[3]));
+    assert_eq!(answer.stop, ["\n\n"]);
+    assert_eq!((answer.order, answer.into), (Order::Partition, Into::Attributes));
+    assert_eq!(from(&pipeline.sinks[0].inputs), [(Node::Stage(1), None)]);
+    assert_eq!(
+        from(&pipeline.sinks[1].inputs),
+        [(Node::Stage(1), None), (Node::Source(0), None)]
+    );
+    assert_eq!(
+        pipeline.dead_letters,
+        SinkKind::File {
+            path: directory.join("out/dead-letters.jsonl"),
+            format: Format::Json
+        }
+    );
+}
+
+#[test]
+fn what_is_not_typed_has_a_default() {
+    let pipeline = parsed(&content("least.toml")).unwrap();
+    assert_eq!(pipeline.state, directory().join("state"));
+    assert_eq!(pipeline.workers, None);
+    assert_eq!(pipeline.cut_interval, Duration::from_millis(200));
+    assert_eq!(pipeline.batch, 256);
+    assert_eq!(pipeline.summary, None);
+    assert_eq!(pipeline.admin, Some(([127, 0, 0, 1], 0).into()));
+    assert_eq!(pipeline.sinks[0].inputs[0].from, Node::Source(0));
+    assert_eq!(
+        pipeline.dead_letters,
+        SinkKind::File {
+            path: directory().join("state/dead-letters.jsonl"),
+            format: Format::Json
+        }
+    );
+}
+
+#[test]
+fn the_guarantee_is_that_of_the_weakest_part() {
+    let level = |content: &str| guarantee(&parsed(content).unwrap()).level;
+    let files = "[pipeline]\nname = \"x\"\n[source.a]\ntype = \"file\"\npaths = [\"tickets.jsonl\"]\n\
+         [sink.b]\ntype = \"file\"\npath = \"out/b\"\n";
+    assert_eq!(level(files), Level::ExactlyOnce);
+    let stdout = format!("{files}[sink.c]\ntype = \"stdout\"\n");
+    assert_eq!(level(&stdout), Level::AtLeastOnce);
+    let dead = format!("{files}[dead-letters]\ntype = \"stdout\"\n");
+    assert_eq!(level(&dead), Level::AtLeastOnce);
+    let stdin = format!("{stdout}[source.d]\ntype = \"stdin\"\n");
+    assert_eq!(level(&stdin), Level::MayLose);
+    assert_eq!(level(&content("full.toml")), Level::AtLeastOnce);
+}
+
+#[test]
+fn an_output_that_the_component_lacks_is_found_at_its_line() {
+    let pipeline = parsed(&content("full.toml")).unwrap();
+    assert_eq!(check_outputs(&pipeline, 0, &["urgent".into()]), Ok(vec![]));
+    let mistakes = check_outputs(&pipeline, 0, &["urgnet".into()]).unwrap_err();
+    assert_eq!(
+        mistakes.to_string(),
+        "pipeline.toml:44:21: stage.answer.inputs: the component of stage \"redact\" has no output \"urgent\"; \
+         did you mean \"redact.urgnet\"?\n 44 | inputs = [\"redact\", \"redact.urgent\"]\n    |                     \
+         ^^^^^^^^^^^^^^^\nwarning: pipeline.toml:34:1: stage.redact: nothing takes its output \"urgnet\"; records \
+         sent there are dropped\n 34 | [[stage]]\n    | ^^^^^^^^^\n1 mistake"
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_a_mistake_like_any_other() {
+    let gone = load(Path::new("no/such/file.toml")).unwrap_err();
+    let said = gone.to_string();
+    assert!(said.starts_with("no/such/file.toml: cannot be read: "), "{said}");
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("latin.toml");
+    fs::write(&file, b"[pipeline]\nname = \"caf\xe9\"\n").unwrap();
+    let said = load(&file).unwrap_err().to_string();
+    assert!(said.contains("is not UTF-8: line 2, byte 22"), "{said}");
+}
+
+/// Text that is nearly a pipeline file.
+fn nearly() -> impl Strategy<Value = String> {
+    let lines: Vec<String> = ["full", "values", "names", "files", "syntax"]
+        .iter()
+        .flat_map(|name| {
+            content(&format!("{name}.toml"))
+                .lines()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    prop::collection::vec(
+        prop_oneof![
+            6 => prop::sample::select(lines),
+            1 => "[ -~é\"'{}\\[\\]=.#\n]{0,30}",
+        ],
+        0..40,
+    )
+    .prop_map(|lines| lines.join("\n"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_is_too_odd(text in any::<String>()) {
+        if let Err(mistakes) = parsed(&text) {
+            prop_assert!(!mistakes.mistakes.is_empty());
+            prop_assert!(!mistakes.to_string().is_empty());
+        }
+    }
+
+    #[test]
+    fn no_pipeline_file_is_too_broken(text in nearly()) {
+        if let Err(mistakes) = parsed(&text) {
+            prop_assert!(!mistakes.mistakes.is_empty());
+            prop_assert!(!mistakes.to_string().is_empty());
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What was typed: each section of the file by itself, its values read and in range, its names and paths still as
+//! they stand. What could not be read is `None`, and a mistake says why.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tidegate_contract::PromptTemplate;
+
+use super::pipeline::{AdapterChoice, Format, Grant, Into, Limits, Order, Start};
+use super::reader::Typed;
+use super::text::Place;
+
+/// The whole file.
+#[derive(Debug, Default)]
+pub(crate) struct TypedFile {
+    pub(crate) name: Option<Typed<String>>,
+    pub(crate) state: Option<Typed<String>>,
+    pub(crate) workers: Option<Typed<u64>>,
+    pub(crate) cut_interval: Option<Duration>,
+    pub(crate) batch: Option<usize>,
+    pub(crate) summary: Option<Typed<String>>,
+    pub(crate) sources: Vec<TypedSource>,
+    pub(crate) models: Vec<TypedModel>,
+    pub(crate) stages: Vec<TypedStage>,
+    pub(crate) sinks: Vec<TypedSink>,
+    pub(crate) dead_letters: Option<Option<TypedSinkKind>>,
+    pub(crate) admin: TypedAdmin,
+}
+
+/// Where the admin API listens.
+#[derive(Debug, Default)]
+pub(crate) enum TypedAdmin {
+    #[default]
+    Default,
+    Off,
+    Address(SocketAddr),
+}
+
+#[derive(Debug)]
+pub(crate) struct TypedSource {
+    pub(crate) name: Typed<String>,
+    pub(crate) kind: Option<TypedSourceKind>,
+    pub(crate) format: Format,
+    pub(crate) key: Option<String>,
+    pub(crate) event_time: Option<String>,
+    pub(crate) required: Vec<String>,
+    pub(crate) max_record: usize,
+}
+
+#[derive(Debug)]
+pub(crate) enum TypedSourceKind {
+    File(Vec<Typed<String>>),
+    Stdin,
+    Kafka {
+        topic: TypedTopic,
+        group: Option<String>,
+        instance: Option<String>,
+        start: Start,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct TypedTopic {
+    pub(crate) brokers: Vec<String>,
+    pub(crate) topic: String,
+    pub(crate) properties: BTreeMap<String, String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct TypedModel {
+    pub(crate) name: Typed<String>,
+    pub(crate) path: Option<Typed<String>>,
+    pub(crate) adapter: AdapterChoice,
+    pub(crate) sequences: usize,
+    pub(crate) context: Option<usize>,
+    pub(crate) queue: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct TypedStage {
+    pub(crate) name: Option<Typed<String>>,
+    pub(crate) place: Place,
+    pub(crate) inputs: Option<Vec<Typed<String>>>,
+    pub(crate) kind: Option<TypedStageKind>,
+}
+
+#[derive(Debug)]
+pub(crate) enum TypedStageKind {
+    Operator(TypedOperator),
+    Model(Box<TypedModelStage>),
+}
+
+#[derive(Debug)]
+pub(crate) struct TypedOperator {
+    pub(crate) component: Typed<String>,
+    pub(crate) config: serde_json::Map<String, serde_json::Value>,
+    pub(crate) grants: BTreeSet<Grant>,
+    pub(crate) limits: Limits,
+    pub(crate) retries: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct TypedModelStage {
+    pub(crate) model: Typed<String>,
+    pub(crate) system: Option<String>,
+    pub(crate) prompt: Option<PromptTemplate>,
+    pub(crate) truncate: Option<Typed<String>>,
+    pub(crate) prompt_tokens: Option<Typed<usize>>,
+    pub(crate) max_tokens: Option<Typed<usize>>,
+    pub(crate) temperature: f32,
+    pub(crate) top_p: f32,
+    pub(crate) stop: Vec<String>,
+    pub(crate) seed: u64,
+    pub(crate) order: Order,
+    pub(crate) max_in_flight: usize,
+    pub(crate) max_in_flight_per_key: usize,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) attempts: u32,
+    pub(crate) into: Into,
+}
+
+#[derive(Debug)]
+pub(crate) struct TypedSink {
+    pub(crate) name: Typed<String>,
+    pub(crate) inputs: Option<Vec<Typed<String>>>,
+    pub(crate) kind: Option<TypedSinkKind>,
+}
+
+#[derive(Debug)]
+pub(crate) enum TypedSinkKind {
+    File { path: Typed<String>, format: Format },
+    Stdout { place: Place, key: String, format: Format },
+    Kafka { topic: TypedTopic, format: Format },
+}

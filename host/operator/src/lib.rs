@@ -1,1 +1,45 @@
-//! tidegate-operator
+//! The wasm room: runs users' operators as sandboxed WebAssembly components.
+//!
+//! An [`Engine`] compiles components, a [`ComponentSlot`] holds the running version of one and hands out instances, an
+//! instance answers for batches. Only this crate names wasmtime.
+//!
+//! It does not know where batches come from, what becomes of outcomes, when a slot is deployed to or how often it may
+//! fail: that is the pipeline's. It keeps nothing on disk but compiled code.
+//!
+//! # Invariants
+//!
+//! - An operator reaches only what its slot grants: an import beyond that keeps it from starting, by name. WASI
+//!   interfaces are there and empty (environment, arguments, files, network), their clocks stand at the batch's clock,
+//!   and nothing in them waits.
+//! - A guest is bounded in time, memory, tables, output, log lines and counters ([`Limits`]), whatever it does; none of
+//!   the host functions blocks.
+//! - A failed call costs the instance and never the call: every record of a batch is answered or named as poison, in
+//!   order, once. What a failed call has counted does not count.
+//! - An answer that is handed out has been checked: one outcome for each record, all payloads inside, all outputs known.
+//! - A deployment that fails leaves the running version as it is.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod cache;
+mod component;
+mod engine;
+mod failure;
+mod grants;
+mod guest;
+mod host;
+mod instance;
+mod limits;
+mod plan;
+mod samples;
+mod shared;
+mod slot;
+mod ticker;
+mod wasi;
+
+pub use component::Component;
+pub use engine::{Engine, EngineOptions};
+pub use grants::{Grants, UnknownGrant};
+pub use limits::Limits;
+pub use plan::Description;
+pub use shared::SlotStats;
+pub use slot::{ComponentSlot, Deployment, SlotOptions};

@@ -1,0 +1,227 @@
+//! From bytes to a component of the operator world: what it imports and exports is checked before anything of it runs.
+
+use sha2::{Digest, Sha256};
+use tidegate_contract::OperatorError;
+use wasmtime::component::{ComponentExportIndex, InstancePre};
+
+use crate::cache::hex;
+use crate::engine::Engine;
+use crate::grants::Grants;
+use crate::host::{Host, OPERATOR, PACKAGE};
+
+const COMPONENT_VERSION: [u8; 4] = [0x0d, 0, 1, 0];
+const MODULE_VERSION: [u8; 4] = [1, 0, 0, 0];
+
+/// A compiled component that exports an operator. Nothing of it has run yet.
+#[derive(Clone)]
+pub struct Component {
+    pub(crate) engine: Engine,
+    pub(crate) compiled: wasmtime::component::Component,
+    pub(crate) exports: Exports,
+    label: String,
+    digest: String,
+    imports: Vec<String>,
+    from_disk: bool,
+}
+
+/// Where the functions of an operator are among its exports.
+#[derive(Clone, Copy)]
+pub(crate) struct Exports {
+    pub(crate) describe: ComponentExportIndex,
+    pub(crate) init: ComponentExportIndex,
+    pub(crate) process: ComponentExportIndex,
+}
+
+impl Engine {
+    /// Compiles a component, or takes it from disk if it was compiled before. A core module that carries its world
+    /// (what `cargo build --target wasm32-unknown-unknown` makes with an SDK) is made a component first. `label` names
+    /// it in errors: usually its path.
+    pub fn compile(&self, bytes: &[u8], label: &str) -> Result<Component, OperatorError> {
+        let digest = format!("sha256:{}", hex(&Sha256::digest(bytes)));
+        let (compiled, from_disk) = match self.load(&digest) {
+            Some(compiled) => (compiled, true),
+            None => (self.build(bytes, label, &digest)?, false),
+        };
+        let exports =
+            exports(&compiled, &self.inner.wasm).map_err(|why| not_an_operator(label, why))?;
+        let imports = compiled
+            .component_type()
+            .imports(&self.inner.wasm)
+            .map(|(name, _)| name.to_owned())
+            .collect();
+        Ok(Component {
+            engine: self.clone(),
+            compiled,
+            exports,
+            label: label.to_owned(),
+            digest,
+            imports,
+            from_disk,
+        })
+    }
+
+    #[allow(unsafe_code)]
+    fn load(&self, digest: &str) -> Option<wasmtime::component::Component> {
+        let artifact = self.inner.cache.as_ref()?.load(digest)?;
+        // SAFETY: the artifact comes from a directory that only this user can write (checked when it was opened) and
+        // is, by its checksum, what `Cache::store` was given: the output of `Component::serialize` for this digest by
+        // an engine with the same compatibility hash.
+        let compiled =
+            unsafe { wasmtime::component::Component::deserialize(&self.inner.wasm, artifact) };
+        compiled
+            .inspect_err(|error| tracing::warn!(target: "tidegate::operator", digest, "a compiled component on disk is of no use: {error:#}"))
+            .ok()
+    }
+
+    fn build(
+        &self,
+        bytes: &[u8],
+        label: &str,
+        digest: &str,
+    ) -> Result<wasmtime::component::Component, OperatorError> {
+        let encoded;
+        let component = match bytes.get(4..8).filter(|_| bytes.starts_with(b"\0asm")) {
+            Some(version) if version == COMPONENT_VERSION => bytes,
+            Some(version) if version == MODULE_VERSION => {
+                encoded = componentize(bytes).map_err(|why| not_an_operator(label, why))?;
+                &encoded
+            }
+            Some(version) => {
+                return Err(not_an_operator(
+                    label,
+                    format!("unknown version of WebAssembly {version:02x?}"),
+                ));
+            }
+            None => {
+                return Err(not_an_operator(
+                    label,
+                    "it does not begin like WebAssembly".into(),
+                ));
+            }
+        };
+        let compiled = wasmtime::component::Component::from_binary(&self.inner.wasm, component)
+            .map_err(|error| OperatorError::Compile {
+                component: label.to_owned(),
+                why: format!("{error:#}"),
+            })?;
+        if let Some(cache) = &self.inner.cache {
+            match compiled.serialize() {
+                Ok(artifact) => cache.store(digest, &artifact),
+                Err(error) => {
+                    tracing::warn!(target: "tidegate::operator", digest, "a compiled component was not kept: {error:#}")
+                }
+            }
+        }
+        Ok(compiled)
+    }
+}
+
+impl Component {
+    /// The name it was given: usually its path.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// `sha256:` and 64 hexadecimal digits, of the file as it was given.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Names of its imports: its permission list.
+    pub fn imports(&self) -> &[String] {
+        &self.imports
+    }
+
+    /// Whether it came from disk, compiled before.
+    pub fn is_from_disk(&self) -> bool {
+        self.from_disk
+    }
+
+    /// Links it with what it is granted.
+    pub(crate) fn link(&self, grants: Grants) -> Result<InstancePre<Host>, OperatorError> {
+        for import in &self.imports {
+            let own = import
+                .strip_prefix(PACKAGE)
+                .and_then(|rest| rest.strip_prefix('/'))
+                .map(|rest| rest.split('@').next().unwrap_or(rest));
+            let granted = match own {
+                Some(interface) => grants.contains(interface),
+                None => crate::wasi::is_inert(import),
+            };
+            if !granted {
+                return Err(OperatorError::NotGranted {
+                    component: self.label.clone(),
+                    import: import.clone(),
+                });
+            }
+        }
+        self.engine
+            .inner
+            .linker
+            .instantiate_pre(&self.compiled)
+            .map_err(|error| {
+                not_an_operator(&self.label, format!("an import does not fit: {error:#}"))
+            })
+    }
+}
+
+impl std::fmt::Debug for Component {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Component")
+            .field("label", &self.label)
+            .field("digest", &self.digest)
+            .field("imports", &self.imports)
+            .finish_non_exhaustive()
+    }
+}
+
+fn not_an_operator(label: &str, why: String) -> OperatorError {
+    OperatorError::NotAnOperator {
+        component: label.to_owned(),
+        why,
+    }
+}
+
+fn componentize(module: &[u8]) -> Result<Vec<u8>, String> {
+    let encode = || {
+        wit_component::ComponentEncoder::default()
+            .validate(true)
+            .module(module)?
+            .encode()
+    };
+    encode().map_err(|error| {
+        let why = format!("{error:#}");
+        if why.contains("wasi_snapshot_preview1") {
+            "it is a module for WASI preview 1: build it for wasm32-unknown-unknown or wasm32-wasip2".into()
+        } else {
+            format!("the core module cannot be made a component: {why}")
+        }
+    })
+}
+
+fn exports(
+    component: &wasmtime::component::Component,
+    engine: &wasmtime::Engine,
+) -> Result<Exports, String> {
+    let Some(operator) = component.get_export_index(None, OPERATOR) else {
+        let other = component
+            .component_type()
+            .exports(engine)
+            .map(|(name, _)| name.to_owned())
+            .find(|name| name.starts_with(PACKAGE));
+        return Err(match other {
+            Some(other) => format!("it exports {other}, this host runs {OPERATOR}"),
+            None => format!("it does not export {OPERATOR}"),
+        });
+    };
+    let function = |name: &str| {
+        component
+            .get_export_index(Some(&operator), name)
+            .ok_or_else(|| format!("its {OPERATOR} has no function {name}"))
+    };
+    Ok(Exports {
+        describe: function("describe")?,
+        init: function("init")?,
+        process: function("process")?,
+    })
+}

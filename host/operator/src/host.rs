@@ -1,0 +1,190 @@
+//! The world of an operator as the host gives it: `log`, `config` and `metrics`, and what a store holds for its guest.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wasmtime::component::{ComponentType, Lift, Linker, WasmStr};
+use wasmtime::{StoreContextMut, UpdateDeadline};
+
+use crate::limits::{Limiter, Limits};
+use crate::shared::{COUNTERS, Level, Shared, is_counter};
+use crate::ticker::ticks;
+use crate::wasi::Inert;
+
+/// The package whose interfaces an operator imports and exports.
+pub(crate) const PACKAGE: &str = "tidegate:operator";
+/// The interface an operator exports.
+pub(crate) const OPERATOR: &str = "tidegate:operator/operator@0.1.0";
+
+/// `level` of the WIT.
+#[derive(Clone, Copy, ComponentType, Lift)]
+#[component(enum)]
+#[repr(u8)]
+enum WitLevel {
+    #[component(name = "trace")]
+    Trace,
+    #[component(name = "debug")]
+    Debug,
+    #[component(name = "info")]
+    Info,
+    #[component(name = "warn")]
+    Warn,
+    #[component(name = "error")]
+    Error,
+}
+
+impl From<WitLevel> for Level {
+    fn from(level: WitLevel) -> Level {
+        match level {
+            WitLevel::Trace => Level::Trace,
+            WitLevel::Debug => Level::Debug,
+            WitLevel::Info => Level::Info,
+            WitLevel::Warn => Level::Warn,
+            WitLevel::Error => Level::Error,
+        }
+    }
+}
+
+/// `description` of the WIT.
+#[derive(Clone, Debug, ComponentType, Lift)]
+#[component(record)]
+pub(crate) struct WitDescription {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    #[component(name = "config-schema")]
+    pub(crate) config_schema: String,
+    pub(crate) reads: Vec<String>,
+    pub(crate) outputs: Vec<String>,
+}
+
+/// The guest did not return in time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeadlinePassed(pub(crate) Duration);
+
+impl std::fmt::Display for DeadlinePassed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "no answer within {:?}", self.0)
+    }
+}
+
+impl std::error::Error for DeadlinePassed {}
+
+/// What a store holds for its guest.
+pub(crate) struct Host {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) limiter: Limiter,
+    config: Arc<str>,
+    deadline: (Instant, Duration),
+    /// What the running call has counted: it counts only once the call is answered.
+    pub(crate) pending: Vec<(String, u64)>,
+    seed: [u8; 32],
+    clock: i64,
+    inert: Option<Box<Inert>>,
+}
+
+impl Host {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        config: Arc<str>,
+        limits: &Limits,
+        seed: [u8; 32],
+    ) -> Host {
+        Host {
+            shared,
+            limiter: Limiter::new(limits),
+            config,
+            deadline: (Instant::now(), Duration::ZERO),
+            pending: Vec::new(),
+            seed,
+            clock: 0,
+            inert: None,
+        }
+    }
+
+    /// Sets what a WASI guest sees of the world during the next call: one time, and randomness that is the same
+    /// whenever the same call comes again.
+    pub(crate) fn begin(&mut self, clock: i64, mark: u64) {
+        self.limiter.refused = None;
+        self.pending.clear();
+        self.clock = clock;
+        if let Some(inert) = &mut self.inert {
+            inert.begin(clock, mark);
+        }
+    }
+
+    /// The inert world, made when it is first used: most operators do not import it.
+    pub(crate) fn inert(&mut self) -> &mut Inert {
+        let (shared, seed, clock) = (&self.shared, self.seed, self.clock);
+        self.inert
+            .get_or_insert_with(|| Box::new(Inert::new(Arc::clone(shared), seed, clock)))
+    }
+
+    fn add(&mut self, name: &str, amount: u64) {
+        if let Some((_, sum)) = self.pending.iter_mut().find(|(known, _)| known == name) {
+            *sum = sum.saturating_add(amount);
+        } else if !is_counter(name) {
+            let line = format!(
+                "counter {name:?} is not counted: names are [a-z][a-z0-9_]*, at most 64 bytes"
+            );
+            self.shared.log(Level::Warn, &line);
+        } else if self.pending.len() < COUNTERS {
+            self.pending.push((name.to_owned(), amount));
+        }
+    }
+}
+
+/// A store for one instance, with its limits in force and its deadline passed until [`arm`] is called.
+pub(crate) fn store(
+    engine: &wasmtime::Engine,
+    host: Host,
+    limits: &Limits,
+) -> wasmtime::Store<Host> {
+    let mut store = wasmtime::Store::new(engine, host);
+    store.limiter(|host| &mut host.limiter);
+    // What crosses in one call, answers included, is measured before it is copied.
+    store.set_hostcall_fuel(limits.output);
+    store.epoch_deadline_callback(|store| {
+        let (until, allowed) = store.data().deadline;
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(DeadlinePassed(allowed).into());
+        }
+        Ok(UpdateDeadline::Continue(ticks(left)))
+    });
+    store
+}
+
+/// Gives the next call of this store so much time.
+pub(crate) fn arm(store: &mut wasmtime::Store<Host>, allowed: Duration) {
+    store.data_mut().deadline = (Instant::now() + allowed, allowed);
+    store.set_epoch_deadline(ticks(allowed));
+}
+
+/// Everything an operator could import; what it may is decided by its grants before it is linked.
+pub(crate) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Host>> {
+    let mut linker = Linker::<Host>::new(engine);
+    linker.instance("tidegate:operator/log@0.1.0")?.func_wrap(
+        "write",
+        |store: StoreContextMut<'_, Host>, (level, message): (WitLevel, WasmStr)| {
+            let message = message.to_str(&store)?;
+            store.data().shared.log(level.into(), &message);
+            Ok(())
+        },
+    )?;
+    linker
+        .instance("tidegate:operator/config@0.1.0")?
+        .func_wrap("get", |store: StoreContextMut<'_, Host>, (): ()| {
+            Ok((store.data().config.to_string(),))
+        })?;
+    linker
+        .instance("tidegate:operator/metrics@0.1.0")?
+        .func_wrap(
+            "add",
+            |mut store: StoreContextMut<'_, Host>, (name, amount): (String, u64)| {
+                store.data_mut().add(&name, amount);
+                Ok(())
+            },
+        )?;
+    crate::wasi::link(&mut linker)?;
+    Ok(linker)
+}

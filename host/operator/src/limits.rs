@@ -1,0 +1,170 @@
+//! What a slot's operator may use, and the limiter that refuses the rest.
+
+use std::time::Duration;
+
+use wasmtime::ResourceLimiter;
+
+/// The least time a share of a batch gets while it is bisected, so that a busy machine does not make innocent records
+/// look slow.
+pub(crate) const BISECT_FLOOR: Duration = Duration::from_millis(50);
+
+/// Limits of one slot. They hold for each instance by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of all linear memories of an instance together. Default 64 MiB.
+    pub memory: usize,
+    /// Elements of all tables of an instance together. Default 100,000.
+    pub table_elements: usize,
+    /// Bytes of one answer. A longer one is refused before it is copied out. The same bound holds for what one host
+    /// call passes. Default 16 MiB.
+    pub output: usize,
+    /// Wall-clock time for one batch. While a batch is bisected, each share gets its share of this, but no less than
+    /// 50 ms. Default 1 s.
+    pub deadline: Duration,
+    /// Wall-clock time for starting an instance: instantiation, `describe` and `init` each. Default 5 s.
+    pub init_deadline: Duration,
+    /// Wall-clock time for bisecting one batch; records that are not answered by then are poison. Default 2 s.
+    pub bisect: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            memory: 64 << 20,
+            table_elements: 100_000,
+            output: 16 << 20,
+            deadline: Duration::from_secs(1),
+            init_deadline: Duration::from_secs(5),
+            bisect: Duration::from_secs(2),
+        }
+    }
+}
+
+/// A growth that was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Memory { needed: usize, limit: usize },
+    Table { needed: usize, limit: usize },
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Refused::Memory { needed, limit } => {
+                write!(f, "memory: needed {}, limit {}", size(needed), size(limit))
+            }
+            Refused::Table { needed, limit } => {
+                write!(f, "table: needed {needed} elements, limit {limit}")
+            }
+        }
+    }
+}
+
+/// Counts what an instance holds and refuses what goes beyond its limits.
+#[derive(Debug)]
+pub(crate) struct Limiter {
+    memory: (usize, usize),
+    table: (usize, usize),
+    /// The last refusal since the call began: the reason of what comes after it, also if the guest makes a trap of it.
+    pub(crate) refused: Option<Refused>,
+}
+
+impl Limiter {
+    pub(crate) fn new(limits: &Limits) -> Limiter {
+        Limiter {
+            memory: (0, limits.memory),
+            table: (0, limits.table_elements),
+            refused: None,
+        }
+    }
+}
+
+fn grow((held, limit): &mut (usize, usize), current: usize, desired: usize) -> Result<(), usize> {
+    let needed = held.saturating_add(desired.saturating_sub(current));
+    if needed > *limit {
+        return Err(needed);
+    }
+    *held = needed;
+    Ok(())
+}
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
+        }
+        let limit = self.memory.1;
+        Ok(grow(&mut self.memory, current, desired)
+            .map_err(|needed| self.refused = Some(Refused::Memory { needed, limit }))
+            .is_ok())
+    }
+
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
+        }
+        let limit = self.table.1;
+        Ok(grow(&mut self.table, current, desired)
+            .map_err(|needed| self.refused = Some(Refused::Table { needed, limit }))
+            .is_ok())
+    }
+}
+
+/// A number of bytes for people: `64 MiB`, `9.1 MiB`, `512 B`.
+pub(crate) fn size(bytes: usize) -> String {
+    const UNITS: [(&str, usize); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    for (unit, factor) in UNITS {
+        if bytes >= factor {
+            return if bytes.is_multiple_of(factor) {
+                format!("{} {unit}", bytes / factor)
+            } else {
+                format!("{:.1} {unit}", bytes as f64 / factor as f64)
+            };
+        }
+    }
+    format!("{bytes} B")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memories_of_an_instance_are_counted_together() {
+        let limits = Limits {
+            memory: 1 << 20,
+            ..Limits::default()
+        };
+        let mut limiter = Limiter::new(&limits);
+        assert!(limiter.memory_growing(0, 512 << 10, None).unwrap());
+        assert!(limiter.memory_growing(0, 512 << 10, None).unwrap());
+        assert!(limiter.refused.is_none());
+        assert!(!limiter.memory_growing(512 << 10, 576 << 10, None).unwrap());
+        let refused = limiter.refused.unwrap().to_string();
+        assert_eq!(refused, "memory: needed 1.1 MiB, limit 1 MiB");
+    }
+
+    #[test]
+    fn a_growth_beyond_the_memorys_own_maximum_is_not_the_slots_refusal() {
+        let mut limiter = Limiter::new(&Limits::default());
+        assert!(!limiter.memory_growing(0, 2 << 20, Some(1 << 20)).unwrap());
+        assert!(limiter.refused.is_none());
+    }
+
+    #[test]
+    fn sizes_are_for_people() {
+        assert_eq!(size(16 << 20), "16 MiB");
+        assert_eq!(size(9_542_041), "9.1 MiB");
+        assert_eq!(size(512), "512 B");
+    }
+}

@@ -1,0 +1,199 @@
+//! What the instances of one slot share: its name, its log with a bound on length and rate, its counters.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Longest line an operator may log, in bytes; the rest is cut.
+pub(crate) const LINE_BYTES: usize = 4096;
+/// Lines a slot may log in a second; the others are counted.
+pub(crate) const LINES_PER_SECOND: u64 = 100;
+/// Counters a slot may have.
+pub(crate) const COUNTERS: usize = 64;
+/// Longest name of a counter, in bytes.
+pub(crate) const COUNTER_NAME: usize = 64;
+
+/// How severe a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    Trace,
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+/// What has happened in a slot since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlotStats {
+    /// Instances that were lost to a trap, a deadline, a refused allocation or a bad answer.
+    pub instances_lost: u64,
+    /// Records named as poison.
+    pub poisoned: u64,
+    /// Lines logged by the operator.
+    pub lines: u64,
+    /// Lines that were over the bound of the slot and were not logged.
+    pub lines_suppressed: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) name: String,
+    start: Instant,
+    window: Mutex<Window>,
+    lines: AtomicU64,
+    suppressed: AtomicU64,
+    pub(crate) lost: AtomicU64,
+    pub(crate) poisoned: AtomicU64,
+    counters: Mutex<BTreeMap<String, u64>>,
+}
+
+#[derive(Debug, Default)]
+struct Window {
+    second: u64,
+    lines: u64,
+    suppressed: u64,
+}
+
+impl Shared {
+    pub(crate) fn new(name: String) -> Shared {
+        Shared {
+            name,
+            start: Instant::now(),
+            window: Mutex::default(),
+            lines: AtomicU64::new(0),
+            suppressed: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            poisoned: AtomicU64::new(0),
+            counters: Mutex::default(),
+        }
+    }
+
+    /// Logs a line of the operator, if the slot has not logged too many in this second.
+    pub(crate) fn log(&self, level: Level, line: &str) {
+        self.log_at(self.start.elapsed().as_secs(), level, line);
+    }
+
+    fn log_at(&self, second: u64, level: Level, line: &str) {
+        let missed = {
+            let mut window = lock(&self.window);
+            let mut missed = 0;
+            if window.second != second {
+                missed = std::mem::take(&mut window.suppressed);
+                *window = Window {
+                    second,
+                    ..Window::default()
+                };
+            }
+            if window.lines == LINES_PER_SECOND {
+                window.suppressed += 1;
+                self.suppressed.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            window.lines += 1;
+            missed
+        };
+        let slot = self.name.as_str();
+        if missed > 0 {
+            tracing::warn!(target: "tidegate::operator", slot, "{missed} lines of the operator were not logged: more than {LINES_PER_SECOND} a second");
+        }
+        self.lines.fetch_add(1, Ordering::Relaxed);
+        let (line, cut) = cut(line);
+        match level {
+            Level::Trace => tracing::trace!(target: "tidegate::operator", slot, cut, "{line}"),
+            Level::Debug => tracing::debug!(target: "tidegate::operator", slot, cut, "{line}"),
+            Level::Info => tracing::info!(target: "tidegate::operator", slot, cut, "{line}"),
+            Level::Warn => tracing::warn!(target: "tidegate::operator", slot, cut, "{line}"),
+            Level::Error => tracing::error!(target: "tidegate::operator", slot, cut, "{line}"),
+        }
+    }
+
+    /// Adds what an answered batch has counted. Past the bound, new names are left out.
+    pub(crate) fn count(&self, pending: &mut Vec<(String, u64)>) {
+        let mut counters = lock(&self.counters);
+        for (name, amount) in pending.drain(..) {
+            if let Some(counter) = counters.get_mut(&name) {
+                *counter = counter.saturating_add(amount);
+            } else if counters.len() < COUNTERS {
+                counters.insert(name, amount);
+            }
+        }
+    }
+
+    pub(crate) fn counters(&self) -> BTreeMap<String, u64> {
+        lock(&self.counters).clone()
+    }
+
+    pub(crate) fn stats(&self) -> SlotStats {
+        SlotStats {
+            instances_lost: self.lost.load(Ordering::Relaxed),
+            poisoned: self.poisoned.load(Ordering::Relaxed),
+            lines: self.lines.load(Ordering::Relaxed),
+            lines_suppressed: self.suppressed.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Locks; what a panicking holder left is still whole, since every change under these locks is one step.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn cut(line: &str) -> (&str, bool) {
+    if line.len() <= LINE_BYTES {
+        return (line, false);
+    }
+    (&line[..line.floor_char_boundary(LINE_BYTES)], true)
+}
+
+/// Whether this may be the name of a counter: `[a-z][a-z0-9_]*`, at most 64 bytes.
+pub(crate) fn is_counter(name: &str) -> bool {
+    name.len() <= COUNTER_NAME
+        && name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_lines_is_bounded_each_second_and_counted() {
+        let shared = Shared::new("s".into());
+        for _ in 0..1000 {
+            shared.log_at(0, Level::Info, "again");
+        }
+        assert_eq!(shared.stats().lines, LINES_PER_SECOND);
+        assert_eq!(shared.stats().lines_suppressed, 1000 - LINES_PER_SECOND);
+        shared.log_at(1, Level::Info, "later");
+        assert_eq!(shared.stats().lines, LINES_PER_SECOND + 1);
+    }
+
+    #[test]
+    fn a_long_line_is_cut_at_a_character() {
+        let line = "é".repeat(LINE_BYTES);
+        let (kept, was_cut) = cut(&line);
+        assert!(was_cut && kept.len() == LINE_BYTES);
+        let line = format!("x{line}");
+        assert_eq!(cut(&line).0.len(), LINE_BYTES - 1);
+        assert_eq!(cut("short"), ("short", false));
+    }
+
+    #[test]
+    fn counters_saturate_and_their_number_is_bounded() {
+        let shared = Shared::new("s".into());
+        shared.count(&mut vec![("a".into(), u64::MAX), ("a".into(), 1)]);
+        let mut many = (0..100).map(|n| (format!("n{n}"), 1)).collect();
+        shared.count(&mut many);
+        assert_eq!(shared.counters()["a"], u64::MAX);
+        assert_eq!(shared.counters().len(), COUNTERS);
+        assert!(is_counter("records_seen_2") && !is_counter("Records") && !is_counter(""));
+        assert!(!is_counter("2nd") && !is_counter(&"a".repeat(65)));
+    }
+}

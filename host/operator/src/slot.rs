@@ -1,0 +1,322 @@
+//! The place a component is swapped in: the running version, the deployment of the next, the way back.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+use tidegate_contract::{Operator, OperatorError, OperatorVersion, Slot};
+
+use crate::engine::Engine;
+use crate::grants::Grants;
+use crate::instance::Instance;
+use crate::limits::Limits;
+use crate::plan::{Place, Plan};
+use crate::samples::Samples;
+use crate::shared::{Shared, SlotStats, lock};
+
+/// What a pipeline says of a slot.
+#[derive(Clone, Debug)]
+pub struct SlotOptions {
+    /// Name of the stage; the operator's log lines carry it.
+    pub name: String,
+    /// What the operator may import.
+    pub grants: Grants,
+    /// What its instances may use.
+    pub limits: Limits,
+    /// The stage's configuration as JSON text: `{}` for none.
+    pub config: String,
+    /// Named outputs that the pipeline uses: a version without one of them is refused.
+    pub required_outputs: Vec<String>,
+    /// Instances that are made before a version is switched to: one for each task.
+    pub tasks: usize,
+}
+
+impl SlotOptions {
+    /// A slot of this name: nothing granted, default limits, an empty configuration, one task.
+    pub fn new(name: impl Into<String>) -> SlotOptions {
+        SlotOptions {
+            name: name.into(),
+            grants: Grants::default(),
+            limits: Limits::default(),
+            config: "{}".into(),
+            required_outputs: Vec::new(),
+            tasks: 1,
+        }
+    }
+}
+
+/// A switch from one version to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deployment {
+    /// The version that ran.
+    pub old: Arc<OperatorVersion>,
+    /// The version that runs now.
+    pub new: Arc<OperatorVersion>,
+    /// Its generation.
+    pub generation: u64,
+}
+
+/// Holds the running version of an operator and hands out instances of it. Deployments compile and run guest code:
+/// call them from a thread that may block.
+pub struct ComponentSlot {
+    engine: Engine,
+    place: Place,
+    required_outputs: Vec<String>,
+    tasks: usize,
+    current: ArcSwap<Current>,
+    generation: AtomicU64,
+    warm: Mutex<Vec<Instance>>,
+    /// The version before the current one. Held while a deployment is prepared, so that there is one at a time.
+    previous: Mutex<Option<Arc<Plan>>>,
+}
+
+struct Current {
+    generation: u64,
+    plan: Arc<Plan>,
+}
+
+impl ComponentSlot {
+    /// Makes a slot with its first version, generation 1. `label` names the component in errors: usually its path.
+    pub fn new(
+        engine: &Engine,
+        options: SlotOptions,
+        bytes: &[u8],
+        label: &str,
+    ) -> Result<ComponentSlot, OperatorError> {
+        let place = Place {
+            grants: options.grants,
+            limits: options.limits,
+            shared: Arc::new(Shared::new(options.name)),
+            samples: Arc::new(Samples::default()),
+        };
+        let prepare = Prepare {
+            engine,
+            place: &place,
+            required_outputs: &options.required_outputs,
+            tasks: options.tasks,
+        };
+        let (plan, warm) = prepare.version(bytes, label, options.config.into())?;
+        Ok(ComponentSlot {
+            engine: engine.clone(),
+            place,
+            required_outputs: options.required_outputs,
+            tasks: options.tasks,
+            current: ArcSwap::from_pointee(Current {
+                generation: 1,
+                plan,
+            }),
+            generation: AtomicU64::new(1),
+            warm: Mutex::new(warm),
+            previous: Mutex::new(None),
+        })
+    }
+
+    /// Compiles a version, checks that it fits, warms instances and tries them on recorded samples beside the running
+    /// one, then switches. Tasks change over at their next batch, when they see the generation. An error leaves the
+    /// running version as it is.
+    pub fn deploy(&self, bytes: &[u8], label: &str) -> Result<Deployment, OperatorError> {
+        self.deploy_inner(bytes, label, None)
+    }
+
+    /// The same with another configuration.
+    pub fn deploy_with(
+        &self,
+        bytes: &[u8],
+        label: &str,
+        config: &str,
+    ) -> Result<Deployment, OperatorError> {
+        self.deploy_inner(bytes, label, Some(config))
+    }
+
+    fn deploy_inner(
+        &self,
+        bytes: &[u8],
+        label: &str,
+        config: Option<&str>,
+    ) -> Result<Deployment, OperatorError> {
+        let mut previous = lock(&self.previous);
+        let config = match config {
+            Some(config) => config.into(),
+            None => Arc::clone(&self.current.load().plan.config),
+        };
+        let (plan, warm) = self.prepare().version(bytes, label, config)?;
+        Ok(self.switch(&mut previous, plan, warm))
+    }
+
+    /// Switches back to the version before the current one, with its configuration. A second call goes forth again.
+    pub fn rollback(&self) -> Result<Deployment, OperatorError> {
+        let mut previous = lock(&self.previous);
+        let Some(plan) = previous.clone() else {
+            return Err(OperatorError::Unfit {
+                component: self.current.load().plan.component.label().to_owned(),
+                why: format!("slot {} has had no other version", self.place.shared.name),
+            });
+        };
+        let warm = self.prepare().warm(&plan, None)?;
+        Ok(self.switch(&mut previous, plan, warm))
+    }
+
+    fn prepare(&self) -> Prepare<'_> {
+        Prepare {
+            engine: &self.engine,
+            place: &self.place,
+            required_outputs: &self.required_outputs,
+            tasks: self.tasks,
+        }
+    }
+
+    fn switch(
+        &self,
+        previous: &mut Option<Arc<Plan>>,
+        plan: Arc<Plan>,
+        warm: Vec<Instance>,
+    ) -> Deployment {
+        let new = Arc::clone(&plan.description.version);
+        let generation = self.generation.load(Ordering::Relaxed) + 1;
+        *lock(&self.warm) = warm;
+        let left = self.current.swap(Arc::new(Current { generation, plan }));
+        // After the version, so that who sees the number gets the version.
+        self.generation.store(generation, Ordering::Release);
+        let old = Arc::clone(&left.plan.description.version);
+        *previous = Some(Arc::clone(&left.plan));
+        tracing::info!(
+            target: "tidegate::operator",
+            slot = self.place.shared.name,
+            generation,
+            old = old.digest,
+            new = new.digest,
+            "operator deployed: {} {}",
+            new.name,
+            new.version
+        );
+        Deployment {
+            old,
+            new,
+            generation,
+        }
+    }
+
+    /// Name of the stage.
+    pub fn name(&self) -> &str {
+        &self.place.shared.name
+    }
+
+    /// The configuration of the running version, as JSON text.
+    pub fn config(&self) -> Arc<str> {
+        Arc::clone(&self.current.load().plan.config)
+    }
+
+    /// JSON Schema of the running version's configuration, as text.
+    pub fn config_schema(&self) -> String {
+        self.current.load().plan.description.config_schema.clone()
+    }
+
+    /// Imports of the running version: its permission list.
+    pub fn imports(&self) -> Vec<String> {
+        self.current.load().plan.component.imports().to_vec()
+    }
+
+    /// Counters of the operator, by name, over all instances and versions since the slot was made.
+    pub fn counters(&self) -> BTreeMap<String, u64> {
+        self.place.shared.counters()
+    }
+
+    /// What has happened in the slot since it was made.
+    pub fn stats(&self) -> SlotStats {
+        self.place.shared.stats()
+    }
+}
+
+impl Slot for ComponentSlot {
+    fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    fn instance(&self) -> Result<(u64, Box<dyn Operator>), OperatorError> {
+        let current = self.current.load_full();
+        let warm = {
+            let mut warm = lock(&self.warm);
+            let of_current = warm
+                .iter()
+                .position(|instance| Arc::ptr_eq(instance.plan(), &current.plan));
+            of_current.map(|index| warm.swap_remove(index))
+        };
+        let instance = match warm {
+            Some(instance) => instance,
+            None => Instance::start(Arc::clone(&current.plan))?,
+        };
+        Ok((current.generation, Box::new(instance)))
+    }
+
+    fn version(&self) -> Arc<OperatorVersion> {
+        Arc::clone(&self.current.load().plan.description.version)
+    }
+}
+
+impl std::fmt::Debug for ComponentSlot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ComponentSlot")
+            .field("name", &self.place.shared.name)
+            .field("generation", &self.generation)
+            .field("version", &self.version())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What it takes to make a version ready.
+struct Prepare<'a> {
+    engine: &'a Engine,
+    place: &'a Place,
+    required_outputs: &'a [String],
+    tasks: usize,
+}
+
+impl Prepare<'_> {
+    fn version(
+        &self,
+        bytes: &[u8],
+        label: &str,
+        config: Arc<str>,
+    ) -> Result<(Arc<Plan>, Vec<Instance>), OperatorError> {
+        let component = self.engine.compile(bytes, label)?;
+        let plan = Arc::new(Plan::new(component, self.place.clone(), config)?);
+        let unfit = |why: String| OperatorError::Unfit {
+            component: label.to_owned(),
+            why,
+        };
+        for output in self.required_outputs {
+            if !plan.description.version.outputs.contains(output) {
+                return Err(unfit(format!(
+                    "the pipeline uses its output {output:?}, which it does not have"
+                )));
+            }
+        }
+        let mut first = Instance::start(Arc::clone(&plan))?;
+        let samples = self.place.samples.all();
+        for sample in &samples {
+            if let Err(why) = first.try_out(sample)? {
+                let records = sample.len();
+                return Err(unfit(format!(
+                    "it does not answer {records} recorded records: {why}"
+                )));
+            }
+        }
+        // An instance that has seen samples may remember them: it does not serve the stream.
+        let first = Some(first).filter(|_| samples.is_empty());
+        let warm = self.warm(&plan, first)?;
+        Ok((plan, warm))
+    }
+
+    fn warm(
+        &self,
+        plan: &Arc<Plan>,
+        first: Option<Instance>,
+    ) -> Result<Vec<Instance>, OperatorError> {
+        let mut warm: Vec<Instance> = first.into_iter().collect();
+        while warm.len() < self.tasks {
+            warm.push(Instance::start(Arc::clone(plan))?);
+        }
+        Ok(warm)
+    }
+}

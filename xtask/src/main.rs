@@ -1,2 +1,67 @@
-//! xtask
-fn main() {}
+//! What a newcomer runs: `cargo xtask demo` and `cargo xtask test`. Both install what is missing.
+
+mod demo;
+mod kafka;
+mod operators;
+mod setup;
+mod steps;
+mod test;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+const USAGE: &str = "cargo xtask COMMAND
+
+  demo          build everything and run examples/support-bot over its tickets
+  test          set up and run every test, lint and format check
+  test --full   the same, and what takes minutes: the whole of banking77 if it is at hand, long crash and swap runs
+  operators     build the shipped operators and the test guests into target/operators
+  kafka         run an Apache Kafka broker for tests until Enter is pressed
+
+What is missing is installed: the WebAssembly target by rustup; on Debian and Ubuntu a Vulkan loader with Mesa's
+software driver, Java and Maven by apt-get. TIDEGATE_KAFKA=host:port uses a broker that runs already.";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let root = root()?;
+    match arguments.as_slice() {
+        ["demo"] => demo::demo(&root),
+        ["test"] => test::test(&root, false),
+        ["test", "--full"] => test::test(&root, true),
+        ["operators"] => {
+            setup::wasm_target(&root)?;
+            operators::build(&root)
+        }
+        ["kafka"] => {
+            let broker = kafka::start_or_find(&root)?;
+            println!("TIDEGATE_KAFKA={}", broker.address());
+            println!("press Enter to stop the broker");
+            std::io::stdin().read_line(&mut String::new()).context("reading standard input")?;
+            Ok(())
+        }
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        other => bail!("unknown command {:?}\n\n{USAGE}", other.join(" ")),
+    }
+}
+
+/// The top of the repository.
+fn root() -> Result<PathBuf> {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    Ok(manifest.parent().context("xtask has no parent directory")?.to_path_buf())
+}

@@ -1,0 +1,77 @@
+//! Builds the shipped operators and the test guests for WebAssembly.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::setup::{WASM_TARGET, WasmToolchain, wasm_target};
+use crate::steps::{cargo, run};
+
+/// Builds every crate under `plugins/` and `tests/guests/` into `target/operators/NAME.wasm`.
+pub fn build(root: &Path) -> Result<()> {
+    let mut packages = Vec::new();
+    for room in ["plugins", "tests/guests"] {
+        packages.extend(crates(&root.join(room))?);
+    }
+    let target = target_directory(root);
+    let mut command = match wasm_target(root)? {
+        WasmToolchain::Rustup => {
+            let mut command = cargo();
+            command.arg("build");
+            command
+        }
+        // The standard library is compiled too; a directory of its own keeps the two compilers' files apart.
+        WasmToolchain::DebianWeb => {
+            let mut command = Command::new("/usr/bin/cargo");
+            command
+                .args(["build", "-Zbuild-std=std,panic_abort", "--target-dir"])
+                .arg(target.join("wasm-web"))
+                .env("RUSTC", "/usr/bin/rustc")
+                .env("RUSTC_BOOTSTRAP", "1")
+                .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", "/usr/bin/wasm-ld");
+            command
+        }
+    };
+    let web = command.get_program() == "/usr/bin/cargo";
+    command.args(["--quiet", "--profile", "operator", "--target", WASM_TARGET]).current_dir(root);
+    for package in &packages {
+        command.args(["--package", package]);
+    }
+    run(&mut command)?;
+    let built = if web { target.join("wasm-web") } else { target.clone() };
+    let built = built.join(WASM_TARGET).join("operator");
+    let place = target.join("operators");
+    fs::create_dir_all(&place).with_context(|| format!("cannot make {}", place.display()))?;
+    for package in &packages {
+        let from = built.join(format!("{}.wasm", package.replace('-', "_")));
+        let to = place.join(format!("{package}.wasm"));
+        let bytes = fs::read(&from).with_context(|| format!("cannot read {}", from.display()))?;
+        // Only what changed is written, so that a running host's files keep their time.
+        if fs::read(&to).ok().as_deref() != Some(&bytes) {
+            fs::write(&to, bytes).with_context(|| format!("cannot write {}", to.display()))?;
+        }
+    }
+    println!("{} operators in {}", packages.len(), place.display());
+    Ok(())
+}
+
+/// Where cargo builds.
+pub fn target_directory(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path))
+}
+
+/// Names of the crates right below a directory, sorted. Their directory is their name.
+fn crates(room: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    let Ok(entries) = fs::read_dir(room) else { return Ok(names) };
+    for entry in entries {
+        let entry = entry.with_context(|| format!("cannot list {}", room.display()))?;
+        if entry.path().join("Cargo.toml").exists() {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}

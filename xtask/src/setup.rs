@@ -1,0 +1,115 @@
+//! What must be on the machine, and how it comes there.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::steps::{output, run};
+
+/// The target that operators are built for: no WASI, so nothing to grant.
+pub const WASM_TARGET: &str = "wasm32-unknown-unknown";
+
+/// How operators are compiled here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WasmToolchain {
+    /// The toolchain at hand has the target.
+    Rustup,
+    /// Debian's rustc-web with its own copy of the standard library's source.
+    DebianWeb,
+}
+
+/// Makes sure that Rust can compile to WebAssembly.
+pub fn wasm_target(root: &Path) -> Result<WasmToolchain> {
+    if has_target(root) {
+        return Ok(WasmToolchain::Rustup);
+    }
+    println!("installing the target {WASM_TARGET} with rustup");
+    let added = run(Command::new("rustup").args(["target", "add", WASM_TARGET]).current_dir(root));
+    if added.is_ok() && has_target(root) {
+        return Ok(WasmToolchain::Rustup);
+    }
+    if is_debian() {
+        println!("rustup cannot install it: taking Debian's rustc-web instead");
+        apt(&["rustc-web", "cargo-web", "rust-web-src", "lld"])?;
+        return Ok(WasmToolchain::DebianWeb);
+    }
+    bail!("the target {WASM_TARGET} is missing; install it with: rustup target add {WASM_TARGET}");
+}
+
+fn has_target(root: &Path) -> bool {
+    let mut rustc = Command::new("rustc");
+    rustc.args(["--print", "target-libdir", "--target", WASM_TARGET]).current_dir(root);
+    output(&mut rustc).is_some_and(|directory| Path::new(directory.trim()).is_dir())
+}
+
+/// Makes sure that there is an adapter for wgpu: a GPU, or Mesa's software driver.
+pub fn adapter() -> Result<()> {
+    if !cfg!(target_os = "linux") || (has_vulkan_loader() && has_vulkan_driver()) {
+        return Ok(());
+    }
+    if is_debian() {
+        println!("no Vulkan driver found: installing the loader and Mesa's drivers");
+        return apt(&["libvulkan1", "mesa-vulkan-drivers"]);
+    }
+    bail!(
+        "no Vulkan driver found; install the Vulkan loader and a driver. Without a GPU, Mesa's lavapipe will do: \
+         Fedora: dnf install vulkan-loader mesa-vulkan-drivers; Arch: pacman -S vulkan-icd-loader vulkan-swrast; \
+         Alpine: apk add vulkan-loader mesa-vulkan-swrast"
+    );
+}
+
+fn has_vulkan_loader() -> bool {
+    output(Command::new("ldconfig").arg("-p")).is_some_and(|list| list.contains("libvulkan.so.1"))
+        || std::env::var_os("LD_LIBRARY_PATH").is_some_and(|paths| {
+            std::env::split_paths(&paths).any(|path| path.join("libvulkan.so.1").exists())
+        })
+}
+
+fn has_vulkan_driver() -> bool {
+    let named = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"]
+        .iter()
+        .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
+    named
+        || ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d"]
+            .iter()
+            .any(|directory| {
+                std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some())
+            })
+}
+
+/// What rdkafka's own build needs beside Rust: a C compiler and make.
+pub fn c_toolchain() -> Result<()> {
+    let works = |tool: &str| output(Command::new(tool).arg("--version")).is_some();
+    if works("cc") && works("make") && works("c++") {
+        return Ok(());
+    }
+    if is_debian() {
+        return apt(&["build-essential"]);
+    }
+    bail!("a C and C++ compiler and make are missing; librdkafka is built from source with them");
+}
+
+/// Whether apt-get is how things are installed here.
+pub fn is_debian() -> bool {
+    Path::new("/etc/debian_version").exists()
+}
+
+/// Installs Debian packages.
+pub fn apt(packages: &[&str]) -> Result<()> {
+    let root = output(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0");
+    let apt_get = |arguments: &[&str]| {
+        let mut command = if root { Command::new("apt-get") } else { Command::new("sudo") };
+        if !root {
+            command.arg("apt-get");
+        }
+        run(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
+    };
+    let mut install = vec!["install", "-y", "-q", "--no-install-recommends"];
+    install.extend(packages);
+    if apt_get(&install).is_ok() {
+        return Ok(());
+    }
+    apt_get(&["update", "-q"])?;
+    apt_get(&install)
+}

@@ -1,0 +1,48 @@
+//! Every test, lint and format check.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::steps::{Steps, cargo, run};
+use crate::{kafka, operators, setup};
+
+/// Sets up and runs them; `full` adds what takes minutes.
+pub fn test(root: &Path, full: bool) -> Result<()> {
+    let mut steps = Steps::default();
+    let result = all(root, full, &mut steps);
+    steps.report();
+    result
+}
+
+fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
+    steps.step("set up", || {
+        setup::c_toolchain()?;
+        setup::adapter()
+    })?;
+    steps.step("format", || run(cargo().args(["fmt", "--all", "--check"]).current_dir(root)))?;
+    steps.step("build the operators", || operators::build(root))?;
+    // One profile for the binary, the tests and the demo: the heavy dependencies are compiled once.
+    steps.step("build tidegate", || {
+        run(cargo().args(["build", "--release", "--package", "tidegate-cli"]).current_dir(root))
+    })?;
+    steps.step("build the tests", || {
+        run(cargo().args(["test", "--release", "--workspace", "--no-run"]).current_dir(root))
+    })?;
+    let broker = steps.step("start Kafka", || kafka::start_or_find(root))?;
+    steps.step("test", || {
+        let mut command = cargo();
+        command.args(["test", "--release", "--workspace", "--no-fail-fast"]).current_dir(root);
+        command.env("TIDEGATE_KAFKA", broker.address());
+        if full {
+            command.env("TIDEGATE_TEST_FULL", "1");
+        }
+        run(&mut command)
+    })?;
+    drop(broker);
+    steps.step("lint", || {
+        run(cargo()
+            .args(["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"])
+            .current_dir(root))
+    })
+}

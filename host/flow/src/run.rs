@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
-use tidegate_contract::{CommitLog, Recovered, Sink, Source};
+use tidegate_contract::{CommitLog, Cut, Delivery, Recovered, Sink, SinkPosition, Source};
 use tidegate_telemetry::Meters;
 
 use crate::committer::{Committer, Counts};
@@ -98,6 +98,7 @@ impl Run {
             })
             .collect();
         let counts = Counts::from_log(&recovered.counters);
+        begin(&plan, &workers, log.as_ref(), &recovered)?;
         let shared = Arc::new(Shared {
             plan: plan.clone(),
             committer: Committer::new(plan.clone(), log, counts),
@@ -223,6 +224,36 @@ impl Controls {
         }
         Ok(report)
     }
+}
+
+/// Tells the commit log of sinks it does not know, before they have any output: a crash before the first cut then
+/// leaves a file that recovery knows how to cut.
+fn begin(
+    plan: &Plan,
+    workers: &[WorkerParts],
+    log: &dyn CommitLog,
+    recovered: &Recovered,
+) -> Result<(), FlowError> {
+    let Some(parts) = workers.first() else {
+        return Ok(());
+    };
+    let named = plan.sinks.iter().map(String::as_str).zip(&parts.sinks);
+    let sinks: Vec<SinkPosition> = named
+        .chain([("dead-letters", &parts.dead)])
+        .filter(|(_, sink)| sink.delivery() == Delivery::Truncatable)
+        .filter(|(name, _)| !recovered.sinks.iter().any(|known| known.sink == *name))
+        .map(|(name, _)| SinkPosition {
+            sink: name.to_owned(),
+            length: 0,
+        })
+        .collect();
+    if !sinks.is_empty() {
+        log.commit(&Cut {
+            sinks,
+            ..Cut::default()
+        })?;
+    }
+    Ok(())
 }
 
 /// Runs a worker; its failure, or its panic, ends the others too.

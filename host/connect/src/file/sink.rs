@@ -1,7 +1,7 @@
 //! A file that grows at each cut and is cut back to the last one on recovery.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_codec::{Encoder, encode_dead_letter};
 use tidegate_contract::{
@@ -19,7 +19,8 @@ pub struct FileSink {
     layer: Arc<dyn FileLayer>,
     encoder: Encoder,
     pending: Vec<u8>,
-    open: Option<Open>,
+    /// Shared with siblings, which append in turns.
+    open: Arc<Mutex<Option<Open>>>,
 }
 
 #[derive(Debug)]
@@ -45,8 +46,26 @@ impl FileSink {
             layer,
             encoder,
             pending: Vec::new(),
-            open: None,
+            open: Arc::default(),
         }
+    }
+
+    /// Another handle of the same file, for another worker: it collects its own output and appends in turn. `recover`
+    /// is called on one of them only.
+    pub fn sibling(&self) -> FileSink {
+        FileSink {
+            name: self.name.clone(),
+            path: self.path.clone(),
+            layer: self.layer.clone(),
+            encoder: self.encoder.clone(),
+            pending: Vec::new(),
+            open: self.open.clone(),
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Option<Open>> {
+        // After a panic half way `torn` is set, and the next append begins by mending that.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn place(&self) -> String {
@@ -104,7 +123,8 @@ impl Sink for FileSink {
             place: path.display().to_string(),
             why,
         };
-        let Some(open) = &mut self.open else {
+        let mut shared = self.open();
+        let Some(open) = shared.as_mut() else {
             return Err(failed(
                 &self.path,
                 "it was not recovered before the first flush".into(),
@@ -112,10 +132,12 @@ impl Sink for FileSink {
         };
         open.append(&self.pending)
             .map_err(|error| failed(&self.path, error.to_string()))?;
+        let length = open.length;
+        drop(shared);
         self.pending.clear();
         Ok(Some(SinkPosition {
             sink: self.name.clone(),
-            length: open.length,
+            length,
         }))
     }
 
@@ -146,7 +168,7 @@ impl Sink for FileSink {
         if length == 0 {
             self.encoder.write_header(&mut self.pending);
         }
-        self.open = Some(Open {
+        *self.open() = Some(Open {
             file,
             length,
             torn: false,

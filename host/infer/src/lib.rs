@@ -15,6 +15,7 @@ pub mod device;
 #[doc(hidden)]
 pub mod kernels;
 pub mod reference;
+pub mod serving;
 pub mod weights;
 
 pub use config::{ConfigError, ModelConfig};

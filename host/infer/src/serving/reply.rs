@@ -1,0 +1,52 @@
+//! Replies belong to others: they may panic, and must be answered all the same.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tidegate_contract::{Answer, ModelError, Reply};
+
+/// A reply that is answered exactly once, with `Closed` if nobody else did, and whose panics end here.
+pub(super) struct GuardedReply {
+    reply: Option<Box<dyn Reply>>,
+}
+
+impl GuardedReply {
+    pub(super) fn new(reply: Box<dyn Reply>) -> GuardedReply {
+        GuardedReply { reply: Some(reply) }
+    }
+
+    /// Hands on a token; false if the reply panicked.
+    pub(super) fn token(&mut self, index: u32, token: u32, text: &str) -> bool {
+        match &mut self.reply {
+            Some(reply) => guarded(|| reply.token(index, token, text)),
+            None => true,
+        }
+    }
+
+    /// Ends the request.
+    pub(super) fn done(&mut self, result: Result<Answer, ModelError>) {
+        if let Some(reply) = self.reply.take() {
+            guarded(|| reply.done(result));
+        }
+    }
+}
+
+impl Drop for GuardedReply {
+    fn drop(&mut self) {
+        self.done(Err(ModelError::Closed));
+    }
+}
+
+fn guarded(call: impl FnOnce()) -> bool {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(()) => true,
+        Err(payload) => {
+            let reason = payload
+                .downcast_ref::<&str>()
+                .map(|text| (*text).to_owned())
+                .or_else(|| payload.downcast_ref::<String>().cloned())
+                .unwrap_or_default();
+            tracing::error!(%reason, "a reply panicked; its request is cancelled");
+            false
+        }
+    }
+}

@@ -7,6 +7,9 @@
 //! TLS nor SASL, since both need libraries of the system; to have them, build with rdkafka's features `ssl` (or
 //! `ssl-vendored`) and `gssapi`. Without them librdkafka refuses such a property by name when the source or sink is opened.
 
+mod assignment;
+mod options;
+mod reading;
 mod rebalance;
 mod sink;
 mod source;
@@ -21,8 +24,9 @@ use rdkafka::metadata::Metadata;
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 use tracing::{debug, warn};
 
+pub use options::{KafkaSourceOptions, KafkaStart};
 pub use sink::{KafkaSink, KafkaSinkOptions};
-pub use source::{KafkaSource, KafkaSourceOptions, KafkaStart};
+pub use source::KafkaSource;
 
 /// How often trouble that goes on is logged.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);

@@ -7,111 +7,38 @@ use std::time::{Duration, Instant};
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::message::{BorrowedMessage, Headers, Message};
+use rdkafka::message::Message;
 use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
-use tidegate_codec::{Decoder, DecoderOptions, Format, Input, Malformed, PREVIEW};
-use tidegate_contract::{Partition, Rejected, Source, SourceError, SourceEvent};
-use tidegate_record::RecordId;
+use tidegate_codec::{Decoder, Format};
+use tidegate_contract::{Partition, Source, SourceError, SourceEvent};
 use tracing::warn;
 
-use super::rebalance::{Change, Context, carry_out};
-use super::{Properties, Trouble, client_config, code_of, is_transient, wait_for_topic};
-use crate::lines::{Gathered, size};
+use super::options::KafkaSourceOptions;
+use super::reading::Reading;
+use super::rebalance::{Change, Context};
+use super::{Trouble, client_config, code_of, is_transient, wait_for_topic};
+use crate::lines::Gathered;
 use crate::now_micros;
 
 /// How long one question to the brokers may take.
-const ASK: Duration = Duration::from_secs(2);
+pub(super) const ASK: Duration = Duration::from_secs(2);
 /// How often the brokers are asked whether trouble has passed.
 const PROBE_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Where a partition begins for which the group has no position.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KafkaStart {
-    /// At its first record.
-    #[default]
-    Earliest,
-    /// After its last record.
-    Latest,
-}
-
-/// Which topic is read, and how.
-#[derive(Clone, Debug)]
-pub struct KafkaSourceOptions {
-    /// Index of the source in the pipeline.
-    pub source: u16,
-    /// `host:port`, several with commas between.
-    pub brokers: String,
-    /// The topic.
-    pub topic: String,
-    /// The consumer group.
-    pub group: String,
-    /// This member's name in the group, the same after a restart: it then takes its partitions back without a rebalance.
-    pub instance: Option<String>,
-    /// Format (`json` or `raw`), key, event time, limits.
-    pub decoder: DecoderOptions,
-    /// Where to begin without a position.
-    pub start: KafkaStart,
-    /// Ends each partition where it ended when it was assigned.
-    pub until_end: bool,
-    /// How long the brokers may be away before the source gives up.
-    pub patience: Duration,
-    /// How long a commit may be tried.
-    pub commit_timeout: Duration,
-    /// Further settings of librdkafka.
-    pub properties: Properties,
-}
-
-impl KafkaSourceOptions {
-    /// The usual options: JSON, from the earliest record, 5 minutes of patience, commits tried for 30 s.
-    pub fn new(
-        source: u16,
-        brokers: impl Into<String>,
-        topic: impl Into<String>,
-        group: impl Into<String>,
-    ) -> Self {
-        KafkaSourceOptions {
-            source,
-            brokers: brokers.into(),
-            topic: topic.into(),
-            group: group.into(),
-            instance: None,
-            decoder: DecoderOptions::default(),
-            start: KafkaStart::Earliest,
-            until_end: false,
-            patience: Duration::from_secs(300),
-            commit_timeout: Duration::from_secs(30),
-            properties: Properties::new(),
-        }
-    }
-}
-
 /// A topic as a source. What it holds unread is bounded by `queued.max.messages.kbytes` (16 MiB unless set).
 pub struct KafkaSource {
-    options: KafkaSourceOptions,
-    place: String,
-    consumer: BaseConsumer<Context>,
+    pub(super) options: KafkaSourceOptions,
+    pub(super) place: String,
+    pub(super) consumer: BaseConsumer<Context>,
     decoder: Decoder,
-    partitions: BTreeMap<i32, Reading>,
+    pub(super) partitions: BTreeMap<i32, Reading>,
     /// Told to `flow`, to be carried out at the next poll.
-    change: Option<Change>,
-    trouble: Trouble,
+    pub(super) change: Option<Change>,
+    pub(super) trouble: Trouble,
     probed: Instant,
     /// The partition whose turn it is.
     turn: i32,
-}
-
-/// One partition that is read here.
-#[derive(Debug, Default)]
-struct Reading {
-    gathered: Gathered,
-    next: u64,
-    committed: Option<u64>,
-    /// Where it ended when it was assigned, if it is read until there.
-    end: Option<u64>,
-    at_end: bool,
-    end_told: bool,
-    paused: bool,
 }
 
 impl fmt::Debug for KafkaSource {
@@ -183,14 +110,14 @@ impl KafkaSource {
         })
     }
 
-    fn read_error(&self, why: impl ToString) -> SourceError {
+    pub(super) fn read_error(&self, why: impl ToString) -> SourceError {
         SourceError::Read {
             place: self.place.clone(),
             why: why.to_string(),
         }
     }
 
-    fn partition(&self, number: i32) -> Partition {
+    pub(super) fn partition(&self, number: i32) -> Partition {
         Partition {
             source: self.options.source,
             number: number as u32,
@@ -203,127 +130,9 @@ impl KafkaSource {
         list
     }
 
-    fn note_trouble(&mut self, why: &str) -> Result<(), SourceError> {
+    pub(super) fn note_trouble(&mut self, why: &str) -> Result<(), SourceError> {
         let noted = self.trouble.note(&self.place, why);
         noted.map_err(|why| self.read_error(why))
-    }
-
-    /// Carries out what was told to `flow` at the last poll.
-    fn carry_out(&mut self) -> Result<(), SourceError> {
-        match self.change.take() {
-            Some(change) => {
-                carry_out(&self.consumer, &change).map_err(|error| self.read_error(error))
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// The next change of the assignment, prepared.
-    fn next_change(&mut self) -> Result<Option<SourceEvent>, SourceError> {
-        while let Some(change) = self.consumer.context().next_change() {
-            let event = match change {
-                Change::Revoke { list, lost } => self.revoke(list, lost),
-                Change::Assign(list) => match self.prepare(&list) {
-                    Ok(prepared) => self.assign(prepared),
-                    Err(error) if is_transient(&error) => {
-                        self.consumer.context().put_back(Change::Assign(list));
-                        self.note_trouble(&error.to_string())?;
-                        return Ok(None);
-                    }
-                    Err(error) => return Err(self.read_error(error)),
-                },
-            };
-            if event.is_some() {
-                return Ok(event);
-            }
-            self.carry_out()?;
-        }
-        Ok(None)
-    }
-
-    fn revoke(&mut self, list: TopicPartitionList, lost: bool) -> Option<SourceEvent> {
-        let numbers: Vec<i32> = list
-            .elements()
-            .iter()
-            .map(|element| element.partition())
-            .collect();
-        // What was polled and not handed on goes too: whoever reads the partition next begins at the committed position.
-        let mut revoked = Vec::new();
-        for number in numbers {
-            if self.partitions.remove(&number).is_some() {
-                revoked.push(self.partition(number));
-            }
-        }
-        if lost {
-            warn!(
-                place = self.place,
-                partitions = revoked.len(),
-                "partitions lost: the group went on without this member"
-            );
-        }
-        self.change = Some(Change::Revoke { list, lost });
-        (!revoked.is_empty()).then_some(SourceEvent::Revoked(revoked))
-    }
-
-    /// Where each partition of an assignment begins and, if it matters, ends.
-    fn prepare(
-        &self,
-        list: &TopicPartitionList,
-    ) -> Result<Vec<(i32, Offset, Option<u64>)>, KafkaError> {
-        if list.count() == 0 {
-            return Ok(Vec::new());
-        }
-        let committed = self.consumer.committed_offsets(list.clone(), ASK)?;
-        let mut prepared = Vec::with_capacity(list.count());
-        for element in committed.elements() {
-            element.error()?;
-            let begin = match (element.offset(), self.options.start) {
-                (Offset::Offset(offset), _) => Offset::Offset(offset),
-                (_, KafkaStart::Earliest) => Offset::Beginning,
-                (_, KafkaStart::Latest) => Offset::End,
-            };
-            let end = if self.options.until_end {
-                let (_, high) = self.consumer.fetch_watermarks(
-                    &self.options.topic,
-                    element.partition(),
-                    ASK,
-                )?;
-                Some(high.max(0) as u64)
-            } else {
-                None
-            };
-            prepared.push((element.partition(), begin, end));
-        }
-        Ok(prepared)
-    }
-
-    fn assign(&mut self, prepared: Vec<(i32, Offset, Option<u64>)>) -> Option<SourceEvent> {
-        let mut list = TopicPartitionList::new();
-        let mut assigned = Vec::new();
-        for (number, begin, end) in prepared {
-            // Fails only for offsets that cannot be, and these come from the broker.
-            if list
-                .add_partition_offset(&self.options.topic, number, begin)
-                .is_err()
-            {
-                list.add_partition(&self.options.topic, number);
-            }
-            let committed = match begin {
-                Offset::Offset(offset) => Some(offset as u64),
-                _ => None,
-            };
-            let reading = Reading {
-                committed,
-                next: committed.unwrap_or(0),
-                end,
-                ..Reading::default()
-            };
-            self.partitions.insert(number, reading);
-            assigned.push(self.partition(number));
-        }
-        self.trouble.clear(&self.place);
-        self.change = Some(Change::Assign(list));
-        (!assigned.is_empty()).then_some(SourceEvent::Assigned(assigned))
     }
 
     /// What a partition has to say: its records, or that it has ended.
@@ -419,11 +228,8 @@ impl KafkaSource {
         match error {
             KafkaError::MessageConsumptionFatal(_) => Err(self.read_error(why)),
             _ if code_of(&error) == Some(RDKafkaErrorCode::AutoOffsetReset) => {
-                Err(SourceError::Position {
-                    place: self.place.clone(),
-                    position: 0,
-                    why: format!("{why}; the records were removed, set the group's position anew"),
-                })
+                let advice = "if its records were removed, set the group's position anew";
+                Err(self.read_error(format!("{why}; {advice}")))
             }
             _ if is_transient(&error) => self.note_trouble(&why),
             _ => Err(self.read_error(why)),
@@ -450,59 +256,6 @@ impl KafkaSource {
             |list: &TopicPartitionList| list.find_partition(&self.options.topic, number).is_some();
         self.partitions.contains_key(&number)
             || matches!(&self.change, Some(Change::Revoke { list, lost: false }) if revoking(list))
-    }
-}
-
-impl Reading {
-    fn accept(&mut self, message: &BorrowedMessage<'_>, source: u16, decoder: &mut Decoder) {
-        let offset = message.offset().max(0) as u64;
-        if self.end.is_some_and(|end| offset + 1 >= end) {
-            self.at_end = true;
-        }
-        if self.end.is_some_and(|end| offset >= end) {
-            return;
-        }
-        self.next = offset + 1;
-        let mut headers = Vec::new();
-        if let Some(borrowed) = message.headers() {
-            headers.extend(borrowed.iter().map(|header| (header.key, header.value)));
-        }
-        let input = Input {
-            id: RecordId {
-                source,
-                partition: message.partition() as u32,
-                offset,
-                emit: 0,
-            },
-            key: message.key(),
-            value: message.payload(),
-            headers: &headers,
-            event_time: message
-                .timestamp()
-                .to_millis()
-                .and_then(|millis| millis.checked_mul(1000)),
-        };
-        let value = message.payload().unwrap_or_default();
-        let max_record = decoder.options().max_record;
-        let decoded = if value.len() > max_record {
-            Err(Malformed {
-                reason: format!(
-                    "value of {} bytes exceeds max_record {}",
-                    value.len(),
-                    size(max_record)
-                ),
-            })
-        } else {
-            decoder.decode(&input, &mut self.gathered.batch)
-        };
-        if let Err(Malformed { reason }) = decoded {
-            self.gathered.rejected.push(Rejected {
-                offset,
-                reason,
-                preview: value[..value.len().min(PREVIEW)].to_vec(),
-                length: value.len() as u64,
-            });
-        }
     }
 }
 
@@ -548,7 +301,8 @@ impl Source for KafkaSource {
             return Err(fail("the partition is not assigned to this worker".into()));
         };
         (reading.gathered, reading.next) = (Gathered::default(), position);
-        (reading.at_end, reading.end_told, reading.committed) = (false, false, None);
+        let stopped_at_end = std::mem::take(&mut reading.at_end) && !reading.paused;
+        (reading.end_told, reading.committed) = (false, None);
         match &mut self.change {
             // Nothing is fetched yet: the partition will begin there.
             Some(Change::Assign(list))
@@ -559,9 +313,16 @@ impl Source for KafkaSource {
             }
             _ => {
                 let list = self.list(number);
+                let resume = || {
+                    if stopped_at_end {
+                        self.consumer.resume(&list)
+                    } else {
+                        Ok(())
+                    }
+                };
                 self.consumer
                     .seek(&self.options.topic, number, offset, ASK)
-                    .and_then(|()| self.consumer.resume(&list))
+                    .and_then(|()| resume())
                     .map_err(|error| fail(error.to_string()))
             }
         }
@@ -574,7 +335,9 @@ impl Source for KafkaSource {
         {
             reading.paused = true;
             let list = self.list(number);
-            self.carry_out()?;
+            if matches!(&self.change, Some(Change::Assign(_))) {
+                self.carry_out()?;
+            }
             self.consumer
                 .pause(&list)
                 .map_err(|error| self.read_error(error))?;

@@ -1,0 +1,99 @@
+//! One partition: messages to records.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rdkafka::message::{BorrowedMessage, Headers, Message};
+use tidegate_codec::{Decoder, Input, Malformed, PREVIEW};
+use tidegate_contract::Rejected;
+use tidegate_record::RecordId;
+
+use crate::lines::{Gathered, size};
+
+/// One partition that is read here.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    pub(super) gathered: Gathered,
+    pub(super) next: u64,
+    pub(super) committed: Option<u64>,
+    /// Where it ended when it was assigned, if it is read until there.
+    pub(super) end: Option<u64>,
+    pub(super) at_end: bool,
+    pub(super) end_told: bool,
+    pub(super) paused: bool,
+}
+
+impl Reading {
+    /// Takes a message as a record or a rejection; past the end it is left out.
+    pub(super) fn accept(
+        &mut self,
+        message: &BorrowedMessage<'_>,
+        source: u16,
+        decoder: &mut Decoder,
+    ) {
+        let offset = message.offset().max(0) as u64;
+        if self.end.is_some_and(|end| offset + 1 >= end) {
+            self.at_end = true;
+        }
+        if self.end.is_some_and(|end| offset >= end) {
+            return;
+        }
+        self.next = offset + 1;
+        let headers = headers_of(message);
+        let input = Input {
+            id: RecordId {
+                source,
+                partition: message.partition() as u32,
+                offset,
+                emit: 0,
+            },
+            key: message.key(),
+            value: message.payload(),
+            headers: headers.as_deref().unwrap_or_default(),
+            event_time: message
+                .timestamp()
+                .to_millis()
+                .and_then(|millis| millis.checked_mul(1000)),
+        };
+        let value = message.payload().unwrap_or_default();
+        let max_record = decoder.options().max_record;
+        let decoded = if headers.is_err() {
+            Err(Malformed {
+                reason: "the name of a header is not UTF-8".into(),
+            })
+        } else if value.len() > max_record {
+            Err(Malformed {
+                reason: format!(
+                    "value of {} bytes exceeds max_record {}",
+                    value.len(),
+                    size(max_record)
+                ),
+            })
+        } else {
+            decoder.decode(&input, &mut self.gathered.batch)
+        };
+        if let Err(Malformed { reason }) = decoded {
+            self.gathered.rejected.push(Rejected {
+                offset,
+                reason,
+                preview: value[..value.len().min(PREVIEW)].to_vec(),
+                length: value.len() as u64,
+            });
+        }
+    }
+}
+
+type HeaderList<'a> = Vec<(&'a str, Option<&'a [u8]>)>;
+
+/// The headers of a message. rdkafka 0.39 panics on a name that is not UTF-8; a producer must not end a worker with it.
+fn headers_of<'a>(message: &'a BorrowedMessage<'_>) -> Result<HeaderList<'a>, ()> {
+    let Some(headers) = message.headers() else {
+        return Ok(Vec::new());
+    };
+    let read = || {
+        headers
+            .iter()
+            .map(|header| (header.key, header.value))
+            .collect()
+    };
+    catch_unwind(AssertUnwindSafe(read)).map_err(|_| ())
+}

@@ -1,0 +1,295 @@
+//! A real Kafka broker for tests: Apache Kafka 4 from Maven, one node that is broker and controller (KRaft).
+//!
+//! `TIDEGATE_KAFKA=host:port` uses a broker that runs already and starts none.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::setup;
+use crate::steps::{output, run};
+
+/// The oldest Java that a Kafka 4 broker runs on.
+const JAVA: u32 = 17;
+/// A cold start takes 5 s on two free cores.
+const START_DEADLINE: Duration = Duration::from_secs(120);
+/// Two runs may pick the same free port between them.
+const TRIES: usize = 3;
+
+/// A broker, stopped on drop if it was started here.
+pub struct KafkaBroker {
+    address: String,
+    started: Option<Started>,
+}
+
+struct Started {
+    process: Child,
+    directory: PathBuf,
+}
+
+impl KafkaBroker {
+    /// `host:port`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // Its data is thrown away, so it need not end in order. Nothing can be done about an error here.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// The broker that `TIDEGATE_KAFKA` names, else a new one.
+pub fn start_or_find(root: &Path) -> Result<KafkaBroker> {
+    if let Some(address) = std::env::var("TIDEGATE_KAFKA")
+        .ok()
+        .filter(|address| !address.is_empty())
+    {
+        if !answers(&address) {
+            bail!("no Kafka broker answers at TIDEGATE_KAFKA={address}");
+        }
+        return Ok(KafkaBroker {
+            address,
+            started: None,
+        });
+    }
+    let kafka = root.join("target").join("kafka");
+    let libraries = libraries(root, &kafka)?;
+    remove_leftovers(&kafka);
+    let mut failure = None;
+    for attempt in 0..TRIES {
+        match start(&kafka, &libraries, attempt) {
+            Ok(broker) => return Ok(broker),
+            Err(error) => failure = Some(error),
+        }
+    }
+    Err(failure.context("no try to start Kafka was made")?)
+}
+
+/// The directory with Kafka's jars; fetched if it is not there or was made from another pom.
+fn libraries(root: &Path, kafka: &Path) -> Result<PathBuf> {
+    java()?;
+    let pom = root.join("xtask/kafka/pom.xml");
+    let libraries = kafka.join("libs");
+    let wanted = fs::read(&pom).with_context(|| format!("cannot read {}", pom.display()))?;
+    if fs::read(libraries.join("pom.xml")).is_ok_and(|made_from| made_from == wanted) {
+        return Ok(libraries);
+    }
+    maven()?;
+    println!("fetching Kafka with Maven");
+    // The directory gets its name when it is complete.
+    let partial = kafka.join(format!("libs-{}", std::process::id()));
+    run(Command::new("mvn")
+        .args([
+            "-q",
+            "-B",
+            "dependency:copy-dependencies",
+            "-DincludeScope=runtime",
+            "-f",
+        ])
+        .arg(&pom)
+        .arg(format!("-DoutputDirectory={}", partial.display())))?;
+    fs::copy(&pom, partial.join("pom.xml"))?;
+    if libraries.exists() {
+        fs::remove_dir_all(&libraries)?;
+    }
+    fs::rename(&partial, &libraries)?;
+    Ok(libraries)
+}
+
+fn java() -> Result<()> {
+    if java_version().is_some_and(|version| version >= JAVA) {
+        return Ok(());
+    }
+    if setup::is_debian() {
+        setup::apt(&["default-jre-headless"])?;
+    }
+    match java_version() {
+        Some(version) if version >= JAVA => Ok(()),
+        Some(version) => bail!(
+            "Java {version} is too old: Kafka 4 needs Java {JAVA} or newer as `java` on the PATH"
+        ),
+        None => bail!(
+            "Java is missing: install a Java runtime, {JAVA} or newer, or set TIDEGATE_KAFKA=host:port"
+        ),
+    }
+}
+
+/// The major version of `java`, from a line such as `openjdk version "17.0.15" 2025-04-15`.
+fn java_version() -> Option<u32> {
+    let output = Command::new("java").arg("-version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let version = text.split('"').nth(1)?;
+    version
+        .split(|c: char| !c.is_ascii_digit())
+        .next()?
+        .parse()
+        .ok()
+}
+
+fn maven() -> Result<()> {
+    let works = || output(Command::new("mvn").arg("--version")).is_some();
+    if works() {
+        return Ok(());
+    }
+    if setup::is_debian() {
+        setup::apt(&["maven"])?;
+    }
+    if !works() {
+        bail!("Maven is missing: install it (`mvn` on the PATH), or set TIDEGATE_KAFKA=host:port");
+    }
+    Ok(())
+}
+
+/// Data of brokers whose xtask was killed.
+fn remove_leftovers(kafka: &Path) {
+    let processes = Path::new("/proc");
+    let Ok(entries) = fs::read_dir(kafka) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let owner = name
+            .to_str()
+            .and_then(|name| name.strip_prefix("run-")?.split('-').next());
+        let gone = |id: &str| processes.join("self").exists() && !processes.join(id).exists();
+        if owner.is_some_and(gone) {
+            // Somebody else may be doing the same.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn start(kafka: &Path, libraries: &Path, attempt: usize) -> Result<KafkaBroker> {
+    let directory = kafka.join(format!("run-{}-{attempt}", std::process::id()));
+    if directory.exists() {
+        fs::remove_dir_all(&directory)?;
+    }
+    fs::create_dir_all(&directory)?;
+    let (broker, controller) = free_ports()?;
+    let properties = directory.join("server.properties");
+    fs::write(
+        &properties,
+        configuration(broker, controller, &directory.join("data")),
+    )?;
+    let log = kafka.join("log");
+    let java = |heap: &str| {
+        let mut java = Command::new("java");
+        java.arg(heap)
+            .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"]);
+        java.arg(libraries.join("*"));
+        java
+    };
+    let identity = output(java("-Xmx64m").args(["kafka.tools.StorageTool", "random-uuid"]))
+        .context("kafka.tools.StorageTool random-uuid failed")?;
+    let formatted = java("-Xmx128m")
+        .args([
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            identity.trim(),
+            "-c",
+        ])
+        .arg(&properties)
+        .output()?;
+    if !formatted.status.success() {
+        bail!(
+            "cannot format Kafka's storage: {}",
+            String::from_utf8_lossy(&formatted.stderr)
+        );
+    }
+    let process = java("-Xmx512m")
+        .arg("kafka.Kafka")
+        .arg(&properties)
+        .stdin(Stdio::null())
+        .stdout(File::create(&log)?)
+        .stderr(File::options().append(true).open(&log)?)
+        .spawn()
+        .context("cannot start java")?;
+    let mut started = Started { process, directory };
+    let address = format!("127.0.0.1:{broker}");
+    let deadline = Instant::now() + START_DEADLINE;
+    loop {
+        let text = fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())?;
+        if text.contains("Kafka Server started") && answers(&address) {
+            return Ok(KafkaBroker {
+                address,
+                started: Some(started),
+            });
+        }
+        let ended = started.process.try_wait()?;
+        if ended.is_some() || Instant::now() > deadline {
+            let last: Vec<&str> = text.lines().rev().take(15).collect();
+            let last: Vec<&str> = last.into_iter().rev().collect();
+            let what = match ended {
+                Some(status) => format!("Kafka ended ({status})"),
+                None => format!("Kafka did not answer within {} s", START_DEADLINE.as_secs()),
+            };
+            bail!("{what}; the end of {}:\n{}", log.display(), last.join("\n"));
+        }
+        sleep(Duration::from_millis(100));
+    }
+}
+
+fn free_ports() -> Result<(u16, u16)> {
+    let first = TcpListener::bind("127.0.0.1:0")?;
+    let second = TcpListener::bind("127.0.0.1:0")?;
+    Ok((first.local_addr()?.port(), second.local_addr()?.port()))
+}
+
+/// One small node: nothing is replicated, groups form at once, topics must be made before they are used.
+fn configuration(broker: u16, controller: u16, data: &Path) -> String {
+    format!(
+        "process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{broker}
+inter.broker.listener.name=PLAINTEXT
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={}
+auto.create.topics.enable=false
+offsets.topic.num.partitions=2
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=2
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
+log.cleaner.dedupe.buffer.size=4194304
+",
+        data.display()
+    )
+}
+
+/// Whether a broker answers an ApiVersions request (key 18, version 0), the first that any client sends.
+fn answers(address: &str) -> bool {
+    let ask = || -> std::io::Result<bool> {
+        let wait = Duration::from_secs(2);
+        let Some(address) = address.to_socket_addrs()?.next() else {
+            return Ok(false);
+        };
+        let mut stream = TcpStream::connect_timeout(&address, wait)?;
+        stream.set_read_timeout(Some(wait))?;
+        // Length 10, key, version, correlation id 7, no client id.
+        stream.write_all(&[0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 7, 0xff, 0xff])?;
+        let mut answer = [0; 8];
+        stream.read_exact(&mut answer)?;
+        Ok(answer[4..] == [0, 0, 0, 7])
+    };
+    ask().unwrap_or(false)
+}

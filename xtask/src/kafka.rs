@@ -23,7 +23,7 @@ const START_DEADLINE: Duration = Duration::from_secs(120);
 const TRIES: usize = 3;
 
 /// A broker, stopped on drop if it was started here.
-pub struct KafkaBroker {
+pub(crate) struct KafkaBroker {
     address: String,
     started: Option<Started>,
 }
@@ -35,8 +35,14 @@ struct Started {
 
 impl KafkaBroker {
     /// `host:port`.
-    pub fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+}
+
+impl Drop for KafkaBroker {
+    fn drop(&mut self) {
+        drop(self.started.take());
     }
 }
 
@@ -50,7 +56,7 @@ impl Drop for Started {
 }
 
 /// The broker that `TIDEGATE_KAFKA` names, else a new one.
-pub fn start_or_find(root: &Path) -> Result<KafkaBroker> {
+pub(crate) fn start_or_find(root: &Path) -> Result<KafkaBroker> {
     if let Some(address) = std::env::var("TIDEGATE_KAFKA")
         .ok()
         .filter(|address| !address.is_empty())

@@ -26,7 +26,10 @@ fn rows_become_objects_in_the_order_of_the_columns() {
         r#"{"id":"2","te\"xt":"a,\"b\"\nc"}"#,
         r#"{"id":"","te\"xt":"\\"}"#,
     ];
-    assert_eq!((values(&batch), reasons), (expected.map(str::to_owned).to_vec(), vec![]));
+    assert_eq!(
+        (values(&batch), reasons),
+        (expected.map(str::to_owned).to_vec(), vec![])
+    );
 }
 
 #[test]
@@ -50,7 +53,10 @@ fn keys_times_and_required_fields_are_columns() {
         ..DecoderOptions::default()
     };
     let mut decoder = decoder_with("at,customer.id,text", options.clone());
-    let (batch, reasons) = decode_with(&mut decoder, &[b"12,c1,hi", b"12,,hi", b"12,c1,", b"soon,c1,hi"]);
+    let (batch, reasons) = decode_with(
+        &mut decoder,
+        &[b"12,c1,hi", b"12,,hi", b"12,c1,", b"soon,c1,hi"],
+    );
     assert_eq!(keys(&batch), [Some("c1".to_owned())]);
     assert_eq!(batch.view().get(0).unwrap().event_time(), Some(12_000));
     let expected = [
@@ -65,9 +71,18 @@ fn keys_times_and_required_fields_are_columns() {
     })
     .unwrap();
     let error = other.header(b"at,text").unwrap_err();
-    assert_eq!(error.reason, "header row has no column customer.id; it has at, text");
-    assert_eq!(other.header(b"a,a").unwrap_err().reason, "header row names column a twice");
-    assert_eq!(other.header(b"a,").unwrap_err().reason, "header row has no name for column 2");
+    assert_eq!(
+        error.reason,
+        "header row has no column customer.id; it has at, text"
+    );
+    assert_eq!(
+        other.header(b"a,a").unwrap_err().reason,
+        "header row names column a twice"
+    );
+    assert_eq!(
+        other.header(b"a,").unwrap_err().reason,
+        "header row has no name for column 2"
+    );
 }
 
 proptest! {

@@ -11,13 +11,27 @@ enum Cut {
 fn owned(piece: Piece<'_>) -> Cut {
     match piece {
         Piece::Whole { offset, bytes } => Cut::Whole(offset, bytes.to_vec()),
-        Piece::TooLong { offset, preview, length } => Cut::TooLong(offset, preview, length),
-        Piece::Unclosed { offset, preview, length } => Cut::Unclosed(offset, preview, length),
+        Piece::TooLong {
+            offset,
+            preview,
+            length,
+        } => Cut::TooLong(offset, preview, length),
+        Piece::Unclosed {
+            offset,
+            preview,
+            length,
+        } => Cut::Unclosed(offset, preview, length),
     }
 }
 
 /// Cuts the input as it comes in reads of these sizes, over and over.
-fn cut_in_reads(rule: Rule, max_record: usize, input: &[u8], reads: &[usize], from: u64) -> Vec<Cut> {
+fn cut_in_reads(
+    rule: Rule,
+    max_record: usize,
+    input: &[u8],
+    reads: &[usize],
+    from: u64,
+) -> Vec<Cut> {
     let mut cutter = Cutter::new(rule, max_record, from);
     let mut rest = &input[from as usize..];
     let mut reads = reads.iter().cycle();
@@ -113,7 +127,10 @@ proptest! {
 fn a_quoted_field_may_hold_line_ends() {
     let input = b"a,\"x\ny\"\"\n\",b\nnext\n";
     let cuts = cut_in_reads(Rule::Rows { delimiter: b',' }, 100, input, &[3], 0);
-    let expected = [Cut::Whole(0, b"a,\"x\ny\"\"\n\",b".to_vec()), Cut::Whole(13, b"next".to_vec())];
+    let expected = [
+        Cut::Whole(0, b"a,\"x\ny\"\"\n\",b".to_vec()),
+        Cut::Whole(13, b"next".to_vec()),
+    ];
     assert_eq!(cuts, expected);
 }
 
@@ -131,6 +148,12 @@ fn a_quote_that_is_never_closed_costs_its_own_line_only() {
 
 #[test]
 fn a_quote_within_a_plain_field_is_a_character() {
-    let cuts = cut_in_reads(Rule::Rows { delimiter: b',' }, 100, b"5\" disk,x\nnext\n", &[4], 0);
+    let cuts = cut_in_reads(
+        Rule::Rows { delimiter: b',' },
+        100,
+        b"5\" disk,x\nnext\n",
+        &[4],
+        0,
+    );
     assert_eq!(cuts.len(), 2);
 }

@@ -50,23 +50,44 @@ fn value(value: &[u8]) -> NewRecord<'_> {
 #[test]
 fn json_keeps_its_bytes_on_one_line() {
     let json = || format(Format::Json);
-    assert_eq!(encode(json(), &value(br#"{"a": 1.50}"#)).unwrap(), "{\"a\": 1.50}\n");
+    assert_eq!(
+        encode(json(), &value(br#"{"a": 1.50}"#)).unwrap(),
+        "{\"a\": 1.50}\n"
+    );
     let pretty = b"{\n  \"a\": [1,\r\n 2],\t\"b\\\" \": \"x \\\\\"\n}";
-    assert_eq!(encode(json(), &value(pretty)).unwrap(), "{\"a\":[1,2],\"b\\\" \":\"x \\\\\"}\n");
+    assert_eq!(
+        encode(json(), &value(pretty)).unwrap(),
+        "{\"a\":[1,2],\"b\\\" \":\"x \\\\\"}\n"
+    );
     assert_eq!(encode(json(), &NewRecord::default()).unwrap(), "null\n");
     assert_eq!(
         encode(json(), &value(b"hello")).unwrap_err(),
         "record cannot be written as json: value is not JSON: expected a value at column 1, found `h`"
     );
-    assert!(encode(json(), &value(b"\xff")).unwrap_err().ends_with("value is not UTF-8: byte 0xff at 0"));
+    assert!(
+        encode(json(), &value(b"\xff"))
+            .unwrap_err()
+            .ends_with("value is not UTF-8: byte 0xff at 0")
+    );
 }
 
 #[test]
 fn raw_is_one_line_or_nothing() {
     let raw = || format(Format::Raw);
-    assert_eq!(encode(raw(), &value(b"any\rthing")).unwrap(), "any\rthing\n");
-    assert!(encode(raw(), &value(b"two\nlines")).unwrap_err().ends_with("value has a line end at byte 3"));
-    assert!(encode(raw(), &value(b"one\r")).unwrap_err().ends_with("value has a line end at byte 3"));
+    assert_eq!(
+        encode(raw(), &value(b"any\rthing")).unwrap(),
+        "any\rthing\n"
+    );
+    assert!(
+        encode(raw(), &value(b"two\nlines"))
+            .unwrap_err()
+            .ends_with("value has a line end at byte 3")
+    );
+    assert!(
+        encode(raw(), &value(b"one\r"))
+            .unwrap_err()
+            .ends_with("value has a line end at byte 3")
+    );
     assert!(encode(raw(), &NewRecord::default()).is_err());
 }
 
@@ -94,7 +115,10 @@ fn an_envelope_has_everything_public() {
     });
     assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), expected);
     let bare = encode(options, &NewRecord::default()).unwrap();
-    assert_eq!(bare, "{\"id\":\"a/0/0\",\"key\":null,\"value\":null,\"headers\":[],\"event_time\":null}\n");
+    assert_eq!(
+        bare,
+        "{\"id\":\"a/0/0\",\"key\":null,\"value\":null,\"headers\":[],\"event_time\":null}\n"
+    );
 }
 
 #[test]
@@ -103,13 +127,19 @@ fn csv_takes_columns_from_objects() {
         columns: ["id", "a.b", "text", "list"].map(str::to_owned).to_vec(),
         ..format(Format::Csv)
     };
-    let record = value(br#"{"id":1.50,"a":{"b":true},"text":"x, \"y\"\nz","list":[1, {"q":" "}],"other":0}"#);
+    let record = value(
+        br#"{"id":1.50,"a":{"b":true},"text":"x, \"y\"\nz","list":[1, {"q":" "}],"other":0}"#,
+    );
     assert_eq!(
         encode(options.clone(), &record).unwrap(),
         "1.50,true,\"x, \"\"y\"\"\nz\",\"[1,{\"\"q\"\":\"\" \"\"}]\"\n"
     );
     assert_eq!(encode(options.clone(), &value(b"{}")).unwrap(), ",,,\n");
-    assert!(encode(options.clone(), &value(b"[]")).unwrap_err().ends_with("value is not an object"));
+    assert!(
+        encode(options.clone(), &value(b"[]"))
+            .unwrap_err()
+            .ends_with("value is not an object")
+    );
     let mut header = Vec::new();
     Encoder::new(options).unwrap().write_header(&mut header);
     assert_eq!(header, b"id,a.b,text,list\n");

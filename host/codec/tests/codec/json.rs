@@ -37,18 +37,34 @@ fn documents() -> impl Strategy<Value = String> {
     ];
     let document = leaf.prop_recursive(4, 24, 5, |inner| {
         prop_oneof![
-            proptest::collection::vec(inner.clone(), 0..5).prop_map(|items| format!("[{}]", items.join(" , "))),
+            proptest::collection::vec(inner.clone(), 0..5)
+                .prop_map(|items| format!("[{}]", items.join(" , "))),
             proptest::collection::vec(("[a-c]{1,2}", inner), 0..5).prop_map(|members| {
-                let members: Vec<_> = members.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+                let members: Vec<_> = members
+                    .iter()
+                    .map(|(name, value)| format!("\"{name}\":{value}"))
+                    .collect();
                 format!("{{{}}}", members.join(","))
             }),
         ]
     });
-    let damage = ("[\\[\\]{}:,\"0-9eE+.\\-\\\\tru \\x00-\\x1f]{0,2}", any::<prop::sample::Index>(), any::<bool>());
+    let damage = (
+        "[\\[\\]{}:,\"0-9eE+.\\-\\\\tru \\x00-\\x1f]{0,2}",
+        any::<prop::sample::Index>(),
+        any::<bool>(),
+    );
     (document, damage).prop_map(|(document, (insert, at, cut))| {
-        let borders: Vec<usize> = document.char_indices().map(|(at, _)| at).chain([document.len()]).collect();
+        let borders: Vec<usize> = document
+            .char_indices()
+            .map(|(at, _)| at)
+            .chain([document.len()])
+            .collect();
         let at = *at.get(&borders);
-        if cut { format!("{}{insert}", &document[..at]) } else { format!("{}{insert}{}", &document[..at], &document[at..]) }
+        if cut {
+            format!("{}{insert}", &document[..at])
+        } else {
+            format!("{}{insert}{}", &document[..at], &document[at..])
+        }
     })
 }
 
@@ -89,14 +105,26 @@ fn reasons_name_the_place_and_the_value() {
         reason(options(), br#"{"a":1,"b":22 "c":3}"#),
         "not JSON: expected `,` or `}` at column 15, found `\"`"
     );
-    assert_eq!(reason(options(), b"hello"), "not JSON: expected a value at column 1, found `h`");
-    assert_eq!(reason(options(), b"{\"a\":"), "not JSON: expected a value at column 6, found the end");
-    assert_eq!(reason(options(), b"{} x"), "not JSON: expected the end of the value at column 4, found `x`");
+    assert_eq!(
+        reason(options(), b"hello"),
+        "not JSON: expected a value at column 1, found `h`"
+    );
+    assert_eq!(
+        reason(options(), b"{\"a\":"),
+        "not JSON: expected a value at column 6, found the end"
+    );
+    assert_eq!(
+        reason(options(), b"{} x"),
+        "not JSON: expected the end of the value at column 4, found `x`"
+    );
     assert_eq!(
         reason(options(), b"\"a\tb\""),
         "not JSON: expected no raw control character in a string at column 3, found '\\t'"
     );
-    assert_eq!(reason(options(), b"{\"a\":\"b\xff\"}"), "not UTF-8: byte 0xff at 7");
+    assert_eq!(
+        reason(options(), b"{\"a\":\"b\xff\"}"),
+        "not UTF-8: byte 0xff at 7"
+    );
     assert_eq!(reason(options(), b""), "empty value");
     let deep = "[".repeat(200);
     assert_eq!(
@@ -111,10 +139,22 @@ fn missing_and_null_fields_are_refused() {
         required: vec!["customer".into(), "order.id".into()],
         ..options()
     };
-    assert_eq!(reason(needs(), br#"{"order":{"id":1}}"#), "field customer is missing");
-    assert_eq!(reason(needs(), br#"{"customer":null,"order":{"id":1}}"#), "field customer is null");
-    assert_eq!(reason(needs(), br#"{"customer":1,"order":[{"id":1}]}"#), "field order.id is missing");
-    assert_eq!(reason(needs(), br#""customer""#), "field customer is missing");
+    assert_eq!(
+        reason(needs(), br#"{"order":{"id":1}}"#),
+        "field customer is missing"
+    );
+    assert_eq!(
+        reason(needs(), br#"{"customer":null,"order":{"id":1}}"#),
+        "field customer is null"
+    );
+    assert_eq!(
+        reason(needs(), br#"{"customer":1,"order":[{"id":1}]}"#),
+        "field order.id is missing"
+    );
+    assert_eq!(
+        reason(needs(), br#""customer""#),
+        "field customer is missing"
+    );
     let (batch, _) = decode(needs(), &[br#"{"customer":1,"order":{"id":{}}}"#]);
     assert_eq!(batch.len(), 1);
 }
@@ -131,8 +171,14 @@ fn keys_are_scalars_as_they_are_written() {
     let (batch, _) = decode(keyed("k"), &lines);
     let expected = ["plain", "esc\"é", "1.50", "false", "last"].map(|key| Some(key.to_owned()));
     assert_eq!(keys(&batch), expected);
-    assert_eq!(reason(keyed("k"), br#"{"k":[1, 2]}"#), "field k cannot be a key: [1, 2]");
-    assert_eq!(reason(keyed("k"), br#"{"k":"\ud800"}"#), r#"field k cannot be a key: "\ud800""#);
+    assert_eq!(
+        reason(keyed("k"), br#"{"k":[1, 2]}"#),
+        "field k cannot be a key: [1, 2]"
+    );
+    assert_eq!(
+        reason(keyed("k"), br#"{"k":"\ud800"}"#),
+        r#"field k cannot be a key: "\ud800""#
+    );
     assert_eq!(reason(keyed("k"), br#"{"j":1}"#), "field k is missing");
 }
 
@@ -144,7 +190,11 @@ fn event_times_are_text_or_milliseconds() {
     };
     let lines: [&[u8]; 2] = [br#"{"at":"1970-01-01T00:00:01.5Z"}"#, br#"{"at":1500}"#];
     let (batch, _) = decode(timed(), &lines);
-    let times: Vec<_> = batch.view().records().map(|record| record.event_time()).collect();
+    let times: Vec<_> = batch
+        .view()
+        .records()
+        .map(|record| record.event_time())
+        .collect();
     assert_eq!(times, [Some(1_500_000), Some(1_500_000)]);
     assert_eq!(
         reason(timed(), br#"{"at":"yesterday"}"#),

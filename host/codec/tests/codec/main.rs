@@ -37,9 +37,17 @@ fn text(bytes: Option<&[u8]>) -> Option<String> {
 }
 
 fn values(batch: &Batch) -> Vec<String> {
-    batch.view().records().map(|record| text(record.value()).unwrap()).collect()
+    batch
+        .view()
+        .records()
+        .map(|record| text(record.value()).unwrap())
+        .collect()
 }
 
 fn keys(batch: &Batch) -> Vec<Option<String>> {
-    batch.view().records().map(|record| text(record.key())).collect()
+    batch
+        .view()
+        .records()
+        .map(|record| text(record.key()))
+        .collect()
 }

@@ -1,0 +1,183 @@
+use std::sync::Arc;
+
+use tidegate_codec::{Encoder, EncoderOptions, Format};
+use tidegate_connect::file::FileSink;
+use tidegate_contract::{DeadLetter, Delivery, Sink, SinkError, SinkPosition};
+use tidegate_record::{Batch, BatchBuilder, NewRecord, RecordId};
+
+use crate::memory::Memory;
+
+const PATH: &str = "out/answers.jsonl";
+
+fn encoder(options: EncoderOptions) -> Encoder {
+    Encoder::new(options).unwrap()
+}
+
+fn sink(disk: &Memory) -> FileSink {
+    sink_with(disk, EncoderOptions::default())
+}
+
+fn sink_with(disk: &Memory, options: EncoderOptions) -> FileSink {
+    FileSink::new("answers", PATH, Arc::new(disk.clone()), encoder(options))
+}
+
+fn batch(value: &str) -> Batch {
+    let mut builder = BatchBuilder::default();
+    let record = NewRecord {
+        value: Some(value.as_bytes()),
+        key: Some(b"k"),
+        attributes: &[("pii", Some(b"SECRET"))],
+        ..NewRecord::default()
+    };
+    builder.push(&record).unwrap();
+    builder.finish(0)
+}
+
+fn write(sink: &mut dyn Sink, value: &str) -> Result<(), SinkError> {
+    sink.write(batch(value).view().get(0).unwrap().public())
+}
+
+fn position(length: u64) -> SinkPosition {
+    SinkPosition {
+        sink: "answers".into(),
+        length,
+    }
+}
+
+#[test]
+fn nothing_reaches_the_file_before_a_flush_and_all_of_it_is_durable_after() {
+    let disk = Memory::default();
+    let mut sink = sink(&disk);
+    assert_eq!(sink.delivery(), Delivery::Truncatable);
+    sink.recover(None).unwrap();
+    assert_eq!(sink.flush().unwrap(), None);
+    write(&mut sink, "1").unwrap();
+    write(&mut sink, "22").unwrap();
+    assert_eq!((disk.text(PATH).as_str(), sink.pending()), ("", 5));
+    assert_eq!(sink.flush().unwrap(), Some(position(5)));
+    assert_eq!(
+        (disk.text(PATH).as_str(), sink.pending(), disk.synced(PATH)),
+        ("1\n22\n", 0, 5)
+    );
+    write(&mut sink, "3").unwrap();
+    assert_eq!(sink.flush().unwrap(), Some(position(7)));
+}
+
+#[test]
+fn recovery_takes_away_what_no_cut_knows_of() {
+    let disk = Memory::default();
+    disk.put(PATH, b"1\n2\n3\n");
+    let mut again = sink(&disk);
+    again.recover(Some(&position(4))).unwrap();
+    assert_eq!(disk.text(PATH), "1\n2\n");
+    write(&mut again, "4").unwrap();
+    assert_eq!(again.flush().unwrap(), Some(position(6)));
+    assert_eq!(disk.text(PATH), "1\n2\n4\n");
+    let error = sink(&disk)
+        .recover(Some(&position(10)))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("has 6 bytes but the last cut left 10"),
+        "{error}"
+    );
+    let error = sink(&disk).recover(None).unwrap_err().to_string();
+    assert!(
+        error.contains("6 bytes that no cut of this state directory knows of"),
+        "{error}"
+    );
+    assert_eq!(disk.text(PATH), "1\n2\n4\n");
+}
+
+#[test]
+fn a_flush_that_fails_half_way_can_be_tried_again() {
+    for operation in 0..3 {
+        let disk = Memory::default();
+        let mut sink = sink(&disk);
+        sink.recover(None).unwrap();
+        write(&mut sink, "1").unwrap();
+        sink.flush().unwrap();
+        write(&mut sink, "22").unwrap();
+        disk.fail_in(operation);
+        // With the third operation nothing fails: a flush is an append and a sync.
+        let first = sink.flush();
+        assert_eq!(first.is_err(), operation < 2);
+        if first.is_err() {
+            assert_eq!(sink.flush().unwrap(), Some(position(5)));
+        }
+        assert_eq!(disk.text(PATH), "1\n22\n");
+    }
+}
+
+#[test]
+fn a_record_that_cannot_be_encoded_leaves_the_others_alone() {
+    let disk = Memory::default();
+    let mut sink = sink(&disk);
+    sink.recover(None).unwrap();
+    write(&mut sink, "1").unwrap();
+    assert!(matches!(
+        write(&mut sink, "one"),
+        Err(SinkError::Encode { format: "json", .. })
+    ));
+    sink.flush().unwrap();
+    assert_eq!(disk.text(PATH), "1\n");
+}
+
+#[test]
+fn a_csv_file_begins_with_its_header_once() {
+    let disk = Memory::default();
+    let csv = EncoderOptions {
+        format: Format::Csv,
+        columns: vec!["a".into()],
+        ..EncoderOptions::default()
+    };
+    let mut first = sink_with(&disk, csv.clone());
+    first.recover(None).unwrap();
+    write(&mut first, r#"{"a":1}"#).unwrap();
+    let at = first.flush().unwrap();
+    let mut second = sink_with(&disk, csv);
+    second.recover(at.as_ref()).unwrap();
+    write(&mut second, r#"{"a":2}"#).unwrap();
+    second.flush().unwrap();
+    assert_eq!(disk.text(PATH), "a\n1\n2\n");
+}
+
+#[test]
+fn a_flush_before_recovery_is_an_error() {
+    let mut sink = sink(&Memory::default());
+    write(&mut sink, "1").unwrap();
+    assert!(sink.flush().is_err());
+}
+
+#[test]
+fn private_attributes_stay_out_of_files_and_dead_letters() {
+    let disk = Memory::default();
+    let mut sink = sink_with(
+        &disk,
+        EncoderOptions {
+            envelope: true,
+            ..EncoderOptions::default()
+        },
+    );
+    sink.recover(None).unwrap();
+    write(&mut sink, "1").unwrap();
+    let records = batch("2");
+    let record = records.view().get(0).unwrap();
+    let letter = DeadLetter {
+        id: RecordId::default(),
+        source: "tickets",
+        stage: "redact",
+        reason: "trap",
+        component: None,
+        backtrace: None,
+        attempts: 1,
+        key: record.key(),
+        value: record.value(),
+        length: 1,
+    };
+    sink.write_dead(&letter).unwrap();
+    sink.flush().unwrap();
+    let text = disk.text(PATH);
+    assert_eq!(text.lines().count(), 2);
+    assert!(!text.contains("SECRET") && !text.contains("pii"), "{text}");
+}

@@ -1,0 +1,67 @@
+//! The broker under test, and topics on it.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+
+pub(crate) fn brokers() -> String {
+    std::env::var("TIDEGATE_KAFKA").unwrap_or_else(|_| {
+        panic!(
+            "TIDEGATE_KAFKA=host:port is not set: these tests need a Kafka broker; \
+             start one with `cargo xtask kafka`, or run everything with `cargo xtask test`"
+        )
+    })
+}
+
+/// A new topic of its own for a test, whose name begins so.
+pub(crate) fn topic(name: &str, partitions: i32) -> String {
+    topic_with(name, partitions, &[])
+}
+
+pub(crate) fn topic_with(name: &str, partitions: i32, settings: &[(&str, &str)]) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_millis();
+    let topic = format!("{name}-{now}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
+        .set("bootstrap.servers", brokers())
+        .create()
+        .unwrap();
+    let mut new = NewTopic::new(&topic, partitions, TopicReplication::Fixed(1));
+    for (name, value) in settings {
+        new = new.set(name, value);
+    }
+    let made = wait_for(admin.create_topics([&new], &AdminOptions::new())).unwrap();
+    assert!(made.iter().all(Result::is_ok), "{made:?}");
+    topic
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn wait_for<T>(future: impl Future<Output = T>) -> T {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}

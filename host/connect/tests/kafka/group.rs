@@ -1,0 +1,140 @@
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use tidegate_connect::kafka::{KafkaSource, KafkaSourceOptions, KafkaStart};
+use tidegate_contract::Source;
+
+use crate::broker::topic;
+use crate::{DEADLINE, Read, WAIT, numbers, open, options, partition, produce, read_to_end};
+
+fn endless(topic: &str) -> KafkaSourceOptions {
+    KafkaSourceOptions {
+        until_end: false,
+        ..options(topic, topic)
+    }
+}
+
+#[test]
+fn a_restart_goes_on_at_the_committed_position() {
+    let topic = topic("restart", 1);
+    produce(&topic, numbers(0..10));
+    let mut source = open(options(&topic, &topic));
+    let mut read = Read::default();
+    read.until(&mut source, |read| read.ends.len() == 1);
+    source.commit(&[(partition(0), 4)]).unwrap();
+    source.commit(&[(partition(0), 4)]).unwrap();
+    source.close().unwrap();
+    drop(source);
+    let again = read_to_end(options(&topic, &topic), 1);
+    assert_eq!(again.values(), numbers(4..10).collect::<Vec<_>>());
+    // Nothing of that was committed.
+    let again = read_to_end(options(&topic, &topic), 1);
+    assert_eq!(again.values(), numbers(4..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_seek_after_assignment_stands_before_the_committed_position() {
+    let topic = topic("seek", 1);
+    produce(&topic, numbers(0..10));
+    let mut source = open(options(&topic, &topic));
+    let mut read = Read::default();
+    read.until(&mut source, |read| !read.assigned.is_empty());
+    source.seek(partition(0), 7).unwrap();
+    read.until(&mut source, |read| read.ends.len() == 1);
+    assert_eq!(read.values(), ["7", "8", "9"]);
+    // And later, also past its end.
+    source.seek(partition(0), 9).unwrap();
+    read.until(&mut source, |read| read.ends.len() == 2);
+    assert_eq!(read.values(), ["7", "8", "9", "9"]);
+    assert!(source.seek(partition(5), 0).is_err());
+}
+
+#[test]
+fn the_latest_start_skips_what_is_there() {
+    let topic = topic("latest", 1);
+    produce(&topic, numbers(0..5));
+    let mut source = open(KafkaSourceOptions {
+        start: KafkaStart::Latest,
+        ..endless(&topic)
+    });
+    let mut read = Read::default();
+    read.until(&mut source, |read| !read.assigned.is_empty());
+    for _ in 0..3 {
+        read.take(source.poll(10, 1 << 20, WAIT).unwrap());
+    }
+    produce(&topic, ["new".into()]);
+    read.until(&mut source, |read| !read.records.is_empty());
+    assert_eq!(read.values(), ["new"]);
+}
+
+/// Polls once and commits all that was read.
+fn step(source: &mut KafkaSource, read: &mut Read) {
+    read.take(source.poll(20, 1 << 20, WAIT).unwrap());
+    source.commit(&read.positions()).unwrap();
+}
+
+#[test]
+fn nothing_is_lost_when_a_second_consumer_joins_and_leaves() {
+    let topic = topic("join", 4);
+    let (mut first, mut second) = (Read::default(), Read::default());
+    let mut one = open(endless(&topic));
+    first.until(&mut one, |read| read.assigned.len() == 4);
+    produce(&topic, numbers(0..400));
+    for _ in 0..5 {
+        step(&mut one, &mut first);
+    }
+    let mut two = open(endless(&topic));
+    let deadline = Instant::now() + DEADLINE;
+    while second.assigned.len() != 2 || first.assigned.len() != 2 {
+        assert!(
+            Instant::now() < deadline,
+            "{:?} {:?}",
+            first.assigned,
+            second.assigned
+        );
+        step(&mut one, &mut first);
+        step(&mut two, &mut second);
+    }
+    assert_eq!(first.revoked.len(), 2);
+    produce(&topic, numbers(400..800));
+    for _ in 0..5 {
+        step(&mut one, &mut first);
+        step(&mut two, &mut second);
+    }
+    two.close().unwrap();
+    drop(two);
+    let all = |first: &Read, second: &Read| {
+        let values: BTreeSet<String> = first.values().into_iter().chain(second.values()).collect();
+        values.len() == 800
+    };
+    while !all(&first, &second) || first.assigned.len() != 4 {
+        assert!(Instant::now() < deadline, "{:?}", first.assigned);
+        step(&mut one, &mut first);
+    }
+    // Both gave their partitions up in order and had committed: nothing was read twice.
+    assert_eq!(first.records.len() + second.records.len(), 800);
+}
+
+#[test]
+fn an_instance_that_was_killed_takes_its_partitions_back() {
+    let topic = topic("instance", 2);
+    produce(&topic, numbers(0..100));
+    let named = || KafkaSourceOptions {
+        instance: Some("worker-0".into()),
+        ..endless(&topic)
+    };
+    let mut killed = open(named());
+    let mut read = Read::default();
+    read.until(&mut killed, |read| read.records.len() == 100);
+    killed
+        .commit(&[(partition(0), 1), (partition(1), 1)])
+        .unwrap();
+    // It never leaves the group: its threads go on, as those of a killed process would not, until they are fenced.
+    std::mem::forget(killed);
+    let began = Instant::now();
+    let mut source = open(named());
+    let mut again = Read::default();
+    again.until(&mut source, |read| read.records.len() == 98);
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    assert!(again.records.iter().all(|record| record.offset >= 1));
+}

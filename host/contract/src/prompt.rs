@@ -98,7 +98,9 @@ fn place(inside: &str, at: usize) -> Result<PromptPart, PromptError> {
             Some(("header", name)) if !name.is_empty() => Ok(PromptPart::Header(name.into())),
             _ => wrong(
                 at,
-                format!("{{{inside}}} is not known; write {{$key}}, {{$value}} or {{$header.NAME}}"),
+                format!(
+                    "{{{inside}}} is not known; write {{$key}}, {{$value}} or {{$header.NAME}}"
+                ),
             ),
         };
     }

@@ -14,6 +14,11 @@ pub trait Host: Send + Sync {
         component: Vec<u8>,
         label: &str,
     ) -> Result<DeployReport, DeployRefused>;
+
+    /// Its counters in the text format of Prometheus, if it has any.
+    fn metrics(&self) -> Option<String> {
+        None
+    }
 }
 
 /// How a running pipeline stands.

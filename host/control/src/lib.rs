@@ -11,8 +11,11 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod admin;
 mod api;
+pub mod client;
 pub mod config;
+mod token;
 
 pub use api::{
     ComponentVersion, DeployRefused, DeployReport, Host, Percentiles, RecordCounts, RunState,

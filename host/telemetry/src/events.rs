@@ -58,11 +58,7 @@ impl RecordsWritten<'_> {
     /// Logs and counts.
     pub fn emit(self, meters: &Meters) {
         meters.records_out.add(self.records);
-        trace!(
-            sink = self.sink,
-            records = self.records,
-            "records written"
-        );
+        trace!(sink = self.sink, records = self.records, "records written");
     }
 }
 
@@ -211,8 +207,7 @@ pub struct ModelAsked {
 impl ModelAsked {
     /// Logs and counts.
     pub fn emit(self, meters: &Meters) {
-        meters
-            .add_in_flight(i64::try_from(self.records).unwrap_or(i64::MAX));
+        meters.add_in_flight(i64::try_from(self.records).unwrap_or(i64::MAX));
         let stage = stage(meters, self.stage, |stage| {
             stage.records_in.add(self.records);
         });
@@ -375,11 +370,7 @@ pub struct DeploymentRefused<'a> {
 impl DeploymentRefused<'_> {
     /// Logs.
     pub fn emit(self) {
-        warn!(
-            slot = self.slot,
-            reason = self.reason,
-            "deployment refused"
-        );
+        warn!(slot = self.slot, reason = self.reason, "deployment refused");
     }
 }
 

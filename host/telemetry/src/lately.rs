@@ -25,18 +25,16 @@ impl Lately {
     pub(crate) fn add(&self, now: u64, number: u64) {
         let number = number.min(u64::from(u32::MAX));
         // The closure always gives a value, so the update always takes place.
-        let _ = self.bucket(now).fetch_update(
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-            |packed| {
+        let _ = self
+            .bucket(now)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |packed| {
                 let sum = if packed >> 32 == stamp(now) {
                     (packed & u64::from(u32::MAX)) + number
                 } else {
                     number
                 };
                 Some(stamp(now) << 32 | sum.min(u64::from(u32::MAX)))
-            },
-        );
+            });
     }
 
     /// The rate a second over the whole seconds before `now`, and over the time since the start if that is shorter.

@@ -12,8 +12,8 @@
 
 pub mod events;
 mod format;
-mod latency;
 mod lately;
+mod latency;
 mod meters;
 mod progress;
 mod summary;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::latency::{LatencyRecorder, merged};
 use crate::lately::Lately;
+use crate::latency::{LatencyRecorder, merged};
 use crate::summary::{LatencyMs, ModelTotals, Records, SlotSummary, Summary};
 
 /// A number that only grows.

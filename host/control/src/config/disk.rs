@@ -43,7 +43,10 @@ pub(crate) fn identity(path: &Path) -> PathBuf {
     let mut existing = path;
     loop {
         if let Ok(real) = fs::canonicalize(existing) {
-            return missing.iter().rev().fold(real, |real, name| real.join(name));
+            return missing
+                .iter()
+                .rev()
+                .fold(real, |real, name| real.join(name));
         }
         match (existing.parent(), existing.file_name()) {
             (Some(parent), Some(name)) => {

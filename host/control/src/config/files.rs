@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::disk::{Directory, expand, fits, identity};
-use super::pipeline::{Format, SinkKind};
+use super::pipeline::{KafkaSink, SinkKind};
 use super::reader::{Findings, Typed};
 use super::text::Place;
 use super::typed::TypedSinkKind;
@@ -34,17 +34,12 @@ impl<'f> Files<'f> {
     }
 
     /// What a sink writes.
-    pub(crate) fn sink(
-        &mut self,
-        kind: TypedSinkKind,
-        topic: impl Fn(TypedSinkKind) -> Option<SinkKind>,
-    ) -> SinkKind {
+    pub(crate) fn sink(&mut self, kind: TypedSinkKind) -> SinkKind {
         match kind {
-            TypedSinkKind::File { path, format } => SinkKind::File {
+            TypedSinkKind::File(path) => SinkKind::File {
                 path: self.written(&path),
-                format,
             },
-            TypedSinkKind::Stdout { place, key, format } => {
+            TypedSinkKind::Stdout { place, key } => {
                 if let Some(other) = &self.stdout {
                     self.found.warning(
                         &place,
@@ -53,18 +48,13 @@ impl<'f> Files<'f> {
                     );
                 }
                 self.stdout = Some(key);
-                SinkKind::Stdout { format }
+                SinkKind::Stdout
             }
-            kafka => topic(kafka).unwrap_or(SinkKind::Stdout {
-                format: Format::Json,
+            TypedSinkKind::Kafka(topic) => SinkKind::Kafka(KafkaSink {
+                brokers: topic.brokers,
+                topic: topic.topic,
+                properties: topic.properties,
             }),
-        }
-    }
-
-    pub(crate) fn default_dead_letters(&mut self, state: &Path) -> SinkKind {
-        SinkKind::File {
-            path: state.join("dead-letters.jsonl"),
-            format: Format::Json,
         }
     }
 
@@ -77,7 +67,10 @@ impl<'f> Files<'f> {
                 typed.value
             ))
         } else if path.is_dir() {
-            Some(format!("{:?} is a directory; name a file in it", typed.value))
+            Some(format!(
+                "{:?} is a directory; name a file in it",
+                typed.value
+            ))
         } else if let Some(file) = path.ancestors().skip(1).find(|above| above.is_file()) {
             Some(format!(
                 "{:?} cannot be made: {} is a file, not a directory",
@@ -144,7 +137,10 @@ pub(crate) fn source_files(files: &mut Files<'_>, typed: &[Typed<String>]) -> Ve
         let last = path.file_name().unwrap_or_default().to_string_lossy();
         let above = path.parent().map(|above| above.to_string_lossy());
         let matching = if above.is_some_and(|above| above.contains('*'))
-            && each.value.rsplit_once('/').is_some_and(|(above, _)| above.contains('*'))
+            && each
+                .value
+                .rsplit_once('/')
+                .is_some_and(|(above, _)| above.contains('*'))
         {
             wrong(format!(
                 "{:?}: * may stand in the last part of a path only",
@@ -191,12 +187,7 @@ pub(crate) fn source_files(files: &mut Files<'_>, typed: &[Typed<String>]) -> Ve
     all
 }
 
-fn unreadable(
-    directory: &Directory,
-    typed: &str,
-    path: &Path,
-    error: &std::io::Error,
-) -> String {
+fn unreadable(directory: &Directory, typed: &str, path: &Path, error: &std::io::Error) -> String {
     if error.kind() == std::io::ErrorKind::NotFound {
         format!("there is no file {typed:?} in {}", directory.0.display())
     } else {
@@ -215,7 +206,10 @@ pub(crate) fn check_component(
         Ok(facts) if facts.is_file() => {}
         Ok(_) => found.about(
             typed,
-            format!("{:?} is not a file; name the component, a .wasm file", typed.value),
+            format!(
+                "{:?} is not a file; name the component, a .wasm file",
+                typed.value
+            ),
         ),
         Err(error) => found.about(typed, unreadable(directory, &typed.value, &path, &error)),
     }
@@ -270,11 +264,17 @@ pub(crate) fn check_state(
     };
     let path = directory.resolve(&typed.value);
     if typed.value.is_empty() {
-        found.about(typed, "\"\" is not a directory; write for example \"state\"");
+        found.about(
+            typed,
+            "\"\" is not a directory; write for example \"state\"",
+        );
     } else if path.exists() && !path.is_dir() {
         found.about(
             typed,
-            format!("{:?} is a file; name a directory, which may be missing", typed.value),
+            format!(
+                "{:?} is a file; name a directory, which may be missing",
+                typed.value
+            ),
         );
     }
     path

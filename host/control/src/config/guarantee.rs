@@ -50,7 +50,13 @@ impl fmt::Display for Guarantee {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "guarantee: {}", self.level.name())?;
         for part in &self.parts {
-            write!(f, "\n  {}: {}: {}", part.name, part.level.name(), part.reason)?;
+            write!(
+                f,
+                "\n  {}: {}: {}",
+                part.name,
+                part.level.name(),
+                part.reason
+            )?;
         }
         Ok(())
     }
@@ -100,11 +106,11 @@ fn part(name: String, sink: &SinkKind) -> GuaranteePart {
             Level::ExactlyOnce,
             "its length is part of every cut, and recovery takes away what lies beyond",
         ),
-        SinkKind::Stdout { .. } => (
+        SinkKind::Stdout => (
             Level::AtLeastOnce,
             "standard output cannot be taken back, so a crash repeats what was written after the last cut",
         ),
-        SinkKind::Kafka { .. } => (
+        SinkKind::Kafka(_) => (
             Level::AtLeastOnce,
             "records are acknowledged before the cut holds, so a crash between the two writes them again",
         ),

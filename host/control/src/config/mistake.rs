@@ -28,7 +28,11 @@ impl fmt::Display for Mistake {
             write!(f, " {}:", self.key)?;
         }
         write!(f, " {}", self.what)?;
-        let Some(at) = &self.position else {
+        let Some(at) = self
+            .position
+            .as_ref()
+            .filter(|at| !at.text.trim().is_empty())
+        else {
             return Ok(());
         };
         let number = at.line.to_string();

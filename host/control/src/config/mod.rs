@@ -21,7 +21,7 @@ mod text;
 mod typed;
 mod units;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use toml::de::DeTable;
@@ -34,9 +34,9 @@ pub use guarantee::{Guarantee, GuaranteePart, Level, guarantee};
 pub use mistake::{Mistake, Mistakes};
 pub use outputs::check_outputs;
 pub use pipeline::{
-    AdapterChoice, Decoding, Format, Grant, Input, Into, KafkaSink, KafkaSource, Limits, Model,
-    ModelStage, Node, OperatorStage, Order, Pipeline, Sink, SinkKind, Source, SourceKind, Stage,
-    StageKind, Start, Truncated,
+    AdapterChoice, Decoding, Encoding, Format, Grant, Input, Into, KafkaSink, KafkaSource, Limits,
+    Model, ModelStage, Node, OperatorStage, Order, Pipeline, Sink, SinkKind, Source, SourceKind,
+    Stage, StageKind, Start, Truncated,
 };
 pub use text::Position;
 
@@ -51,7 +51,8 @@ pub fn load(path: &Path) -> Result<Pipeline, Mistakes> {
     };
     let absolute = std::path::absolute(path)
         .map_err(|error| whole(format!("has no absolute path: {error}")))?;
-    let bytes = std::fs::read(&absolute).map_err(|error| whole(format!("cannot be read: {error}")))?;
+    let bytes =
+        std::fs::read(&absolute).map_err(|error| whole(format!("cannot be read: {error}")))?;
     if bytes.len() > LONGEST {
         return Err(whole(format!(
             "has {} bytes; a pipeline file has at most {LONGEST}",
@@ -60,10 +61,42 @@ pub fn load(path: &Path) -> Result<Pipeline, Mistakes> {
     }
     let content = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        let line = error.as_bytes()[..at].iter().filter(|b| **b == b'\n').count() + 1;
+        let line = error.as_bytes()[..at]
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count()
+            + 1;
         whole(format!("is not UTF-8: line {line}, byte {at} of the file"))
     })?;
     parse(path, &absolute, content)
+}
+
+/// The state directory of a pipeline file, whatever else is wrong with it.
+pub fn state_directory(path: &Path) -> Result<PathBuf, Mistakes> {
+    match load(path) {
+        Ok(pipeline) => Ok(pipeline.state),
+        Err(mistakes) => {
+            let typed = std::fs::read_to_string(path).ok();
+            let absolute = std::path::absolute(path).ok();
+            let (Some(content), Some(absolute)) = (typed, absolute) else {
+                return Err(mistakes);
+            };
+            let Ok(document) = DeTable::parse(&content) else {
+                return Err(mistakes);
+            };
+            let state = document
+                .get_ref()
+                .get("pipeline")
+                .map_or(Some("state"), |table| {
+                    table
+                        .get_ref()
+                        .get("state")
+                        .map_or(Some("state"), |state| state.get_ref().as_str())
+                });
+            let directory = Directory(absolute.parent().unwrap_or(Path::new("/")).to_owned());
+            state.map(|state| directory.resolve(state)).ok_or(mistakes)
+        }
+    }
 }
 
 /// What a pipeline file's content means.

@@ -26,7 +26,10 @@ pub fn check_outputs(
         .map(|sink| (format!("sink.{}.inputs", sink.name), &sink.inputs));
     let mut taken = Vec::new();
     for (key, inputs) in stages.chain(sinks) {
-        for input in inputs.iter().filter(|input| input.from == Node::Stage(stage)) {
+        for input in inputs
+            .iter()
+            .filter(|input| input.from == Node::Stage(stage))
+        {
             let Some(output) = &input.output else {
                 continue;
             };

@@ -35,7 +35,8 @@ pub struct Pipeline {
     pub stages: Vec<Stage>,
     /// At least one, in the order of the file.
     pub sinks: Vec<Sink>,
-    /// Where dead letters go. A file unless the pipeline says otherwise: `dead-letters.jsonl` in the state directory.
+    /// Where dead letters go, as JSON. A file unless the pipeline says otherwise: `dead-letters.jsonl` in the state
+    /// directory.
     pub dead_letters: SinkKind,
     /// Loopback address of the admin API; none if it is off.
     pub admin: Option<SocketAddr>,
@@ -123,6 +124,8 @@ pub struct Decoding {
     pub required: Vec<String>,
     /// Longest record, bytes.
     pub max_record: usize,
+    /// `csv` only: the byte between fields.
+    pub delimiter: u8,
 }
 
 /// A format of records.
@@ -378,6 +381,8 @@ pub struct Sink {
     pub inputs: Vec<Input>,
     /// What it writes.
     pub kind: SinkKind,
+    /// How records become bytes.
+    pub encoding: Encoding,
 }
 
 /// What a sink writes.
@@ -387,21 +392,24 @@ pub enum SinkKind {
     File {
         /// Absolute.
         path: PathBuf,
-        /// The format.
-        format: Format,
     },
     /// Standard output.
-    Stdout {
-        /// The format.
-        format: Format,
-    },
+    Stdout,
     /// A topic.
-    Kafka {
-        /// The topic.
-        topic: KafkaSink,
-        /// The format.
-        format: Format,
-    },
+    Kafka(KafkaSink),
+}
+
+/// How records become bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encoding {
+    /// The format.
+    pub format: Format,
+    /// `json` only: the whole record as an object, not its value alone.
+    pub envelope: bool,
+    /// `csv` only: the columns, dotted paths into the value; at least one.
+    pub columns: Vec<String>,
+    /// `csv` only: the byte between fields.
+    pub delimiter: u8,
 }
 
 /// A topic to write.

@@ -153,7 +153,9 @@ fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
         Some(value) => match value.raw {
             DeValue::Integer(_) => table
                 .count("adapter", 0..=255)
-                .map_or(AdapterChoice::Any, |typed| AdapterChoice::Index(typed.value)),
+                .map_or(AdapterChoice::Any, |typed| {
+                    AdapterChoice::Index(typed.value)
+                }),
             DeValue::String(text) if !text.is_empty() => AdapterChoice::from(&**text),
             _ => {
                 value.wrong(

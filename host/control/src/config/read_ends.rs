@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use toml::de::DeValue;
 
-use super::pipeline::{Format, Start};
+use super::pipeline::{Encoding, Format, Start};
 use super::reader::{Table, Typed};
 use super::typed::{TypedSink, TypedSinkKind, TypedSource, TypedSourceKind, TypedTopic};
 
@@ -81,6 +81,7 @@ pub(crate) fn read_source(name: Typed<String>, table: Table<'_>) -> TypedSource 
         max_record: table
             .size("max-record", 1..=256 << 20)
             .map_or(1 << 20, |typed| typed.value),
+        delimiter: read_delimiter(&table, format),
     };
     finish(table, typed_kind.is_some());
     source
@@ -88,50 +89,109 @@ pub(crate) fn read_source(name: Typed<String>, table: Table<'_>) -> TypedSource 
 
 pub(crate) fn read_sink(name: Typed<String>, table: Table<'_>) -> TypedSink {
     let inputs = table.strings("inputs");
+    let format = table
+        .word("format", &FORMATS)
+        .map_or(Format::Json, |typed| typed.value);
+    let encoding = Encoding {
+        format,
+        envelope: format == Format::Json
+            && table.truth("envelope").is_some_and(|typed| typed.value),
+        columns: if format == Format::Csv {
+            read_columns(&table)
+        } else {
+            Vec::new()
+        },
+        delimiter: read_delimiter(&table, format),
+    };
     TypedSink {
         name,
         inputs,
-        kind: read_sink_kind(table, &FORMATS),
+        kind: read_sink_kind(table),
+        encoding,
     }
 }
 
 /// Dead letters are objects with the reason beside the record: they are always JSON.
 pub(crate) fn read_dead_letters(table: Table<'_>) -> Option<TypedSinkKind> {
-    read_sink_kind(table, &FORMATS[..1])
+    table.word("format", &FORMATS[..1]);
+    read_sink_kind(table)
 }
 
-fn read_sink_kind(
-    table: Table<'_>,
-    formats: &[(&'static str, Format)],
-) -> Option<TypedSinkKind> {
+fn read_sink_kind(table: Table<'_>) -> Option<TypedSinkKind> {
     let kinds = [
         ("file", Kind::File),
         ("stdout", Kind::Standard),
         ("kafka", Kind::Kafka),
     ];
     let typed_kind = read_kind(&table, &kinds);
-    let format = table
-        .word("format", formats)
-        .map_or(Format::Json, |typed| typed.value);
     let kind = match typed_kind {
         Some(Kind::File) => {
             let path = table.string("path");
             if table.get("path").is_none() {
                 table.missing("path", "path = \"out/answers.jsonl\"");
             }
-            path.map(|path| TypedSinkKind::File { path, format })
+            path.map(TypedSinkKind::File)
         }
         Some(Kind::Standard) => Some(TypedSinkKind::Stdout {
             place: table.place.clone(),
             key: table.key.clone(),
-            format,
         }),
-        Some(Kind::Kafka) => read_topic(&table, WRITER_RESERVED)
-            .map(|topic| TypedSinkKind::Kafka { topic, format }),
+        Some(Kind::Kafka) => read_topic(&table, WRITER_RESERVED).map(TypedSinkKind::Kafka),
         None => None,
     };
     finish(table, typed_kind.is_some());
     kind
+}
+
+fn read_columns(table: &Table<'_>) -> Vec<String> {
+    let Some(value) = table.get("columns") else {
+        table.missing(
+            "columns",
+            "columns = [\"id\", \"answer\"], the columns of the file",
+        );
+        return Vec::new();
+    };
+    let columns = value.strings(table.found).unwrap_or_default();
+    if matches!(value.raw, DeValue::Array(list) if list.is_empty()) {
+        table.found.mistake(
+            &value.place,
+            &value.key,
+            "is empty; name at least one column",
+        );
+    }
+    columns
+        .into_iter()
+        .filter(|typed| check_field(table, typed, Format::Json))
+        .map(|typed| typed.value)
+        .collect()
+}
+
+/// The byte between CSV fields; other formats have none.
+fn read_delimiter(table: &Table<'_>, format: Format) -> u8 {
+    if format != Format::Csv {
+        return b',';
+    }
+    let Some(typed) = table.string("delimiter") else {
+        return b',';
+    };
+    match typed.value.as_bytes() {
+        [byte]
+            if *byte == b'\t'
+                || (byte.is_ascii_graphic() && !byte.is_ascii_alphanumeric() && *byte != b'"') =>
+        {
+            *byte
+        }
+        _ => {
+            table.found.about(
+                &typed,
+                format!(
+                    "{:?} is not one character between fields; write for example \";\" or \"\\t\"",
+                    typed.value
+                ),
+            );
+            b','
+        }
+    }
 }
 
 /// A section whose type is not known says nothing of its other keys: they may well be right.
@@ -139,6 +199,11 @@ fn finish(table: Table<'_>, kind_known: bool) {
     if kind_known {
         table.misplaced(&KAFKA, "belongs to type = \"kafka\" only");
         table.misplaced(&["path", "paths"], "belongs to type = \"file\" only");
+        table.misplaced(
+            &["columns", "delimiter"],
+            "belongs to format = \"csv\" only",
+        );
+        table.misplaced(&["envelope"], "belongs to format = \"json\" only");
         table.finish();
     }
 }
@@ -168,7 +233,9 @@ fn read_paths(table: &Table<'_>) -> Option<Vec<Typed<String>>> {
 
 fn check_field(table: &Table<'_>, typed: &Typed<String>, format: Format) -> bool {
     let what = match format {
-        Format::Raw => "raw records have no fields; leave it out, or write format = \"json\"".into(),
+        Format::Raw => {
+            "raw records have no fields; leave it out, or write format = \"json\"".into()
+        }
         Format::Json if typed.value.split('.').any(str::is_empty) => format!(
             "{:?} is not the path of a field; write for example \"customer.id\"",
             typed.value
@@ -220,9 +287,10 @@ fn read_topic(table: &Table<'_>, reserved: &[&str]) -> Option<TypedTopic> {
         }
     };
     for broker in brokers.iter().flatten() {
-        let port = broker.value.rsplit_once(':').map(|(host, port)| {
-            !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
-        });
+        let port = broker
+            .value
+            .rsplit_once(':')
+            .map(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0));
         if port != Some(true) {
             table.found.about(
                 broker,

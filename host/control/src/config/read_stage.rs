@@ -52,11 +52,15 @@ pub(crate) fn read_stage(mut table: Table<'_>) -> TypedStage {
     let kind = match (table.get("operator"), table.get("model")) {
         (Some(_), None) => {
             let operator = read_operator(&table).map(TypedStageKind::Operator);
-            table.misplaced(&MODEL_KEYS, "belongs to a model stage; this one runs an operator");
+            table.misplaced(
+                &MODEL_KEYS,
+                "belongs to a model stage; this one runs an operator",
+            );
             Some(operator)
         }
         (None, Some(_)) => {
-            let model = read_model_stage(&table).map(|stage| TypedStageKind::Model(Box::new(stage)));
+            let model =
+                read_model_stage(&table).map(|stage| TypedStageKind::Model(Box::new(stage)));
             table.misplaced(
                 &OPERATOR_KEYS,
                 "belongs to an operator; this stage asks a model",

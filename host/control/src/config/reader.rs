@@ -77,6 +77,11 @@ impl Findings {
         self.mistake(&typed.place, &typed.key, what);
     }
 
+    /// Whether nothing is wrong so far.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.mistakes.borrow().is_empty()
+    }
+
     /// A file that cannot be read at all has one mistake, without a position.
     pub(crate) fn whole_file(file: PathBuf, what: String) -> Mistake {
         Mistake {
@@ -339,8 +344,23 @@ impl<'t> Table<'t> {
         match number.filter(|number| number.is_finite() && fits(*number)) {
             Some(number) => Some(value.typed(number)),
             None => {
-                self.found
-                    .mistake(&value.place, &value.key, format!("{value} must be {bounds}"));
+                self.found.mistake(
+                    &value.place,
+                    &value.key,
+                    format!("{value} must be {bounds}"),
+                );
+                None
+            }
+        }
+    }
+
+    /// True or false.
+    pub(crate) fn truth(&self, name: &'static str) -> Option<Typed<bool>> {
+        let value = self.get(name)?;
+        match value.raw {
+            DeValue::Boolean(truth) => Some(value.typed(*truth)),
+            _ => {
+                value.wrong(self.found, "true or false", "true");
                 None
             }
         }
@@ -373,8 +393,9 @@ impl<'t> Table<'t> {
 pub(crate) fn not_one_of(typed: &str, known: impl Iterator<Item = &'static str> + Clone) -> String {
     let list: Vec<&str> = known.clone().collect();
     let list = list.join(", ");
-    match nearest(typed, known) {
+    match nearest(typed, known.clone()) {
         Some(near) => format!("{typed:?} is not known; did you mean {near:?}? ({list})"),
+        None if known.count() == 1 => format!("{typed:?} is not possible here; write {list:?}"),
         None => format!("{typed:?} is not known; write one of {list}"),
     }
 }

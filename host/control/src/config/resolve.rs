@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::files::{Files, check_component, check_model, check_state, source_files};
 use super::disk::Directory;
+use super::files::{Files, check_component, check_model, check_state, source_files};
 use super::nearest::nearest;
 use super::pipeline::{
-    Decoding, Input, KafkaSink, KafkaSource, Model, ModelStage, Node, OperatorStage, Pipeline,
-    Sink, SinkKind, Source, SourceKind, Stage, StageKind, Truncated,
+    Decoding, Input, KafkaSource, Model, ModelStage, Node, OperatorStage, Pipeline, Sink, SinkKind,
+    Source, SourceKind, Stage, StageKind, Truncated,
 };
 use super::reader::{Findings, Typed};
 use super::text::Place;
 use super::typed::{
-    TypedAdmin, TypedFile, TypedModelStage, TypedSinkKind, TypedSource, TypedSourceKind,
-    TypedStage, TypedStageKind,
+    TypedAdmin, TypedFile, TypedModelStage, TypedSource, TypedSourceKind, TypedStage,
+    TypedStageKind,
 };
 
 /// Default of `max-tokens`.
@@ -39,8 +39,11 @@ pub(crate) fn resolve(
         .collect();
     check_stdin(found, &sources, &names);
     let mut used_models = vec![false; typed.models.len()];
-    let model_places: Vec<Typed<String>> =
-        typed.models.iter().map(|model| model.name.clone()).collect();
+    let model_places: Vec<Typed<String>> = typed
+        .models
+        .iter()
+        .map(|model| model.name.clone())
+        .collect();
     let models: Vec<Model> = typed
         .models
         .into_iter()
@@ -82,23 +85,33 @@ pub(crate) fn resolve(
         };
         if let Some(kind) = sink.kind {
             sinks.push(Sink {
-                kind: files.sink(kind, resolve_topic_sink),
+                kind: files.sink(kind),
                 name: sink.name.value,
                 inputs,
+                encoding: sink.encoding,
             });
         }
     }
     let dead_letters = match typed.dead_letters.flatten() {
-        Some(kind) => files.sink(kind, resolve_topic_sink),
-        None => files.default_dead_letters(&state),
+        Some(kind) => files.sink(kind),
+        None => SinkKind::File {
+            path: state.join("dead-letters.jsonl"),
+        },
     };
     let summary = typed.summary.map(|path| files.written(&path));
     files.check_clashes();
 
-    names.warn_unused(found, &stages, &sinks);
+    // Where inputs are wrong, what is not taken follows from that.
+    if found.is_clean() {
+        names.warn_unused(found, &stages, &sinks);
+    }
     for (name, used) in model_places.iter().zip(used_models) {
         if !used {
-            found.warning(&name.place, &name.key, "no stage asks this model; it is not loaded");
+            found.warning(
+                &name.place,
+                &name.key,
+                "no stage asks this model; it is not loaded",
+            );
         }
     }
     warn_workers(found, typed.workers.as_ref(), &sources);
@@ -283,7 +296,9 @@ impl Names {
                     format!("{name:?} asks a model and has no output {output:?}; write {name:?}")
                 }
                 (Some(output), _) if output.is_empty() => {
-                    format!("the output of {name:?} has no name; write {name:?} for its main output")
+                    format!(
+                        "the output of {name:?} has no name; write {name:?} for its main output"
+                    )
                 }
                 _ => return Some((*node, output)),
             },
@@ -353,6 +368,7 @@ fn resolve_source(typed: TypedSource, pipeline: &str, files: &mut Files<'_>) -> 
             event_time: typed.event_time,
             required: typed.required,
             max_record: typed.max_record,
+            delimiter: typed.delimiter,
         },
     })
 }
@@ -370,20 +386,6 @@ fn check_stdin(found: &Findings, sources: &[Source], names: &Names) {
                 format!("standard input is read by source {:?} already", first.name),
             );
         }
-    }
-}
-
-fn resolve_topic_sink(kind: TypedSinkKind) -> Option<SinkKind> {
-    match kind {
-        TypedSinkKind::Kafka { topic, format } => Some(SinkKind::Kafka {
-            topic: KafkaSink {
-                brokers: topic.brokers,
-                topic: topic.topic,
-                properties: topic.properties,
-            },
-            format,
-        }),
-        TypedSinkKind::File { .. } | TypedSinkKind::Stdout { .. } => None,
     }
 }
 
@@ -412,7 +414,9 @@ fn resolve_stage(
                     match nearest(name, known) {
                         Some(near) => format!("there is no model {name:?}; did you mean {near:?}?"),
                         None => {
-                            format!("there is no model {name:?}; write [model.{name}] with its path")
+                            format!(
+                                "there is no model {name:?}; write [model.{name}] with its path"
+                            )
                         }
                     },
                 );
@@ -467,7 +471,9 @@ fn resolve_model_stage(
         (None, None) => MAX_TOKENS,
     };
     let prompt_tokens = typed.prompt_tokens.as_ref();
-    if let (Some(context), Some(last)) = (model.context, prompt_tokens.or(typed.max_tokens.as_ref())) {
+    if let (Some(context), Some(last)) =
+        (model.context, prompt_tokens.or(typed.max_tokens.as_ref()))
+    {
         let wanted = prompt_tokens.map_or(1, |typed| typed.value) + max_tokens;
         if wanted > context {
             found.about(

@@ -88,6 +88,7 @@ fn what_is_typed_is_what_is_meant() {
             event_time: Some("at".into()),
             required: vec!["text".into()],
             max_record: 1 << 20,
+            delimiter: b',',
         }
     );
     let SourceKind::Kafka(kafka) = &pipeline.sources[1].kind else {
@@ -148,7 +149,19 @@ fn what_is_typed_is_what_is_meant() {
     let cut = answer.truncate.as_ref().unwrap();
     assert!(cut.matches(&answer.prompt.parts[3]));
     assert_eq!(answer.stop, ["\n\n"]);
-    assert_eq!((answer.order, answer.into), (Order::Partition, Into::Attributes));
+    assert_eq!(
+        (answer.order, answer.into),
+        (Order::Partition, Into::Attributes)
+    );
+    assert_eq!(
+        pipeline.sinks[0].encoding,
+        Encoding {
+            format: Format::Csv,
+            envelope: false,
+            columns: vec!["id".into(), "answer.text".into()],
+            delimiter: b';',
+        }
+    );
     assert_eq!(from(&pipeline.sinks[0].inputs), [(Node::Stage(1), None)]);
     assert_eq!(
         from(&pipeline.sinks[1].inputs),
@@ -157,8 +170,7 @@ fn what_is_typed_is_what_is_meant() {
     assert_eq!(
         pipeline.dead_letters,
         SinkKind::File {
-            path: directory.join("out/dead-letters.jsonl"),
-            format: Format::Json
+            path: directory.join("out/dead-letters.jsonl")
         }
     );
 }
@@ -176,8 +188,7 @@ fn what_is_not_typed_has_a_default() {
     assert_eq!(
         pipeline.dead_letters,
         SinkKind::File {
-            path: directory().join("state/dead-letters.jsonl"),
-            format: Format::Json
+            path: directory().join("state/dead-letters.jsonl")
         }
     );
 }
@@ -204,10 +215,10 @@ fn an_output_that_the_component_lacks_is_found_at_its_line() {
     let mistakes = check_outputs(&pipeline, 0, &["urgnet".into()]).unwrap_err();
     assert_eq!(
         mistakes.to_string(),
-        "pipeline.toml:44:21: stage.answer.inputs: the component of stage \"redact\" has no output \"urgent\"; \
-         did you mean \"redact.urgnet\"?\n 44 | inputs = [\"redact\", \"redact.urgent\"]\n    |                     \
-         ^^^^^^^^^^^^^^^\nwarning: pipeline.toml:34:1: stage.redact: nothing takes its output \"urgnet\"; records \
-         sent there are dropped\n 34 | [[stage]]\n    | ^^^^^^^^^\n1 mistake"
+        "pipeline.toml:43:21: stage.answer.inputs: the component of stage \"redact\" has no output \"urgent\"; \
+         did you mean \"redact.urgnet\"?\n 43 | inputs = [\"redact\", \"redact.urgent\"]\n    |                     \
+         ^^^^^^^^^^^^^^^\nwarning: pipeline.toml:33:1: stage.redact: nothing takes its output \"urgnet\"; records \
+         sent there are dropped\n 33 | [[stage]]\n    | ^^^^^^^^^\n1 mistake"
     );
 }
 
@@ -215,7 +226,10 @@ fn an_output_that_the_component_lacks_is_found_at_its_line() {
 fn a_file_that_cannot_be_read_is_a_mistake_like_any_other() {
     let gone = load(Path::new("no/such/file.toml")).unwrap_err();
     let said = gone.to_string();
-    assert!(said.starts_with("no/such/file.toml: cannot be read: "), "{said}");
+    assert!(
+        said.starts_with("no/such/file.toml: cannot be read: "),
+        "{said}"
+    );
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("latin.toml");
     fs::write(&file, b"[pipeline]\nname = \"caf\xe9\"\n").unwrap();

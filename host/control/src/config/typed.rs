@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_contract::PromptTemplate;
 
-use super::pipeline::{AdapterChoice, Format, Grant, Into, Limits, Order, Start};
+use super::pipeline::{AdapterChoice, Encoding, Format, Grant, Into, Limits, Order, Start};
 use super::reader::Typed;
 use super::text::Place;
 
@@ -46,6 +46,7 @@ pub(crate) struct TypedSource {
     pub(crate) event_time: Option<String>,
     pub(crate) required: Vec<String>,
     pub(crate) max_record: usize,
+    pub(crate) delimiter: u8,
 }
 
 #[derive(Debug)]
@@ -125,11 +126,12 @@ pub(crate) struct TypedSink {
     pub(crate) name: Typed<String>,
     pub(crate) inputs: Option<Vec<Typed<String>>>,
     pub(crate) kind: Option<TypedSinkKind>,
+    pub(crate) encoding: Encoding,
 }
 
 #[derive(Debug)]
 pub(crate) enum TypedSinkKind {
-    File { path: Typed<String>, format: Format },
-    Stdout { place: Place, key: String, format: Format },
-    Kafka { topic: TypedTopic, format: Format },
+    File(Typed<String>),
+    Stdout { place: Place, key: String },
+    Kafka(TypedTopic),
 }

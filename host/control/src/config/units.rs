@@ -24,7 +24,11 @@ const DURATIONS: [(&str, u64); 5] = [
 
 impl Table<'_> {
     /// A size in a range of bytes.
-    pub(crate) fn size(&self, name: &'static str, range: RangeInclusive<u64>) -> Option<Typed<usize>> {
+    pub(crate) fn size(
+        &self,
+        name: &'static str,
+        range: RangeInclusive<u64>,
+    ) -> Option<Typed<usize>> {
         let value = self.get(name)?;
         let size = self.quantity(&value, &SIZES, "a size", "64MiB", |number, unit| {
             let near = match unit.to_ascii_lowercase().as_str() {
@@ -58,20 +62,22 @@ impl Table<'_> {
         range: RangeInclusive<Duration>,
     ) -> Option<Typed<Duration>> {
         let value = self.get(name)?;
-        let nanoseconds = self.quantity(&value, &DURATIONS, "a duration", "20ms", |number, unit| {
-            let near = match unit.to_ascii_lowercase().as_str() {
-                "µs" | "μs" | "usec" => "us",
-                "msec" | "millis" | "milliseconds" | "ms" => "ms",
-                "" | "s" | "sec" | "secs" | "second" | "seconds" => "s",
-                "m" | "min" | "mins" | "minute" | "minutes" => "m",
-                "h" | "hr" | "hour" | "hours" => "h",
-                _ => return None,
-            };
-            Some(format!("{number}{near}"))
-        })?;
+        let nanoseconds =
+            self.quantity(&value, &DURATIONS, "a duration", "20ms", |number, unit| {
+                let near = match unit.to_ascii_lowercase().as_str() {
+                    "µs" | "μs" | "usec" => "us",
+                    "msec" | "millis" | "milliseconds" | "ms" => "ms",
+                    "" | "s" | "sec" | "secs" | "second" | "seconds" => "s",
+                    "m" | "min" | "mins" | "minute" | "minutes" => "m",
+                    "h" | "hr" | "hour" | "hours" => "h",
+                    _ => return None,
+                };
+                Some(format!("{number}{near}"))
+            })?;
         let duration = Duration::from_nanos(nanoseconds);
         if !range.contains(&duration) {
-            let nanos = |duration: &Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+            let nanos =
+                |duration: &Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
             self.found.mistake(
                 &value.place,
                 &value.key,

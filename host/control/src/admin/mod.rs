@@ -1,0 +1,227 @@
+//! The admin API: HTTP/1 on loopback.
+//!
+//! Whoever asks must know the token in the state directory's `admin.json`, which its owner alone may read, and must
+//! have meant this server: a `Host` header of another name is refused, so that no web page reaches it by DNS.
+//! One request a connection; everything that is read has a limit and a deadline.
+
+mod routes;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{sleep, timeout};
+use tracing::{debug, info, warn};
+
+use crate::api::Host;
+use crate::token::{AdminFile, new_token};
+
+/// Largest component that may be deployed, bytes.
+pub const MAX_COMPONENT: usize = 64 << 20;
+/// Connections at once; more wait in the system's queue.
+const CONNECTIONS: usize = 32;
+/// For the head of a request.
+const HEAD: Duration = Duration::from_secs(5);
+/// For a whole connection: a deployment compiles and waits for every task.
+const CONNECTION: Duration = Duration::from_secs(600);
+/// For the requests under way when the server stops.
+const STOP: Duration = Duration::from_secs(5);
+
+/// A running admin API. It stops when it is dropped.
+#[derive(Debug)]
+pub struct AdminServer {
+    address: SocketAddr,
+    file: AdminFile,
+    state: PathBuf,
+    stop: watch::Sender<bool>,
+    connections: Arc<Semaphore>,
+    runtime: Option<Runtime>,
+}
+
+/// An admin API that cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdminError {
+    /// The address is not this machine's own.
+    #[error("the admin API listens on loopback only, and {address} is not a loopback address")]
+    NotLoopback {
+        /// The address asked for.
+        address: SocketAddr,
+    },
+    /// The address cannot be had.
+    #[error("the admin API cannot listen on {address}: {why}")]
+    Listen {
+        /// The address asked for.
+        address: SocketAddr,
+        /// The system's words.
+        why: io::Error,
+    },
+    /// The file with the token cannot be written.
+    #[error("cannot write {path}: {why}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        why: io::Error,
+    },
+    /// The system gives no random bytes or no threads.
+    #[error("the admin API cannot start: {0}")]
+    System(String),
+}
+
+impl AdminServer {
+    /// Listens, and leaves `admin.json` in the state directory.
+    pub fn start(
+        address: SocketAddr,
+        state: &Path,
+        host: Arc<dyn Host>,
+    ) -> Result<Self, AdminError> {
+        if !address.ip().is_loopback() {
+            return Err(AdminError::NotLoopback { address });
+        }
+        let listen = |why| AdminError::Listen { address, why };
+        let listener = StdListener::bind(address).map_err(listen)?;
+        listener.set_nonblocking(true).map_err(listen)?;
+        let real = listener.local_addr().map_err(listen)?;
+        let system = |error: &dyn std::fmt::Display| AdminError::System(error.to_string());
+        let token = new_token().map_err(|error| system(&error))?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("tidegate-admin")
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(|error| system(&error))?;
+        let file = AdminFile {
+            address: real,
+            token,
+            pid: std::process::id(),
+        };
+        let listener = {
+            let _inside = runtime.enter();
+            TcpListener::from_std(listener).map_err(listen)?
+        };
+        let (stop, stopped) = watch::channel(false);
+        let connections = Arc::new(Semaphore::new(CONNECTIONS));
+        let service = routes::router(real, &file.token, host);
+        runtime.spawn(accept(listener, service, connections.clone(), stopped));
+        file.write(state).map_err(|why| AdminError::File {
+            path: AdminFile::path(state),
+            why,
+        })?;
+        info!(address = %real, "admin API listens");
+        Ok(Self {
+            address: real,
+            file,
+            state: state.to_owned(),
+            stop,
+            connections,
+            runtime: Some(runtime),
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What a client must show.
+    pub fn token(&self) -> &str {
+        &self.file.token
+    }
+
+    /// Takes no more requests, waits a little for those under way, and takes `admin.json` away.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        let Some(runtime) = self.runtime.take() else {
+            return;
+        };
+        self.file.remove(&self.state);
+        // Nobody listens any more only if the accepting task has ended already.
+        let _ = self.stop.send(true);
+        let connections = self.connections.clone();
+        let all = u32::try_from(CONNECTIONS).unwrap_or(u32::MAX);
+        runtime.block_on(async {
+            if timeout(STOP, connections.acquire_many(all)).await.is_err() {
+                warn!("the admin API ends with requests under way");
+            }
+        });
+        runtime.shutdown_timeout(Duration::from_millis(100));
+    }
+}
+
+impl Drop for AdminServer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    service: axum::Router,
+    connections: Arc<Semaphore>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    loop {
+        // The semaphore is never closed.
+        let Ok(place) = connections.clone().acquire_owned().await else {
+            return;
+        };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopped.wait_for(|stopped| *stopped) => return,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let (service, stopped) = (service.clone(), stopped.clone());
+                tokio::spawn(async move {
+                    serve(stream, service, stopped).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                // Out of file descriptors, for example: trying again at once would spin.
+                warn!(%error, "the admin API cannot accept a connection");
+                sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, service: axum::Router, mut stopped: watch::Receiver<bool>) {
+    let mut connection = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD)
+            .keep_alive(false)
+            .max_buf_size(64 << 10)
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
+    );
+    let served = timeout(CONNECTION, async {
+        tokio::select! {
+            served = connection.as_mut() => return served,
+            _ = stopped.wait_for(|stopped| *stopped) => {}
+        }
+        connection.as_mut().graceful_shutdown();
+        connection.as_mut().await
+    });
+    match served.await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => debug!(%error, "admin connection ended early"),
+        Err(_) => debug!("admin connection took too long"),
+    }
+}

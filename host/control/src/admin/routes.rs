@@ -1,0 +1,220 @@
+//! The requests of the admin API.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, FromRequest as _, Path, Query, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Json, Response};
+use axum::routing::{get, post};
+use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::MAX_COMPONENT;
+use crate::api::{DeployRefused, Host};
+use crate::token::same;
+
+/// For the body of a request.
+const BODY: Duration = Duration::from_secs(60);
+/// Longest label, characters.
+const LABEL: usize = 200;
+
+struct Shared {
+    host: Arc<dyn Host>,
+    /// `Bearer ` and the token.
+    authorization: Vec<u8>,
+    /// What a `Host` header may say.
+    names: Vec<String>,
+    /// One component is taken at a time: each may be large.
+    uploads: Semaphore,
+}
+
+pub(super) fn router(address: SocketAddr, token: &str, host: Arc<dyn Host>) -> Router {
+    let port = address.port();
+    let shared = Arc::new(Shared {
+        host,
+        authorization: format!("Bearer {token}").into_bytes(),
+        names: vec![
+            address.to_string(),
+            format!("127.0.0.1:{port}"),
+            format!("[::1]:{port}"),
+            format!("localhost:{port}"),
+        ],
+        uploads: Semaphore::new(1),
+    });
+    Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/slots/{slot}", post(deploy))
+        .route("/metrics", get(metrics))
+        .fallback(async |request: Request| {
+            let (method, path) = (request.method(), request.uri().path());
+            failed(
+                StatusCode::NOT_FOUND,
+                format!(
+                    "there is no {method} {path}; GET /v1/status, GET /metrics, POST /v1/slots/SLOT"
+                ),
+            )
+        })
+        .method_not_allowed_fallback(async |request: Request| {
+            let (method, path) = (request.method(), request.uri().path());
+            failed(
+                StatusCode::METHOD_NOT_ALLOWED,
+                format!("{path} does not take {method}"),
+            )
+        })
+        .layer(DefaultBodyLimit::max(MAX_COMPONENT))
+        .layer(from_fn_with_state(shared.clone(), admit))
+        .with_state(shared)
+}
+
+fn failed(status: StatusCode, error: impl Into<String>) -> Response {
+    (status, Json(json!({ "error": error.into() }))).into_response()
+}
+
+/// Lets a request in if it means this server and knows the token.
+async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let one = |headers: &HeaderMap, name| {
+        let mut values = headers.get_all(name).iter();
+        values.next().cloned().filter(|_| values.next().is_none())
+    };
+    let host = one(request.headers(), header::HOST);
+    let meant = host.as_ref().is_some_and(|host| {
+        shared
+            .names
+            .iter()
+            .any(|name| host.as_bytes().eq_ignore_ascii_case(name.as_bytes()))
+    });
+    if !meant {
+        return failed(
+            StatusCode::FORBIDDEN,
+            format!("the Host header must be {}", shared.names[0]),
+        );
+    }
+    let known = one(request.headers(), header::AUTHORIZATION)
+        .is_some_and(|given| same(given.as_bytes(), &shared.authorization));
+    if !known {
+        let mut response = failed(
+            StatusCode::UNAUTHORIZED,
+            "the token is missing or wrong; it is in admin.json of the state directory",
+        );
+        response.headers_mut().insert(
+            header::WWW_AUTHENTICATE,
+            header::HeaderValue::from_static("Bearer"),
+        );
+        return response;
+    }
+    next.run(request).await
+}
+
+/// Runs a call that may block on a thread that may.
+async fn call<T: Send + 'static>(
+    shared: Arc<Shared>,
+    call: impl FnOnce(&dyn Host) -> T + Send + 'static,
+) -> Result<T, Response> {
+    tokio::task::spawn_blocking(move || call(&*shared.host))
+        .await
+        .map_err(|_| {
+            failed(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the host failed at this; see its log",
+            )
+        })
+}
+
+async fn status(State(shared): State<Arc<Shared>>) -> Response {
+    match call(shared, |host| host.status()).await {
+        Ok(report) => Json(report).into_response(),
+        Err(response) => response,
+    }
+}
+
+async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+    match call(shared, |host| host.metrics()).await {
+        Ok(Some(text)) => {
+            ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+        }
+        Ok(None) => failed(StatusCode::NOT_FOUND, "this host has no metrics"),
+        Err(response) => response,
+    }
+}
+
+async fn deploy(
+    State(shared): State<Arc<Shared>>,
+    Path(slot): Path<String>,
+    Query(query): Query<HashMap<String, String>>,
+    request: Request,
+) -> Response {
+    if let Some(other) = query.keys().find(|name| *name != "label") {
+        return failed(
+            StatusCode::BAD_REQUEST,
+            format!("{other:?} is not known; a deployment takes label only"),
+        );
+    }
+    let label = query.get("label").cloned().unwrap_or_default();
+    if label.chars().count() > LABEL || label.chars().any(char::is_control) {
+        return failed(
+            StatusCode::BAD_REQUEST,
+            format!("a label is one line of at most {LABEL} characters"),
+        );
+    }
+    let Ok(_place) = shared.uploads.try_acquire() else {
+        return failed(
+            StatusCode::CONFLICT,
+            "another deployment is under way; try again when it has ended",
+        );
+    };
+    let too_large = || {
+        failed(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("the component exceeds {} MiB", MAX_COMPONENT >> 20),
+        )
+    };
+    let announced = request
+        .headers()
+        .get(header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|bytes| bytes > MAX_COMPONENT as u64) {
+        return too_large();
+    }
+    let component = match timeout(BODY, Bytes::from_request(request, &())).await {
+        Ok(Ok(component)) if component.is_empty() => {
+            return failed(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "the component is empty: send its bytes as the body",
+            );
+        }
+        Ok(Ok(component)) => component,
+        Ok(Err(refused)) if refused.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+            return too_large();
+        }
+        Ok(Err(refused)) => return failed(refused.status(), refused.body_text()),
+        Err(_) => {
+            return failed(
+                StatusCode::REQUEST_TIMEOUT,
+                format!("the component did not come within {} s", BODY.as_secs()),
+            );
+        }
+    };
+    let deployed = call(shared.clone(), move |host| {
+        host.deploy(&slot, component.into(), &label)
+    });
+    match deployed.await {
+        Ok(Ok(report)) => Json(report).into_response(),
+        Ok(Err(refused)) => {
+            let status = match refused {
+                DeployRefused::UnknownSlot { .. } => StatusCode::NOT_FOUND,
+                DeployRefused::UnderWay { .. } => StatusCode::CONFLICT,
+                DeployRefused::Refused(_) => StatusCode::UNPROCESSABLE_ENTITY,
+                DeployRefused::Ending => StatusCode::SERVICE_UNAVAILABLE,
+            };
+            failed(status, refused.to_string())
+        }
+        Err(response) => response,
+    }
+}

@@ -1,0 +1,398 @@
+//! The admin API over real connections, with a host that answers by heart.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use super::*;
+use crate::api::{
+    ComponentVersion, DeployRefused, DeployReport, RecordCounts, RunState, SlotCounters,
+    SlotReport, StatusReport,
+};
+use crate::client::{Client, ClientError};
+
+/// Slot, component, label.
+type Seen = (String, Vec<u8>, String);
+
+#[derive(Default)]
+struct Fake {
+    seen: Mutex<Vec<Seen>>,
+    inside: AtomicBool,
+}
+
+fn version(version: &str) -> ComponentVersion {
+    ComponentVersion {
+        version: version.into(),
+        digest: format!("sha256:{version}"),
+    }
+}
+
+fn report() -> StatusReport {
+    StatusReport {
+        pipeline: "support-bot".into(),
+        uptime_seconds: 1.5,
+        state: RunState::Running,
+        records: RecordCounts {
+            input: 3,
+            output: 2,
+            in_flight: 1,
+            ..RecordCounts::default()
+        },
+        tokens: 9,
+        tokens_per_second: 4.5,
+        latency_ms: Default::default(),
+        adapter: None,
+        slots: vec![SlotReport {
+            slot: "redact".into(),
+            name: "redact-pii".into(),
+            version: "1.0.0".into(),
+            digest: "sha256:1".into(),
+            generation: 1,
+            label: String::new(),
+            counters: SlotCounters::default(),
+        }],
+        swaps: 0,
+        max_swap_wait_ms: 0.0,
+    }
+}
+
+impl Host for Fake {
+    fn status(&self) -> StatusReport {
+        report()
+    }
+
+    fn deploy(
+        &self,
+        slot: &str,
+        component: Vec<u8>,
+        label: &str,
+    ) -> Result<DeployReport, DeployRefused> {
+        match component.as_slice() {
+            b"busy" => return Err(DeployRefused::UnderWay { slot: slot.into() }),
+            b"bad" => return Err(DeployRefused::Refused("it imports wasi:http".into())),
+            b"late" => return Err(DeployRefused::Ending),
+            b"panic" => panic!("on purpose"),
+            b"slow" => {
+                self.inside.store(true, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            _ => {}
+        }
+        if slot == "nobody" {
+            return Err(DeployRefused::UnknownSlot {
+                slot: slot.into(),
+                slots: vec!["redact".into(), "shape".into()],
+            });
+        }
+        let seen = (slot.to_owned(), component, label.to_owned());
+        self.seen.lock().unwrap().push(seen);
+        Ok(DeployReport {
+            slot: slot.into(),
+            old: version("1.0.0"),
+            new: version("2.0.0"),
+            tasks: 4,
+            switched_ms: 12.5,
+            max_wait_ms: 0.25,
+        })
+    }
+}
+
+struct Running {
+    server: AdminServer,
+    host: Arc<Fake>,
+    state: tempfile::TempDir,
+}
+
+fn running() -> Running {
+    let state = tempfile::tempdir().unwrap();
+    let host = Arc::new(Fake::default());
+    let any = ([127, 0, 0, 1], 0).into();
+    let server = AdminServer::start(any, state.path(), host.clone()).unwrap();
+    Running {
+        server,
+        host,
+        state,
+    }
+}
+
+/// Sends bytes as they are; the status and the error or the whole body.
+fn raw(address: SocketAddr, request: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .unwrap_or(0);
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let error = serde_json::from_str::<serde_json::Value>(body)
+        .ok()
+        .and_then(|body| Some(body.get("error")?.as_str()?.to_owned()));
+    (status, error.unwrap_or_else(|| body.to_owned()))
+}
+
+#[test]
+fn nobody_is_answered_who_does_not_know_the_token() {
+    let Running { server, .. } = running();
+    let (address, token) = (server.address(), server.token());
+    let ask = |path: &str, more: &str| {
+        raw(
+            address,
+            &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{more}\r\n"),
+        )
+    };
+    for more in [
+        String::new(),
+        format!("Authorization: Bearer {}\r\n", "0".repeat(64)),
+        format!("Authorization: Bearer {}\r\n", &token[..63]),
+        format!("Authorization: {token}\r\n"),
+        format!("Authorization: Bearer {token}\r\nAuthorization: Bearer x\r\n"),
+    ] {
+        let (status, error) = ask("/v1/status", &more);
+        assert_eq!(status, 401, "{more} {error}");
+        assert!(error.contains("admin.json"), "{error}");
+        assert_eq!(ask("/no/such/thing", &more).0, 401);
+    }
+    let right = format!("Authorization: Bearer {token}\r\n");
+    assert_eq!(ask("/v1/status", &right).0, 200);
+}
+
+#[test]
+fn a_request_that_means_another_server_is_refused() {
+    let Running { server, .. } = running();
+    let (address, token) = (server.address(), server.token());
+    let ask = |hosts: &str| {
+        raw(
+            address,
+            &format!("GET /v1/status HTTP/1.1\r\n{hosts}Authorization: Bearer {token}\r\n\r\n"),
+        )
+    };
+    let port = address.port();
+    for hosts in [
+        String::new(),
+        "Host: evil.example\r\n".into(),
+        format!("Host: evil.example:{port}\r\n"),
+        "Host: 127.0.0.1\r\n".into(),
+        format!("Host: {address}\r\nHost: evil.example\r\n"),
+    ] {
+        let (status, error) = ask(&hosts);
+        assert!(status == 403 || status == 400, "{hosts} {status} {error}");
+    }
+    assert_eq!(ask(&format!("Host: LocalHost:{port}\r\n")).0, 200);
+}
+
+#[test]
+fn what_is_not_there_is_said_in_json() {
+    let Running { server, .. } = running();
+    let (address, token) = (server.address(), server.token());
+    let ask = |line: &str, more: &str| {
+        raw(
+            address,
+            &format!(
+                "{line} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n{more}\r\n"
+            ),
+        )
+    };
+    let (status, error) = ask("GET /v2/status", "");
+    assert_eq!(status, 404);
+    assert!(error.starts_with("there is no GET /v2/status"), "{error}");
+    let (status, error) = ask("GET /v1/slots/redact", "");
+    assert_eq!(
+        (status, &*error),
+        (405, "/v1/slots/redact does not take GET")
+    );
+    assert_eq!(
+        ask("GET /metrics", ""),
+        (404, "this host has no metrics".into())
+    );
+    let (status, error) = ask("POST /v1/slots/redact?lable=x", "Content-Length: 0\r\n");
+    assert_eq!(status, 400);
+    assert!(error.contains("\"lable\" is not known"), "{error}");
+    let (status, error) = ask("POST /v1/slots/redact", "Content-Length: 0\r\n");
+    assert_eq!(status, 422);
+    assert!(error.contains("empty"), "{error}");
+    let (status, error) = ask("POST /v1/slots/redact", "Content-Length: 67108865\r\n");
+    assert_eq!((status, &*error), (413, "the component exceeds 64 MiB"));
+}
+
+#[test]
+fn a_client_finds_the_host_asks_and_deploys() {
+    let running = running();
+    let client = Client::find(running.state.path()).unwrap();
+    assert_eq!(client.address(), running.server.address());
+    assert_eq!(client.status().unwrap(), report());
+    let component = vec![7; 3 << 20];
+    let deployed = client.deploy("a b/ü", &component, "v2 & more").unwrap();
+    assert_eq!(deployed.new, version("2.0.0"));
+    let seen = running.host.seen.lock().unwrap();
+    assert_eq!(
+        *seen,
+        [("a b/ü".to_owned(), component, "v2 & more".to_owned())]
+    );
+}
+
+#[test]
+fn the_wire_form_is_the_one_that_is_promised() {
+    let json = serde_json::to_value(report()).unwrap();
+    assert_eq!(json["records"]["in"], 3);
+    assert_eq!(json["records"]["in_flight"], 1);
+    assert_eq!(json["state"], "running");
+    assert_eq!(json["latency_ms"]["p99"], 0.0);
+    assert_eq!(json["slots"][0]["counters"]["retried"], 0);
+}
+
+#[test]
+fn a_refused_deployment_says_why() {
+    let running = running();
+    let client = Client::find(running.state.path()).unwrap();
+    let refused = |slot: &str, component: &[u8]| match client.deploy(slot, component, "") {
+        Err(ClientError::Refused { status, error }) => (status, error),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        refused("nobody", b"x"),
+        (
+            404,
+            "there is no slot \"nobody\"; slots: redact, shape".into()
+        )
+    );
+    let (status, error) = refused("redact", b"busy");
+    assert_eq!(status, 409);
+    assert!(error.contains("under way"), "{error}");
+    assert_eq!(
+        refused("redact", b"bad"),
+        (422, "it imports wasi:http".into())
+    );
+    assert_eq!(
+        refused("redact", b"late"),
+        (503, "the pipeline is ending".into())
+    );
+    assert_eq!(refused("redact", b"panic").0, 500);
+    assert_eq!(client.status().unwrap(), report());
+
+    let stranger = Client::at(running.server.address(), "wrong");
+    match stranger.deploy("redact", &vec![0; 8 << 20], "") {
+        Err(ClientError::Refused { status: 401, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    match client.deploy("redact", &vec![0; MAX_COMPONENT + 1], "") {
+        Err(ClientError::TooLarge { .. }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn one_deployment_at_a_time_and_stopping_waits_for_it() {
+    let running = running();
+    let client = Client::find(running.state.path()).unwrap();
+    let deploying = {
+        let client = client.clone();
+        std::thread::spawn(move || client.deploy("redact", b"slow", ""))
+    };
+    while !running.host.inside.load(Ordering::SeqCst) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    match client.deploy("redact", b"other", "") {
+        Err(ClientError::Refused { status: 409, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    running.server.stop();
+    assert_eq!(deploying.join().unwrap().unwrap().tasks, 4);
+    assert!(!AdminFile::path(running.state.path()).exists());
+}
+
+#[test]
+fn idle_connections_hold_up_nobody_and_are_ended() {
+    let running = running();
+    let idle: Vec<TcpStream> = (0..CONNECTIONS + 8)
+        .map(|_| TcpStream::connect(running.server.address()).unwrap())
+        .collect();
+    let client = Client::find(running.state.path()).unwrap();
+    let begin = Instant::now();
+    assert_eq!(client.status().unwrap(), report());
+    // Those that say nothing are ended after the deadline for the head, and make room.
+    assert!(begin.elapsed() < HEAD + Duration::from_secs(4));
+    drop(idle);
+}
+
+#[test]
+fn a_host_that_is_not_there_is_explained() {
+    let state = tempfile::tempdir().unwrap();
+    let said = |state: &Path| match Client::find(state).and_then(|client| client.status()) {
+        Err(error) => error.to_string(),
+        Ok(report) => panic!("{report:?}"),
+    };
+    let path = AdminFile::path(state.path());
+    assert_eq!(
+        said(state.path()),
+        format!(
+            "no running host found: {} is missing; is the pipeline running?",
+            path.display()
+        )
+    );
+    // A port that was free a moment ago, and a process number that no system gives.
+    let address = StdListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let mut file = AdminFile {
+        address,
+        token: "0".repeat(64),
+        pid: u32::MAX,
+    };
+    file.write(state.path()).unwrap();
+    if Path::new("/proc/self").exists() {
+        assert_eq!(
+            said(state.path()),
+            format!(
+                "no running host found: {} was left by process {}, which is gone; is the pipeline running?",
+                path.display(),
+                u32::MAX
+            )
+        );
+    }
+    file.pid = std::process::id();
+    file.write(state.path()).unwrap();
+    let unreachable = said(state.path());
+    assert!(
+        unreachable.starts_with(&format!("the host at {address} does not answer: ")),
+        "{unreachable}"
+    );
+    std::fs::write(&path, "{").unwrap();
+    assert!(said(state.path()).starts_with("cannot read "));
+}
+
+#[test]
+fn a_host_is_found_by_its_pipeline_file_even_if_that_has_mistakes() {
+    let running = running();
+    let pipeline = running.state.path().join("pipeline.toml");
+    std::fs::write(&pipeline, "[pipeline]\nstate = \".\"\nworkers = 0\n").unwrap();
+    assert_eq!(Client::find(&pipeline).unwrap().status().unwrap(), report());
+    std::fs::write(&pipeline, "[pipeline\n").unwrap();
+    assert!(matches!(
+        Client::find(&pipeline),
+        Err(ClientError::Pipeline(_))
+    ));
+}
+
+#[test]
+fn other_addresses_than_loopback_are_refused() {
+    let state = tempfile::tempdir().unwrap();
+    let host: Arc<dyn Host> = Arc::new(Fake::default());
+    let any = ([0, 0, 0, 0], 0).into();
+    assert!(matches!(
+        AdminServer::start(any, state.path(), host.clone()),
+        Err(AdminError::NotLoopback { .. })
+    ));
+    let taken = StdListener::bind("127.0.0.1:0").unwrap();
+    let error = AdminServer::start(taken.local_addr().unwrap(), state.path(), host).unwrap_err();
+    assert!(matches!(error, AdminError::Listen { .. }), "{error}");
+    assert!(!AdminFile::path(state.path()).exists());
+}

@@ -1,0 +1,265 @@
+//! The other side of the admin API: finding a running host and asking it.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use ureq::http::Response;
+use ureq::{Agent, Body};
+
+use crate::admin::MAX_COMPONENT;
+use crate::api::{DeployReport, StatusReport};
+use crate::config::{Mistakes, state_directory};
+use crate::token::AdminFile;
+
+/// For a question.
+const ASK: Duration = Duration::from_secs(10);
+/// For a deployment: the host compiles, warms and switches.
+const DEPLOY: Duration = Duration::from_secs(300);
+/// Longest answer that is read, bytes.
+const ANSWER: u64 = 16 << 20;
+
+/// A running host.
+#[derive(Clone, Debug)]
+pub struct Client {
+    file: AdminFile,
+    /// Where the address was found, if it was.
+    found: Option<PathBuf>,
+}
+
+/// A host that cannot be asked, or refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// Nothing runs with this state directory.
+    #[error("no running host found: {path} is missing; is the pipeline running?")]
+    NotRunning {
+        /// The file that a running host leaves.
+        path: PathBuf,
+    },
+    /// The host that left the file is gone.
+    #[error(
+        "no running host found: {path} was left by process {pid}, which is gone; is the pipeline running?"
+    )]
+    Stale {
+        /// The file.
+        path: PathBuf,
+        /// The process.
+        pid: u32,
+    },
+    /// The file cannot be used.
+    #[error("cannot read {path}: {why}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The pipeline file cannot be used.
+    #[error("{0}")]
+    Pipeline(Mistakes),
+    /// There is no connection, or no answer in time.
+    #[error("the host at {address} does not answer: {why}")]
+    Unreachable {
+        /// Its address.
+        address: SocketAddr,
+        /// What went wrong.
+        why: String,
+    },
+    /// The component is too large.
+    #[error("the component has {bytes} bytes; a host takes at most {limit}")]
+    TooLarge {
+        /// Bytes of the component.
+        bytes: usize,
+        /// Most bytes.
+        limit: usize,
+    },
+    /// The host said no.
+    #[error("{error}")]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// The host's words.
+        error: String,
+    },
+    /// The host said something that cannot be understood.
+    #[error("the answer of {address} cannot be understood: {why}")]
+    Answer {
+        /// Its address.
+        address: SocketAddr,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl Client {
+    /// The host of a pipeline, by its file (`*.toml`) or its state directory.
+    pub fn find(pipeline_or_state: &Path) -> Result<Self, ClientError> {
+        let is_file = pipeline_or_state.is_file()
+            || pipeline_or_state
+                .extension()
+                .is_some_and(|extension| extension == "toml");
+        let state = if is_file {
+            state_directory(pipeline_or_state).map_err(ClientError::Pipeline)?
+        } else {
+            pipeline_or_state.to_owned()
+        };
+        let path = AdminFile::path(&state);
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(ClientError::NotRunning { path });
+            }
+            Err(error) => {
+                return Err(ClientError::File {
+                    path,
+                    why: error.to_string(),
+                });
+            }
+        };
+        match serde_json::from_slice::<AdminFile>(&bytes) {
+            Ok(file) if file.address.ip().is_loopback() => Ok(Self {
+                file,
+                found: Some(path),
+            }),
+            Ok(file) => Err(ClientError::File {
+                path,
+                why: format!("{} is not a loopback address", file.address),
+            }),
+            Err(error) => Err(ClientError::File {
+                path,
+                why: error.to_string(),
+            }),
+        }
+    }
+
+    /// The host at an address.
+    pub fn at(address: SocketAddr, token: &str) -> Self {
+        Self {
+            file: AdminFile {
+                address,
+                token: token.trim().to_owned(),
+                pid: 0,
+            },
+            found: None,
+        }
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> SocketAddr {
+        self.file.address
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> Result<StatusReport, ClientError> {
+        let answer = agent(ASK)
+            .get(self.url("/v1/status"))
+            .header("authorization", self.authorization())
+            .call();
+        self.understood(answer)
+    }
+
+    /// Puts a component into a slot.
+    pub fn deploy(
+        &self,
+        slot: &str,
+        component: &[u8],
+        label: &str,
+    ) -> Result<DeployReport, ClientError> {
+        if component.len() > MAX_COMPONENT {
+            return Err(ClientError::TooLarge {
+                bytes: component.len(),
+                limit: MAX_COMPONENT,
+            });
+        }
+        let answer = agent(DEPLOY)
+            .post(self.url(&format!("/v1/slots/{}", escaped(slot))))
+            .query("label", label)
+            .header("authorization", self.authorization())
+            .header("content-type", "application/wasm")
+            // A host that refuses the head is not sent the component.
+            .header("expect", "100-continue")
+            .send(component);
+        self.understood(answer)
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.file.address)
+    }
+
+    fn authorization(&self) -> String {
+        format!("Bearer {}", self.file.token)
+    }
+
+    fn understood<T: DeserializeOwned>(
+        &self,
+        answer: Result<Response<Body>, ureq::Error>,
+    ) -> Result<T, ClientError> {
+        let address = self.file.address;
+        let mut answer = answer.map_err(|error| self.unreachable(&error))?;
+        let status = answer.status();
+        let body = answer
+            .body_mut()
+            .with_config()
+            .limit(ANSWER)
+            .read_to_vec()
+            .map_err(|error| self.unreachable(&error))?;
+        if status.is_success() {
+            return serde_json::from_slice(&body).map_err(|error| ClientError::Answer {
+                address,
+                why: error.to_string(),
+            });
+        }
+        let error = serde_json::from_slice::<serde_json::Value>(&body)
+            .ok()
+            .and_then(|answer| answer.get("error")?.as_str().map(str::to_owned))
+            .unwrap_or_else(|| format!("the host at {address} answered {status}"));
+        Err(ClientError::Refused {
+            status: status.as_u16(),
+            error,
+        })
+    }
+
+    fn unreachable(&self, error: &ureq::Error) -> ClientError {
+        match &self.found {
+            Some(path) if gone(self.file.pid) => ClientError::Stale {
+                path: path.clone(),
+                pid: self.file.pid,
+            },
+            _ => ClientError::Unreachable {
+                address: self.file.address,
+                why: error.to_string(),
+            },
+        }
+    }
+}
+
+/// Whether a process is certainly gone. Where processes cannot be looked up, it never is.
+fn gone(pid: u32) -> bool {
+    Path::new("/proc/self").exists() && !Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// An agent for this machine: no proxy, no redirection, one deadline for everything.
+fn agent(deadline: Duration) -> Agent {
+    Agent::config_builder()
+        .timeout_global(Some(deadline))
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .proxy(None)
+        .build()
+        .into()
+}
+
+/// A name as one part of a path.
+fn escaped(name: &str) -> String {
+    let mut escaped = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~') {
+            escaped.push(char::from(byte));
+        } else {
+            escaped.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    escaped
+}

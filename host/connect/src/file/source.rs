@@ -260,12 +260,13 @@ impl OpenFile {
         }
     }
 
-    fn length(&self) -> Result<u64, SourceError> {
+    /// Length of the file now; none for what has no length, such as a pipe.
+    fn length(&self) -> Result<Option<u64>, SourceError> {
         let metadata = self
             .file
             .metadata()
             .map_err(|error| self.read_error(error))?;
-        Ok(metadata.len())
+        Ok(metadata.is_file().then_some(metadata.len()))
     }
 
     /// Reads once; 0 at the end of the file.
@@ -279,8 +280,8 @@ impl OpenFile {
         };
         self.lines.cutter.filled(count);
         if count == 0 {
-            let (length, position) = (self.length()?, self.lines.cutter.read_to());
-            if length < position {
+            let position = self.lines.cutter.read_to();
+            if let Some(length) = self.length()?.filter(|length| *length < position) {
                 return Err(
                     self.position_error(position, format!("the file was cut to {length} bytes"))
                 );
@@ -338,7 +339,15 @@ impl OpenFile {
     }
 
     fn seek(&mut self, position: u64) -> Result<(), SourceError> {
-        let length = self.length()?;
+        let Some(length) = self.length()? else {
+            let here = position.max(self.begin) == self.lines.cutter.position();
+            let why = "it is a pipe, what went by cannot be read again";
+            return if here {
+                Ok(())
+            } else {
+                Err(self.position_error(position, why))
+            };
+        };
         if position > length {
             return Err(self.position_error(position, format!("the file has {length} bytes")));
         }

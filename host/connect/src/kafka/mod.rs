@@ -6,6 +6,9 @@
 //! Security: `properties` goes to librdkafka as it is (`security.protocol`, `sasl.*`, `ssl.*`). This build has neither
 //! TLS nor SASL, since both need libraries of the system; to have them, build with rdkafka's features `ssl` (or
 //! `ssl-vendored`) and `gssapi`. Without them librdkafka refuses such a property by name when the source or sink is opened.
+//!
+//! Compression: gzip, snappy and lz4 are read and written. A topic with zstd needs rdkafka's feature `zstd`; without it
+//! the source ends with an error at the first such record, rather than going past it.
 
 mod assignment;
 mod options;
@@ -42,13 +45,14 @@ fn client_config(
     properties: &Properties,
 ) -> Result<ClientConfig, String> {
     let mut config = ClientConfig::new();
-    config
-        .set("bootstrap.servers", brokers)
-        .set("client.id", "tidegate");
-    config
-        .set("socket.keepalive.enable", "true")
-        .set("log.connection.close", "false");
-    for (name, value) in ours {
+    let always = [
+        ("bootstrap.servers", brokers),
+        ("client.id", "tidegate"),
+        ("socket.keepalive.enable", "true"),
+        ("log.connection.close", "false"),
+        ("reconnect.backoff.max.ms", "2000"),
+    ];
+    for (name, value) in always.iter().chain(ours) {
         config.set(*name, *value);
     }
     for (name, value) in properties {
@@ -101,6 +105,12 @@ fn is_transient(error: &KafkaError) -> bool {
                 | Code::InvalidGroupId
                 | Code::InconsistentGroupProtocol
                 | Code::Fatal
+                // Records that cannot be read: asking again gives the same bytes, going on would lose them.
+                | Code::BadMessage
+                | Code::BadCompression
+                | Code::InvalidMessage
+                | Code::NotImplemented
+                | Code::UnsupportedCompressionType
         )
     )
 }

@@ -7,9 +7,12 @@ use tidegate_contract::Source;
 use crate::broker::topic;
 use crate::{DEADLINE, Read, WAIT, numbers, open, options, partition, produce, read_to_end};
 
+/// Reads on for ever; members learn of a rebalance quickly.
 fn endless(topic: &str) -> KafkaSourceOptions {
+    let heartbeat = ("heartbeat.interval.ms".to_owned(), "300".to_owned());
     KafkaSourceOptions {
         until_end: false,
+        properties: [heartbeat].into(),
         ..options(topic, topic)
     }
 }

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::disk::{Directory, expand, fits, identity};
+use super::findings::{Findings, Typed};
 use super::pipeline::{KafkaSink, SinkKind};
-use super::reader::{Findings, Typed};
 use super::text::Place;
 use super::typed::TypedSinkKind;
 

@@ -5,16 +5,20 @@
 
 mod disk;
 mod files;
+mod findings;
 mod guarantee;
 mod mistake;
+mod names;
 mod nearest;
 mod outputs;
 mod pipeline;
 mod read;
 mod read_ends;
 mod read_stage;
+mod read_topic;
 mod reader;
 mod resolve;
+mod resolve_stage;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -27,7 +31,7 @@ use std::sync::Arc;
 use toml::de::DeTable;
 
 use disk::Directory;
-use reader::Findings;
+use findings::Findings;
 use text::{Place, SourceText};
 
 pub use guarantee::{Guarantee, GuaranteePart, Level, guarantee};

@@ -1,9 +1,9 @@
 //! Named outputs are known only when a component has described itself; then they are held against the file.
 
+use super::findings::Findings;
 use super::mistake::{Mistake, Mistakes};
 use super::nearest::nearest;
 use super::pipeline::{Node, Pipeline};
-use super::reader::Findings;
 
 /// Checks that every output taken from an operator stage is one its component has, and warns of those that nobody
 /// takes. `outputs` are the named outputs of stage `stage`, as the component describes them.

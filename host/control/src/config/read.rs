@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
 
+use super::findings::{Findings, Typed};
 use super::pipeline::AdapterChoice;
 use super::read_ends::{read_dead_letters, read_sink, read_source};
 use super::read_stage::read_stage;
-use super::reader::{Findings, Table, Typed, Value};
+use super::reader::{Table, Value};
 use super::text::Place;
 use super::typed::{TypedAdmin, TypedFile, TypedModel};
 

@@ -1,12 +1,12 @@
 //! Reads the ends of the pipeline: `[source.NAME]`, `[sink.NAME]`, `[dead-letters]`.
 
-use std::collections::BTreeMap;
-
 use toml::de::DeValue;
 
+use super::findings::Typed;
 use super::pipeline::{Encoding, Format, Start};
-use super::reader::{Table, Typed};
-use super::typed::{TypedSink, TypedSinkKind, TypedSource, TypedSourceKind, TypedTopic};
+use super::read_topic::{READER_RESERVED, WRITER_RESERVED, read_topic};
+use super::reader::Table;
+use super::typed::{TypedSink, TypedSinkKind, TypedSource, TypedSourceKind};
 
 const KAFKA: [&str; 6] = [
     "brokers",
@@ -245,117 +245,4 @@ fn check_field(table: &Table<'_>, typed: &Typed<String>, format: Format) -> bool
     };
     table.found.about(typed, what);
     false
-}
-
-/// Settings of the client that the host makes itself, because its guarantees rest on them.
-const READER_RESERVED: &[&str] = &[
-    "auto.offset.reset",
-    "bootstrap.servers",
-    "enable.auto.commit",
-    "enable.auto.offset.store",
-    "enable.partition.eof",
-    "group.id",
-    "group.instance.id",
-    "metadata.broker.list",
-    "partition.assignment.strategy",
-];
-const WRITER_RESERVED: &[&str] = &[
-    "acks",
-    "bootstrap.servers",
-    "enable.idempotence",
-    "metadata.broker.list",
-    "request.required.acks",
-    "transactional.id",
-];
-
-fn read_topic(table: &Table<'_>, reserved: &[&str]) -> Option<TypedTopic> {
-    let brokers = match table.get("brokers") {
-        None => {
-            table.missing("brokers", "brokers = [\"localhost:9092\"]");
-            None
-        }
-        Some(value) => {
-            let typed = value.strings(table.found);
-            if typed.as_ref().is_some_and(Vec::is_empty) {
-                table.found.mistake(
-                    &value.place,
-                    &value.key,
-                    "is empty; write for example [\"localhost:9092\"]",
-                );
-            }
-            typed
-        }
-    };
-    for broker in brokers.iter().flatten() {
-        let port = broker
-            .value
-            .rsplit_once(':')
-            .map(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0));
-        if port != Some(true) {
-            table.found.about(
-                broker,
-                format!(
-                    "{:?} is not host:port; write for example \"localhost:9092\"",
-                    broker.value
-                ),
-            );
-        }
-    }
-    let topic = table.string("topic");
-    match &topic {
-        Some(topic) => {
-            let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-            let length = topic.value.len();
-            if length == 0 || length > 249 || !topic.value.chars().all(fits) {
-                table.found.about(
-                    topic,
-                    format!(
-                        "{:?} is not a topic: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'",
-                        topic.value
-                    ),
-                );
-            }
-        }
-        None if table.get("topic").is_none() => table.missing("topic", "topic = \"tickets\""),
-        None => {}
-    }
-    let properties = read_properties(table, reserved);
-    Some(TypedTopic {
-        brokers: brokers?.into_iter().map(|typed| typed.value).collect(),
-        topic: topic?.value,
-        properties,
-    })
-}
-
-fn read_properties(table: &Table<'_>, reserved: &[&str]) -> BTreeMap<String, String> {
-    let mut properties = BTreeMap::new();
-    let Some(inner) = table.table("properties") else {
-        return properties;
-    };
-    for (name, value) in inner.all() {
-        if reserved.contains(&name.value.as_str()) {
-            table.found.about(
-                &name,
-                "is set by the host itself, because its guarantees rest on it; leave it out",
-            );
-            continue;
-        }
-        match value.raw {
-            DeValue::String(text) => {
-                properties.insert(name.value, text.clone().into_owned());
-            }
-            DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) => {
-                properties.insert(name.value, value.to_string());
-            }
-            DeValue::Table(_) => table.found.about(
-                &name,
-                format!(
-                    "is a table; a setting with dots in its name is quoted: \"{}.more\" = \"...\"",
-                    name.value
-                ),
-            ),
-            _ => value.wrong(table.found, "a string, a number or a boolean", "\"...\""),
-        }
-    }
-    properties
 }

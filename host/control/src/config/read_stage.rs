@@ -7,9 +7,10 @@ use serde_json::{Map, Number, Value as Json};
 use tidegate_contract::PromptTemplate;
 use toml::de::DeValue;
 
+use super::findings::{Findings, Typed};
 use super::pipeline::{Grant, Into, Limits, Order};
 use super::read::check_name;
-use super::reader::{Findings, Table, Typed, Value, not_one_of};
+use super::reader::{Table, Value, not_one_of};
 use super::text::{Place, byte_in_literal};
 use super::typed::{TypedModelStage, TypedOperator, TypedStage, TypedStageKind};
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tidegate_contract::PromptTemplate;
 
+use super::findings::Typed;
 use super::pipeline::{AdapterChoice, Encoding, Format, Grant, Into, Limits, Order, Start};
-use super::reader::Typed;
 use super::text::Place;
 
 /// The whole file.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
-use super::reader::{Table, Typed, Value};
+use super::findings::Typed;
+use super::reader::{Table, Value};
 
 const SIZES: [(&str, u64); 4] = [
     ("B", 1),

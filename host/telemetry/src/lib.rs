@@ -23,3 +23,6 @@ pub use latency::LatencyRecorder;
 pub use meters::{Counter, Meters, Snapshot, StageMeters};
 pub use progress::ProgressLine;
 pub use summary::{LatencyMs, ModelTotals, Records, SlotSummary, Summary};
+
+#[cfg(test)]
+mod tests;

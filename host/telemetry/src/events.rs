@@ -8,7 +8,8 @@ use tracing::{debug, error, info, trace, warn};
 
 use crate::meters::{Meters, StageMeters};
 
-fn stage<'a>(meters: &'a Meters, index: usize, count: impl Fn(&StageMeters)) -> &'a str {
+/// Counts for a stage, and gives its name.
+fn stage(meters: &Meters, index: usize, count: impl Fn(&StageMeters)) -> &str {
     match meters.stages().get(index) {
         Some(stage) => {
             count(stage);

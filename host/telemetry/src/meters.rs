@@ -224,12 +224,13 @@ impl Meters {
 
     /// All counters in the text format of Prometheus.
     pub fn prometheus(&self) -> String {
+        type Of = fn(&StageMeters) -> &Counter;
         let mut text = String::new();
         for (name, counter) in self.lasting() {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "# TYPE {name} counter\n{name} {}", counter.get());
         }
-        let stage: [(&str, fn(&StageMeters) -> &Counter); 7] = [
+        let stage: [(&str, Of); 7] = [
             ("tidegate_stage_in_records_total", |s| &s.records_in),
             ("tidegate_stage_out_records_total", |s| &s.records_out),
             ("tidegate_stage_dropped_records_total", |s| {

@@ -192,6 +192,7 @@ pub(crate) fn ready<T>(future: impl Future<Output = T>) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn adapter(index: usize, name: &str, kind: AdapterKind) -> AdapterInfo {

@@ -1,1 +1,219 @@
-//! tests
+//! What the tests of whole pipelines have in common: where things are, and the binary as a user runs it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The top of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("tests/ has a parent")
+        .to_path_buf()
+}
+
+/// Where cargo builds.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root().join("target"), |path| root().join(path))
+}
+
+/// The binary under test. Built by `cargo xtask test`, or by `cargo build --release`.
+pub fn tidegate() -> PathBuf {
+    let path = target().join("release/tidegate");
+    assert!(
+        path.exists(),
+        "{} is missing: run cargo build --release",
+        path.display()
+    );
+    path
+}
+
+/// A shipped operator or a test guest, built by `cargo xtask operators`.
+pub fn operator(name: &str) -> PathBuf {
+    let path = target().join("operators").join(format!("{name}.wasm"));
+    assert!(
+        path.exists(),
+        "{} is missing: run cargo xtask operators",
+        path.display()
+    );
+    path
+}
+
+/// Whether the long versions of tests run too.
+pub fn full() -> bool {
+    std::env::var_os("TIDEGATE_TEST_FULL").is_some()
+}
+
+/// A directory with a pipeline, removed at the end.
+pub struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    /// A directory with this pipeline file. `{target}` in it becomes the place of the operators.
+    pub fn new(pipeline: &str) -> Place {
+        let place = Place {
+            directory: tempfile::tempdir().expect("a temporary directory"),
+        };
+        place.pipeline(pipeline);
+        place
+    }
+
+    /// Writes the pipeline file anew.
+    pub fn pipeline(&self, text: &str) {
+        let operators = target().join("operators");
+        self.write(
+            "pipeline.toml",
+            text.replace("{operators}", &operators.display().to_string()),
+        );
+    }
+
+    /// A path in the directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Writes a file.
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), bytes).expect("a writable temporary directory");
+    }
+
+    /// Reads a file; empty if there is none.
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap_or_default()
+    }
+
+    /// The lines of a file as JSON.
+    pub fn json_lines(&self, name: &str) -> Vec<serde_json::Value> {
+        let bytes = self.read(name);
+        let text = String::from_utf8(bytes).expect("output is UTF-8");
+        text.lines()
+            .map(|line| {
+                serde_json::from_str(line).unwrap_or_else(|e| panic!("{name}: {e}: {line}"))
+            })
+            .collect()
+    }
+
+    /// A file as JSON.
+    pub fn json(&self, name: &str) -> serde_json::Value {
+        let bytes = self.read(name);
+        serde_json::from_slice(&bytes)
+            .unwrap_or_else(|e| panic!("{name}: {e}: {}", String::from_utf8_lossy(&bytes)))
+    }
+
+    /// `tidegate ARGUMENTS` in the directory.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(tidegate());
+        command
+            .args(arguments)
+            .current_dir(self.directory.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs `tidegate ARGUMENTS` to its end.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments)
+            .output()
+            .expect("tidegate can be started")
+    }
+
+    /// Runs the pipeline to its end and expects success.
+    pub fn run_pipeline(&self) -> Output {
+        let output = self.run(&["run", "--quiet", "pipeline.toml"]);
+        assert!(
+            output.status.success(),
+            "tidegate run: {}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+        output
+    }
+
+    /// Starts `tidegate ARGUMENTS`.
+    pub fn start(&self, arguments: &[&str]) -> Running {
+        let log = std::fs::File::create(self.path("stderr.log")).expect("a log file");
+        let child = self
+            .command(arguments)
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("tidegate can be started");
+        Running { child }
+    }
+}
+
+/// A running tidegate; killed when dropped.
+pub struct Running {
+    child: Child,
+}
+
+impl Running {
+    /// Kills it as the kernel does when memory runs out.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Whether it has ended, and how.
+    pub fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.try_wait().expect("a child can be waited for")
+    }
+
+    /// Waits for its end.
+    pub fn wait(&mut self, patience: Duration) -> std::process::ExitStatus {
+        let until = Instant::now() + patience;
+        loop {
+            if let Some(status) = self.ended() {
+                return status;
+            }
+            assert!(
+                Instant::now() < until,
+                "tidegate has not ended within {patience:?}"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Waits until something holds; panics with `what` if it never does.
+pub fn until(what: &str, patience: Duration, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + patience;
+    while !holds() {
+        assert!(Instant::now() < end, "{what}: not within {patience:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A small deterministic random generator (SplitMix64), so that tests need no crate and repeat exactly.
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next number.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `limit`.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit.max(1)
+    }
+}

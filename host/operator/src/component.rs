@@ -1,5 +1,7 @@
 //! From bytes to a component of the operator world: what it imports and exports is checked before anything of it runs.
 
+use std::borrow::Cow;
+
 use sha2::{Digest, Sha256};
 use tidegate_contract::OperatorError;
 use wasmtime::component::{ComponentExportIndex, InstancePre};
@@ -79,27 +81,8 @@ impl Engine {
         label: &str,
         digest: &str,
     ) -> Result<wasmtime::component::Component, OperatorError> {
-        let encoded;
-        let component = match bytes.get(4..8).filter(|_| bytes.starts_with(b"\0asm")) {
-            Some(version) if version == COMPONENT_VERSION => bytes,
-            Some(version) if version == MODULE_VERSION => {
-                encoded = componentize(bytes).map_err(|why| not_an_operator(label, why))?;
-                &encoded
-            }
-            Some(version) => {
-                return Err(not_an_operator(
-                    label,
-                    format!("unknown version of WebAssembly {version:02x?}"),
-                ));
-            }
-            None => {
-                return Err(not_an_operator(
-                    label,
-                    "it does not begin like WebAssembly".into(),
-                ));
-            }
-        };
-        let compiled = wasmtime::component::Component::from_binary(&self.inner.wasm, component)
+        let component = componentize(bytes, label)?;
+        let compiled = wasmtime::component::Component::from_binary(&self.inner.wasm, &component)
             .map_err(|error| OperatorError::Compile {
                 component: label.to_owned(),
                 why: format!("{error:#}"),
@@ -182,14 +165,33 @@ fn not_an_operator(label: &str, why: String) -> OperatorError {
     }
 }
 
-fn componentize(module: &[u8]) -> Result<Vec<u8>, String> {
-    let encode = || {
+/// The component of a file: itself, or one made of a core module that carries its component type (as wit-bindgen leaves
+/// it in a custom section).
+pub fn componentize<'a>(bytes: &'a [u8], label: &str) -> Result<Cow<'a, [u8]>, OperatorError> {
+    match bytes.get(4..8).filter(|_| bytes.starts_with(b"\0asm")) {
+        Some(version) if version == COMPONENT_VERSION => Ok(Cow::Borrowed(bytes)),
+        Some(version) if version == MODULE_VERSION => encode(bytes)
+            .map(Cow::Owned)
+            .map_err(|why| not_an_operator(label, why)),
+        Some(version) => Err(not_an_operator(
+            label,
+            format!("unknown version of WebAssembly {version:02x?}"),
+        )),
+        None => Err(not_an_operator(
+            label,
+            "it does not begin like WebAssembly".into(),
+        )),
+    }
+}
+
+fn encode(module: &[u8]) -> Result<Vec<u8>, String> {
+    let made = || {
         wit_component::ComponentEncoder::default()
             .validate(true)
             .module(module)?
             .encode()
     };
-    encode().map_err(|error| {
+    made().map_err(|error| {
         let why = format!("{error:#}");
         if why.contains("wasi_snapshot_preview1") {
             "it is a module for WASI preview 1: build it for wasm32-unknown-unknown or wasm32-wasip2".into()

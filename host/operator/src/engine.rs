@@ -1,5 +1,6 @@
 //! The one wasm engine of a process: its settings, its pool, its epochs, and what it has compiled.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,6 +18,9 @@ const KEEP_RESIDENT: usize = 1 << 20;
 const WARM_PLACES: u32 = 16;
 /// Most elements of one table in the pool.
 const POOL_TABLE_ELEMENTS: usize = 100_000;
+
+/// Frames in the backtrace of a trap.
+const BACKTRACE_FRAMES: usize = 32;
 
 /// How an [`Engine`] is set up.
 #[derive(Clone, Debug)]
@@ -114,7 +118,7 @@ fn settings() -> Config {
     config
         .concurrency_support(false)
         .epoch_interruption(true)
-        .wasm_backtrace(true)
+        .wasm_backtrace_max_frames(NonZeroUsize::new(BACKTRACE_FRAMES))
         .wasm_backtrace_details(wasmtime::WasmBacktraceDetails::Disable)
         .wasm_simd(true)
         // The same answer on every CPU, so that a replay is one.

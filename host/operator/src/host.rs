@@ -16,10 +16,14 @@ pub(crate) const PACKAGE: &str = "tidegate:operator";
 /// The interface an operator exports.
 pub(crate) const OPERATOR: &str = "tidegate:operator/operator@0.1.0";
 
+/// The longest a call can be allowed to take; more is taken as this.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// `level` of the WIT.
 #[derive(Clone, Copy, ComponentType, Lift)]
 #[component(enum)]
 #[repr(u8)]
+#[allow(dead_code, reason = "lifted from the guest's number, never named here")]
 enum WitLevel {
     #[component(name = "trace")]
     Trace,
@@ -156,6 +160,7 @@ pub(crate) fn store(
 
 /// Gives the next call of this store so much time.
 pub(crate) fn arm(store: &mut wasmtime::Store<Host>, allowed: Duration) {
+    let allowed = allowed.min(LONGEST);
     store.data_mut().deadline = (Instant::now() + allowed, allowed);
     store.set_epoch_deadline(ticks(allowed));
 }

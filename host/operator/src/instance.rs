@@ -73,17 +73,29 @@ impl Instance {
                 Err(error) => Err(Failure::answer(format!("bad answer: {error}"))),
             }
         });
-        match &checked {
-            Ok(_) => guest.settle(),
-            Err(_) => {
-                self.guest = None;
-                plan.place.shared.lost.fetch_add(1, Ordering::Relaxed);
-            }
+        if checked.is_err() {
+            self.guest = None;
         }
         Ok(checked)
     }
 
-    /// Whether the operator answers this batch, without a trace of it in the counters.
+    /// One call for the stream: what it counts, counts.
+    fn answer(
+        &mut self,
+        batch: &Batch,
+        allowed: Duration,
+    ) -> Result<Result<Vec<u8>, Failure>, OperatorError> {
+        let answer = self.call(batch, allowed)?;
+        match &mut self.guest {
+            Some(guest) => guest.settle(),
+            None => {
+                self.plan.place.shared.lost.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Whether the operator answers this batch, beside the stream and without a trace of it in the counters.
     pub(crate) fn try_out(&mut self, batch: &Batch) -> Result<Result<(), String>, OperatorError> {
         let allowed = self.plan.place.limits.deadline;
         let called = self.call(batch, allowed)?;
@@ -97,11 +109,11 @@ impl Instance {
         batch: &Batch,
         mut last: Failure,
     ) -> Result<Vec<Processed>, OperatorError> {
-        let (deadline, cap) = (
-            self.plan.place.limits.deadline,
-            self.plan.place.limits.bisect,
-        );
-        let floor = BISECT_FLOOR.min(deadline);
+        let limits = &self.plan.place.limits;
+        let cap = limits.bisect;
+        // Halves of halves add up to the whole, so a record that never returns is found within half the cap.
+        let deadline = limits.deadline.min(cap / 2);
+        let floor = BISECT_FLOOR.min(limits.deadline);
         let (began, total) = (Instant::now(), batch.len());
         let mut done = Vec::new();
         let mut open = Vec::new();
@@ -120,7 +132,7 @@ impl Instance {
                 break;
             }
             let share = deadline.mul_f64(count as f64 / total as f64);
-            match self.call(&part(batch, first, count)?, share.max(floor).min(left))? {
+            match self.answer(&part(batch, first, count)?, share.max(floor).min(left))? {
                 Ok(outcomes) => done.push(Processed::Answer {
                     first,
                     count,
@@ -143,7 +155,7 @@ impl Operator for Instance {
         if count == 0 {
             return Ok(Vec::new());
         }
-        let failure = match self.call(batch, self.plan.place.limits.deadline)? {
+        let failure = match self.answer(batch, self.plan.place.limits.deadline)? {
             Ok(outcomes) => {
                 self.plan.place.samples.offer(self.answered, batch);
                 self.answered += 1;

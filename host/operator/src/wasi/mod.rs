@@ -72,16 +72,13 @@ pub(crate) struct Inert {
     context: WasiCtx,
     table: ResourceTable,
     shared: Arc<Shared>,
-    /// The streams that exist, by handle, each with the line it has begun.
-    outputs: HashMap<u32, Line>,
+    /// The output streams that exist, by handle.
+    outputs: HashMap<u32, Level>,
+    /// The line that stdout and stderr have begun.
+    begun: [(Level, Vec<u8>); 2],
     clock: i64,
     seed: [u8; 32],
     random: Random,
-}
-
-struct Line {
-    level: Level,
-    begun: Vec<u8>,
 }
 
 struct Random {
@@ -103,6 +100,7 @@ impl Inert {
             table,
             shared,
             outputs: HashMap::new(),
+            begun: [(Level::Info, Vec::new()), (Level::Warn, Vec::new())],
             clock,
             seed,
             random: Random { seed, drawn: 0 },
@@ -130,22 +128,20 @@ impl Inert {
     fn output(&mut self, level: Level) -> Result<Resource<DynOutputStream>> {
         let stream: DynOutputStream = Box::new(ClosedOutputStream);
         let handle = self.table.push(stream)?;
-        let begun = Vec::new();
-        self.outputs.insert(handle.rep(), Line { level, begun });
+        self.outputs.insert(handle.rep(), level);
         Ok(handle)
     }
 
     fn write(&mut self, stream: &Resource<DynOutputStream>, bytes: &[u8]) -> StreamResult<()> {
-        let line = self.outputs.get_mut(&stream.rep());
-        let line = line.ok_or(StreamError::Closed)?;
+        let level = self.outputs.get(&stream.rep()).copied();
+        let begun = self.begun.iter_mut().find(|(of, _)| Some(*of) == level);
+        let (level, line) = begun.ok_or(StreamError::Closed)?;
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
-            let room = LINE_BYTES.saturating_sub(line.begun.len());
-            line.begun
-                .extend_from_slice(&piece[..piece.len().min(room)]);
+            let room = LINE_BYTES.saturating_sub(line.len());
+            line.extend_from_slice(&piece[..piece.len().min(room)]);
             if piece.ends_with(b"\n") {
-                let text = String::from_utf8_lossy(&line.begun);
-                self.shared.log(line.level, text.trim_end());
-                line.begun.clear();
+                self.shared.log(*level, String::from_utf8_lossy(line).trim_end());
+                line.clear();
             }
         }
         Ok(())
@@ -176,9 +172,8 @@ impl Inert {
 
 impl Drop for Inert {
     fn drop(&mut self) {
-        for line in self.outputs.values().filter(|line| !line.begun.is_empty()) {
-            let text = String::from_utf8_lossy(&line.begun);
-            self.shared.log(line.level, text.trim_end());
+        for (level, line) in self.begun.iter().filter(|(_, line)| !line.is_empty()) {
+            self.shared.log(*level, String::from_utf8_lossy(line).trim_end());
         }
     }
 }

@@ -127,12 +127,7 @@ impl sync::io::streams::HostOutputStream for Inert {
     }
 
     fn drop(&mut self, stream: Resource<DynOutputStream>) -> Result<()> {
-        if let Some(line) = self.outputs.remove(&stream.rep())
-            && !line.begun.is_empty()
-        {
-            let text = String::from_utf8_lossy(&line.begun);
-            self.shared.log(line.level, text.trim_end());
-        }
+        self.outputs.remove(&stream.rep());
         self.table.delete(stream)?;
         Ok(())
     }

@@ -1,0 +1,56 @@
+//! `tidegate check`.
+
+use std::path::Path;
+
+use serde_json::json;
+use tidegate_control::config::guarantee;
+
+use super::{print, read_pipeline};
+use crate::exit::Failure;
+use crate::wire;
+
+/// Reads a pipeline, compiles its operators and checks their configurations; says what it guarantees.
+pub(crate) fn check(path: &Path, as_json: bool) -> Result<(), Failure> {
+    let pipeline = read_pipeline(path)?;
+    let slots = wire::slots(&pipeline, None, 1)?;
+    let guarantee = guarantee(&pipeline);
+    if as_json {
+        let parts: Vec<_> = guarantee
+            .parts
+            .iter()
+            .map(|part| json!({"name": part.name, "level": part.level.name(), "reason": part.reason}))
+            .collect();
+        let slots: Vec<_> = slots
+            .iter()
+            .map(|slot| {
+                let version = slot.version();
+                json!({"slot": slot.name(), "name": version.name, "version": version.version,
+                    "digest": version.digest, "imports": slot.imports()})
+            })
+            .collect();
+        let warnings: Vec<_> = pipeline.warnings.iter().map(ToString::to_string).collect();
+        let report = json!({"pipeline": pipeline.name, "guarantee": guarantee.level.name(), "parts": parts,
+            "slots": slots, "warnings": warnings});
+        return print(&format!("{report:#}\n"));
+    }
+    for warning in &pipeline.warnings {
+        eprintln!("warning: {warning}");
+    }
+    let mut text = format!("{}: no mistakes\n{guarantee}\n", pipeline.name);
+    for slot in &slots {
+        let version = slot.version();
+        let imports = slot.imports();
+        let imports = if imports.is_empty() {
+            "nothing".to_owned()
+        } else {
+            imports.join(", ")
+        };
+        text += &format!(
+            "slot {}: {} {}, imports {imports}\n",
+            slot.name(),
+            version.name,
+            version.version
+        );
+    }
+    print(&text)
+}

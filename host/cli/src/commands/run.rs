@@ -1,0 +1,216 @@
+//! `tidegate run`.
+
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use tidegate_contract::{FileLayer, Model as _};
+use tidegate_control::admin::AdminServer;
+use tidegate_control::config::{Level, Pipeline, SourceKind, StageKind, guarantee};
+use tidegate_flow::{Ended, Run};
+use tidegate_state::{Disk, FileCommitLog, StateDirectory};
+use tidegate_telemetry::events::{RunEnded, RunStarted};
+use tidegate_telemetry::{Meters, ProgressLine, Summary};
+
+use super::{print, read_pipeline};
+use crate::exit::Failure;
+use crate::host::{HostedSlot, RunningHost};
+use crate::{RunArguments, Until, wire};
+
+/// How often the progress is looked at.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Runs a pipeline until its input ends or it is stopped.
+pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    let pipeline = read_pipeline(&arguments.pipeline)?;
+    for warning in &pipeline.warnings {
+        eprintln!("warning: {warning}");
+    }
+    let until = arguments.until.unwrap_or_else(|| {
+        let endless = |kind: &SourceKind| matches!(kind, SourceKind::Kafka(_));
+        if pipeline.sources.iter().any(|source| endless(&source.kind)) {
+            Until::Forever
+        } else {
+            Until::End
+        }
+    });
+    let state = StateDirectory::open(&pipeline.state)?;
+    let layer: Arc<dyn FileLayer> = Arc::new(Disk);
+    let (log, recovered) = FileCommitLog::open(layer.clone(), &state.log(), state.key())?;
+    // Everything that can refuse comes before the first file is touched.
+    let parts_of = |until| wire::worker_parts(&pipeline, until, &recovered, &layer);
+    let tasks = tasks(&pipeline);
+    let slots = wire::slots(&pipeline, Some(state.path().join("compiled")), tasks)?;
+    let configured = wire::restore(&slots, &recovered, state.path())?;
+    let engines = wire::load_models(&pipeline, arguments.adapter.as_deref())?;
+    let parts = parts_of(until)?;
+
+    let durable = guarantee(&pipeline).level == Level::ExactlyOnce;
+    let plan = wire::plan(&pipeline, &slots, &configured, &engines, durable)?;
+    let meters = Arc::new(Meters::new(
+        &pipeline.name,
+        pipeline.stages.iter().map(|stage| stage.name.as_str()),
+    ));
+    let adapter = engines.first().map(|engine| engine.facts().adapter);
+    RunStarted {
+        pipeline: &pipeline.name,
+        workers: parts.len(),
+        cut: recovered.cut,
+    }
+    .emit();
+    let run = Run::start(plan, parts, Arc::new(log), recovered, meters.clone())?;
+    let host = Arc::new(RunningHost {
+        pipeline: pipeline.name.clone(),
+        state: state.path().to_owned(),
+        adapter: adapter.clone(),
+        slots: hosted(&pipeline, slots),
+        controls: run.controls(),
+        meters: meters.clone(),
+    });
+    let admin = match pipeline.admin {
+        None => None,
+        Some(address) => Some(AdminServer::start(address, state.path(), host.clone())?),
+    };
+    stop_on_signal(run.controls())?;
+    let ended = watch(run, &meters, arguments.quiet);
+    if let Some(admin) = admin {
+        admin.stop();
+    }
+    let summary = summary(&meters, &ended, adapter, &host);
+    RunEnded {
+        pipeline: &pipeline.name,
+        failure: ended.error.as_ref().map(ToString::to_string).as_deref(),
+    }
+    .emit();
+    if let Some(path) = &pipeline.summary {
+        layer
+            .replace(path, &summary.to_json())
+            .with_context(|| format!("cannot write the summary {}", path.display()))?;
+    }
+    if arguments.json {
+        print(&String::from_utf8_lossy(&summary.to_json()))?;
+    } else if !arguments.quiet {
+        eprint!("{}", summary.table());
+    }
+    match ended.error {
+        None => Ok(()),
+        Some(error) => Err(Failure::Run(
+            anyhow::Error::new(error)
+                .context("the run failed; started again, it goes on from its last cut"),
+        )),
+    }
+}
+
+/// Tasks that can run at once: one for each file, and a guess for topics.
+fn tasks(pipeline: &Pipeline) -> usize {
+    let of = |kind: &SourceKind| match kind {
+        SourceKind::File { paths } => paths.len(),
+        SourceKind::Stdin => 1,
+        SourceKind::Kafka(_) => 8,
+    };
+    pipeline.sources.iter().map(|source| of(&source.kind)).sum()
+}
+
+fn hosted(
+    pipeline: &Pipeline,
+    slots: Vec<Arc<tidegate_operator::ComponentSlot>>,
+) -> Vec<HostedSlot> {
+    let stages = pipeline
+        .stages
+        .iter()
+        .enumerate()
+        .filter(|(_, stage)| matches!(stage.kind, StageKind::Operator(_)));
+    stages
+        .zip(slots)
+        .map(|((stage, _), slot)| HostedSlot {
+            slot,
+            stage,
+            deploying: AtomicBool::new(false),
+            label: Mutex::new(String::new()),
+        })
+        .collect()
+}
+
+/// The first SIGINT or SIGTERM ends the run after a cut, the second ends the process.
+fn stop_on_signal(controls: tidegate_flow::Controls) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            runtime.block_on(async {
+                if next_signal().await {
+                    eprintln!("\nstopping after a last cut; once more to stop at once");
+                    controls.stop();
+                    if next_signal().await {
+                        std::process::exit(1);
+                    }
+                }
+            });
+        })?;
+    Ok(())
+}
+
+/// Waits for a signal to stop; false if signals cannot be listened to.
+async fn next_signal() -> bool {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (Ok(mut interrupt), Ok(mut terminate)) = (
+            signal(SignalKind::interrupt()),
+            signal(SignalKind::terminate()),
+        ) else {
+            return false;
+        };
+        tokio::select! {
+            _ = interrupt.recv() => true,
+            _ = terminate.recv() => true,
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        tokio::signal::ctrl_c().await.is_ok()
+    }
+}
+
+/// Shows the progress until the run ends.
+fn watch(run: Run, meters: &Meters, quiet: bool) -> Ended {
+    let mut error = std::io::stderr();
+    let columns = error.is_terminal().then(|| {
+        std::env::var("COLUMNS")
+            .ok()
+            .and_then(|columns| columns.parse().ok())
+            .unwrap_or(120)
+    });
+    let mut progress = ProgressLine::new(columns);
+    while !run.is_finished() {
+        std::thread::sleep(TICK);
+        if !quiet && let Some(line) = progress.update(Instant::now(), &meters.snapshot()) {
+            // Progress that cannot be shown is no reason to end.
+            let _ = error
+                .write_all(line.as_bytes())
+                .and_then(|()| error.flush());
+        }
+    }
+    let _ = error.write_all(progress.clear().as_bytes());
+    run.join()
+}
+
+/// The summary: what this run did, and the records since the state directory was made, as the commit log has them.
+fn summary(meters: &Meters, ended: &Ended, adapter: Option<String>, host: &RunningHost) -> Summary {
+    let mut summary = meters.summary(adapter, host.slot_summaries());
+    let counts = ended.counts;
+    let records = &mut summary.records;
+    records.input = counts.input;
+    records.output = counts.output;
+    records.dropped = counts.dropped;
+    records.dead = counts.dead;
+    records.split = counts.split;
+    records.retried = counts.retried;
+    records.in_flight =
+        (counts.input + counts.split).saturating_sub(counts.output + counts.dropped + counts.dead);
+    summary
+}

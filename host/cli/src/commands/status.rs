@@ -1,0 +1,66 @@
+//! `tidegate status`.
+
+use tidegate_control::RunState;
+
+use super::deploy::client;
+use super::print;
+use crate::HostArguments;
+use crate::exit::Failure;
+
+/// Shows how a running host stands.
+pub(crate) fn status(host: &HostArguments, as_json: bool) -> Result<(), Failure> {
+    let report = client(host)?.status()?;
+    if as_json {
+        return print(&format!("{}\n", serde_json::to_string_pretty(&report)?));
+    }
+    let state = match report.state {
+        RunState::Running => "running",
+        RunState::Draining => "draining",
+    };
+    let records = &report.records;
+    let latency = &report.latency_ms;
+    let mut text = format!(
+        "{}: {state} for {:.1} s\nrecords   in {}  out {}  dropped {}  dead {}  in flight {}\n\
+         latency   p50 {:.2} ms  p95 {:.2} ms  p99 {:.2} ms\n",
+        report.pipeline,
+        report.uptime_seconds,
+        records.input,
+        records.output,
+        records.dropped,
+        records.dead,
+        records.in_flight,
+        latency.p50,
+        latency.p95,
+        latency.p99,
+    );
+    if let Some(adapter) = &report.adapter {
+        text += &format!(
+            "tokens    {} ({:.0}/s) on {adapter}\n",
+            report.tokens, report.tokens_per_second
+        );
+    }
+    text += &format!(
+        "swaps     {}, longest wait {:.2} ms\n",
+        report.swaps, report.max_swap_wait_ms
+    );
+    for slot in &report.slots {
+        let label = if slot.label.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", slot.label)
+        };
+        text += &format!(
+            "slot {}: {} {} {}{label}, generation {}, in {} out {} dropped {} dead {}\n",
+            slot.slot,
+            slot.name,
+            slot.version,
+            slot.digest,
+            slot.generation,
+            slot.counters.input,
+            slot.counters.output,
+            slot.counters.dropped,
+            slot.counters.dead,
+        );
+    }
+    print(&text)
+}

@@ -1,0 +1,54 @@
+//! Failures and their exit codes.
+
+use std::process::ExitCode;
+
+use tracing_subscriber::EnvFilter;
+
+/// Why the program ends without having done what was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It failed while it ran: exit code 1.
+    Run(anyhow::Error),
+    /// What was asked, or the configuration, is wrong: exit code 2. The text is printed as it is.
+    Usage(String),
+}
+
+impl Failure {
+    /// Tells a person and gives the exit code.
+    pub(crate) fn report(self) -> ExitCode {
+        match self {
+            Failure::Run(error) => {
+                eprintln!("tidegate: {error:#}");
+                ExitCode::from(1)
+            }
+            Failure::Usage(text) => {
+                eprintln!("{}", text.trim_end());
+                ExitCode::from(2)
+            }
+        }
+    }
+
+    /// A failure of usage with the program's name before it.
+    pub(crate) fn usage(text: impl std::fmt::Display) -> Failure {
+        Failure::Usage(format!("tidegate: {text}"))
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        Failure::Run(error.into())
+    }
+}
+
+/// Sends log lines to standard error.
+pub(crate) fn log_to_stderr(filter: &str) -> Result<(), Failure> {
+    let filter = EnvFilter::try_new(filter).map_err(|error| {
+        Failure::usage(format_args!("--log {filter:?} is not a filter: {error}"))
+    })?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .init();
+    Ok(())
+}

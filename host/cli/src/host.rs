@@ -1,0 +1,207 @@
+//! The running host, as the admin API sees it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tidegate_contract::Slot as _;
+use tidegate_control::{
+    ComponentVersion, DeployRefused, DeployReport, Host, Percentiles, RecordCounts, RunState,
+    SlotCounters, SlotReport, StatusReport,
+};
+use tidegate_flow::Controls;
+use tidegate_operator::ComponentSlot;
+use tidegate_telemetry::events::{Deployed, DeploymentRefused};
+use tidegate_telemetry::{Meters, SlotSummary};
+
+use crate::wire::keep_component;
+
+/// How long all tasks have to switch: one batch each, however slow, and then some.
+const SWITCH_DEADLINE: Duration = Duration::from_secs(60);
+
+/// A slot and what it is doing.
+pub(crate) struct HostedSlot {
+    pub(crate) slot: Arc<ComponentSlot>,
+    /// Index of its stage in the pipeline.
+    pub(crate) stage: usize,
+    pub(crate) deploying: AtomicBool,
+    pub(crate) label: std::sync::Mutex<String>,
+}
+
+/// The running host.
+pub(crate) struct RunningHost {
+    pub(crate) pipeline: String,
+    pub(crate) state: PathBuf,
+    pub(crate) adapter: Option<String>,
+    pub(crate) slots: Vec<HostedSlot>,
+    pub(crate) controls: Controls,
+    pub(crate) meters: Arc<Meters>,
+}
+
+impl RunningHost {
+    /// What each slot runs, for the summary.
+    pub(crate) fn slot_summaries(&self) -> Vec<SlotSummary> {
+        let summary = |hosted: &HostedSlot| {
+            let version = hosted.slot.version();
+            SlotSummary {
+                slot: hosted.slot.name().to_owned(),
+                name: version.name.clone(),
+                version: version.version.clone(),
+                digest: version.digest.clone(),
+            }
+        };
+        self.slots.iter().map(summary).collect()
+    }
+
+    fn switch(
+        &self,
+        hosted: &HostedSlot,
+        component: &[u8],
+        label: &str,
+    ) -> Result<DeployReport, String> {
+        let began = Instant::now();
+        let name = hosted.slot.name();
+        let deployed = hosted
+            .slot
+            .deploy(component, label)
+            .map_err(|error| error.to_string())?;
+        let finished = keep_component(&self.state, &deployed.new.digest, component)
+            .map_err(|error| format!("the component cannot be kept for a restart: {error}"))
+            .and_then(|()| self.controls.switch(name, SWITCH_DEADLINE));
+        let report = match finished {
+            Ok(report) => report,
+            Err(why) => {
+                // Tasks that switched go back at their next batch, the others never leave.
+                hosted
+                    .slot
+                    .rollback()
+                    .map_err(|error| format!("{why}; and no way back: {error}"))?;
+                return Err(why);
+            }
+        };
+        let version = |version: &tidegate_contract::OperatorVersion| ComponentVersion {
+            version: version.version.clone(),
+            digest: version.digest.clone(),
+        };
+        Deployed {
+            slot: name,
+            old: &deployed.old.version,
+            new: &deployed.new.version,
+            digest: &deployed.new.digest,
+            tasks: report.tasks,
+            longest_wait: report.longest_wait,
+        }
+        .emit(&self.meters);
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        Ok(DeployReport {
+            slot: name.to_owned(),
+            old: version(&deployed.old),
+            new: version(&deployed.new),
+            tasks: report.tasks,
+            switched_ms: ms(began.elapsed()),
+            max_wait_ms: ms(report.longest_wait),
+        })
+    }
+}
+
+impl Host for RunningHost {
+    fn status(&self) -> StatusReport {
+        let now = self.meters.snapshot();
+        let slots = self.slots.iter().map(|hosted| {
+            let version = hosted.slot.version();
+            let counters = self
+                .meters
+                .stages()
+                .get(hosted.stage)
+                .map(|stage| SlotCounters {
+                    input: stage.records_in.get(),
+                    output: stage.records_out.get(),
+                    dropped: stage.records_dropped.get(),
+                    dead: stage.records_dead.get(),
+                    retried: stage.records_retried.get(),
+                });
+            SlotReport {
+                slot: hosted.slot.name().to_owned(),
+                name: version.name.clone(),
+                version: version.version.clone(),
+                digest: version.digest.clone(),
+                generation: hosted.slot.generation(),
+                label: hosted
+                    .label
+                    .lock()
+                    .map(|label| label.clone())
+                    .unwrap_or_default(),
+                counters: counters.unwrap_or_default(),
+            }
+        });
+        StatusReport {
+            pipeline: self.pipeline.clone(),
+            uptime_seconds: now.elapsed.as_secs_f64(),
+            state: if self.controls.is_stopping() {
+                RunState::Draining
+            } else {
+                RunState::Running
+            },
+            records: RecordCounts {
+                input: now.records.input,
+                output: now.records.output,
+                dropped: now.records.dropped,
+                dead: now.records.dead,
+                in_flight: now.records.in_flight,
+            },
+            tokens: now.tokens,
+            tokens_per_second: now.tokens_per_second,
+            latency_ms: Percentiles {
+                p50: now.latency_ms.p50,
+                p95: now.latency_ms.p95,
+                p99: now.latency_ms.p99,
+            },
+            adapter: self.adapter.clone(),
+            slots: slots.collect(),
+            swaps: now.swaps,
+            max_swap_wait_ms: now.longest_swap_wait_ms,
+        }
+    }
+
+    fn deploy(
+        &self,
+        slot: &str,
+        component: Vec<u8>,
+        label: &str,
+    ) -> Result<DeployReport, DeployRefused> {
+        let Some(hosted) = self.slots.iter().find(|hosted| hosted.slot.name() == slot) else {
+            let slots = self
+                .slots
+                .iter()
+                .map(|hosted| hosted.slot.name().to_owned())
+                .collect();
+            return Err(DeployRefused::UnknownSlot {
+                slot: slot.to_owned(),
+                slots,
+            });
+        };
+        if self.controls.is_stopping() {
+            return Err(DeployRefused::Ending);
+        }
+        if hosted.deploying.swap(true, Ordering::AcqRel) {
+            return Err(DeployRefused::UnderWay {
+                slot: slot.to_owned(),
+            });
+        }
+        let result = self.switch(hosted, &component, label);
+        hosted.deploying.store(false, Ordering::Release);
+        match result {
+            Ok(report) => {
+                if let Ok(mut known) = hosted.label.lock() {
+                    *known = label.to_owned();
+                }
+                Ok(report)
+            }
+            Err(why) => {
+                DeploymentRefused { slot, reason: &why }.emit();
+                Err(DeployRefused::Refused(why))
+            }
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! From a validated pipeline to the parts that run it.
+
+mod models;
+mod ports;
+mod slots;
+mod stages;
+
+pub(crate) use models::{Engines, load as load_models};
+pub(crate) use ports::worker_parts;
+pub(crate) use slots::{keep_component, restore, slots};
+pub(crate) use stages::plan;

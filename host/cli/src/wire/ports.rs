@@ -1,0 +1,187 @@
+//! Sources and sinks onto workers.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
+use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
+use tidegate_connect::kafka::{
+    KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions, KafkaStart,
+};
+use tidegate_connect::standard::{StandardSink, StandardSource};
+use tidegate_contract::{FileLayer, Recovered, Sink, Source};
+use tidegate_control::config::{Decoding, Format, Pipeline, SinkKind, SourceKind, Start};
+use tidegate_flow::WorkerParts;
+
+use crate::Until;
+use crate::exit::Failure;
+
+/// How many workers a pipeline has: those asked for, else one for each core, never more than files; one if it reads
+/// standard input, and one for a topic unless more are asked for.
+fn workers(pipeline: &Pipeline) -> usize {
+    let mut partitions = 0;
+    for source in &pipeline.sources {
+        match &source.kind {
+            SourceKind::File { paths } => partitions += paths.len(),
+            SourceKind::Stdin => return 1,
+            SourceKind::Kafka(_) => partitions += pipeline.workers.unwrap_or(1),
+        }
+    }
+    pipeline.workers_for(partitions)
+}
+
+/// The parts of every worker. Sinks are recovered: what lies after the last cut is gone.
+pub(crate) fn worker_parts(
+    pipeline: &Pipeline,
+    until: Until,
+    recovered: &Recovered,
+    layer: &Arc<dyn FileLayer>,
+) -> Result<Vec<WorkerParts>, Failure> {
+    let count = workers(pipeline);
+    let names: Vec<String> = pipeline
+        .sources
+        .iter()
+        .map(|source| source.name.clone())
+        .collect();
+    let mut sinks = Vec::new();
+    for sink in &pipeline.sinks {
+        sinks.push(open_sinks(
+            &sink.name, &sink.kind, &names, count, recovered, layer,
+        )?);
+    }
+    let mut dead = open_sinks(
+        "dead-letters",
+        &pipeline.dead_letters,
+        &names,
+        count,
+        recovered,
+        layer,
+    )?;
+    let mut parts = Vec::new();
+    for worker in (0..count).rev() {
+        let mut sources: Vec<Box<dyn Source>> = Vec::new();
+        for index in 0..pipeline.sources.len() {
+            sources.push(open_source(pipeline, index, until, worker, count)?);
+        }
+        let sinks = sinks.iter_mut().filter_map(Vec::pop).collect();
+        let Some(dead) = dead.pop() else { continue };
+        parts.push(WorkerParts {
+            sources,
+            sinks,
+            dead,
+        });
+    }
+    parts.reverse();
+    Ok(parts)
+}
+
+fn open_source(
+    pipeline: &Pipeline,
+    index: usize,
+    until: Until,
+    worker: usize,
+    workers: usize,
+) -> Result<Box<dyn Source>, Failure> {
+    let source = &pipeline.sources[index];
+    let decoder = decoder(&source.decoding);
+    let number = index as u16;
+    Ok(match &source.kind {
+        SourceKind::File { paths } => {
+            let mine = (0..paths.len() as u32).filter(|k| *k as usize % workers == worker);
+            Box::new(FileSource::open(FileSourceOptions {
+                source: number,
+                paths: paths.clone(),
+                partitions: Some(mine.collect()),
+                decoder,
+                follow: until == Until::Forever,
+            })?)
+        }
+        SourceKind::Stdin => Box::new(StandardSource::stdin(number, decoder)?),
+        SourceKind::Kafka(topic) => {
+            let mut options = KafkaSourceOptions::new(
+                number,
+                topic.brokers.join(","),
+                &topic.topic,
+                &topic.group,
+            );
+            options.instance = topic
+                .instance
+                .as_ref()
+                .map(|instance| format!("{instance}-{worker}"));
+            options.decoder = decoder;
+            options.start = match topic.start {
+                Start::Earliest => KafkaStart::Earliest,
+                Start::Latest => KafkaStart::Latest,
+            };
+            options.until_end = until == Until::Now;
+            options.properties = topic.properties.clone().into_iter().collect();
+            Box::new(KafkaSource::open(options)?)
+        }
+    })
+}
+
+fn decoder(decoding: &Decoding) -> DecoderOptions {
+    DecoderOptions {
+        format: format(decoding.format),
+        key: decoding.key.clone(),
+        event_time: decoding.event_time.clone(),
+        required: decoding.required.clone(),
+        max_record: decoding.max_record,
+        ..DecoderOptions::default()
+    }
+}
+
+fn format(format: Format) -> tidegate_codec::Format {
+    match format {
+        Format::Json => tidegate_codec::Format::Json,
+        Format::Csv => tidegate_codec::Format::Csv,
+        Format::Raw => tidegate_codec::Format::Raw,
+    }
+}
+
+/// A sink for each worker.
+fn open_sinks(
+    name: &str,
+    kind: &SinkKind,
+    sources: &[String],
+    workers: usize,
+    recovered: &Recovered,
+    layer: &Arc<dyn FileLayer>,
+) -> Result<Vec<Box<dyn Sink>>, Failure> {
+    let encoder = |kind: Format| {
+        let options = EncoderOptions {
+            format: format(kind),
+            sources: sources.to_vec(),
+            ..EncoderOptions::default()
+        };
+        Encoder::new(options)
+    };
+    let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+    match kind {
+        SinkKind::File { path, format } => {
+            let mut first = FileSink::new(name, Path::new(path), layer.clone(), encoder(*format)?);
+            let known = recovered.sinks.iter().find(|known| known.sink == name);
+            first.recover(known)?;
+            let siblings: Vec<FileSink> = (1..workers).map(|_| first.sibling()).collect();
+            sinks.push(Box::new(first));
+            sinks.extend(
+                siblings
+                    .into_iter()
+                    .map(|sink| Box::new(sink) as Box<dyn Sink>),
+            );
+        }
+        SinkKind::Stdout { format } => {
+            for _ in 0..workers {
+                sinks.push(Box::new(StandardSink::stdout(encoder(*format)?)));
+            }
+        }
+        SinkKind::Kafka { topic, .. } => {
+            for _ in 0..workers {
+                let mut options = KafkaSinkOptions::new(topic.brokers.join(","), &topic.topic);
+                options.properties = topic.properties.clone().into_iter().collect();
+                sinks.push(Box::new(KafkaSink::open(options)?));
+            }
+        }
+    }
+    Ok(sinks)
+}

@@ -1,0 +1,130 @@
+//! Operators into slots, and deployed components across restarts.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use tidegate_contract::{Recovered, Slot as _};
+use tidegate_control::config::{Node, Pipeline, StageKind};
+use tidegate_operator::{ComponentSlot, Engine, EngineOptions, Grants, Limits, SlotOptions};
+
+use crate::exit::Failure;
+
+/// The slots of a pipeline's operator stages, in its order, each with the component of the pipeline file. A component
+/// that does not fit its stage is a mistake of configuration.
+pub(crate) fn slots(
+    pipeline: &Pipeline,
+    cache: Option<PathBuf>,
+    tasks: usize,
+) -> Result<Vec<Arc<ComponentSlot>>, Failure> {
+    let operators = pipeline
+        .stages
+        .iter()
+        .filter(|s| matches!(s.kind, StageKind::Operator(_)))
+        .count();
+    // Each task has an instance, and a deployment warms as many beside them.
+    let instances = (operators * tasks * 2 + 16).max(64) as u32;
+    let engine = Engine::new(EngineOptions {
+        cache_dir: cache,
+        instances,
+    })?;
+    let mut slots = Vec::new();
+    let mut refused = Vec::new();
+    for (index, stage) in pipeline.stages.iter().enumerate() {
+        let StageKind::Operator(operator) = &stage.kind else {
+            continue;
+        };
+        let label = operator.component.display().to_string();
+        let bytes =
+            fs::read(&operator.component).with_context(|| format!("cannot read {label}"))?;
+        let mut options = SlotOptions::new(&stage.name);
+        options.grants = Grants::from_names(operator.grants.iter().map(|grant| grant.name()))?;
+        options.limits = Limits {
+            memory: operator.limits.memory,
+            output: operator.limits.output,
+            deadline: operator.limits.deadline,
+            bisect: operator.limits.bisect,
+            ..Limits::default()
+        };
+        options.config = serde_json::Value::Object(operator.config.clone()).to_string();
+        options.required_outputs = used_outputs(pipeline, index);
+        options.tasks = tasks;
+        match ComponentSlot::new(&engine, options, &bytes, &label) {
+            Ok(slot) => slots.push(Arc::new(slot)),
+            Err(error) => refused.push(format!(
+                "{}: stage.{}: {error}",
+                pipeline.file.display(),
+                stage.name
+            )),
+        }
+    }
+    if refused.is_empty() {
+        Ok(slots)
+    } else {
+        Err(Failure::Usage(refused.join("\n")))
+    }
+}
+
+/// Named outputs of a stage that somebody takes.
+fn used_outputs(pipeline: &Pipeline, stage: usize) -> Vec<String> {
+    let inputs = pipeline
+        .stages
+        .iter()
+        .flat_map(|stage| &stage.inputs)
+        .chain(pipeline.sinks.iter().flat_map(|sink| &sink.inputs));
+    let mut used: Vec<String> = inputs
+        .filter(|input| input.from == Node::Stage(stage))
+        .filter_map(|input| input.output.clone())
+        .collect();
+    used.sort();
+    used.dedup();
+    used
+}
+
+fn component_path(state: &Path, digest: &str) -> PathBuf {
+    let name = digest.trim_start_matches("sha256:");
+    state.join("components").join(format!("{name}.wasm"))
+}
+
+/// Keeps a component that is about to be deployed, so that a restart finds it.
+pub(crate) fn keep_component(state: &Path, digest: &str, bytes: &[u8]) -> std::io::Result<()> {
+    use tidegate_state::{Disk, FileLayer};
+    Disk.replace(&component_path(state, digest), bytes)
+}
+
+/// Puts the components that the last cut ran back into their slots, where the pipeline file still names the component
+/// that they replaced. Returns the digests that the pipeline file names, one for each slot.
+pub(crate) fn restore(
+    slots: &[Arc<ComponentSlot>],
+    recovered: &Recovered,
+    state: &Path,
+) -> Result<Vec<String>, Failure> {
+    let mut configured = Vec::new();
+    for slot in slots {
+        let named = slot.version().digest.clone();
+        let deployed = recovered.slots.iter().find(|known| {
+            known.slot == slot.name() && known.configured == named && known.digest != named
+        });
+        if let Some(deployed) = deployed {
+            let path = component_path(state, &deployed.digest);
+            let bytes = fs::read(&path).with_context(|| {
+                format!(
+                    "slot {} ran the deployed component {}, which cannot be read from {}; put it back, or give the \
+                     pipeline file the component that shall run",
+                    slot.name(),
+                    deployed.digest,
+                    path.display()
+                )
+            })?;
+            slot.deploy(&bytes, &path.display().to_string())?;
+            tracing::info!(
+                slot = slot.name(),
+                digest = deployed.digest,
+                "goes on with the deployed component"
+            );
+        }
+        configured.push(named);
+    }
+    Ok(configured)
+}

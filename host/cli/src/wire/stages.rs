@@ -1,0 +1,161 @@
+//! From the pipeline's names to the plan's indexes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tidegate_contract::{Model, Parameters};
+use tidegate_control::config::{self, Input, Into, Node, Pipeline, SourceKind, StageKind};
+use tidegate_flow::{ModelStage, OperatorStage, Order, Plan, Source, Stage, Target};
+use tidegate_operator::ComponentSlot;
+
+use super::Engines;
+
+/// Most bytes of a batch.
+const BATCH_BYTES: usize = 4 << 20;
+/// How long a stopping run waits for answers that it could not take up again.
+const DRAIN: Duration = Duration::from_secs(30);
+/// Positions kept free for the chat template around the user message.
+const TEMPLATE_TOKENS: usize = 32;
+
+/// The plan of a pipeline.
+pub(crate) fn plan(
+    pipeline: &Pipeline,
+    slots: &[Arc<ComponentSlot>],
+    configured: &[String],
+    engines: &Engines,
+    durable_in_flight: bool,
+) -> anyhow::Result<Plan> {
+    let sources = pipeline.sources.iter().enumerate().map(|(index, source)| {
+        let identities = match &source.kind {
+            SourceKind::File { paths } => paths
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect(),
+            SourceKind::Stdin | SourceKind::Kafka(_) => Vec::new(),
+        };
+        Source {
+            name: source.name.clone(),
+            targets: targets(pipeline, Node::Source(index), None),
+            positions_in_log: matches!(source.kind, SourceKind::File { .. }),
+            identities,
+        }
+    });
+    let mut operators = slots.iter().zip(configured);
+    let mut stages = Vec::new();
+    for (index, stage) in pipeline.stages.iter().enumerate() {
+        let kind = match &stage.kind {
+            StageKind::Operator(operator) => {
+                // One slot was made for each operator stage, in this order.
+                operators.next().map(|(slot, configured)| {
+                    tidegate_flow::StageKind::Operator(OperatorStage {
+                        slot: slot.clone(),
+                        configured: configured.clone(),
+                        named: named(pipeline, index),
+                        retries: operator.retries,
+                    })
+                })
+            }
+            StageKind::Model(stage) => engines.get(stage.model).map(|engine| {
+                tidegate_flow::StageKind::Model(Box::new(model_stage(stage, engine.clone())))
+            }),
+        };
+        stages.push(Stage {
+            name: stage.name.clone(),
+            targets: targets(pipeline, Node::Stage(index), None),
+            kind: kind.with_context(|| format!("stage {} has no slot or model", stage.name))?,
+        });
+    }
+    Ok(Plan {
+        stages,
+        sources: sources.collect(),
+        sinks: pipeline
+            .sinks
+            .iter()
+            .map(|sink| sink.name.clone())
+            .collect(),
+        batch: pipeline.batch,
+        batch_bytes: BATCH_BYTES,
+        cut_interval: pipeline.cut_interval,
+        durable_in_flight,
+        drain: DRAIN,
+    })
+}
+
+fn model_stage(stage: &config::ModelStage, model: Arc<dyn Model>) -> ModelStage {
+    let facts = model.facts();
+    let room = (facts.context as usize)
+        .saturating_sub(stage.max_tokens + TEMPLATE_TOKENS)
+        .max(1);
+    let system = stage
+        .system
+        .as_deref()
+        .map_or(0, |text| model.count_tokens(text).unwrap_or(0));
+    let truncate = stage.truncate.as_ref();
+    ModelStage {
+        system: stage.system.clone(),
+        truncate: truncate
+            .and_then(|cut| stage.prompt.parts.iter().position(|part| cut.matches(part))),
+        prompt: stage.prompt.clone(),
+        prompt_tokens: stage
+            .prompt_tokens
+            .unwrap_or(usize::MAX)
+            .min(room.saturating_sub(system).max(1)),
+        parameters: Parameters {
+            max_tokens: stage.max_tokens as u32,
+            temperature: stage.temperature,
+            top_p: stage.top_p,
+            stop: stage.stop.clone(),
+        },
+        seed: stage.seed,
+        order: match stage.order {
+            config::Order::Key => Order::Key,
+            config::Order::Partition => Order::Partition,
+            config::Order::None => Order::None,
+        },
+        max_in_flight: stage.max_in_flight,
+        max_in_flight_per_key: stage.max_in_flight_per_key,
+        deadline: stage.deadline,
+        attempts: stage.attempts,
+        into_value: stage.into == Into::Value,
+        model,
+    }
+}
+
+/// Who takes an output.
+fn targets(pipeline: &Pipeline, from: Node, output: Option<&str>) -> Vec<Target> {
+    let takes = |inputs: &[Input]| {
+        inputs
+            .iter()
+            .any(|input| input.from == from && input.output.as_deref() == output)
+    };
+    let stages = pipeline.stages.iter().enumerate();
+    let sinks = pipeline.sinks.iter().enumerate();
+    stages
+        .filter(|(_, stage)| takes(&stage.inputs))
+        .map(|(index, _)| Target::Stage(index))
+        .chain(
+            sinks
+                .filter(|(_, sink)| takes(&sink.inputs))
+                .map(|(index, _)| Target::Sink(index)),
+        )
+        .collect()
+}
+
+/// Who takes each named output of a stage.
+fn named(pipeline: &Pipeline, stage: usize) -> BTreeMap<String, Vec<Target>> {
+    let inputs = pipeline
+        .stages
+        .iter()
+        .flat_map(|stage| &stage.inputs)
+        .chain(pipeline.sinks.iter().flat_map(|sink| &sink.inputs));
+    inputs
+        .filter(|input| input.from == Node::Stage(stage))
+        .filter_map(|input| input.output.clone())
+        .map(|output| {
+            let targets = targets(pipeline, Node::Stage(stage), Some(&output));
+            (output, targets)
+        })
+        .collect()
+}

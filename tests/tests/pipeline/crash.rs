@@ -1,0 +1,415 @@
+//! Crashes through the file layer: at every fsync, before and after it, and with torn writes. The operators and the
+//! model are native here, so that thousands of runs take seconds; the cut, the sinks and the log are the real ones.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
+use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
+use tidegate_contract::{
+    Answer, FileLayer, Finish, Model, ModelError, ModelFacts, Operator, OperatorError,
+    OperatorVersion, Parameters, Processed, PromptTemplate, Request, RequestId, Sink, Slot,
+    Timings,
+};
+use tidegate_flow::{
+    Ended, ModelStage, OperatorStage, Order, Plan, Run, Source, Stage, StageKind, Target,
+    WorkerParts,
+};
+use tidegate_record::{Batch, Fields, OutcomesBuilder, PatchBuilder};
+use tidegate_state::{Crash, FileCommitLog, MemoryDisk, StateKey};
+use tidegate_telemetry::Meters;
+use tidegate_tests::Random;
+
+/// Drops every 7th record, sends every 11th to the dead letters, splits every 5th, asks to retry every 13th once,
+/// and marks the rest.
+struct Mixed {
+    version: Arc<OperatorVersion>,
+    retried: Arc<Mutex<HashMap<u64, u32>>>,
+}
+
+impl Operator for Mixed {
+    fn process(&mut self, batch: &Batch) -> Result<Vec<Processed>, OperatorError> {
+        let mut outcomes = OutcomesBuilder::default();
+        for record in batch.view().records() {
+            let text = String::from_utf8_lossy(record.value().unwrap()).into_owned();
+            let number: u64 = text
+                .split(['n', '}', ':', '"'])
+                .filter_map(|w| w.trim().parse().ok())
+                .next()
+                .unwrap();
+            let mut mark = PatchBuilder::default();
+            mark.set_value(Some(text.replace('}', ",\"seen\":true}").into_bytes()));
+            match number {
+                n if n % 7 == 0 => outcomes.drop_record(),
+                n if n % 11 == 0 => outcomes.dead_letter("every eleventh"),
+                n if n % 5 == 0 => outcomes.split([(0, &mark), (0, &mark)].into_iter()),
+                n if n % 13 == 0 && *self.retried.lock().unwrap().entry(n).or_insert(0) == 0 => {
+                    self.retried.lock().unwrap().insert(n, 1);
+                    outcomes.retry(1, "once");
+                }
+                _ => outcomes.replace(&mark),
+            }
+        }
+        Ok(vec![Processed::Answer {
+            first: 0,
+            count: batch.len(),
+            outcomes: outcomes.finish(),
+        }])
+    }
+
+    fn version(&self) -> &Arc<OperatorVersion> {
+        &self.version
+    }
+}
+
+struct MixedSlot(Arc<Mutex<HashMap<u64, u32>>>);
+
+impl Slot for MixedSlot {
+    fn generation(&self) -> u64 {
+        1
+    }
+    fn instance(&self) -> Result<(u64, Box<dyn Operator>), OperatorError> {
+        Ok((
+            1,
+            Box::new(Mixed {
+                version: self.version(),
+                retried: self.0.clone(),
+            }),
+        ))
+    }
+    fn version(&self) -> Arc<OperatorVersion> {
+        Arc::new(OperatorVersion {
+            name: "mixed".into(),
+            version: "1.0.0".into(),
+            digest: "sha256:0".into(),
+            reads: Fields::ALL,
+            outputs: Vec::new(),
+        })
+    }
+}
+
+/// Answers with a digest of the prompt, token by token, after a time that depends on the prompt: so answers overtake
+/// each other, and a resumed one must be given its tokens back.
+struct Echo;
+
+impl Echo {
+    fn tokens(prompt: &str) -> Vec<u32> {
+        let mut seed = prompt.bytes().fold(7u64, |sum, byte| {
+            sum.wrapping_mul(31).wrapping_add(u64::from(byte))
+        });
+        let mut random = Random(std::mem::take(&mut seed));
+        (0..6).map(|_| random.below(1000) as u32).collect()
+    }
+}
+
+impl Model for Echo {
+    fn submit(&self, mut request: Request) -> Result<(), (Request, ModelError)> {
+        let prompt = request.messages.last().unwrap().content.clone();
+        let tokens = Echo::tokens(&prompt);
+        assert_eq!(
+            request.forced_prefix,
+            tokens[..request.forced_prefix.len()],
+            "tokens of another answer"
+        );
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_micros(u64::from(tokens[0])));
+            for (index, token) in tokens.iter().enumerate().skip(request.forced_prefix.len()) {
+                request.reply.token(index as u32, *token, "");
+            }
+            request.reply.done(Ok(Answer {
+                text: format!("answer {tokens:?}"),
+                tokens,
+                prompt_tokens: 3,
+                finish: Finish::End,
+                timings: Timings::default(),
+            }));
+        });
+        Ok(())
+    }
+    fn cancel(&self, _: RequestId) {}
+    fn count_tokens(&self, text: &str) -> Result<usize, ModelError> {
+        Ok(text.len())
+    }
+    fn truncate<'a>(&self, text: &'a str, tokens: usize) -> Result<&'a str, ModelError> {
+        Ok(&text[..tokens.min(text.len())])
+    }
+    fn facts(&self) -> ModelFacts {
+        ModelFacts {
+            name: "echo".into(),
+            digest: "sha256:0".into(),
+            adapter: "none".into(),
+            context: 1000,
+            sequences: 8,
+        }
+    }
+}
+
+const STATE: &str = "/state/commit.log";
+const ANSWERS: &str = "/out/answers.jsonl";
+const DEAD: &str = "/out/dead.jsonl";
+
+struct Setting {
+    input: tempfile::TempDir,
+    model: Option<Order>,
+    interval: Duration,
+}
+
+impl Setting {
+    fn new(records: u64, model: Option<Order>) -> Setting {
+        let input = tempfile::tempdir().unwrap();
+        let lines: String = (1..=records)
+            .map(|n| format!("{{\"k\":\"k{}\",\"n\":{n}}}\n", n % 5))
+            .collect();
+        std::fs::write(input.path().join("input.jsonl"), lines).unwrap();
+        Setting {
+            input,
+            model,
+            interval: Duration::ZERO,
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.input.path().join("input.jsonl")
+    }
+
+    fn sink(
+        &self,
+        disk: &Arc<dyn FileLayer>,
+        name: &str,
+        path: &str,
+        known: &tidegate_contract::Recovered,
+    ) -> Result<Box<dyn Sink>, String> {
+        let encoder = Encoder::new(EncoderOptions::default()).unwrap();
+        let mut sink = FileSink::new(name, Path::new(path), disk.clone(), encoder);
+        sink.recover(known.sinks.iter().find(|s| s.sink == name))
+            .map_err(|e| e.to_string())?;
+        Ok(Box::new(sink))
+    }
+
+    /// One life of the process on this disk: until the input is read, or the disk crashes.
+    fn run(&self, disk: &MemoryDisk) -> Result<Ended, String> {
+        let layer: Arc<dyn FileLayer> = Arc::new(disk.clone());
+        let key = StateKey::from_hex(&"11".repeat(32)).unwrap();
+        let (log, recovered) =
+            FileCommitLog::open(layer.clone(), Path::new(STATE), key).map_err(|e| e.to_string())?;
+        let sinks = vec![self.sink(&layer, "answers", ANSWERS, &recovered)?];
+        let dead = self.sink(&layer, "dead-letters", DEAD, &recovered)?;
+        let source = FileSource::open(FileSourceOptions {
+            source: 0,
+            paths: vec![self.path()],
+            partitions: None,
+            decoder: DecoderOptions {
+                key: Some("k".into()),
+                ..DecoderOptions::default()
+            },
+            follow: false,
+        })
+        .map_err(|e| e.to_string())?;
+        let mut stages = vec![Stage {
+            name: "mixed".into(),
+            targets: vec![if self.model.is_some() {
+                Target::Stage(1)
+            } else {
+                Target::Sink(0)
+            }],
+            kind: StageKind::Operator(OperatorStage {
+                slot: Arc::new(MixedSlot(Arc::default())),
+                configured: "sha256:0".into(),
+                named: Default::default(),
+                retries: 3,
+            }),
+        }];
+        if let Some(order) = self.model {
+            stages.push(Stage {
+                name: "answer".into(),
+                targets: vec![Target::Sink(0)],
+                kind: StageKind::Model(Box::new(ModelStage {
+                    model: Arc::new(Echo),
+                    system: None,
+                    prompt: PromptTemplate::parse("{k} {n}").unwrap(),
+                    truncate: None,
+                    prompt_tokens: 100,
+                    parameters: Parameters {
+                        max_tokens: 6,
+                        temperature: 0.0,
+                        top_p: 1.0,
+                        stop: Vec::new(),
+                    },
+                    seed: 1,
+                    order,
+                    max_in_flight: 12,
+                    max_in_flight_per_key: 4,
+                    deadline: None,
+                    attempts: 2,
+                    into_value: true,
+                })),
+            });
+        }
+        let plan = Plan {
+            sources: vec![Source {
+                name: "input".into(),
+                targets: vec![Target::Stage(0)],
+                positions_in_log: true,
+                identities: vec!["input.jsonl".into()],
+            }],
+            stages,
+            sinks: vec!["answers".into()],
+            batch: 8,
+            batch_bytes: 1 << 20,
+            cut_interval: self.interval,
+            durable_in_flight: true,
+            drain: Duration::from_secs(5),
+        };
+        let meters = Arc::new(Meters::new("crash", ["mixed", "answer"]));
+        let worker = WorkerParts {
+            sources: vec![Box::new(source)],
+            sinks,
+            dead,
+        };
+        let run = Run::start(plan, vec![worker], Arc::new(log), recovered, meters)
+            .map_err(|e| e.to_string())?;
+        Ok(run.join())
+    }
+
+    fn whole(&self, disk: &MemoryDisk) -> Ended {
+        let ended = self.run(disk).unwrap();
+        assert!(ended.error.is_none(), "{:?}", ended.error);
+        let c = ended.counts;
+        assert_eq!(
+            c.input + c.split,
+            c.output + c.dropped + c.dead,
+            "every record is accounted for: {c:?}"
+        );
+        ended
+    }
+
+    /// Crashes once, restarts, and gives what is there at the end.
+    fn crashed(&self, crash: Crash, kept: usize) -> Option<MemoryDisk> {
+        let disk = MemoryDisk::new();
+        disk.crash_at(crash);
+        let _ = self.run(&disk);
+        if !disk.has_crashed() {
+            return None;
+        }
+        let after = disk.restart(kept);
+        self.whole(&after);
+        Some(after)
+    }
+}
+
+fn files(disk: &MemoryDisk) -> (String, String) {
+    let text = |path| String::from_utf8(disk.bytes(Path::new(path))).unwrap();
+    (text(ANSWERS), text(DEAD))
+}
+
+#[test]
+fn a_crash_at_any_fsync_gives_byte_identical_output() {
+    // A retry depends on the time; the order of its key stays, the order between keys does not.
+    let setting = Setting::new(60, None);
+    let lines: String = (1..=60u64)
+        .filter(|n| n % 13 != 0)
+        .map(|n| format!("{{\"k\":\"k{}\",\"n\":{n}}}\n", n % 5))
+        .collect();
+    std::fs::write(setting.path(), lines).unwrap();
+    let disk = MemoryDisk::new();
+    let whole = setting.whole(&disk);
+    let expected = files(&disk);
+    assert!(whole.counts.dead > 0 && whole.counts.dropped > 0 && whole.counts.split > 0);
+    let syncs = disk.syncs();
+    assert!(
+        syncs > 10,
+        "only {syncs} fsyncs: the run was cut too rarely to say anything"
+    );
+    let mut crashes = 0;
+    for n in 1..=syncs {
+        for crash in [
+            Crash::BeforeSync(n),
+            Crash::AfterSync(n),
+            Crash::TornAppend(n),
+        ] {
+            for kept in [0, 9, usize::MAX] {
+                if let Some(after) = setting.crashed(crash, kept) {
+                    assert_eq!(
+                        files(&after),
+                        expected,
+                        "{crash:?}, {kept} unsynced bytes kept"
+                    );
+                    crashes += 1;
+                }
+            }
+        }
+    }
+    assert!(
+        crashes as u64 >= 6 * syncs,
+        "only {crashes} crashes happened"
+    );
+}
+
+#[test]
+fn a_crash_with_answers_in_flight_repeats_and_loses_none() {
+    let setting = Setting::new(40, Some(Order::Partition));
+    let lines: String = (1..=40u64)
+        .filter(|n| n % 13 != 0)
+        .map(|n| format!("{{\"k\":\"k{}\",\"n\":{n}}}\n", n % 5))
+        .collect();
+    std::fs::write(setting.path(), lines).unwrap();
+    let disk = MemoryDisk::new();
+    setting.whole(&disk);
+    let expected = files(&disk);
+    assert!(expected.0.lines().count() > 20);
+    let mut crashes = 0;
+    for n in 1..=disk.syncs() {
+        for crash in [Crash::BeforeSync(n), Crash::AfterSync(n)] {
+            if let Some(after) = setting.crashed(crash, 9) {
+                assert_eq!(files(&after), expected, "{crash:?}");
+                crashes += 1;
+            }
+        }
+    }
+    assert!(crashes > 20, "only {crashes} crashes happened");
+}
+
+#[test]
+fn per_key_order_survives_crashes_and_retries() {
+    let setting = Setting::new(60, Some(Order::Key));
+    let mut crashes = 0;
+    for n in (1..200).step_by(3) {
+        let Some(after) = setting.crashed(Crash::BeforeSync(n), 0) else {
+            continue;
+        };
+        crashes += 1;
+        let (answers, dead) = files(&after);
+        let text = answers.clone() + &dead;
+        for n in (1..=60u64).filter(|n| n % 7 != 0) {
+            let prompt_key = format!("answer {:?}", Echo::tokens(&format!("k{} {n}", n % 5)));
+            if n % 11 == 0 {
+                assert_eq!(text.matches("every eleventh").count(), 5);
+            } else {
+                let expected = if n % 5 == 0 { 2 } else { 1 };
+                assert_eq!(
+                    answers.matches(&prompt_key).count(),
+                    expected,
+                    "record {n}, crash at fsync {n}"
+                );
+            }
+        }
+        // Answers of one key come in the order of its records.
+        for key in 0..5u64 {
+            let numbers: Vec<u64> = (1..=60u64)
+                .filter(|n| n % 5 == key && n % 7 != 0 && n % 11 != 0)
+                .collect();
+            let places: Vec<usize> = numbers
+                .iter()
+                .map(|n| {
+                    answers
+                        .find(&format!("{:?}", Echo::tokens(&format!("k{key} {n}"))))
+                        .unwrap()
+                })
+                .collect();
+            assert!(places.is_sorted(), "key {key}: {places:?}");
+        }
+    }
+    assert!(crashes > 10, "only {crashes} crashes happened");
+}

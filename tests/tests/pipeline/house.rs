@@ -1,0 +1,246 @@
+//! The house rules, proved from `cargo metadata`: who may depend on whom, and under which licences.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+use tidegate_tests::root;
+
+fn metadata() -> Value {
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["metadata", "--format-version", "1", "--locked"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Direct dependencies of each workspace crate, without those of tests and builds.
+fn dependencies(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
+    let members: BTreeSet<&str> = metadata["workspace_members"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let packages = metadata["packages"].as_array().unwrap().iter();
+    packages
+        .filter(|package| members.contains(package["id"].as_str().unwrap()))
+        .map(|package| {
+            let direct = package["dependencies"].as_array().unwrap().iter();
+            let names = direct
+                .filter(|dependency| dependency["kind"].is_null())
+                .map(|dependency| dependency["name"].as_str().unwrap().to_owned());
+            (
+                package["name"].as_str().unwrap().to_owned(),
+                names.collect(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn rooms_depend_only_on_what_they_may_touch() {
+    let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
+        ("tidegate-record", &[][..]),
+        ("tidegate-contract", &["tidegate-record"]),
+        ("tidegate-codec", &["tidegate-record", "tidegate-contract"]),
+        ("tidegate-state", &["tidegate-contract"]),
+        ("tidegate-telemetry", &["tidegate-record"]),
+        ("tidegate-text", &[]),
+        (
+            "tidegate-operator",
+            &["tidegate-record", "tidegate-contract", "tidegate-telemetry"],
+        ),
+        (
+            "tidegate-infer",
+            &["tidegate-contract", "tidegate-text", "tidegate-telemetry"],
+        ),
+        (
+            "tidegate-connect",
+            &[
+                "tidegate-record",
+                "tidegate-contract",
+                "tidegate-codec",
+                "tidegate-telemetry",
+            ],
+        ),
+        (
+            "tidegate-flow",
+            &["tidegate-record", "tidegate-contract", "tidegate-telemetry"],
+        ),
+        (
+            "tidegate-control",
+            &["tidegate-contract", "tidegate-telemetry"],
+        ),
+        ("tidegate-sdk", &["tidegate-record", "tidegate-sdk-macros"]),
+        ("tidegate-sdk-macros", &[]),
+    ]);
+    let dependencies = dependencies(&metadata());
+    for (name, allowed) in &allowed {
+        let own = dependencies
+            .get(*name)
+            .unwrap_or_else(|| panic!("there is no crate {name}"));
+        for dependency in own
+            .iter()
+            .filter(|dependency| dependency.starts_with("tidegate-"))
+        {
+            assert!(
+                allowed.contains(&dependency.as_str()),
+                "{name} must not depend on {dependency}"
+            );
+        }
+    }
+    let rooms = std::fs::read_dir(root().join("host")).unwrap().count();
+    assert_eq!(
+        rooms, 12,
+        "a new room needs its line here and in ARCHITECTURE.md"
+    );
+}
+
+#[test]
+fn each_library_has_one_room() {
+    let owners: BTreeMap<&str, &[&str]> = BTreeMap::from([
+        ("wasmtime", &["tidegate-operator"][..]),
+        ("wasmtime-wasi", &["tidegate-operator"]),
+        ("wgpu", &["tidegate-infer"]),
+        ("naga", &["tidegate-infer"]),
+        ("rdkafka", &["tidegate-connect"]),
+        ("axum", &["tidegate-control"]),
+        ("tokenizers", &["tidegate-text"]),
+        ("anyhow", &["tidegate-cli", "xtask"]),
+    ]);
+    for (name, dependencies) in dependencies(&metadata()) {
+        for (library, rooms) in &owners {
+            if dependencies.contains(*library) {
+                assert!(
+                    rooms.contains(&name.as_str()),
+                    "{name} must not name {library}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_is_only_in_its_two_rooms() {
+    let mut found = Vec::new();
+    let mut places = vec![
+        root().join("host"),
+        root().join("plugin-sdk"),
+        root().join("plugins"),
+        root().join("xtask"),
+    ];
+    while let Some(place) = places.pop() {
+        for entry in std::fs::read_dir(place).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                places.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                if text.contains("allow(unsafe_code") {
+                    found.push(path.strip_prefix(root()).unwrap().display().to_string());
+                }
+            }
+        }
+    }
+    for path in found {
+        // The SDK's are the bindings that wit-bindgen generates for the guest's side of the border.
+        let allowed = ["host/operator/", "host/infer/", "plugin-sdk/src/"];
+        assert!(
+            allowed.iter().any(|room| path.starts_with(room)),
+            "{path} has unsafe code"
+        );
+    }
+}
+
+/// The licences that deny.toml allows: every dependency must be usable under one of them.
+#[test]
+fn every_dependency_has_a_permissive_licence() {
+    let deny = std::fs::read_to_string(root().join("deny.toml")).unwrap();
+    let begin = deny.find("allow = [").unwrap();
+    let list = &deny[begin..begin + deny[begin..].find(']').unwrap()];
+    let allowed: BTreeSet<&str> = list.split('"').skip(1).step_by(2).collect();
+    assert!(allowed.contains("MIT"));
+    let metadata = metadata();
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = package["name"].as_str().unwrap();
+        let licence = package["license"].as_str().unwrap_or("none");
+        assert!(
+            satisfied(licence, &allowed),
+            "{name}: {licence:?} is not among the licences of deny.toml"
+        );
+    }
+}
+
+/// Evaluates an SPDX expression: OR needs one side, AND both; `WITH` binds to its licence.
+fn satisfied(expression: &str, allowed: &BTreeSet<&str>) -> bool {
+    let expression = expression
+        .replace('/', " OR ")
+        .replace('(', " ( ")
+        .replace(')', " ) ");
+    let words: Vec<&str> = expression.split_whitespace().collect();
+    let (value, rest) = alternatives(&words, allowed);
+    value && rest.is_empty()
+}
+
+fn alternatives<'a, 'b>(words: &'b [&'a str], allowed: &BTreeSet<&str>) -> (bool, &'b [&'a str]) {
+    let (mut value, mut rest) = conjunction(words, allowed);
+    while let Some((&"OR", after)) = rest.split_first() {
+        let (right, left) = conjunction(after, allowed);
+        value |= right;
+        rest = left;
+    }
+    (value, rest)
+}
+
+fn conjunction<'a, 'b>(words: &'b [&'a str], allowed: &BTreeSet<&str>) -> (bool, &'b [&'a str]) {
+    let (mut value, mut rest) = licence(words, allowed);
+    while let Some((&"AND", after)) = rest.split_first() {
+        let (right, left) = licence(after, allowed);
+        value &= right;
+        rest = left;
+    }
+    (value, rest)
+}
+
+fn licence<'a, 'b>(words: &'b [&'a str], allowed: &BTreeSet<&str>) -> (bool, &'b [&'a str]) {
+    match words {
+        ["(", inside @ ..] => {
+            let (value, rest) = alternatives(inside, allowed);
+            (value, rest.get(1..).unwrap_or_default())
+        }
+        [name, "WITH", exception, rest @ ..] => (
+            allowed.contains(format!("{name} WITH {exception}").as_str()),
+            rest,
+        ),
+        [name, rest @ ..] => (allowed.contains(name), rest),
+        [] => (false, words),
+    }
+}
+
+#[test]
+fn the_readme_shows_the_two_commands_and_the_changelog_speaks() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let first_screen: String = readme.lines().take(60).collect::<Vec<_>>().join("\n");
+    for command in ["cargo xtask demo", "cargo xtask test"] {
+        assert!(
+            first_screen.contains(command),
+            "README.md does not show {command} on its first screen"
+        );
+    }
+    for file in [
+        "ARCHITECTURE.md",
+        "SECURITY.md",
+        "CHANGELOG.md",
+        "LICENSE",
+        "benches/README.md",
+    ] {
+        assert!(root().join(file).exists(), "{file} is missing");
+    }
+}

@@ -1,0 +1,187 @@
+//! SIGKILL of the real binary, at random instants.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use tidegate_tests::{Place, Random, full, until};
+
+const PIPELINE: &str = r#"
+[pipeline]
+name = "kill"
+cut-interval = "5ms"
+batch = 64
+[source.in]
+type = "file"
+paths = ["a.jsonl", "b.jsonl"]
+key = "customer"
+[[stage]]
+name = "abuse"
+operator = "{operators}/drop-abuse.wasm"
+config = { paths = ["text"], words = ["grumble"] }
+[[stage]]
+name = "redact"
+operator = "{operators}/redact-pii.wasm"
+config = { paths = ["text"] }
+[sink.out]
+type = "file"
+path = "out.jsonl"
+[dead-letters]
+type = "file"
+path = "dead.jsonl"
+[admin]
+address = "off"
+"#;
+
+fn input(place: &Place, files: &[&str], records: u64) {
+    for (number, name) in files.iter().enumerate() {
+        let mut random = Random(number as u64);
+        let mut text = String::new();
+        for n in 0..records {
+            let line = match random.below(20) {
+                0 => "this is not JSON".to_owned(),
+                1 => format!(
+                    "{{\"customer\":\"c{}\",\"n\":{n},\"text\":\"grumble {n}\"}}",
+                    n % 7
+                ),
+                _ => format!(
+                    "{{\"customer\":\"c{}\",\"n\":{n},\"text\":\"write to user{n}@example.com or call 555-0{:03}\"}}",
+                    n % 7,
+                    random.below(1000)
+                ),
+            };
+            writeln!(text, "{line}").unwrap();
+        }
+        place.write(name, text);
+    }
+}
+
+#[test]
+fn killed_at_random_instants_a_run_gives_byte_identical_output() {
+    // One partition, so that the order of the whole output is determined.
+    let pipeline = PIPELINE.replace("\"a.jsonl\", \"b.jsonl\"", "\"a.jsonl\"");
+    let records = if full() { 200_000 } else { 30_000 };
+    let expected = Place::new(&pipeline);
+    input(&expected, &["a.jsonl"], records);
+    expected.run_pipeline();
+    let (out, dead) = (expected.read("out.jsonl"), expected.read("dead.jsonl"));
+    assert!(out.len() > 1_000_000 && !dead.is_empty());
+
+    let place = Place::new(&pipeline);
+    input(&place, &["a.jsonl"], records);
+    let mut random = Random(25);
+    let (mut kills, mut between) = (0, 0);
+    let mut wait = 60_000;
+    while kills < 25 {
+        let before = place.read("out.jsonl").len();
+        let mut running = place.start(&["run", "--quiet", "pipeline.toml"]);
+        std::thread::sleep(Duration::from_micros(random.below(wait)));
+        if running.ended().is_some() {
+            // The input was read before the kill: begin anew, with shorter lives.
+            for name in ["out.jsonl", "dead.jsonl"] {
+                std::fs::remove_file(place.path(name)).unwrap();
+            }
+            std::fs::remove_dir_all(place.path("state")).unwrap();
+            wait = (wait * 3 / 4).max(20_000);
+            continue;
+        }
+        running.kill();
+        kills += 1;
+        let after = place.read("out.jsonl").len();
+        between += usize::from(after > before && after < out.len());
+        // Lives must be long enough to get anywhere, and short enough not to end.
+        if after == before {
+            wait += 5_000;
+        }
+    }
+    place.run_pipeline();
+    assert!(
+        place.read("out.jsonl") == out,
+        "output differs after {kills} kills"
+    );
+    assert!(
+        place.read("dead.jsonl") == dead,
+        "dead letters differ after {kills} kills"
+    );
+    assert!(
+        between >= 5,
+        "only {between} of {kills} kills came while output was written"
+    );
+}
+
+#[test]
+fn killed_with_several_workers_nothing_is_lost_or_doubled() {
+    let records = 20_000;
+    let sorted = |place: &Place, name: &str| {
+        let text = String::from_utf8(place.read(name)).unwrap();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let pipeline = PIPELINE.replace("batch = 64", "batch = 64\nworkers = 2");
+    let expected = Place::new(&pipeline);
+    input(&expected, &["a.jsonl", "b.jsonl"], records);
+    expected.run_pipeline();
+    let place = Place::new(&pipeline);
+    input(&place, &["a.jsonl", "b.jsonl"], records);
+    for n in 1..=5u64 {
+        let mut running = place.start(&["run", "--quiet", "pipeline.toml"]);
+        let before = place.read("out.jsonl").len();
+        until(
+            "output grows or the run ends",
+            Duration::from_secs(60),
+            || running.ended().is_some() || place.read("out.jsonl").len() > before,
+        );
+        std::thread::sleep(Duration::from_millis(n * 3));
+        running.kill();
+    }
+    place.run_pipeline();
+    for name in ["out.jsonl", "dead.jsonl"] {
+        assert!(
+            sorted(&place, name) == sorted(&expected, name),
+            "{name} differs"
+        );
+    }
+}
+
+#[test]
+fn sigterm_ends_a_run_after_a_cut_and_it_goes_on_later() {
+    let pipeline = PIPELINE.replace("\"a.jsonl\", \"b.jsonl\"", "\"a.jsonl\"");
+    let place = Place::new(&pipeline);
+    input(&place, &["a.jsonl"], 20_000);
+    let mut running = place.start(&["run", "--until", "forever", "pipeline.toml"]);
+    until("the input is read", Duration::from_secs(60), || {
+        place
+            .read("out.jsonl")
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count()
+            > 1000
+    });
+    let stopped = std::process::Command::new("kill")
+        .args(["-TERM", &running.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(stopped.success());
+    assert!(running.wait(Duration::from_secs(30)).success());
+    place.run_pipeline();
+    let expected = Place::new(&pipeline);
+    input(&expected, &["a.jsonl"], 20_000);
+    expected.run_pipeline();
+    assert!(place.read("out.jsonl") == expected.read("out.jsonl"));
+}
+
+#[test]
+fn two_runs_cannot_share_a_state_directory() {
+    let place = Place::new(&PIPELINE.replace("\"a.jsonl\", \"b.jsonl\"", "\"a.jsonl\""));
+    input(&place, &["a.jsonl"], 10);
+    let _running = place.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
+    until(
+        "the first run has its lock",
+        Duration::from_secs(60),
+        || !place.read("out.jsonl").is_empty(),
+    );
+    let second = place.run(&["run", "--quiet", "pipeline.toml"]);
+    assert_eq!(second.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(text.contains("in use by another process"), "{text}");
+}

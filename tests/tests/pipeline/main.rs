@@ -1,0 +1,10 @@
+//! Whole pipelines: what a user was promised.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod accounts;
+mod crash;
+mod hostile;
+mod house;
+mod kill;
+mod malformed;
+mod swap;

@@ -1,0 +1,234 @@
+//! Components swapped while the stream runs.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde_json::Value;
+use tidegate_tests::{Place, full, operator, until};
+
+const PIPELINE: &str = r#"
+[pipeline]
+name = "swap"
+workers = 2
+cut-interval = "20ms"
+summary = "summary.json"
+[source.in]
+type = "file"
+paths = ["in-*.jsonl"]
+key = "k"
+[[stage]]
+name = "redact"
+operator = "{operators}/redact-pii.wasm"
+config = { paths = ["text"] }
+[sink.out]
+type = "file"
+path = "out.jsonl"
+"#;
+
+/// Four partitions, 16 keys each, numbered per partition.
+fn input(place: &Place, records: u64) {
+    for partition in 0..4 {
+        let mut text = String::new();
+        for n in 0..records / 4 {
+            writeln!(
+                text,
+                "{{\"k\":\"{partition}-{}\",\"n\":{n},\"text\":\"mail u{n}@example.com, say hello\"}}",
+                n % 16
+            )
+            .unwrap();
+        }
+        place.write(&format!("in-{partition}.jsonl"), text);
+    }
+}
+
+/// A component that does the same under another digest: a custom section is added to it.
+fn variant(number: u32) -> Vec<u8> {
+    let mut bytes = std::fs::read(operator("redact-pii")).unwrap();
+    let name = format!("variant-{number}");
+    let payload = [&[name.len() as u8], name.as_bytes()].concat();
+    bytes.push(0);
+    bytes.push(payload.len() as u8);
+    bytes.extend(payload);
+    bytes
+}
+
+fn check_output(place: &Place, records: u64) {
+    let mut last: HashMap<String, i64> = HashMap::new();
+    let mut count = 0;
+    for line in place.json_lines("out.jsonl") {
+        count += 1;
+        assert_eq!(line["text"], "mail [EMAIL_1], say hello");
+        let key = line["k"].as_str().unwrap().to_owned();
+        let n = line["n"].as_i64().unwrap();
+        let step = last.insert(key.clone(), n).map_or(16, |before| n - before);
+        assert_eq!(step, 16, "key {key}: lost, doubled or reordered at {n}");
+    }
+    assert_eq!(count, records);
+}
+
+#[test]
+fn twenty_swaps_lose_double_and_reorder_nothing() {
+    let records = if full() { 200_000 } else { 60_000 };
+    let place = Place::new(PIPELINE);
+    input(&place, records);
+    // Followed, so that the run lasts until every swap is done.
+    let mut running = place.start(&[
+        "run",
+        "--quiet",
+        "--log",
+        "info",
+        "--until",
+        "forever",
+        "pipeline.toml",
+    ]);
+    until("the first output", Duration::from_secs(60), || {
+        !place.read("out.jsonl").is_empty()
+    });
+    let mut old = String::new();
+    for number in 1..=20 {
+        place.write("new.wasm", variant(number));
+        let output = place.run(&[
+            "deploy",
+            "--json",
+            "--pipeline",
+            "pipeline.toml",
+            "--slot",
+            "redact",
+            "new.wasm",
+        ]);
+        assert!(
+            output.status.success(),
+            "swap {number}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["tasks"], 4, "{report}");
+        assert_ne!(report["old"]["digest"], report["new"]["digest"], "{report}");
+        if number > 1 {
+            assert_eq!(report["old"]["digest"], old.as_str(), "{report}");
+        }
+        old = report["new"]["digest"].as_str().unwrap().to_owned();
+    }
+    until("the whole input is read", Duration::from_secs(120), || {
+        place
+            .read("out.jsonl")
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count() as u64
+            >= records
+    });
+    let status = place.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
+    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!(status["swaps"], 20, "{status}");
+    assert_eq!(status["slots"][0]["digest"], old.as_str(), "{status}");
+    let stop = std::process::Command::new("kill")
+        .args(["-TERM", &running.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(stop.success());
+    assert!(running.wait(Duration::from_secs(30)).success());
+    check_output(&place, records);
+    let summary = place.json("summary.json");
+    assert_eq!(summary["swaps"], 20, "{summary}");
+    assert!(
+        summary["longest_swap_wait_ms"].as_f64().unwrap() > 0.0,
+        "{summary}"
+    );
+    let log = String::from_utf8(place.read("stderr.log")).unwrap();
+    assert!(
+        log.contains(&old),
+        "the swap is not logged with its digest: {log}"
+    );
+
+    // The deployed component outlives the restart: the pipeline file still names the old one.
+    let mut running = place.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
+    until("the admin API answers", Duration::from_secs(60), || {
+        let output = place.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
+        let status: Result<Value, _> = serde_json::from_slice(&output.stdout);
+        status.is_ok_and(|status| status["slots"][0]["digest"] == old.as_str())
+    });
+    running.kill();
+}
+
+#[test]
+fn a_component_that_cannot_run_leaves_the_old_one() {
+    let place = Place::new(PIPELINE);
+    input(&place, 400);
+    let running = place.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
+    until("the first output", Duration::from_secs(60), || {
+        !place.read("out.jsonl").is_empty()
+    });
+    let digest = |place: &Place| {
+        let output = place.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (
+            status["slots"][0]["digest"].clone(),
+            status["swaps"].clone(),
+        )
+    };
+    let before = digest(&place);
+    let abuse = std::fs::read(operator("drop-abuse")).unwrap();
+    let attempts: [(&str, Vec<u8>, &str); 4] = [
+        (
+            "not wasm",
+            b"hello".to_vec(),
+            "does not begin like WebAssembly",
+        ),
+        ("cut short", abuse[..abuse.len() / 2].to_vec(), ""),
+        // It needs words, which this slot's configuration does not have.
+        ("refuses in init", abuse, "words"),
+        (
+            "an empty component",
+            vec![0, b'a', b's', b'm', 0x0d, 0, 1, 0],
+            "does not export",
+        ),
+    ];
+    for (what, bytes, why) in attempts {
+        place.write("bad.wasm", bytes);
+        let output = place.run(&[
+            "deploy",
+            "--pipeline",
+            "pipeline.toml",
+            "--slot",
+            "redact",
+            "bad.wasm",
+        ]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{what}: {text}");
+        assert!(text.contains(why), "{what}: {text}");
+        assert_eq!(digest(&place), before, "{what}");
+    }
+    let output = place.run(&[
+        "deploy",
+        "--pipeline",
+        "pipeline.toml",
+        "--slot",
+        "nothing",
+        "bad.wasm",
+    ]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        text.contains("no slot \"nothing\"") && text.contains("redact"),
+        "{text}"
+    );
+    drop(running);
+}
+
+#[test]
+fn without_a_running_host_deploy_says_so() {
+    let place = Place::new(PIPELINE);
+    input(&place, 4);
+    place.write("new.wasm", variant(1));
+    let output = place.run(&[
+        "deploy",
+        "--pipeline",
+        "pipeline.toml",
+        "--slot",
+        "redact",
+        "new.wasm",
+    ]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("admin.json"), "{text}");
+}

@@ -23,7 +23,10 @@ mod edit;
 mod walk;
 
 pub use edit::{Edits, quote};
-pub use walk::{JsonError, MAX_DEPTH, StringValue, looks_like_json, strings};
+pub use walk::{
+    JsonError, MAX_DEPTH, NumberValue, Scalar, StringValue, looks_like_json, members, scalars,
+    strings,
+};
 
 use std::borrow::Cow;
 

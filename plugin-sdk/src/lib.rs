@@ -33,6 +33,7 @@ extern crate self as tidegate_sdk;
 
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
+#[rustfmt::skip]
 #[allow(
     unsafe_code,
     missing_docs,

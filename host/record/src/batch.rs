@@ -364,6 +364,22 @@ impl fmt::Debug for RecordView<'_> {
 }
 
 /// A record without its private attributes: the only form in which records leave the pipeline.
+///
+/// ```compile_fail,E0599
+/// # let batch = tidegate_record::BatchBuilder::default().finish(0);
+/// for record in batch.view().records() {
+///     let _ = record.public().attributes(); // there is no such method
+/// }
+/// ```
+///
+/// Nor is there a way to the record it was made of:
+///
+/// ```compile_fail,E0616
+/// # let batch = tidegate_record::BatchBuilder::default().finish(0);
+/// for record in batch.view().records() {
+///     let _ = record.public().0; // private
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct PublicRecord<'a>(RecordView<'a>);
 

@@ -111,3 +111,43 @@ fn kebab(text: &LitStr, what: &str) -> Result<(), Error> {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        match syn::parse_str::<Arguments>(text) {
+            Ok(_) => panic!("{text} was taken"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn arguments_are_read() {
+        let read = |text: &str| match syn::parse_str::<Arguments>(text) {
+            Ok(arguments) => arguments,
+            Err(error) => panic!("{text}: {error}"),
+        };
+        let full = read(
+            r#"name = "a-b", version = "1", reads = ["key", "value"], outputs = "x", panics = "log","#,
+        );
+        assert_eq!(full.name.map(|name| name.value()).as_deref(), Some("a-b"));
+        assert_eq!(
+            (full.reads.len(), full.outputs.len(), full.log_panics),
+            (2, 1, true)
+        );
+        assert!(read("").reads.is_empty());
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert!(error(r#"read = "key""#).contains("unknown argument `read`: name, version, reads"));
+        assert!(
+            error(r#"reads = "values""#).contains("`values` is no field of a record: key, value")
+        );
+        assert!(error(r#"name = "Keep It""#).contains("found \"Keep It\""));
+        assert!(error(r#"outputs = ["a", ""]"#).contains("an output has the form"));
+        assert!(error(r#"panics = "print""#).contains("can only be \"log\""));
+    }
+}

@@ -3,6 +3,8 @@
 //! It knows only syntax: it turns one annotated function or `impl Operator` block into a described, exported operator.
 //! What an operator is, and how it runs, stands in `tidegate-sdk`.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
 mod arguments;
 
 use proc_macro::TokenStream;

@@ -1,6 +1,6 @@
 //! Writes changed strings back into a JSON text.
 
-use super::StringValue;
+use super::{NumberValue, StringValue};
 
 /// Changes to the strings of one JSON text, in the order of the text.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +15,17 @@ impl Edits {
         let mut escaped = String::with_capacity(text.len() + 8);
         escape(text, &mut escaped);
         self.changes.push((string.start, string.end(), escaped));
+    }
+
+    /// Replaces a string, quotes included, by a number.
+    pub fn replace_by_number(&mut self, string: &StringValue<'_>, number: u64) {
+        self.changes
+            .push((string.start - 1, string.end() + 1, number.to_string()));
+    }
+
+    /// Replaces a number by a string.
+    pub fn replace_number(&mut self, number: &NumberValue<'_>, text: &str) {
+        self.changes.push((number.start, number.end(), quote(text)));
     }
 
     /// Whether nothing changes.

@@ -98,6 +98,26 @@ fn what_is_not_json_is_refused_where_it_goes_wrong() {
     assert_eq!(all(&deep).unwrap_err().expected, "less nesting");
 }
 
+#[test]
+fn members_come_as_they_stand() {
+    let mut found = Vec::new();
+    members(
+        r#" {"a" : 1.50 , "b":{"c":[1, 2]},"\u0064":"x\n"} "#,
+        |name, value| {
+            found.push((name.into_owned(), value));
+        },
+    )
+    .unwrap();
+    let expected = [("a", "1.50"), ("b", r#"{"c":[1, 2]}"#), ("d", r#""x\n""#)];
+    assert_eq!(
+        found,
+        expected.map(|(name, value)| (name.to_owned(), value))
+    );
+    assert_eq!(members("[1]", |_, _| {}).unwrap_err().expected, "an object");
+    assert_eq!(members("{} {}", |_, _| {}).unwrap_err().at, 3);
+    assert!(members(r#"{"a":}"#, |_, _| {}).is_err());
+}
+
 fn json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

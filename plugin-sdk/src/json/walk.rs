@@ -58,6 +58,33 @@ impl<'a> StringValue<'a> {
     }
 }
 
+/// A number in a JSON text.
+#[derive(Clone, Copy, Debug)]
+pub struct NumberValue<'a> {
+    pub(super) start: usize,
+    raw: &'a str,
+}
+
+impl<'a> NumberValue<'a> {
+    /// The number as it stands.
+    pub fn raw(&self) -> &'a str {
+        self.raw
+    }
+
+    pub(super) fn end(&self) -> usize {
+        self.start + self.raw.len()
+    }
+}
+
+/// A string or a number in a JSON text.
+#[derive(Clone, Copy, Debug)]
+pub enum Scalar<'a> {
+    /// A string.
+    String(StringValue<'a>),
+    /// A number.
+    Number(NumberValue<'a>),
+}
+
 /// Whether a text begins like a JSON object, array or string.
 pub fn looks_like_json(text: &str) -> bool {
     let first = text
@@ -70,7 +97,19 @@ pub fn looks_like_json(text: &str) -> bool {
 /// no values. On an error, values before it have been visited.
 pub fn strings<'a>(
     text: &'a str,
-    visit: impl FnMut(Place<'_, 'a>, StringValue<'a>),
+    mut visit: impl FnMut(Place<'_, 'a>, StringValue<'a>),
+) -> Result<(), JsonError> {
+    scalars(text, |place, scalar| {
+        if let Scalar::String(string) = scalar {
+            visit(place, string);
+        }
+    })
+}
+
+/// As [`strings`], for strings and numbers.
+pub fn scalars<'a>(
+    text: &'a str,
+    visit: impl FnMut(Place<'_, 'a>, Scalar<'a>),
 ) -> Result<(), JsonError> {
     let mut walker = Walker {
         text,
@@ -89,6 +128,37 @@ pub fn strings<'a>(
     }
 }
 
+/// Calls `visit` for every member of a JSON object, in order, with its name and its value as it stands in the text.
+/// On an error, members before it have been visited.
+pub fn members<'a>(
+    text: &'a str,
+    mut visit: impl FnMut(Cow<'a, str>, &'a str),
+) -> Result<(), JsonError> {
+    let mut walker = Walker {
+        text,
+        bytes: text.as_bytes(),
+        at: 0,
+        place: Vec::new(),
+        visit: |_: Place<'_, 'a>, _: Scalar<'a>| {},
+    };
+    walker.space();
+    if walker.peek() != Some(b'{') {
+        return Err(walker.expected("an object"));
+    }
+    walker.object_with(&mut |walker, name| {
+        let start = walker.at;
+        walker.value(1)?;
+        visit(name, &text[start..walker.at]);
+        Ok(())
+    })?;
+    walker.space();
+    if walker.at == text.len() {
+        Ok(())
+    } else {
+        Err(walker.expected("the end"))
+    }
+}
+
 struct Walker<'a, F> {
     text: &'a str,
     bytes: &'a [u8],
@@ -97,7 +167,7 @@ struct Walker<'a, F> {
     visit: F,
 }
 
-impl<'a, F: FnMut(Place<'_, 'a>, StringValue<'a>)> Walker<'a, F> {
+impl<'a, F: FnMut(Place<'_, 'a>, Scalar<'a>)> Walker<'a, F> {
     fn expected(&self, expected: &'static str) -> JsonError {
         JsonError {
             at: self.at,
@@ -131,7 +201,7 @@ impl<'a, F: FnMut(Place<'_, 'a>, StringValue<'a>)> Walker<'a, F> {
         match self.peek() {
             Some(b'"') => {
                 let string = self.string()?;
-                (self.visit)(&self.place, string);
+                (self.visit)(&self.place, Scalar::String(string));
                 Ok(())
             }
             Some(b'{') => self.object(depth),
@@ -139,12 +209,31 @@ impl<'a, F: FnMut(Place<'_, 'a>, StringValue<'a>)> Walker<'a, F> {
             Some(b't') => self.word("true"),
             Some(b'f') => self.word("false"),
             Some(b'n') => self.word("null"),
-            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b'-' | b'0'..=b'9') => {
+                let start = self.at;
+                self.number()?;
+                let raw = &self.text[start..self.at];
+                (self.visit)(&self.place, Scalar::Number(NumberValue { start, raw }));
+                Ok(())
+            }
             _ => Err(self.expected("a value")),
         }
     }
 
     fn object(&mut self, depth: usize) -> Result<(), JsonError> {
+        self.object_with(&mut |walker, name| {
+            walker.place.push(name);
+            walker.value(depth + 1)?;
+            walker.place.pop();
+            Ok(())
+        })
+    }
+
+    /// Stands at the opening brace. `member` is called where a value begins, and leaves off behind it.
+    fn object_with(
+        &mut self,
+        member: &mut impl FnMut(&mut Self, Cow<'a, str>) -> Result<(), JsonError>,
+    ) -> Result<(), JsonError> {
         self.at += 1;
         self.space();
         if self.peek() == Some(b'}') {
@@ -159,9 +248,7 @@ impl<'a, F: FnMut(Place<'_, 'a>, StringValue<'a>)> Walker<'a, F> {
             self.space();
             self.take(b':', "`:`")?;
             self.space();
-            self.place.push(name);
-            self.value(depth + 1)?;
-            self.place.pop();
+            member(self, name)?;
             self.space();
             if self.peek() == Some(b'}') {
                 self.at += 1;

@@ -1,0 +1,248 @@
+//! Bytes from elsewhere: whatever they are, reading them ends in an error or in views that hold.
+
+mod common;
+
+use common::{Model, batch, changes, records, seeded};
+use proptest::prelude::*;
+use tidegate_record::layout::{BATCH_HEADER, BATCH_MAGIC, ENTRY, OUTCOMES_MAGIC};
+use tidegate_record::{
+    BatchBuilder, BatchError, BatchView, Emission, Outcome, OutcomesBuilder, OutcomesError,
+    OutcomesView, Patch,
+};
+
+/// Reads everything there is in what parses.
+fn read_batch(bytes: &[u8]) {
+    let Ok(view) = BatchView::parse(bytes) else {
+        return;
+    };
+    let mut copy = BatchBuilder::default();
+    for record in view.records() {
+        let model = Model::of(record);
+        assert!(model.headers.len() == record.headers().count());
+        copy.push_record(&record).unwrap();
+        copy.push_patched(&record, &Patch::NOTHING, 1).unwrap();
+        assert!(!format!("{record:?}").is_empty());
+    }
+    let copied = copy.finish(view.clock());
+    assert_eq!(
+        BatchView::parse(copied.as_bytes()).unwrap().len(),
+        2 * view.len()
+    );
+}
+
+fn read_answer(bytes: &[u8], records: usize) {
+    let Ok(view) = OutcomesView::parse(bytes, records, 2) else {
+        return;
+    };
+    assert_eq!(
+        view.iter().count(),
+        records,
+        "an answer that parses has an outcome for each record"
+    );
+    for outcome in view.iter() {
+        let patches: Vec<Patch<'_>> = match outcome {
+            Outcome::Replace(patch) => vec![patch],
+            Outcome::Split(pieces) => pieces.iter().map(|piece| piece.patch).collect(),
+            Outcome::Route(Emission { output, patch }) => {
+                assert!(output <= 2, "an output that was not described");
+                vec![patch]
+            }
+            _ => Vec::new(),
+        };
+        for patch in patches {
+            let _ = (patch.key(), patch.value(), patch.event_time());
+            let _ = (patch.headers().count(), patch.attributes().count());
+        }
+    }
+}
+
+/// A place in an arena, and what is done to it.
+#[derive(Clone, Debug)]
+enum Damage {
+    Byte(prop::sample::Index, u8),
+    Word(prop::sample::Index, u32),
+    Cut(prop::sample::Index),
+    Repeat(prop::sample::Index, u8),
+}
+
+fn damage() -> impl Strategy<Value = Vec<Damage>> {
+    let word = prop_oneof![
+        any::<u32>(),
+        Just(u32::MAX),
+        Just(u32::MAX - 1),
+        Just(0),
+        0u32..200,
+        Just(1 << 31),
+    ];
+    let one = prop_oneof![
+        3 => (any::<prop::sample::Index>(), any::<u8>()).prop_map(|(at, byte)| Damage::Byte(at, byte)),
+        4 => (any::<prop::sample::Index>(), word).prop_map(|(at, word)| Damage::Word(at, word)),
+        1 => any::<prop::sample::Index>().prop_map(Damage::Cut),
+        1 => (any::<prop::sample::Index>(), any::<u8>()).prop_map(|(at, count)| Damage::Repeat(at, count)),
+    ];
+    prop::collection::vec(one, 1..5)
+}
+
+fn damaged(mut bytes: Vec<u8>, damage: &[Damage]) -> Vec<u8> {
+    for one in damage {
+        if bytes.is_empty() {
+            return bytes;
+        }
+        match one {
+            Damage::Byte(at, byte) => {
+                let at = at.index(bytes.len());
+                bytes[at] = *byte;
+            }
+            Damage::Word(at, word) => {
+                let at = at.index(bytes.len()) & !3;
+                let end = (at + 4).min(bytes.len());
+                bytes[at..end].copy_from_slice(&word.to_le_bytes()[..end - at]);
+            }
+            Damage::Cut(at) => bytes.truncate(at.index(bytes.len())),
+            Damage::Repeat(at, count) => {
+                let at = at.index(bytes.len());
+                let byte = bytes[at];
+                bytes.extend(std::iter::repeat_n(byte, usize::from(*count)));
+            }
+        }
+    }
+    bytes
+}
+
+/// Puts the right magic and length in front, so that damage gets past the first checks.
+fn headed(mut bytes: Vec<u8>, magic: [u8; 4]) -> Vec<u8> {
+    if bytes.len() >= 8 {
+        bytes[..4].copy_from_slice(&magic);
+        let length = bytes.len() as u32;
+        bytes[4..8].copy_from_slice(&length.to_le_bytes());
+    }
+    bytes
+}
+
+proptest! {
+    #![proptest_config(seeded(2000))]
+
+    #[test]
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), records in 0usize..8) {
+        read_batch(&bytes);
+        read_answer(&bytes, records);
+        read_batch(&headed(bytes.clone(), BATCH_MAGIC));
+        read_answer(&headed(bytes, OUTCOMES_MAGIC), records);
+    }
+
+    #[test]
+    fn a_damaged_batch_never_panics(records in records(), damage in damage()) {
+        let bytes = damaged(batch(&records, 5).into_bytes(), &damage);
+        read_batch(&bytes);
+        read_batch(&headed(bytes, BATCH_MAGIC));
+    }
+
+    #[test]
+    fn a_damaged_answer_never_panics(all in prop::collection::vec(changes(), 1..5), damage in damage()) {
+        let mut builder = OutcomesBuilder::default();
+        for (index, changes) in all.iter().enumerate() {
+            let patch = changes.patch();
+            match index % 4 {
+                0 => builder.replace(&patch),
+                1 => builder.route(1, &patch),
+                2 => builder.split([(0, &patch), (2, &patch)].into_iter()),
+                _ => builder.retry(10, "later"),
+            }
+        }
+        let bytes = damaged(builder.finish(), &damage);
+        read_answer(&bytes, all.len());
+        read_answer(&headed(bytes, OUTCOMES_MAGIC), all.len());
+    }
+}
+
+#[test]
+fn errors_say_what_is_wrong() {
+    let good = batch(&[], 0).into_bytes();
+    let changed = |at: usize, with: &[u8]| {
+        let mut bytes = good.clone();
+        bytes[at..at + with.len()].copy_from_slice(with);
+        BatchView::parse(&bytes).map(|view| view.len()).unwrap_err()
+    };
+    assert_eq!(changed(0, b"TGX\x01"), BatchError::Magic(*b"TGX\x01"));
+    assert_eq!(changed(3, &[2]), BatchError::Magic(*b"TGB\x02"));
+    assert_eq!(
+        changed(4, &99u32.to_le_bytes()),
+        BatchError::Length {
+            stated: 99,
+            found: BATCH_HEADER
+        }
+    );
+    assert_eq!(
+        changed(8, &u32::MAX.to_le_bytes()),
+        BatchError::Table {
+            offset: BATCH_HEADER,
+            records: u32::MAX as usize
+        }
+    );
+    assert_eq!(
+        changed(12, &25u32.to_le_bytes()),
+        BatchError::Table {
+            offset: 25,
+            records: 0
+        }
+    );
+    assert!(BatchView::parse(&good[..BATCH_HEADER - 1]).is_err());
+    assert_eq!(
+        OutcomesView::parse(b"TGO", 0, 0).unwrap_err(),
+        OutcomesError::Header
+    );
+}
+
+#[test]
+fn a_field_outside_the_heap_is_refused() {
+    let mut builder = BatchBuilder::default();
+    builder
+        .push(&tidegate_record::NewRecord {
+            value: Some(b"12345678"),
+            ..Default::default()
+        })
+        .unwrap();
+    let bytes = builder.finish(0).into_bytes();
+    let table = bytes.len() - ENTRY;
+    for (at, field) in [
+        (32, "key"),
+        (40, "value"),
+        (48, "headers"),
+        (56, "attributes"),
+    ] {
+        let mut bytes = bytes.clone();
+        bytes[table + at..table + at + 4].copy_from_slice(&(table as u32 - 1).to_le_bytes());
+        bytes[table + at + 4..table + at + 8].copy_from_slice(&2u32.to_le_bytes());
+        let error = BatchView::parse(&bytes).map(|view| view.len()).unwrap_err();
+        assert_eq!(error, BatchError::Field { record: 0, field });
+    }
+}
+
+#[test]
+fn an_answer_to_another_batch_is_refused() {
+    let mut builder = OutcomesBuilder::default();
+    builder.pass();
+    builder.route(3, &Default::default());
+    let bytes = builder.finish();
+    let refused = |records, outputs| {
+        OutcomesView::parse(&bytes, records, outputs)
+            .map(|view| view.len())
+            .unwrap_err()
+    };
+    assert_eq!(
+        refused(3, 3),
+        OutcomesError::Count {
+            records: 3,
+            outcomes: 2
+        }
+    );
+    assert_eq!(
+        refused(2, 2),
+        OutcomesError::Output {
+            record: 1,
+            output: 3,
+            outputs: 2
+        }
+    );
+    assert!(OutcomesView::parse(&bytes, 2, 3).is_ok());
+}

@@ -1,0 +1,185 @@
+use serde_json::{Value, json};
+use tidegate_sdk::testing::{Answer, Harness, TestRecord, check_schema};
+
+use super::*;
+
+fn redact(config: Value, record: TestRecord) -> Answer {
+    Harness::<RedactPii>::start(config).unwrap().run_one(record)
+}
+
+fn map(answer: &Answer) -> Value {
+    serde_json::from_str(answer.record().attribute(ATTRIBUTE).unwrap()).unwrap()
+}
+
+#[test]
+fn the_schema_is_that_of_the_configuration() {
+    check_schema::<RedactPii>();
+}
+
+#[test]
+fn text_is_redacted_with_stable_placeholders() {
+    let text = "mail a@b.com or c@d.com, a@b.com is better. Call +46 8 928 571 38; \
+                card 4111 1111 1111 1111, DE89370400440532013000, ssn 123-45-6789 from 10.0.0.1 \
+                at https://joe:pw@example.com/x";
+    let answer = redact(json!({}), TestRecord::of(text));
+    assert_eq!(
+        answer.record().text(),
+        "mail [EMAIL_1] or [EMAIL_2], [EMAIL_1] is better. Call [PHONE_1]; \
+         card [CARD_1], [IBAN_1], ssn [SSN_1] from [IP_1] at https://[URL_CREDENTIALS_1]@example.com/x"
+    );
+    assert_eq!(
+        map(&answer),
+        json!({
+            "[EMAIL_1]": "a@b.com", "[EMAIL_2]": "c@d.com", "[PHONE_1]": "+46 8 928 571 38",
+            "[CARD_1]": "4111 1111 1111 1111", "[IBAN_1]": "DE89370400440532013000", "[SSN_1]": "123-45-6789",
+            "[IP_1]": "10.0.0.1", "[URL_CREDENTIALS_1]": "joe:pw",
+        })
+    );
+}
+
+#[test]
+fn what_has_no_personal_data_passes() {
+    for text in [
+        "",
+        "hello",
+        "{}",
+        r#"{"id": 12, "text": "hello [EMAIL_1]"}"#,
+        "[1,2]",
+    ] {
+        assert!(redact(json!({}), TestRecord::of(text)).is_pass(), "{text}");
+    }
+    assert!(redact(json!({}), TestRecord::default()).is_pass());
+}
+
+#[test]
+fn a_json_value_stays_as_it_stands_but_for_its_strings() {
+    let value = r#"{ "z":1.50, "text":"caf\u00e9 a@b.com \"x\"", "a":{"list":["c@d.com",null]} }"#;
+    let answer = redact(json!({}), TestRecord::of(value));
+    assert_eq!(
+        answer.record().text(),
+        r#"{ "z":1.50, "text":"café [EMAIL_1] \"x\"", "a":{"list":["[EMAIL_2]",null]} }"#
+    );
+}
+
+#[test]
+fn only_the_configured_members_are_redacted() {
+    let value = json!({"order": "374 780 163", "text": "374 780 163", "deep": {"note": "a@b.com"}})
+        .to_string();
+    let answer = redact(json!({"paths": ["text", "deep"]}), TestRecord::of(value));
+    assert_eq!(
+        answer.record().json(),
+        json!({"order": "374 780 163", "text": "[PHONE_1]", "deep": {"note": "[EMAIL_1]"}})
+    );
+}
+
+#[test]
+fn text_that_is_no_json_is_redacted_whatever_the_paths() {
+    let answer = redact(
+        json!({"paths": ["text"]}),
+        TestRecord::of(r#"{"text": broken a@b.com"#),
+    );
+    assert_eq!(answer.record().text(), r#"{"text": broken [EMAIL_1]"#);
+}
+
+#[test]
+fn only_the_configured_types_are_redacted() {
+    let answer = redact(json!({"types": ["ip"]}), TestRecord::of("a@b.com 10.0.0.1"));
+    assert_eq!(answer.record().text(), "a@b.com [IP_1]");
+}
+
+#[test]
+fn named_members_are_redacted_there_and_in_the_texts() {
+    let value = json!({
+        "name": "Maria Lopez",
+        "text": "Hi, MARIA LOPEZ here (maria.lopez@example.com). Maria, again: Maria. Marias",
+    });
+    let answer = redact(
+        json!({"paths": ["text"], "fields": {"name": "NAME"}}),
+        TestRecord::of(value.to_string()),
+    );
+    assert_eq!(
+        answer.record().json(),
+        json!({"name": "[NAME_1]", "text": "Hi, [NAME_2] here ([EMAIL_1]). [NAME_3], again: [NAME_3]. Marias"})
+    );
+    assert_eq!(
+        map(&answer),
+        json!({"[NAME_1]": "Maria Lopez", "[NAME_2]": "MARIA LOPEZ", "[EMAIL_1]": "maria.lopez@example.com", "[NAME_3]": "Maria"})
+    );
+}
+
+#[test]
+fn placeholders_in_the_text_are_not_given_out() {
+    let answer = redact(json!({}), TestRecord::of("[EMAIL_1] wrote to a@b.com"));
+    assert_eq!(answer.record().text(), "[EMAIL_1] wrote to [EMAIL_2]");
+    let escaped = r#"{"a":"\u005bEMAIL_1]","b":"a@b.com","name":"[NAME_1]"}"#;
+    let answer = redact(json!({"fields": {"name": "NAME"}}), TestRecord::of(escaped));
+    assert_eq!(
+        answer.record().json(),
+        json!({"a": "[EMAIL_1]", "b": "[EMAIL_2]", "name": "[NAME_2]"})
+    );
+}
+
+#[test]
+fn a_second_redaction_keeps_the_first_map() {
+    let record = TestRecord::of("[EMAIL_1] and c@d.com")
+        .with_attribute(ATTRIBUTE, r#"{"[EMAIL_1]":"a@b.com"}"#);
+    let answer = redact(json!({}), record);
+    assert_eq!(answer.record().text(), "[EMAIL_1] and [EMAIL_2]");
+    assert_eq!(
+        map(&answer),
+        json!({"[EMAIL_1]": "a@b.com", "[EMAIL_2]": "c@d.com"})
+    );
+    let broken = TestRecord::of("a@b.com").with_attribute(ATTRIBUTE, "{");
+    assert!(
+        redact(json!({}), broken)
+            .reason()
+            .unwrap()
+            .contains("`pii.map`")
+    );
+}
+
+#[test]
+fn numbers_of_a_json_value_are_redacted_too() {
+    let value =
+        r#"{"card": 4111111111111111, "amount": 4111111111111112, "pin": 1234, "rate": 1.5}"#;
+    let config = json!({"fields": {"pin": "PIN", "rate": "RATE"}});
+    let answer = redact(config, TestRecord::of(value));
+    assert_eq!(
+        answer.record().text(),
+        r#"{"card": "[CARD_1]", "amount": 4111111111111112, "pin": "[PIN_1]", "rate": "[RATE_1]"}"#
+    );
+    assert_eq!(
+        map(&answer),
+        json!({"[CARD_1]": 4111111111111111u64, "[PIN_1]": 1234, "[RATE_1]": "1.5"})
+    );
+}
+
+#[test]
+fn what_cannot_be_read_does_not_go_on_unseen() {
+    assert!(
+        redact(json!({}), TestRecord::of([0xff]))
+            .reason()
+            .unwrap()
+            .contains("not UTF-8")
+    );
+    assert!(redact(json!({"binary": "pass"}), TestRecord::of([0xff])).is_pass());
+}
+
+#[test]
+fn a_wrong_configuration_is_named() {
+    let error = |config: Value| Harness::<RedactPii>::start(config).unwrap_err();
+    let types = error(json!({"types": ["email", "mail"]}));
+    assert!(
+        types.contains("`types` has \"mail\"") && types.contains("\"url-credentials\""),
+        "{types}"
+    );
+    assert!(error(json!({"types": []})).contains("empty list"));
+    let label = error(json!({"fields": {"customer.name": "name"}}));
+    assert!(
+        label.contains("`fields.customer.name` is \"name\""),
+        "{label}"
+    );
+    assert!(error(json!({"fields": {"a..b": "NAME"}})).contains("a..b"));
+    assert!(error(json!({"path": ["text"]})).contains("`path`"));
+    assert!(error(json!({"binary": "drop"})).contains("`drop`"));
+}

@@ -1,0 +1,114 @@
+//! `restore-pii`: puts back what `redact-pii` replaced by placeholders.
+//!
+//! It reads the private attribute `pii.map` and replaces every placeholder that stands in it by the original, in one
+//! pass: an original that looks like a placeholder is not looked at again. A placeholder the map does not know stays.
+//! Then the attribute is removed. In a JSON value only strings are touched, and stay valid; a number that was redacted
+//! is a number again where its placeholder is the whole string.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod map;
+
+use serde::Deserialize;
+use tidegate_sdk::json::{Edits, Paths, looks_like_json, strings};
+use tidegate_sdk::{Changes, Operator, Outcome, Record, operator};
+
+use map::Map;
+
+/// The attribute in which `redact-pii` keeps the originals.
+pub const ATTRIBUTE: &str = "pii.map";
+
+/// The configuration.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Members of a JSON value to restore in; every string without it.
+    pub paths: Option<Vec<String>>,
+    /// Private attributes to restore in as well.
+    pub attributes: Vec<String>,
+}
+
+/// The operator.
+#[derive(Debug)]
+pub struct RestorePii {
+    paths: Paths,
+    attributes: Vec<String>,
+}
+
+#[operator(name = "restore-pii", reads = ["value", "attributes"])]
+impl Operator for RestorePii {
+    type Config = Config;
+    const CONFIG_SCHEMA: &'static str = include_str!("../config.schema.json");
+
+    fn new(config: Config) -> Result<RestorePii, String> {
+        if config
+            .attributes
+            .iter()
+            .any(|name| name.is_empty() || name == ATTRIBUTE)
+        {
+            return Err(format!(
+                "config key `attributes` has an empty name or {ATTRIBUTE:?}; name attributes with text, as \"answer\""
+            ));
+        }
+        Ok(RestorePii {
+            paths: Paths::configured("paths", config.paths.as_deref())?,
+            attributes: config.attributes,
+        })
+    }
+
+    fn process(&mut self, record: &Record<'_>) -> Outcome {
+        let Some(map) = record.attribute(ATTRIBUTE) else {
+            return Outcome::Pass;
+        };
+        let map = match Map::read(map) {
+            Ok(map) => map,
+            Err(why) => {
+                return Outcome::dead_letter(format!(
+                    "attribute `{ATTRIBUTE}` cannot be read: {why}"
+                ));
+            }
+        };
+        let mut changes = Changes::new().remove_attribute(ATTRIBUTE);
+        if let Ok(text) = record.text()
+            && let Some(restored) = self.restore(&map, text)
+        {
+            changes = changes.value(restored);
+        }
+        for name in &self.attributes {
+            let text = record
+                .attribute(name)
+                .and_then(|text| std::str::from_utf8(text).ok());
+            if let Some(restored) = text.and_then(|text| map.restore(text)) {
+                changes = changes.attribute(name, restored);
+            }
+        }
+        Outcome::Replace(changes)
+    }
+}
+
+impl RestorePii {
+    /// The text with originals in it, if there are any to put.
+    fn restore(&self, map: &Map, text: &str) -> Option<String> {
+        if looks_like_json(text) {
+            let mut edits = Edits::default();
+            let walked = strings(text, |place, string| {
+                if !self.paths.cover(place) {
+                    return;
+                }
+                let decoded = string.decoded();
+                if let Some(number) = map.number(&decoded) {
+                    edits.replace_by_number(&string, number);
+                } else if let Some(restored) = map.restore(&decoded) {
+                    edits.replace(&string, &restored);
+                }
+            });
+            if walked.is_ok() {
+                return (!edits.is_empty()).then(|| edits.apply(text));
+            }
+        }
+        map.restore(text)
+    }
+}
+
+#[cfg(test)]
+mod tests;

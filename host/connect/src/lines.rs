@@ -41,11 +41,80 @@ impl Gathered {
         self.batch.len() + self.rejected.len()
     }
 
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.batch.bytes() + self.held
     }
 
-    fn reject(&mut self, rejected: Rejected) {
+    /// Takes what fits these bounds from the front, and at least one piece. Also tells the offset at which the rest
+    /// begins, if there is one.
+    pub(crate) fn take(&mut self, records: usize, bytes: usize) -> (Gathered, Option<u64>) {
+        let whole = std::mem::take(self);
+        if whole.len() <= records && whole.bytes() <= bytes {
+            return (whole, None);
+        }
+        let (mut first, mut rest_from) = (Gathered::default(), None);
+        let batch = whole.batch.finish(0);
+        let mut rejected = whole.rejected.into_iter().peekable();
+        for record in batch.view().records() {
+            let offset = record.id().offset;
+            while let Some(earlier) = rejected.next_if(|rejected| rejected.offset < offset) {
+                let size = earlier.preview.len();
+                let part = first.part_for(
+                    &mut *self,
+                    &mut rest_from,
+                    earlier.offset,
+                    size,
+                    (records, bytes),
+                );
+                part.reject(earlier);
+            }
+            let size =
+                record.value().map_or(0, <[u8]>::len) + record.key().map_or(0, <[u8]>::len) + ENTRY;
+            let part = first.part_for(&mut *self, &mut rest_from, offset, size, (records, bytes));
+            // A part of a batch is no larger than the batch was.
+            if let Err(full) = part.batch.push_record(&record) {
+                let reason = full.to_string();
+                part.reject(Rejected {
+                    offset,
+                    reason,
+                    preview: Vec::new(),
+                    length: 0,
+                });
+            }
+        }
+        for later in rejected {
+            let size = later.preview.len();
+            first
+                .part_for(
+                    &mut *self,
+                    &mut rest_from,
+                    later.offset,
+                    size,
+                    (records, bytes),
+                )
+                .reject(later);
+        }
+        (first, rest_from)
+    }
+
+    /// This part if there is room and nothing went to the other one yet.
+    fn part_for<'a>(
+        &'a mut self,
+        rest: &'a mut Gathered,
+        rest_from: &mut Option<u64>,
+        offset: u64,
+        size: usize,
+        (records, bytes): (usize, usize),
+    ) -> &'a mut Gathered {
+        let fits = self.len() == 0 || (self.len() < records && self.bytes() + size <= bytes);
+        if rest_from.is_none() && fits {
+            return self;
+        }
+        rest_from.get_or_insert(offset);
+        rest
+    }
+
+    pub(crate) fn reject(&mut self, rejected: Rejected) {
         self.held += rejected.preview.len() + rejected.reason.len();
         self.rejected.push(rejected);
     }
@@ -195,5 +264,76 @@ pub(crate) fn size(bytes: usize) -> String {
     {
         Some((unit, name)) => format!("{} {name}", bytes / unit),
         None => format!("{bytes} bytes"),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use tidegate_record::NewRecord;
+
+    use super::*;
+
+    /// Pieces at these offsets; every third is a rejection.
+    fn gathered(count: u64) -> Gathered {
+        let mut gathered = Gathered::default();
+        for offset in 0..count {
+            if offset % 3 == 1 {
+                gathered.reject(Rejected {
+                    offset,
+                    reason: "no".into(),
+                    preview: vec![b'x'; 100],
+                    length: 100,
+                });
+            } else {
+                let id = RecordId {
+                    offset,
+                    ..RecordId::default()
+                };
+                let record = NewRecord {
+                    id,
+                    value: Some(&[b'y'; 100]),
+                    ..NewRecord::default()
+                };
+                gathered.batch.push(&record).unwrap();
+            }
+        }
+        gathered
+    }
+
+    fn offsets(gathered: Gathered) -> Vec<u64> {
+        let batch = gathered.batch.finish(0);
+        let records = batch.view().records().map(|record| record.id().offset);
+        let rejected = gathered.rejected.iter().map(|rejected| rejected.offset);
+        let mut offsets: Vec<u64> = records.chain(rejected).collect();
+        offsets.sort_unstable();
+        offsets
+    }
+
+    #[test]
+    fn a_batch_taken_in_parts_stays_in_order_and_whole() {
+        for (records, bytes) in [
+            (1, 1 << 20),
+            (4, 1 << 20),
+            (100, 500),
+            (1, 1),
+            (100, 1 << 20),
+        ] {
+            let mut left = gathered(20);
+            let mut expected = 0;
+            while left.len() > 0 {
+                let (part, rest_from) = left.take(records, bytes);
+                let part = offsets(part);
+                assert!(part.len() <= records && !part.is_empty());
+                assert_eq!(
+                    part,
+                    (expected..expected + part.len() as u64).collect::<Vec<_>>()
+                );
+                expected += part.len() as u64;
+                assert_eq!(rest_from.unwrap_or(20), expected);
+                assert_eq!(rest_from.is_none(), left.len() == 0);
+            }
+            assert_eq!(expected, 20);
+        }
     }
 }

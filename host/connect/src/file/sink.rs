@@ -130,7 +130,16 @@ impl Sink for FileSink {
                 "it was not recovered before the first flush".into(),
             ));
         };
-        open.append(&self.pending)
+        // Whoever is first among siblings writes what stands first in the file.
+        let mut headed = Vec::new();
+        let bytes = if open.length == 0 {
+            self.encoder.write_header(&mut headed);
+            headed.extend_from_slice(&self.pending);
+            &headed
+        } else {
+            &self.pending
+        };
+        open.append(bytes)
             .map_err(|error| failed(&self.path, error.to_string()))?;
         let length = open.length;
         drop(shared);
@@ -165,9 +174,6 @@ impl Sink for FileSink {
                 .map_err(|error| self.recover_error(error.to_string()))?;
         }
         self.pending.clear();
-        if length == 0 {
-            self.encoder.write_header(&mut self.pending);
-        }
         *self.open() = Some(Open {
             file,
             length,

@@ -19,10 +19,24 @@ pub(super) struct Reading {
     pub(super) end: Option<u64>,
     pub(super) at_end: bool,
     pub(super) end_told: bool,
+    /// `flow` takes no records for now. They are held until there are too many.
     pub(super) paused: bool,
+    /// librdkafka fetches no more for now: it is at its end, or paused for so long that enough is held.
+    pub(super) stopped: bool,
 }
 
+/// What is held for a paused partition before librdkafka is told to stop. Its pause throws away what it has fetched,
+/// so a short one should not come to that.
+const HELD_RECORDS: usize = 256;
+const HELD_BYTES: usize = 1 << 20;
+
 impl Reading {
+    /// Whether no more should be fetched for now.
+    pub(super) fn has_enough(&self) -> bool {
+        let held = self.gathered.len() >= HELD_RECORDS || self.gathered.bytes() >= HELD_BYTES;
+        self.at_end || (self.paused && held)
+    }
+
     /// Takes a message as a record or a rejection; past the end it is left out.
     pub(super) fn accept(
         &mut self,
@@ -72,7 +86,7 @@ impl Reading {
             decoder.decode(&input, &mut self.gathered.batch)
         };
         if let Err(Malformed { reason }) = decoded {
-            self.gathered.rejected.push(Rejected {
+            self.gathered.reject(Rejected {
                 offset,
                 reason,
                 preview: value[..value.len().min(PREVIEW)].to_vec(),

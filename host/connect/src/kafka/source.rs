@@ -136,7 +136,7 @@ impl KafkaSource {
     }
 
     /// What a partition has to say: its records, or that it has ended.
-    fn take_ready(&mut self) -> Option<SourceEvent> {
+    fn take_ready(&mut self, records: usize, bytes: usize) -> Option<SourceEvent> {
         let after = self
             .partitions
             .range(self.turn..)
@@ -160,14 +160,12 @@ impl KafkaSource {
             reading.end_told = true;
             return Some(SourceEvent::End(partition));
         }
-        let Gathered {
-            batch, rejected, ..
-        } = std::mem::take(&mut reading.gathered);
+        let (taken, rest_from) = reading.gathered.take(records.max(1), bytes);
         Some(SourceEvent::Records {
             partition,
-            batch: batch.finish(now_micros()),
-            rejected,
-            next: reading.next,
+            batch: taken.batch.finish(now_micros()),
+            rejected: taken.rejected,
+            next: rest_from.unwrap_or(reading.next),
         })
     }
 
@@ -194,7 +192,8 @@ impl KafkaSource {
                         total += message.payload_len() + message.key_len();
                         count += 1;
                         reading.accept(&message, self.options.source, &mut self.decoder);
-                        if reading.at_end {
+                        if reading.has_enough() && !reading.stopped {
+                            reading.stopped = true;
                             self.consumer
                                 .pause(&self.list(number))
                                 .map_err(|error| self.read_error(error))?;
@@ -272,12 +271,12 @@ impl Source for KafkaSource {
             if let Some(event) = self.next_change()? {
                 return Ok(event);
             }
-            if let Some(event) = self.take_ready() {
+            if let Some(event) = self.take_ready(records, bytes) {
                 return Ok(event);
             }
             self.gather(records, bytes, deadline)?;
             if !self.consumer.context().has_changes()
-                && let Some(event) = self.take_ready()
+                && let Some(event) = self.take_ready(records, bytes)
             {
                 return Ok(event);
             }
@@ -301,8 +300,8 @@ impl Source for KafkaSource {
             return Err(fail("the partition is not assigned to this worker".into()));
         };
         (reading.gathered, reading.next) = (Gathered::default(), position);
-        let stopped_at_end = std::mem::take(&mut reading.at_end) && !reading.paused;
-        (reading.end_told, reading.committed) = (false, None);
+        (reading.at_end, reading.end_told, reading.committed) = (false, false, None);
+        let stopped = std::mem::take(&mut reading.stopped);
         match &mut self.change {
             // Nothing is fetched yet: the partition will begin there.
             Some(Change::Assign(list))
@@ -314,7 +313,7 @@ impl Source for KafkaSource {
             _ => {
                 let list = self.list(number);
                 let resume = || {
-                    if stopped_at_end {
+                    if stopped {
                         self.consumer.resume(&list)
                     } else {
                         Ok(())
@@ -329,29 +328,18 @@ impl Source for KafkaSource {
     }
 
     fn pause(&mut self, partition: Partition) -> Result<(), SourceError> {
-        let number = partition.number as i32;
-        if let Some(reading) = self.partitions.get_mut(&number)
-            && !reading.paused
-        {
+        if let Some(reading) = self.partitions.get_mut(&(partition.number as i32)) {
             reading.paused = true;
-            let list = self.list(number);
-            if matches!(&self.change, Some(Change::Assign(_))) {
-                self.carry_out()?;
-            }
-            self.consumer
-                .pause(&list)
-                .map_err(|error| self.read_error(error))?;
         }
         Ok(())
     }
 
     fn resume(&mut self, partition: Partition) -> Result<(), SourceError> {
         let number = partition.number as i32;
-        if let Some(reading) = self.partitions.get_mut(&number)
-            && reading.paused
-        {
+        if let Some(reading) = self.partitions.get_mut(&number) {
             reading.paused = false;
-            if !reading.at_end {
+            if reading.stopped && !reading.has_enough() {
+                reading.stopped = false;
                 let list = self.list(number);
                 self.consumer
                     .resume(&list)

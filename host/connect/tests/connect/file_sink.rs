@@ -143,6 +143,25 @@ fn a_csv_file_begins_with_its_header_once() {
 }
 
 #[test]
+fn siblings_append_in_turns_under_one_header() {
+    let disk = Memory::default();
+    let csv = EncoderOptions {
+        format: Format::Csv,
+        columns: vec!["a".into()],
+        ..EncoderOptions::default()
+    };
+    let mut first = sink_with(&disk, csv);
+    let mut second = first.sibling();
+    first.recover(None).unwrap();
+    assert_eq!(first.flush().unwrap(), None);
+    write(&mut first, r#"{"a":1}"#).unwrap();
+    write(&mut second, r#"{"a":2}"#).unwrap();
+    assert_eq!(second.flush().unwrap(), Some(position(4)));
+    assert_eq!(first.flush().unwrap(), Some(position(6)));
+    assert_eq!(disk.text(PATH), "a\n2\n1\n");
+}
+
+#[test]
 fn a_flush_before_recovery_is_an_error() {
     let mut sink = sink(&Memory::default());
     write(&mut sink, "1").unwrap();

@@ -251,6 +251,38 @@ fn a_paused_partition_gives_nothing_until_it_is_resumed() {
 }
 
 #[test]
+fn a_long_pause_holds_little_and_loses_nothing() {
+    let topic = topic("held", 2);
+    produce(&topic, numbers(0..5_000));
+    let mut source = open(options(&topic, &topic));
+    let mut read = Read::default();
+    read.until(&mut source, |read| read.assigned.len() == 2);
+    source.pause(partition(0)).unwrap();
+    read.until(&mut source, |read| read.ends == [1]);
+    assert!(read.records.iter().all(|record| record.partition == 1));
+    source.resume(partition(0)).unwrap();
+    // What was held comes within the bounds asked for.
+    let deadline = std::time::Instant::now() + crate::DEADLINE;
+    while read.ends.len() < 2 {
+        assert!(std::time::Instant::now() < deadline);
+        let before = read.records.len();
+        read.take(source.poll(7, 1 << 20, WAIT).unwrap());
+        assert!(read.records.len() - before <= 7);
+        let last = read.records.iter().rfind(|record| record.partition == 0);
+        if let Some(last) = last {
+            assert_eq!(read.next[&0], last.offset + 1);
+        }
+    }
+    let mut all: Vec<u32> = read
+        .values()
+        .iter()
+        .map(|value| value.parse().unwrap())
+        .collect();
+    all.sort_unstable();
+    assert_eq!(all, (0..5_000).collect::<Vec<_>>());
+}
+
+#[test]
 fn many_records_come_through_in_order() {
     let topic = topic("many", 2);
     produce(&topic, numbers(0..20_000));

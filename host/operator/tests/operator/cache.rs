@@ -1,0 +1,144 @@
+//! Compiled components on disk: found again, and never trusted when damaged.
+
+use std::path::{Path, PathBuf};
+
+use tidegate_contract::Slot;
+use tidegate_operator::{ComponentSlot, Engine, EngineOptions, SlotOptions};
+
+use crate::support::*;
+
+fn engine(directory: &Path) -> Engine {
+    let options = EngineOptions {
+        cache_dir: Some(directory.to_owned()),
+        instances: 4,
+    };
+    Engine::new(options).unwrap()
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+/// The component works, wherever it came from.
+fn works(engine: &Engine) {
+    let slot = ComponentSlot::new(engine, SlotOptions::new("s"), PASS, "pass").unwrap();
+    assert_eq!(run(&mut *instance(&slot), &batch_of(["v"; 3])).len(), 3);
+    assert_eq!(slot.version().name, "pass");
+}
+
+#[test]
+fn what_was_compiled_is_taken_from_disk_by_the_next_engine() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("code");
+    assert!(
+        !engine(&directory)
+            .compile(PASS, "pass")
+            .unwrap()
+            .is_from_disk()
+    );
+    assert_eq!(
+        entries(&directory).len(),
+        1,
+        "one entry and nothing left beside it"
+    );
+    let second = engine(&directory);
+    assert!(second.compile(PASS, "pass").unwrap().is_from_disk());
+    works(&second);
+}
+
+#[test]
+fn a_cut_or_changed_entry_is_compiled_anew() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("code");
+    let first = engine(&directory);
+    first.compile(PASS, "pass").unwrap();
+    let entry = entries(&directory).remove(0);
+    let whole = std::fs::read(&entry).unwrap();
+    let mut flipped = whole.clone();
+    let middle = flipped.len() / 2;
+    flipped[middle] ^= 1;
+    for damaged in [
+        &whole[..whole.len() / 2],
+        &whole[..10],
+        &[][..],
+        &flipped[..],
+    ] {
+        std::fs::write(&entry, damaged).unwrap();
+        assert!(
+            !engine(&directory)
+                .compile(PASS, "pass")
+                .unwrap()
+                .is_from_disk()
+        );
+        assert!(
+            std::fs::read(&entry).unwrap().len() == whole.len(),
+            "it was written again"
+        );
+        assert!(first.compile(PASS, "pass").unwrap().is_from_disk());
+    }
+    works(&first);
+}
+
+#[test]
+fn an_entry_does_not_serve_for_another_component() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("code");
+    let engine = engine(&directory);
+    engine.compile(PASS, "pass").unwrap();
+    let of_pass = entries(&directory).remove(0);
+    let hostile = guest("hostile");
+    engine.compile(&hostile, "hostile").unwrap();
+    let of_hostile = entries(&directory)
+        .into_iter()
+        .find(|entry| *entry != of_pass)
+        .unwrap();
+    std::fs::copy(of_pass, of_hostile).unwrap();
+    let component = engine.compile(&hostile, "hostile").unwrap();
+    assert!(!component.is_from_disk());
+    assert_eq!(component.imports().len(), 3);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_directory_that_others_may_enter_is_not_used() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("code");
+    assert!(engine(&directory).keeps_compiled());
+    let mode = std::fs::metadata(&directory).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o755)).unwrap();
+    let open = engine(&directory);
+    assert!(!open.keeps_compiled());
+    works(&open);
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_does_not_fail_the_start() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("file");
+    std::fs::write(&file, "in the way").unwrap();
+    let engine = engine(&file.join("code"));
+    assert!(!engine.keeps_compiled() && engine.is_pooled());
+    works(&engine);
+}
+
+#[test]
+fn instances_beyond_the_pool_are_refused_and_their_places_used_again() {
+    let engine = Engine::new(EngineOptions {
+        instances: 2,
+        ..EngineOptions::default()
+    })
+    .unwrap();
+    let slot = ComponentSlot::new(&engine, SlotOptions::new("s"), PASS, "pass").unwrap();
+    let one = slot.instance().unwrap();
+    let two = slot.instance().unwrap();
+    let error = slot.instance().map(|_| ()).unwrap_err().to_string();
+    assert!(
+        error.contains("pass does not start: instantiate: "),
+        "{error}"
+    );
+    drop((one, two));
+    assert!(slot.instance().is_ok());
+}

@@ -1,0 +1,163 @@
+//! What is refused before anything of it runs.
+
+use tidegate_contract::OperatorError;
+use tidegate_operator::{ComponentSlot, Grants, SlotOptions};
+
+use crate::support::*;
+
+fn refused(bytes: &[u8]) -> OperatorError {
+    ComponentSlot::new(&ENGINE, SlotOptions::new("s"), bytes, "op.wasm").unwrap_err()
+}
+
+fn refused_text(text: &str) -> OperatorError {
+    refused(&wat::parse_str(text).unwrap())
+}
+
+/// The smallest operator with this before everything else.
+fn pass_with(import: &str) -> String {
+    include_str!("../fixtures/pass.wat").replacen("(component", &format!("(component {import}"), 1)
+}
+
+#[test]
+fn what_is_not_webassembly_is_not_an_operator() {
+    let error = refused(b"#!/bin/sh");
+    assert_eq!(
+        error.to_string(),
+        "op.wasm is not an operator: it does not begin like WebAssembly"
+    );
+}
+
+#[test]
+fn a_component_that_lacks_the_export_is_named_with_what_it_lacks() {
+    assert_eq!(
+        refused_text("(component)").to_string(),
+        "op.wasm is not an operator: it does not export tidegate:operator/operator@0.1.0"
+    );
+    let other = include_str!("../fixtures/pass.wat").replace("operator@0.1.0", "operator@2.0.0");
+    assert_eq!(
+        refused_text(&other).to_string(),
+        "op.wasm is not an operator: it exports tidegate:operator/operator@2.0.0, this host runs \
+         tidegate:operator/operator@0.1.0"
+    );
+    let less = include_str!("../fixtures/pass.wat")
+        .replace("(export \"init\" (func $init)))", ")")
+        .replace("(export \"init\" (func $init))", "");
+    assert!(
+        refused_text(&less)
+            .to_string()
+            .ends_with("has no function init")
+    );
+}
+
+#[test]
+fn a_function_of_another_type_is_refused_at_the_start() {
+    let other = include_str!("../fixtures/pass.wat")
+        .replace("(param \"batch\" (list u8))", "(param \"batch\" string)");
+    let error = refused_text(&other);
+    assert!(matches!(error, OperatorError::Start { .. }), "{error}");
+    assert!(
+        error.to_string().contains("expected `list` found `string`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn bytes_that_do_not_compile_are_refused() {
+    let mut bytes = PASS.to_vec();
+    let middle = bytes.len() / 3;
+    bytes.truncate(middle);
+    assert!(matches!(refused(&bytes), OperatorError::Compile { .. }));
+}
+
+#[test]
+fn what_is_imported_and_not_granted_is_named() {
+    let guest = guest("hostile");
+    let with = |names: &[&str]| {
+        let options = SlotOptions {
+            grants: Grants::from_names(names.iter().copied()).unwrap(),
+            ..SlotOptions::new("s")
+        };
+        ComponentSlot::new(&ENGINE, options, &guest, "op.wasm").map_err(|error| error.to_string())
+    };
+    assert_eq!(
+        with(&["log", "metrics"]).unwrap_err(),
+        "op.wasm imports tidegate:operator/config@0.1.0, which the pipeline does not grant to this slot"
+    );
+    assert!(
+        with(&["log", "config"])
+            .unwrap_err()
+            .contains("tidegate:operator/metrics@0.1.0")
+    );
+    assert!(with(&["log", "config", "metrics"]).is_ok());
+    for import in [
+        "wasi:http/types@0.2.3",
+        "wasi:nn/graph@0.2.0",
+        "my:own/thing@1.0.0",
+        "thing",
+    ] {
+        let error = refused_text(&pass_with(&format!("(import {import:?} (instance))")));
+        let OperatorError::NotGranted { import: named, .. } = &error else {
+            panic!("{error}");
+        };
+        assert_eq!(named, import);
+    }
+}
+
+#[test]
+fn an_import_of_another_shape_is_refused() {
+    let import = "(import \"wasi:cli/environment@0.2.3\" (instance (export \"launch\" (func))))";
+    let error = refused_text(&pass_with(import));
+    assert!(
+        error.to_string().contains("an import does not fit"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_module_for_wasi_preview_1_is_refused_with_a_hint() {
+    let module = r#"(module (import "wasi_snapshot_preview1" "proc_exit" (func (param i32))))"#;
+    let text = refused_text(module).to_string();
+    assert!(
+        text.contains("wasm32-unknown-unknown or wasm32-wasip2"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_module_without_a_world_is_not_an_operator() {
+    let error = refused_text("(module (func (export \"process\")))");
+    assert!(
+        matches!(error, OperatorError::NotAnOperator { .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_description_that_makes_no_sense_is_refused() {
+    let text = include_str!("../fixtures/pass.wat").replace("\"value\")", "\"valve\")");
+    let text = refused_text(&text).to_string();
+    assert!(
+        text.contains("it reads \"valve\"; there are key, value"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_component_is_described_without_a_slot() {
+    let component = ENGINE.compile(&guest("hostile"), "hostile").unwrap();
+    let mut imports = component.imports().to_vec();
+    imports.sort();
+    assert_eq!(
+        imports,
+        [
+            "tidegate:operator/config@0.1.0",
+            "tidegate:operator/log@0.1.0",
+            "tidegate:operator/metrics@0.1.0"
+        ]
+    );
+    let description = component.describe(Grants::ALL).unwrap();
+    assert_eq!(description.version.name, "misbehave");
+    assert_eq!(description.version.outputs, ["side", "other"]);
+    assert_eq!(description.config_schema, "{}");
+    assert!(component.describe(Grants::default()).is_err());
+}

@@ -1,0 +1,151 @@
+//! Versions come and go while instances run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tidegate_contract::{OperatorError, Slot};
+use tidegate_operator::{ComponentSlot, SlotOptions};
+
+use crate::support::*;
+
+/// The smallest operator under another name.
+fn named(name: &str) -> Vec<u8> {
+    assert_eq!(name.len(), 4);
+    let text = include_str!("../fixtures/pass.wat").replace("\"pass\"", &format!("{name:?}"));
+    wat::parse_str(text).unwrap()
+}
+
+#[test]
+fn a_deployment_switches_at_the_next_batch_and_the_generation_grows() {
+    let slot = slot("s", PASS);
+    let (generation, mut old) = slot.instance().unwrap();
+    assert_eq!((generation, slot.generation()), (1, 1));
+    let deployment = slot.deploy(&named("next"), "next.wasm").unwrap();
+    assert_eq!(
+        (deployment.old.name.as_str(), deployment.new.name.as_str()),
+        ("pass", "next")
+    );
+    assert_eq!((deployment.generation, slot.generation()), (2, 2));
+    let (generation, new) = slot.instance().unwrap();
+    assert_eq!((generation, new.version().name.as_str()), (2, "next"));
+    // Who has not changed over yet still answers.
+    assert_eq!(run(&mut *old, &batch_of(["v"])).len(), 1);
+    assert_eq!(old.version().name, "pass");
+    assert_eq!(slot.version().name, "next");
+}
+
+#[test]
+fn a_deployment_that_fails_leaves_the_old_version_running() {
+    let slot = hostile("pass");
+    let digest = slot.version().digest.clone();
+    let bad = [
+        (b"nothing".to_vec(), "is not an operator"),
+        (wat::parse_str("(component)").unwrap(), "does not export"),
+        (PASS[..PASS.len() / 2].to_vec(), "does not compile"),
+    ];
+    for (bytes, why) in bad {
+        let error = slot.deploy(&bytes, "bad.wasm").unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    let error = slot.deploy_with(&guest("hostile"), "bad.wasm", "{\"mode\": \"init-trap\"}");
+    assert!(
+        matches!(error, Err(OperatorError::Start { .. })),
+        "{error:?}"
+    );
+    assert_eq!((slot.generation(), &slot.version().digest), (1, &digest));
+    assert_eq!(&*slot.config(), "{\"mode\": \"pass\"}");
+    assert!(poisoned(&run(&mut *instance(&slot), &batch_of(["v"]))).is_empty());
+}
+
+#[test]
+fn a_version_without_an_output_that_is_used_does_not_fit() {
+    let options = SlotOptions {
+        required_outputs: vec!["side".into()],
+        ..options("pass")
+    };
+    let slot = ComponentSlot::new(&ENGINE, options, &guest("hostile"), "hostile").unwrap();
+    let error = slot.deploy(PASS, "pass.wasm").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "pass.wasm does not fit the slot: the pipeline uses its output \"side\", which it does not have"
+    );
+    assert_eq!(slot.generation(), 1);
+}
+
+#[test]
+fn a_version_that_fails_on_recorded_records_is_not_deployed() {
+    let slot = hostile("pass");
+    // The running version takes the bad record, and it is kept as a sample.
+    run(&mut *instance(&slot), &batch_with_bad(8, &[3]));
+    let error = slot
+        .deploy_with(&guest("hostile"), "new.wasm", "{\"mode\": \"trap\"}")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("does not answer 8 recorded records: trap: "),
+        "{error}"
+    );
+    assert_eq!((slot.generation(), slot.stats().poisoned), (1, 0));
+    let deployed = slot.deploy_with(&guest("hostile"), "new.wasm", "{\"mode\": \"count\"}");
+    assert!(deployed.is_err(), "it fails on the same record");
+    assert!(slot.counters().is_empty(), "samples do not count");
+}
+
+#[test]
+fn samples_leave_no_trace_in_the_counters_of_a_version_that_is_deployed() {
+    let slot = hostile("pass");
+    run(&mut *instance(&slot), &batch_with_bad(8, &[]));
+    slot.deploy_with(&guest("hostile"), "new.wasm", "{\"mode\": \"count\"}")
+        .unwrap();
+    assert!(slot.counters().is_empty());
+    run(&mut *instance(&slot), &batch_with_bad(8, &[]));
+    assert_eq!(slot.counters()["seen"], 8);
+}
+
+#[test]
+fn a_rollback_brings_back_the_version_before_with_its_configuration() {
+    let slot = hostile("config");
+    assert!(slot.rollback().is_err());
+    slot.deploy_with(&guest("hostile"), "h", "{\"mode\": \"clock\"}")
+        .unwrap();
+    let back = slot.rollback().unwrap();
+    assert_eq!(back.generation, 3);
+    let came = run(&mut *instance(&slot), &batch_of(["v"]));
+    assert_eq!(came, [Came::Outcome("dead {\"mode\": \"config\"}".into())]);
+    slot.rollback().unwrap();
+    assert_eq!(&*slot.config(), "{\"mode\": \"clock\"}");
+}
+
+#[test]
+fn tasks_that_follow_the_generation_see_every_record_once_while_versions_change() {
+    let slot = slot("s", PASS);
+    let done = Arc::new(AtomicBool::new(false));
+    let tasks: Vec<_> = (0..2)
+        .map(|_| {
+            let (slot, done) = (Arc::clone(&slot), Arc::clone(&done));
+            std::thread::spawn(move || {
+                let (mut generation, mut operator) = slot.instance().unwrap();
+                let mut batches = 0;
+                while !done.load(Ordering::Relaxed) || generation != slot.generation() {
+                    if slot.generation() != generation {
+                        let next = slot.instance().unwrap();
+                        assert!(next.0 > generation);
+                        (generation, operator) = next;
+                    }
+                    assert_eq!(run(&mut *operator, &batch_of(["v"; 16])).len(), 16);
+                    batches += 1;
+                }
+                (generation, operator.version().name.clone(), batches)
+            })
+        })
+        .collect();
+    for name in ["aaaa", "bbbb", "cccc"] {
+        slot.deploy(&named(name), name).unwrap();
+    }
+    done.store(true, Ordering::Relaxed);
+    for task in tasks {
+        let (generation, name, batches) = task.join().unwrap();
+        assert_eq!((generation, name.as_str()), (4, "cccc"));
+        assert!(batches > 0);
+    }
+}

@@ -1,0 +1,247 @@
+//! Operators that loop, grow, trap and lie: each costs its instance and its poison record, and the stream goes on.
+
+use std::time::{Duration, Instant};
+
+use tidegate_contract::{OperatorError, Slot};
+use tidegate_operator::{ComponentSlot, Limits};
+
+use crate::support::*;
+
+/// One bad record among many ends with this reason, the others pass, and so does the next batch.
+#[track_caller]
+fn ends_with(slot: &ComponentSlot, reason: &str) {
+    let mut operator = instance(slot);
+    let came = run(&mut *operator, &batch_with_bad(32, &[19]));
+    assert_eq!(poisoned(&came), [19], "{came:?}");
+    let cause = came[19].poison().unwrap();
+    assert!(cause.reason.contains(reason), "{:?}", cause.reason);
+    assert!(slot.stats().instances_lost >= 6, "{:?}", slot.stats());
+    assert_eq!(slot.stats().poisoned, 1);
+    assert!(poisoned(&run(&mut *operator, &batch_with_bad(32, &[]))).is_empty());
+    // A batch of nothing but the poison is not bisected.
+    let alone = run(&mut *operator, &batch_with_bad(1, &[0]));
+    assert!(alone[0].poison().unwrap().reason.contains(reason));
+    assert!(poisoned(&run(&mut *operator, &batch_with_bad(1, &[]))).is_empty());
+}
+
+#[test]
+fn an_endless_loop_ends_at_its_deadline() {
+    let slot = hostile_within("loop", hasty());
+    ends_with(&slot, "deadline: no answer within ");
+}
+
+#[test]
+fn one_loop_in_a_batch_costs_bounded_time() {
+    let limits = Limits {
+        deadline: Duration::from_millis(200),
+        bisect: Duration::from_millis(1500),
+        ..Limits::default()
+    };
+    let slot = hostile_within("loop", limits);
+    let began = Instant::now();
+    let came = run(&mut *instance(&slot), &batch_with_bad(256, &[100]));
+    // Deadline, cap and one share; the rest is room for a busy machine.
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(poisoned(&came).contains(&100));
+}
+
+#[test]
+fn many_loops_end_with_the_cap_of_the_bisection() {
+    let limits = Limits {
+        bisect: Duration::from_millis(300),
+        ..hasty()
+    };
+    let slot = hostile_within("loop", limits);
+    let bad: Vec<usize> = (0..256).collect();
+    let mut operator = instance(&slot);
+    let came = run(&mut *operator, &batch_with_bad(256, &bad));
+    assert_eq!(poisoned(&came).len(), 256);
+    let last = came[255].poison().unwrap();
+    assert!(
+        last.reason
+            .starts_with("not isolated within 300ms: deadline: no answer"),
+        "{}",
+        last.reason
+    );
+    assert!(poisoned(&run(&mut *operator, &batch_with_bad(8, &[]))).is_empty());
+}
+
+#[test]
+fn memory_beyond_the_limit_is_refused_by_value_and_limit() {
+    ends_with(&hostile("grow"), "memory: needed ");
+    let limits = Limits {
+        memory: 8 << 20,
+        ..Limits::default()
+    };
+    ends_with(&hostile_within("grow", limits), ", limit 8 MiB");
+}
+
+#[test]
+fn a_trap_comes_with_the_wasm_backtrace() {
+    let slot = hostile("trap");
+    ends_with(&slot, "trap: ");
+    let came = run(&mut *instance(&slot), &batch_with_bad(1, &[0]));
+    let cause = came[0].poison().unwrap();
+    assert!(cause.reason.contains("unreachable"), "{}", cause.reason);
+    let backtrace = cause.backtrace.as_deref().unwrap();
+    assert!(backtrace.contains("wasm"), "{backtrace}");
+}
+
+#[test]
+fn exactly_the_bad_records_of_a_thousand_are_found() {
+    let slot = hostile("trap");
+    let mut operator = instance(&slot);
+    assert_eq!(
+        poisoned(&run(&mut *operator, &batch_with_bad(1000, &[657]))),
+        [657]
+    );
+    let bad = [0, 1, 250, 499, 500, 777, 998, 999];
+    let came = run(&mut *operator, &batch_with_bad(1000, &bad));
+    assert_eq!(poisoned(&came), bad);
+    assert_eq!(slot.stats().poisoned, 9);
+}
+
+#[test]
+fn a_batch_of_nothing_but_poison_is_named_record_by_record() {
+    let bad: Vec<usize> = (0..300).collect();
+    let came = run(&mut *instance(&hostile("trap")), &batch_with_bad(300, &bad));
+    assert_eq!(poisoned(&came), bad);
+}
+
+#[test]
+fn a_stack_overflow_is_a_trap() {
+    ends_with(&hostile("recurse"), "trap: ");
+}
+
+#[test]
+fn an_error_of_the_operator_names_it_in_its_own_words() {
+    ends_with(&hostile("error"), "operator error: I refuse");
+}
+
+#[test]
+fn bad_answers_are_refused_by_what_is_wrong_with_them() {
+    ends_with(&hostile("empty"), "bad answer: answer does not begin with");
+    ends_with(&hostile("fewer"), "bad answer: answer has ");
+    ends_with(&hostile("action"), "unknown action code 99");
+    ends_with(&hostile("offsets"), "malformed or lies outside the answer");
+    ends_with(
+        &hostile("output"),
+        "names output 7, the operator describes 2",
+    );
+}
+
+#[test]
+fn an_answer_over_the_cap_is_refused() {
+    ends_with(
+        &hostile("long"),
+        "output: the answer exceeds the limit of 16 MiB",
+    );
+    let limits = Limits {
+        output: 1 << 20,
+        ..Limits::default()
+    };
+    ends_with(
+        &hostile_within("long", limits),
+        "exceeds the limit of 1 MiB",
+    );
+}
+
+#[test]
+fn an_answer_of_a_gigabyte_is_refused_before_it_exists() {
+    ends_with(&hostile("huge"), "memory: needed ");
+    ends_with(&hostile("huge-lie"), "bad answer: ");
+}
+
+#[test]
+fn a_failure_that_no_record_causes_poisons_none() {
+    let slot = hostile("forgetful");
+    let mut operator = instance(&slot);
+    for _ in 0..7 {
+        assert!(poisoned(&run(&mut *operator, &batch_with_bad(10, &[]))).is_empty());
+    }
+    assert!(slot.stats().instances_lost >= 1);
+    assert_eq!(slot.stats().poisoned, 0);
+}
+
+#[test]
+fn a_leak_costs_instances_and_no_records() {
+    let slot = hostile("leak");
+    let mut operator = instance(&slot);
+    for _ in 0..60 {
+        assert!(poisoned(&run(&mut *operator, &batch_with_bad(4, &[]))).is_empty());
+    }
+    assert!(slot.stats().instances_lost >= 2, "{:?}", slot.stats());
+}
+
+#[test]
+fn a_flood_of_log_lines_is_bounded() {
+    let slot = hostile("flood");
+    run(&mut *instance(&slot), &batch_of(["v"]));
+    let stats = slot.stats();
+    assert_eq!(stats.lines + stats.lines_suppressed, 10_001);
+    assert!(stats.lines_suppressed >= 9_000, "{stats:?}");
+}
+
+#[test]
+fn what_a_failed_call_has_counted_does_not_count() {
+    let slot = hostile("count");
+    let came = run(&mut *instance(&slot), &batch_with_bad(100, &[42]));
+    assert_eq!(poisoned(&came), [42]);
+    assert_eq!(
+        slot.counters().into_iter().collect::<Vec<_>>(),
+        [("seen".to_owned(), 99)]
+    );
+}
+
+#[test]
+fn an_operator_that_cannot_start_says_why() {
+    for (mode, why) in [
+        ("init-trap", "init: trap: "),
+        ("init-error", "init: the configuration does not please me"),
+        ("init-grow", "init: memory: needed "),
+        ("init-loop", "init: deadline: no answer within 200ms"),
+    ] {
+        let options = tidegate_operator::SlotOptions {
+            limits: hasty(),
+            ..options(mode)
+        };
+        let error =
+            ComponentSlot::new(&ENGINE, options, &guest("hostile"), "a/b.wasm").unwrap_err();
+        assert!(matches!(error, OperatorError::Start { .. }));
+        let text = error.to_string();
+        assert!(
+            text.starts_with("a/b.wasm does not start: ") && text.contains(why),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn an_instance_whose_successor_cannot_start_is_an_error_and_no_answer() {
+    // The component holds more memory at the start than its slot allows.
+    let limits = Limits {
+        memory: 64 << 10,
+        ..Limits::default()
+    };
+    let options = tidegate_operator::SlotOptions {
+        limits,
+        ..options("pass")
+    };
+    let error = ComponentSlot::new(&ENGINE, options, &guest("hostile"), "h").unwrap_err();
+    assert!(error.to_string().contains("memory: needed "), "{error}");
+}
+
+#[test]
+fn an_instance_goes_on_after_its_slot_is_gone() {
+    let slot = hostile("trap");
+    let mut operator = slot.instance().unwrap().1;
+    drop(slot);
+    assert_eq!(
+        poisoned(&run(&mut *operator, &batch_with_bad(9, &[8]))),
+        [8]
+    );
+}

@@ -1,0 +1,13 @@
+//! The wasm room against real components: what operators answer, and how hostile ones end.
+//!
+//! The guests are built by `cargo xtask operators`; `fixtures/` holds the few that are committed as binaries.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod answers;
+mod cache;
+mod components;
+mod deploy;
+mod hostile;
+mod support;
+mod wasi;

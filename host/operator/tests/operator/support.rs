@@ -1,0 +1,166 @@
+//! Batches, slots and what came of them.
+
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use tidegate_contract::{DeadLetterCause, Operator, Processed, Slot};
+use tidegate_operator::{ComponentSlot, Engine, EngineOptions, Grants, Limits, SlotOptions};
+use tidegate_record::{Batch, BatchBuilder, NewRecord, Outcome, OutcomesView, RecordId};
+
+/// The smallest operator: everything passes. See `fixtures/pass.wat`.
+pub const PASS: &[u8] = include_bytes!("../fixtures/pass.wasm");
+
+pub static ENGINE: LazyLock<Engine> =
+    LazyLock::new(|| Engine::new(EngineOptions::default()).unwrap());
+
+/// A guest of `tests/guests`, as built for WebAssembly.
+pub fn guest(name: &str) -> Vec<u8> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target")),
+        PathBuf::from,
+    );
+    let path = target.join("operators").join(format!("{name}.wasm"));
+    std::fs::read(&path).unwrap_or_else(|error| {
+        panic!(
+            "{}: {error}; run `cargo xtask operators` first",
+            path.display()
+        )
+    })
+}
+
+pub fn options(mode: &str) -> SlotOptions {
+    SlotOptions {
+        grants: Grants::ALL,
+        config: format!("{{\"mode\": {mode:?}}}"),
+        ..SlotOptions::new(mode)
+    }
+}
+
+pub fn hostile(mode: &str) -> ComponentSlot {
+    ComponentSlot::new(&ENGINE, options(mode), &guest("hostile"), "hostile").unwrap()
+}
+
+pub fn hostile_within(mode: &str, limits: Limits) -> ComponentSlot {
+    let options = SlotOptions {
+        limits,
+        ..options(mode)
+    };
+    ComponentSlot::new(&ENGINE, options, &guest("hostile"), "hostile").unwrap()
+}
+
+/// Short deadlines, for operators that never return.
+pub fn hasty() -> Limits {
+    Limits {
+        deadline: Duration::from_millis(100),
+        init_deadline: Duration::from_millis(200),
+        ..Limits::default()
+    }
+}
+
+/// Records with offsets from 0 on and these values.
+pub fn batch_of<'a>(values: impl IntoIterator<Item = &'a str>) -> Batch {
+    let mut builder = BatchBuilder::default();
+    for (offset, value) in values.into_iter().enumerate() {
+        let record = NewRecord {
+            id: RecordId {
+                offset: offset as u64,
+                ..RecordId::default()
+            },
+            key: Some(b"key"),
+            value: Some(value.as_bytes()),
+            headers: &[("h", Some(b"v"))],
+            attributes: &[("a", Some(b"p"))],
+            ..NewRecord::default()
+        };
+        builder.push(&record).unwrap();
+    }
+    builder.finish(1_700_000_000_123_456)
+}
+
+/// Good records, but for those at these places.
+pub fn batch_with_bad(records: usize, bad: &[usize]) -> Batch {
+    batch_of((0..records).map(|n| if bad.contains(&n) { "bad" } else { "good" }))
+}
+
+/// What became of a batch, one entry for each record.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Came {
+    Outcome(String),
+    Poison(DeadLetterCause),
+}
+
+impl Came {
+    pub fn poison(&self) -> Option<&DeadLetterCause> {
+        match self {
+            Came::Poison(cause) => Some(cause),
+            Came::Outcome(_) => None,
+        }
+    }
+}
+
+/// Runs a batch and checks that every record came back once and in order.
+pub fn run(operator: &mut dyn Operator, batch: &Batch) -> Vec<Came> {
+    let outputs = operator.version().outputs.len() as u16;
+    let mut came = Vec::new();
+    for processed in operator.process(batch).unwrap() {
+        match processed {
+            Processed::Answer {
+                first,
+                count,
+                outcomes,
+            } => {
+                assert_eq!(first, came.len(), "answers are in order");
+                let view = OutcomesView::parse(&outcomes, count, outputs).unwrap();
+                came.extend(view.iter().map(|outcome| Came::Outcome(shown(&outcome))));
+                assert_eq!(came.len(), first + count);
+            }
+            Processed::Poison(cause) => {
+                assert_eq!(cause.record, came.len(), "poison is in order");
+                came.push(Came::Poison(cause));
+            }
+        }
+    }
+    assert_eq!(came.len(), batch.len(), "every record came back");
+    came
+}
+
+fn shown(outcome: &Outcome<'_>) -> String {
+    let text = |value: Option<Option<&[u8]>>| {
+        let value = value.flatten().unwrap_or_default();
+        String::from_utf8_lossy(value).into_owned()
+    };
+    match outcome {
+        Outcome::Pass => "pass".into(),
+        Outcome::Drop => "drop".into(),
+        Outcome::Replace(patch) => format!("replace {}", text(patch.value())),
+        Outcome::Split(pieces) => {
+            let pieces: Vec<String> = pieces
+                .iter()
+                .map(|piece| format!("{}:{}", piece.output, text(piece.patch.value())))
+                .collect();
+            format!("split {}", pieces.join(" "))
+        }
+        Outcome::Route(emission) => {
+            format!("route {}:{}", emission.output, text(emission.patch.value()))
+        }
+        Outcome::Retry { delay_ms, reason } => format!("retry {delay_ms} {reason}"),
+        Outcome::DeadLetter { reason } => format!("dead {reason}"),
+    }
+}
+
+pub fn instance(slot: &ComponentSlot) -> Box<dyn Operator> {
+    slot.instance().unwrap().1
+}
+
+/// The places of poison records.
+pub fn poisoned(came: &[Came]) -> Vec<usize> {
+    came.iter()
+        .filter_map(Came::poison)
+        .map(|cause| cause.record)
+        .collect()
+}
+
+pub fn slot(name: &str, bytes: &[u8]) -> Arc<ComponentSlot> {
+    Arc::new(ComponentSlot::new(&ENGINE, SlotOptions::new(name), bytes, name).unwrap())
+}

@@ -1,0 +1,173 @@
+//! An operator that misbehaves in the way its configuration names, for the tests of the host: `{"mode": "loop"}`.
+//!
+//! Most modes misbehave only when a record of the batch has the value `bad`, so that a test can say where the poison is;
+//! every other record passes. It writes the exports by hand, since the SDK would keep it from lying.
+
+#![cfg(target_family = "wasm")]
+#![allow(unsafe_code, reason = "the exports of a component have the C calling convention")]
+
+use std::cell::{Cell, RefCell};
+
+use tidegate_record::{Batch, BatchView, OutcomesBuilder, PatchBuilder};
+use tidegate_sdk::bindings::exports::tidegate::operator::operator::{Description, Guest};
+use tidegate_sdk::{Level, config_text, log_line, metrics, serde_json};
+
+thread_local! {
+    static MODE: RefCell<String> = const { RefCell::new(String::new()) };
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Hostile;
+
+impl Guest for Hostile {
+    fn describe() -> Description {
+        Description {
+            name: "misbehave".into(),
+            version: "1.0.0".into(),
+            config_schema: "{}".into(),
+            reads: ["key", "value", "headers", "attributes"].map(String::from).into(),
+            outputs: vec!["side".into(), "other".into()],
+        }
+    }
+
+    fn init(config: String) -> Result<(), String> {
+        let config: serde_json::Value = serde_json::from_str(&config).map_err(|e| e.to_string())?;
+        let mode = config["mode"].as_str().unwrap_or("pass").to_owned();
+        match mode.as_str() {
+            "init-trap" => panic!("no start today"),
+            "init-loop" => spin(),
+            "init-error" => return Err("the configuration does not please me".into()),
+            "init-grow" => grow(),
+            _ => MODE.set(mode),
+        }
+        Ok(())
+    }
+
+    fn process(batch: Vec<u8>) -> Result<Vec<u8>, String> {
+        CALLS.set(CALLS.get() + 1);
+        let batch = Batch::from_bytes(batch).map_err(|error| error.to_string())?;
+        MODE.with_borrow(|mode| answer(mode, &batch.view()))
+    }
+}
+
+fn answer(mode: &str, batch: &BatchView<'_>) -> Result<Vec<u8>, String> {
+    let bad = |record: &tidegate_record::RecordView<'_>| record.value() == Some(b"bad");
+    let poisoned = batch.records().any(|record| bad(&record));
+    match mode {
+        "outcomes" => return Ok(every_kind(batch)),
+        "config" => return Ok(dead_letters(batch, &config_text())),
+        "clock" => return Ok(dead_letters(batch, &batch.clock().to_string())),
+        "present" => return Ok(present(batch)),
+        "flood" => {
+            for line in 0..10_000 {
+                log_line(Level::Info, &format!("line {line}"));
+            }
+            log_line(Level::Warn, &"long ".repeat(100_000));
+        }
+        "count" => {
+            metrics::add("seen", batch.len() as u64);
+            metrics::add("Not A Name", 1);
+        }
+        // Fails because of what it remembers, not because of a record.
+        "forgetful" if CALLS.get() == 3 => panic!("I cannot remember"),
+        "leak" => std::mem::forget(std::hint::black_box(vec![1u8; 4 << 20])),
+        _ => {}
+    }
+    if poisoned {
+        match mode {
+            "loop" => spin(),
+            "grow" => grow(),
+            "trap" | "count" => panic!("a bad record"),
+            "recurse" => log_line(Level::Info, &recurse(1).to_string()),
+            "error" => return Err("I refuse".into()),
+            "empty" => return Ok(Vec::new()),
+            "fewer" => return Ok(passes(batch.len() - 1)),
+            "action" => {
+                let mut bytes = passes(batch.len());
+                bytes[16] = 99;
+                return Ok(bytes);
+            }
+            "offsets" => {
+                // A replacement whose value reaches far beyond the answer.
+                let mut bytes = passes(batch.len());
+                bytes[16] = 2;
+                bytes.extend_from_slice(&[2, 0xff, 0xff, 0xff, 0x7f]);
+                let total = bytes.len() as u32;
+                bytes[4..8].copy_from_slice(&total.to_le_bytes());
+                return Ok(bytes);
+            }
+            "output" => {
+                let mut outcomes = OutcomesBuilder::with_capacity(batch.len());
+                batch.records().for_each(|_| outcomes.route(7, &PatchBuilder::default()));
+                return Ok(outcomes.finish());
+            }
+            "long" => return Ok(vec![b'x'; 20 << 20]),
+            "huge" => return Ok(vec![b'x'; 1 << 30]),
+            // SAFETY: none; the length is a lie, which is what the host is to find before anyone reads it.
+            "huge-lie" => return Ok(unsafe { Vec::from_raw_parts(16 as *mut u8, 1 << 30, 1 << 30) }),
+            _ => {}
+        }
+    }
+    Ok(passes(batch.len()))
+}
+
+fn passes(records: usize) -> Vec<u8> {
+    let mut outcomes = OutcomesBuilder::with_capacity(records);
+    (0..records).for_each(|_| outcomes.pass());
+    outcomes.finish()
+}
+
+fn every_kind(batch: &BatchView<'_>) -> Vec<u8> {
+    let mut outcomes = OutcomesBuilder::with_capacity(batch.len());
+    for record in batch.records() {
+        let mut patch = PatchBuilder::default();
+        patch.set_value(Some(b"changed".into()));
+        match record.id().offset % 7 {
+            0 => outcomes.pass(),
+            1 => outcomes.drop_record(),
+            2 => outcomes.replace(&patch),
+            3 => outcomes.split([(0, &patch), (2, &patch)].into_iter()),
+            4 => outcomes.route(1, &patch),
+            5 => outcomes.retry(250, "later"),
+            _ => outcomes.dead_letter("not for me"),
+        }
+    }
+    outcomes.finish()
+}
+
+fn dead_letters(batch: &BatchView<'_>, reason: &str) -> Vec<u8> {
+    let mut outcomes = OutcomesBuilder::with_capacity(batch.len());
+    batch.records().for_each(|_| outcomes.dead_letter(reason));
+    outcomes.finish()
+}
+
+/// Dead-letters each record with the fields it came with.
+fn present(batch: &BatchView<'_>) -> Vec<u8> {
+    let mut outcomes = OutcomesBuilder::with_capacity(batch.len());
+    for record in batch.records() {
+        outcomes.dead_letter(&record.fields().bits().to_string());
+    }
+    outcomes.finish()
+}
+
+fn spin() {
+    let mut turns = 0u64;
+    loop {
+        turns = std::hint::black_box(turns.wrapping_add(1));
+    }
+}
+
+fn grow() {
+    let mut held = Vec::new();
+    loop {
+        held.push(std::hint::black_box(Vec::<u8>::with_capacity(1 << 20)));
+    }
+}
+
+#[allow(unconditional_recursion, reason = "it is meant to overflow the stack")]
+fn recurse(depth: u64) -> u64 {
+    let deeper = std::hint::black_box([depth; 64]);
+    recurse(deeper[7] + 1) + deeper[9]
+}
+
+tidegate_sdk::bindings::export_component!(Hostile with_types_in tidegate_sdk::bindings);

@@ -231,7 +231,7 @@ impl Sink for KafkaSink {
         }
         let mut headers: Option<OwnedHeaders> = None;
         for header in record.headers() {
-            let list = headers.unwrap_or_else(OwnedHeaders::new);
+            let list = headers.unwrap_or_default();
             headers = Some(list.insert(Header {
                 key: header.name,
                 value: header.value,

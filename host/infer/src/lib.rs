@@ -9,6 +9,8 @@
 //! - weights are stored in their own precision, and every sum is accumulated in f32;
 //! - a device that fails, stalls or runs out of memory is a typed error, never a panic.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
 pub mod config;
 pub mod decoder;
 pub mod device;
@@ -24,4 +26,5 @@ pub use decoder::{
 };
 pub use device::{Adapter, AdapterError, AdapterInfo, AdapterKind};
 pub use reference::ReferenceDecoder;
+pub use serving::{Engine, EngineOptions, EngineStats, LoadModelError, LoadOptions, load_model};
 pub use weights::{Weights, WeightsError};

@@ -113,7 +113,7 @@ pub fn load_model(
     let reload: Reload = Box::new(move || {
         let again = || -> Result<Box<dyn Decoder>, LoadModelError> {
             let chosen = Adapter::choose(selector.as_deref())?;
-            Ok(load_decoder(&directory, &chosen, &config, &decoder_options)?)
+            load_decoder(&directory, &chosen, &config, &decoder_options)
         };
         again().map_err(|e| e.to_string())
     });

@@ -4,7 +4,8 @@
 ///
 /// A tokenizer reads `<|eos|>` in a record as the token of that name, so that anyone who writes a record could end
 /// a turn or speak as the system. Encoded in two pieces, cut behind the first character of the name, the same text is
-/// plain text. A name of a single character cannot be cut and is left as it is.
+/// plain text. A name of a single character cannot be cut and is left as it is; a tokenizer that puts a space before
+/// its text may put one at the cut.
 #[derive(Debug, Default)]
 pub(crate) struct SpecialNames {
     names: Vec<String>,

@@ -5,7 +5,8 @@
 pub struct EngineOptions {
     /// Most requests that wait for a slot; one more is refused.
     pub queue: usize,
-    /// Most rows of a step; the decoder's own limit applies as well.
+    /// Most rows of a step; the decoder's own limit applies as well. With no more rows than slots, prompts wait while
+    /// every row is taken by a sequence that generates.
     pub step_rows: usize,
     /// Most rows of a step that prompts may take while answers are being generated, at least 1: what a long prompt
     /// may cost the next token of the others. Without others a prompt takes all rows.

@@ -244,6 +244,8 @@ impl Task {
                         }
                     }
                     StageKind::Model(kind) => {
+                        let records = batch.len() as u64;
+                        ModelAsked { stage, records }.emit(&output.meters);
                         for record in batch.view().records() {
                             let number = numbers();
                             let entry = self.entry(

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
+use tidegate_contract::Slot as _;
 use tidegate_control::config::guarantee;
 
 use super::{print, read_pipeline};

@@ -1,6 +1,5 @@
 //! Sources and sinks onto workers.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
@@ -10,7 +9,7 @@ use tidegate_connect::kafka::{
 };
 use tidegate_connect::standard::{StandardSink, StandardSource};
 use tidegate_contract::{FileLayer, Recovered, Sink, Source};
-use tidegate_control::config::{Decoding, Format, Pipeline, SinkKind, SourceKind, Start};
+use tidegate_control::config::{Decoding, Encoding, Format, Pipeline, SinkKind, SourceKind, Start};
 use tidegate_flow::WorkerParts;
 
 use crate::Until;
@@ -43,19 +42,20 @@ pub(crate) fn worker_parts(
         .iter()
         .map(|source| source.name.clone())
         .collect();
-    let mut sinks = Vec::new();
-    for sink in &pipeline.sinks {
-        sinks.push(open_sinks(
-            &sink.name, &sink.kind, &names, count, recovered, layer,
-        )?);
-    }
-    let mut dead = open_sinks(
-        "dead-letters",
-        &pipeline.dead_letters,
-        &names,
-        count,
+    let opening = Opening {
+        sources: &names,
+        workers: count,
         recovered,
         layer,
+    };
+    let mut sinks = Vec::new();
+    for sink in &pipeline.sinks {
+        sinks.push(opening.sinks(&sink.name, &sink.kind, encoder_options(&sink.encoding))?);
+    }
+    let mut dead = opening.sinks(
+        "dead-letters",
+        &pipeline.dead_letters,
+        EncoderOptions::default(),
     )?;
     let mut parts = Vec::new();
     for worker in (0..count).rev() {
@@ -127,7 +127,7 @@ fn decoder(decoding: &Decoding) -> DecoderOptions {
         event_time: decoding.event_time.clone(),
         required: decoding.required.clone(),
         max_record: decoding.max_record,
-        ..DecoderOptions::default()
+        delimiter: decoding.delimiter,
     }
 }
 
@@ -139,49 +139,63 @@ fn format(format: Format) -> tidegate_codec::Format {
     }
 }
 
-/// A sink for each worker.
-fn open_sinks(
-    name: &str,
-    kind: &SinkKind,
-    sources: &[String],
-    workers: usize,
-    recovered: &Recovered,
-    layer: &Arc<dyn FileLayer>,
-) -> Result<Vec<Box<dyn Sink>>, Failure> {
-    let encoder = |kind: Format| {
-        let options = EncoderOptions {
-            format: format(kind),
-            sources: sources.to_vec(),
-            ..EncoderOptions::default()
-        };
-        Encoder::new(options)
-    };
-    let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
-    match kind {
-        SinkKind::File { path, format } => {
-            let mut first = FileSink::new(name, Path::new(path), layer.clone(), encoder(*format)?);
-            let known = recovered.sinks.iter().find(|known| known.sink == name);
-            first.recover(known)?;
-            let siblings: Vec<FileSink> = (1..workers).map(|_| first.sibling()).collect();
-            sinks.push(Box::new(first));
-            sinks.extend(
-                siblings
-                    .into_iter()
-                    .map(|sink| Box::new(sink) as Box<dyn Sink>),
-            );
-        }
-        SinkKind::Stdout { format } => {
-            for _ in 0..workers {
-                sinks.push(Box::new(StandardSink::stdout(encoder(*format)?)));
-            }
-        }
-        SinkKind::Kafka { topic, .. } => {
-            for _ in 0..workers {
-                let mut options = KafkaSinkOptions::new(topic.brokers.join(","), &topic.topic);
-                options.properties = topic.properties.clone().into_iter().collect();
-                sinks.push(Box::new(KafkaSink::open(options)?));
-            }
-        }
+fn encoder_options(encoding: &Encoding) -> EncoderOptions {
+    EncoderOptions {
+        format: format(encoding.format),
+        envelope: encoding.envelope,
+        columns: encoding.columns.clone(),
+        delimiter: encoding.delimiter,
+        ..EncoderOptions::default()
     }
-    Ok(sinks)
+}
+
+/// What all sinks are opened with.
+struct Opening<'a> {
+    sources: &'a [String],
+    workers: usize,
+    recovered: &'a Recovered,
+    layer: &'a Arc<dyn FileLayer>,
+}
+
+impl Opening<'_> {
+    /// A sink for each worker.
+    fn sinks(
+        &self,
+        name: &str,
+        kind: &SinkKind,
+        options: EncoderOptions,
+    ) -> Result<Vec<Box<dyn Sink>>, Failure> {
+        let encoder = Encoder::new(EncoderOptions {
+            sources: self.sources.to_vec(),
+            ..options
+        })?;
+        let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+        match kind {
+            SinkKind::File { path } => {
+                let mut first = FileSink::new(name, path, self.layer.clone(), encoder);
+                let known = self.recovered.sinks.iter().find(|known| known.sink == name);
+                first.recover(known)?;
+                let siblings: Vec<FileSink> = (1..self.workers).map(|_| first.sibling()).collect();
+                sinks.push(Box::new(first));
+                sinks.extend(
+                    siblings
+                        .into_iter()
+                        .map(|sink| Box::new(sink) as Box<dyn Sink>),
+                );
+            }
+            SinkKind::Stdout => {
+                for _ in 0..self.workers {
+                    sinks.push(Box::new(StandardSink::stdout(encoder.clone())));
+                }
+            }
+            SinkKind::Kafka(topic) => {
+                for _ in 0..self.workers {
+                    let mut options = KafkaSinkOptions::new(topic.brokers.join(","), &topic.topic);
+                    options.properties = topic.properties.clone().into_iter().collect();
+                    sinks.push(Box::new(KafkaSink::open(options)?));
+                }
+            }
+        }
+        Ok(sinks)
+    }
 }

@@ -56,25 +56,44 @@ impl ChatTemplate {
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
         environment.set_unknown_method_callback(python::call_method);
         environment.add_filter("tojson", to_json);
-        environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
-            Err(Error::new(ErrorKind::InvalidOperation, message).with_source(Raised))
-        });
+        environment.add_function(
+            "raise_exception",
+            |message: String| -> Result<Value, Error> {
+                Err(Error::new(ErrorKind::InvalidOperation, message).with_source(Raised))
+            },
+        );
         environment.add_function("strftime_now", |pattern: String| -> Result<String, Error> {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+            let now = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| since.as_secs());
             date::format(now, &pattern).map_err(|e| Error::new(ErrorKind::InvalidOperation, e))
         });
-        environment.add_template_owned(NAME, without_generation_tags(source)).map_err(|e| describe(&e))?;
+        environment
+            .add_template_owned(NAME, without_generation_tags(source))
+            .map_err(|e| describe(&e))?;
         Ok(ChatTemplate { environment })
     }
 
     /// Renders messages, with the beginning of the answer.
-    pub(crate) fn render(&self, messages: &[ChatMessage<'_>], config: &TokenizerConfig) -> Result<String, PromptError> {
+    pub(crate) fn render(
+        &self,
+        messages: &[ChatMessage<'_>],
+        config: &TokenizerConfig,
+    ) -> Result<String, PromptError> {
         let token = |token: &Option<String>| token.clone().unwrap_or_default();
         let messages: Vec<Value> = messages
             .iter()
-            .map(|m| Value::from_pairs([("role", Value::from(m.role)), ("content", Value::from(m.content))]))
+            .map(|m| {
+                Value::from_pairs([
+                    ("role", Value::from(m.role)),
+                    ("content", Value::from(m.content)),
+                ])
+            })
             .collect();
-        let template = self.environment.get_template(NAME).map_err(|e| PromptError::Template(describe(&e)))?;
+        let template = self
+            .environment
+            .get_template(NAME)
+            .map_err(|e| PromptError::Template(describe(&e)))?;
         let rendered = template.render(context! {
             messages,
             add_generation_prompt => true,
@@ -144,7 +163,11 @@ fn without_generation_tags(source: &str) -> String {
             "endgeneration" => "endif",
             _ => word,
         };
-        out.push_str(&if replacement == word { tag.to_owned() } else { tag.replacen(word, replacement, 1) });
+        out.push_str(&if replacement == word {
+            tag.to_owned()
+        } else {
+            tag.replacen(word, replacement, 1)
+        });
         rest = after;
     }
     out.push_str(rest);
@@ -160,13 +183,23 @@ fn to_json(value: &Value, kwargs: Kwargs) -> Result<Value, Error> {
         Some(width) => {
             let spaces = " ".repeat(width.min(64));
             let formatter = serde_json::ser::PrettyFormatter::with_indent(spaces.as_bytes());
-            value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, formatter)).map_err(wrong)?;
+            value
+                .serialize(&mut serde_json::Serializer::with_formatter(
+                    &mut out, formatter,
+                ))
+                .map_err(wrong)?;
         }
         None => {
-            value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, PythonFormat)).map_err(wrong)?;
+            value
+                .serialize(&mut serde_json::Serializer::with_formatter(
+                    &mut out,
+                    PythonFormat,
+                ))
+                .map_err(wrong)?;
         }
     }
-    let text = String::from_utf8(out).map_err(|e| Error::new(ErrorKind::BadSerialization, e.to_string()))?;
+    let text = String::from_utf8(out)
+        .map_err(|e| Error::new(ErrorKind::BadSerialization, e.to_string()))?;
     Ok(Value::from_safe_string(text))
 }
 
@@ -174,11 +207,19 @@ fn to_json(value: &Value, kwargs: Kwargs) -> Result<Value, Error> {
 struct PythonFormat;
 
 impl serde_json::ser::Formatter for PythonFormat {
-    fn begin_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+    fn begin_array_value<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
         writer.write_all(if first { b"" } else { b", " })
     }
 
-    fn begin_object_key<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+    fn begin_object_key<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
         writer.write_all(if first { b"" } else { b", " })
     }
 
@@ -192,9 +233,18 @@ mod tests {
     use super::*;
 
     const CHAT: [ChatMessage<'_>; 3] = [
-        ChatMessage { role: "system", content: "Be brief." },
-        ChatMessage { role: "user", content: " <b>Hi</b> \"you\" é " },
-        ChatMessage { role: "assistant", content: "a,b" },
+        ChatMessage {
+            role: "system",
+            content: "Be brief.",
+        },
+        ChatMessage {
+            role: "user",
+            content: " <b>Hi</b> \"you\" é ",
+        },
+        ChatMessage {
+            role: "assistant",
+            content: "a,b",
+        },
     ];
 
     fn render(source: &str) -> Result<String, PromptError> {
@@ -203,7 +253,9 @@ mod tests {
             eos_token: Some("</s>".into()),
             ..TokenizerConfig::default()
         };
-        ChatTemplate::compile(source).unwrap().render(&CHAT, &config)
+        ChatTemplate::compile(source)
+            .unwrap()
+            .render(&CHAT, &config)
     }
 
     #[test]
@@ -220,14 +272,38 @@ mod tests {
     fn python_methods_work() {
         let cases = [
             ("{{ messages[1].content.strip() }}", "<b>Hi</b> \"you\" é"),
-            ("{{ messages[0]['content'].startswith(('x', 'Be')) }}", "True"),
-            ("{{ 'a</think>b'.split('</think>')[-1].lstrip('\\n') }}", "b"),
-            ("{{ 'a,b,c'.split(',', 1)|length }}{{ 'a,b,c'.rsplit(',', 1)[0] }}", "2a,b"),
-            ("{{ messages[0].get('tools', 'none') }}{{ messages[0].get('x') is none }}", "noneTrue"),
-            ("{% for k, v in messages[0].items() %}{{ k }}={{ v }};{% endfor %}", "role=system;content=Be brief.;"),
-            ("{{ 'ab'.upper() ~ 'éa'.find('a') ~ 'x y'.title() ~ 'HeLLo'.capitalize() }}", "AB1X YHello"),
-            ("{{ ', '.join(['a', 'b']) ~ 'aXbX'.replace('X', '-', 1) ~ 'xxay'.strip('x') }}", "a, ba-bXay"),
-            ("{{ 'x' in messages[0] }}{{ 'role' in messages[0] }}{{ 'Hi' in messages[1].content }}", "FalseTrueTrue"),
+            (
+                "{{ messages[0]['content'].startswith(('x', 'Be')) }}",
+                "True",
+            ),
+            (
+                "{{ 'a</think>b'.split('</think>')[-1].lstrip('\\n') }}",
+                "b",
+            ),
+            (
+                "{{ 'a,b,c'.split(',', 1)|length }}{{ 'a,b,c'.rsplit(',', 1)[0] }}",
+                "2a,b",
+            ),
+            (
+                "{{ messages[0].get('tools', 'none') }}{{ messages[0].get('x') is none }}",
+                "noneTrue",
+            ),
+            (
+                "{% for k, v in messages[0].items() %}{{ k }}={{ v }};{% endfor %}",
+                "role=system;content=Be brief.;",
+            ),
+            (
+                "{{ 'ab'.upper() ~ 'éa'.find('a') ~ 'x y'.title() ~ 'HeLLo'.capitalize() }}",
+                "AB1X YHello",
+            ),
+            (
+                "{{ ', '.join(['a', 'b']) ~ 'aXbX'.replace('X', '-', 1) ~ 'xxay'.strip('x') }}",
+                "a, ba-bXay",
+            ),
+            (
+                "{{ 'x' in messages[0] }}{{ 'role' in messages[0] }}{{ 'Hi' in messages[1].content }}",
+                "FalseTrueTrue",
+            ),
         ];
         for (source, wanted) in cases {
             assert_eq!(render(source).unwrap(), wanted, "{source}");
@@ -240,7 +316,10 @@ mod tests {
             render("{{ messages[1] | tojson }}").unwrap(),
             r#"{"role": "user", "content": " <b>Hi</b> \"you\" é "}"#
         );
-        assert_eq!(render("{{ [1, 'a'] | tojson(indent=2) }}").unwrap(), "[\n  1,\n  \"a\"\n]");
+        assert_eq!(
+            render("{{ [1, 'a'] | tojson(indent=2) }}").unwrap(),
+            "[\n  1,\n  \"a\"\n]"
+        );
     }
 
     #[test]
@@ -257,14 +336,21 @@ mod tests {
 
     #[test]
     fn a_template_that_raises_says_its_own_words() {
-        let error = render("{{ raise_exception('Only user and assistant roles are supported!') }}").unwrap_err();
-        assert_eq!(error, PromptError::Refused("Only user and assistant roles are supported!".into()));
+        let error = render("{{ raise_exception('Only user and assistant roles are supported!') }}")
+            .unwrap_err();
+        assert_eq!(
+            error,
+            PromptError::Refused("Only user and assistant roles are supported!".into())
+        );
     }
 
     #[test]
     fn an_endless_template_ends() {
         let source = "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}";
-        assert!(matches!(render(source).unwrap_err(), PromptError::Template(_)));
+        assert!(matches!(
+            render(source).unwrap_err(),
+            PromptError::Template(_)
+        ));
     }
 
     #[test]
@@ -275,6 +361,9 @@ mod tests {
 
     #[test]
     fn without_a_template_each_message_is_a_line() {
-        assert_eq!(plain(&CHAT[..2]), "System: Be brief.\nUser:  <b>Hi</b> \"you\" é \nAssistant:");
+        assert_eq!(
+            plain(&CHAT[..2]),
+            "System: Be brief.\nUser:  <b>Hi</b> \"you\" é \nAssistant:"
+        );
     }
 }

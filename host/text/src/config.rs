@@ -19,10 +19,15 @@ pub(crate) struct TokenizerConfig {
 impl TokenizerConfig {
     /// Reads the text of a `tokenizer_config.json`; `file` is for the errors.
     pub(crate) fn parse(text: &[u8], file: &Path) -> Result<TokenizerConfig, LoadError> {
-        let value: Value = serde_json::from_slice(text)
-            .map_err(|e| LoadError::Malformed { file: file.to_owned(), reason: e.to_string() })?;
+        let value: Value = serde_json::from_slice(text).map_err(|e| LoadError::Malformed {
+            file: file.to_owned(),
+            reason: e.to_string(),
+        })?;
         let Value::Object(fields) = value else {
-            return Err(LoadError::Malformed { file: file.to_owned(), reason: "not a JSON object".into() });
+            return Err(LoadError::Malformed {
+                file: file.to_owned(),
+                reason: "not a JSON object".into(),
+            });
         };
         let wrong = |field: &str, reason: String| LoadError::Field {
             file: file.to_owned(),
@@ -52,7 +57,10 @@ fn special_token(value: Option<&Value>) -> Result<Option<String>, String> {
             Some(Value::String(content)) => Ok(Some(content.clone())),
             _ => Err("an object needs a string `content`".into()),
         },
-        Some(other) => Err(format!("expected a string or an object with `content`, found {}", kind(other))),
+        Some(other) => Err(format!(
+            "expected a string or an object with `content`, found {}",
+            kind(other)
+        )),
     }
 }
 
@@ -62,13 +70,25 @@ fn chat_template(value: Option<&Value>) -> Result<Option<String>, String> {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::String(source)) => return Ok(Some(source.clone())),
         Some(Value::Array(list)) => list,
-        Some(other) => return Err(format!("expected a string or a list of templates, found {}", kind(other))),
+        Some(other) => {
+            return Err(format!(
+                "expected a string or a list of templates, found {}",
+                kind(other)
+            ));
+        }
     };
     let mut named = Vec::with_capacity(list.len());
     for (index, entry) in list.iter().enumerate() {
-        match (entry.get("name").and_then(Value::as_str), entry.get("template").and_then(Value::as_str)) {
+        match (
+            entry.get("name").and_then(Value::as_str),
+            entry.get("template").and_then(Value::as_str),
+        ) {
             (Some(name), Some(template)) => named.push((name, template)),
-            _ => return Err(format!("entry {index} needs the strings `name` and `template`")),
+            _ => {
+                return Err(format!(
+                    "entry {index} needs the strings `name` and `template`"
+                ));
+            }
         }
     }
     match named.as_slice() {
@@ -78,7 +98,10 @@ fn chat_template(value: Option<&Value>) -> Result<Option<String>, String> {
             Some((_, template)) => Ok(Some((*template).to_owned())),
             None => {
                 let names: Vec<_> = many.iter().map(|(name, _)| *name).collect();
-                Err(format!("none of the templates {} is named `default`", names.join(", ")))
+                Err(format!(
+                    "none of the templates {} is named `default`",
+                    names.join(", ")
+                ))
             }
         },
     }
@@ -100,12 +123,15 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<TokenizerConfig, String> {
-        TokenizerConfig::parse(text.as_bytes(), Path::new("tokenizer_config.json")).map_err(|e| e.to_string())
+        TokenizerConfig::parse(text.as_bytes(), Path::new("tokenizer_config.json"))
+            .map_err(|e| e.to_string())
     }
 
     #[test]
     fn a_token_is_a_string_or_an_object_with_content() {
-        let config = parse(r#"{"bos_token": "<s>", "eos_token": {"content": "</s>", "lstrip": false}, "pad_token": null}"#);
+        let config = parse(
+            r#"{"bos_token": "<s>", "eos_token": {"content": "</s>", "lstrip": false}, "pad_token": null}"#,
+        );
         let config = config.unwrap();
         assert_eq!(config.bos_token.as_deref(), Some("<s>"));
         assert_eq!(config.eos_token.as_deref(), Some("</s>"));
@@ -123,10 +149,22 @@ mod tests {
     #[test]
     fn a_wrong_field_is_named_with_its_file() {
         let cases = [
-            (r#"{"eos_token": 2}"#, "tokenizer_config.json: eos_token: expected a string or an object with `content`, found a number"),
-            (r#"{"bos_token": {"id": 1}}"#, "tokenizer_config.json: bos_token: an object needs a string `content`"),
-            (r#"{"chat_template": {}}"#, "tokenizer_config.json: chat_template: expected a string or a list of templates, found an object"),
-            (r#"{"chat_template": [{"name": "a"}]}"#, "tokenizer_config.json: chat_template: entry 0 needs the strings `name` and `template`"),
+            (
+                r#"{"eos_token": 2}"#,
+                "tokenizer_config.json: eos_token: expected a string or an object with `content`, found a number",
+            ),
+            (
+                r#"{"bos_token": {"id": 1}}"#,
+                "tokenizer_config.json: bos_token: an object needs a string `content`",
+            ),
+            (
+                r#"{"chat_template": {}}"#,
+                "tokenizer_config.json: chat_template: expected a string or a list of templates, found an object",
+            ),
+            (
+                r#"{"chat_template": [{"name": "a"}]}"#,
+                "tokenizer_config.json: chat_template: entry 0 needs the strings `name` and `template`",
+            ),
             (
                 r#"{"chat_template": [{"name": "a", "template": ""}, {"name": "b", "template": ""}]}"#,
                 "tokenizer_config.json: chat_template: none of the templates a, b is named `default`",
@@ -136,6 +174,10 @@ mod tests {
         for (text, message) in cases {
             assert_eq!(parse(text).unwrap_err(), message);
         }
-        assert!(parse("{").unwrap_err().starts_with("tokenizer_config.json: EOF"));
+        assert!(
+            parse("{")
+                .unwrap_err()
+                .starts_with("tokenizer_config.json: EOF")
+        );
     }
 }

@@ -3,10 +3,28 @@
 use std::fmt::Write;
 
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
     "December",
 ];
-const DAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
+const DAYS: [&str; 7] = [
+    "Thursday",
+    "Friday",
+    "Saturday",
+    "Sunday",
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+];
 
 /// Writes seconds since 1970 (UTC) in a `strftime` format; `Err` names a directive that is not known.
 pub(crate) fn format(seconds: u64, pattern: &str) -> Result<String, String> {
@@ -80,7 +98,11 @@ fn civil(days: u64) -> (u64, u64, u64) {
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * of_year + 2) / 153;
     let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
     (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }
 
@@ -91,15 +113,30 @@ mod tests {
     #[test]
     fn dates_are_those_of_the_calendar() {
         // Seconds from `date -u -d ... +%s`.
-        assert_eq!(format(0, "%A %Y-%m-%d %H:%M:%S").unwrap(), "Thursday 1970-01-01 00:00:00");
-        assert_eq!(format(951_782_400, "%a %d %b %Y, day %j").unwrap(), "Tue 29 Feb 2000, day 060");
-        assert_eq!(format(1_798_761_599, "%F %T %-I%p").unwrap(), "2026-12-31 23:59:59 11PM");
-        assert_eq!(format(1_798_761_600, "%-d %B %y %j %%").unwrap(), "1 January 27 001 %");
+        assert_eq!(
+            format(0, "%A %Y-%m-%d %H:%M:%S").unwrap(),
+            "Thursday 1970-01-01 00:00:00"
+        );
+        assert_eq!(
+            format(951_782_400, "%a %d %b %Y, day %j").unwrap(),
+            "Tue 29 Feb 2000, day 060"
+        );
+        assert_eq!(
+            format(1_798_761_599, "%F %T %-I%p").unwrap(),
+            "2026-12-31 23:59:59 11PM"
+        );
+        assert_eq!(
+            format(1_798_761_600, "%-d %B %y %j %%").unwrap(),
+            "1 January 27 001 %"
+        );
         assert_eq!(format(4_107_542_400, "%e %b %Y").unwrap(), " 1 Mar 2100");
     }
 
     #[test]
     fn an_unknown_directive_is_named() {
-        assert_eq!(format(0, "%Q").unwrap_err(), "strftime directive `%Q` is not known");
+        assert_eq!(
+            format(0, "%Q").unwrap_err(),
+            "strftime directive `%Q` is not known"
+        );
     }
 }

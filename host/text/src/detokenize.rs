@@ -26,11 +26,17 @@ impl TokenBytes {
         let mut starts = Vec::with_capacity(vocabulary + 1);
         for id in 0..vocabulary as u32 {
             starts.push(bytes.len() as u32);
-            let Some(name) = tokenizer.id_to_token(id) else { continue };
+            let Some(name) = tokenizer.id_to_token(id) else {
+                continue;
+            };
             if tokenizer.get_added_vocabulary().is_special_token(&name) {
                 continue;
             }
-            match name.chars().map(|c| byte_of.get(&c).copied()).collect::<Option<Vec<u8>>>() {
+            match name
+                .chars()
+                .map(|c| byte_of.get(&c).copied())
+                .collect::<Option<Vec<u8>>>()
+            {
                 Some(mapped) => bytes.extend(mapped),
                 None => bytes.extend(name.as_bytes()),
             }
@@ -61,7 +67,9 @@ pub(crate) fn byte_characters() -> Vec<char> {
             next - 1
         }
     };
-    (0..256).map(|byte| char::from_u32(character(byte)).unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+    (0..256)
+        .map(|byte| char::from_u32(character(byte)).unwrap_or(char::REPLACEMENT_CHARACTER))
+        .collect()
 }
 
 /// Decodes tokens as they come.
@@ -80,7 +88,12 @@ enum State {
     /// Bytes that may still become a character.
     Bytes(Vec<u8>),
     /// All tokens; the text of those before `read` is out, those from `prefix` are decoded together with new ones.
-    Window { ids: Vec<u32>, prefix: usize, read: usize, emitted: String },
+    Window {
+        ids: Vec<u32>,
+        prefix: usize,
+        read: usize,
+        emitted: String,
+    },
 }
 
 impl Detokenizer {
@@ -88,7 +101,12 @@ impl Detokenizer {
     pub fn new(tokenizer: Arc<Tokenizer>) -> Detokenizer {
         let state = match tokenizer.bytes {
             Some(_) => State::Bytes(Vec::new()),
-            None => State::Window { ids: Vec::new(), prefix: 0, read: 0, emitted: String::new() },
+            None => State::Window {
+                ids: Vec::new(),
+                prefix: 0,
+                read: 0,
+                emitted: String::new(),
+            },
         };
         Detokenizer { tokenizer, state }
     }
@@ -102,12 +120,20 @@ impl Detokenizer {
                     drain_characters(pending, out);
                 }
             }
-            State::Window { ids, prefix, read, emitted } => {
+            State::Window {
+                ids,
+                prefix,
+                read,
+                emitted,
+            } => {
                 ids.push(token);
                 let before = decode(&self.tokenizer, &ids[*prefix..*read]);
                 let after = decode(&self.tokenizer, &ids[*prefix..]);
-                let undecided = after.ends_with(char::REPLACEMENT_CHARACTER) && ids.len() - *read < LONGEST_UNDECIDED;
-                let Some(new) = after.strip_prefix(&before) else { return };
+                let undecided = after.ends_with(char::REPLACEMENT_CHARACTER)
+                    && ids.len() - *read < LONGEST_UNDECIDED;
+                let Some(new) = after.strip_prefix(&before) else {
+                    return;
+                };
                 if new.is_empty() || undecided {
                     return;
                 }
@@ -126,11 +152,19 @@ impl Detokenizer {
                 out.push_str(&String::from_utf8_lossy(pending));
                 pending.clear();
             }
-            State::Window { ids, prefix, read, emitted } => {
+            State::Window {
+                ids,
+                prefix,
+                read,
+                emitted,
+            } => {
                 let whole = decode(&self.tokenizer, ids);
                 let before = decode(&self.tokenizer, &ids[*prefix..*read]);
                 let after = decode(&self.tokenizer, &ids[*prefix..]);
-                let rest = whole.strip_prefix(emitted.as_str()).or_else(|| after.strip_prefix(&before)).unwrap_or("");
+                let rest = whole
+                    .strip_prefix(emitted.as_str())
+                    .or_else(|| after.strip_prefix(&before))
+                    .unwrap_or("");
                 out.push_str(rest);
                 emitted.push_str(rest);
                 *prefix = ids.len();
@@ -211,7 +245,14 @@ mod tests {
     fn special_and_unknown_tokens_have_no_text() {
         let tokenizer = Arc::new(fixture::byte_level());
         let eos = tokenizer.eos().unwrap();
-        assert_eq!(stream(&tokenizer, &[fixture::byte_token(b'a'), eos, 999_999, u32::MAX]).concat(), "a");
+        assert_eq!(
+            stream(
+                &tokenizer,
+                &[fixture::byte_token(b'a'), eos, 999_999, u32::MAX]
+            )
+            .concat(),
+            "a"
+        );
     }
 
     proptest! {

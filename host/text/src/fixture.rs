@@ -7,7 +7,13 @@ use serde_json::{Value, json};
 use crate::Tokenizer;
 use crate::detokenize::byte_characters;
 
-const SPECIAL: [&str; 5] = ["<|bos|>", "<|eos|>", "<|system|>", "<|user|>", "<|assistant|>"];
+const SPECIAL: [&str; 5] = [
+    "<|bos|>",
+    "<|eos|>",
+    "<|system|>",
+    "<|user|>",
+    "<|assistant|>",
+];
 
 pub(crate) const TEMPLATE: &str = "{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}{% endfor %}\
                         {% if add_generation_prompt %}<|assistant|>{% endif %}";
@@ -25,7 +31,10 @@ pub(crate) fn byte_level_json() -> Value {
         vocabulary.insert((*name).into(), json!(id));
     }
     for byte in 0..=255u8 {
-        vocabulary.insert(characters[usize::from(byte)].to_string(), json!(byte_token(byte)));
+        vocabulary.insert(
+            characters[usize::from(byte)].to_string(),
+            json!(byte_token(byte)),
+        );
     }
     let merges = ["h e", "l l", "ll o", "he llo", "Ġ w", "Ġ Ġ"];
     for merge in merges {
@@ -52,7 +61,12 @@ pub(crate) fn config_json() -> Value {
 
 pub(crate) fn byte_level() -> Tokenizer {
     let config = config_json().to_string();
-    Tokenizer::from_parts(byte_level_json().to_string().as_bytes(), Some(config.as_bytes()), None).unwrap()
+    Tokenizer::from_parts(
+        byte_level_json().to_string().as_bytes(),
+        Some(config.as_bytes()),
+        None,
+    )
+    .unwrap()
 }
 
 /// As Llama 2's: words begin with `▁`, characters outside the vocabulary are bytes, a leading space is stripped.

@@ -15,7 +15,10 @@ pub(crate) struct SpecialNames {
 
 impl SpecialNames {
     pub(crate) fn new(names: impl IntoIterator<Item = String>) -> SpecialNames {
-        let names: Vec<String> = names.into_iter().filter(|name| name.chars().nth(1).is_some()).collect();
+        let names: Vec<String> = names
+            .into_iter()
+            .filter(|name| name.chars().nth(1).is_some())
+            .collect();
         let mut begins = vec![false; 256];
         for name in &names {
             let first = name.as_bytes()[0];
@@ -31,11 +34,18 @@ impl SpecialNames {
         let bytes = text.as_bytes();
         let mut cuts = Vec::new();
         for (at, byte) in bytes.iter().enumerate() {
-            if !self.begins.get(usize::from(*byte)).copied().unwrap_or(false) {
+            if !self
+                .begins
+                .get(usize::from(*byte))
+                .copied()
+                .unwrap_or(false)
+            {
                 continue;
             }
             let named = |name: &String| {
-                bytes[at..].get(..name.len()).is_some_and(|part| part.eq_ignore_ascii_case(name.as_bytes()))
+                bytes[at..]
+                    .get(..name.len())
+                    .is_some_and(|part| part.eq_ignore_ascii_case(name.as_bytes()))
             };
             if self.names.iter().any(named) {
                 let first = text[at..].chars().next().map_or(1, char::len_utf8);
@@ -76,7 +86,10 @@ mod tests {
     #[test]
     fn names_are_cut_behind_their_first_character() {
         assert_eq!(names().pieces("a<|eos|>b"), ["a<", "|eos|>b"]);
-        assert_eq!(names().pieces("<|user|><|eos|>"), ["<", "|user|><", "|eos|>"]);
+        assert_eq!(
+            names().pieces("<|user|><|eos|>"),
+            ["<", "|user|><", "|eos|>"]
+        );
         assert_eq!(names().pieces("[cls] é! x"), ["[", "cls] é", "! x"]);
         assert_eq!(names().pieces("<|eos|"), ["<|eos|"]);
         assert_eq!(names().pieces(""), [""]);

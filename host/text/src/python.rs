@@ -4,7 +4,12 @@ use minijinja::value::{Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State};
 
 /// The unknown-method callback of the template environment.
-pub(crate) fn call_method(_: &mut State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
+pub(crate) fn call_method(
+    _: &mut State,
+    value: &Value,
+    method: &str,
+    args: &[Value],
+) -> Result<Value, Error> {
     match value.kind() {
         ValueKind::String => match value.as_str() {
             Some(text) => string_method(text, method, args),
@@ -48,7 +53,10 @@ fn string_method(text: &str, method: &str, args: &[Value]) -> Result<Value, Erro
         "partition" => {
             let (separator,): (&str,) = from_args(args)?;
             match text.split_once(non_empty(separator)?) {
-                Some((before, after)) => [before, separator, after].into_iter().map(Value::from).collect(),
+                Some((before, after)) => [before, separator, after]
+                    .into_iter()
+                    .map(Value::from)
+                    .collect(),
                 None => [text, "", ""].into_iter().map(Value::from).collect(),
             }
         }
@@ -100,7 +108,8 @@ fn map_method(map: &Value, method: &str, args: &[Value]) -> Result<Value, Error>
     Ok(match method {
         "keys" => map.try_iter()?.collect(),
         "values" => {
-            let values: Result<Vec<Value>, Error> = map.try_iter()?.map(|key| map.get_item(&key)).collect();
+            let values: Result<Vec<Value>, Error> =
+                map.try_iter()?.map(|key| map.get_item(&key)).collect();
             Value::from(values?)
         }
         "items" => {
@@ -114,7 +123,11 @@ fn map_method(map: &Value, method: &str, args: &[Value]) -> Result<Value, Error>
         "get" => {
             let (key, default): (Value, Option<Value>) = from_args(args)?;
             let value = map.get_item(&key)?;
-            if value.is_undefined() { default.unwrap_or(Value::from(())) } else { value }
+            if value.is_undefined() {
+                default.unwrap_or(Value::from(()))
+            } else {
+                value
+            }
         }
         _ => return Err(unknown()),
     })
@@ -126,7 +139,9 @@ fn list_method(list: &Value, method: &str, args: &[Value]) -> Result<Value, Erro
         _ => return Err(unknown()),
     };
     match method {
-        "count" => Ok(Value::from(list.try_iter()?.filter(|item| *item == wanted).count())),
+        "count" => Ok(Value::from(
+            list.try_iter()?.filter(|item| *item == wanted).count(),
+        )),
         _ => match list.try_iter()?.position(|item| item == wanted) {
             Some(at) => Ok(Value::from(at)),
             None => Err(wrong("index: the list has no such item")),
@@ -141,7 +156,10 @@ fn any_of(args: &[Value], holds: impl Fn(&str) -> bool) -> Result<bool, Error> {
         return Ok(holds(part));
     }
     for one in part.try_iter()? {
-        if holds(one.as_str().ok_or_else(|| wrong("expected a string or a tuple of strings"))?) {
+        if holds(
+            one.as_str()
+                .ok_or_else(|| wrong("expected a string or a tuple of strings"))?,
+        ) {
             return Ok(true);
         }
     }
@@ -151,8 +169,16 @@ fn any_of(args: &[Value], holds: impl Fn(&str) -> bool) -> Result<bool, Error> {
 fn strip<'a>(text: &'a str, args: &[Value], left: bool, right: bool) -> Result<&'a str, Error> {
     let (set,): (Option<&str>,) = from_args(args)?;
     let drops = |c: char| set.map_or(c.is_whitespace(), |set| set.contains(c));
-    let text = if left { text.trim_start_matches(drops) } else { text };
-    Ok(if right { text.trim_end_matches(drops) } else { text })
+    let text = if left {
+        text.trim_start_matches(drops)
+    } else {
+        text
+    };
+    Ok(if right {
+        text.trim_end_matches(drops)
+    } else {
+        text
+    })
 }
 
 fn split(text: &str, args: &[Value], from_right: bool) -> Result<Value, Error> {
@@ -161,11 +187,15 @@ fn split(text: &str, args: &[Value], from_right: bool) -> Result<Value, Error> {
     let parts: Vec<&str> = match (separator, most) {
         (Some(separator), None) => text.split(non_empty(separator)?).collect(),
         (Some(separator), Some(most)) if from_right => {
-            let mut parts: Vec<&str> = text.rsplitn(most.saturating_add(1), non_empty(separator)?).collect();
+            let mut parts: Vec<&str> = text
+                .rsplitn(most.saturating_add(1), non_empty(separator)?)
+                .collect();
             parts.reverse();
             parts
         }
-        (Some(separator), Some(most)) => text.splitn(most.saturating_add(1), non_empty(separator)?).collect(),
+        (Some(separator), Some(most)) => text
+            .splitn(most.saturating_add(1), non_empty(separator)?)
+            .collect(),
         (None, None) => text.split_whitespace().collect(),
         (None, Some(_)) => return Err(wrong("split with a count needs a separator")),
     };
@@ -173,7 +203,11 @@ fn split(text: &str, args: &[Value], from_right: bool) -> Result<Value, Error> {
 }
 
 fn non_empty(separator: &str) -> Result<&str, Error> {
-    if separator.is_empty() { Err(wrong("empty separator")) } else { Ok(separator) }
+    if separator.is_empty() {
+        Err(wrong("empty separator"))
+    } else {
+        Ok(separator)
+    }
 }
 
 /// Python counts characters, not bytes.
@@ -184,7 +218,10 @@ fn characters(text: &str, bytes: usize) -> i64 {
 fn capitalize(text: &str) -> String {
     let mut chars = text.chars();
     match chars.next() {
-        Some(first) => first.to_uppercase().chain(chars.as_str().to_lowercase().chars()).collect(),
+        Some(first) => first
+            .to_uppercase()
+            .chain(chars.as_str().to_lowercase().chars())
+            .collect(),
         None => String::new(),
     }
 }

@@ -36,7 +36,11 @@ impl Pattern {
             }
             failure[i] = border;
         }
-        Pattern { bytes, failure, matched: 0 }
+        Pattern {
+            bytes,
+            failure,
+            matched: 0,
+        }
     }
 
     /// Takes one byte; true if the pattern is complete with it.
@@ -54,8 +58,15 @@ impl Pattern {
 impl StopStrings {
     /// For these strings; an empty one stops nothing.
     pub fn new<S: AsRef<str>>(strings: impl IntoIterator<Item = S>) -> StopStrings {
-        let patterns = strings.into_iter().filter(|s| !s.as_ref().is_empty()).map(|s| Pattern::new(s.as_ref()));
-        StopStrings { patterns: patterns.collect(), held: String::new(), stopped: false }
+        let patterns = strings
+            .into_iter()
+            .filter(|s| !s.as_ref().is_empty())
+            .map(|s| Pattern::new(s.as_ref()));
+        StopStrings {
+            patterns: patterns.collect(),
+            held: String::new(),
+            stopped: false,
+        }
     }
 
     /// Takes the next piece of text and appends to `out` what is certain by now. True once a stop string came; from
@@ -124,8 +135,14 @@ mod tests {
 
     #[test]
     fn the_answer_ends_before_a_stop_string_that_crosses_pieces() {
-        assert_eq!(run(&["\n\nUser:"], &["Fine.", "\n", "\nUs", "er: more"]), ("Fine.".into(), true));
-        assert_eq!(run(&["END"], &["E", "N", "ENEND", "x"]), ("ENEN".into(), true));
+        assert_eq!(
+            run(&["\n\nUser:"], &["Fine.", "\n", "\nUs", "er: more"]),
+            ("Fine.".into(), true)
+        );
+        assert_eq!(
+            run(&["END"], &["E", "N", "ENEND", "x"]),
+            ("ENEN".into(), true)
+        );
         assert_eq!(run(&["aab"], &["aaaa", "ab"]), ("aaa".into(), true));
     }
 
@@ -149,7 +166,10 @@ mod tests {
     #[test]
     fn of_strings_completed_together_the_longest_counts() {
         assert_eq!(run(&["b", "ab"], &["xab"]), ("x".into(), true));
-        assert_eq!(run(&["abcd", "bc"], &["xa", "bc", "d"]), ("xa".into(), true));
+        assert_eq!(
+            run(&["abcd", "bc"], &["xa", "bc", "d"]),
+            ("xa".into(), true)
+        );
     }
 
     #[test]
@@ -169,7 +189,10 @@ mod tests {
 
     /// The whole text, searched at once: the earliest end, and of several the longest.
     fn model(text: &str, stops: &[String]) -> (String, bool) {
-        let ends = stops.iter().filter(|s| !s.is_empty()).filter_map(|s| text.find(s).map(|at| (at + s.len(), at)));
+        let ends = stops
+            .iter()
+            .filter(|s| !s.is_empty())
+            .filter_map(|s| text.find(s).map(|at| (at + s.len(), at)));
         match ends.min() {
             Some((_, at)) => (text[..at].to_owned(), true),
             None => (text.to_owned(), false),

@@ -61,9 +61,17 @@ impl Tokenizer {
         let tokenizer_file = dir.join(TOKENIZER);
         let tokenizer = read(&tokenizer_file, LARGEST_TOKENIZER)?;
         let config_file = dir.join(CONFIG);
-        let config = if config_file.exists() { Some(read(&config_file, LARGEST_CONFIG)?) } else { None };
+        let config = if config_file.exists() {
+            Some(read(&config_file, LARGEST_CONFIG)?)
+        } else {
+            None
+        };
         let template_file = dir.join(TEMPLATE);
-        let template = if template_file.exists() { Some(read(&template_file, LARGEST_CONFIG)?) } else { None };
+        let template = if template_file.exists() {
+            Some(read(&template_file, LARGEST_CONFIG)?)
+        } else {
+            None
+        };
         Tokenizer::build(dir, &tokenizer, config.as_deref(), template)
     }
 
@@ -71,8 +79,17 @@ impl Tokenizer {
     ///
     /// # Errors
     /// Contents that are broken; the error names the file they should have come from, and the field.
-    pub fn from_parts(tokenizer: &[u8], config: Option<&[u8]>, template: Option<&str>) -> Result<Tokenizer, LoadError> {
-        Tokenizer::build(Path::new(""), tokenizer, config, template.map(|t| t.as_bytes().to_vec()))
+    pub fn from_parts(
+        tokenizer: &[u8],
+        config: Option<&[u8]>,
+        template: Option<&str>,
+    ) -> Result<Tokenizer, LoadError> {
+        Tokenizer::build(
+            Path::new(""),
+            tokenizer,
+            config,
+            template.map(|t| t.as_bytes().to_vec()),
+        )
     }
 
     fn build(
@@ -83,11 +100,17 @@ impl Tokenizer {
     ) -> Result<Tokenizer, LoadError> {
         let tokenizer_file = dir.join(TOKENIZER);
         let config_file = dir.join(CONFIG);
-        let malformed = |reason: String| LoadError::Malformed { file: tokenizer_file.clone(), reason };
-        let mut inner = guarded(|| tokenizers::Tokenizer::from_bytes(tokenizer)).map_err(malformed)?;
+        let malformed = |reason: String| LoadError::Malformed {
+            file: tokenizer_file.clone(),
+            reason,
+        };
+        let mut inner =
+            guarded(|| tokenizers::Tokenizer::from_bytes(tokenizer)).map_err(malformed)?;
         // What a model was trained with is no limit of a stream: neither cut nor pad.
         inner.with_padding(None);
-        inner.with_truncation(None).map_err(|e| malformed(e.to_string()))?;
+        inner
+            .with_truncation(None)
+            .map_err(|e| malformed(e.to_string()))?;
 
         let config = match config {
             Some(text) => TokenizerConfig::parse(text, &config_file)?,
@@ -115,32 +138,60 @@ impl Tokenizer {
                     .and_then(|source| ChatTemplate::compile(&source));
                 Some(compiled.map_err(|reason| LoadError::Malformed { file, reason })?)
             }
-            (None, Some(source)) => Some(ChatTemplate::compile(source).map_err(|reason| LoadError::Field {
-                file: config_file.clone(),
-                field: "chat_template".into(),
-                reason,
-            })?),
+            (None, Some(source)) => {
+                Some(
+                    ChatTemplate::compile(source).map_err(|reason| LoadError::Field {
+                        file: config_file.clone(),
+                        field: "chat_template".into(),
+                        reason,
+                    })?,
+                )
+            }
             (None, None) => None,
         };
 
         let vocabulary_map = inner.get_vocab(true);
-        let vocabulary = vocabulary_map.values().max().map_or(0, |id| *id as usize + 1);
+        let vocabulary = vocabulary_map
+            .values()
+            .max()
+            .map_or(0, |id| *id as usize + 1);
         if vocabulary > LARGEST_VOCABULARY {
             return Err(LoadError::Field {
                 file: tokenizer_file,
                 field: "model.vocab".into(),
-                reason: format!("token id {} is not below {LARGEST_VOCABULARY}", vocabulary - 1),
+                reason: format!(
+                    "token id {} is not below {LARGEST_VOCABULARY}",
+                    vocabulary - 1
+                ),
             });
         }
         let added = inner.get_added_tokens_decoder();
-        let special_names =
-            SpecialNames::new(added.values().filter(|token| token.special).map(|token| token.content.clone()));
-        let longest_token = vocabulary_map.keys().map(|token| token.chars().count()).max().unwrap_or(0);
+        let special_names = SpecialNames::new(
+            added
+                .values()
+                .filter(|token| token.special)
+                .map(|token| token.content.clone()),
+        );
+        let longest_token = vocabulary_map
+            .keys()
+            .map(|token| token.chars().count())
+            .max()
+            .unwrap_or(0);
         let bytes = match inner.get_decoder() {
             Some(DecoderWrapper::ByteLevel(_)) => Some(TokenBytes::new(&inner, vocabulary)),
             _ => None,
         };
-        Ok(Tokenizer { inner, special_names, bytes, longest_token, config, chat, bos, eos, vocabulary })
+        Ok(Tokenizer {
+            inner,
+            special_names,
+            bytes,
+            longest_token,
+            config,
+            chat,
+            bos,
+            eos,
+            vocabulary,
+        })
     }
 
     /// One more than the largest token id: a model must know at least so many.
@@ -189,7 +240,8 @@ impl Tokenizer {
     }
 
     fn encode_piece(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>, PromptError> {
-        let encoded = guarded(|| self.inner.encode_fast(text, add_special_tokens)).map_err(PromptError::Encode)?;
+        let encoded = guarded(|| self.inner.encode_fast(text, add_special_tokens))
+            .map_err(PromptError::Encode)?;
         Ok(encoded.get_ids().to_vec())
     }
 
@@ -200,7 +252,9 @@ impl Tokenizer {
     pub fn count(&self, text: &str) -> Result<usize, PromptError> {
         let mut count = 0;
         for piece in self.special_names.pieces(text) {
-            count += guarded(|| self.inner.encode_fast(piece, false)).map_err(PromptError::Encode)?.len();
+            count += guarded(|| self.inner.encode_fast(piece, false))
+                .map_err(PromptError::Encode)?
+                .len();
         }
         Ok(count)
     }
@@ -227,15 +281,22 @@ impl Tokenizer {
     /// # Errors
     /// The template refuses the messages or fails on them, or the tokenizer fails on the text.
     pub fn encode_chat(&self, messages: &[ChatMessage<'_>]) -> Result<Vec<u32>, PromptError> {
-        let has_names = messages.iter().any(|m| !self.special_names.cuts(m.content).is_empty());
+        let has_names = messages
+            .iter()
+            .any(|m| !self.special_names.cuts(m.content).is_empty());
         let (rendered, mark) = if has_names {
             let mark = unused_mark(messages)?;
-            let marked: Vec<String> =
-                messages.iter().map(|m| self.special_names.marked(m.content, mark)).collect();
+            let marked: Vec<String> = messages
+                .iter()
+                .map(|m| self.special_names.marked(m.content, mark))
+                .collect();
             let messages: Vec<ChatMessage<'_>> = messages
                 .iter()
                 .zip(&marked)
-                .map(|(message, content)| ChatMessage { role: message.role, content })
+                .map(|(message, content)| ChatMessage {
+                    role: message.role,
+                    content,
+                })
                 .collect();
             (self.render_chat(&messages)?, Some(mark))
         } else {
@@ -269,7 +330,9 @@ fn unused_mark(messages: &[ChatMessage<'_>]) -> Result<char, PromptError> {
     let used = |mark: &char| messages.iter().any(|m| m.content.contains(*mark));
     ('\u{fdd0}'..='\u{fdef}')
         .find(|mark| !used(mark))
-        .ok_or_else(|| PromptError::Encode("the messages have all the noncharacters U+FDD0 to U+FDEF".into()))
+        .ok_or_else(|| {
+            PromptError::Encode("the messages have all the noncharacters U+FDD0 to U+FDEF".into())
+        })
 }
 
 /// Runs foreign code on foreign input: its errors and its panics are both answers.
@@ -281,14 +344,24 @@ pub(crate) fn guarded<T>(run: impl FnOnce() -> Result<T, tokenizers::Error>) -> 
 }
 
 fn read(file: &Path, limit: u64) -> Result<Vec<u8>, LoadError> {
-    let failed = |source| LoadError::Read { file: file.to_owned(), source };
+    let failed = |source| LoadError::Read {
+        file: file.to_owned(),
+        source,
+    };
     let opened = fs::File::open(file).map_err(failed)?;
     let bytes = opened.metadata().map_err(failed)?.len();
     if bytes > limit {
-        return Err(LoadError::TooLarge { file: file.to_owned(), bytes, limit });
+        return Err(LoadError::TooLarge {
+            file: file.to_owned(),
+            bytes,
+            limit,
+        });
     }
     let mut contents = Vec::new();
-    opened.take(limit).read_to_end(&mut contents).map_err(failed)?;
+    opened
+        .take(limit)
+        .read_to_end(&mut contents)
+        .map_err(failed)?;
     Ok(contents)
 }
 

@@ -29,7 +29,11 @@ impl Tokenizer {
         if limit == 0 {
             return Ok("");
         }
-        let mut read = text.floor_char_boundary(limit.saturating_add(CONTEXT).saturating_mul(BYTES_PER_TOKEN));
+        let mut read = text.floor_char_boundary(
+            limit
+                .saturating_add(CONTEXT)
+                .saturating_mul(BYTES_PER_TOKEN),
+        );
         let encoded = loop {
             let encoded = self.encode_with_ends(&text[..read])?;
             if read == text.len() || encoded.ends.len() > limit.saturating_add(CONTEXT) {
@@ -44,7 +48,11 @@ impl Tokenizer {
         // A character may be split over tokens, or the shorter text may have more: step back, faster and faster.
         let mut step = 1;
         while cut > 0 && self.count(&text[..cut])? > limit {
-            cut = text[..cut].char_indices().rev().nth(step - 1).map_or(0, |(at, _)| at);
+            cut = text[..cut]
+                .char_indices()
+                .rev()
+                .nth(step - 1)
+                .map_or(0, |(at, _)| at);
             step += step.div_ceil(4);
         }
         self.extended(text, cut, limit, &encoded)
@@ -58,7 +66,9 @@ impl Tokenizer {
         limit: usize,
         encoded: &Encoded,
     ) -> Result<&'a str, PromptError> {
-        let anchor = limit.checked_sub(CONTEXT).map_or(0, |index| text.floor_char_boundary(encoded.ends[index]));
+        let anchor = limit
+            .checked_sub(CONTEXT)
+            .map_or(0, |index| text.floor_char_boundary(encoded.ends[index]));
         let anchor = if anchor > cut { 0 } else { anchor };
         let free = limit.saturating_sub(self.count(&text[..cut])?);
         let tail = self.count(&text[anchor..cut])? + free;
@@ -79,7 +89,8 @@ impl Tokenizer {
         let mut ends = Vec::new();
         let mut start = 0;
         for piece in self.special_names.pieces(text) {
-            let encoded = guarded(|| self.inner.encode(piece, false)).map_err(PromptError::Encode)?;
+            let encoded =
+                guarded(|| self.inner.encode(piece, false)).map_err(PromptError::Encode)?;
             ends.extend(encoded.get_offsets().iter().map(|(_, end)| start + end));
             start += piece.len();
         }
@@ -105,7 +116,15 @@ mod tests {
     fn a_character_is_never_cut() {
         let tokenizer = fixture::shared();
         // "€" is three tokens of a byte each.
-        for (limit, kept) in [(0, ""), (1, "a"), (2, "a"), (3, "a"), (4, "a€"), (5, "a€b"), (6, "a€b")] {
+        for (limit, kept) in [
+            (0, ""),
+            (1, "a"),
+            (2, "a"),
+            (3, "a"),
+            (4, "a€"),
+            (5, "a€b"),
+            (6, "a€b"),
+        ] {
             assert_eq!(tokenizer.truncate("a€b", limit).unwrap(), kept);
         }
     }

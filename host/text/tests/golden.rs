@@ -60,16 +60,30 @@ fn prompts_are_those_of_transformers() {
         let mut cases = 0;
         for chat in golden.chats.iter().filter(|chat| &chat.template == name) {
             cases += 1;
-            let messages: Vec<ChatMessage<'_>> =
-                chat.messages.iter().map(|m| ChatMessage { role: &m.role, content: &m.content }).collect();
+            let messages: Vec<ChatMessage<'_>> = chat
+                .messages
+                .iter()
+                .map(|m| ChatMessage {
+                    role: &m.role,
+                    content: &m.content,
+                })
+                .collect();
             match &chat.error {
                 Some(error) => {
                     let refused = tokenizer.render_chat(&messages).unwrap_err();
                     assert_eq!(refused, PromptError::Refused(error.clone()), "{name}");
                 }
                 None => {
-                    assert_eq!(Some(tokenizer.render_chat(&messages).unwrap()), chat.text, "{name}");
-                    assert_eq!(Some(tokenizer.encode_chat(&messages).unwrap()), chat.tokens, "{name}");
+                    assert_eq!(
+                        Some(tokenizer.render_chat(&messages).unwrap()),
+                        chat.text,
+                        "{name}"
+                    );
+                    assert_eq!(
+                        Some(tokenizer.encode_chat(&messages).unwrap()),
+                        chat.tokens,
+                        "{name}"
+                    );
                 }
             }
         }
@@ -81,11 +95,18 @@ fn prompts_are_those_of_transformers() {
 fn texts_are_encoded_decoded_and_streamed_as_by_transformers() {
     let tokenizer = Arc::new(tokenizer(None));
     for case in golden().texts {
-        assert_eq!(tokenizer.encode(&case.text).unwrap(), case.tokens, "{:?}", case.text);
+        assert_eq!(
+            tokenizer.encode(&case.text).unwrap(),
+            case.tokens,
+            "{:?}",
+            case.text
+        );
         assert_eq!(tokenizer.decode(&case.tokens).unwrap(), case.decoded);
         let mut detokenizer = Detokenizer::new(Arc::clone(&tokenizer));
         let mut streamed = String::new();
-        case.tokens.iter().for_each(|token| detokenizer.push(*token, &mut streamed));
+        case.tokens
+            .iter()
+            .for_each(|token| detokenizer.push(*token, &mut streamed));
         detokenizer.finish(&mut streamed);
         assert_eq!(streamed, case.decoded);
     }

@@ -13,7 +13,11 @@ pub(super) struct AnswerText {
 
 impl AnswerText {
     pub(super) fn new(tokenizer: Arc<Tokenizer>, stop: &[String]) -> AnswerText {
-        AnswerText { detokenizer: Detokenizer::new(tokenizer), stop: StopStrings::new(stop), text: String::new() }
+        AnswerText {
+            detokenizer: Detokenizer::new(tokenizer),
+            stop: StopStrings::new(stop),
+            text: String::new(),
+        }
     }
 
     /// Takes a token; true if a stop string is complete with it.

@@ -93,7 +93,10 @@ pub fn load_model(
     let config = ModelConfig::from_dir(&directory)?;
     let tokenizer = Tokenizer::from_dir(&directory)?;
     if tokenizer.vocabulary() > config.vocabulary {
-        return Err(LoadModelError::Vocabulary { tokenizer: tokenizer.vocabulary(), model: config.vocabulary });
+        return Err(LoadModelError::Vocabulary {
+            tokenizer: tokenizer.vocabulary(),
+            model: config.vocabulary,
+        });
     }
     let chosen = Adapter::choose(adapter)?;
     let mut decoder_options = options.decoder;
@@ -117,7 +120,13 @@ pub fn load_model(
         };
         again().map_err(|e| e.to_string())
     });
-    Ok(Engine::start_reloading(decoder, Some(reload), Arc::new(tokenizer), facts, engine_options))
+    Ok(Engine::start_reloading(
+        decoder,
+        Some(reload),
+        Arc::new(tokenizer),
+        facts,
+        engine_options,
+    ))
 }
 
 fn load_decoder(
@@ -127,7 +136,8 @@ fn load_decoder(
     options: &DecoderOptions,
 ) -> Result<Box<dyn Decoder>, LoadModelError> {
     let weights = Weights::open(directory)?;
-    let mut decoder: Box<dyn Decoder> = Box::new(GpuDecoder::load(adapter, config, weights, options.clone())?);
+    let mut decoder: Box<dyn Decoder> =
+        Box::new(GpuDecoder::load(adapter, config, weights, options.clone())?);
     first_step(decoder.as_mut())?;
     Ok(decoder)
 }
@@ -135,17 +145,34 @@ fn load_decoder(
 /// Runs one row, so that drivers compile what they compile late, and looks at the logits.
 fn first_step(decoder: &mut dyn Decoder) -> Result<(), LoadModelError> {
     let mut logits = Vec::new();
-    decoder.step(&[StepRow { slot: 0, token: 0, position: 0, wants_logits: true }], &mut logits)?;
+    decoder.step(
+        &[StepRow {
+            slot: 0,
+            token: 0,
+            position: 0,
+            wants_logits: true,
+        }],
+        &mut logits,
+    )?;
     match logits.iter().position(|logit| !logit.is_finite()) {
-        Some(index) => Err(LoadModelError::NotFinite { index, of: logits.len(), value: logits[index] }),
+        Some(index) => Err(LoadModelError::NotFinite {
+            index,
+            of: logits.len(),
+            value: logits[index],
+        }),
         None => Ok(()),
     }
 }
 
 /// The directory's name, also when it is given as `.` or with a slash at its end.
 fn name(directory: &Path) -> String {
-    let whole = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
-    whole.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy().into_owned())
+    let whole = directory
+        .canonicalize()
+        .unwrap_or_else(|_| directory.to_owned());
+    whole.file_name().map_or_else(
+        || "model".into(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 /// `sha256:` and the digest of the model's files, one after another.
@@ -154,7 +181,10 @@ fn digest(directory: &Path) -> Result<String, LoadModelError> {
     let mut buffer = vec![0; 1 << 20];
     for file in DIGESTED {
         let file = directory.join(file);
-        let failed = |source| LoadModelError::Read { file: file.clone(), source };
+        let failed = |source| LoadModelError::Read {
+            file: file.clone(),
+            source,
+        };
         let mut opened = File::open(&file).map_err(failed)?;
         loop {
             let read = opened.read(&mut buffer).map_err(failed)?;
@@ -164,6 +194,10 @@ fn digest(directory: &Path) -> Result<String, LoadModelError> {
             hash.update(&buffer[..read]);
         }
     }
-    let digits: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits: String = hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     Ok(format!("sha256:{digits}"))
 }

@@ -66,7 +66,10 @@ pub struct Engine {
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("facts", &self.facts).field("stats", &self.stats()).finish_non_exhaustive()
+        f.debug_struct("Engine")
+            .field("facts", &self.facts)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
     }
 }
 
@@ -93,16 +96,32 @@ impl Engine {
         let (commands, receiver) = unbounded();
         let (alive, ended) = crossbeam_channel::bounded(0);
         let shared = Arc::new(Shared::new(options.queue, decoder.shape()));
-        let worker = Worker::new(decoder, reload, Arc::clone(&tokenizer), options, Arc::clone(&shared), receiver);
-        let spawned = thread::Builder::new().name("tidegate-engine".into()).spawn(move || {
-            let _alive: Sender<()> = alive;
-            worker.run();
-        });
+        let worker = Worker::new(
+            decoder,
+            reload,
+            Arc::clone(&tokenizer),
+            options,
+            Arc::clone(&shared),
+            receiver,
+        );
+        let spawned = thread::Builder::new()
+            .name("tidegate-engine".into())
+            .spawn(move || {
+                let _alive: Sender<()> = alive;
+                worker.run();
+            });
         if let Err(error) = &spawned {
             tracing::error!(%error, "the engine's thread could not be started");
             shared.closed.store(true, Ordering::Release);
         }
-        Engine { commands, shared, tokenizer, facts, thread: spawned.ok(), ended }
+        Engine {
+            commands,
+            shared,
+            tokenizer,
+            facts,
+            thread: spawned.ok(),
+            ended,
+        }
     }
 
     /// What the engine has done and is doing.
@@ -121,20 +140,34 @@ impl Engine {
         if request.messages.is_empty() {
             return Err(ModelError::EmptyPrompt);
         }
-        let messages: Vec<ChatMessage<'_>> =
-            request.messages.iter().map(|m| ChatMessage { role: role(m.role), content: &m.content }).collect();
-        let prompt = self.tokenizer.encode_chat(&messages).map_err(|e| ModelError::Prompt(e.to_string()))?;
+        let messages: Vec<ChatMessage<'_>> = request
+            .messages
+            .iter()
+            .map(|m| ChatMessage {
+                role: role(m.role),
+                content: &m.content,
+            })
+            .collect();
+        let prompt = self
+            .tokenizer
+            .encode_chat(&messages)
+            .map_err(|e| ModelError::Prompt(e.to_string()))?;
         let limit = self.shared.context.saturating_sub(1);
         if prompt.is_empty() {
             return Err(ModelError::EmptyPrompt);
         }
         if prompt.len() > limit {
-            return Err(ModelError::PromptTooLong { tokens: prompt.len(), limit });
+            return Err(ModelError::PromptTooLong {
+                tokens: prompt.len(),
+                limit,
+            });
         }
         let unknown = |id: &&u32| **id as usize >= self.shared.vocabulary;
         if let Some(id) = prompt.iter().chain(&request.forced_prefix).find(unknown) {
             let limit = self.shared.vocabulary;
-            return Err(ModelError::Prompt(format!("token {id} is not below the model's vocabulary of {limit}")));
+            return Err(ModelError::Prompt(format!(
+                "token {id} is not below the model's vocabulary of {limit}"
+            )));
         }
         Ok(prompt)
     }
@@ -157,7 +190,12 @@ impl Model for Engine {
             return Err((request, ModelError::Closed));
         }
         let Some(permit) = Permit::take(&self.shared) else {
-            return Err((request, ModelError::Full { limit: self.shared.queue }));
+            return Err((
+                request,
+                ModelError::Full {
+                    limit: self.shared.queue,
+                },
+            ));
         };
         let submission = Submission {
             prompt: self.prompt(&request),
@@ -181,11 +219,15 @@ impl Model for Engine {
     }
 
     fn count_tokens(&self, text: &str) -> Result<usize, ModelError> {
-        self.tokenizer.count(text).map_err(|e| ModelError::Prompt(e.to_string()))
+        self.tokenizer
+            .count(text)
+            .map_err(|e| ModelError::Prompt(e.to_string()))
     }
 
     fn truncate<'a>(&self, text: &'a str, tokens: usize) -> Result<&'a str, ModelError> {
-        self.tokenizer.truncate(text, tokens).map_err(|e| ModelError::Prompt(e.to_string()))
+        self.tokenizer
+            .truncate(text, tokens)
+            .map_err(|e| ModelError::Prompt(e.to_string()))
     }
 
     fn facts(&self) -> ModelFacts {
@@ -196,7 +238,9 @@ impl Model for Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.close();
-        let Some(thread) = self.thread.take() else { return };
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
         // A reply may hold the last reference to the engine: its thread cannot wait for itself.
         if thread.thread().id() == thread::current().id() {
             return;

@@ -18,6 +18,11 @@ pub struct EngineOptions {
 impl Default for EngineOptions {
     /// 1024 waiting requests, steps as large as the decoder takes.
     fn default() -> Self {
-        EngineOptions { queue: 1024, step_rows: usize::MAX, prefill_rows: usize::MAX, end_tokens: Vec::new() }
+        EngineOptions {
+            queue: 1024,
+            step_rows: usize::MAX,
+            prefill_rows: usize::MAX,
+            end_tokens: Vec::new(),
+        }
     }
 }

@@ -17,7 +17,13 @@ impl StepPlan {
     /// Fills a step of at most `budget` rows: first a row for every sequence that generates, beginning at `turn` so
     /// that each has its turn if there are more than rows; then prompts in the order of the sequences, together at
     /// most `prefill_rows` if anything generates.
-    pub(super) fn fill(&mut self, running: &[Sequence], budget: usize, prefill_rows: usize, turn: usize) {
+    pub(super) fn fill(
+        &mut self,
+        running: &[Sequence],
+        budget: usize,
+        prefill_rows: usize,
+        turn: usize,
+    ) {
         self.rows.clear();
         self.parts.clear();
         self.wanted.clear();
@@ -29,7 +35,11 @@ impl StepPlan {
             }
         }
         let left = budget - self.rows.len();
-        let mut left = if self.rows.is_empty() { left } else { left.min(prefill_rows.max(1)) };
+        let mut left = if self.rows.is_empty() {
+            left
+        } else {
+            left.min(prefill_rows.max(1))
+        };
         for index in 0..count {
             if left == 0 {
                 break;
@@ -50,7 +60,12 @@ impl StepPlan {
                 self.wanted.push(index);
             }
             let token = sequence.tokens[position];
-            self.rows.push(StepRow { slot: sequence.slot, token, position: position as u32, wants_logits });
+            self.rows.push(StepRow {
+                slot: sequence.slot,
+                token,
+                position: position as u32,
+                wants_logits,
+            });
         }
         self.parts.push((index, rows));
     }

@@ -19,8 +19,13 @@ impl Permit {
     /// Takes a place; `None` if the queue is full.
     pub(super) fn take(shared: &Arc<Shared>) -> Option<Permit> {
         let more = |waiting: usize| (waiting < shared.queue).then_some(waiting + 1);
-        shared.waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
-        Some(Permit { shared: Arc::clone(shared) })
+        shared
+            .waiting
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
+            .ok()?;
+        Some(Permit {
+            shared: Arc::clone(shared),
+        })
     }
 }
 
@@ -58,7 +63,12 @@ pub(super) struct Turn {
 
 impl Turn {
     pub(super) fn new(class: u8, deadline: Option<Instant>, arrival: u64) -> Turn {
-        Turn { class, no_deadline: deadline.is_none(), deadline, arrival }
+        Turn {
+            class,
+            no_deadline: deadline.is_none(),
+            deadline,
+            arrival,
+        }
     }
 }
 
@@ -91,7 +101,10 @@ impl WaitingQueue {
     /// Takes out the requests of this number.
     pub(super) fn cancel(&mut self, id: RequestId) -> Vec<Submission> {
         let turns = self.by_id.get(&id).cloned().unwrap_or_default();
-        turns.into_iter().filter_map(|turn| self.remove(turn)).collect()
+        turns
+            .into_iter()
+            .filter_map(|turn| self.remove(turn))
+            .collect()
     }
 
     /// Takes out the requests whose deadline has passed.

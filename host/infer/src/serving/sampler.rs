@@ -9,7 +9,13 @@ const FIRST_CANDIDATES: usize = 64;
 /// among the fewest likeliest tokens whose probabilities sum up to `top_p` (above 1, or no number: all; 0: the
 /// likeliest). Chance depends on nothing but `seed` and `index`, the token's place in the answer. A logit that is no
 /// number counts as impossible; `None` if all are.
-pub(super) fn sample(logits: &[f32], temperature: f32, top_p: f32, seed: u64, index: u32) -> Option<u32> {
+pub(super) fn sample(
+    logits: &[f32],
+    temperature: f32,
+    top_p: f32,
+    seed: u64,
+    index: u32,
+) -> Option<u32> {
     let best = likeliest(logits)?;
     let greatest = logits[best];
     if temperature.is_nan() || temperature <= 0.0 || greatest == f32::INFINITY || top_p <= 0.0 {
@@ -17,13 +23,19 @@ pub(super) fn sample(logits: &[f32], temperature: f32, top_p: f32, seed: u64, in
     }
     let scale = 1.0 / f64::from(temperature);
     let weight = |logit: f32| {
-        if logit.is_nan() { 0.0 } else { (f64::from(logit - greatest) * scale).exp() }
+        if logit.is_nan() {
+            0.0
+        } else {
+            (f64::from(logit - greatest) * scale).exp()
+        }
     };
     let weights: Vec<f64> = logits.iter().map(|logit| weight(*logit)).collect();
     let total: f64 = weights.iter().sum();
     let chance = uniform(seed, index);
     if top_p >= 1.0 || top_p.is_nan() {
-        return Some(pick(weights.iter().copied().enumerate(), chance * total).unwrap_or(best) as u32);
+        return Some(
+            pick(weights.iter().copied().enumerate(), chance * total).unwrap_or(best) as u32,
+        );
     }
     let (nucleus, mass) = nucleus(&weights, total * f64::from(top_p));
     Some(pick(nucleus.iter().map(|id| (*id, weights[*id])), chance * mass).unwrap_or(best) as u32)
@@ -91,7 +103,9 @@ fn uniform(seed: u64, index: u32) -> f64 {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     };
-    let place = u64::from(index).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let place = u64::from(index)
+        .wrapping_add(1)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let bits = mix(mix(seed).wrapping_add(place));
     (bits >> 11) as f64 / (1u64 << 53) as f64
 }
@@ -106,7 +120,10 @@ mod tests {
     fn greedy_takes_the_greatest_and_of_equals_the_first() {
         assert_eq!(sample(&[0.0, 2.0, 2.0, 1.0], 0.0, 1.0, 1, 0), Some(1));
         assert_eq!(sample(&[f32::NAN, -1.0, f32::NAN], 0.0, 1.0, 1, 0), Some(1));
-        assert_eq!(sample(&[f32::NEG_INFINITY, f32::INFINITY], 1.0, 0.5, 1, 0), Some(1));
+        assert_eq!(
+            sample(&[f32::NEG_INFINITY, f32::INFINITY], 1.0, 0.5, 1, 0),
+            Some(1)
+        );
     }
 
     #[test]
@@ -149,7 +166,10 @@ mod tests {
             sum += (uniform(9, n) - 0.5) * (uniform(9, n + 1) - 0.5);
         }
         // Correlation of 2000 pairs, variance 1/144 each: five standard deviations.
-        assert!(sum.abs() < 5.0 * (2000.0f64 / 144.0 / 144.0).sqrt() * 12.0f64.sqrt(), "{sum}");
+        assert!(
+            sum.abs() < 5.0 * (2000.0f64 / 144.0 / 144.0).sqrt() * 12.0f64.sqrt(),
+            "{sum}"
+        );
     }
 
     proptest! {

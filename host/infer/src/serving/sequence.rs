@@ -107,21 +107,31 @@ impl Sequence {
 
     /// The parameters a token is sampled with: temperature, top-p, seed and index.
     pub(super) fn sampling(&self) -> (f32, f32, u64, u32) {
-        (self.parameters.temperature, self.parameters.top_p, self.seed, self.made() as u32)
+        (
+            self.parameters.temperature,
+            self.parameters.top_p,
+            self.seed,
+            self.made() as u32,
+        )
     }
 
     /// Takes a sampled token and hands it on.
     pub(super) fn take(&mut self, token: u32, end_tokens: &[u32], now: Instant) -> Progress {
         let index = self.made() as u32;
         let certain = self.answer.certain().len();
-        let finish = self.append(token, end_tokens).map(|finish| self.close_text(finish));
+        let finish = self
+            .append(token, end_tokens)
+            .map(|finish| self.close_text(finish));
         self.first_token.get_or_insert(now);
         self.last_token = Some(now);
         // The token that ends an answer is none of its tokens.
         if finish == Some(Finish::End) {
             return Progress::Finished(Finish::End);
         }
-        if !self.reply.token(index, token, &self.answer.certain()[certain..]) {
+        if !self
+            .reply
+            .token(index, token, &self.answer.certain()[certain..])
+        {
             return Progress::ReplyPanicked;
         }
         finish.map_or(Progress::Continues, Progress::Finished)
@@ -142,7 +152,11 @@ impl Sequence {
     /// Makes the undecided text certain; a stop string may be complete only now.
     fn close_text(&mut self, finish: Finish) -> Finish {
         let stopped = finish != Finish::Stop && self.answer.finish();
-        if stopped && finish == Finish::Length { Finish::Stop } else { finish }
+        if stopped && finish == Finish::Length {
+            Finish::Stop
+        } else {
+            finish
+        }
     }
 
     fn length_reached(&self) -> bool {
@@ -162,7 +176,13 @@ impl Sequence {
         };
         let tokens = self.tokens.split_off(self.prompt);
         let prompt_tokens = self.prompt as u32;
-        self.reply.done(Ok(Answer { text: self.answer.into_text(), tokens, prompt_tokens, finish, timings }));
+        self.reply.done(Ok(Answer {
+            text: self.answer.into_text(),
+            tokens,
+            prompt_tokens,
+            finish,
+            timings,
+        }));
     }
 
     /// Ends the request without an answer.

@@ -2,6 +2,7 @@
 //! that is mixed up shows as another token.
 
 mod failures;
+mod golden;
 mod order;
 mod same;
 mod support;

@@ -87,8 +87,16 @@ impl Worker {
     /// replies themselves.
     pub(super) fn run(mut self) {
         let shape = self.decoder.shape();
-        if shape.slots == 0 || shape.max_rows == 0 || shape.context < 2 || self.options.step_rows == 0 {
-            tracing::error!(?shape, step_rows = self.options.step_rows, "the engine cannot run: a size is zero");
+        if shape.slots == 0
+            || shape.max_rows == 0
+            || shape.context < 2
+            || self.options.step_rows == 0
+        {
+            tracing::error!(
+                ?shape,
+                step_rows = self.options.step_rows,
+                "the engine cannot run: a size is zero"
+            );
             self.shared.closed.store(true, Ordering::Release);
         }
         while !self.shared.closed.load(Ordering::Acquire) && self.take_commands() {
@@ -182,7 +190,9 @@ impl Worker {
     fn take_out(&mut self, index: usize) -> Sequence {
         let sequence = self.running.remove(index);
         self.free_slots.push(sequence.slot);
-        self.shared.running.store(self.running.len(), Ordering::Relaxed);
+        self.shared
+            .running
+            .store(self.running.len(), Ordering::Relaxed);
         sequence
     }
 
@@ -193,7 +203,9 @@ impl Worker {
         }
         self.end_where(|sequence| {
             let passed = sequence.deadline.is_some_and(|deadline| deadline <= now);
-            passed.then(|| ModelError::Expired { made: sequence.made() })
+            passed.then(|| ModelError::Expired {
+                made: sequence.made(),
+            })
         });
     }
 
@@ -205,31 +217,44 @@ impl Worker {
                 self.free_slots.push(slot);
                 break;
             };
-            let prompt = match std::mem::replace(&mut submission.prompt, Err(ModelError::EmptyPrompt)) {
-                Ok(prompt) => prompt,
-                Err(error) => {
-                    self.free_slots.push(slot);
-                    self.refuse(&mut submission, error);
-                    continue;
-                }
-            };
-            let (sequence, finish) =
-                Sequence::new(submission, prompt, slot, turn, &self.tokenizer, context, &self.end_tokens);
+            let prompt =
+                match std::mem::replace(&mut submission.prompt, Err(ModelError::EmptyPrompt)) {
+                    Ok(prompt) => prompt,
+                    Err(error) => {
+                        self.free_slots.push(slot);
+                        self.refuse(&mut submission, error);
+                        continue;
+                    }
+                };
+            let (sequence, finish) = Sequence::new(
+                submission,
+                prompt,
+                slot,
+                turn,
+                &self.tokenizer,
+                context,
+                &self.end_tokens,
+            );
             if let Some(finish) = finish {
                 self.free_slots.push(slot);
                 Shared::add(&self.shared.answered, 1);
                 sequence.finish(finish);
                 continue;
             }
-            let place = self.running.partition_point(|other| other.turn < sequence.turn);
+            let place = self
+                .running
+                .partition_point(|other| other.turn < sequence.turn);
             self.running.insert(place, sequence);
-            self.shared.running.store(self.running.len(), Ordering::Relaxed);
+            self.shared
+                .running
+                .store(self.running.len(), Ordering::Relaxed);
         }
     }
 
     fn step(&mut self) {
         let budget = self.options.step_rows.min(self.decoder.shape().max_rows);
-        self.plan.fill(&self.running, budget, self.options.prefill_rows, self.turn);
+        self.plan
+            .fill(&self.running, budget, self.options.prefill_rows, self.turn);
         self.turn = self.turn.wrapping_add(1);
         let began = Instant::now();
         for (index, _) in &self.plan.parts {
@@ -237,17 +262,27 @@ impl Worker {
         }
         let (decoder, plan, logits) = (&mut self.decoder, &self.plan, &mut self.logits);
         let result = catch_unwind(AssertUnwindSafe(|| decoder.step(&plan.rows, logits)))
-            .unwrap_or_else(|_| Err(DecodeError::Device { reason: "the decoder panicked".into() }));
+            .unwrap_or_else(|_| {
+                Err(DecodeError::Device {
+                    reason: "the decoder panicked".into(),
+                })
+            });
         let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.shared.step_nanoseconds.fetch_add(took, Ordering::Relaxed);
+        self.shared
+            .step_nanoseconds
+            .fetch_add(took, Ordering::Relaxed);
         Shared::add(&self.shared.steps, 1);
         Shared::add(&self.shared.rows, self.plan.rows.len());
-        self.shared.largest_batch.fetch_max(self.plan.parts.len(), Ordering::Relaxed);
+        self.shared
+            .largest_batch
+            .fetch_max(self.plan.parts.len(), Ordering::Relaxed);
 
         let wanted = self.plan.wanted.len() * self.shared.vocabulary;
         let result = result.and_then(|()| match self.logits.len() == wanted {
             true => Ok(()),
-            false => Err(DecodeError::Device { reason: format!("{} logits, not {wanted}", self.logits.len()) }),
+            false => Err(DecodeError::Device {
+                reason: format!("{} logits, not {wanted}", self.logits.len()),
+            }),
         });
         match result {
             Ok(()) => {
@@ -269,7 +304,12 @@ impl Worker {
             sequence.written += rows;
         }
         let mut ended = Vec::new();
-        for (index, logits) in self.plan.wanted.iter().zip(self.logits.chunks_exact(self.shared.vocabulary)) {
+        for (index, logits) in self
+            .plan
+            .wanted
+            .iter()
+            .zip(self.logits.chunks_exact(self.shared.vocabulary))
+        {
             let sequence = &mut self.running[*index];
             let (temperature, top_p, seed, place) = sequence.sampling();
             match sampler::sample(logits, temperature, top_p, seed, place) {
@@ -307,11 +347,16 @@ impl Worker {
         tracing::error!(%error, failures = self.failures, running = self.running.len(), "a step of the model failed");
         let mut useless = matches!(
             error,
-            DecodeError::DeviceLost { .. } | DecodeError::OutOfMemory { .. } | DecodeError::DeadlineExceeded { .. }
+            DecodeError::DeviceLost { .. }
+                | DecodeError::OutOfMemory { .. }
+                | DecodeError::DeadlineExceeded { .. }
         );
         while useless && self.failures < FAILURES {
-            let Some(reload) = &mut self.reload else { break };
-            let loaded = catch_unwind(AssertUnwindSafe(reload)).unwrap_or_else(|_| Err("loading panicked".into()));
+            let Some(reload) = &mut self.reload else {
+                break;
+            };
+            let loaded = catch_unwind(AssertUnwindSafe(reload))
+                .unwrap_or_else(|_| Err("loading panicked".into()));
             match loaded {
                 Ok(decoder) if decoder.shape() == self.decoder.shape() => {
                     tracing::warn!("the model was loaded again");

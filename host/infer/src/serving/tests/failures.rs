@@ -10,7 +10,9 @@ use crate::decoder::{DecodeError, Decoder};
 use crate::serving::{Engine, EngineOptions};
 
 fn refused() -> DecodeError {
-    DecodeError::Device { reason: "no".into() }
+    DecodeError::Device {
+        reason: "no".into(),
+    }
 }
 
 fn failed() -> ModelError {
@@ -58,7 +60,9 @@ fn a_failed_step_fails_who_runs_and_the_next_are_tried() {
     let (engine, control) = held(shape(2, 8, 64), EngineOptions::default());
     for then in [Then::Fail(refused()), Then::Panic] {
         let wanted = match then {
-            Then::Panic => ModelError::Device("device refused the step: the decoder panicked".into()),
+            Then::Panic => {
+                ModelError::Device("device refused the step: the decoder panicked".into())
+            }
             _ => failed(),
         };
         let running = ask("a", 9).of(&engine);
@@ -89,7 +93,10 @@ fn three_failed_steps_in_a_row_end_the_engine() {
     }
     assert!(engine.stats().closed);
     let (request, _) = ask("late", 1).request();
-    assert!(matches!(engine.submit(request), Err((_, ModelError::Closed))));
+    assert!(matches!(
+        engine.submit(request),
+        Err((_, ModelError::Closed))
+    ));
 }
 
 #[test]
@@ -118,8 +125,13 @@ fn a_lost_device_is_loaded_again_and_who_waits_is_served() {
     let running = ask("a", 9).of(&engine);
     control.entered();
     let waiting = ask("b", 9).of(&engine);
-    control.then(Then::Fail(DecodeError::DeviceLost { reason: "reset".into() }));
-    assert_eq!(running.error(), ModelError::Device("device lost: reset".into()));
+    control.then(Then::Fail(DecodeError::DeviceLost {
+        reason: "reset".into(),
+    }));
+    assert_eq!(
+        running.error(),
+        ModelError::Device("device lost: reset".into())
+    );
     assert_eq!(waiting.answer().tokens, ask("b", 9).alone(64).0);
     assert!(second.lock().unwrap().is_some() && !engine.stats().closed);
 }
@@ -132,10 +144,18 @@ fn logits_that_are_no_numbers_fail_only_their_request() {
             logits.fill(f32::NAN);
         }
     };
-    let (engine, _control) = start(shape(2, 8, 64), Arc::new(logits), false, EngineOptions::default());
+    let (engine, _control) = start(
+        shape(2, 8, 64),
+        Arc::new(logits),
+        false,
+        EngineOptions::default(),
+    );
     let (broken, sound) = (ask("!", 20).of(&engine), ask("?", 20));
     let pending = sound.of(&engine);
-    assert_eq!(broken.error(), ModelError::Device("no logit of token 2 is a number".into()));
+    assert_eq!(
+        broken.error(),
+        ModelError::Device("no logit of token 2 is a number".into())
+    );
     assert_eq!(pending.answer().tokens, sound.alone(64).0);
 }
 
@@ -144,9 +164,10 @@ fn a_dropped_engine_answers_everyone() {
     let (engine, control) = held(shape(1, 8, 64), EngineOptions::default());
     let pending: Vec<Pending> = (0..4).map(|_| ask("a", 30).of(&engine)).collect();
     control.entered();
-    let dropping = std::thread::spawn(move || drop(engine));
+    // While a step runs, so that none can finish first.
+    engine.close();
     control.run_free();
-    dropping.join().unwrap();
+    drop(engine);
     for pending in pending {
         assert!(pending.has_ended(), "answered before the drop returns");
         assert_eq!(pending.error(), ModelError::Closed);
@@ -172,8 +193,15 @@ fn an_engine_can_be_dropped_by_its_own_reply() {
     let (engine, control) = held(shape(1, 8, 64), EngineOptions::default());
     let engine = Arc::new(engine);
     let (done, ended) = bounded(1);
-    let reply = Owning { engine: Some(Arc::clone(&engine)), done };
-    assert!(engine.submit(ask("a", 1).request_to(1 << 41, Box::new(reply))).is_ok());
+    let reply = Owning {
+        engine: Some(Arc::clone(&engine)),
+        done,
+    };
+    assert!(
+        engine
+            .submit(ask("a", 1).request_to(1 << 41, Box::new(reply)))
+            .is_ok()
+    );
     let other = ask("b", 1).of(&engine);
     drop(engine);
     control.step();

@@ -53,12 +53,20 @@ fn a_waiting_request_can_be_cancelled() {
 #[test]
 fn a_deadline_ends_a_waiting_and_a_running_request() {
     let (engine, control) = held(shape(1, 8, 64), EngineOptions::default());
-    let soon = Instant::now() + Duration::from_millis(300);
-    let running = Ask { deadline: Some(soon), ..ask("ab", 40) }.of(&engine);
+    let soon = Instant::now() + Duration::from_millis(1500);
+    let running = Ask {
+        deadline: Some(soon),
+        ..ask("ab", 40)
+    }
+    .of(&engine);
     control.step();
     control.step();
     control.entered();
-    let waiting = Ask { deadline: Some(soon), ..ask("cd", 4) }.of(&engine);
+    let waiting = Ask {
+        deadline: Some(soon),
+        ..ask("cd", 4)
+    }
+    .of(&engine);
     let patient = ask("ef", 1).of(&engine);
     pass(soon);
     // Three steps, three tokens: what a step made is handed on even if the deadline passed meanwhile.
@@ -72,12 +80,20 @@ fn a_deadline_ends_a_waiting_and_a_running_request() {
 
 #[test]
 fn a_full_queue_gives_the_request_back() {
-    let (engine, control) = held(shape(1, 8, 64), EngineOptions { queue: 2, ..EngineOptions::default() });
+    let (engine, control) = held(
+        shape(1, 8, 64),
+        EngineOptions {
+            queue: 2,
+            ..EngineOptions::default()
+        },
+    );
     let running = ask("a", 1).of(&engine);
     control.entered();
     let waiting = [ask("b", 1).of(&engine), ask("c", 1).of(&engine)];
     let (request, refused) = ask("d", 1).request();
-    let Err((request, error)) = engine.submit(request) else { panic!("the queue takes three") };
+    let Err((request, error)) = engine.submit(request) else {
+        panic!("the queue takes three")
+    };
     assert_eq!(error, ModelError::Full { limit: 2 });
     assert!(!refused.has_ended(), "a refused request is not answered");
     control.then(Then::Run);
@@ -106,8 +122,17 @@ fn the_lower_class_then_the_nearer_deadline_then_the_earlier_goes_first() {
         ("a", 0, at(600)),
         ("f", 1, None),
     ];
-    let pending: Vec<Pending> =
-        order.iter().map(|(content, class, deadline)| Ask { class: *class, deadline: *deadline, ..ask(content, 1) }.of(&engine)).collect();
+    let pending: Vec<Pending> = order
+        .iter()
+        .map(|(content, class, deadline)| {
+            Ask {
+                class: *class,
+                deadline: *deadline,
+                ..ask(content, 1)
+            }
+            .of(&engine)
+        })
+        .collect();
     control.then(Then::Run);
     let mut went = String::new();
     for _ in 0..order.len() {
@@ -117,12 +142,20 @@ fn the_lower_class_then_the_nearer_deadline_then_the_earlier_goes_first() {
     }
     assert_eq!(went, "abcdefg");
     running.answer();
-    pending.iter().for_each(|pending| assert!(pending.wait().1.is_ok()));
+    pending
+        .iter()
+        .for_each(|pending| assert!(pending.wait().1.is_ok()));
 }
 
 #[test]
 fn a_flood_of_long_prompts_does_not_hold_up_who_generates() {
-    let (engine, control) = held(shape(4, 8, 128), EngineOptions { prefill_rows: 5, ..EngineOptions::default() });
+    let (engine, control) = held(
+        shape(4, 8, 128),
+        EngineOptions {
+            prefill_rows: 5,
+            ..EngineOptions::default()
+        },
+    );
     let generating = ask("x", 20);
     let pending = generating.of(&engine);
     let slot = control.step()[0].slot;

@@ -7,7 +7,13 @@ use crate::serving::EngineOptions;
 
 #[test]
 fn requests_that_join_and_leave_get_the_tokens_they_get_alone() {
-    let (engine, control) = free(shape(5, 8, 64), EngineOptions { prefill_rows: 3, ..EngineOptions::default() });
+    let (engine, control) = free(
+        shape(5, 8, 64),
+        EngineOptions {
+            prefill_rows: 3,
+            ..EngineOptions::default()
+        },
+    );
     let mut dice = Dice(7);
     let asks: Vec<Ask> = (0..120).map(|_| dice.ask(40, 24)).collect();
     let pending: Vec<Pending> = asks.iter().map(|ask| ask.of(&engine)).collect();
@@ -15,15 +21,28 @@ fn requests_that_join_and_leave_get_the_tokens_they_get_alone() {
         let (tokens, result) = pending.wait();
         let answer = result.unwrap();
         let (wanted, finish) = ask.alone(64);
-        assert_eq!((&answer.tokens, answer.finish), (&wanted, finish), "{}", ask.content);
+        assert_eq!(
+            (&answer.tokens, answer.finish),
+            (&wanted, finish),
+            "{}",
+            ask.content
+        );
         assert_eq!(answer.prompt_tokens as usize, prompt(&ask.content).len());
         let handed_on: Vec<u32> = tokens.iter().map(|(_, token, _)| *token).collect();
         assert_eq!(handed_on, wanted);
-        assert!(tokens.iter().enumerate().all(|(place, (index, ..))| place == *index as usize));
+        assert!(
+            tokens
+                .iter()
+                .enumerate()
+                .all(|(place, (index, ..))| place == *index as usize)
+        );
     }
     assert_eq!(*control.broken.lock().unwrap(), Vec::<String>::new());
     let stats = engine.stats();
-    assert!(stats.largest_batch > 1 && stats.largest_batch <= 5, "{stats:?}");
+    assert!(
+        stats.largest_batch > 1 && stats.largest_batch <= 5,
+        "{stats:?}"
+    );
     assert_eq!(stats.answered, 120);
 }
 
@@ -36,10 +55,16 @@ fn a_forced_prefix_is_continued_exactly() {
         let (all, whole) = ask.of(&engine).wait();
         let whole = whole.unwrap();
         for made in 0..=whole.tokens.len() {
-            let resumed = Ask { prefix: whole.tokens[..made].to_vec(), ..ask.clone() };
+            let resumed = Ask {
+                prefix: whole.tokens[..made].to_vec(),
+                ..ask.clone()
+            };
             let (tokens, answer) = resumed.of(&engine).wait();
             let answer = answer.unwrap();
-            assert_eq!((&answer.tokens, &answer.text, answer.finish), (&whole.tokens, &whole.text, whole.finish));
+            assert_eq!(
+                (&answer.tokens, &answer.text, answer.finish),
+                (&whole.tokens, &whole.text, whole.finish)
+            );
             // Those of the prefix are not handed on again, the others as before, index, id and text.
             assert_eq!(tokens, all[made..]);
         }
@@ -50,16 +75,35 @@ fn a_forced_prefix_is_continued_exactly() {
 #[test]
 fn a_prefix_that_is_complete_needs_no_step() {
     let (engine, _control) = held(shape(1, 4, 64), EngineOptions::default());
-    let full = Ask { prefix: bytes("abc"), ..ask("x", 3) }.of(&engine).answer();
+    let full = Ask {
+        prefix: bytes("abc"),
+        ..ask("x", 3)
+    }
+    .of(&engine)
+    .answer();
     assert_eq!((full.text.as_str(), full.finish), ("abc", Finish::Length));
-    let mut stopping = Ask { prefix: bytes("ab. c"), ..ask("x", 30) };
+    let mut stopping = Ask {
+        prefix: bytes("ab. c"),
+        ..ask("x", 30)
+    };
     stopping.parameters.stop = vec![". ".into()];
     let stopped = stopping.of(&engine).answer();
-    assert_eq!((stopped.text.as_str(), stopped.finish), ("ab", Finish::Stop));
+    assert_eq!(
+        (stopped.text.as_str(), stopped.finish),
+        ("ab", Finish::Stop)
+    );
     let mut ended = bytes("ab");
     ended.push(EOS);
-    let ended = Ask { prefix: ended, ..ask("x", 30) }.of(&engine).answer();
-    assert_eq!((ended.text.as_str(), ended.finish, ended.tokens.len()), ("ab", Finish::End, 2));
+    let ended = Ask {
+        prefix: ended,
+        ..ask("x", 30)
+    }
+    .of(&engine)
+    .answer();
+    assert_eq!(
+        (ended.text.as_str(), ended.finish, ended.tokens.len()),
+        ("ab", Finish::End, 2)
+    );
     assert_eq!(ask("x", 0).of(&engine).answer().finish, Finish::Length);
     assert_eq!(engine.stats().steps, 0);
 }
@@ -70,17 +114,37 @@ fn a_seed_decides_an_answer_and_nothing_else_does() {
     let mut warm = ask("the same prompt", 16);
     warm.parameters.temperature = 1.0;
     let first = warm.of(&engine).answer();
-    let crowd: Vec<Pending> = (0..10).map(|seed| Ask { seed, ..warm.clone() }.of(&engine)).collect();
-    let crowd: Vec<Vec<u32>> = crowd.iter().map(|pending| pending.answer().tokens).collect();
+    let crowd: Vec<Pending> = (0..10)
+        .map(|seed| {
+            Ask {
+                seed,
+                ..warm.clone()
+            }
+            .of(&engine)
+        })
+        .collect();
+    let crowd: Vec<Vec<u32>> = crowd
+        .iter()
+        .map(|pending| pending.answer().tokens)
+        .collect();
     assert_eq!(crowd[0], first.tokens);
     for (one, tokens) in crowd.iter().enumerate() {
-        assert!(!crowd[..one].contains(tokens), "seeds {one} and an earlier one give the same answer");
+        assert!(
+            !crowd[..one].contains(tokens),
+            "seeds {one} and an earlier one give the same answer"
+        );
     }
 }
 
 #[test]
 fn ten_thousand_random_events_leak_no_slot() {
-    let (engine, control) = free(shape(4, 6, 32), EngineOptions { queue: 16, ..EngineOptions::default() });
+    let (engine, control) = free(
+        shape(4, 6, 32),
+        EngineOptions {
+            queue: 16,
+            ..EngineOptions::default()
+        },
+    );
     let mut dice = Dice(3);
     let mut open: Vec<(Ask, Pending)> = Vec::new();
     let mut events = 0;
@@ -106,7 +170,9 @@ fn ten_thousand_random_events_leak_no_slot() {
         ended(ask, pending);
     }
     // All four slots can be held at once again.
-    control.hold.store(true, std::sync::atomic::Ordering::SeqCst);
+    control
+        .hold
+        .store(true, std::sync::atomic::Ordering::SeqCst);
     let last: Vec<Pending> = (0..4).map(|_| ask("x", 20).of(&engine)).collect();
     let most = (0..8).map(|_| {
         let rows = control.step();

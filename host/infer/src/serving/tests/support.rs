@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use serde_json::json;
 use tidegate_contract::{
-    Answer, Finish, Message, Model, ModelError, ModelFacts, Parameters, Reply, Request, RequestId, Role,
+    Answer, Finish, Message, Model, ModelError, ModelFacts, Parameters, Reply, Request, RequestId,
+    Role,
 };
 use tidegate_text::Tokenizer;
 
@@ -42,7 +43,10 @@ pub(super) fn tokenizer() -> Arc<Tokenizer> {
             let plain = matches!(value, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
             let code = if plain { u32::from(value) } else { next };
             next += u32::from(!plain);
-            vocabulary.insert(char::from_u32(code).unwrap().to_string(), json!(byte(value)));
+            vocabulary.insert(
+                char::from_u32(code).unwrap().to_string(),
+                json!(byte(value)),
+            );
         }
         let special = |id: usize| {
             json!({"id": id, "content": SPECIAL[id], "single_word": false, "lstrip": false, "rstrip": false,
@@ -60,7 +64,9 @@ pub(super) fn tokenizer() -> Arc<Tokenizer> {
             "chat_template": "{% if messages[0].content != 'nothing' %}{{ bos_token }}{% for m in messages %}\
                 <|{{ m.role }}|>{{ m.content }}{% endfor %}<|assistant|>{% endif %}"});
         let (tokenizer, config) = (tokenizer.to_string(), config.to_string());
-        Arc::new(Tokenizer::from_parts(tokenizer.as_bytes(), Some(config.as_bytes()), None).unwrap())
+        Arc::new(
+            Tokenizer::from_parts(tokenizer.as_bytes(), Some(config.as_bytes()), None).unwrap(),
+        )
     };
     Arc::clone(TOKENIZER.get_or_init(make))
 }
@@ -79,7 +85,9 @@ pub(super) type Logits = dyn Fn(&[u32], &mut [f32]) + Send + Sync;
 pub(super) fn hashed(history: &[u32], logits: &mut [f32]) {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for token in history {
-        hash = (hash ^ u64::from(*token)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
+        hash = (hash ^ u64::from(*token))
+            .wrapping_mul(0x0000_0100_0000_01b3)
+            .rotate_left(23);
     }
     for (id, logit) in logits.iter_mut().enumerate() {
         let mut z = hash.wrapping_add((id as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -117,7 +125,9 @@ pub(super) struct Control {
 impl Control {
     /// Waits for the engine to begin a step, which then waits for [`Control::then`].
     pub(super) fn entered(&self) -> Vec<StepRow> {
-        self.entered.recv_timeout(LIMIT).expect("the engine begins a step")
+        self.entered
+            .recv_timeout(LIMIT)
+            .expect("the engine begins a step")
     }
 
     pub(super) fn then(&self, then: Then) {
@@ -149,7 +159,11 @@ pub(super) struct FakeDecoder {
 }
 
 impl FakeDecoder {
-    pub(super) fn new(shape: DecoderShape, logits: Arc<Logits>, held: bool) -> (FakeDecoder, Control) {
+    pub(super) fn new(
+        shape: DecoderShape,
+        logits: Arc<Logits>,
+        held: bool,
+    ) -> (FakeDecoder, Control) {
         let (entered, entered_receiver) = unbounded();
         let (then, then_receiver) = unbounded();
         let hold = Arc::new(AtomicBool::new(held));
@@ -161,7 +175,18 @@ impl FakeDecoder {
             broken: Arc::clone(&broken),
         };
         let histories = vec![Vec::new(); shape.slots];
-        (FakeDecoder { shape, histories, logits, hold, entered, then: then_receiver, broken }, control)
+        (
+            FakeDecoder {
+                shape,
+                histories,
+                logits,
+                hold,
+                entered,
+                then: then_receiver,
+                broken,
+            },
+            control,
+        )
     }
 
     fn broke(&self, rule: String) {
@@ -198,7 +223,11 @@ impl Decoder for FakeDecoder {
                 history.clear();
             }
             if history.len() != position {
-                let rule = format!("slot {} has {} positions, row is at {position}", row.slot, history.len());
+                let rule = format!(
+                    "slot {} has {} positions, row is at {position}",
+                    row.slot,
+                    history.len()
+                );
                 self.broke(rule);
                 continue;
             }
@@ -218,11 +247,22 @@ impl Decoder for FakeDecoder {
 }
 
 pub(super) fn shape(slots: usize, max_rows: usize, context: usize) -> DecoderShape {
-    DecoderShape { vocabulary: VOCABULARY, context, slots, max_rows }
+    DecoderShape {
+        vocabulary: VOCABULARY,
+        context,
+        slots,
+        max_rows,
+    }
 }
 
 pub(super) fn facts() -> ModelFacts {
-    ModelFacts { name: "fake".into(), digest: String::new(), adapter: "none".into(), context: 0, sequences: 0 }
+    ModelFacts {
+        name: "fake".into(),
+        digest: String::new(),
+        adapter: "none".into(),
+        context: 0,
+        sequences: 0,
+    }
 }
 
 /// An engine whose steps run by themselves.
@@ -242,7 +282,10 @@ pub(super) fn start(
     options: EngineOptions,
 ) -> (Engine, Control) {
     let (decoder, control) = FakeDecoder::new(shape, logits, held);
-    (Engine::start(Box::new(decoder), tokenizer(), facts(), options), control)
+    (
+        Engine::start(Box::new(decoder), tokenizer(), facts(), options),
+        control,
+    )
 }
 
 /// A token as it was handed on: index, id, text.
@@ -259,7 +302,10 @@ impl Pending {
     /// Waits for the end; the tokens handed on, and the result.
     pub(super) fn wait(&self) -> (Vec<Token>, Result<Answer, ModelError>) {
         let result = self.done.recv_timeout(LIMIT).expect("the request ends");
-        assert!(self.done.recv_timeout(Duration::ZERO).is_err(), "done was called twice");
+        assert!(
+            self.done.recv_timeout(Duration::ZERO).is_err(),
+            "done was called twice"
+        );
         (self.tokens.lock().unwrap().clone(), result)
     }
 
@@ -287,7 +333,10 @@ struct Collector {
 
 impl Reply for Collector {
     fn token(&mut self, index: u32, token: u32, text: &str) {
-        self.tokens.lock().unwrap().push((index, token, text.to_owned()));
+        self.tokens
+            .lock()
+            .unwrap()
+            .push((index, token, text.to_owned()));
     }
 
     fn done(self: Box<Self>, result: Result<Answer, ModelError>) {
@@ -311,7 +360,12 @@ pub(super) fn ask(content: &str, max_tokens: u32) -> Ask {
     Ask {
         content: content.into(),
         prefix: Vec::new(),
-        parameters: Parameters { max_tokens, temperature: 0.0, top_p: 1.0, stop: Vec::new() },
+        parameters: Parameters {
+            max_tokens,
+            temperature: 0.0,
+            top_p: 1.0,
+            stop: Vec::new(),
+        },
         seed: 0,
         class: 0,
         deadline: None,
@@ -323,10 +377,20 @@ impl Ask {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let tokens = Arc::new(Mutex::new(Vec::new()));
         let (done, receiver) = bounded(2);
-        let reply = Collector { tokens: Arc::clone(&tokens), done };
+        let reply = Collector {
+            tokens: Arc::clone(&tokens),
+            done,
+        };
         let request = self.request_to(NUMBERS.fetch_add(1, Ordering::Relaxed), Box::new(reply));
         let id = request.id;
-        (request, Pending { id, tokens, done: receiver })
+        (
+            request,
+            Pending {
+                id,
+                tokens,
+                done: receiver,
+            },
+        )
     }
 
     pub(super) fn request_to(&self, id: u64, reply: Box<dyn Reply>) -> Request {
@@ -334,7 +398,10 @@ impl Ask {
             id: RequestId(id),
             attempt: 1,
             seed: self.seed,
-            messages: vec![Message { role: Role::User, content: self.content.clone() }],
+            messages: vec![Message {
+                role: Role::User,
+                content: self.content.clone(),
+            }],
             forced_prefix: self.prefix.clone(),
             parameters: self.parameters.clone(),
             class: self.class,
@@ -345,7 +412,10 @@ impl Ask {
 
     pub(super) fn of(&self, engine: &Engine) -> Pending {
         let (request, pending) = self.request();
-        assert!(engine.submit(request).is_ok(), "the engine takes the request");
+        assert!(
+            engine.submit(request).is_ok(),
+            "the engine takes the request"
+        );
         pending
     }
 
@@ -360,7 +430,9 @@ impl Ask {
                 return (history.split_off(prompt), Finish::Length);
             }
             hashed(&history, &mut logits);
-            let Parameters { temperature, top_p, .. } = self.parameters;
+            let Parameters {
+                temperature, top_p, ..
+            } = self.parameters;
             match sampler::sample(&logits, temperature, top_p, self.seed, made as u32).unwrap() {
                 EOS => return (history.split_off(prompt), Finish::End),
                 token => history.push(token),
@@ -374,14 +446,18 @@ pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
     pub(super) fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
     }
 
     /// A request with random content, length and sampling.
     pub(super) fn ask(&mut self, longest: u64, max_tokens: u64) -> Ask {
-        let content: String =
-            (0..1 + self.below(longest)).map(|_| char::from(b'a' + self.below(26) as u8)).collect();
+        let content: String = (0..1 + self.below(longest))
+            .map(|_| char::from(b'a' + self.below(26) as u8))
+            .collect();
         let mut ask = ask(&content, 1 + self.below(max_tokens) as u32);
         ask.seed = self.below(1 << 30);
         if self.below(3) > 0 {

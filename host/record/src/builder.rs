@@ -1,5 +1,6 @@
 //! Writing a batch.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use crate::batch::{Batch, RecordId, RecordView};
@@ -289,8 +290,8 @@ impl BatchBuilder {
         )
     }
 
-    /// Writes the pairs with the changes applied: a set or remove takes away all of its name, then sets and adds
-    /// follow in their order.
+    /// Writes the pairs with the changes applied one after the other: a set or remove takes away all of its name that
+    /// is there by then, a set or add appends.
     fn changed<'a>(
         &mut self,
         pairs: Pairs<'_>,
@@ -303,20 +304,14 @@ impl BatchBuilder {
             self.arena.extend_from_slice(pairs.as_bytes());
             written = count;
         } else {
-            let replaced = |name: &str| {
-                changes.clone().any(|change| match change {
-                    Change::Set { name: changed, .. } | Change::Remove { name: changed } => {
-                        changed == name
-                    }
-                    Change::Add { .. } => false,
-                })
-            };
-            for pair in pairs.filter(|pair| !replaced(pair.name)) {
+            let removals = Removals::of(changes.clone());
+            for pair in pairs.filter(|pair| removals.last(pair.name).is_none()) {
                 write_pair(&mut self.arena, pair.name, pair.value);
                 written += 1;
             }
-            for change in changes {
+            for (index, change) in changes.enumerate() {
                 if let Change::Set { name, value } | Change::Add { name, value } = change
+                    && removals.last(name).is_none_or(|last| last <= index)
                     && written < u16::MAX
                 {
                     write_pair(&mut self.arena, name, value);
@@ -344,6 +339,47 @@ impl BatchBuilder {
         }
         self.table.extend_from_slice(&bytes);
     }
+}
+
+/// The last change that takes away a name: its index among the changes.
+enum Removals<'a, I> {
+    /// A few changes are read again for each name; this costs no allocation.
+    Few(I),
+    /// Many are indexed: an operator may send 65,535, and must not cost the host the square of that.
+    Many(HashMap<&'a str, usize>),
+}
+
+impl<'a, I: Iterator<Item = Change<'a>> + Clone> Removals<'a, I> {
+    const FEW: usize = 16;
+
+    fn of(changes: I) -> Removals<'a, I> {
+        if changes.clone().nth(Self::FEW).is_none() {
+            Removals::Few(changes)
+        } else {
+            Removals::Many(removals(changes).collect())
+        }
+    }
+
+    fn last(&self, name: &str) -> Option<usize> {
+        match self {
+            Removals::Few(changes) => removals(changes.clone())
+                .filter(|(removed, _)| *removed == name)
+                .map(|(_, index)| index)
+                .last(),
+            Removals::Many(index) => index.get(name).copied(),
+        }
+    }
+}
+
+fn removals<'a>(
+    changes: impl Iterator<Item = Change<'a>>,
+) -> impl Iterator<Item = (&'a str, usize)> {
+    changes
+        .enumerate()
+        .filter_map(|(index, change)| match change {
+            Change::Set { name, .. } | Change::Remove { name } => Some((name, index)),
+            Change::Add { .. } => None,
+        })
 }
 
 struct Entry {

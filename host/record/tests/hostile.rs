@@ -246,3 +246,43 @@ fn an_answer_to_another_batch_is_refused() {
     );
     assert!(OutcomesView::parse(&bytes, 2, 3).is_ok());
 }
+
+#[test]
+fn many_changes_to_many_headers_take_linear_time() {
+    let names: Vec<String> = (0..60_000).map(|index| format!("n{index}")).collect();
+    let headers: Vec<(&str, Option<&[u8]>)> =
+        names.iter().map(|name| (name.as_str(), None)).collect();
+    let mut builder = BatchBuilder::default();
+    let record = tidegate_record::NewRecord {
+        headers: &headers,
+        ..Default::default()
+    };
+    builder.push(&record).unwrap();
+    let batch = builder.finish(0);
+    let mut patch = tidegate_record::PatchBuilder::default();
+    for name in &names {
+        patch.header(tidegate_record::Change::Set {
+            name,
+            value: Some(b"new"),
+        });
+    }
+    let mut answer = OutcomesBuilder::default();
+    answer.replace(&patch);
+    let answer = answer.finish();
+    let view = OutcomesView::parse(&answer, 1, 0).unwrap();
+    let Some(Outcome::Replace(patch)) = view.iter().next() else {
+        panic!("no patch");
+    };
+    let started = std::time::Instant::now();
+    let mut patched = BatchBuilder::default();
+    patched
+        .push_patched(&batch.view().get(0).unwrap(), &patch, 0)
+        .unwrap();
+    let patched = patched.finish(0);
+    assert_eq!(
+        patched.view().get(0).unwrap().headers().count(),
+        names.len()
+    );
+    // The square of it would take a minute.
+    assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
+}

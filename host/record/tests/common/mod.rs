@@ -208,7 +208,13 @@ fn change() -> impl Strategy<Value = OwnedChange> {
 }
 
 pub fn changes() -> impl Strategy<Value = Changes> {
-    let some = || prop::collection::vec(change(), 0..8);
+    // Few changes and many are applied in different ways.
+    let some = || {
+        prop_oneof![
+            3 => prop::collection::vec(change(), 0..8),
+            1 => prop::collection::vec(change(), 17..40),
+        ]
+    };
     (
         prop::option::of(field()),
         prop::option::of(field()),

@@ -44,7 +44,10 @@ fn slot(engine: &Engine, mode: &str) -> ComponentSlot {
     );
     let path = target.join("operators/bench-operator.wasm");
     let bytes = std::fs::read(&path).unwrap_or_else(|error| {
-        panic!("{}: {error}; run `cargo xtask operators` first", path.display())
+        panic!(
+            "{}: {error}; run `cargo xtask operators` first",
+            path.display()
+        )
     });
     let options = SlotOptions {
         config: format!("{{\"mode\": {mode:?}}}"),
@@ -101,12 +104,16 @@ fn boundary(criterion: &mut Criterion) {
             let (_, mut operator) = slot.instance().unwrap();
             group.bench_function(BenchmarkId::new("sdk", size), |bencher| {
                 bencher.iter_custom(|n| {
-                    per_record(n, RECORDS, || drop(black_box(operator.process(&batch).unwrap())))
+                    per_record(n, RECORDS, || {
+                        drop(black_box(operator.process(&batch).unwrap()))
+                    })
                 });
             });
             group.bench_function(BenchmarkId::new("native", size), |bencher| {
                 bencher.iter_custom(|n| {
-                    per_record(n, RECORDS, || drop(black_box(native(black_box(&batch), each))))
+                    per_record(n, RECORDS, || {
+                        drop(black_box(native(black_box(&batch), each)))
+                    })
                 });
             });
         }

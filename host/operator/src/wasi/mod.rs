@@ -140,7 +140,8 @@ impl Inert {
             let room = LINE_BYTES.saturating_sub(line.len());
             line.extend_from_slice(&piece[..piece.len().min(room)]);
             if piece.ends_with(b"\n") {
-                self.shared.log(*level, String::from_utf8_lossy(line).trim_end());
+                self.shared
+                    .log(*level, String::from_utf8_lossy(line).trim_end());
                 line.clear();
             }
         }
@@ -173,7 +174,8 @@ impl Inert {
 impl Drop for Inert {
     fn drop(&mut self) {
         for (level, line) in self.begun.iter().filter(|(_, line)| !line.is_empty()) {
-            self.shared.log(*level, String::from_utf8_lossy(line).trim_end());
+            self.shared
+                .log(*level, String::from_utf8_lossy(line).trim_end());
         }
     }
 }

@@ -4,7 +4,10 @@
 //! every other record passes. It writes the exports by hand, since the SDK would keep it from lying.
 
 #![cfg(target_family = "wasm")]
-#![allow(unsafe_code, reason = "the exports of a component have the C calling convention")]
+#![allow(
+    unsafe_code,
+    reason = "the exports of a component have the C calling convention"
+)]
 
 use std::cell::{Cell, RefCell};
 
@@ -25,7 +28,9 @@ impl Guest for Hostile {
             name: "misbehave".into(),
             version: "1.0.0".into(),
             config_schema: "{}".into(),
-            reads: ["key", "value", "headers", "attributes"].map(String::from).into(),
+            reads: ["key", "value", "headers", "attributes"]
+                .map(String::from)
+                .into(),
             outputs: vec!["side".into(), "other".into()],
         }
     }
@@ -98,13 +103,17 @@ fn answer(mode: &str, batch: &BatchView<'_>) -> Result<Vec<u8>, String> {
             }
             "output" => {
                 let mut outcomes = OutcomesBuilder::with_capacity(batch.len());
-                batch.records().for_each(|_| outcomes.route(7, &PatchBuilder::default()));
+                batch
+                    .records()
+                    .for_each(|_| outcomes.route(7, &PatchBuilder::default()));
                 return Ok(outcomes.finish());
             }
             "long" => return Ok(vec![b'x'; 20 << 20]),
             "huge" => return Ok(vec![b'x'; 1 << 30]),
             // SAFETY: none; the length is a lie, which is what the host is to find before anyone reads it.
-            "huge-lie" => return Ok(unsafe { Vec::from_raw_parts(16 as *mut u8, 1 << 30, 1 << 30) }),
+            "huge-lie" => {
+                return Ok(unsafe { Vec::from_raw_parts(16 as *mut u8, 1 << 30, 1 << 30) });
+            }
             _ => {}
         }
     }

@@ -6,7 +6,7 @@ struct Params {
     stride4: u32,  // a head, padded, / 4
     context: u32,  // positions per slot
     scale: f32,    // 1 / sqrt(head_dim)
-    unused_0: u32,
+    scores: u32,   // scores of one head: context, padded to a multiple of 4
     unused_1: u32,
     unused_2: u32,
 }

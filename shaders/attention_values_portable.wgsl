@@ -2,7 +2,7 @@
 // Workgroup: one query head of one row. Grid: (1, heads, rows). A head is at most LANES * 4 elements.
 
 @group(0) @binding(1) var<storage, read> values: array<vec4<f32>>;       // [slots, context, kv_heads, stride / 4]
-@group(0) @binding(2) var<storage, read> scores: array<f32>;             // [rows, heads, context]
+@group(0) @binding(2) var<storage, read> scores: array<f32>;             // [rows, heads, scores]
 @group(0) @binding(3) var<storage, read_write> output: array<vec4<f32>>; // [rows, heads, stride / 4]
 
 var<workgroup> partial: array<f32, LANES>;
@@ -14,7 +14,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let entry = step.entries[row];
     let positions = entry.z + 1u;
     let head = row * params.heads + group.y;
-    let start = head * params.context;
+    let start = head * params.scores;
 
     // The highest score.
     var highest = scores[start];

@@ -100,6 +100,8 @@ pub enum Kernel {
     Rope,
     /// Queries times keys.
     Scores {
+        /// Family.
+        family: KernelFamily,
         /// Query heads to a key head.
         group: u32,
     },
@@ -131,7 +133,7 @@ impl Kernel {
             }
         }
         for &group in groups {
-            kernels.push(Kernel::Scores { group });
+            kernels.extend(families.map(|family| Kernel::Scores { family, group }));
             kernels.extend(families.map(|family| Kernel::Values { family, group }));
         }
         kernels

@@ -55,7 +55,7 @@ impl Plan {
         let vocabulary = padded(config.vocabulary);
         let qkv = (config.heads + 2 * config.kv_heads) * head;
         let query = config.heads * head;
-        let scores = config.heads * options.context;
+        let scores = config.heads * padded(options.context);
         let cache = options.slots * options.context * config.kv_heads * head;
         let row = 2 * hidden + qkv + query + intermediate + scores + 2 * vocabulary + 4;
         let memory = MemoryReport {

@@ -177,10 +177,11 @@ impl Builder<'_> {
         let family = self.pipelines.family();
         let group = heads.heads / heads.kv_heads;
         let stride4 = heads.stride / 4;
+        let row = heads.context.next_multiple_of(4);
         let scale = (1.0 / f64::from(heads.dim).sqrt()) as f32;
-        let parameters = [heads.heads, heads.kv_heads, stride4, heads.context, scale.to_bits(), 0, 0, 0];
+        let parameters = [heads.heads, heads.kv_heads, stride4, heads.context, scale.to_bits(), row, 0, 0];
         let parameters = self.gpu.uniform("attention", &parameters);
-        let by_rows = ByRows::always(self.pipelines.get(self.gpu, Kernel::Scores { group }));
+        let by_rows = ByRows::always(self.pipelines.get(self.gpu, Kernel::Scores { family, group }));
         let buffers = [self.step, keys, qkv, scores, &parameters];
         self.push(Layout::TwoInputs, &buffers, by_rows, [heads.kv_heads, 0], false)?;
 

@@ -210,7 +210,7 @@ impl Lab {
     ) -> Result<Experiment, LoadError> {
         let qkv = self.padded(qkv, shape.dim)?;
         let (keys, values) = (self.padded(keys, shape.dim)?, self.padded(values, shape.dim)?);
-        let scores = self.output(rows.len() * shape.heads * shape.context);
+        let scores = self.output(rows.len() * shape.heads * shape.context.next_multiple_of(4));
         let output = self.output(rows.len() * shape.heads * shape.stride());
         self.experiment(rows, vec![output.clone()], |builder| {
             builder.attention(&qkv, [&keys, &values], [&scores, &output], shape.geometry())

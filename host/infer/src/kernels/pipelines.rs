@@ -107,7 +107,10 @@ impl Pipeline {
             Kernel::RmsNorm { family: KernelFamily::Software } => [rows.div_ceil(lanes), 1, 1],
             Kernel::RmsNorm { family: KernelFamily::Portable } => [rows, 1, 1],
             Kernel::Matmul { tiling, .. } => tiling.grid(items[0], rows),
-            Kernel::Scores { .. } => [extent.positions.div_ceil(lanes), items[0], rows],
+            Kernel::Scores { .. } => {
+                let positions = extent.positions.next_multiple_of(4);
+                [positions.div_ceil(lanes * self.kernel.positions()), items[0], rows]
+            }
             Kernel::Values { family: KernelFamily::Software, .. } => [items[0].div_ceil(lanes), items[1], rows],
             Kernel::Values { family: KernelFamily::Portable, .. } => [1, items[1], rows],
         }

@@ -24,8 +24,16 @@ impl Kernel {
             Kernel::Matmul { tiling: Tiling::Registers { .. }, .. } => REGISTER_LANES,
             Kernel::RmsNorm { family: KernelFamily::Software } => NARROW_LANES,
             Kernel::Values { family: KernelFamily::Software, .. } => NARROW_LANES,
-            Kernel::Scores { .. } => 32,
+            Kernel::Scores { family: KernelFamily::Software, .. } => REGISTER_LANES,
             _ => LANES,
+        }
+    }
+
+    /// Positions an invocation of the scores takes: in registers on a software adapter, where a load costs more than a sum.
+    pub(super) fn positions(self) -> u32 {
+        match self {
+            Kernel::Scores { family: KernelFamily::Software, .. } => 4,
+            _ => 1,
         }
     }
 
@@ -57,9 +65,9 @@ impl Kernel {
                 join(&constants, &[step, weights(precision), shader!("matmul.wgsl"), store, kernel])
             }
             Kernel::Rope => join(&[lanes], &[step, shader!("rope.wgsl")]),
-            Kernel::Scores { group } => {
+            Kernel::Scores { group, .. } => {
                 let files = [step, shader!("attention.wgsl"), shader!("attention_scores.wgsl")];
-                join(&[lanes, ("GROUP", group)], &files)
+                join(&[lanes, ("GROUP", group), ("POSITIONS", self.positions())], &files)
             }
             Kernel::Values { family, group } => {
                 let kernel = match family {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use tidegate_contract::{Operator, Slot};
+use tidegate_contract::Slot;
 use tidegate_operator::{ComponentSlot, Engine, EngineOptions, Limits, SlotOptions};
 use tidegate_record::{
     Batch, BatchBuilder, NewRecord, OutcomesBuilder, PatchBuilder, RecordId, RecordView,

@@ -9,13 +9,13 @@ use tidegate_operator::{ComponentSlot, Engine, EngineOptions, Grants, Limits, Sl
 use tidegate_record::{Batch, BatchBuilder, NewRecord, Outcome, OutcomesView, RecordId};
 
 /// The smallest operator: everything passes. See `fixtures/pass.wat`.
-pub const PASS: &[u8] = include_bytes!("../fixtures/pass.wasm");
+pub(crate) const PASS: &[u8] = include_bytes!("../fixtures/pass.wasm");
 
-pub static ENGINE: LazyLock<Engine> =
+pub(crate) static ENGINE: LazyLock<Engine> =
     LazyLock::new(|| Engine::new(EngineOptions::default()).unwrap());
 
 /// A guest of `tests/guests`, as built for WebAssembly.
-pub fn guest(name: &str) -> Vec<u8> {
+pub(crate) fn guest(name: &str) -> Vec<u8> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target")),
         PathBuf::from,
@@ -29,7 +29,7 @@ pub fn guest(name: &str) -> Vec<u8> {
     })
 }
 
-pub fn options(mode: &str) -> SlotOptions {
+pub(crate) fn options(mode: &str) -> SlotOptions {
     SlotOptions {
         grants: Grants::ALL,
         config: format!("{{\"mode\": {mode:?}}}"),
@@ -37,11 +37,11 @@ pub fn options(mode: &str) -> SlotOptions {
     }
 }
 
-pub fn hostile(mode: &str) -> ComponentSlot {
+pub(crate) fn hostile(mode: &str) -> ComponentSlot {
     ComponentSlot::new(&ENGINE, options(mode), &guest("hostile"), "hostile").unwrap()
 }
 
-pub fn hostile_within(mode: &str, limits: Limits) -> ComponentSlot {
+pub(crate) fn hostile_within(mode: &str, limits: Limits) -> ComponentSlot {
     let options = SlotOptions {
         limits,
         ..options(mode)
@@ -50,7 +50,7 @@ pub fn hostile_within(mode: &str, limits: Limits) -> ComponentSlot {
 }
 
 /// Short deadlines, for operators that never return.
-pub fn hasty() -> Limits {
+pub(crate) fn hasty() -> Limits {
     Limits {
         deadline: Duration::from_millis(100),
         init_deadline: Duration::from_millis(200),
@@ -59,7 +59,7 @@ pub fn hasty() -> Limits {
 }
 
 /// Records with offsets from 0 on and these values.
-pub fn batch_of<'a>(values: impl IntoIterator<Item = &'a str>) -> Batch {
+pub(crate) fn batch_of<'a>(values: impl IntoIterator<Item = &'a str>) -> Batch {
     let mut builder = BatchBuilder::default();
     for (offset, value) in values.into_iter().enumerate() {
         let record = NewRecord {
@@ -79,19 +79,19 @@ pub fn batch_of<'a>(values: impl IntoIterator<Item = &'a str>) -> Batch {
 }
 
 /// Good records, but for those at these places.
-pub fn batch_with_bad(records: usize, bad: &[usize]) -> Batch {
+pub(crate) fn batch_with_bad(records: usize, bad: &[usize]) -> Batch {
     batch_of((0..records).map(|n| if bad.contains(&n) { "bad" } else { "good" }))
 }
 
 /// What became of a batch, one entry for each record.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Came {
+pub(crate) enum Came {
     Outcome(String),
     Poison(DeadLetterCause),
 }
 
 impl Came {
-    pub fn poison(&self) -> Option<&DeadLetterCause> {
+    pub(crate) fn poison(&self) -> Option<&DeadLetterCause> {
         match self {
             Came::Poison(cause) => Some(cause),
             Came::Outcome(_) => None,
@@ -100,7 +100,7 @@ impl Came {
 }
 
 /// Runs a batch and checks that every record came back once and in order.
-pub fn run(operator: &mut dyn Operator, batch: &Batch) -> Vec<Came> {
+pub(crate) fn run(operator: &mut dyn Operator, batch: &Batch) -> Vec<Came> {
     let outputs = operator.version().outputs.len() as u16;
     let mut came = Vec::new();
     for processed in operator.process(batch).unwrap() {
@@ -149,18 +149,18 @@ fn shown(outcome: &Outcome<'_>) -> String {
     }
 }
 
-pub fn instance(slot: &ComponentSlot) -> Box<dyn Operator> {
+pub(crate) fn instance(slot: &ComponentSlot) -> Box<dyn Operator> {
     slot.instance().unwrap().1
 }
 
 /// The places of poison records.
-pub fn poisoned(came: &[Came]) -> Vec<usize> {
+pub(crate) fn poisoned(came: &[Came]) -> Vec<usize> {
     came.iter()
         .filter_map(Came::poison)
         .map(|cause| cause.record)
         .collect()
 }
 
-pub fn slot(name: &str, bytes: &[u8]) -> Arc<ComponentSlot> {
+pub(crate) fn slot(name: &str, bytes: &[u8]) -> Arc<ComponentSlot> {
     Arc::new(ComponentSlot::new(&ENGINE, SlotOptions::new(name), bytes, name).unwrap())
 }

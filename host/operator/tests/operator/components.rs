@@ -70,6 +70,18 @@ fn bytes_that_do_not_compile_are_refused() {
 }
 
 #[test]
+fn a_core_module_that_is_cut_short_is_refused() {
+    let module = guest("hostile");
+    for part in 1..32 {
+        let error = refused(&module[..module.len() * part / 32]);
+        assert!(
+            matches!(error, OperatorError::NotAnOperator { .. }),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn what_is_imported_and_not_granted_is_named() {
     let guest = guest("hostile");
     let with = |names: &[&str]| {

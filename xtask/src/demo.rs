@@ -10,7 +10,7 @@ use crate::steps::{Steps, cargo, run};
 use crate::{operators, setup};
 
 /// Sets up, builds and runs.
-pub fn demo(root: &Path) -> Result<()> {
+pub(crate) fn demo(root: &Path) -> Result<()> {
     let mut steps = Steps::default();
     steps.step("set up", || {
         setup::c_toolchain()?;
@@ -18,7 +18,9 @@ pub fn demo(root: &Path) -> Result<()> {
     })?;
     steps.step("build the operators", || operators::build(root))?;
     steps.step("build tidegate (the first time takes some minutes)", || {
-        run(cargo().args(["build", "--release", "--package", "tidegate-cli"]).current_dir(root))
+        run(cargo()
+            .args(["build", "--release", "--workspace", "--bins"])
+            .current_dir(root))
     })?;
     let example = root.join("examples/support-bot");
     for old in ["out", "state"] {
@@ -30,7 +32,10 @@ pub fn demo(root: &Path) -> Result<()> {
     }
     let binary = operators::target_directory(root).join("release/tidegate");
     steps.step("run examples/support-bot/pipeline.toml", || {
-        run(Command::new(&binary).arg("run").arg(example.join("pipeline.toml")).current_dir(root))
+        run(Command::new(&binary)
+            .arg("run")
+            .arg(example.join("pipeline.toml"))
+            .current_dir(root))
     })?;
     println!("\nthe answers:       examples/support-bot/out/answers.jsonl");
     println!("the dead letters:  examples/support-bot/out/dead-letters.jsonl");
@@ -38,4 +43,3 @@ pub fn demo(root: &Path) -> Result<()> {
     println!("run it again with: target/release/tidegate run examples/support-bot/pipeline.toml");
     Ok(())
 }
-

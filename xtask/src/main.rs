@@ -49,7 +49,9 @@ fn run() -> Result<()> {
             let broker = kafka::start_or_find(&root)?;
             println!("TIDEGATE_KAFKA={}", broker.address());
             println!("press Enter to stop the broker");
-            std::io::stdin().read_line(&mut String::new()).context("reading standard input")?;
+            std::io::stdin()
+                .read_line(&mut String::new())
+                .context("reading standard input")?;
             Ok(())
         }
         [] | ["help" | "--help" | "-h"] => {
@@ -63,5 +65,8 @@ fn run() -> Result<()> {
 /// The top of the repository.
 fn root() -> Result<PathBuf> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    Ok(manifest.parent().context("xtask has no parent directory")?.to_path_buf())
+    Ok(manifest
+        .parent()
+        .context("xtask has no parent directory")?
+        .to_path_buf())
 }

@@ -10,7 +10,7 @@ use crate::setup::{WASM_TARGET, WasmToolchain, wasm_target};
 use crate::steps::{cargo, run};
 
 /// Builds every crate under `plugins/` and `tests/guests/` into `target/operators/NAME.wasm`.
-pub fn build(root: &Path) -> Result<()> {
+pub(crate) fn build(root: &Path) -> Result<()> {
     let mut packages = Vec::new();
     for room in ["plugins", "tests/guests"] {
         packages.extend(crates(&root.join(room))?);
@@ -30,17 +30,26 @@ pub fn build(root: &Path) -> Result<()> {
                 .arg(target.join("wasm-web"))
                 .env("RUSTC", "/usr/bin/rustc")
                 .env("RUSTC_BOOTSTRAP", "1")
-                .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", "/usr/bin/wasm-ld");
+                .env(
+                    "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER",
+                    "/usr/bin/wasm-ld",
+                );
             command
         }
     };
     let web = command.get_program() == "/usr/bin/cargo";
-    command.args(["--quiet", "--profile", "operator", "--target", WASM_TARGET]).current_dir(root);
+    command
+        .args(["--quiet", "--profile", "operator", "--target", WASM_TARGET])
+        .current_dir(root);
     for package in &packages {
         command.args(["--package", package]);
     }
     run(&mut command)?;
-    let built = if web { target.join("wasm-web") } else { target.clone() };
+    let built = if web {
+        target.join("wasm-web")
+    } else {
+        target.clone()
+    };
     let built = built.join(WASM_TARGET).join("operator");
     let place = target.join("operators");
     fs::create_dir_all(&place).with_context(|| format!("cannot make {}", place.display()))?;
@@ -58,14 +67,16 @@ pub fn build(root: &Path) -> Result<()> {
 }
 
 /// Where cargo builds.
-pub fn target_directory(root: &Path) -> PathBuf {
+pub(crate) fn target_directory(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path))
 }
 
 /// Names of the crates right below a directory, sorted. Their directory is their name.
 fn crates(room: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
-    let Ok(entries) = fs::read_dir(room) else { return Ok(names) };
+    let Ok(entries) = fs::read_dir(room) else {
+        return Ok(names);
+    };
     for entry in entries {
         let entry = entry.with_context(|| format!("cannot list {}", room.display()))?;
         if entry.path().join("Cargo.toml").exists() {

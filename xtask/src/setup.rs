@@ -8,11 +8,11 @@ use anyhow::{Result, bail};
 use crate::steps::{output, run};
 
 /// The target that operators are built for: no WASI, so nothing to grant.
-pub const WASM_TARGET: &str = "wasm32-unknown-unknown";
+pub(crate) const WASM_TARGET: &str = "wasm32-unknown-unknown";
 
 /// How operators are compiled here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WasmToolchain {
+pub(crate) enum WasmToolchain {
     /// The toolchain at hand has the target.
     Rustup,
     /// Debian's rustc-web with its own copy of the standard library's source.
@@ -20,12 +20,14 @@ pub enum WasmToolchain {
 }
 
 /// Makes sure that Rust can compile to WebAssembly.
-pub fn wasm_target(root: &Path) -> Result<WasmToolchain> {
+pub(crate) fn wasm_target(root: &Path) -> Result<WasmToolchain> {
     if has_target(root) {
         return Ok(WasmToolchain::Rustup);
     }
     println!("installing the target {WASM_TARGET} with rustup");
-    let added = run(Command::new("rustup").args(["target", "add", WASM_TARGET]).current_dir(root));
+    let added = run(Command::new("rustup")
+        .args(["target", "add", WASM_TARGET])
+        .current_dir(root));
     if added.is_ok() && has_target(root) {
         return Ok(WasmToolchain::Rustup);
     }
@@ -39,12 +41,14 @@ pub fn wasm_target(root: &Path) -> Result<WasmToolchain> {
 
 fn has_target(root: &Path) -> bool {
     let mut rustc = Command::new("rustc");
-    rustc.args(["--print", "target-libdir", "--target", WASM_TARGET]).current_dir(root);
+    rustc
+        .args(["--print", "target-libdir", "--target", WASM_TARGET])
+        .current_dir(root);
     output(&mut rustc).is_some_and(|directory| Path::new(directory.trim()).is_dir())
 }
 
 /// Makes sure that there is an adapter for wgpu: a GPU, or Mesa's software driver.
-pub fn adapter() -> Result<()> {
+pub(crate) fn adapter() -> Result<()> {
     if !cfg!(target_os = "linux") || (has_vulkan_loader() && has_vulkan_driver()) {
         return Ok(());
     }
@@ -71,15 +75,19 @@ fn has_vulkan_driver() -> bool {
         .iter()
         .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
     named
-        || ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d"]
-            .iter()
-            .any(|directory| {
-                std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some())
-            })
+        || [
+            "/usr/share/vulkan/icd.d",
+            "/etc/vulkan/icd.d",
+            "/usr/local/share/vulkan/icd.d",
+        ]
+        .iter()
+        .any(|directory| {
+            std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some())
+        })
 }
 
 /// What rdkafka's own build needs beside Rust: a C compiler and make.
-pub fn c_toolchain() -> Result<()> {
+pub(crate) fn c_toolchain() -> Result<()> {
     let works = |tool: &str| output(Command::new(tool).arg("--version")).is_some();
     if works("cc") && works("make") && works("c++") {
         return Ok(());
@@ -91,19 +99,25 @@ pub fn c_toolchain() -> Result<()> {
 }
 
 /// Whether apt-get is how things are installed here.
-pub fn is_debian() -> bool {
+pub(crate) fn is_debian() -> bool {
     Path::new("/etc/debian_version").exists()
 }
 
 /// Installs Debian packages.
-pub fn apt(packages: &[&str]) -> Result<()> {
+pub(crate) fn apt(packages: &[&str]) -> Result<()> {
     let root = output(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0");
     let apt_get = |arguments: &[&str]| {
-        let mut command = if root { Command::new("apt-get") } else { Command::new("sudo") };
+        let mut command = if root {
+            Command::new("apt-get")
+        } else {
+            Command::new("sudo")
+        };
         if !root {
             command.arg("apt-get");
         }
-        run(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
+        run(command
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive"))
     };
     let mut install = vec!["install", "-y", "-q", "--no-install-recommends"];
     install.extend(packages);

@@ -7,13 +7,13 @@ use anyhow::{Context, Result, bail};
 
 /// Steps that were done, with their times.
 #[derive(Default)]
-pub struct Steps {
+pub(crate) struct Steps {
     done: Vec<(String, Duration)>,
 }
 
 impl Steps {
     /// Does a step.
-    pub fn step<T>(&mut self, name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn step<T>(&mut self, name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
         println!("== {name}");
         let began = Instant::now();
         let result = work().with_context(|| format!("step \"{name}\" failed"));
@@ -22,7 +22,7 @@ impl Steps {
     }
 
     /// Prints what each step took.
-    pub fn report(&self) {
+    pub(crate) fn report(&self) {
         println!("== what each step took");
         for (name, time) in &self.done {
             println!("{:>8.1} s  {name}", time.as_secs_f64());
@@ -33,9 +33,11 @@ impl Steps {
 }
 
 /// Runs a command and fails with its line if it does.
-pub fn run(command: &mut Command) -> Result<()> {
+pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = line(command);
-    let status = command.status().with_context(|| format!("cannot start: {line}"))?;
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start: {line}"))?;
     if !status.success() {
         bail!("{line}: {status}");
     }
@@ -43,17 +45,23 @@ pub fn run(command: &mut Command) -> Result<()> {
 }
 
 /// Runs a command and gives its output if it succeeds.
-pub fn output(command: &mut Command) -> Option<String> {
+pub(crate) fn output(command: &mut Command) -> Option<String> {
     let output = command.output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// The cargo that runs this xtask.
-pub fn cargo() -> Command {
+pub(crate) fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }

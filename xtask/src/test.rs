@@ -8,7 +8,7 @@ use crate::steps::{Steps, cargo, run};
 use crate::{kafka, operators, setup};
 
 /// Sets up and runs them; `full` adds what takes minutes.
-pub fn test(root: &Path, full: bool) -> Result<()> {
+pub(crate) fn test(root: &Path, full: bool) -> Result<()> {
     let mut steps = Steps::default();
     let result = all(root, full, &mut steps);
     steps.report();
@@ -20,19 +20,27 @@ fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
         setup::c_toolchain()?;
         setup::adapter()
     })?;
-    steps.step("format", || run(cargo().args(["fmt", "--all", "--check"]).current_dir(root)))?;
+    steps.step("format", || {
+        run(cargo().args(["fmt", "--all", "--check"]).current_dir(root))
+    })?;
     steps.step("build the operators", || operators::build(root))?;
     // One profile for the binary, the tests and the demo: the heavy dependencies are compiled once.
     steps.step("build tidegate", || {
-        run(cargo().args(["build", "--release", "--package", "tidegate-cli"]).current_dir(root))
+        run(cargo()
+            .args(["build", "--release", "--workspace", "--bins"])
+            .current_dir(root))
     })?;
     steps.step("build the tests", || {
-        run(cargo().args(["test", "--release", "--workspace", "--no-run"]).current_dir(root))
+        run(cargo()
+            .args(["test", "--release", "--workspace", "--no-run"])
+            .current_dir(root))
     })?;
     let broker = steps.step("start Kafka", || kafka::start_or_find(root))?;
     steps.step("test", || {
         let mut command = cargo();
-        command.args(["test", "--release", "--workspace", "--no-fail-fast"]).current_dir(root);
+        command
+            .args(["test", "--release", "--workspace", "--no-fail-fast"])
+            .current_dir(root);
         command.env("TIDEGATE_KAFKA", broker.address());
         if full {
             command.env("TIDEGATE_TEST_FULL", "1");
@@ -42,7 +50,15 @@ fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
     drop(broker);
     steps.step("lint", || {
         run(cargo()
-            .args(["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"])
+            .args([
+                "clippy",
+                "--release",
+                "--workspace",
+                "--all-targets",
+                "--",
+                "-D",
+                "warnings",
+            ])
             .current_dir(root))
     })
 }

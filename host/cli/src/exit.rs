@@ -1,5 +1,6 @@
 //! Failures and their exit codes.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
@@ -46,6 +47,7 @@ pub(crate) fn log_to_stderr(filter: &str) -> Result<(), Failure> {
         Failure::usage(format_args!("--log {filter:?} is not a filter: {error}"))
     })?;
     tracing_subscriber::fmt()
+        .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_target(false)

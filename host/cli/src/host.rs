@@ -1,8 +1,7 @@
 //! The running host, as the admin API sees it.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use tidegate_contract::Slot as _;
@@ -25,8 +24,9 @@ pub(crate) struct HostedSlot {
     pub(crate) slot: Arc<ComponentSlot>,
     /// Index of its stage in the pipeline.
     pub(crate) stage: usize,
-    pub(crate) deploying: AtomicBool,
-    pub(crate) label: std::sync::Mutex<String>,
+    /// Held while a deployment is under way.
+    pub(crate) deploying: Mutex<()>,
+    pub(crate) label: Mutex<String>,
 }
 
 /// The running host.
@@ -184,14 +184,17 @@ impl Host for RunningHost {
         if self.controls.is_stopping() {
             return Err(DeployRefused::Ending);
         }
-        if hosted.deploying.swap(true, Ordering::AcqRel) {
-            return Err(DeployRefused::UnderWay {
-                slot: slot.to_owned(),
-            });
-        }
-        let result = self.switch(hosted, &component, label);
-        hosted.deploying.store(false, Ordering::Release);
-        match result {
+        // Refused components are a matter of course; the lock is let go however the deployment ends.
+        let _deploying = match hosted.deploying.try_lock() {
+            Ok(deploying) => deploying,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                return Err(DeployRefused::UnderWay {
+                    slot: slot.to_owned(),
+                });
+            }
+        };
+        match self.switch(hosted, &component, label) {
             Ok(report) => {
                 if let Ok(mut known) = hosted.label.lock() {
                     *known = label.to_owned();

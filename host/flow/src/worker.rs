@@ -122,6 +122,8 @@ pub(crate) struct Worker {
     /// Sources that have said which partitions are read here.
     assigned: Vec<bool>,
     last_cut: Instant,
+    /// A deployment has come since the last cut: the cut says so even if nothing else happened.
+    switched: bool,
 }
 
 impl Worker {
@@ -145,6 +147,7 @@ impl Worker {
             completions,
             submitted: 0,
             last_cut: Instant::now(),
+            switched: false,
         }
     }
 
@@ -197,6 +200,7 @@ impl Worker {
         while let Ok(control) = self.controls.try_recv() {
             match control {
                 Control::Switch { stage, reply } => {
+                    self.switched = true;
                     let mut switched = Switched {
                         tasks: self.tasks.len(),
                         ..Switched::default()
@@ -324,6 +328,14 @@ impl Worker {
                 }
             }
             SourceEvent::Revoked(partitions) => {
+                // Before the next poll the source still takes positions of theirs: what is done need not be read again.
+                match self.cut() {
+                    // It has taken them away for good: whoever has them now reads from the last committed position.
+                    Err(FlowError::Source { name, error }) => {
+                        tracing::warn!(source = name, %error, "positions of revoked partitions were not committed");
+                    }
+                    other => other?,
+                }
                 for partition in partitions {
                     self.tasks.remove(&partition);
                 }
@@ -526,6 +538,7 @@ impl Worker {
         }
         self.last_cut.elapsed() >= self.shared.plan.cut_interval
             && (pending > 0
+                || self.switched
                 || self.output.counts != Counts::default()
                 || self.tasks.values().any(Task::has_changes))
     }
@@ -547,8 +560,10 @@ impl Worker {
             && cut.in_flight_added.is_empty()
             && cut.in_flight_done.is_empty()
             && counts == Counts::default()
+            && !self.switched
             && output.sinks.iter().all(|sink| sink.pending() == 0)
             && output.dead.pending() == 0;
+        self.switched = false;
         if !empty {
             let began = Instant::now();
             let number = self.shared.committer.commit(

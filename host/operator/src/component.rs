@@ -185,6 +185,10 @@ pub fn componentize<'a>(bytes: &'a [u8], label: &str) -> Result<Cow<'a, [u8]>, O
 }
 
 fn encode(module: &[u8]) -> Result<Vec<u8>, String> {
+    // The encoder takes a well-formed module for granted and panics on one that is cut short.
+    wasmparser::Validator::new_with_features(wasmparser::WasmFeatures::all())
+        .validate_all(module)
+        .map_err(|error| format!("the core module is malformed: {error}"))?;
     let made = || {
         wit_component::ComponentEncoder::default()
             .validate(true)

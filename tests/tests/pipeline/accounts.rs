@@ -240,7 +240,7 @@ paths = ["in.jsonl"]
 [[stage]]
 name = "route"
 operator = "{operators}/route-intent.wasm"
-config = { rules = [{ output = "billing", any = ["refund"], field = "text" }] }
+config = { rules = [{ output = "billing", any = ["refund"], path = "text" }] }
 [sink.billing]
 type = "file"
 inputs = ["route.billing"]

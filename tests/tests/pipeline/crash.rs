@@ -119,7 +119,7 @@ impl Model for Echo {
                 request.reply.token(index as u32, *token, "");
             }
             request.reply.done(Ok(Answer {
-                text: format!("answer {tokens:?}"),
+                text: format!("{{\"answer\":{tokens:?}}}"),
                 tokens,
                 prompt_tokens: 3,
                 finish: Finish::End,
@@ -383,7 +383,7 @@ fn per_key_order_survives_crashes_and_retries() {
         let (answers, dead) = files(&after);
         let text = answers.clone() + &dead;
         for n in (1..=60u64).filter(|n| n % 7 != 0) {
-            let prompt_key = format!("answer {:?}", Echo::tokens(&format!("k{} {n}", n % 5)));
+            let prompt_key = format!("{:?}", Echo::tokens(&format!("k{} {n}", n % 5)));
             if n % 11 == 0 {
                 assert_eq!(text.matches("every eleventh").count(), 5);
             } else {

@@ -68,7 +68,7 @@ fn malformed_input_becomes_dead_letters_with_a_reason() {
             "offset {offset} is not the start of a line"
         );
     }
-    assert_eq!(dead[3]["length"].as_u64().unwrap(), (50 << 20) + 21);
+    assert_eq!(dead[3]["length"].as_u64().unwrap(), (50 << 20) + 19);
     assert!(
         place.read("dead.jsonl").len() < 1 << 20,
         "a dead letter holds a cut of a long line only"

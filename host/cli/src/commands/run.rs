@@ -1,7 +1,6 @@
 //! `tidegate run`.
 
 use std::io::{IsTerminal, Write};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -127,7 +126,7 @@ fn hosted(
         .map(|((stage, _), slot)| HostedSlot {
             slot,
             stage,
-            deploying: AtomicBool::new(false),
+            deploying: Mutex::new(()),
             label: Mutex::new(String::new()),
         })
         .collect()

@@ -6,6 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
 use serde_json::Value;
 use tidegate_connect::kafka::{KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions};
 use tidegate_contract::{Sink, Source, SourceEvent};
@@ -18,12 +21,26 @@ fn broker() -> String {
     )
 }
 
-/// A topic name that no earlier run has used.
+/// A new topic of one partition.
 fn topic(name: &str) -> String {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap();
-    format!("tidegate-{name}-{}-{}", std::process::id(), now.as_nanos())
+    let name = format!("tidegate-{name}-{}-{}", std::process::id(), now.as_nanos());
+    let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
+        .set("bootstrap.servers", broker())
+        .create()
+        .unwrap();
+    let new = NewTopic::new(&name, 1, TopicReplication::Fixed(1));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let made = runtime
+        .block_on(admin.create_topics([&new], &AdminOptions::new()))
+        .unwrap();
+    assert!(made.iter().all(Result::is_ok), "{made:?}");
+    name
 }
 
 fn produce(topic: &str, records: &[(String, String)]) {

@@ -137,8 +137,12 @@ impl ModelConfig {
     /// The first thing that is missing, absurd or not implemented, with its key and value.
     pub fn from_dir(directory: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = directory.as_ref().join("config.json");
-        let text = std::fs::read(&path).map_err(|source| ConfigError::Read { path: path.clone(), source })?;
-        let raw: RawConfig = serde_json::from_slice(&text).map_err(|source| ConfigError::Parse { path, source })?;
+        let text = std::fs::read(&path).map_err(|source| ConfigError::Read {
+            path: path.clone(),
+            source,
+        })?;
+        let raw: RawConfig =
+            serde_json::from_slice(&text).map_err(|source| ConfigError::Parse { path, source })?;
         raw.validate()
     }
 
@@ -147,8 +151,10 @@ impl ModelConfig {
     /// # Errors
     /// As [`ModelConfig::from_dir`].
     pub fn from_json(text: &str) -> Result<Self, ConfigError> {
-        let raw: RawConfig = serde_json::from_str(text)
-            .map_err(|source| ConfigError::Parse { path: PathBuf::from("config.json"), source })?;
+        let raw: RawConfig = serde_json::from_str(text).map_err(|source| ConfigError::Parse {
+            path: PathBuf::from("config.json"),
+            source,
+        })?;
         raw.validate()
     }
 
@@ -172,9 +178,15 @@ impl RawConfig {
             .as_ref()
             .and_then(|names| names.first())
             .cloned()
-            .ok_or(ConfigError::Missing { key: "architectures" })?;
+            .ok_or(ConfigError::Missing {
+                key: "architectures",
+            })?;
         if !SUPPORTED_ARCHITECTURES.contains(&architecture.as_str()) {
-            return Err(unsupported("architectures", &architecture, &SUPPORTED_ARCHITECTURES.join(", ")));
+            return Err(unsupported(
+                "architectures",
+                &architecture,
+                &SUPPORTED_ARCHITECTURES.join(", "),
+            ));
         }
         self.refuse_what_is_not_implemented()?;
 
@@ -195,21 +207,38 @@ impl RawConfig {
             Some(_) => dimension("head_dim", self.head_dim)?,
             None if hidden.is_multiple_of(heads) => hidden / heads,
             None => {
-                let limit = format!("a multiple of num_attention_heads {heads} where head_dim is absent");
+                let limit =
+                    format!("a multiple of num_attention_heads {heads} where head_dim is absent");
                 return Err(out_of_range("hidden_size", hidden, &limit));
             }
         };
         if !head_dim.is_multiple_of(2) || head_dim > LARGEST_HEAD {
-            return Err(out_of_range("head_dim", head_dim, &format!("even and at most {LARGEST_HEAD}")));
+            return Err(out_of_range(
+                "head_dim",
+                head_dim,
+                &format!("even and at most {LARGEST_HEAD}"),
+            ));
         }
-        let context = dimension("max_position_embeddings", self.max_position_embeddings.or(Some(2048)))?;
+        let context = dimension(
+            "max_position_embeddings",
+            self.max_position_embeddings.or(Some(2048)),
+        )?;
         let norm_epsilon = self.rms_norm_eps.unwrap_or(1e-6);
         if !(norm_epsilon > 0.0 && norm_epsilon < 1.0) {
-            return Err(out_of_range("rms_norm_eps", norm_epsilon, "above 0 and below 1"));
+            return Err(out_of_range(
+                "rms_norm_eps",
+                norm_epsilon,
+                "above 0 and below 1",
+            ));
         }
-        let (rope_theta, rope_scaling) =
-            rope::validate(self.rope_theta, self.rope_scaling.as_ref(), self.rope_parameters.as_ref())?;
-        let bos_token = token_ids("bos_token_id", self.bos_token_id.as_ref(), vocabulary)?.first().copied();
+        let (rope_theta, rope_scaling) = rope::validate(
+            self.rope_theta,
+            self.rope_scaling.as_ref(),
+            self.rope_parameters.as_ref(),
+        )?;
+        let bos_token = token_ids("bos_token_id", self.bos_token_id.as_ref(), vocabulary)?
+            .first()
+            .copied();
         let eos_tokens = token_ids("eos_token_id", self.eos_token_id.as_ref(), vocabulary)?;
         Ok(ModelConfig {
             architecture,
@@ -231,7 +260,11 @@ impl RawConfig {
     }
 
     fn refuse_what_is_not_implemented(&self) -> Result<(), ConfigError> {
-        if let Some(activation) = self.hidden_act.as_deref().filter(|a| *a != "silu" && *a != "swish") {
+        if let Some(activation) = self
+            .hidden_act
+            .as_deref()
+            .filter(|a| *a != "silu" && *a != "swish")
+        {
             return Err(unsupported("hidden_act", activation, "silu"));
         }
         if self.attention_bias {
@@ -241,11 +274,19 @@ impl RawConfig {
             return Err(unsupported("mlp_bias", true, "false"));
         }
         if let Some(window) = self.sliding_window {
-            return Err(unsupported("sliding_window", window, "null (full attention)"));
+            return Err(unsupported(
+                "sliding_window",
+                window,
+                "null (full attention)",
+            ));
         }
         if let Some(quantization) = self.quantization_config.as_ref().filter(|q| !q.is_null()) {
             let method = quantization.get("quant_method").unwrap_or(quantization);
-            return Err(unsupported("quantization_config", method, "none (f32, f16 or bf16 weights)"));
+            return Err(unsupported(
+                "quantization_config",
+                method,
+                "none (f32, f16 or bf16 weights)",
+            ));
         }
         Ok(())
     }
@@ -255,16 +296,28 @@ impl RawConfig {
 fn dimension(key: &'static str, value: Option<u64>) -> Result<usize, ConfigError> {
     let value = value.ok_or(ConfigError::Missing { key })?;
     if value == 0 || value > LARGEST_DIMENSION {
-        return Err(out_of_range(key, value, &format!("between 1 and {LARGEST_DIMENSION}")));
+        return Err(out_of_range(
+            key,
+            value,
+            &format!("between 1 and {LARGEST_DIMENSION}"),
+        ));
     }
     Ok(value as usize)
 }
 
 /// A token id, a list of them, or nothing.
-fn token_ids(key: &'static str, value: Option<&Value>, vocabulary: usize) -> Result<Vec<u32>, ConfigError> {
+fn token_ids(
+    key: &'static str,
+    value: Option<&Value>,
+    vocabulary: usize,
+) -> Result<Vec<u32>, ConfigError> {
     let one = |value: &Value| match value.as_u64() {
         Some(id) if id < vocabulary as u64 => Ok(id as u32),
-        _ => Err(out_of_range(key, value, &format!("a token id below vocab_size {vocabulary}"))),
+        _ => Err(out_of_range(
+            key,
+            value,
+            &format!("a token id below vocab_size {vocabulary}"),
+        )),
     };
     match value {
         None | Some(Value::Null) => Ok(Vec::new()),
@@ -274,9 +327,17 @@ fn token_ids(key: &'static str, value: Option<&Value>, vocabulary: usize) -> Res
 }
 
 fn unsupported(key: &'static str, value: impl ToString, supported: &str) -> ConfigError {
-    ConfigError::Unsupported { key, value: value.to_string(), supported: supported.to_owned() }
+    ConfigError::Unsupported {
+        key,
+        value: value.to_string(),
+        supported: supported.to_owned(),
+    }
 }
 
 fn out_of_range(key: &'static str, value: impl ToString, limit: &str) -> ConfigError {
-    ConfigError::OutOfRange { key, value: value.to_string(), limit: limit.to_owned() }
+    ConfigError::OutOfRange {
+        key,
+        value: value.to_string(),
+        limit: limit.to_owned(),
+    }
 }

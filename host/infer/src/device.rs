@@ -12,7 +12,9 @@ pub(crate) use gpu::{DEADLINE, Gpu, PIECE, WaitError};
 use crate::decoder::KernelFamily;
 
 /// The backends this crate uses. GL is left out: it lists the same software adapters a second time, with fewer limits.
-const BACKENDS: wgpu::Backends = wgpu::Backends::VULKAN.union(wgpu::Backends::METAL).union(wgpu::Backends::DX12);
+const BACKENDS: wgpu::Backends = wgpu::Backends::VULKAN
+    .union(wgpu::Backends::METAL)
+    .union(wgpu::Backends::DX12);
 
 const INSTALL: &str = "install a Vulkan driver (Debian: libvulkan1 and mesa-vulkan-drivers, which also brings the \
      software adapter llvmpipe), or run on Metal or DX12";
@@ -63,7 +65,11 @@ pub struct AdapterInfo {
 
 impl fmt::Display for AdapterInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} ({}, {}", self.index, self.name, self.kind, self.backend)?;
+        write!(
+            f,
+            "{}: {} ({}, {}",
+            self.index, self.name, self.kind, self.backend
+        )?;
         if !self.driver.is_empty() {
             write!(f, ", {}", self.driver)?;
         }
@@ -86,7 +92,9 @@ pub enum AdapterError {
     #[error("no Vulkan, Metal or DX12 adapter found; {INSTALL}")]
     None,
     /// There are some, but none that was asked for.
-    #[error("no adapter matches `{selector}` (an index, a part of a name, or `cpu`); found: {found}")]
+    #[error(
+        "no adapter matches `{selector}` (an index, a part of a name, or `cpu`); found: {found}"
+    )]
     NoMatch {
         /// What was asked for.
         selector: String,
@@ -104,10 +112,16 @@ impl Adapter {
         description.backends = BACKENDS;
         description.flags = wgpu::InstanceFlags::empty();
         let instance = wgpu::Instance::new(description);
-        let mut adapters: Vec<Adapter> =
-            ready(instance.enumerate_adapters(BACKENDS)).unwrap_or_default().into_iter().map(Adapter::describe).collect();
+        let mut adapters: Vec<Adapter> = ready(instance.enumerate_adapters(BACKENDS))
+            .unwrap_or_default()
+            .into_iter()
+            .map(Adapter::describe)
+            .collect();
         adapters.sort_by_key(|adapter| adapter.info.kind);
-        adapters.iter_mut().enumerate().for_each(|(index, adapter)| adapter.info.index = index);
+        adapters
+            .iter_mut()
+            .enumerate()
+            .for_each(|(index, adapter)| adapter.info.index = index);
         adapters
     }
 
@@ -121,7 +135,10 @@ impl Adapter {
         if adapters.is_empty() {
             return Err(AdapterError::None);
         }
-        let infos: Vec<AdapterInfo> = adapters.iter().map(|adapter| adapter.info.clone()).collect();
+        let infos: Vec<AdapterInfo> = adapters
+            .iter()
+            .map(|adapter| adapter.info.clone())
+            .collect();
         let index = choose(&infos, selector)?;
         adapters.into_iter().nth(index).ok_or(AdapterError::None)
     }
@@ -154,7 +171,9 @@ impl Adapter {
             wgpu::DeviceType::Cpu => AdapterKind::Software,
             wgpu::DeviceType::Other => AdapterKind::Other,
         };
-        let driver = format!("{} {}", found.driver, found.driver_info).trim().to_owned();
+        let driver = format!("{} {}", found.driver, found.driver_info)
+            .trim()
+            .to_owned();
         let info = AdapterInfo {
             index: 0,
             name: found.name,
@@ -168,18 +187,30 @@ impl Adapter {
 }
 
 /// The rule, on descriptions alone; `adapters` is not empty and in the order of preference.
-pub(crate) fn choose(adapters: &[AdapterInfo], selector: Option<&str>) -> Result<usize, AdapterError> {
-    let Some(selector) = selector else { return Ok(0) };
+pub(crate) fn choose(
+    adapters: &[AdapterInfo],
+    selector: Option<&str>,
+) -> Result<usize, AdapterError> {
+    let Some(selector) = selector else {
+        return Ok(0);
+    };
     let wanted = selector.to_lowercase();
     let matches = |adapter: &AdapterInfo| match wanted.parse::<usize>() {
         Ok(index) => adapter.index == index,
         Err(_) if wanted == "cpu" => adapter.kind == AdapterKind::Software,
         Err(_) => adapter.name.to_lowercase().contains(&wanted),
     };
-    adapters.iter().position(matches).ok_or_else(|| AdapterError::NoMatch {
-        selector: selector.to_owned(),
-        found: adapters.iter().map(AdapterInfo::to_string).collect::<Vec<_>>().join("; "),
-    })
+    adapters
+        .iter()
+        .position(matches)
+        .ok_or_else(|| AdapterError::NoMatch {
+            selector: selector.to_owned(),
+            found: adapters
+                .iter()
+                .map(AdapterInfo::to_string)
+                .collect::<Vec<_>>()
+                .join("; "),
+        })
 }
 
 /// The value of a wgpu future, which is ready at once on every native backend.
@@ -196,7 +227,14 @@ mod tests {
     use super::*;
 
     fn adapter(index: usize, name: &str, kind: AdapterKind) -> AdapterInfo {
-        AdapterInfo { index, name: name.to_owned(), kind, backend: "vulkan", driver: String::new(), largest_binding: 1 << 27 }
+        AdapterInfo {
+            index,
+            name: name.to_owned(),
+            kind,
+            backend: "vulkan",
+            driver: String::new(),
+            largest_binding: 1 << 27,
+        }
     }
 
     fn machine() -> Vec<AdapterInfo> {
@@ -222,7 +260,10 @@ mod tests {
     fn a_selector_without_a_match_lists_what_there_is() {
         let error = choose(&machine(), Some("radeon")).unwrap_err().to_string();
         assert!(error.contains("`radeon`"), "{error}");
-        assert!(error.contains("0: NVIDIA H200 (discrete, vulkan); 1: Intel UHD 770"), "{error}");
+        assert!(
+            error.contains("0: NVIDIA H200 (discrete, vulkan); 1: Intel UHD 770"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -67,7 +67,11 @@ impl Tiling {
     /// Workgroups for `columns4 * 4` columns and `rows` rows.
     fn grid(self, columns4: u32, rows: u32) -> [u32; 3] {
         match self {
-            Tiling::Registers { rows: tile } => [columns4.div_ceil(source::REGISTER_LANES), rows.div_ceil(tile), 1],
+            Tiling::Registers { rows: tile } => [
+                columns4.div_ceil(source::REGISTER_LANES),
+                rows.div_ceil(tile),
+                1,
+            ],
             Tiling::Reduce { rows: tile } => [columns4, rows.div_ceil(tile), 1],
             Tiling::Tile => [columns4.div_ceil(8), rows.div_ceil(32), 1],
         }
@@ -127,7 +131,11 @@ impl Kernel {
             for (_, tiling) in Tiling::of(family) {
                 for precision in precisions {
                     for store in [Store::Plain, Store::Residual, Store::Swiglu] {
-                        kernels.push(Kernel::Matmul { tiling: *tiling, precision, store });
+                        kernels.push(Kernel::Matmul {
+                            tiling: *tiling,
+                            precision,
+                            store,
+                        });
                     }
                 }
             }

@@ -22,7 +22,8 @@ pub mod weights;
 
 pub use config::{ConfigError, ModelConfig};
 pub use decoder::{
-    DecodeError, Decoder, DecoderOptions, DecoderShape, GpuDecoder, KernelFamily, LoadError, MemoryReport, StepRow,
+    DecodeError, Decoder, DecoderOptions, DecoderShape, GpuDecoder, KernelFamily, LoadError,
+    MemoryReport, StepRow,
 };
 pub use device::{Adapter, AdapterError, AdapterInfo, AdapterKind};
 pub use reference::ReferenceDecoder;

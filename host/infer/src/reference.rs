@@ -22,7 +22,13 @@ pub fn rms_norm(x: &[f64], weight: &[f64], epsilon: f64) -> Vec<f64> {
 #[must_use]
 pub fn matmul(x: &[f64], weight: &[f64], width: usize) -> Vec<f64> {
     let dot = |row: &[f64], column: &[f64]| row.iter().zip(column).map(|(a, b)| a * b).sum::<f64>();
-    x.chunks_exact(width).flat_map(|row| weight.chunks_exact(width).map(move |column| dot(row, column))).collect()
+    x.chunks_exact(width)
+        .flat_map(|row| {
+            weight
+                .chunks_exact(width)
+                .map(move |column| dot(row, column))
+        })
+        .collect()
 }
 
 /// Rotates the halves of one head, `[head_dim]`, by `table` `[head_dim / 2]` of cos and sin.
@@ -39,14 +45,18 @@ pub fn rope(head: &mut [f64], table: &[[f64; 2]]) {
 #[must_use]
 pub fn attention(query: &[f64], keys: &[&[f64]], values: &[&[f64]]) -> Vec<f64> {
     let scale = 1.0 / (query.len() as f64).sqrt();
-    let scores: Vec<f64> =
-        keys.iter().map(|key| key.iter().zip(query).map(|(k, q)| k * q).sum::<f64>() * scale).collect();
+    let scores: Vec<f64> = keys
+        .iter()
+        .map(|key| key.iter().zip(query).map(|(k, q)| k * q).sum::<f64>() * scale)
+        .collect();
     let highest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weights: Vec<f64> = scores.iter().map(|score| (score - highest).exp()).collect();
     let total: f64 = weights.iter().sum();
     let mut out = vec![0.0; query.len()];
     for (weight, value) in weights.iter().zip(values) {
-        out.iter_mut().zip(*value).for_each(|(o, v)| *o += weight / total * v);
+        out.iter_mut()
+            .zip(*value)
+            .for_each(|(o, v)| *o += weight / total * v);
     }
     out
 }
@@ -54,7 +64,10 @@ pub fn attention(query: &[f64], keys: &[&[f64]], values: &[&[f64]]) -> Vec<f64> 
 /// `silu(gate) * up`, element by element.
 #[must_use]
 pub fn swiglu(gate: &[f64], up: &[f64]) -> Vec<f64> {
-    gate.iter().zip(up).map(|(g, u)| g / (1.0 + (-g).exp()) * u).collect()
+    gate.iter()
+        .zip(up)
+        .map(|(g, u)| g / (1.0 + (-g).exp()) * u)
+        .collect()
 }
 
 struct Layer {
@@ -90,12 +103,22 @@ impl ReferenceDecoder {
     ///
     /// # Errors
     /// A tensor is missing, has another shape, or holds a value that is not finite.
-    pub fn load(config: &ModelConfig, weights: &Weights, options: &DecoderOptions) -> Result<Self, WeightsError> {
+    pub fn load(
+        config: &ModelConfig,
+        weights: &Weights,
+        options: &DecoderOptions,
+    ) -> Result<Self, WeightsError> {
         weights.check(config)?;
-        let tensors: std::collections::HashMap<String, Vec<usize>> = TensorNames::all(config).collect();
+        let tensors: std::collections::HashMap<String, Vec<usize>> =
+            TensorNames::all(config).collect();
         let read = |name: &str| -> Result<Vec<f64>, WeightsError> {
             let shape = tensors.get(name).map(Vec::as_slice).unwrap_or_default();
-            Ok(weights.tensor(name, shape)?.to_f32()?.into_iter().map(f64::from).collect())
+            Ok(weights
+                .tensor(name, shape)?
+                .to_f32()?
+                .into_iter()
+                .map(f64::from)
+                .collect())
         };
         let mut layers = Vec::with_capacity(config.layers);
         for layer in 0..config.layers {
@@ -118,7 +141,11 @@ impl ReferenceDecoder {
             embedding: read(TensorNames::EMBEDDING)?,
             layers,
             final_norm: read(TensorNames::FINAL_NORM)?,
-            head: if config.tied { None } else { Some(read(TensorNames::HEAD)?) },
+            head: if config.tied {
+                None
+            } else {
+                Some(read(TensorNames::HEAD)?)
+            },
             table: config.rope_table(options.context),
             cache: vec![[vec![0.0; cache], vec![0.0; cache]]; config.layers],
             config: config.clone(),
@@ -138,7 +165,10 @@ impl ReferenceDecoder {
             let normed = rms_norm(&x, &layer.attention_norm, epsilon);
             let mut query = matmul(&normed, &layer.query, hidden);
             let mut key = matmul(&normed, &layer.key, hidden);
-            query.chunks_exact_mut(head_dim).chain(key.chunks_exact_mut(head_dim)).for_each(|head| rope(head, table));
+            query
+                .chunks_exact_mut(head_dim)
+                .chain(key.chunks_exact_mut(head_dim))
+                .for_each(|head| rope(head, table));
             let at = slot + position * kv_width;
             keys[at..at + kv_width].copy_from_slice(&key);
             values[at..at + kv_width].copy_from_slice(&matmul(&normed, &layer.value, hidden));
@@ -154,7 +184,10 @@ impl ReferenceDecoder {
             add(&mut x, &matmul(&attended, &layer.output, attended.len()));
 
             let normed = rms_norm(&x, &layer.mlp_norm, epsilon);
-            let active = swiglu(&matmul(&normed, &layer.gate, hidden), &matmul(&normed, &layer.up, hidden));
+            let active = swiglu(
+                &matmul(&normed, &layer.gate, hidden),
+                &matmul(&normed, &layer.up, hidden),
+            );
             add(&mut x, &matmul(&active, &layer.down, active.len()));
         }
         x
@@ -162,8 +195,16 @@ impl ReferenceDecoder {
 }
 
 /// The first `count` positions of one head in a cache: `head_dim` elements every `stride`, from `first`.
-fn positions(cache: &[f64], first: usize, stride: usize, head_dim: usize, count: usize) -> Vec<&[f64]> {
-    (0..count).map(|position| &cache[first + position * stride..][..head_dim]).collect()
+fn positions(
+    cache: &[f64],
+    first: usize,
+    stride: usize,
+    head_dim: usize,
+    count: usize,
+) -> Vec<&[f64]> {
+    (0..count)
+        .map(|position| &cache[first + position * stride..][..head_dim])
+        .collect()
 }
 
 fn add(x: &mut [f64], y: &[f64]) {
@@ -183,7 +224,11 @@ impl Decoder for ReferenceDecoder {
             if row.wants_logits {
                 let normed = rms_norm(&x, &self.final_norm, self.config.norm_epsilon);
                 let head = self.head.as_ref().unwrap_or(&self.embedding);
-                logits.extend(matmul(&normed, head, self.config.hidden).into_iter().map(|v| v as f32));
+                logits.extend(
+                    matmul(&normed, head, self.config.hidden)
+                        .into_iter()
+                        .map(|v| v as f32),
+                );
             }
         }
         Ok(())

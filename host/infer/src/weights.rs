@@ -146,20 +146,34 @@ impl Weights {
                 return Err(WeightsError::Sharded { path: index });
             }
         }
-        let read = |source| WeightsError::Read { path: path.clone(), source };
+        let read = |source| WeightsError::Read {
+            path: path.clone(),
+            source,
+        };
         let file = File::open(&path).map_err(read)?;
         let bytes = file.metadata().map_err(read)?.len();
-        let header = |reason: String| WeightsError::Header { path: path.clone(), bytes, reason };
+        let header = |reason: String| WeightsError::Header {
+            path: path.clone(),
+            bytes,
+            reason,
+        };
         if bytes < 8 {
-            return Err(header("shorter than the 8 bytes of its header length".to_owned()));
+            return Err(header(
+                "shorter than the 8 bytes of its header length".to_owned(),
+            ));
         }
         // SAFETY: the map is only read, and every access is bounds-checked against its length. If another process
         // changes the file meanwhile the values read are wrong, and if it truncates the file the process gets SIGBUS;
         // a model directory is documented as immutable while it is loaded.
         #[allow(unsafe_code)]
         let map = unsafe { Mmap::map(&file) }.map_err(read)?;
-        let (length, metadata) = SafeTensors::read_metadata(&map).map_err(|e| header(e.to_string()))?;
-        Ok(Weights { map, metadata, data: length + 8 })
+        let (length, metadata) =
+            SafeTensors::read_metadata(&map).map_err(|e| header(e.to_string()))?;
+        Ok(Weights {
+            map,
+            metadata,
+            data: length + 8,
+        })
     }
 
     /// Names of every tensor in the file, sorted.
@@ -175,21 +189,41 @@ impl Weights {
     /// # Errors
     /// It is absent, or its shape or precision is another.
     pub fn tensor(&self, name: &str, expected: &[usize]) -> Result<Tensor<'_>, WeightsError> {
-        let missing = || WeightsError::Missing { name: name.to_owned(), expected: expected.to_vec() };
+        let missing = || WeightsError::Missing {
+            name: name.to_owned(),
+            expected: expected.to_vec(),
+        };
         let info = self.metadata.info(name).ok_or_else(missing)?;
         if info.shape != expected {
             let (found, expected) = (info.shape.clone(), expected.to_vec());
-            return Err(WeightsError::Shape { name: name.to_owned(), found, expected });
+            return Err(WeightsError::Shape {
+                name: name.to_owned(),
+                found,
+                expected,
+            });
         }
         let precision = match info.dtype {
             Dtype::F32 => Precision::F32,
             Dtype::F16 => Precision::F16,
             Dtype::BF16 => Precision::Bf16,
-            other => return Err(WeightsError::Precision { name: name.to_owned(), found: format!("{other:?}") }),
+            other => {
+                return Err(WeightsError::Precision {
+                    name: name.to_owned(),
+                    found: format!("{other:?}"),
+                });
+            }
         };
         let (start, end) = info.data_offsets;
-        let bytes = self.map.get(self.data + start..self.data + end).ok_or_else(missing)?;
-        Ok(Tensor { name: name.to_owned(), precision, shape: expected.to_vec(), bytes })
+        let bytes = self
+            .map
+            .get(self.data + start..self.data + end)
+            .ok_or_else(missing)?;
+        Ok(Tensor {
+            name: name.to_owned(),
+            precision,
+            shape: expected.to_vec(),
+            bytes,
+        })
     }
 
     /// Checks that every tensor the configuration calls for is there, in its shape.
@@ -221,20 +255,43 @@ impl Tensor<'_> {
     ///
     /// # Errors
     /// The first value that is not finite.
-    pub fn read(&self, range: std::ops::Range<usize>, out: &mut Vec<f32>) -> Result<(), WeightsError> {
+    pub fn read(
+        &self,
+        range: std::ops::Range<usize>,
+        out: &mut Vec<f32>,
+    ) -> Result<(), WeightsError> {
         let size = self.precision.bytes();
-        let bytes = self.bytes.get(range.start * size..range.end * size).unwrap_or_default();
+        let bytes = self
+            .bytes
+            .get(range.start * size..range.end * size)
+            .unwrap_or_default();
         out.clear();
         match self.precision {
-            Precision::F32 => out.extend(bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b))),
-            Precision::F16 => out.extend(bytes.as_chunks().0.iter().map(|b| f16::from_le_bytes(*b).to_f32())),
-            Precision::Bf16 => out.extend(bytes.as_chunks().0.iter().map(|b| bf16::from_le_bytes(*b).to_f32())),
+            Precision::F32 => {
+                out.extend(bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)))
+            }
+            Precision::F16 => out.extend(
+                bytes
+                    .as_chunks()
+                    .0
+                    .iter()
+                    .map(|b| f16::from_le_bytes(*b).to_f32()),
+            ),
+            Precision::Bf16 => out.extend(
+                bytes
+                    .as_chunks()
+                    .0
+                    .iter()
+                    .map(|b| bf16::from_le_bytes(*b).to_f32()),
+            ),
         }
         match out.iter().position(|value| !value.is_finite()) {
             None => Ok(()),
-            Some(at) => {
-                Err(WeightsError::NotFinite { name: self.name.clone(), index: range.start + at, value: out[at] })
-            }
+            Some(at) => Err(WeightsError::NotFinite {
+                name: self.name.clone(),
+                index: range.start + at,
+                value: out[at],
+            }),
         }
     }
 
@@ -265,7 +322,10 @@ impl TensorNames {
     /// Every tensor that must be there, with its shape.
     pub(crate) fn all(config: &ModelConfig) -> impl Iterator<Item = (String, Vec<usize>)> {
         let (hidden, intermediate) = (config.hidden, config.intermediate);
-        let (query, key) = (config.heads * config.head_dim, config.kv_heads * config.head_dim);
+        let (query, key) = (
+            config.heads * config.head_dim,
+            config.kv_heads * config.head_dim,
+        );
         let outside = [
             Some((Self::EMBEDDING.to_owned(), vec![config.vocabulary, hidden])),
             Some((Self::FINAL_NORM.to_owned(), vec![hidden])),

@@ -58,7 +58,10 @@ impl Shape {
         let (query, key) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
         let (hidden, intermediate) = (self.hidden, self.intermediate);
         let mut tensors = vec![
-            ("model.embed_tokens.weight".to_owned(), vec![self.vocabulary, hidden]),
+            (
+                "model.embed_tokens.weight".to_owned(),
+                vec![self.vocabulary, hidden],
+            ),
             ("model.norm.weight".to_owned(), vec![hidden]),
         ];
         for layer in 0..self.layers {
@@ -73,7 +76,9 @@ impl Shape {
                 ("mlp.up_proj", vec![intermediate, hidden]),
                 ("mlp.down_proj", vec![hidden, intermediate]),
             ];
-            tensors.extend(parts.map(|(part, shape)| (format!("model.layers.{layer}.{part}.weight"), shape)));
+            tensors.extend(
+                parts.map(|(part, shape)| (format!("model.layers.{layer}.{part}.weight"), shape)),
+            );
         }
         tensors
     }
@@ -98,7 +103,12 @@ impl Shape {
             .collect();
         let views = data
             .iter()
-            .map(|(name, shape, bytes)| Ok((name.as_str(), TensorView::new(Dtype::F16, shape.clone(), bytes)?)))
+            .map(|(name, shape, bytes)| {
+                Ok((
+                    name.as_str(),
+                    TensorView::new(Dtype::F16, shape.clone(), bytes)?,
+                ))
+            })
             .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()?;
         safetensors::serialize_to_file(views, None, &directory.path().join("model.safetensors"))?;
         Ok(directory)

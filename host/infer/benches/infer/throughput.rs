@@ -23,8 +23,18 @@ fn load(shape: Shape) -> Result<GpuDecoder, Box<dyn std::error::Error>> {
     let directory = shape.write()?;
     let config = ModelConfig::from_dir(directory.path())?;
     let weights = Weights::open(directory.path())?;
-    let options = DecoderOptions { slots: 32, context: CONTEXT, max_rows: 64, ..DecoderOptions::default() };
-    Ok(GpuDecoder::load(&crate::adapter(), &config, weights, options)?)
+    let options = DecoderOptions {
+        slots: 32,
+        context: CONTEXT,
+        max_rows: 64,
+        ..DecoderOptions::default()
+    };
+    Ok(GpuDecoder::load(
+        &crate::adapter(),
+        &config,
+        weights,
+        options,
+    )?)
 }
 
 fn measure(criterion: &mut Criterion, shape: Shape, decoder: &mut GpuDecoder, batches: &[u32]) {
@@ -32,8 +42,14 @@ fn measure(criterion: &mut Criterion, shape: Shape, decoder: &mut GpuDecoder, ba
     for &batch in batches {
         let mut group = criterion.benchmark_group(format!("{}/decode", shape.name));
         group.throughput(Throughput::Elements(u64::from(batch)));
-        let rows: Vec<StepRow> =
-            (0..batch).map(|slot| StepRow { slot, token: slot, position: POSITION, wants_logits: true }).collect();
+        let rows: Vec<StepRow> = (0..batch)
+            .map(|slot| StepRow {
+                slot,
+                token: slot,
+                position: POSITION,
+                wants_logits: true,
+            })
+            .collect();
         group.bench_function(batch.to_string(), |bencher| {
             bencher.iter(|| {
                 if let Err(error) = decoder.step(&rows, &mut logits) {
@@ -45,7 +61,12 @@ fn measure(criterion: &mut Criterion, shape: Shape, decoder: &mut GpuDecoder, ba
     }
     let mut group = criterion.benchmark_group(format!("{}/prefill", shape.name));
     group.throughput(Throughput::Elements(u64::from(CHUNK)));
-    let row = |position| StepRow { slot: 0, token: position, position, wants_logits: position + 1 == CHUNK };
+    let row = |position| StepRow {
+        slot: 0,
+        token: position,
+        position,
+        wants_logits: position + 1 == CHUNK,
+    };
     let rows: Vec<StepRow> = (0..CHUNK).map(row).collect();
     group.bench_function(CHUNK.to_string(), |bencher| {
         bencher.iter(|| {

@@ -42,27 +42,40 @@ pub(super) fn validate(
         _ => ("rope_scaling", scaling.filter(|s| !s.is_null())),
     };
     let theta = match object.and_then(|o| o.get("rope_theta")) {
-        Some(value) => value.as_f64().ok_or_else(|| out_of_range("rope_theta", value, "a number"))?,
+        Some(value) => value
+            .as_f64()
+            .ok_or_else(|| out_of_range("rope_theta", value, "a number"))?,
         None => theta.unwrap_or(10_000.0),
     };
     if !(theta > 1.0 && theta <= 1e12) {
-        return Err(out_of_range("rope_theta", theta, "above 1 and at most 1e12"));
+        return Err(out_of_range(
+            "rope_theta",
+            theta,
+            "above 1 and at most 1e12",
+        ));
     }
-    let Some(object) = object else { return Ok((theta, RopeScaling::None)) };
+    let Some(object) = object else {
+        return Ok((theta, RopeScaling::None));
+    };
     let kind = object.get("rope_type").or_else(|| object.get("type"));
     let number = |name: &'static str| match object.get(name).and_then(Value::as_f64) {
         Some(number) if number > 0.0 && number.is_finite() => Ok(number),
         _ => {
-            let value = object.get(name).map_or_else(|| "missing".to_owned(), Value::to_string);
+            let value = object
+                .get(name)
+                .map_or_else(|| "missing".to_owned(), Value::to_string);
             Err(out_of_range(name, value, "a number above 0"))
         }
     };
     let scaling = match kind.map(|k| k.as_str().ok_or(k)) {
         None if key == "rope_parameters" => RopeScaling::None,
         Some(Ok("default")) => RopeScaling::None,
-        Some(Ok("linear")) => RopeScaling::Linear { factor: number("factor")? },
+        Some(Ok("linear")) => RopeScaling::Linear {
+            factor: number("factor")?,
+        },
         Some(Ok("llama3")) => {
-            let (low_factor, high_factor) = (number("low_freq_factor")?, number("high_freq_factor")?);
+            let (low_factor, high_factor) =
+                (number("low_freq_factor")?, number("high_freq_factor")?);
             if high_factor <= low_factor {
                 let limit = format!("above low_freq_factor {low_factor}");
                 return Err(out_of_range("high_freq_factor", high_factor, &limit));
@@ -98,8 +111,15 @@ impl ModelConfig {
     #[must_use]
     pub fn rope_table(&self, positions: usize) -> Vec<[f64; 2]> {
         let frequencies = self.rope_frequencies();
-        let angles = |position| frequencies.iter().map(move |frequency| position as f64 * frequency);
-        (0..positions).flat_map(angles).map(|angle| [angle.cos(), angle.sin()]).collect()
+        let angles = |position| {
+            frequencies
+                .iter()
+                .map(move |frequency| position as f64 * frequency)
+        };
+        (0..positions)
+            .flat_map(angles)
+            .map(|angle| [angle.cos(), angle.sin()])
+            .collect()
     }
 }
 
@@ -108,14 +128,20 @@ impl RopeScaling {
         match *self {
             RopeScaling::None => frequency,
             RopeScaling::Linear { factor } => frequency / factor,
-            RopeScaling::Llama3 { factor, low_factor, high_factor, original_context } => {
+            RopeScaling::Llama3 {
+                factor,
+                low_factor,
+                high_factor,
+                original_context,
+            } => {
                 let wavelength = std::f64::consts::TAU / frequency;
                 if wavelength < original_context / high_factor {
                     frequency
                 } else if wavelength > original_context / low_factor {
                     frequency / factor
                 } else {
-                    let smooth = (original_context / wavelength - low_factor) / (high_factor - low_factor);
+                    let smooth =
+                        (original_context / wavelength - low_factor) / (high_factor - low_factor);
                     (1.0 - smooth) * frequency / factor + smooth * frequency
                 }
             }

@@ -31,7 +31,9 @@ pub enum LoadError {
         value: String,
     },
     /// A buffer that cannot be split is larger than the adapter can bind.
-    #[error("{what} of {bytes} bytes exceed the adapter's largest binding of {limit} bytes; {remedy}")]
+    #[error(
+        "{what} of {bytes} bytes exceed the adapter's largest binding of {limit} bytes; {remedy}"
+    )]
     BufferTooLarge {
         /// What the buffer holds.
         what: &'static str,
@@ -84,7 +86,9 @@ impl LoadError {
         match error {
             WaitError::Deadline(limit) => LoadError::DeadlineExceeded { limit },
             WaitError::Fault(Fault::Lost(reason)) => LoadError::DeviceLost { reason },
-            WaitError::Fault(Fault::OutOfMemory(reason)) => LoadError::OutOfMemory { bytes, reason },
+            WaitError::Fault(Fault::OutOfMemory(reason)) => {
+                LoadError::OutOfMemory { bytes, reason }
+            }
             WaitError::Fault(Fault::Refused(reason)) => LoadError::Device { reason },
         }
     }

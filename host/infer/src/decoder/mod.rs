@@ -7,6 +7,7 @@ mod gpu;
 mod load_error;
 mod options;
 pub(crate) mod pack;
+mod parts;
 mod plan;
 pub(crate) mod program;
 
@@ -105,7 +106,9 @@ pub enum DecodeError {
         limit: usize,
     },
     /// The rows of one slot are apart, or their positions do not ascend by one.
-    #[error("row {row}: the rows of slot {slot} are not consecutive with positions that ascend by one")]
+    #[error(
+        "row {row}: the rows of slot {slot} are not consecutive with positions that ascend by one"
+    )]
     RowsOutOfOrder {
         /// Index of the row in the step.
         row: usize,
@@ -141,24 +144,43 @@ pub enum DecodeError {
 /// Checks a step's rows against a decoder's shape.
 pub(crate) fn check_rows(rows: &[StepRow], shape: &DecoderShape) -> Result<(), DecodeError> {
     if rows.len() > shape.max_rows {
-        return Err(DecodeError::TooManyRows { rows: rows.len(), limit: shape.max_rows });
+        return Err(DecodeError::TooManyRows {
+            rows: rows.len(),
+            limit: shape.max_rows,
+        });
     }
     let mut seen = vec![false; shape.slots];
     let mut previous: Option<&StepRow> = None;
     for (row, step) in rows.iter().enumerate() {
         let slot = step.slot as usize;
         let Some(slot_seen) = seen.get_mut(slot) else {
-            return Err(DecodeError::SlotOutOfRange { row, slot: step.slot, limit: shape.slots });
+            return Err(DecodeError::SlotOutOfRange {
+                row,
+                slot: step.slot,
+                limit: shape.slots,
+            });
         };
         if step.token as usize >= shape.vocabulary {
-            return Err(DecodeError::TokenOutOfRange { row, token: step.token, limit: shape.vocabulary });
+            return Err(DecodeError::TokenOutOfRange {
+                row,
+                token: step.token,
+                limit: shape.vocabulary,
+            });
         }
         if step.position as usize >= shape.context {
-            return Err(DecodeError::PositionOutOfRange { row, position: step.position, limit: shape.context });
+            return Err(DecodeError::PositionOutOfRange {
+                row,
+                position: step.position,
+                limit: shape.context,
+            });
         }
-        let follows = previous.is_some_and(|p| p.slot == step.slot && p.position + 1 == step.position);
+        let follows =
+            previous.is_some_and(|p| p.slot == step.slot && p.position + 1 == step.position);
         if *slot_seen && !follows {
-            return Err(DecodeError::RowsOutOfOrder { row, slot: step.slot });
+            return Err(DecodeError::RowsOutOfOrder {
+                row,
+                slot: step.slot,
+            });
         }
         *slot_seen = true;
         previous = Some(step);

@@ -43,7 +43,13 @@ pub struct DecoderOptions {
 impl Default for DecoderOptions {
     /// 16 slots of 1024 positions, 64 rows a step.
     fn default() -> Self {
-        DecoderOptions { slots: 16, context: 1024, max_rows: 64, kernels: None, checked_shaders: false }
+        DecoderOptions {
+            slots: 16,
+            context: 1024,
+            max_rows: 64,
+            kernels: None,
+            checked_shaders: false,
+        }
     }
 }
 

@@ -41,12 +41,19 @@ impl<'a> Packing<'a> {
     /// A matrix as it is.
     pub(crate) fn plain(tensor: Tensor<'a>) -> Packing<'a> {
         let (rows, block) = (tensor.shape[0], tensor.shape[1]);
-        Packing { tensors: vec![tensor], rows: (0..rows).map(|row| Some((0, row))).collect(), block }
+        Packing {
+            tensors: vec![tensor],
+            rows: (0..rows).map(|row| Some((0, row))).collect(),
+            block,
+        }
     }
 
     /// A matrix whose input is heads of `head_dim` elements, each padded.
     pub(crate) fn by_heads(tensor: Tensor<'a>, head_dim: usize) -> Packing<'a> {
-        Packing { block: head_dim, ..Packing::plain(tensor) }
+        Packing {
+            block: head_dim,
+            ..Packing::plain(tensor)
+        }
     }
 
     /// Several tensors one after another, the rows of each in heads of `head_dim`, each head padded.
@@ -59,18 +66,33 @@ impl<'a> Packing<'a> {
             }
         }
         let block = tensors.first().map_or(1, |tensor| tensor.shape[1]);
-        Packing { tensors, rows, block }
+        Packing {
+            tensors,
+            rows,
+            block,
+        }
     }
 
     /// The rows of two tensors in turn, padded together.
     pub(crate) fn alternating(a: Tensor<'a>, b: Tensor<'a>) -> Packing<'a> {
         let (count, block) = (a.shape[0], a.shape[1]);
-        let rows = (0..2 * padded(count)).map(|i| (i / 2 < count).then_some((i % 2, i / 2))).collect();
-        Packing { tensors: vec![a, b], rows, block }
+        let rows = (0..2 * padded(count))
+            .map(|i| (i / 2 < count).then_some((i % 2, i / 2)))
+            .collect();
+        Packing {
+            tensors: vec![a, b],
+            rows,
+            block,
+        }
     }
 
     /// Packs and uploads. `bytes` is the size of the whole model, for the error text.
-    pub(crate) fn upload(mut self, gpu: &Gpu, label: &str, bytes: u64) -> Result<Matrix, LoadError> {
+    pub(crate) fn upload(
+        mut self,
+        gpu: &Gpu,
+        label: &str,
+        bytes: u64,
+    ) -> Result<Matrix, LoadError> {
         self.rows.resize(padded(self.rows.len()), None);
         let precision = common_precision(self.tensors.iter().map(|tensor| tensor.precision));
         let source_width = self.tensors.first().map_or(0, |tensor| tensor.shape[1]);
@@ -95,19 +117,30 @@ impl<'a> Packing<'a> {
                 match *row {
                     None => piece.resize(piece.len() + row_bytes, 0),
                     Some((tensor, row)) => {
-                        self.tensors[tensor].read(row * source_width..(row + 1) * source_width, &mut values)?;
+                        self.tensors[tensor]
+                            .read(row * source_width..(row + 1) * source_width, &mut values)?;
                         pack_row(&values, self.block, precision, &mut piece);
                     }
                 }
                 if piece.len() >= PIECE || at + 1 == rows.len() {
-                    gpu.upload(&buffer, offset, &piece).map_err(|error| LoadError::from_wait(error, bytes))?;
+                    gpu.upload(&buffer, offset, &piece)
+                        .map_err(|error| LoadError::from_wait(error, bytes))?;
                     offset += piece.len() as u64;
                     piece.clear();
                 }
             }
-            shards.push(Shard { buffer, first: index * fit, columns: rows.len() });
+            shards.push(Shard {
+                buffer,
+                first: index * fit,
+                columns: rows.len(),
+            });
         }
-        Ok(Matrix { precision, columns: self.rows.len(), width, shards })
+        Ok(Matrix {
+            precision,
+            columns: self.rows.len(),
+            width,
+            shards,
+        })
     }
 }
 
@@ -117,8 +150,16 @@ fn pack_row(values: &[f32], block: usize, precision: Precision, out: &mut Vec<u8
         let zeros = (padded(block) - block) * precision.bytes();
         match precision {
             Precision::F32 => out.extend(values.iter().flat_map(|v| v.to_le_bytes())),
-            Precision::F16 => out.extend(values.iter().flat_map(|v| half::f16::from_f32(*v).to_le_bytes())),
-            Precision::Bf16 => out.extend(values.iter().flat_map(|v| half::bf16::from_f32(*v).to_le_bytes())),
+            Precision::F16 => out.extend(
+                values
+                    .iter()
+                    .flat_map(|v| half::f16::from_f32(*v).to_le_bytes()),
+            ),
+            Precision::Bf16 => out.extend(
+                values
+                    .iter()
+                    .flat_map(|v| half::bf16::from_f32(*v).to_le_bytes()),
+            ),
         }
         out.resize(out.len() + zeros, 0);
     }
@@ -134,6 +175,7 @@ pub(crate) fn upload_vector(
     let mut values = tensor.to_f32()?;
     values.resize(padded(values.len()), 0.0);
     let buffer = gpu.storage(label, (values.len() * 4) as u64);
-    gpu.upload(&buffer, 0, bytemuck::cast_slice(&values)).map_err(|error| LoadError::from_wait(error, bytes))?;
+    gpu.upload(&buffer, 0, bytemuck::cast_slice(&values))
+        .map_err(|error| LoadError::from_wait(error, bytes))?;
     Ok(buffer)
 }

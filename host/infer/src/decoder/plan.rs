@@ -41,7 +41,12 @@ impl Plan {
         weights: &Weights,
         options: &DecoderOptions,
     ) -> Result<Plan, LoadError> {
-        let limit = |what, value, least, most| LoadError::Option { what, value, least, most };
+        let limit = |what, value, least, most| LoadError::Option {
+            what,
+            value,
+            least,
+            most,
+        };
         for (what, value, most) in [
             ("slots", options.slots, 1 << 16),
             ("context", options.context, config.context),
@@ -51,7 +56,11 @@ impl Plan {
                 return Err(limit(what, value, 1, most));
             }
         }
-        let (hidden, head, intermediate) = (padded(config.hidden), padded(config.head_dim), padded(config.intermediate));
+        let (hidden, head, intermediate) = (
+            padded(config.hidden),
+            padded(config.head_dim),
+            padded(config.intermediate),
+        );
         let vocabulary = padded(config.vocabulary);
         let qkv = (config.heads + 2 * config.kv_heads) * head;
         let query = config.heads * head;
@@ -59,11 +68,22 @@ impl Plan {
         let cache = options.slots * options.context * config.kv_heads * head;
         let row = 2 * hidden + qkv + query + intermediate + scores + 2 * vocabulary + 4;
         let memory = MemoryReport {
-            weights: weight_bytes(config, weights)? + (options.context * config.head_dim * 4) as u64,
+            weights: weight_bytes(config, weights)?
+                + (options.context * config.head_dim * 4) as u64,
             kv_cache: 2 * (config.layers * cache * 4) as u64,
             activations: (options.max_rows * row * 4) as u64,
         };
-        Ok(Plan { hidden, head, intermediate, vocabulary, qkv, query, scores, cache, memory })
+        Ok(Plan {
+            hidden,
+            head,
+            intermediate,
+            vocabulary,
+            qkv,
+            query,
+            scores,
+            cache,
+            memory,
+        })
     }
 }
 
@@ -86,27 +106,49 @@ impl MemoryReport {
 pub(crate) fn common_precision(precisions: impl IntoIterator<Item = Precision>) -> Precision {
     let mut precisions = precisions.into_iter();
     let first = precisions.next().unwrap_or(Precision::F32);
-    if precisions.all(|other| other == first) { first } else { Precision::F32 }
+    if precisions.all(|other| other == first) {
+        first
+    } else {
+        Precision::F32
+    }
 }
 
 /// Bytes of the weights as they are packed on the device.
 fn weight_bytes(config: &ModelConfig, weights: &Weights) -> Result<u64, WeightsError> {
     let (hidden, head) = (padded(config.hidden), padded(config.head_dim));
-    let (query, key) = (config.heads * config.head_dim, config.kv_heads * config.head_dim);
+    let (query, key) = (
+        config.heads * config.head_dim,
+        config.kv_heads * config.head_dim,
+    );
     let intermediate = padded(config.intermediate);
-    let bytes = |rows: usize, width: usize, tensors: &[(String, [usize; 2])]| -> Result<u64, WeightsError> {
-        let found = tensors.iter().map(|(name, shape)| Ok(weights.tensor(name, shape)?.precision));
+    let bytes = |rows: usize,
+                 width: usize,
+                 tensors: &[(String, [usize; 2])]|
+     -> Result<u64, WeightsError> {
+        let found = tensors
+            .iter()
+            .map(|(name, shape)| Ok(weights.tensor(name, shape)?.precision));
         let precisions = found.collect::<Result<Vec<_>, WeightsError>>()?;
         Ok((rows * width * common_precision(precisions).bytes()) as u64)
     };
     let shape = [config.vocabulary, config.hidden];
-    let mut total = bytes(padded(config.vocabulary), hidden, &[(TensorNames::EMBEDDING.to_owned(), shape)])?;
+    let mut total = bytes(
+        padded(config.vocabulary),
+        hidden,
+        &[(TensorNames::EMBEDDING.to_owned(), shape)],
+    )?;
     if !config.tied {
-        total += bytes(padded(config.vocabulary), hidden, &[(TensorNames::HEAD.to_owned(), shape)])?;
+        total += bytes(
+            padded(config.vocabulary),
+            hidden,
+            &[(TensorNames::HEAD.to_owned(), shape)],
+        )?;
     }
     total += (hidden * 4 * (2 * config.layers + 1)) as u64;
     for layer in 0..config.layers {
-        let part = |part: &str, rows: usize, width: usize| (TensorNames::layer(layer, part), [rows, width]);
+        let part = |part: &str, rows: usize, width: usize| {
+            (TensorNames::layer(layer, part), [rows, width])
+        };
         total += bytes(
             (config.heads + 2 * config.kv_heads) * head,
             hidden,
@@ -116,11 +158,19 @@ fn weight_bytes(config: &ModelConfig, weights: &Weights) -> Result<u64, WeightsE
                 part("self_attn.v_proj", key, config.hidden),
             ],
         )?;
-        total += bytes(hidden, config.heads * head, &[part("self_attn.o_proj", config.hidden, query)])?;
+        total += bytes(
+            hidden,
+            config.heads * head,
+            &[part("self_attn.o_proj", config.hidden, query)],
+        )?;
         let gate = part("mlp.gate_proj", config.intermediate, config.hidden);
         let up = part("mlp.up_proj", config.intermediate, config.hidden);
         total += bytes(2 * intermediate, hidden, &[gate, up])?;
-        total += bytes(hidden, intermediate, &[part("mlp.down_proj", config.hidden, config.intermediate)])?;
+        total += bytes(
+            hidden,
+            intermediate,
+            &[part("mlp.down_proj", config.hidden, config.intermediate)],
+        )?;
     }
     Ok(total)
 }

@@ -36,7 +36,10 @@ impl Faults {
     }
 
     pub(crate) fn first(&self) -> Option<Fault> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Sends everything wgpu reports about `device` here. Without this wgpu panics on an error outside a scope.
@@ -45,17 +48,12 @@ impl Faults {
         device.on_uncaptured_error(Arc::new(move |error| {
             faults.record(match error {
                 wgpu::Error::OutOfMemory { source } => Fault::OutOfMemory(source.to_string()),
-                wgpu::Error::Validation { description, .. } | wgpu::Error::Internal { description, .. } => {
-                    Fault::Refused(description)
-                }
+                wgpu::Error::Validation { description, .. }
+                | wgpu::Error::Internal { description, .. } => Fault::Refused(description),
             });
         }));
         let faults = self.clone();
-        device.set_device_lost_callback(move |reason, message| {
-            if !matches!(reason, wgpu::DeviceLostReason::Destroyed) {
-                faults.record(Fault::Lost(message));
-            }
-        });
+        device.set_device_lost_callback(move |_, message| faults.record(Fault::Lost(message)));
     }
 }
 

@@ -42,26 +42,45 @@ impl Gpu {
             max_buffer_size: available.max_buffer_size,
             ..wgpu::Limits::default()
         };
-        let description =
-            wgpu::DeviceDescriptor { label: Some("tidegate"), required_limits: limits, ..Default::default() };
+        let description = wgpu::DeviceDescriptor {
+            label: Some("tidegate"),
+            required_limits: limits,
+            ..Default::default()
+        };
         let (device, queue) = ready(adapter.inner().request_device(&description))
             .ok_or_else(|| "the driver did not answer".to_owned())?
             .map_err(|error| error.to_string())?;
         let faults = Faults::default();
         faults.listen(&device);
-        let largest_binding = available.max_storage_buffer_binding_size.min(available.max_buffer_size);
-        Ok(Gpu { device, queue, largest_binding, faults, staged: std::cell::Cell::new(0) })
+        let largest_binding = available
+            .max_storage_buffer_binding_size
+            .min(available.max_buffer_size);
+        Ok(Gpu {
+            device,
+            queue,
+            largest_binding,
+            faults,
+            staged: std::cell::Cell::new(0),
+        })
     }
 
     /// A zeroed storage buffer of at least `bytes`, which the host can write and read back from.
     pub(crate) fn storage(&self, label: &str, bytes: u64) -> wgpu::Buffer {
         use wgpu::BufferUsages as Usage;
-        self.buffer(label, bytes, Usage::STORAGE | Usage::COPY_DST | Usage::COPY_SRC)
+        self.buffer(
+            label,
+            bytes,
+            Usage::STORAGE | Usage::COPY_DST | Usage::COPY_SRC,
+        )
     }
 
     /// A buffer to read back through.
     pub(crate) fn readback(&self, label: &str, bytes: u64) -> wgpu::Buffer {
-        self.buffer(label, bytes, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST)
+        self.buffer(
+            label,
+            bytes,
+            wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+        )
     }
 
     /// A uniform buffer with these contents.
@@ -75,14 +94,28 @@ impl Gpu {
 
     fn buffer(&self, label: &str, bytes: u64, usage: wgpu::BufferUsages) -> wgpu::Buffer {
         let size = bytes.max(16).next_multiple_of(16);
-        self.device.create_buffer(&wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false })
+        self.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some(label),
+            size,
+            usage,
+            mapped_at_creation: false,
+        })
     }
 
     /// Writes to a buffer; waits now and then, so that staging memory stays bounded.
-    pub(crate) fn upload(&self, buffer: &wgpu::Buffer, offset: u64, bytes: &[u8]) -> Result<(), WaitError> {
+    pub(crate) fn upload(
+        &self,
+        buffer: &wgpu::Buffer,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), WaitError> {
         self.queue.write_buffer(buffer, offset, bytes);
         self.staged.set(self.staged.get() + bytes.len() as u64);
-        if self.staged.get() > STAGED { self.flush() } else { Ok(()) }
+        if self.staged.get() > STAGED {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 
     /// Submits every upload and waits for it.
@@ -93,11 +126,18 @@ impl Gpu {
     }
 
     /// Waits for a submission, sleeping, at most `deadline`; any failure of the device so far is the answer.
-    pub(crate) fn wait(&self, submission: Option<wgpu::SubmissionIndex>, deadline: Duration) -> Result<(), WaitError> {
+    pub(crate) fn wait(
+        &self,
+        submission: Option<wgpu::SubmissionIndex>,
+        deadline: Duration,
+    ) -> Result<(), WaitError> {
         if let Some(fault) = self.faults.first() {
             return Err(WaitError::Fault(fault));
         }
-        let wait = wgpu::PollType::Wait { submission_index: submission, timeout: Some(deadline) };
+        let wait = wgpu::PollType::Wait {
+            submission_index: submission,
+            timeout: Some(deadline),
+        };
         // wgpu 30 panics in `poll` where the driver reports a loss: that too is a failure of the device, not of ours.
         let polled = catch_unwind(AssertUnwindSafe(|| self.device.poll(wait)));
         if let Some(fault) = self.faults.first() {
@@ -106,8 +146,11 @@ impl Gpu {
         match polled {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(wgpu::PollError::Timeout)) => Err(WaitError::Deadline(deadline)),
-            Ok(Err(error)) => Err(WaitError::Fault(Fault::Refused(error.to_string()))),
-            Err(_) => Err(WaitError::Fault(Fault::Lost("the driver failed while it was waited for".to_owned()))),
+            // A submission that was refused for any other reason has left a fault: only a loss is told by its index alone.
+            Ok(Err(error)) => Err(WaitError::Fault(Fault::Lost(error.to_string()))),
+            Err(_) => Err(WaitError::Fault(Fault::Lost(
+                "the driver failed while it was waited for".to_owned(),
+            ))),
         }
     }
 
@@ -133,7 +176,9 @@ impl Gpu {
             Err(_) => return Err(WaitError::Deadline(deadline)),
         }
         {
-            let view = readback.get_mapped_range(0..bytes).map_err(|error| refused(error.to_string()))?;
+            let view = readback
+                .get_mapped_range(0..bytes)
+                .map_err(|error| refused(error.to_string()))?;
             take(&view);
         }
         readback.unmap();

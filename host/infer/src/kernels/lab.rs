@@ -65,8 +65,14 @@ pub fn encode(values: &[f32], precision: Precision) -> (Vec<u8>, Vec<f32>) {
     use half::{bf16, f16};
     let bytes: Vec<u8> = match precision {
         Precision::F32 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
-        Precision::F16 => values.iter().flat_map(|v| f16::from_f32(*v).to_le_bytes()).collect(),
-        Precision::Bf16 => values.iter().flat_map(|v| bf16::from_f32(*v).to_le_bytes()).collect(),
+        Precision::F16 => values
+            .iter()
+            .flat_map(|v| f16::from_f32(*v).to_le_bytes())
+            .collect(),
+        Precision::Bf16 => values
+            .iter()
+            .flat_map(|v| bf16::from_f32(*v).to_le_bytes())
+            .collect(),
     };
     let kept = match precision {
         Precision::F32 => values.to_vec(),
@@ -79,7 +85,14 @@ pub fn encode(values: &[f32], precision: Precision) -> (Vec<u8>, Vec<f32>) {
 /// Rows of slot 0 from position 0, all of whose logits are wanted.
 #[must_use]
 pub fn plain_rows(count: usize) -> Vec<StepRow> {
-    (0..count as u32).map(|position| StepRow { slot: 0, token: 0, position, wants_logits: true }).collect()
+    (0..count as u32)
+        .map(|position| StepRow {
+            slot: 0,
+            token: 0,
+            position,
+            wants_logits: true,
+        })
+        .collect()
 }
 
 impl Lab {
@@ -93,8 +106,10 @@ impl Lab {
         checked: bool,
         largest_binding: Option<u64>,
     ) -> Result<Lab, LoadError> {
-        let mut gpu = Gpu::open(adapter)
-            .map_err(|reason| LoadError::Open { adapter: adapter.info().to_string(), reason })?;
+        let mut gpu = Gpu::open(adapter).map_err(|reason| LoadError::Open {
+            adapter: adapter.info().to_string(),
+            reason,
+        })?;
         gpu.largest_binding = largest_binding.unwrap_or(u64::MAX).min(gpu.largest_binding);
         let pipelines = Pipelines::new(&gpu, family, checked);
         Ok(Lab { gpu, pipelines })
@@ -107,7 +122,9 @@ impl Lab {
     pub fn embed(&mut self, table: Tensor<'_>, rows: &[StepRow]) -> Result<Experiment, LoadError> {
         let table = self.pack(Packing::plain(table))?;
         let output = self.output(rows.len() * table.width);
-        self.experiment(rows, vec![output.clone()], |builder| builder.embed(&table, &output))
+        self.experiment(rows, vec![output.clone()], |builder| {
+            builder.embed(&table, &output)
+        })
     }
 
     /// RMSNorm of `input` `[rows, weight.len()]`; output `[rows, width padded to 4]`, gathered with `gather`.
@@ -188,12 +205,17 @@ impl Lab {
         qkv: &[f32],
         rows: &[StepRow],
     ) -> Result<Experiment, LoadError> {
-        let angles = self.padded(bytemuck::cast_slice(angles), 2 * angles.len().next_multiple_of(2))?;
+        let angles = self.padded(
+            bytemuck::cast_slice(angles),
+            2 * angles.len().next_multiple_of(2),
+        )?;
         let qkv = self.padded(qkv, shape.dim)?;
         let (keys, values) = (self.output(shape.cache()), self.output(shape.cache()));
-        self.experiment(rows, vec![qkv.clone(), keys.clone(), values.clone()], |builder| {
-            builder.rope(&angles, &qkv, [&keys, &values], shape.geometry())
-        })
+        self.experiment(
+            rows,
+            vec![qkv.clone(), keys.clone(), values.clone()],
+            |builder| builder.rope(&angles, &qkv, [&keys, &values], shape.geometry()),
+        )
     }
 
     /// Both attention kernels over `qkv` `[rows, heads + 2 * kv_heads, dim]`, of which only the queries are read, and a cache
@@ -209,7 +231,10 @@ impl Lab {
         rows: &[StepRow],
     ) -> Result<Experiment, LoadError> {
         let qkv = self.padded(qkv, shape.dim)?;
-        let (keys, values) = (self.padded(keys, shape.dim)?, self.padded(values, shape.dim)?);
+        let (keys, values) = (
+            self.padded(keys, shape.dim)?,
+            self.padded(values, shape.dim)?,
+        );
         let scores = self.output(rows.len() * shape.heads * shape.context.next_multiple_of(4));
         let output = self.output(rows.len() * shape.heads * shape.stride());
         self.experiment(rows, vec![output.clone()], |builder| {
@@ -222,7 +247,10 @@ impl Lab {
     /// # Errors
     /// The device failed.
     pub fn run(&self, experiment: &Experiment, times: usize) -> Result<u32, LoadError> {
-        let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let mut encoder = self
+            .gpu
+            .device
+            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         let mut dispatches = 0;
         {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
@@ -231,7 +259,9 @@ impl Lab {
             }
         }
         let submission = self.gpu.queue.submit([encoder.finish()]);
-        self.gpu.wait(Some(submission), DEADLINE).map_err(|error| LoadError::from_wait(error, 0))?;
+        self.gpu
+            .wait(Some(submission), DEADLINE)
+            .map_err(|error| LoadError::from_wait(error, 0))?;
         Ok(dispatches)
     }
 
@@ -239,17 +269,33 @@ impl Lab {
     ///
     /// # Errors
     /// The device failed.
-    pub fn output_of(&self, experiment: &Experiment, index: usize, width: usize) -> Result<Vec<f32>, LoadError> {
-        let Some(buffer) = experiment.outputs.get(index) else { return Ok(Vec::new()) };
+    pub fn output_of(
+        &self,
+        experiment: &Experiment,
+        index: usize,
+        width: usize,
+    ) -> Result<Vec<f32>, LoadError> {
+        let Some(buffer) = experiment.outputs.get(index) else {
+            return Ok(Vec::new());
+        };
         let readback = self.gpu.readback("output", buffer.size());
-        let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let mut encoder = self
+            .gpu
+            .device
+            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         encoder.copy_buffer_to_buffer(buffer, 0, &readback, 0, buffer.size());
         let submission = self.gpu.queue.submit([encoder.finish()]);
         let mut values = Vec::new();
         self.gpu
             .read(&readback, buffer.size(), submission, DEADLINE, |bytes| {
                 for row in bytes.chunks_exact(width.next_multiple_of(4) * 4) {
-                    values.extend(row.as_chunks().0.iter().take(width).map(|b| f32::from_le_bytes(*b)));
+                    values.extend(
+                        row.as_chunks()
+                            .0
+                            .iter()
+                            .take(width)
+                            .map(|b| f32::from_le_bytes(*b)),
+                    );
                 }
             })
             .map_err(|error| LoadError::from_wait(error, 0))?;
@@ -265,12 +311,23 @@ impl Lab {
         let mut words = Vec::new();
         let extent = step_words(rows, &mut words);
         let step = self.gpu.storage("step", (words.len() * 4) as u64);
-        self.gpu.queue.write_buffer(&step, 0, bytemuck::cast_slice(&words));
-        let mut builder =
-            Builder { gpu: &self.gpu, pipelines: &mut self.pipelines, step: &step, program: Program::default() };
+        self.gpu
+            .queue
+            .write_buffer(&step, 0, bytemuck::cast_slice(&words));
+        let mut builder = Builder {
+            gpu: &self.gpu,
+            pipelines: &mut self.pipelines,
+            step: &step,
+            program: Program::default(),
+        };
         build(&mut builder)?;
         let program = builder.program;
-        Ok(Experiment { program, extent, _step: step, outputs })
+        Ok(Experiment {
+            program,
+            extent,
+            _step: step,
+            outputs,
+        })
     }
 
     fn pack(&self, packing: Packing<'_>) -> Result<Matrix, LoadError> {

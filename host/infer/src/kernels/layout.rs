@@ -36,7 +36,14 @@ impl Layout {
         match self {
             Layout::Embed => &[(0, Read), (1, Read), (3, Write), (4, Uniform)],
             Layout::TwoInputs => &[(0, Read), (1, Read), (2, Read), (3, Write), (4, Uniform)],
-            Layout::Rope => &[(0, Read), (2, Read), (3, Write), (4, Uniform), (5, Write), (6, Write)],
+            Layout::Rope => &[
+                (0, Read),
+                (2, Read),
+                (3, Write),
+                (4, Uniform),
+                (5, Write),
+                (6, Write),
+            ],
         }
     }
 
@@ -59,7 +66,10 @@ impl Layout {
                 count: None,
             })
             .collect();
-        device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries })
+        device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+            label: None,
+            entries: &entries,
+        })
     }
 
     /// Binds `buffers`, one for each binding in order.
@@ -73,8 +83,15 @@ impl Layout {
             .bindings()
             .iter()
             .zip(buffers)
-            .map(|(&(binding, _), buffer)| wgpu::BindGroupEntry { binding, resource: buffer.as_entire_binding() })
+            .map(|(&(binding, _), buffer)| wgpu::BindGroupEntry {
+                binding,
+                resource: buffer.as_entire_binding(),
+            })
             .collect();
-        device.create_bind_group(&wgpu::BindGroupDescriptor { label: None, layout, entries: &entries })
+        device.create_bind_group(&wgpu::BindGroupDescriptor {
+            label: None,
+            layout,
+            entries: &entries,
+        })
     }
 }

@@ -26,14 +26,21 @@ impl Pipelines {
     pub(crate) fn new(gpu: &Gpu, family: KernelFamily, checked: bool) -> Pipelines {
         let layouts = Layout::ALL.map(|layout| {
             let bindings = layout.create(&gpu.device);
-            let pipeline = gpu.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
-                label: None,
-                bind_group_layouts: &[Some(&bindings)],
-                immediate_size: 0,
-            });
+            let pipeline = gpu
+                .device
+                .create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+                    label: None,
+                    bind_group_layouts: &[Some(&bindings)],
+                    immediate_size: 0,
+                });
             (layout, (bindings, pipeline))
         });
-        Pipelines { family, checked, layouts: layouts.into(), compiled: HashMap::new() }
+        Pipelines {
+            family,
+            checked,
+            layouts: layouts.into(),
+            compiled: HashMap::new(),
+        }
     }
 
     pub(crate) fn family(&self) -> KernelFamily {
@@ -59,28 +66,41 @@ impl Pipelines {
             // the decoder's shape before it is uploaded. The tests also run with the checks on.
             #[allow(unsafe_code)]
             unsafe {
-                gpu.device.create_shader_module_trusted(description, wgpu::ShaderRuntimeChecks::unchecked())
+                gpu.device.create_shader_module_trusted(
+                    description,
+                    wgpu::ShaderRuntimeChecks::unchecked(),
+                )
             }
         };
         let options = wgpu::PipelineCompilationOptions {
             zero_initialize_workgroup_memory: false,
             ..wgpu::PipelineCompilationOptions::default()
         };
-        let compiled = gpu.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-            label: Some(&label),
-            layout: self.layouts.get(&Layout::of(kernel)).map(|(_, pipeline)| pipeline),
-            module: &module,
-            entry_point: Some("main"),
-            compilation_options: options,
-            cache: None,
-        });
+        let compiled = gpu
+            .device
+            .create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+                label: Some(&label),
+                layout: self
+                    .layouts
+                    .get(&Layout::of(kernel))
+                    .map(|(_, pipeline)| pipeline),
+                module: &module,
+                entry_point: Some("main"),
+                compilation_options: options,
+                cache: None,
+            });
         let pipeline = Pipeline { kernel, compiled };
         self.compiled.insert(kernel, pipeline.clone());
         pipeline
     }
 
     /// Binds `buffers` for every kernel of a layout, one for each of its bindings in order.
-    pub(crate) fn bind(&self, gpu: &Gpu, layout: Layout, buffers: &[&wgpu::Buffer]) -> Option<wgpu::BindGroup> {
+    pub(crate) fn bind(
+        &self,
+        gpu: &Gpu,
+        layout: Layout,
+        buffers: &[&wgpu::Buffer],
+    ) -> Option<wgpu::BindGroup> {
         let (bindings, _) = self.layouts.get(&layout)?;
         Some(layout.bind(&gpu.device, bindings, buffers))
     }
@@ -104,15 +124,29 @@ impl Pipeline {
         let rows = extent.rows;
         match self.kernel {
             Kernel::Embed { .. } | Kernel::Rope => [items[0].div_ceil(lanes), rows, 1],
-            Kernel::RmsNorm { family: KernelFamily::Software } => [rows.div_ceil(lanes), 1, 1],
-            Kernel::RmsNorm { family: KernelFamily::Portable } => [rows, 1, 1],
+            Kernel::RmsNorm {
+                family: KernelFamily::Software,
+            } => [rows.div_ceil(lanes), 1, 1],
+            Kernel::RmsNorm {
+                family: KernelFamily::Portable,
+            } => [rows, 1, 1],
             Kernel::Matmul { tiling, .. } => tiling.grid(items[0], rows),
             Kernel::Scores { .. } => {
                 let positions = extent.positions.next_multiple_of(4);
-                [positions.div_ceil(lanes * self.kernel.positions()), items[0], rows]
+                [
+                    positions.div_ceil(lanes * self.kernel.positions()),
+                    items[0],
+                    rows,
+                ]
             }
-            Kernel::Values { family: KernelFamily::Software, .. } => [items[0].div_ceil(lanes), items[1], rows],
-            Kernel::Values { family: KernelFamily::Portable, .. } => [1, items[1], rows],
+            Kernel::Values {
+                family: KernelFamily::Software,
+                ..
+            } => [items[0].div_ceil(lanes), items[1], rows],
+            Kernel::Values {
+                family: KernelFamily::Portable,
+                ..
+            } => [1, items[1], rows],
         }
     }
 }
@@ -134,10 +168,18 @@ impl ByRows {
         kernel: impl Fn(Tiling) -> Kernel,
     ) -> ByRows {
         let tilings = Tiling::of(pipelines.family());
-        ByRows(tilings.iter().map(|&(most, tiling)| (most, pipelines.get(gpu, kernel(tiling)))).collect())
+        ByRows(
+            tilings
+                .iter()
+                .map(|&(most, tiling)| (most, pipelines.get(gpu, kernel(tiling))))
+                .collect(),
+        )
     }
 
     pub(crate) fn choose(&self, rows: u32) -> Option<&Pipeline> {
-        self.0.iter().find(|(most, _)| rows <= *most).map(|(_, pipeline)| pipeline)
+        self.0
+            .iter()
+            .find(|(most, _)| rows <= *most)
+            .map(|(_, pipeline)| pipeline)
     }
 }

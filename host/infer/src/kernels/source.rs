@@ -21,10 +21,21 @@ impl Kernel {
     /// Lanes of a workgroup.
     pub(super) fn lanes(self) -> u32 {
         match self {
-            Kernel::Matmul { tiling: Tiling::Registers { .. }, .. } => REGISTER_LANES,
-            Kernel::RmsNorm { family: KernelFamily::Software } => NARROW_LANES,
-            Kernel::Values { family: KernelFamily::Software, .. } => NARROW_LANES,
-            Kernel::Scores { family: KernelFamily::Software, .. } => REGISTER_LANES,
+            Kernel::Matmul {
+                tiling: Tiling::Registers { .. },
+                ..
+            } => REGISTER_LANES,
+            Kernel::RmsNorm {
+                family: KernelFamily::Software,
+            } => NARROW_LANES,
+            Kernel::Values {
+                family: KernelFamily::Software,
+                ..
+            } => NARROW_LANES,
+            Kernel::Scores {
+                family: KernelFamily::Software,
+                ..
+            } => REGISTER_LANES,
             _ => LANES,
         }
     }
@@ -32,7 +43,10 @@ impl Kernel {
     /// Positions an invocation of the scores takes: in registers on a software adapter, where a load costs more than a sum.
     pub(super) fn positions(self) -> u32 {
         match self {
-            Kernel::Scores { family: KernelFamily::Software, .. } => 4,
+            Kernel::Scores {
+                family: KernelFamily::Software,
+                ..
+            } => 4,
             _ => 1,
         }
     }
@@ -43,7 +57,9 @@ impl Kernel {
         let lanes = ("LANES", self.lanes());
         let step = shader!("step.wgsl");
         match self {
-            Kernel::Embed { precision } => join(&[lanes], &[step, weights(precision), shader!("embed.wgsl")]),
+            Kernel::Embed { precision } => {
+                join(&[lanes], &[step, weights(precision), shader!("embed.wgsl")])
+            }
             Kernel::RmsNorm { family } => {
                 let kernel = match family {
                     KernelFamily::Portable => shader!("rms_norm_portable.wgsl"),
@@ -51,30 +67,57 @@ impl Kernel {
                 };
                 join(&[lanes], &[step, shader!("rms_norm.wgsl"), kernel])
             }
-            Kernel::Matmul { tiling, precision, store } => {
+            Kernel::Matmul {
+                tiling,
+                precision,
+                store,
+            } => {
                 let store = match store {
                     Store::Plain => shader!("store.wgsl"),
                     Store::Residual => shader!("store_residual.wgsl"),
                     Store::Swiglu => shader!("store_swiglu.wgsl"),
                 };
                 let (constants, kernel) = match tiling {
-                    Tiling::Registers { rows } => (vec![lanes, ("ROWS", rows)], shader!("matmul_software.wgsl")),
-                    Tiling::Reduce { rows } => (vec![lanes, ("ROWS", rows)], shader!("matmul_reduce.wgsl")),
+                    Tiling::Registers { rows } => {
+                        (vec![lanes, ("ROWS", rows)], shader!("matmul_software.wgsl"))
+                    }
+                    Tiling::Reduce { rows } => {
+                        (vec![lanes, ("ROWS", rows)], shader!("matmul_reduce.wgsl"))
+                    }
                     Tiling::Tile => (Vec::new(), shader!("matmul_tile.wgsl")),
                 };
-                join(&constants, &[step, weights(precision), shader!("matmul.wgsl"), store, kernel])
+                join(
+                    &constants,
+                    &[
+                        step,
+                        weights(precision),
+                        shader!("matmul.wgsl"),
+                        store,
+                        kernel,
+                    ],
+                )
             }
             Kernel::Rope => join(&[lanes], &[step, shader!("rope.wgsl")]),
             Kernel::Scores { group, .. } => {
-                let files = [step, shader!("attention.wgsl"), shader!("attention_scores.wgsl")];
-                join(&[lanes, ("GROUP", group), ("POSITIONS", self.positions())], &files)
+                let files = [
+                    step,
+                    shader!("attention.wgsl"),
+                    shader!("attention_scores.wgsl"),
+                ];
+                join(
+                    &[lanes, ("GROUP", group), ("POSITIONS", self.positions())],
+                    &files,
+                )
             }
             Kernel::Values { family, group } => {
                 let kernel = match family {
                     KernelFamily::Portable => shader!("attention_values_portable.wgsl"),
                     KernelFamily::Software => shader!("attention_values_software.wgsl"),
                 };
-                join(&[lanes, ("GROUP", group)], &[step, shader!("attention.wgsl"), kernel])
+                join(
+                    &[lanes, ("GROUP", group)],
+                    &[step, shader!("attention.wgsl"), kernel],
+                )
             }
         }
     }
@@ -89,7 +132,10 @@ fn weights(precision: Precision) -> &'static str {
 }
 
 fn join(constants: &[(&str, u32)], files: &[&str]) -> String {
-    let mut text: String = constants.iter().map(|(name, value)| format!("const {name}: u32 = {value}u;\n")).collect();
+    let mut text: String = constants
+        .iter()
+        .map(|(name, value)| format!("const {name}: u32 = {value}u;\n"))
+        .collect();
     for file in files {
         text.push('\n');
         text.push_str(file);

@@ -13,9 +13,20 @@ fn prompts(model: &str) -> Vec<(Vec<u32>, Vec<f64>)> {
     prompts
         .iter()
         .map(|prompt| {
-            let tokens = prompt["tokens"].as_array().unwrap().iter().map(|t| t.as_u64().unwrap() as u32).collect();
-            let logits = std::fs::read(golden(model).join(prompt["logits"].as_str().unwrap())).unwrap();
-            let logits = logits.as_chunks().0.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect();
+            let tokens = prompt["tokens"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|t| t.as_u64().unwrap() as u32)
+                .collect();
+            let logits =
+                std::fs::read(golden(model).join(prompt["logits"].as_str().unwrap())).unwrap();
+            let logits = logits
+                .as_chunks()
+                .0
+                .iter()
+                .map(|b| f64::from(f32::from_le_bytes(*b)))
+                .collect();
             (tokens, logits)
         })
         .collect()
@@ -24,20 +35,35 @@ fn prompts(model: &str) -> Vec<(Vec<u32>, Vec<f64>)> {
 fn check(decoder: &mut impl Decoder, model: &str, tolerance: f64) {
     for (slot, (tokens, expected)) in prompts(model).into_iter().enumerate() {
         let found = step(decoder, &rows(slot as u32, 0, &tokens));
-        assert_close(&found, &expected, tolerance, &format!("{model} prompt {slot}"));
+        assert_close(
+            &found,
+            &expected,
+            tolerance,
+            &format!("{model} prompt {slot}"),
+        );
     }
 }
 
 fn load(model: &str) -> (ModelConfig, Weights) {
-    (ModelConfig::from_dir(golden(model)).unwrap(), Weights::open(golden(model)).unwrap())
+    (
+        ModelConfig::from_dir(golden(model)).unwrap(),
+        Weights::open(golden(model)).unwrap(),
+    )
 }
 
 #[test]
 fn the_float64_reference_matches_the_transformers_library() {
     for model in MODELS {
         let (config, weights) = load(model);
-        let options = DecoderOptions { context: 32, ..DecoderOptions::default() };
-        check(&mut ReferenceDecoder::load(&config, &weights, &options).unwrap(), model, 1e-6);
+        let options = DecoderOptions {
+            context: 32,
+            ..DecoderOptions::default()
+        };
+        check(
+            &mut ReferenceDecoder::load(&config, &weights, &options).unwrap(),
+            model,
+            1e-6,
+        );
     }
 }
 
@@ -46,8 +72,15 @@ fn logits_match_the_transformers_library() {
     for family in FAMILIES {
         for model in MODELS {
             let (config, weights) = load(model);
-            let options = DecoderOptions { context: 32, ..options(family) };
-            check(&mut GpuDecoder::load(adapter(), &config, weights, options).unwrap(), model, 2e-5);
+            let options = DecoderOptions {
+                context: 32,
+                ..options(family)
+            };
+            check(
+                &mut GpuDecoder::load(adapter(), &config, weights, options).unwrap(),
+                model,
+                2e-5,
+            );
         }
     }
 }

@@ -15,7 +15,9 @@ const ROWS: [usize; 3] = [1, 3, 65];
 
 /// Both families, each with shader checks on and off.
 fn labs() -> impl Iterator<Item = (KernelFamily, Lab)> {
-    let kinds = FAMILIES.into_iter().flat_map(|family| [(family, true), (family, false)]);
+    let kinds = FAMILIES
+        .into_iter()
+        .flat_map(|family| [(family, true), (family, false)]);
     kinds.map(|(family, checked)| (family, Lab::open(adapter(), family, checked, None).unwrap()))
 }
 
@@ -32,9 +34,15 @@ fn embedding_reads_the_row_of_each_token() {
                 let experiment = lab.embed(table.tensor(), &rows).unwrap();
                 lab.run(&experiment, 1).unwrap();
                 let found = lab.output_of(&experiment, 0, width).unwrap();
-                let of = |row: &StepRow| table.values[row.token as usize * width..][..width].to_vec();
+                let of =
+                    |row: &StepRow| table.values[row.token as usize * width..][..width].to_vec();
                 let expected: Vec<f64> = rows.iter().flat_map(of).collect();
-                assert_close(&found, &expected, 0.0, &format!("{precision:?} width {width} rows {count}"));
+                assert_close(
+                    &found,
+                    &expected,
+                    0.0,
+                    &format!("{precision:?} width {width} rows {count}"),
+                );
             }
         }
     }
@@ -48,11 +56,18 @@ fn rms_norm_matches_the_reference_at_odd_sizes() {
             for count in ROWS {
                 let weight = Stored::random(&mut random, &[width], Precision::F16);
                 let input = random.units(count * width);
-                let experiment = lab.rms_norm(weight.tensor(), &input, 1e-5, &plain_rows(count), false).unwrap();
+                let experiment = lab
+                    .rms_norm(weight.tensor(), &input, 1e-5, &plain_rows(count), false)
+                    .unwrap();
                 lab.run(&experiment, 1).unwrap();
                 let found = lab.output_of(&experiment, 0, width).unwrap();
                 let expected = reference::rms_norm(&wide(&input), &weight.values, 1e-5);
-                assert_close(&found, &expected, TOLERANCE, &format!("{family:?} width {width} rows {count}"));
+                assert_close(
+                    &found,
+                    &expected,
+                    TOLERANCE,
+                    &format!("{family:?} width {width} rows {count}"),
+                );
             }
         }
     }
@@ -65,12 +80,18 @@ fn the_last_norm_takes_only_rows_whose_logits_are_wanted() {
         let weight = Stored::random(&mut random, &[17], Precision::F32);
         let input = random.units(9 * 17);
         let mut rows = plain_rows(9);
-        rows.iter_mut().for_each(|row| row.wants_logits = matches!(row.position, 2 | 3 | 8));
-        let experiment = lab.rms_norm(weight.tensor(), &input, 1e-6, &rows, true).unwrap();
+        rows.iter_mut()
+            .for_each(|row| row.wants_logits = matches!(row.position, 2 | 3 | 8));
+        let experiment = lab
+            .rms_norm(weight.tensor(), &input, 1e-6, &rows, true)
+            .unwrap();
         lab.run(&experiment, 1).unwrap();
         let found = lab.output_of(&experiment, 0, 17).unwrap();
         let normed = reference::rms_norm(&wide(&input), &weight.values, 1e-6);
-        let mut expected: Vec<f64> = [2, 3, 8].iter().flat_map(|row| normed[row * 17..][..17].to_vec()).collect();
+        let mut expected: Vec<f64> = [2, 3, 8]
+            .iter()
+            .flat_map(|row| normed[row * 17..][..17].to_vec())
+            .collect();
         expected.resize(9 * 17, 0.0);
         assert_close(&found, &expected, TOLERANCE, &format!("{family:?}"));
     }
@@ -83,7 +104,9 @@ fn matmul_matches_the_reference_at_odd_sizes() {
         for precision in PRECISIONS {
             for width in WIDTHS {
                 for (count, columns) in ROWS.into_iter().flat_map(|rows| [(rows, 5), (rows, 67)]) {
-                    let what = format!("{family:?} {precision:?} width {width} rows {count} columns {columns}");
+                    let what = format!(
+                        "{family:?} {precision:?} width {width} rows {count} columns {columns}"
+                    );
                     let weights = Stored::random(&mut random, &[columns, width], precision);
                     let input = random.units(count * width);
                     let product = reference::matmul(&wide(&input), &weights.values, width);
@@ -94,10 +117,16 @@ fn matmul_matches_the_reference_at_odd_sizes() {
                     assert_close(&found, &product, TOLERANCE, &what);
 
                     let residual = random.units(count * columns);
-                    let experiment = lab.matmul(weights.tensor(), &input, Some(&residual), count).unwrap();
+                    let experiment = lab
+                        .matmul(weights.tensor(), &input, Some(&residual), count)
+                        .unwrap();
                     lab.run(&experiment, 1).unwrap();
                     let found = lab.output_of(&experiment, 0, columns).unwrap();
-                    let sum: Vec<f64> = product.iter().zip(wide(&residual)).map(|(p, r)| p + r).collect();
+                    let sum: Vec<f64> = product
+                        .iter()
+                        .zip(wide(&residual))
+                        .map(|(p, r)| p + r)
+                        .collect();
                     assert_close(&found, &sum, TOLERANCE, &format!("residual, {what}"));
                 }
             }
@@ -115,12 +144,17 @@ fn swiglu_matches_the_reference_at_odd_sizes() {
                     let gate = Stored::random(&mut random, &[columns, width], precision);
                     let up = Stored::random(&mut random, &[columns, width], precision);
                     let input = random.units(count * width);
-                    let experiment = lab.swiglu(gate.tensor(), up.tensor(), &input, count).unwrap();
+                    let experiment = lab
+                        .swiglu(gate.tensor(), up.tensor(), &input, count)
+                        .unwrap();
                     lab.run(&experiment, 1).unwrap();
                     let found = lab.output_of(&experiment, 0, columns).unwrap();
-                    let product = |weights: &Stored| reference::matmul(&wide(&input), &weights.values, width);
+                    let product =
+                        |weights: &Stored| reference::matmul(&wide(&input), &weights.values, width);
                     let expected = reference::swiglu(&product(&gate), &product(&up));
-                    let what = format!("{family:?} {precision:?} width {width} rows {count} columns {columns}");
+                    let what = format!(
+                        "{family:?} {precision:?} width {width} rows {count} columns {columns}"
+                    );
                     assert_close(&found, &expected, TOLERANCE, &what);
                 }
             }
@@ -141,26 +175,47 @@ fn a_matrix_beyond_the_largest_binding_is_split_by_rows() {
             assert_eq!(lab.run(&experiment, 1).unwrap(), shards);
             let found = lab.output_of(&experiment, 0, 67).unwrap();
             let expected = reference::matmul(&wide(&input), &weights.values, 64);
-            assert_close(&found, &expected, TOLERANCE, &format!("{family:?} split at {binding}"));
+            assert_close(
+                &found,
+                &expected,
+                TOLERANCE,
+                &format!("{family:?} split at {binding}"),
+            );
 
             let mut rows = plain_rows(67);
             rows.iter_mut().for_each(|row| row.token = row.position);
             let experiment = lab.embed(weights.tensor(), &rows).unwrap();
             assert_eq!(lab.run(&experiment, 1).unwrap(), shards);
             let found = lab.output_of(&experiment, 0, 64).unwrap();
-            assert_close(&found, &weights.values, 0.0, &format!("embedding split at {binding}"));
+            assert_close(
+                &found,
+                &weights.values,
+                0.0,
+                &format!("embedding split at {binding}"),
+            );
         }
     }
 }
 
 fn head_shapes() -> impl Iterator<Item = HeadShape> {
     let heads = [(6, 3, 3), (8, 4, 2), (64, 4, 1), (6, 8, 1)];
-    heads.into_iter().map(|(dim, heads, kv_heads)| HeadShape { heads, kv_heads, dim, context: 71, slots: 3 })
+    heads.into_iter().map(|(dim, heads, kv_heads)| HeadShape {
+        heads,
+        kv_heads,
+        dim,
+        context: 71,
+        slots: 3,
+    })
 }
 
 /// `count` rows: a prefill chunk of slot 2, and a decode row of slot 0 if there is room for both.
 fn mixed_rows(count: usize) -> Vec<StepRow> {
-    let row = |slot, position| StepRow { slot, token: 0, position, wants_logits: false };
+    let row = |slot, position| StepRow {
+        slot,
+        token: 0,
+        position,
+        wants_logits: false,
+    };
     let mut rows: Vec<StepRow> = (0..count as u32).map(|i| row(2, i + 5)).collect();
     if count > 1 {
         rows[0] = row(0, 40);
@@ -177,8 +232,10 @@ fn rope_matches_the_reference_and_writes_the_cache() {
                 let what = format!("{family:?} {shape:?} rows {count}");
                 let rows = mixed_rows(count);
                 let (heads, half) = (shape.heads + 2 * shape.kv_heads, shape.dim / 2);
-                let angles: Vec<[f32; 2]> =
-                    (0..shape.context * half).map(|_| random.unit() * 3.0).map(|a| [a.cos(), a.sin()]).collect();
+                let angles: Vec<[f32; 2]> = (0..shape.context * half)
+                    .map(|_| random.unit() * 3.0)
+                    .map(|a| [a.cos(), a.sin()])
+                    .collect();
                 let qkv = random.units(count * heads * shape.dim);
                 let experiment = lab.rope(shape, &angles, &qkv, &rows).unwrap();
                 lab.run(&experiment, 1).unwrap();
@@ -191,18 +248,29 @@ fn rope_matches_the_reference_and_writes_the_cache() {
                         .iter()
                         .map(|a| a.map(f64::from))
                         .collect();
-                    let at = (row.slot as usize * shape.context + row.position as usize) * shape.kv_heads * shape.dim;
+                    let at = (row.slot as usize * shape.context + row.position as usize)
+                        * shape.kv_heads
+                        * shape.dim;
                     let cached = at..at + shape.kv_heads * shape.dim;
                     let (query, rest) = heads.split_at_mut(shape.heads * shape.dim);
                     let (key, value) = rest.split_at_mut(shape.kv_heads * shape.dim);
-                    query.chunks_exact_mut(shape.dim).for_each(|head| reference::rope(head, &table));
+                    query
+                        .chunks_exact_mut(shape.dim)
+                        .for_each(|head| reference::rope(head, &table));
                     keys[cached.clone()].copy_from_slice(key);
-                    keys[cached.clone()].chunks_exact_mut(shape.dim).for_each(|head| reference::rope(head, &table));
+                    keys[cached.clone()]
+                        .chunks_exact_mut(shape.dim)
+                        .for_each(|head| reference::rope(head, &table));
                     values[cached].copy_from_slice(value);
                 }
                 for (index, expected) in [(0, &rotated), (1, &keys), (2, &values)] {
                     let found = lab.output_of(&experiment, index, shape.dim).unwrap();
-                    assert_close(&found, expected, TOLERANCE, &format!("output {index}, {what}"));
+                    assert_close(
+                        &found,
+                        expected,
+                        TOLERANCE,
+                        &format!("output {index}, {what}"),
+                    );
                 }
             }
         }
@@ -217,7 +285,11 @@ fn attention_matches_the_reference_at_odd_sizes() {
             for count in ROWS {
                 let rows = mixed_rows(count);
                 let heads = shape.heads + 2 * shape.kv_heads;
-                let qkv: Vec<f32> = random.units(count * heads * shape.dim).iter().map(|v| v * 4.0).collect();
+                let qkv: Vec<f32> = random
+                    .units(count * heads * shape.dim)
+                    .iter()
+                    .map(|v| v * 4.0)
+                    .collect();
                 let cache = shape.slots * shape.context * shape.kv_heads * shape.dim;
                 let (keys, values) = (random.units(cache), random.units(cache));
                 let experiment = lab.attention(shape, &qkv, [&keys, &values], &rows).unwrap();
@@ -227,14 +299,17 @@ fn attention_matches_the_reference_at_odd_sizes() {
                 let (qkv, keys, values) = (wide(&qkv), wide(&keys), wide(&values));
                 let mut expected = Vec::new();
                 for (row, heads) in rows.iter().zip(qkv.chunks_exact(heads * shape.dim)) {
-                    for (head, query) in heads.chunks_exact(shape.dim).take(shape.heads).enumerate() {
+                    for (head, query) in heads.chunks_exact(shape.dim).take(shape.heads).enumerate()
+                    {
                         let kv_head = head / (shape.heads / shape.kv_heads);
                         let at = |position: usize| {
                             let slot = row.slot as usize * shape.context;
                             ((slot + position) * shape.kv_heads + kv_head) * shape.dim
                         };
                         let of = |cache: &'_ [f64]| -> Vec<Vec<f64>> {
-                            (0..=row.position as usize).map(|p| cache[at(p)..][..shape.dim].to_vec()).collect()
+                            (0..=row.position as usize)
+                                .map(|p| cache[at(p)..][..shape.dim].to_vec())
+                                .collect()
                         };
                         let (keys, values) = (of(&keys), of(&values));
                         let keys: Vec<&[f64]> = keys.iter().map(Vec::as_slice).collect();
@@ -242,7 +317,12 @@ fn attention_matches_the_reference_at_odd_sizes() {
                         expected.extend(reference::attention(query, &keys, &values));
                     }
                 }
-                assert_close(&found, &expected, TOLERANCE, &format!("{family:?} {shape:?} rows {count}"));
+                assert_close(
+                    &found,
+                    &expected,
+                    TOLERANCE,
+                    &format!("{family:?} {shape:?} rows {count}"),
+                );
             }
         }
     }

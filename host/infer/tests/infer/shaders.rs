@@ -17,21 +17,31 @@ fn every_shader_passes_the_writers_of_every_backend() {
         let module = naga::front::wgsl::parse_str(&source)
             .unwrap_or_else(|error| panic!("{kernel:?}: {}", error.emit_to_string(&source)));
         // Nothing that needs an optional feature passes. `unpack2x16float` needs none, but naga counts it: OpenGL may lack it.
-        let info = Validator::new(ValidationFlags::all(), Capabilities::SHADER_FLOAT16_IN_FLOAT32)
-            .validate(&module)
-            .unwrap_or_else(|error| panic!("{kernel:?}: {error:?}"));
+        let info = Validator::new(
+            ValidationFlags::all(),
+            Capabilities::SHADER_FLOAT16_IN_FLOAT32,
+        )
+        .validate(&module)
+        .unwrap_or_else(|error| panic!("{kernel:?}: {error:?}"));
 
         let words = spv::write_vec(&module, &info, &spv::Options::default(), None).unwrap();
         assert!(words.len() > 100, "{kernel:?}");
 
-        let (text, _) =
-            msl::write_string(&module, &info, &msl::Options::default(), &msl::PipelineOptions::default()).unwrap();
+        let (text, _) = msl::write_string(
+            &module,
+            &info,
+            &msl::Options::default(),
+            &msl::PipelineOptions::default(),
+        )
+        .unwrap();
         assert!(text.contains("kernel void"), "{kernel:?}");
 
         let mut text = String::new();
         let options = hlsl::Options::default();
         let pipeline = hlsl::PipelineOptions::default();
-        hlsl::Writer::new(&mut text, &options, &pipeline).write(&module, &info, None).unwrap();
+        hlsl::Writer::new(&mut text, &options, &pipeline)
+            .write(&module, &info, None)
+            .unwrap();
         assert!(text.contains("numthreads"), "{kernel:?}");
     }
 }
@@ -43,9 +53,16 @@ fn every_file_under_shaders_is_part_of_a_kernel() {
     let mut files = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "wgsl") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "wgsl")
+        {
             let text = std::fs::read_to_string(&path).unwrap();
-            assert!(sources.iter().any(|source| source.contains(&text)), "{} is in no kernel", path.display());
+            assert!(
+                sources.iter().any(|source| source.contains(&text)),
+                "{} is in no kernel",
+                path.display()
+            );
             files += 1;
         }
     }

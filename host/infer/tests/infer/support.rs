@@ -6,7 +6,9 @@ use std::sync::OnceLock;
 use safetensors::tensor::{Dtype, TensorView};
 use tidegate_infer::kernels::lab::encode;
 use tidegate_infer::weights::{Precision, Tensor};
-use tidegate_infer::{Adapter, Decoder, DecoderOptions, GpuDecoder, KernelFamily, ModelConfig, StepRow, Weights};
+use tidegate_infer::{
+    Adapter, Decoder, DecoderOptions, GpuDecoder, KernelFamily, ModelConfig, StepRow, Weights,
+};
 
 pub(crate) const FAMILIES: [KernelFamily; 2] = [KernelFamily::Software, KernelFamily::Portable];
 pub(crate) const PRECISIONS: [Precision; 3] = [Precision::F32, Precision::F16, Precision::Bf16];
@@ -60,12 +62,22 @@ pub(crate) struct Stored {
 impl Stored {
     pub(crate) fn random(random: &mut Random, shape: &[usize], precision: Precision) -> Stored {
         let (bytes, kept) = encode(&random.units(shape.iter().product()), precision);
-        Stored { bytes, shape: shape.to_vec(), precision, values: wide(&kept) }
+        Stored {
+            bytes,
+            shape: shape.to_vec(),
+            precision,
+            values: wide(&kept),
+        }
     }
 
     pub(crate) fn tensor(&self) -> Tensor<'_> {
         let (precision, shape) = (self.precision, self.shape.clone());
-        Tensor { name: "random".to_owned(), precision, shape, bytes: &self.bytes }
+        Tensor {
+            name: "random".to_owned(),
+            precision,
+            shape,
+            bytes: &self.bytes,
+        }
     }
 }
 
@@ -75,7 +87,10 @@ pub(crate) fn assert_close(found: &[f32], expected: &[f64], tolerance: f64, what
     let largest = expected.iter().fold(0.0f64, |most, v| most.max(v.abs()));
     for (index, (found, expected)) in found.iter().zip(expected).enumerate() {
         let difference = (f64::from(*found) - expected).abs() / (1.0 + largest);
-        assert!(difference <= tolerance, "{what}: element {index} is {found}, expected {expected} ({difference:e})");
+        assert!(
+            difference <= tolerance,
+            "{what}: element {index} is {found}, expected {expected} ({difference:e})"
+        );
     }
 }
 
@@ -102,9 +117,15 @@ pub(crate) fn config_json(changes: &[(&str, serde_json::Value)]) -> String {
 /// Every tensor a configuration calls for.
 pub(crate) fn shapes(config: &ModelConfig) -> Vec<(String, Vec<usize>)> {
     let (h, i) = (config.hidden, config.intermediate);
-    let (q, k) = (config.heads * config.head_dim, config.kv_heads * config.head_dim);
+    let (q, k) = (
+        config.heads * config.head_dim,
+        config.kv_heads * config.head_dim,
+    );
     let mut shapes = vec![
-        ("model.embed_tokens.weight".to_owned(), vec![config.vocabulary, h]),
+        (
+            "model.embed_tokens.weight".to_owned(),
+            vec![config.vocabulary, h],
+        ),
         ("model.norm.weight".to_owned(), vec![h]),
     ];
     if !config.tied {
@@ -122,7 +143,9 @@ pub(crate) fn shapes(config: &ModelConfig) -> Vec<(String, Vec<usize>)> {
             ("mlp.up_proj", vec![i, h]),
             ("mlp.down_proj", vec![h, i]),
         ];
-        shapes.extend(parts.map(|(part, shape)| (format!("model.layers.{layer}.{part}.weight"), shape)));
+        shapes.extend(
+            parts.map(|(part, shape)| (format!("model.layers.{layer}.{part}.weight"), shape)),
+        );
     }
     shapes
 }
@@ -137,7 +160,10 @@ pub(crate) fn write_tensors(path: &Path, tensors: &[(String, Vec<usize>, Vec<u8>
                 Precision::F16 => Dtype::F16,
                 Precision::Bf16 => Dtype::BF16,
             };
-            (name.as_str(), TensorView::new(dtype, shape.clone(), bytes).unwrap())
+            (
+                name.as_str(),
+                TensorView::new(dtype, shape.clone(), bytes).unwrap(),
+            )
         })
         .collect();
     safetensors::serialize_to_file(views, None, path).unwrap();
@@ -145,7 +171,11 @@ pub(crate) fn write_tensors(path: &Path, tensors: &[(String, Vec<usize>, Vec<u8>
 
 impl RandomModel {
     /// A model with these changes to [`config_json`]; `precision` says how each tensor, by its number, is stored.
-    pub(crate) fn new(seed: u64, changes: &[(&str, serde_json::Value)], precision: impl Fn(usize) -> Precision) -> Self {
+    pub(crate) fn new(
+        seed: u64,
+        changes: &[(&str, serde_json::Value)],
+        precision: impl Fn(usize) -> Precision,
+    ) -> Self {
         let mut random = Random(seed);
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("config.json"), config_json(changes)).unwrap();
@@ -177,12 +207,23 @@ impl RandomModel {
 
 /// 4 slots of 80 positions, 70 rows a step, on `family`.
 pub(crate) fn options(family: KernelFamily) -> DecoderOptions {
-    DecoderOptions { slots: 4, context: 80, max_rows: 70, kernels: Some(family), checked_shaders: false }
+    DecoderOptions {
+        slots: 4,
+        context: 80,
+        max_rows: 70,
+        kernels: Some(family),
+        checked_shaders: false,
+    }
 }
 
 /// Rows of one sequence from `first`, all of whose logits are wanted.
 pub(crate) fn rows(slot: u32, first: u32, tokens: &[u32]) -> Vec<StepRow> {
-    let row = |(i, token): (usize, &u32)| StepRow { slot, token: *token, position: first + i as u32, wants_logits: true };
+    let row = |(i, token): (usize, &u32)| StepRow {
+        slot,
+        token: *token,
+        position: first + i as u32,
+        wants_logits: true,
+    };
     tokens.iter().enumerate().map(row).collect()
 }
 
@@ -193,5 +234,7 @@ pub(crate) fn step(decoder: &mut impl Decoder, rows: &[StepRow]) -> Vec<f32> {
 }
 
 pub(crate) fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name)
 }

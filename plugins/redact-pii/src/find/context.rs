@@ -16,7 +16,7 @@ pub(super) enum Said {
     Nothing,
 }
 
-const PHONE: [&[u8]; 36] = [
+const PHONE: [&[u8]; 48] = [
     b"phone",
     b"telef",
     b"tel:",
@@ -38,25 +38,39 @@ const PHONE: [&[u8]; 36] = [
     b"whatsapp",
     b"dial",
     b"ring me",
-    b"reach ",
+    b"reach me",
+    b"reach us",
+    b"reach him",
+    b"reach her",
+    b"reached at",
+    b"reach at",
     b"contact",
     b"voicemail",
-    b"messages to",
-    b"message to",
+    b"message",
+    b"messages",
     b"answering",
     b"landline",
     b"hotline",
+    b"helpline",
     b"pager",
-    b"num\xc3\xa9ro",
-    b"n\xc3\xbamero",
+    b"registered",
     b"my number",
+    b"your number",
     b"his number",
     b"her number",
-    b"number is",
+    b"their number",
+    b"our number",
+    b"this number",
+    b"new number",
+    b"old number",
+    b"num\xc3\xa9ro",
+    b"n\xc3\xbamero",
 ];
 
-const OTHER: [&[u8]; 33] = [
+/// Words that a number of another kind stands right behind, save for `number`, `no.`, `is` and the like between.
+const OTHER: [&[u8]; 47] = [
     b"order",
+    b"orders",
     b"invoice",
     b"ticket",
     b"account",
@@ -64,6 +78,7 @@ const OTHER: [&[u8]; 33] = [
     b"postal",
     b"postcode",
     b"reference",
+    b"ref",
     b"tracking",
     b"case",
     b"card",
@@ -73,8 +88,7 @@ const OTHER: [&[u8]; 33] = [
     b"street",
     b"serial",
     b"version",
-    b"id ",
-    b"id:",
+    b"id",
     b"isbn",
     b"sku",
     b"ssn",
@@ -87,8 +101,26 @@ const OTHER: [&[u8]; 33] = [
     b"item",
     b"product",
     b"article",
+    b"part",
+    b"model",
     b"since",
-    b"ref ",
+    b"suite",
+    b"apt",
+    b"apartment",
+    b"unit",
+    b"box",
+    b"room",
+    b"route",
+    b"policy",
+    b"member",
+    b"customer",
+    b"shipment",
+    b"booking",
+];
+
+/// Words that may stand between.
+const BETWEEN: [&[u8]; 9] = [
+    b"number", b"numbers", b"no", b"nr", b"num", b"is", b"was", b"code", b"id",
 ];
 
 const PHONE_BEHIND: [&[u8]; 10] = [
@@ -104,24 +136,54 @@ const PHONE_BEHIND: [&[u8]; 10] = [
     b"ext",
 ];
 
-/// What is said of a number at `start..end`, on its line: a word right behind it, else the nearest one before.
-pub(super) fn of(text: &str, start: usize, end: usize) -> Said {
-    let bytes = text.as_bytes();
+/// What is said before a number that begins at `start`, on its line: right before it, else anywhere.
+pub(super) fn before(text: &str, start: usize) -> Said {
+    let mut window = [0u8; BEFORE];
+    let before = lower(line_before(&text.as_bytes()[..start]), &mut window);
+    if is_tied(before) {
+        Said::Other
+    } else if has_any(before, &PHONE) {
+        Said::Phone
+    } else {
+        Said::Nothing
+    }
+}
+
+/// Whether a word right behind a number says that it is a telephone number.
+pub(super) fn phone_behind(text: &str, end: usize) -> bool {
     let mut window = [0u8; BEHIND];
-    let behind = lower(line_after(&bytes[end..]), &mut window);
+    let behind = lower(line_after(&text.as_bytes()[end..]), &mut window);
     let behind = behind.trim_ascii_start();
     let behind = behind.strip_prefix(b"(").unwrap_or(behind);
-    if PHONE_BEHIND.iter().any(|word| behind.starts_with(word)) {
-        return Said::Phone;
-    }
-    let mut window = [0u8; BEFORE];
-    let before = lower(line_before(&bytes[..start]), &mut window);
-    let phone = PHONE.iter().filter_map(|word| last(before, word)).max();
-    let other = OTHER.iter().filter_map(|word| last(before, word)).max();
-    match (phone, other) {
-        (None, None) => Said::Nothing,
-        (phone, other) if phone > other => Said::Phone,
-        _ => Said::Other,
+    PHONE_BEHIND.iter().any(|word| behind.starts_with(word))
+}
+
+/// Whether the text before a number ends with a word of another kind of number.
+fn is_tied(mut before: &[u8]) -> bool {
+    loop {
+        let end = before
+            .iter()
+            .rposition(u8::is_ascii_alphabetic)
+            .map_or(0, |at| at + 1);
+        // A comma, a closing bracket or the like ends what was said.
+        if before[end..]
+            .iter()
+            .any(|byte| matches!(byte, b',' | b';' | b')' | b'?' | b'!' | b'0'..=b'9'))
+        {
+            return false;
+        }
+        let start = before[..end]
+            .iter()
+            .rposition(|byte| !byte.is_ascii_alphabetic())
+            .map_or(0, |at| at + 1);
+        let word = &before[start..end];
+        if OTHER.contains(&word) {
+            return true;
+        }
+        if word.is_empty() || !BETWEEN.contains(&word) {
+            return false;
+        }
+        before = &before[..start];
     }
 }
 
@@ -129,7 +191,7 @@ pub(super) fn of(text: &str, start: usize, end: usize) -> Said {
 pub(super) fn has_before(text: &str, start: usize, words: &[&[u8]]) -> bool {
     let mut window = [0u8; BEFORE];
     let before = lower(line_before(&text.as_bytes()[..start]), &mut window);
-    words.iter().any(|word| last(before, word).is_some())
+    has_any(before, words)
 }
 
 fn line_before(bytes: &[u8]) -> &[u8] {
@@ -155,12 +217,10 @@ fn lower<'a>(bytes: &[u8], window: &'a mut [u8]) -> &'a [u8] {
     window
 }
 
-/// Where a word ends that stands last; it begins a word.
-fn last(bytes: &[u8], word: &[u8]) -> Option<usize> {
-    let found = bytes
-        .windows(word.len())
-        .enumerate()
-        .rev()
-        .find(|(at, window)| *window == word && (*at == 0 || !bytes[at - 1].is_ascii_alphabetic()));
-    found.map(|(at, _)| at + word.len())
+/// Whether one of these begins a word of a text.
+fn has_any(text: &[u8], words: &[&[u8]]) -> bool {
+    let begins = |at: &usize| *at == 0 || !text[at - 1].is_ascii_alphabetic();
+    (0..text.len())
+        .filter(begins)
+        .any(|at| words.iter().any(|word| text[at..].starts_with(word)))
 }

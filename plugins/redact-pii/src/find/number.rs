@@ -37,6 +37,8 @@ pub(super) struct Run<'a> {
     pub(super) text: &'a str,
     pub(super) bytes: &'a [u8],
     pub(super) groups: &'a [Group],
+    /// The first group that is not part of something known: that of the run, or behind a find or a date.
+    pub(super) fresh: usize,
 }
 
 impl<'a> Run<'a> {
@@ -55,10 +57,8 @@ impl<'a> Run<'a> {
 
     /// Whether the run goes on behind a group in the way it came.
     pub(super) fn goes_on(&self, first: usize, last: usize) -> bool {
-        self.groups.get(last + 1).is_some_and(|next| {
-            next.before != Separator::Space
-                || (last > first && self.groups[last].before == Separator::Space)
-        })
+        let spaced = |group: &Group| group.before == Separator::Space;
+        last > first && spaced(&self.groups[last]) && self.groups.get(last + 1).is_some_and(spaced)
     }
 
     /// Whether a number may begin at this group: not behind a letter, or behind a sign that ties it to one.
@@ -68,7 +68,8 @@ impl<'a> Run<'a> {
         }
         let start = self.groups[0].start;
         match start.checked_sub(1).map(|at| self.bytes[at]) {
-            Some(b'-' | b'.' | b'/' | b',') => !word_before(self.text, start - 1),
+            Some(b'-' | b'/') => !word_before(self.text, start - 1),
+            Some(b'.' | b',') => start < 2 || !self.bytes[start - 2].is_ascii_digit(),
             _ => !word_before(self.text, start),
         }
     }
@@ -90,10 +91,11 @@ pub(super) fn look(text: &str, at: usize, from: usize, found: &mut Vec<Found>) -
         before: Separator::Space,
     }; GROUPS];
     let (count, on) = collect(text, at, &mut groups);
-    let run = Run {
+    let mut run = Run {
         text,
         bytes,
         groups: &groups[..count],
+        fresh: 0,
     };
     let mut group = 0;
     while group < count {
@@ -101,8 +103,13 @@ pub(super) fn look(text: &str, at: usize, from: usize, found: &mut Vec<Found>) -
             Step::Is(kind, start, end, last) => {
                 found.push(Found { kind, start, end });
                 group = last + 1;
+                run.fresh = group;
             }
-            Step::Skip(last) => group = last + 1,
+            Step::Date(last) => {
+                group = last + 1;
+                run.fresh = group;
+            }
+            Step::Nothing => group += 1,
         }
     }
     let last = found.last().map_or(0, |last| last.end);
@@ -112,15 +119,17 @@ pub(super) fn look(text: &str, at: usize, from: usize, found: &mut Vec<Found>) -
 enum Step {
     /// A find of this kind, start and end, that ends with this group.
     Is(Kind, usize, usize, usize),
-    /// Nothing up to this group.
-    Skip(usize),
+    /// A date that ends with this group.
+    Date(usize),
+    /// Nothing that begins with this group.
+    Nothing,
 }
 
 fn at_group(run: &Run<'_>, first: usize) -> Step {
     let is =
         |kind, last: usize| Step::Is(kind, run.groups[first].start, run.groups[last].end, last);
     if let Some(last) = date(run, first) {
-        return Step::Skip(last);
+        return Step::Date(last);
     }
     if run.begins(first) {
         if let Some(last) = ip(run, first) {
@@ -135,7 +144,7 @@ fn at_group(run: &Run<'_>, first: usize) -> Step {
     }
     match phone::at(run, first) {
         Some((start, end, last)) => Step::Is(Kind::Phone, start, end, last),
-        None => Step::Skip(first),
+        None => Step::Nothing,
     }
 }
 
@@ -198,6 +207,8 @@ fn separator(bytes: &[u8]) -> Option<(usize, Separator)> {
         kind = match (kind, sign) {
             (None | Some(Separator::Space), sign) => Some(sign),
             (Some(Separator::Bracket), _) | (_, Separator::Bracket) => Some(Separator::Bracket),
+            // The end of a sentence.
+            (Some(Separator::Dot), Separator::Space) => return None,
             (kind, Separator::Space) => kind,
             (Some(known), sign) if known == sign => return None,
             _ => return None,

@@ -1,4 +1,4 @@
-//! `config.json`: what was written ([`RawConfig`]) and what it means ([`ModelConfig`]).
+//! `config.json`: what was written (`RawConfig`) and what it means ([`ModelConfig`]).
 //!
 //! Keys and defaults are those of the transformers library (`configuration_llama.py`, versions 4 and 5).
 

@@ -2,9 +2,9 @@
 
 Run once, with the versions below, from this folder; the results are committed:
 
-    python -m venv /tmp/golden-venv
-    /tmp/golden-venv/bin/pip install torch==2.15.0 transformers==5.23.0
-    /tmp/golden-venv/bin/python make_golden.py
+    python -m venv .venv
+    .venv/bin/pip install torch==2.15.0 transformers==5.23.0
+    .venv/bin/python make_golden.py
 
 Each folder gets `config.json` and `model.safetensors` as the library saves them, and `golden.json`:
 `{"prompts": [{"tokens": [..], "logits": "<file>"}]}`; a logits file is `[tokens, vocabulary]` little-endian f32. The stored

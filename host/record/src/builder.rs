@@ -7,8 +7,8 @@ use crate::batch::{Batch, RecordId, RecordView};
 use crate::layout::{
     BATCH_HEADER, BATCH_MAGIC, ENTRY, Fields, MAX_ARENA, MAX_PIECES, NO_TIME, NULL,
 };
-use crate::outcome::{Change, Patch};
 use crate::pairs::{Pairs, write_pair};
+use crate::patch::{Change, Patch};
 
 /// A record that would make the arena larger than [`MAX_ARENA`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,11 +17,11 @@ mod builder;
 pub mod layout;
 mod outcome;
 mod pairs;
+mod patch;
 
 pub use batch::{Batch, BatchError, BatchView, PublicRecord, RecordId, RecordView};
 pub use builder::{ArenaFull, BatchBuilder, NewRecord, SplitTooDeep, child_emit};
 pub use layout::Fields;
-pub use outcome::{
-    Change, Emission, Outcome, OutcomesBuilder, OutcomesError, OutcomesView, Patch, PatchBuilder,
-};
+pub use outcome::{Emission, Outcome, OutcomesBuilder, OutcomesError, OutcomesView};
 pub use pairs::{Pair, Pairs, write_pair};
+pub use patch::{Change, Patch, PatchBuilder};

@@ -1,5 +1,7 @@
 //! Bytes from elsewhere: whatever they are, reading them ends in an error or in views that hold.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{Model, batch, changes, records, seeded};

@@ -1,5 +1,7 @@
 //! What is written into an arena is read from it again.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{Changes, Model, batch, changes, record, records, seeded};

@@ -9,8 +9,6 @@
 mod fold;
 mod words;
 
-use std::borrow::Cow;
-
 use serde::Deserialize;
 use tidegate_sdk::json::{Paths, texts};
 use tidegate_sdk::{Operator, Outcome, Record, operator};
@@ -87,7 +85,7 @@ impl Operator for DropAbuse {
 }
 
 impl DropAbuse {
-    fn find(&mut self, value: &Cow<'_, str>) -> Option<String> {
+    fn find(&mut self, value: &str) -> Option<String> {
         let mut found = None;
         texts(value, &self.paths, |text| {
             if found.is_none() {

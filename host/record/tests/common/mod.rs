@@ -11,24 +11,24 @@ use proptest::test_runner::RngSeed;
 use tidegate_record::{BatchBuilder, Change, NewRecord, Pairs, PatchBuilder, RecordId, RecordView};
 
 /// Bytes or null.
-pub type Field = Option<Vec<u8>>;
+pub(crate) type Field = Option<Vec<u8>>;
 /// Headers or attributes.
-pub type OwnedPairs = Vec<(String, Field)>;
+pub(crate) type OwnedPairs = Vec<(String, Field)>;
 
 /// A record that owns its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Model {
-    pub id: RecordId,
-    pub event_time: Option<i64>,
-    pub key: Field,
-    pub value: Field,
-    pub headers: OwnedPairs,
-    pub attributes: OwnedPairs,
+pub(crate) struct Model {
+    pub(crate) id: RecordId,
+    pub(crate) event_time: Option<i64>,
+    pub(crate) key: Field,
+    pub(crate) value: Field,
+    pub(crate) headers: OwnedPairs,
+    pub(crate) attributes: OwnedPairs,
 }
 
 impl Model {
     /// Adds the record to a batch.
-    pub fn push(&self, builder: &mut BatchBuilder) {
+    pub(crate) fn push(&self, builder: &mut BatchBuilder) {
         let headers = borrowed(&self.headers);
         let attributes = borrowed(&self.attributes);
         builder
@@ -44,7 +44,7 @@ impl Model {
     }
 
     /// What a view shows.
-    pub fn of(view: RecordView<'_>) -> Model {
+    pub(crate) fn of(view: RecordView<'_>) -> Model {
         Model {
             id: view.id(),
             event_time: view.event_time(),
@@ -56,7 +56,7 @@ impl Model {
     }
 
     /// The record with changes made one after the other, as their names say.
-    pub fn changed(mut self, changes: &Changes, emit: u32) -> Model {
+    pub(crate) fn changed(mut self, changes: &Changes, emit: u32) -> Model {
         self.id.emit = emit;
         if let Some(key) = &changes.key {
             self.key.clone_from(key);
@@ -92,14 +92,14 @@ fn owned(pairs: Pairs<'_>) -> OwnedPairs {
 
 /// A change to headers or attributes that owns its parts.
 #[derive(Clone, Debug)]
-pub enum OwnedChange {
+pub(crate) enum OwnedChange {
     Set(String, Field),
     Add(String, Field),
     Remove(String),
 }
 
 impl OwnedChange {
-    pub fn borrowed(&self) -> Change<'_> {
+    pub(crate) fn borrowed(&self) -> Change<'_> {
         match self {
             OwnedChange::Set(name, value) => Change::Set {
                 name,
@@ -127,16 +127,16 @@ impl OwnedChange {
 
 /// Changes to a record that own their parts.
 #[derive(Clone, Debug, Default)]
-pub struct Changes {
-    pub key: Option<Field>,
-    pub value: Option<Field>,
-    pub headers: Vec<OwnedChange>,
-    pub attributes: Vec<OwnedChange>,
-    pub event_time: Option<i64>,
+pub(crate) struct Changes {
+    pub(crate) key: Option<Field>,
+    pub(crate) value: Option<Field>,
+    pub(crate) headers: Vec<OwnedChange>,
+    pub(crate) attributes: Vec<OwnedChange>,
+    pub(crate) event_time: Option<i64>,
 }
 
 impl Changes {
-    pub fn patch(&self) -> PatchBuilder {
+    pub(crate) fn patch(&self) -> PatchBuilder {
         let mut patch = PatchBuilder::default();
         if let Some(key) = &self.key {
             patch.set_key(key.clone());
@@ -174,7 +174,7 @@ fn pairs() -> impl Strategy<Value = OwnedPairs> {
     prop::collection::vec((name(), field()), 0..6)
 }
 
-pub fn record() -> impl Strategy<Value = Model> {
+pub(crate) fn record() -> impl Strategy<Value = Model> {
     let id = (any::<u16>(), any::<u32>(), any::<u64>(), any::<u32>());
     // The smallest i64 stands for none.
     let event_time = prop::option::of(i64::MIN + 1..=i64::MAX);
@@ -195,7 +195,7 @@ pub fn record() -> impl Strategy<Value = Model> {
     )
 }
 
-pub fn records() -> impl Strategy<Value = Vec<Model>> {
+pub(crate) fn records() -> impl Strategy<Value = Vec<Model>> {
     prop::collection::vec(record(), 0..8)
 }
 
@@ -207,7 +207,7 @@ fn change() -> impl Strategy<Value = OwnedChange> {
     ]
 }
 
-pub fn changes() -> impl Strategy<Value = Changes> {
+pub(crate) fn changes() -> impl Strategy<Value = Changes> {
     // Few changes and many are applied in different ways.
     let some = || {
         prop_oneof![
@@ -232,7 +232,7 @@ pub fn changes() -> impl Strategy<Value = Changes> {
 }
 
 /// The same cases on every run.
-pub fn seeded(cases: u32) -> ProptestConfig {
+pub(crate) fn seeded(cases: u32) -> ProptestConfig {
     ProptestConfig {
         cases,
         rng_seed: RngSeed::Fixed(0x7265_636f_7264),
@@ -241,7 +241,7 @@ pub fn seeded(cases: u32) -> ProptestConfig {
     }
 }
 
-pub fn batch(records: &[Model], clock: i64) -> tidegate_record::Batch {
+pub(crate) fn batch(records: &[Model], clock: i64) -> tidegate_record::Batch {
     let mut builder = BatchBuilder::default();
     records.iter().for_each(|record| record.push(&mut builder));
     builder.finish(clock)

@@ -220,8 +220,10 @@ fn is_in_groups(run: &Run<'_>, first: usize, last: usize, total: usize) -> bool 
         && (1..=4).contains(&groups[0].len());
     let in_fours = groups.iter().all(|group| group.len() == 4);
     // `12 345 678` is an amount if something follows that is counted.
-    let amount = groups[0].len() < 3 && groups[1..].iter().all(|group| group.len() == 3);
-    sized && is_parted(run, last) && !in_fours && !(amount && !follows(run, last).is_empty())
+    let amount = groups[0].len() < 3
+        && groups[1..].iter().all(|group| group.len() == 3)
+        && !follows(run, last).is_empty();
+    sized && is_parted(run, last) && !in_fours && !amount
 }
 
 /// Two groups of lengths that telephone numbers have, and postal codes and years have not. What follows decides: a

@@ -1,24 +1,22 @@
 //! A worker: the thread that owns sources, sinks and tasks, and takes their cuts.
 
+mod cut;
+mod submit;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use tidegate_contract::{
-    Answer, Cut, Message, ModelError, Partition, Reply, Request, RequestId, Role, SourceEvent,
-};
-
+use tidegate_contract::{Answer, ModelError, Partition, Reply, SourceEvent};
 use tidegate_telemetry::Meters;
-use tidegate_telemetry::events::CutCommitted;
 
-use crate::answer::record_seed;
-use crate::committer::{Committer, Counts};
-use crate::entry::{Restored, State, Tokens};
+use crate::committer::Committer;
+use crate::entry::{Restored, Tokens};
 use crate::error::FlowError;
 use crate::output::Output;
-use crate::plan::{Plan, StageKind};
+use crate::plan::Plan;
 use crate::task::Task;
 
 /// Most requests of one worker that are with models at once; the channel for their answers is as long, so that an
@@ -405,204 +403,6 @@ impl Worker {
             task.send_answers(stage, &mut numbers, &mut self.output)?;
         }
         self.tasks.insert(partition, task);
-        Ok(())
-    }
-
-    /// Gives models the records whose turn it is, as far as models and limits take them.
-    fn submit(&mut self) -> Result<(), FlowError> {
-        let partitions: Vec<Partition> = self
-            .tasks
-            .iter()
-            .filter(|(_, task)| task.in_flight() > 0)
-            .map(|(partition, _)| *partition)
-            .collect();
-        for partition in partitions {
-            for stage in 0..self.shared.plan.stages.len() {
-                if !self.submit_stage(partition, stage)? {
-                    break;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns whether the model still takes requests.
-    fn submit_stage(&mut self, partition: Partition, stage: usize) -> Result<bool, FlowError> {
-        let plan = self.shared.plan.clone();
-        let StageKind::Model(kind) = &plan.stages[stage].kind else {
-            return Ok(true);
-        };
-        let Some(task) = self.tasks.get_mut(&partition) else {
-            return Ok(true);
-        };
-        let mut submitted_by_lane = HashMap::new();
-        let mut turn = Vec::new();
-        for (number, entry) in task.waiting[stage].iter() {
-            let with_model = submitted_by_lane.entry(entry.lane).or_insert(0usize);
-            let limit = match entry.lane {
-                crate::entry::Lane::Key(_) => kind.max_in_flight_per_key,
-                _ => usize::MAX,
-            };
-            match entry.state {
-                State::Submitted(_) => *with_model += 1,
-                State::Queued if *with_model < limit => {
-                    *with_model += 1;
-                    turn.push(number);
-                }
-                _ => {}
-            }
-        }
-        for number in turn {
-            if self.submitted >= MAX_SUBMITTED {
-                return Ok(false);
-            }
-            let Some(entry) = task.waiting[stage].get(number) else {
-                continue;
-            };
-            let Some(record) = entry.view() else { continue };
-            let id = record.id();
-            let prompt = if entry.prompt.is_empty() {
-                crate::prompt::render(kind, &record)
-            } else {
-                Ok(entry.prompt.clone())
-            };
-            let prompt = match prompt {
-                Ok(prompt) => prompt,
-                Err(reason) => {
-                    let shared = self.shared.clone();
-                    let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
-                    task.bury_entry(stage, number, &reason, &mut self.output)?;
-                    task.send_answers(stage, &mut numbers, &mut self.output)?;
-                    continue;
-                }
-            };
-            let request = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
-            let system = kind.system.iter().map(|text| (Role::System, text.clone()));
-            let messages = system.chain([(Role::User, prompt.clone())]);
-            let reply = Delivery {
-                sender: self.sender.clone(),
-                partition,
-                stage,
-                number,
-                request,
-                tokens: entry.tokens.clone(),
-                meters: self.output.meters.clone(),
-            };
-            let attempt = entry.attempt + 1;
-            let result = kind.model.submit(Request {
-                id: RequestId(request),
-                attempt,
-                seed: record_seed(kind.seed, id),
-                messages: messages
-                    .map(|(role, content)| Message { role, content })
-                    .collect(),
-                forced_prefix: entry.tokens.to_vec(),
-                parameters: kind.parameters.clone(),
-                class: 0,
-                deadline: kind.deadline.map(|deadline| Instant::now() + deadline),
-                reply: Box::new(reply),
-            });
-            match result {
-                Ok(()) => {
-                    self.submitted += 1;
-                    if let Some(entry) = task.waiting[stage].change(number) {
-                        entry.attempt = attempt;
-                        entry.prompt = prompt;
-                        entry.state = State::Submitted(request);
-                    }
-                }
-                Err((_, ModelError::Full { .. })) => return Ok(false),
-                Err((_, error @ ModelError::Closed)) => {
-                    return Err(FlowError::Model {
-                        name: plan.stages[stage].name.clone(),
-                        why: error.to_string(),
-                    });
-                }
-                Err((_, error)) => {
-                    let shared = self.shared.clone();
-                    let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
-                    self.output.counts.requests += 1;
-                    self.output.counts.failed += 1;
-                    task.bury_entry(stage, number, &error.to_string(), &mut self.output)?;
-                    task.send_answers(stage, &mut numbers, &mut self.output)?;
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    fn cut_is_due(&self) -> bool {
-        let pending = self.output.pending();
-        if pending >= MAX_PENDING {
-            return true;
-        }
-        self.last_cut.elapsed() >= self.shared.plan.cut_interval
-            && (pending > 0
-                || self.switched
-                || self.output.counts != Counts::default()
-                || self.tasks.values().any(Task::has_changes))
-    }
-
-    /// Makes everything the tasks have done since the last cut durable.
-    fn cut(&mut self) -> Result<(), FlowError> {
-        self.last_cut = Instant::now();
-        let mut cut = Cut::default();
-        let mut positions: Vec<(Partition, u64)> = Vec::new();
-        for task in self.tasks.values_mut() {
-            if let Some(position) = task.cut(&mut cut) {
-                positions.push((task.partition, position));
-            }
-        }
-        let in_flight = self.in_flight();
-        let output = &mut self.output;
-        let counts = std::mem::take(&mut output.counts);
-        let empty = cut.sources.is_empty()
-            && cut.in_flight_added.is_empty()
-            && cut.in_flight_done.is_empty()
-            && counts == Counts::default()
-            && !self.switched
-            && output.sinks.iter().all(|sink| sink.pending() == 0)
-            && output.dead.pending() == 0;
-        self.switched = false;
-        if !empty {
-            let began = Instant::now();
-            let number = self.shared.committer.commit(
-                cut,
-                &mut output.sinks,
-                output.dead.as_mut(),
-                counts,
-            )?;
-            CutCommitted {
-                cut: number,
-                worker: self.number,
-                records: output.finished.iter().map(|(_, records)| records).sum(),
-                in_flight: in_flight as u64,
-                time: began.elapsed(),
-            }
-            .emit(&output.meters);
-        }
-        for (index, source) in self.sources.iter_mut().enumerate() {
-            let described = &self.shared.plan.sources[index];
-            let of_source: Vec<(Partition, u64)> = positions
-                .iter()
-                .filter(|(partition, _)| usize::from(partition.source) == index)
-                .copied()
-                .collect();
-            if !described.positions_in_log && !of_source.is_empty() {
-                source
-                    .commit(&of_source)
-                    .map_err(|error| FlowError::Source {
-                        name: described.name.clone(),
-                        error,
-                    })?;
-            }
-        }
-        let now = Instant::now();
-        for (since, records) in self.output.finished.drain(..) {
-            self.output
-                .latency
-                .record(now.duration_since(since), records);
-        }
         Ok(())
     }
 

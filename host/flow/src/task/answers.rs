@@ -1,0 +1,176 @@
+//! A model stage: answers in, in the order of their lanes out.
+
+use std::time::Instant;
+
+use tidegate_contract::{Answer, ModelError};
+use tidegate_record::{BatchBuilder, Patch};
+use tidegate_telemetry::events::{ModelAnswered, ModelFailed};
+
+use super::{Task, Work, clock, send};
+use crate::entry::State;
+use crate::error::FlowError;
+use crate::output::{Death, Output};
+use crate::plan::StageKind;
+
+impl Task {
+    /// An answer came, or a model's refusal. Sends on what may go now.
+    pub(crate) fn on_answer(
+        &mut self,
+        stage: usize,
+        number: u64,
+        request: u64,
+        result: Result<Answer, ModelError>,
+        numbers: &mut impl FnMut() -> u64,
+        output: &mut Output,
+    ) -> Result<(), FlowError> {
+        let plan = self.plan.clone();
+        let StageKind::Model(kind) = &plan.stages[stage].kind else {
+            return Ok(());
+        };
+        let expected = self.waiting[stage].get(number).map(|entry| &entry.state);
+        if !matches!(expected, Some(State::Submitted(id)) if *id == request) {
+            return Ok(());
+        }
+        output.counts.requests += 1;
+        match result {
+            Ok(answer) => {
+                output.counts.tokens += answer.tokens.len() as u64;
+                output.counts.prompt_tokens += u64::from(answer.prompt_tokens);
+                if let Some(entry) = self.waiting[stage].change(number) {
+                    entry.state = State::Answered(Box::new(answer));
+                }
+            }
+            Err(error @ (ModelError::Closed | ModelError::Cancelled)) => {
+                return Err(FlowError::Model {
+                    name: plan.stages[stage].name.clone(),
+                    why: error.to_string(),
+                });
+            }
+            Err(error) => {
+                output.counts.failed += 1;
+                let again = matches!(error, ModelError::Device(_) | ModelError::Full { .. });
+                if let Some(entry) = self.waiting[stage].change(number)
+                    && again
+                    && entry.attempt < kind.attempts
+                {
+                    let (attempt, reason) = (entry.attempt, error.to_string());
+                    entry.state = State::Queued;
+                    output.counts.retried += 1;
+                    ModelFailed {
+                        stage,
+                        attempt,
+                        again,
+                        reason: &reason,
+                    }
+                    .emit(&output.meters);
+                    return Ok(());
+                }
+                self.bury_entry(stage, number, &error.to_string(), output)?;
+            }
+        }
+        self.send_answers(stage, numbers, output)
+    }
+
+    /// A waiting record ends as a dead letter.
+    pub(crate) fn bury_entry(
+        &mut self,
+        stage: usize,
+        number: u64,
+        reason: &str,
+        output: &mut Output,
+    ) -> Result<(), FlowError> {
+        let Some(entry) = self.waiting[stage].remove(number) else {
+            return Ok(());
+        };
+        let plan = self.plan.clone();
+        ModelFailed {
+            stage,
+            attempt: entry.attempt.max(1),
+            again: false,
+            reason,
+        }
+        .emit(&output.meters);
+        output.finished.push((entry.arrived, 1));
+        match entry.view() {
+            None => Ok(()),
+            Some(record) => output.bury(
+                &record,
+                &Death {
+                    stage: &plan.stages[stage].name,
+                    reason,
+                    component: None,
+                    backtrace: None,
+                    attempts: entry.attempt.max(1),
+                },
+            ),
+        }
+    }
+
+    /// Sends on every answered record that has nothing before it in its lane, in the order of arrival.
+    pub(crate) fn send_answers(
+        &mut self,
+        stage: usize,
+        numbers: &mut impl FnMut() -> u64,
+        output: &mut Output,
+    ) -> Result<(), FlowError> {
+        let plan = self.plan.clone();
+        let StageKind::Model(kind) = &plan.stages[stage].kind else {
+            return Ok(());
+        };
+        let facts = kind.model.facts();
+        loop {
+            let ready: Vec<u64> = self.waiting[stage]
+                .iter()
+                .filter(|(number, entry)| {
+                    matches!(entry.state, State::Answered(_))
+                        && self.waiting[stage]
+                            .front(entry.lane)
+                            .is_some_and(|(front, _)| front == *number)
+                })
+                .map(|(number, _)| number)
+                .collect();
+            if ready.is_empty() {
+                return Ok(());
+            }
+            let mut builder = BatchBuilder::default();
+            let mut oldest = Instant::now();
+            for number in ready {
+                let Some(entry) = self.waiting[stage].remove(number) else {
+                    continue;
+                };
+                let (Some(record), State::Answered(answer)) = (entry.view(), &entry.state) else {
+                    continue;
+                };
+                let patch = crate::answer::patch(kind, &facts, &entry, answer, record.id());
+                let mut bytes = Vec::new();
+                patch.write(&mut bytes);
+                let Some(patch) = Patch::parse(&bytes) else {
+                    continue;
+                };
+                builder
+                    .push_patched(&record, &patch, record.id().emit)
+                    .map_err(|full| self.too_large(stage, &full))?;
+                oldest = oldest.min(entry.arrived);
+                ModelAnswered {
+                    stage,
+                    prompt_tokens: u64::from(answer.prompt_tokens),
+                    tokens: answer.tokens.len() as u64,
+                    finish: answer.finish.name(),
+                    queued: answer.timings.queued,
+                    prefill: answer.timings.prefill,
+                    decode: answer.timings.decode,
+                }
+                .emit(&output.meters);
+                output.finished.push((entry.arrived, 1));
+            }
+            let mut work = Work::new();
+            send(
+                &mut work,
+                &plan.stages[stage].targets,
+                builder.finish(clock()),
+                output,
+            );
+            self.run(work, oldest, numbers, output)?;
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Taking a cut: everything the tasks have done since the last one becomes durable.
+
+use std::time::Instant;
+
+use tidegate_contract::{Cut, Partition};
+use tidegate_telemetry::events::CutCommitted;
+
+use super::{MAX_PENDING, Worker};
+use crate::committer::Counts;
+use crate::error::FlowError;
+use crate::task::Task;
+
+impl Worker {
+    pub(super) fn cut_is_due(&self) -> bool {
+        let pending = self.output.pending();
+        if pending >= MAX_PENDING {
+            return true;
+        }
+        self.last_cut.elapsed() >= self.shared.plan.cut_interval
+            && (pending > 0
+                || self.switched
+                || self.output.counts != Counts::default()
+                || self.tasks.values().any(Task::has_changes))
+    }
+
+    /// Makes everything the tasks have done since the last cut durable.
+    pub(super) fn cut(&mut self) -> Result<(), FlowError> {
+        self.last_cut = Instant::now();
+        let mut cut = Cut::default();
+        let mut positions: Vec<(Partition, u64)> = Vec::new();
+        for task in self.tasks.values_mut() {
+            if let Some(position) = task.cut(&mut cut) {
+                positions.push((task.partition, position));
+            }
+        }
+        let in_flight = self.in_flight();
+        let output = &mut self.output;
+        let counts = std::mem::take(&mut output.counts);
+        let empty = cut.sources.is_empty()
+            && cut.in_flight_added.is_empty()
+            && cut.in_flight_done.is_empty()
+            && counts == Counts::default()
+            && !self.switched
+            && output.sinks.iter().all(|sink| sink.pending() == 0)
+            && output.dead.pending() == 0;
+        self.switched = false;
+        if !empty {
+            let began = Instant::now();
+            let number = self.shared.committer.commit(
+                cut,
+                &mut output.sinks,
+                output.dead.as_mut(),
+                counts,
+            )?;
+            CutCommitted {
+                cut: number,
+                worker: self.number,
+                records: output.finished.iter().map(|(_, records)| records).sum(),
+                in_flight: in_flight as u64,
+                time: began.elapsed(),
+            }
+            .emit(&output.meters);
+        }
+        for (index, source) in self.sources.iter_mut().enumerate() {
+            let described = &self.shared.plan.sources[index];
+            let of_source: Vec<(Partition, u64)> = positions
+                .iter()
+                .filter(|(partition, _)| usize::from(partition.source) == index)
+                .copied()
+                .collect();
+            if !described.positions_in_log && !of_source.is_empty() {
+                source
+                    .commit(&of_source)
+                    .map_err(|error| FlowError::Source {
+                        name: described.name.clone(),
+                        error,
+                    })?;
+            }
+        }
+        let now = Instant::now();
+        for (since, records) in self.output.finished.drain(..) {
+            self.output
+                .latency
+                .record(now.duration_since(since), records);
+        }
+        Ok(())
+    }
+}

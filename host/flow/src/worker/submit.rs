@@ -1,0 +1,138 @@
+//! Giving models the records whose turn it is.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use tidegate_contract::{Message, ModelError, Partition, Request, RequestId, Role};
+
+use super::{Delivery, MAX_SUBMITTED, Worker};
+use crate::answer::record_seed;
+use crate::entry::{Lane, State};
+use crate::error::FlowError;
+use crate::plan::StageKind;
+
+impl Worker {
+    /// Gives models the records whose turn it is, as far as models and limits take them.
+    pub(super) fn submit(&mut self) -> Result<(), FlowError> {
+        let partitions: Vec<Partition> = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| task.in_flight() > 0)
+            .map(|(partition, _)| *partition)
+            .collect();
+        for partition in partitions {
+            for stage in 0..self.shared.plan.stages.len() {
+                if !self.submit_stage(partition, stage)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether the model still takes requests.
+    fn submit_stage(&mut self, partition: Partition, stage: usize) -> Result<bool, FlowError> {
+        let plan = self.shared.plan.clone();
+        let StageKind::Model(kind) = &plan.stages[stage].kind else {
+            return Ok(true);
+        };
+        let Some(task) = self.tasks.get_mut(&partition) else {
+            return Ok(true);
+        };
+        let mut submitted_by_lane = HashMap::new();
+        let mut turn = Vec::new();
+        for (number, entry) in task.waiting[stage].iter() {
+            let with_model = submitted_by_lane.entry(entry.lane).or_insert(0usize);
+            let limit = match entry.lane {
+                Lane::Key(_) => kind.max_in_flight_per_key,
+                _ => usize::MAX,
+            };
+            match entry.state {
+                State::Submitted(_) => *with_model += 1,
+                State::Queued if *with_model < limit => {
+                    *with_model += 1;
+                    turn.push(number);
+                }
+                _ => {}
+            }
+        }
+        for number in turn {
+            if self.submitted >= MAX_SUBMITTED {
+                return Ok(false);
+            }
+            let Some(entry) = task.waiting[stage].get(number) else {
+                continue;
+            };
+            let Some(record) = entry.view() else { continue };
+            let id = record.id();
+            let prompt = if entry.prompt.is_empty() {
+                crate::prompt::render(kind, &record)
+            } else {
+                Ok(entry.prompt.clone())
+            };
+            let prompt = match prompt {
+                Ok(prompt) => prompt,
+                Err(reason) => {
+                    let shared = self.shared.clone();
+                    let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
+                    task.bury_entry(stage, number, &reason, &mut self.output)?;
+                    task.send_answers(stage, &mut numbers, &mut self.output)?;
+                    continue;
+                }
+            };
+            let request = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
+            let system = kind.system.iter().map(|text| (Role::System, text.clone()));
+            let messages = system.chain([(Role::User, prompt.clone())]);
+            let reply = Delivery {
+                sender: self.sender.clone(),
+                partition,
+                stage,
+                number,
+                request,
+                tokens: entry.tokens.clone(),
+                meters: self.output.meters.clone(),
+            };
+            let attempt = entry.attempt + 1;
+            let result = kind.model.submit(Request {
+                id: RequestId(request),
+                attempt,
+                seed: record_seed(kind.seed, id),
+                messages: messages
+                    .map(|(role, content)| Message { role, content })
+                    .collect(),
+                forced_prefix: entry.tokens.to_vec(),
+                parameters: kind.parameters.clone(),
+                class: 0,
+                deadline: kind.deadline.map(|deadline| Instant::now() + deadline),
+                reply: Box::new(reply),
+            });
+            match result {
+                Ok(()) => {
+                    self.submitted += 1;
+                    if let Some(entry) = task.waiting[stage].change(number) {
+                        entry.attempt = attempt;
+                        entry.prompt = prompt;
+                        entry.state = State::Submitted(request);
+                    }
+                }
+                Err((_, ModelError::Full { .. })) => return Ok(false),
+                Err((_, error @ ModelError::Closed)) => {
+                    return Err(FlowError::Model {
+                        name: plan.stages[stage].name.clone(),
+                        why: error.to_string(),
+                    });
+                }
+                Err((_, error)) => {
+                    let shared = self.shared.clone();
+                    let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
+                    self.output.counts.requests += 1;
+                    self.output.counts.failed += 1;
+                    task.bury_entry(stage, number, &error.to_string(), &mut self.output)?;
+                    task.send_answers(stage, &mut numbers, &mut self.output)?;
+                }
+            }
+        }
+        Ok(true)
+    }
+}

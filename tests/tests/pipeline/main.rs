@@ -7,4 +7,5 @@ mod hostile;
 mod house;
 mod kill;
 mod malformed;
+mod pressure;
 mod swap;

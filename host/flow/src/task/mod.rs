@@ -9,8 +9,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_contract::{Operator, OperatorVersion, Partition, Rejected};
+use tidegate_contract::{Operator, OperatorVersion, Partition, Rejected, RequestId};
 use tidegate_record::{Batch, BatchBuilder, RecordId, RecordView};
+use tidegate_telemetry::Meters;
 use tidegate_telemetry::events::{ModelAsked, RecordsFannedOut, RecordsRead};
 
 use crate::entry::{Entry, Lane, Restored, State, Tokens};
@@ -169,9 +170,33 @@ impl Task {
             .unwrap_or(usize::MAX)
     }
 
+    /// Records that wait for a model, or for those before them.
+    pub(crate) fn with_models(&self) -> usize {
+        let stages = self.plan.stages.iter().zip(&self.waiting);
+        stages
+            .filter(|(stage, _)| matches!(stage.kind, StageKind::Model(_)))
+            .map(|(_, waiting)| waiting.len())
+            .sum()
+    }
+
     /// Records that wait.
     pub(crate) fn in_flight(&self) -> usize {
         self.waiting.iter().map(Waiting::len).sum()
+    }
+
+    /// The partition is read elsewhere: whoever has it now asks the models again.
+    pub(crate) fn abandon(self, meters: &Meters) {
+        meters.add_in_flight(-(self.with_models() as i64));
+        for (stage, waiting) in self.plan.stages.iter().zip(&self.waiting) {
+            let StageKind::Model(kind) = &stage.kind else {
+                continue;
+            };
+            for (_, entry) in waiting.iter() {
+                if let State::Submitted(request) = entry.state {
+                    kind.model.cancel(RequestId(request));
+                }
+            }
+        }
     }
 
     /// A batch came.

@@ -335,7 +335,9 @@ impl Worker {
                     other => other?,
                 }
                 for partition in partitions {
-                    self.tasks.remove(&partition);
+                    if let Some(task) = self.tasks.remove(&partition) {
+                        task.abandon(&self.output.meters);
+                    }
                 }
             }
             SourceEvent::End(partition) => {
@@ -397,6 +399,7 @@ impl Worker {
         for entry in restored {
             task.restore(entry)?;
         }
+        self.output.meters.add_in_flight(task.with_models() as i64);
         let shared = self.shared.clone();
         let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
         for stage in 0..plan.stages.len() {

@@ -164,6 +164,20 @@ impl Host for RunningHost {
         }
     }
 
+    fn metrics(&self) -> Option<String> {
+        let mut text = self.meters.prometheus();
+        text += "# TYPE tidegate_operator_counts_total counter\n";
+        for hosted in &self.slots {
+            for (name, value) in hosted.slot.counters() {
+                text += &format!(
+                    "tidegate_operator_counts_total{{slot=\"{}\",name=\"{name}\"}} {value}\n",
+                    hosted.slot.name()
+                );
+            }
+        }
+        Some(text)
+    }
+
     fn deploy(
         &self,
         slot: &str,

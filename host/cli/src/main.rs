@@ -132,7 +132,7 @@ struct RunArguments {
     /// Print the summary as JSON to standard output.
     #[arg(long)]
     json: bool,
-    /// No progress line.
+    /// No progress line and no summary.
     #[arg(long)]
     quiet: bool,
 }

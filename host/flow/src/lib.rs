@@ -30,5 +30,7 @@ mod worker;
 
 pub use committer::Counts;
 pub use error::FlowError;
-pub use plan::{ModelStage, OperatorStage, Order, Plan, Source, Stage, StageKind, Target};
+pub use plan::{
+    AnswerInto, ModelStage, OperatorStage, Order, Plan, Source, Stage, StageKind, Target,
+};
 pub use run::{Controls, Ended, Run, SwitchReport, WorkerParts};

@@ -122,7 +122,7 @@ impl Output {
             })?;
         self.counts.dead += 1;
         RecordDead {
-            stage: self.plan.stage(letter.stage),
+            stage: letter.stage,
             source: letter.source,
             partition: letter.id.partition,
             offset: letter.id.offset,

@@ -79,6 +79,8 @@ pub struct OperatorStage {
 
 /// A stage that asks a model.
 pub struct ModelStage {
+    /// The model's name in the pipeline.
+    pub name: String,
     /// The model.
     pub model: Arc<dyn Model>,
     /// The system message.
@@ -103,8 +105,19 @@ pub struct ModelStage {
     pub deadline: Option<Duration>,
     /// How often a record is sent when the device fails, the first time included.
     pub attempts: u32,
-    /// Whether the answer becomes the record's value.
-    pub into_value: bool,
+    /// Where the answer goes beside the private attributes.
+    pub into: AnswerInto,
+}
+
+/// Where an answer goes. The private attributes `answer` and `model` are set in every case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerInto {
+    /// It becomes the member `answer` of the JSON object that the value is; of another value it takes the place.
+    Member,
+    /// Its text becomes the value.
+    Value,
+    /// The value stays.
+    Attributes,
 }
 
 /// In which order answers leave a model stage.

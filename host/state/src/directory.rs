@@ -27,8 +27,11 @@ impl StateDirectory {
             path: path.display().to_string(),
             why: error.to_string(),
         };
-        fs::create_dir_all(path).map_err(write_error)?;
-        restrict(path, 0o700).map_err(write_error)?;
+        // A directory that was there keeps its mode: what is secret in it has modes of its own.
+        if !path.is_dir() {
+            fs::create_dir_all(path).map_err(write_error)?;
+            restrict(path, 0o700).map_err(write_error)?;
+        }
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)

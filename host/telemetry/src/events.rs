@@ -134,8 +134,8 @@ impl BatchProcessed {
 /// A record ended as a dead letter.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordDead<'a> {
-    /// The stage; none if the input could not be decoded or a sink could not take the record.
-    pub stage: Option<usize>,
+    /// Name of the stage or sink that gave up; `decode` if the input could not become a record.
+    pub stage: &'a str,
     /// Name of the source.
     pub source: &'a str,
     /// Number of the partition.
@@ -150,10 +150,10 @@ impl RecordDead<'_> {
     /// Logs and counts. A flood is logged at its beginning and at each power of ten; the rest is for `debug`.
     pub fn emit(self, meters: &Meters) {
         meters.records_dead.add(1);
-        let stage = match self.stage {
-            Some(index) => stage(meters, index, |stage| stage.records_dead.add(1)),
-            None => "",
-        };
+        let stage = self.stage;
+        if let Some(stage) = meters.stages().iter().find(|known| known.name == stage) {
+            stage.records_dead.add(1);
+        }
         let number = meters.records_dead.get();
         let power = number.checked_ilog10().map(|digits| 10u64.pow(digits));
         let (source, partition, offset, reason) =

@@ -16,7 +16,7 @@ fn run() -> Meters {
     }
     .emit(&meters);
     let dead = RecordDead {
-        stage: None,
+        stage: "decode",
         source: "tickets",
         partition: 0,
         offset: 17,
@@ -66,7 +66,7 @@ fn run() -> Meters {
     }
     .emit(&meters);
     RecordDead {
-        stage: Some(1),
+        stage: "answer",
         ..dead
     }
     .emit(&meters);

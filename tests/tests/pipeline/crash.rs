@@ -226,6 +226,7 @@ impl Setting {
                 name: "answer".into(),
                 targets: vec![Target::Sink(0)],
                 kind: StageKind::Model(Box::new(ModelStage {
+                    name: "model".into(),
                     model: Arc::new(Echo),
                     system: None,
                     prompt: PromptTemplate::parse("{k} {n}").unwrap(),
@@ -243,7 +244,7 @@ impl Setting {
                     max_in_flight_per_key: 4,
                     deadline: None,
                     attempts: 2,
-                    into_value: true,
+                    into: tidegate_flow::AnswerInto::Value,
                 })),
             });
         }

@@ -163,6 +163,7 @@ fn a_slow_model_stops_the_reader_and_a_faster_one_lets_it_go_on() {
     let given = Arc::new(AtomicU64::new(0));
     let model = Arc::new(Held::default());
     let stage = ModelStage {
+        name: "model".into(),
         model: model.clone(),
         system: None,
         prompt: PromptTemplate::parse("{n}").unwrap(),
@@ -180,7 +181,7 @@ fn a_slow_model_stops_the_reader_and_a_faster_one_lets_it_go_on() {
         max_in_flight_per_key: 4,
         deadline: None,
         attempts: 1,
-        into_value: true,
+        into: tidegate_flow::AnswerInto::Value,
     };
     let plan = Plan {
         sources: vec![tidegate_flow::Source {

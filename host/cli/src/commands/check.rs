@@ -6,7 +6,7 @@ use serde_json::json;
 use tidegate_contract::Slot as _;
 use tidegate_control::config::guarantee;
 
-use super::{print, read_pipeline};
+use super::{print, read_pipeline, warnings};
 use crate::exit::Failure;
 use crate::wire;
 
@@ -14,6 +14,7 @@ use crate::wire;
 pub(crate) fn check(path: &Path, as_json: bool) -> Result<(), Failure> {
     let pipeline = read_pipeline(path)?;
     let slots = wire::slots(&pipeline, None, 1)?;
+    let warnings = warnings(&pipeline, &slots)?;
     let guarantee = guarantee(&pipeline);
     if as_json {
         let parts: Vec<_> = guarantee
@@ -29,12 +30,11 @@ pub(crate) fn check(path: &Path, as_json: bool) -> Result<(), Failure> {
                     "digest": version.digest, "imports": slot.imports()})
             })
             .collect();
-        let warnings: Vec<_> = pipeline.warnings.iter().map(ToString::to_string).collect();
         let report = json!({"pipeline": pipeline.name, "guarantee": guarantee.level.name(), "parts": parts,
             "slots": slots, "warnings": warnings});
         return print(&format!("{report:#}\n"));
     }
-    for warning in &pipeline.warnings {
+    for warning in &warnings {
         eprintln!("warning: {warning}");
     }
     let mut text = format!("{}: no mistakes\n{guarantee}\n", pipeline.name);

@@ -9,15 +9,32 @@ pub(crate) mod status;
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context;
-use tidegate_control::config::{Pipeline, load};
+use tidegate_contract::Slot as _;
+use tidegate_control::config::{Pipeline, check_outputs, load};
+use tidegate_operator::ComponentSlot;
 
 use crate::exit::Failure;
 
 /// Reads a pipeline file; every mistake in it ends with exit code 2.
 fn read_pipeline(path: &Path) -> Result<Pipeline, Failure> {
     load(path).map_err(|mistakes| Failure::Usage(mistakes.to_string()))
+}
+
+/// What may be run but is probably not meant: in the file, and in how it takes what its components give.
+fn warnings(pipeline: &Pipeline, slots: &[Arc<ComponentSlot>]) -> Result<Vec<String>, Failure> {
+    let mut warnings: Vec<String> = pipeline.warnings.iter().map(ToString::to_string).collect();
+    for slot in slots {
+        let Some(stage) = pipeline.stage(slot.name()) else {
+            continue;
+        };
+        let found = check_outputs(pipeline, stage, &slot.version().outputs)
+            .map_err(|mistakes| Failure::Usage(mistakes.to_string()))?;
+        warnings.extend(found.iter().map(ToString::to_string));
+    }
+    Ok(warnings)
 }
 
 /// Writes to standard output; a reader that has gone is not a failure.

@@ -28,6 +28,9 @@ pub(crate) fn info(
     };
     let memory = MemoryReport::estimate(&config, &weights, &options)?;
     let chosen = Adapter::choose(adapter);
+    if let (Some(_), Err(error)) = (adapter, &chosen) {
+        return Err(Failure::usage(error));
+    }
     let adapters: Vec<String> = Adapter::list()
         .iter()
         .map(|adapter| adapter.info().to_string())

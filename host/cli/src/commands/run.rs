@@ -13,7 +13,7 @@ use tidegate_state::{Disk, FileCommitLog, StateDirectory};
 use tidegate_telemetry::events::{RunEnded, RunStarted};
 use tidegate_telemetry::{Meters, ProgressLine, Summary};
 
-use super::{print, read_pipeline};
+use super::{print, read_pipeline, warnings};
 use crate::exit::Failure;
 use crate::host::{HostedSlot, RunningHost};
 use crate::{RunArguments, Until, wire};
@@ -24,9 +24,6 @@ const TICK: Duration = Duration::from_millis(50);
 /// Runs a pipeline until its input ends or it is stopped.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let pipeline = read_pipeline(&arguments.pipeline)?;
-    for warning in &pipeline.warnings {
-        eprintln!("warning: {warning}");
-    }
     let until = arguments.until.unwrap_or_else(|| {
         let endless = |kind: &SourceKind| matches!(kind, SourceKind::Kafka(_));
         if pipeline.sources.iter().any(|source| endless(&source.kind)) {
@@ -42,6 +39,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let parts_of = |until| wire::worker_parts(&pipeline, until, &recovered, &layer);
     let tasks = tasks(&pipeline);
     let slots = wire::slots(&pipeline, Some(state.path().join("compiled")), tasks)?;
+    for warning in warnings(&pipeline, &slots)? {
+        eprintln!("warning: {warning}");
+    }
     let configured = wire::restore(&slots, &recovered, state.path())?;
     let engines = wire::load_models(&pipeline, arguments.adapter.as_deref())?;
     let parts = parts_of(until)?;

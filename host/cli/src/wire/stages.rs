@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tidegate_contract::{Model, Parameters};
 use tidegate_control::config::{self, Input, Into, Node, Pipeline, SourceKind, StageKind};
-use tidegate_flow::{ModelStage, OperatorStage, Order, Plan, Source, Stage, Target};
+use tidegate_flow::{AnswerInto, ModelStage, OperatorStage, Order, Plan, Source, Stage, Target};
 use tidegate_operator::ComponentSlot;
 
 use super::Engines;
@@ -58,7 +58,11 @@ pub(crate) fn plan(
                 })
             }
             StageKind::Model(stage) => engines.get(stage.model).map(|engine| {
-                tidegate_flow::StageKind::Model(Box::new(model_stage(stage, engine.clone())))
+                tidegate_flow::StageKind::Model(Box::new(model_stage(
+                    stage,
+                    &pipeline.models[stage.model].name,
+                    engine.clone(),
+                )))
             }),
         };
         stages.push(Stage {
@@ -83,7 +87,7 @@ pub(crate) fn plan(
     })
 }
 
-fn model_stage(stage: &config::ModelStage, model: Arc<dyn Model>) -> ModelStage {
+fn model_stage(stage: &config::ModelStage, name: &str, model: Arc<dyn Model>) -> ModelStage {
     let facts = model.facts();
     let room = (facts.context as usize)
         .saturating_sub(stage.max_tokens + TEMPLATE_TOKENS)
@@ -94,6 +98,7 @@ fn model_stage(stage: &config::ModelStage, model: Arc<dyn Model>) -> ModelStage 
         .map_or(0, |text| model.count_tokens(text).unwrap_or(0));
     let truncate = stage.truncate.as_ref();
     ModelStage {
+        name: name.to_owned(),
         system: stage.system.clone(),
         truncate: truncate
             .and_then(|cut| stage.prompt.parts.iter().position(|part| cut.matches(part))),
@@ -118,7 +123,11 @@ fn model_stage(stage: &config::ModelStage, model: Arc<dyn Model>) -> ModelStage 
         max_in_flight_per_key: stage.max_in_flight_per_key,
         deadline: stage.deadline,
         attempts: stage.attempts,
-        into_value: stage.into == Into::Value,
+        into: match stage.into {
+            Into::Member => AnswerInto::Member,
+            Into::Value => AnswerInto::Value,
+            Into::Attributes => AnswerInto::Attributes,
+        },
         model,
     }
 }

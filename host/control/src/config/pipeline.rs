@@ -92,7 +92,7 @@ pub struct KafkaSource {
     pub brokers: Vec<String>,
     /// The topic.
     pub topic: String,
-    /// Consumer group; the pipeline's name unless the file says otherwise.
+    /// Consumer group; pipeline and source, `support-bot-tickets`, unless the file says otherwise.
     pub group: String,
     /// Static id of this process in the group.
     pub instance: Option<String>,
@@ -366,6 +366,8 @@ pub enum Order {
 /// Where an answer goes. Attributes are set in every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Into {
+    /// It becomes the member `answer` of the JSON object that the value is; of another value it takes the place.
+    Member,
     /// Its text becomes the record's value.
     Value,
     /// The value stays; only the attributes `answer` and `model` are set.

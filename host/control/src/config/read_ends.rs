@@ -56,9 +56,18 @@ pub(crate) fn read_source(name: Typed<String>, table: Table<'_>) -> TypedSource 
         }
         None => None,
     };
-    let format = table
-        .word("format", &FORMATS)
+    let typed_format = table.word("format", &FORMATS);
+    let format = typed_format
+        .as_ref()
         .map_or(Format::Json, |typed| typed.value);
+    if let (Some(Kind::Kafka), Some(typed)) = (&typed_kind, &typed_format)
+        && format == Format::Csv
+    {
+        table.found.about(
+            typed,
+            "a message of a topic is json or raw; csv is for files and stdin",
+        );
+    }
     let field = |name| {
         table
             .string(name)
@@ -89,6 +98,15 @@ pub(crate) fn read_source(name: Typed<String>, table: Table<'_>) -> TypedSource 
 
 pub(crate) fn read_sink(name: Typed<String>, table: Table<'_>) -> TypedSink {
     let inputs = table.strings("inputs");
+    let topic = table.get("type").is_some_and(
+        |kind| matches!(kind.raw, toml::de::DeValue::String(text) if text.as_ref() == "kafka"),
+    );
+    if topic {
+        table.misplaced(
+            &["format", "envelope", "columns", "delimiter"],
+            "a topic takes key, value and headers as they are",
+        );
+    }
     let format = table
         .word("format", &FORMATS)
         .map_or(Format::Json, |typed| typed.value);

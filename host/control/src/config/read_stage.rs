@@ -239,7 +239,11 @@ fn read_model_stage(table: &Table<'_>) -> Option<TypedModelStage> {
         ("partition", Order::Partition),
         ("none", Order::None),
     ];
-    let places = [("value", Into::Value), ("attributes", Into::Attributes)];
+    let places = [
+        ("member", Into::Member),
+        ("value", Into::Value),
+        ("attributes", Into::Attributes),
+    ];
     let stage = TypedModelStage {
         model: model?,
         system: table.string("system").map(|typed| typed.value),
@@ -277,7 +281,7 @@ fn read_model_stage(table: &Table<'_>) -> Option<TypedModelStage> {
             .map_or(2, |typed| typed.value as u32),
         into: table
             .word("into", &places)
-            .map_or(Into::Value, |typed| typed.value),
+            .map_or(Into::Member, |typed| typed.value),
     };
     Some(stage)
 }

@@ -146,7 +146,8 @@ fn resolve_source(typed: TypedSource, pipeline: &str, files: &mut Files<'_>) -> 
         } => SourceKind::Kafka(KafkaSource {
             brokers: topic.brokers,
             topic: topic.topic,
-            group: group.unwrap_or_else(|| pipeline.to_owned()),
+            // Two sources of one pipeline must not share a group: each would wait for partitions the other has.
+            group: group.unwrap_or_else(|| format!("{pipeline}-{}", typed.name.value)),
             instance,
             start,
             properties: topic.properties,

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_contract::{CommitLog, Cut, Sink};
+use tidegate_contract::{CommitLog, Cut, Sink, SlotVersion};
 
 use crate::error::FlowError;
-use crate::plan::Plan;
+use crate::plan::{Plan, Stage, StageKind};
 
 /// What became of records. Absolute since the state directory was made, or since the last cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +54,12 @@ impl Counts {
         }
     }
 
+    /// Takes out of the records read those that no count has an end for.
+    pub(crate) fn forget_in_flight(&mut self) {
+        let ended = self.output + self.dropped + self.dead;
+        self.input = ended.saturating_sub(self.split).min(self.input);
+    }
+
     fn to_log(mut self) -> Vec<(String, u64)> {
         self.fields()
             .into_iter()
@@ -77,7 +83,15 @@ impl Counts {
 pub(crate) struct Committer {
     plan: Arc<Plan>,
     log: Arc<dyn CommitLog>,
-    total: Mutex<Counts>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    total: Counts,
+    /// Components of the slots in the last cut.
+    slots: Vec<SlotVersion>,
+    /// A commit failed, or is under way: what the sinks hold then belongs to no cut, and nothing more is written.
+    failed: bool,
 }
 
 impl Committer {
@@ -85,7 +99,11 @@ impl Committer {
         Committer {
             plan,
             log,
-            total: Mutex::new(total),
+            inner: Mutex::new(Inner {
+                total,
+                slots: Vec::new(),
+                failed: false,
+            }),
         }
     }
 
@@ -98,22 +116,53 @@ impl Committer {
         dead: &mut dyn Sink,
         counts: Counts,
     ) -> Result<u64, FlowError> {
-        let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        // Also set when a sink panicked: its bytes may be in a file that another worker's cut would count.
+        if inner.failed {
+            return Err(FlowError::AfterFailure);
+        }
+        inner.failed = true;
         for (name, sink) in self.plan.sinks.iter().zip(sinks) {
             flush(name, sink.as_mut(), &mut cut)?;
         }
         flush("dead-letters", dead, &mut cut)?;
-        let mut sum = *total;
+        let mut sum = inner.total;
         sum.add(counts);
         cut.counters = sum.to_log();
+        let slots = self.slots();
+        if slots != inner.slots {
+            cut.slots.clone_from(&slots);
+        }
         let number = self.log.commit(&cut)?;
-        *total = sum;
+        inner.total = sum;
+        inner.slots = slots;
+        inner.failed = false;
         Ok(number)
     }
 
     /// What the cuts so far add up to.
     pub(crate) fn total(&self) -> Counts {
-        *self.total.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .total
+    }
+
+    /// What each slot runs. A deployment is part of the next cut, whoever takes it.
+    fn slots(&self) -> Vec<SlotVersion> {
+        let of = |stage: &Stage| match &stage.kind {
+            StageKind::Model(_) => None,
+            StageKind::Operator(kind) => {
+                let version = kind.slot.version();
+                Some(SlotVersion {
+                    slot: stage.name.clone(),
+                    version: version.version.clone(),
+                    digest: version.digest.clone(),
+                    configured: kind.configured.clone(),
+                })
+            }
+        };
+        self.plan.stages.iter().filter_map(of).collect()
     }
 }
 

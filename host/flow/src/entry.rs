@@ -32,6 +32,8 @@ pub(crate) struct Entry {
     pub logged: Option<usize>,
     /// JSON text of the operators' versions when it came in.
     pub versions: Arc<str>,
+    /// Digest of the model that made the tokens so far; empty in an operator stage.
+    pub model: Arc<str>,
 }
 
 /// Tokens so far, shared with the engine that makes them.
@@ -105,6 +107,8 @@ struct Header {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tokens: Vec<u32>,
     versions: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    model: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     answer: Option<StoredAnswer>,
     /// Milliseconds until the retry, when it was written.
@@ -166,6 +170,7 @@ pub(crate) fn encode(source: &str, partition: u32, stage: &str, entry: &Entry) -
         prompt: entry.prompt.clone(),
         tokens: entry.tokens.to_vec(),
         versions: entry.versions.to_string(),
+        model: entry.model.to_string(),
         answer,
         delay_ms,
     };
@@ -222,6 +227,7 @@ pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Restored, String> {
         logged: Some(header.tokens.len()),
         tokens: Tokens::new(header.tokens),
         versions: header.versions.into(),
+        model: header.model.into(),
     };
     Ok(Restored {
         source: header.source,

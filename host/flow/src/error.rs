@@ -38,6 +38,9 @@ pub enum FlowError {
         /// Why.
         why: String,
     },
+    /// An earlier commit of this run failed, of this worker or another: what the sinks hold now belongs to no cut.
+    #[error("nothing is committed after a commit that failed")]
+    AfterFailure,
     /// The commit log failed.
     #[error(transparent)]
     Commit(#[from] CommitLogError),

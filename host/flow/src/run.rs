@@ -8,20 +8,20 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
-use tidegate_contract::{CommitLog, Cut, Delivery, Recovered, Sink, SinkPosition, Source};
+use tidegate_contract::{CommitLog, Cut, Delivery, Recovered, Sink, SinkPosition};
 use tidegate_telemetry::Meters;
 
 use crate::committer::{Committer, Counts};
 use crate::entry;
 use crate::error::FlowError;
 use crate::output::Output;
-use crate::plan::Plan;
+use crate::plan::{Plan, Source};
 use crate::worker::{Control, Shared, Worker};
 
 /// The ports of one worker. Its sinks have been recovered.
 pub struct WorkerParts {
     /// One for each source of the plan, in its order.
-    pub sources: Vec<Box<dyn Source>>,
+    pub sources: Vec<Box<dyn tidegate_contract::Source>>,
     /// One for each sink of the plan, in its order.
     pub sinks: Vec<Box<dyn Sink>>,
     /// Dead letters.
@@ -81,6 +81,19 @@ impl Run {
                     entry.source, entry.stage
                 )));
             }
+            let gone = |source: &Source| {
+                source.positions_in_log && entry.partition as usize >= source.identities.len()
+            };
+            if plan
+                .source(&entry.source)
+                .is_some_and(|index| gone(&plan.sources[index]))
+            {
+                return Err(FlowError::State(format!(
+                    "records of partition {} of source {} wait in flight, and the source no longer has it; \
+                     bring its file back, let the pipeline finish, then remove it",
+                    entry.partition, entry.source
+                )));
+            }
             last_entry = last_entry.max(logged.number);
             restored
                 .entry((entry.source.clone(), entry.partition))
@@ -97,7 +110,24 @@ impl Run {
                 )
             })
             .collect();
-        let counts = Counts::from_log(&recovered.counters);
+        for known in &recovered.sources {
+            let renamed = plan
+                .sources
+                .iter()
+                .find(|now| now.identities.contains(&known.identity));
+            if let (None, Some(now)) = (plan.source(&known.source), renamed) {
+                return Err(FlowError::State(format!(
+                    "{} was read as source {} and would be read again from its beginning as {}; \
+                     give the source its old name, or begin with a new state directory and new output",
+                    known.identity, known.source, now.name
+                )));
+            }
+        }
+        let mut counts = Counts::from_log(&recovered.counters);
+        if !plan.durable_in_flight {
+            // What was in flight is read, and counted, again.
+            counts.forget_in_flight();
+        }
         begin(&plan, &workers, log.as_ref(), &recovered)?;
         let shared = Arc::new(Shared {
             plan: plan.clone(),

@@ -15,6 +15,8 @@ const TOKENS_WORTH_LOGGING: usize = 16;
 pub(crate) struct Waiting {
     entries: BTreeMap<u64, Entry>,
     lanes: HashMap<Lane, VecDeque<u64>>,
+    /// Bytes of all records together.
+    bytes: usize,
     /// Entries the commit log does not have, or has otherwise.
     changed: BTreeSet<u64>,
     /// Entries the commit log has and that are done.
@@ -26,7 +28,7 @@ pub(crate) fn lane(order: Order, record: &RecordView<'_>, number: u64) -> Lane {
     match (order, record.key()) {
         (Order::Partition, _) => Lane::Partition,
         (Order::Key, Some(key)) => {
-            // SipHash with fixed keys: the same lane after a restart.
+            // Two keys with one hash share a lane, which only costs them some waiting.
             let mut hasher = DefaultHasher::new();
             key.hash(&mut hasher);
             Lane::Key(hasher.finish())
@@ -38,6 +40,11 @@ pub(crate) fn lane(order: Order, record: &RecordView<'_>, number: u64) -> Lane {
 impl Waiting {
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Bytes of the records that wait.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -55,6 +62,7 @@ impl Waiting {
         if entry.logged.is_none() {
             self.changed.insert(number);
         }
+        self.bytes += entry.record.as_bytes().len();
         self.entries.insert(number, entry);
     }
 
@@ -83,6 +91,7 @@ impl Waiting {
     /// Takes an entry out of its lane, wherever it stands in it.
     pub(crate) fn remove(&mut self, number: u64) -> Option<Entry> {
         let entry = self.entries.remove(&number)?;
+        self.bytes -= entry.record.as_bytes().len();
         if let Some(lane) = self.lanes.get_mut(&entry.lane) {
             lane.retain(|other| *other != number);
             if lane.is_empty() {
@@ -104,9 +113,7 @@ impl Waiting {
     /// What the next cut must say: entries new or changed, and entries done. Afterwards the log is taken to have it.
     pub(crate) fn take_changes(&mut self) -> (Vec<u64>, Vec<u64>) {
         for (number, entry) in &self.entries {
-            if let Some(logged) = entry.logged
-                && entry.tokens.len() >= logged + TOKENS_WORTH_LOGGING
-            {
+            if has_grown(entry) {
                 self.changed.insert(*number);
             }
         }
@@ -116,11 +123,24 @@ impl Waiting {
                 entry.logged = Some(entry.tokens.len());
             }
         }
-        (changed, std::mem::take(&mut self.done))
+        (changed, self.take_done())
     }
 
-    /// Whether the next cut has something to say of this stage.
-    pub(crate) fn has_changes(&self) -> bool {
-        !self.changed.is_empty() || !self.done.is_empty()
+    /// Entries done that the log still has.
+    pub(crate) fn take_done(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.done)
     }
+
+    /// Whether the next cut has something to say of this stage; `durable` if it takes entries at all.
+    pub(crate) fn has_changes(&self, durable: bool) -> bool {
+        let grown = || self.entries.values().any(has_grown);
+        !self.done.is_empty() || (durable && (!self.changed.is_empty() || grown()))
+    }
+}
+
+/// Whether an answer has so many more tokens than the log knows that losing them would be a pity.
+fn has_grown(entry: &Entry) -> bool {
+    entry
+        .logged
+        .is_some_and(|logged| entry.tokens.len() >= logged + TOKENS_WORTH_LOGGING)
 }

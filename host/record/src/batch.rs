@@ -343,6 +343,16 @@ impl<'a> RecordView<'a> {
         Pairs::new(self.slice(56).unwrap_or_default(), self.u16(28))
     }
 
+    /// Bytes the record takes in an arena, its table entry included.
+    pub fn size(&self) -> usize {
+        let length = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
+        ENTRY
+            + length(self.key())
+            + length(self.value())
+            + self.headers().as_bytes().len()
+            + self.attributes().as_bytes().len()
+    }
+
     /// Number of headers and of attributes.
     pub(crate) fn pair_counts(&self) -> (u16, u16) {
         (self.u16(26), self.u16(28))

@@ -12,6 +12,9 @@ use crate::error::FlowError;
 use crate::output::{Death, Output};
 use crate::plan::StageKind;
 
+/// Bytes of answered records that go on in one batch.
+const MAX_ANSWERS: usize = 16 << 20;
+
 impl Task {
     /// An answer came, or a model's refusal. Sends on what may go now.
     pub(crate) fn on_answer(
@@ -135,6 +138,10 @@ impl Task {
             let mut builder = BatchBuilder::default();
             let mut oldest = Instant::now();
             for number in ready {
+                // The rest goes in the next round.
+                if builder.bytes() > MAX_ANSWERS {
+                    break;
+                }
                 let Some(entry) = self.waiting[stage].remove(number) else {
                     continue;
                 };

@@ -1,6 +1,6 @@
 //! A task's part of a cut.
 
-use tidegate_contract::{Cut, InFlightEntry, SlotVersion, SourcePosition};
+use tidegate_contract::{Cut, InFlightEntry, SourcePosition};
 
 use super::Task;
 use crate::waiting::Waiting;
@@ -27,17 +27,13 @@ impl Task {
                 }
                 cut.in_flight_done.extend(done);
             }
-        } else if let Some(lowest) = self.waiting.iter().filter_map(Waiting::lowest_offset).min() {
-            position = position.map(|next| next.min(lowest));
-        }
-        for (slot, kind, version) in self.slots() {
-            if !cut.slots.iter().any(|known| known.slot == slot) {
-                cut.slots.push(SlotVersion {
-                    slot: slot.to_owned(),
-                    version: version.version.clone(),
-                    digest: version.digest.clone(),
-                    configured: kind.configured.clone(),
-                });
+        } else {
+            // What an earlier, durable run left in the log is done like everything else.
+            for waiting in &mut self.waiting {
+                cut.in_flight_done.extend(waiting.take_done());
+            }
+            if let Some(lowest) = self.waiting.iter().filter_map(Waiting::lowest_offset).min() {
+                position = position.map(|next| next.min(lowest));
             }
         }
         if position == self.committed {
@@ -69,6 +65,9 @@ impl Task {
             lowest.or(self.next)
         };
         position != self.committed
-            || (self.plan.durable_in_flight && self.waiting.iter().any(Waiting::has_changes))
+            || self
+                .waiting
+                .iter()
+                .any(|waiting| waiting.has_changes(self.plan.durable_in_flight))
     }
 }

@@ -23,6 +23,9 @@ use crate::waiting::{Waiting, lane};
 /// A task may have this many records waiting for the retry of an operator before it is read no further.
 const MAX_RETRYING: usize = 1024;
 
+/// A task whose records that wait in one stage have this many bytes is read no further, however few they are.
+const MAX_WAITING_BYTES: usize = 256 << 20;
+
 /// A task.
 pub(crate) struct Task {
     pub partition: Partition,
@@ -88,8 +91,22 @@ impl Task {
             ))
         })?;
         let order = match &self.plan.stages[index].kind {
-            StageKind::Operator(_) => Order::Key,
-            StageKind::Model(model) => model.order,
+            StageKind::Operator(_) if entry.model.is_empty() => Order::Key,
+            StageKind::Model(model) if !entry.model.is_empty() => {
+                let digest = model.model.facts().digest;
+                if *entry.model != *digest {
+                    // Another model does not go on with these tokens; it begins anew.
+                    entry.tokens = Tokens::default();
+                    entry.model = digest.into();
+                }
+                model.order
+            }
+            _ => {
+                return Err(FlowError::State(format!(
+                    "records wait in flight for stage {stage}, which is no longer of the kind it was; \
+                     bring it back, let the pipeline finish, then change it"
+                )));
+            }
         };
         if let Some(record) = entry.view() {
             entry.lane = lane(order, &record, number);
@@ -164,6 +181,9 @@ impl Task {
                     StageKind::Operator(_) => MAX_RETRYING,
                     StageKind::Model(model) => model.max_in_flight,
                 };
+                if waiting.bytes() >= MAX_WAITING_BYTES {
+                    return 0;
+                }
                 limit.saturating_sub(waiting.len())
             })
             .min()
@@ -306,6 +326,10 @@ impl Task {
             tokens: Tokens::default(),
             logged: None,
             versions: self.versions.clone(),
+            model: match &self.plan.stages[stage].kind {
+                StageKind::Operator(_) => "".into(),
+                StageKind::Model(model) => model.model.facts().digest.into(),
+            },
         })
     }
 

@@ -74,7 +74,7 @@ impl Task {
         }
         let version = instance.operator.version().clone();
         let view = batch.view();
-        let mut collected = Collected::new(instance.routes.len());
+        let mut collected = Collected::new(instance.routes.len(), batch.as_bytes().len());
         let mut again: Vec<(usize, Option<u32>)> = Vec::new();
         let mut blocked = HashSet::new();
         let bury = |record: &RecordView<'_>, reason: &str, backtrace, output: &mut Output| {
@@ -177,14 +177,21 @@ struct Collected {
     outputs: Vec<Option<BatchBuilder>>,
     dropped: u64,
     split: u64,
+    /// Bytes that may still be collected.
+    room: usize,
 }
 
+/// Bytes an operator's answer to one batch may grow to in the host, beside twice the batch: pieces of a split repeat
+/// what their patches do not mention, so a small answer can ask for much.
+const MAX_EXPANSION: usize = 64 << 20;
+
 impl Collected {
-    fn new(outputs: usize) -> Collected {
+    fn new(outputs: usize, batch: usize) -> Collected {
         Collected {
             outputs: (0..outputs).map(|_| None).collect(),
             dropped: 0,
             split: 0,
+            room: MAX_EXPANSION + 2 * batch,
         }
     }
 
@@ -198,6 +205,20 @@ impl Collected {
         outcome: &Outcome<'a>,
     ) -> Result<Fate<'a>, ArenaFull> {
         let emit = record.id().emit;
+        let copies = match outcome {
+            Outcome::Pass | Outcome::Replace(_) | Outcome::Route(_) => 1,
+            Outcome::Split(pieces) => pieces.len(),
+            Outcome::Drop | Outcome::Retry { .. } | Outcome::DeadLetter { .. } => 0,
+        };
+        let needed = copies.saturating_mul(record.size());
+        if needed > self.room {
+            let reason = format!(
+                "operator's answer: {copies} copies of a record of {} bytes exceed what a batch may grow to ({MAX_EXPANSION} bytes and twice the batch)",
+                record.size()
+            );
+            return Ok(Fate::Dead(reason));
+        }
+        self.room -= needed;
         match outcome {
             Outcome::Pass => self.output(0).push_record(record)?,
             Outcome::Drop => self.dropped += 1,

@@ -11,6 +11,14 @@ use crate::output::Output;
 use crate::plan::Order;
 use crate::waiting::{Waiting, lane};
 
+/// The longest an operator may put a record off: its key, and in the end its partition, waits for it.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(600);
+
+/// How long a record waits that its operator wants to see again after so many milliseconds.
+fn retry_delay(milliseconds: u32) -> Duration {
+    Duration::from_millis(u64::from(milliseconds)).min(MAX_RETRY_DELAY)
+}
+
 impl Task {
     /// Takes out records whose lane waits for a retry: they must not overtake it.
     pub(super) fn hold_back(
@@ -56,8 +64,7 @@ impl Task {
                 self.entry(stage, &record, arrived, lane(Order::Key, &record, number))?;
             if let Some(delay) = delay {
                 entry.attempt = 1;
-                entry.state =
-                    State::Delayed(Instant::now() + Duration::from_millis(u64::from(delay)));
+                entry.state = State::Delayed(Instant::now() + retry_delay(delay));
             }
             self.waiting[stage].add(number, entry);
         }
@@ -116,7 +123,7 @@ impl Task {
             self.run(work, arrived, numbers, output)?;
             if let Some((_, delay)) = again.first() {
                 if let Some(entry) = self.waiting[stage].change(number) {
-                    let delay = Duration::from_millis(u64::from(delay.unwrap_or(0)));
+                    let delay = retry_delay(delay.unwrap_or(0));
                     entry.attempt = attempt;
                     entry.state = State::Delayed(Instant::now() + delay);
                 }

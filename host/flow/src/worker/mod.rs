@@ -117,6 +117,8 @@ pub(crate) struct Worker {
     sender: Sender<Completion>,
     completions: Receiver<Completion>,
     submitted: usize,
+    /// Which partition is first in asking models.
+    turn: usize,
     /// Sources that have said which partitions are read here.
     assigned: Vec<bool>,
     last_cut: Instant,
@@ -144,6 +146,7 @@ impl Worker {
             sender,
             completions,
             submitted: 0,
+            turn: 0,
             last_cut: Instant::now(),
             switched: false,
         }
@@ -339,6 +342,9 @@ impl Worker {
                         task.abandon(&self.output.meters);
                     }
                 }
+                // Without a partition this worker is not done: it may be given others.
+                let reads = |partition: &Partition| usize::from(partition.source) == source;
+                self.assigned[source] = self.tasks.keys().any(reads);
             }
             SourceEvent::End(partition) => {
                 if let Some(task) = self.tasks.get_mut(&partition) {
@@ -414,14 +420,7 @@ impl Worker {
         let now = Instant::now();
         let due = self.tasks.values().filter_map(Task::next_due).min();
         let until_due = due.map_or(PATIENCE, |due| due.saturating_duration_since(now));
-        let until_cut = self
-            .shared
-            .plan
-            .cut_interval
-            .saturating_sub(self.last_cut.elapsed());
-        let wait = until_due
-            .min(until_cut.max(Duration::from_millis(1)))
-            .min(PATIENCE);
+        let wait = until_due.min(PATIENCE);
         if self.submitted == 0 && !stopping && self.in_flight() == 0 {
             // The source has waited already.
             return;

@@ -10,20 +10,25 @@ use super::{Delivery, MAX_SUBMITTED, Worker};
 use crate::answer::record_seed;
 use crate::entry::{Lane, State};
 use crate::error::FlowError;
-use crate::plan::StageKind;
+use crate::plan::{Order, StageKind};
+use crate::waiting::lane;
 
 impl Worker {
     /// Gives models the records whose turn it is, as far as models and limits take them.
     pub(super) fn submit(&mut self) -> Result<(), FlowError> {
-        let partitions: Vec<Partition> = self
+        let mut partitions: Vec<Partition> = self
             .tasks
             .iter()
             .filter(|(_, task)| task.in_flight() > 0)
             .map(|(partition, _)| *partition)
             .collect();
-        for partition in partitions {
-            for stage in 0..self.shared.plan.stages.len() {
-                if !self.submit_stage(partition, stage)? {
+        // Partitions take turns in being the first, so that a busy one does not take every place that comes free.
+        self.turn = self.turn.wrapping_add(1);
+        let first = self.turn % partitions.len().max(1);
+        partitions.rotate_left(first);
+        for stage in 0..self.shared.plan.stages.len() {
+            for partition in &partitions {
+                if !self.submit_stage(*partition, stage)? {
                     break;
                 }
             }
@@ -40,11 +45,15 @@ impl Worker {
         let Some(task) = self.tasks.get_mut(&partition) else {
             return Ok(true);
         };
-        let mut submitted_by_lane = HashMap::new();
+        let mut submitted_by_key = HashMap::new();
         let mut turn = Vec::new();
         for (number, entry) in task.waiting[stage].iter() {
-            let with_model = submitted_by_lane.entry(entry.lane).or_insert(0usize);
-            let limit = match entry.lane {
+            let key = match (entry.lane, entry.view()) {
+                (lane @ Lane::Key(_), _) | (lane, None) => lane,
+                (_, Some(record)) => lane(Order::Key, &record, number),
+            };
+            let with_model = submitted_by_key.entry(key).or_insert(0usize);
+            let limit = match key {
                 Lane::Key(_) => kind.max_in_flight_per_key,
                 _ => usize::MAX,
             };

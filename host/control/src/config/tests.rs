@@ -94,7 +94,7 @@ fn what_is_typed_is_what_is_meant() {
     let SourceKind::Kafka(kafka) = &pipeline.sources[1].kind else {
         panic!("{:?}", pipeline.sources[1]);
     };
-    assert_eq!(kafka.group, "support-bot");
+    assert_eq!(kafka.group, "support-bot-live");
     assert_eq!(kafka.start, Start::Latest);
     assert_eq!(kafka.properties["fetch.max.bytes"], "1000000");
 
@@ -191,6 +191,15 @@ fn what_is_not_typed_has_a_default() {
             path: directory().join("state/dead-letters.jsonl")
         }
     );
+    let asking = format!(
+        "{}[model.support]\npath = \"model\"\n[[stage]]\nname = \"answer\"\nmodel = \"support\"\nprompt = \"{{text}}\"\n",
+        content("least.toml")
+    );
+    let pipeline = parsed(&asking).unwrap();
+    let StageKind::Model(answer) = &pipeline.stages[0].kind else {
+        panic!("{:?}", pipeline.stages[0]);
+    };
+    assert_eq!(answer.into, Into::Member);
 }
 
 #[test]

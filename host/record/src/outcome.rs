@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::layout::{OUTCOMES_HEADER, OUTCOMES_MAGIC, u16_at, u32_at};
+use crate::layout::{MAX_PIECES, OUTCOMES_HEADER, OUTCOMES_MAGIC, u16_at, u32_at};
 use crate::patch::{Patch, PatchBuilder};
 
 const PASS: u8 = 0;
@@ -252,8 +252,9 @@ fn read_outcome(action: u8, rest: &[u8]) -> Option<(Outcome<'_>, &[u8])> {
         SPLIT => {
             let count = u32_at(rest, 0)?;
             let mut rest = &rest[4..];
-            // A piece has at least three bytes: a count that cannot be true does not allocate.
-            if count as usize > rest.len() / 3 + 1 {
+            // A piece takes more room here than in the answer, where it has at least three bytes: a count that no
+            // record may have, or that cannot be true, does not allocate.
+            if count > MAX_PIECES || count as usize > rest.len() / 3 + 1 {
                 return None;
             }
             let mut pieces = Vec::with_capacity(count as usize);

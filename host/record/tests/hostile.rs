@@ -6,10 +6,10 @@ mod common;
 
 use common::{Model, batch, changes, records, seeded};
 use proptest::prelude::*;
-use tidegate_record::layout::{BATCH_HEADER, BATCH_MAGIC, ENTRY, OUTCOMES_MAGIC};
+use tidegate_record::layout::{BATCH_HEADER, BATCH_MAGIC, ENTRY, MAX_PIECES, OUTCOMES_MAGIC};
 use tidegate_record::{
     BatchBuilder, BatchError, BatchView, Emission, Outcome, OutcomesBuilder, OutcomesError,
-    OutcomesView, Patch,
+    OutcomesView, Patch, PatchBuilder,
 };
 
 /// Reads everything there is in what parses.
@@ -287,4 +287,23 @@ fn many_changes_to_many_headers_take_linear_time() {
     );
     // The square of it would take a minute.
     assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_split_into_more_pieces_than_a_record_may_have_is_refused() {
+    let answer = |pieces: u32| {
+        let mut builder = OutcomesBuilder::default();
+        let patch = PatchBuilder::default();
+        builder.split((0..pieces as usize).map(|_| (0, &patch)));
+        builder.finish()
+    };
+    assert!(OutcomesView::parse(&answer(MAX_PIECES), 1, 0).is_ok());
+    // Whole and well-formed but for the number: 16 MiB of such an answer would take gigabytes to read.
+    for pieces in [MAX_PIECES + 1, 1 << 20] {
+        assert_eq!(
+            OutcomesView::parse(&answer(pieces), 1, 0).unwrap_err(),
+            OutcomesError::Payload { record: 0 },
+            "{pieces} pieces"
+        );
+    }
 }

@@ -205,28 +205,11 @@ impl Meters {
         }
     }
 
-    /// The counters that a restart goes on from, by name.
-    pub fn counters(&self) -> Vec<(String, u64)> {
-        self.lasting()
-            .into_iter()
-            .map(|(name, counter)| (name.to_owned(), counter.get()))
-            .collect()
-    }
-
-    /// Goes on from the counters of an earlier run; names of another version are left out.
-    pub fn restore(&self, counters: &[(String, u64)]) {
-        for (name, counter) in self.lasting() {
-            if let Some((_, number)) = counters.iter().find(|(known, _)| known == name) {
-                counter.add(*number);
-            }
-        }
-    }
-
     /// All counters in the text format of Prometheus.
     pub fn prometheus(&self) -> String {
         type Of = fn(&StageMeters) -> &Counter;
         let mut text = String::new();
-        for (name, counter) in self.lasting() {
+        for (name, counter) in self.totals() {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "# TYPE {name} counter\n{name} {}", counter.get());
         }
@@ -253,8 +236,8 @@ impl Meters {
         text
     }
 
-    /// The counters of the pipeline, by the names they have in metrics and in the commit log.
-    fn lasting(&self) -> [(&'static str, &Counter); 12] {
+    /// The counters of the pipeline, by the names they have in metrics.
+    fn totals(&self) -> [(&'static str, &Counter); 12] {
         [
             ("tidegate_in_records_total", &self.records_in),
             ("tidegate_out_records_total", &self.records_out),

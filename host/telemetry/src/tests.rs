@@ -223,17 +223,6 @@ support-bot in 2.00 s
 }
 
 #[test]
-fn a_restart_goes_on_counting() {
-    let before = run();
-    let after = Meters::new("support-bot", ["redact", "answer"]);
-    let mut counters = before.counters();
-    counters.push(("tidegate_of_another_version_total".into(), 9));
-    after.restore(&counters);
-    assert_eq!(after.counters(), before.counters());
-    assert_eq!(after.snapshot().records.input, 10);
-}
-
-#[test]
 fn metrics_are_named_by_the_rule() {
     let text = run().prometheus();
     assert!(

@@ -91,7 +91,7 @@ pub trait CommitLog: Send + Sync {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitLogError {
-    /// The log cannot be written; nothing of this cut holds.
+    /// The log cannot be written; whether this cut holds, only a restart tells.
     #[error("cannot write the commit log {path}: {why}")]
     Write {
         /// The file.
@@ -105,6 +105,14 @@ pub enum CommitLogError {
         /// The file.
         path: String,
         /// What went wrong, with the byte.
+        why: String,
+    },
+    /// What holds the key of the state directory holds none.
+    #[error("cannot take the state key from {place}: {why}")]
+    StateKey {
+        /// The environment variable or the file.
+        place: String,
+        /// What went wrong.
         why: String,
     },
     /// Another process uses this state directory.

@@ -21,12 +21,42 @@ fn parent(path: &Path, create: bool) -> io::Result<(Dir, OsString)> {
         _ => Path::new("."),
     };
     if create {
-        Dir::create_ambient_dir_all(directory, ambient_authority())?;
+        create_directories(directory)?;
     }
     Ok((
         Dir::open_ambient_dir(directory, ambient_authority())?,
         name.to_owned(),
     ))
+}
+
+/// Makes a directory and those it lies in, each durable in its parent.
+pub(crate) fn create_directories(directory: &Path) -> io::Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    let (Some(above), Some(name)) = (directory.parent(), directory.file_name()) else {
+        // A root that is not there, or a path that ends in "..": there is no name to make.
+        return Dir::create_ambient_dir_all(directory, ambient_authority());
+    };
+    let above = if above.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        above
+    };
+    create_directories(above)?;
+    let above = Dir::open_ambient_dir(above, ambient_authority())?;
+    match above.create_dir(name) {
+        Ok(()) => {}
+        // Somebody else made it just now, or something that is no directory has its name: opening it will say so.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    sync_directory(&above)
+}
+
+/// Makes the names in a directory durable.
+pub(crate) fn sync_names(directory: &Path) -> io::Result<()> {
+    sync_directory(&Dir::open_ambient_dir(directory, ambient_authority())?)
 }
 
 fn sync_directory(directory: &Dir) -> io::Result<()> {
@@ -85,7 +115,8 @@ impl AppendFile for DiskFile {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.file.sync_data()
+        self.file.sync_data()?;
+        self.still_there()
     }
 
     fn length(&self) -> io::Result<u64> {
@@ -95,5 +126,25 @@ impl AppendFile for DiskFile {
     fn truncate(&mut self, length: u64) -> io::Result<()> {
         self.file.set_len(length)?;
         self.file.sync_all()
+    }
+}
+
+impl DiskFile {
+    /// What is written to a file that has no name any more is lost, however well it is synced.
+    #[cfg(unix)]
+    fn still_there(&self) -> io::Result<()> {
+        use cap_std::fs::MetadataExt;
+        if self.file.metadata()?.nlink() == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "the file was removed or replaced while it was written",
+            ));
+        }
+        Ok(())
+    }
+
+    #[cfg(not(unix))]
+    fn still_there(&self) -> io::Result<()> {
+        Ok(())
     }
 }

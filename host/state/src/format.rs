@@ -3,7 +3,7 @@
 //! ```text
 //! file    = header, entries
 //! header  = "TGCL", version u32 = 1, reserved u64 = 0
-//! entry   = length u32 of the payload, crc32 u32 of the payload (IEEE), payload
+//! entry   = length u32 of the payload, crc32 u32 of the payload (IEEE), crc32 u32 of the eight bytes before, payload
 //! payload = kind u8 (1 cut, 2 snapshot), cut number u64, body length u32, body, in-flight
 //! body    = JSON: sources, sinks, done, slots, counters
 //! in-flight = empty, or XChaCha20-Poly1305 (nonce 24, ciphertext, tag 16; the cut number is bound to it) of
@@ -13,10 +13,25 @@
 //! A cut is what changed; a snapshot is the sum of all before it and is always the first entry of a compacted file,
 //! which is written beside the old one and renamed over it.
 //!
+//! Numbers: the first entry is cut 1 or a snapshot of any number; each after it is a cut, with the number before plus
+//! one. Anything else is damage.
+//!
 //! What is assumed of the disk: after fsync returns, the bytes survive; a file written, synced and renamed is seen
-//! whole or not at all. A torn entry at the end of the file is a cut that never was. A damaged entry with others
-//! behind it is damage, because an entry is only appended after the one before it was synced; it is refused.
+//! whole or not at all; an append that was not synced leaves a prefix of its bytes, or zeros in place of some of those
+//! behind the entry's header. Such a torn entry at the end of the file is a cut that never was. Any other
+//! flaw is damage, because an entry is only appended after the one before it was synced; the log is then refused, for
+//! what lies behind the flaw did happen. In detail:
+//!
+//! | found | taken as |
+//! |---|---|
+//! | fewer bytes than an entry's header | torn |
+//! | header checksum wrong, nothing but zeros behind the header | torn |
+//! | header checksum wrong, anything else behind it | damage |
+//! | header checksum right, payload goes beyond the end | torn |
+//! | payload checksum wrong, nothing but zeros behind the payload | torn |
+//! | payload checksum wrong, anything else behind it | damage |
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -31,7 +46,7 @@ pub const VERSION: u32 = 1;
 /// Bytes before the first entry.
 pub const HEADER: usize = 16;
 /// Bytes before an entry's payload.
-pub const ENTRY_HEADER: usize = 8;
+pub const ENTRY_HEADER: usize = 12;
 
 const CUT: u8 = 1;
 const SNAPSHOT: u8 = 2;
@@ -49,8 +64,14 @@ struct Body {
 /// Why a log cannot be read: the byte, and what is wrong there.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Damage {
-    At(usize, &'static str),
+    At(usize, Cow<'static, str>),
     Key,
+}
+
+impl Damage {
+    fn at(byte: usize, why: impl Into<Cow<'static, str>>) -> Damage {
+        Damage::At(byte, why.into())
+    }
 }
 
 /// The header of a new file.
@@ -111,6 +132,7 @@ fn entry<'a>(
     payload.extend_from_slice(&sealed);
     let mut bytes = u32::try_from(payload.len()).ok()?.to_le_bytes().to_vec();
     bytes.extend_from_slice(&crc32fast::hash(&payload).to_le_bytes());
+    bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
     bytes.extend_from_slice(&payload);
     Some(bytes)
 }
@@ -123,10 +145,10 @@ pub(crate) fn read(bytes: &[u8], key: &StateKey) -> Result<(Recovered, usize), D
         return Ok((state, 0));
     }
     if bytes[..4] != MAGIC {
-        return Err(Damage::At(0, "this is not a commit log"));
+        return Err(Damage::at(0, "this is not a commit log"));
     }
     if bytes[4..8] != VERSION.to_le_bytes() {
-        return Err(Damage::At(4, "written by another version of Tidegate"));
+        return Err(Damage::at(4, "written by another version of Tidegate"));
     }
     let mut in_flight = BTreeMap::new();
     let mut at = HEADER;
@@ -155,22 +177,36 @@ fn whole_entry(bytes: &[u8], at: usize) -> Result<Option<usize>, Damage> {
     let Some(header) = bytes[at..].first_chunk::<ENTRY_HEADER>() else {
         return Ok(None);
     };
-    let [l0, l1, l2, l3, c0, c1, c2, c3] = *header;
-    let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-    let checksum = u32::from_le_bytes([c0, c1, c2, c3]);
+    let [l0, l1, l2, l3, c0, c1, c2, c3, h0, h1, h2, h3] = *header;
     let begin = at + ENTRY_HEADER;
-    let Some(payload) = bytes.get(begin..begin.saturating_add(length)) else {
+    if crc32fast::hash(&header[..8]) != u32::from_le_bytes([h0, h1, h2, h3]) {
+        // The length means nothing. A payload never begins with a zero, so that zeros alone are no entry's.
+        return torn_or(
+            bytes,
+            begin,
+            Damage::at(at, "header of an entry is damaged"),
+        );
+    }
+    let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+    let Some(end) = begin.checked_add(length).filter(|&end| end <= bytes.len()) else {
         return Ok(None);
     };
-    let end = begin + length;
-    if crc32fast::hash(payload) == checksum && length > 0 {
+    if crc32fast::hash(&bytes[begin..end]) == u32::from_le_bytes([c0, c1, c2, c3]) {
         return Ok(Some(end));
     }
-    // A torn write can leave zeros where its bytes should be; anything but zeros behind it is damage.
-    if bytes[end..].iter().all(|&byte| byte == 0) {
+    torn_or(
+        bytes,
+        end,
+        Damage::at(at, "entry is damaged and others follow it"),
+    )
+}
+
+/// A flawed entry is torn if nothing but zeros was written from this byte on, else it is damage.
+fn torn_or(bytes: &[u8], from: usize, damage: Damage) -> Result<Option<usize>, Damage> {
+    if bytes[from..].iter().all(|&byte| byte == 0) {
         Ok(None)
     } else {
-        Err(Damage::At(at, "entry is damaged and others follow it"))
+        Err(damage)
     }
 }
 
@@ -181,7 +217,7 @@ fn apply(
     state: &mut Recovered,
     in_flight: &mut BTreeMap<u64, Vec<u8>>,
 ) -> Result<(), Damage> {
-    let short = Damage::At(at, "entry is too short");
+    let short = Damage::at(at, "entry is too short");
     let Some((&[kind, n0, n1, n2, n3, n4, n5, n6, n7, b0, b1, b2, b3], rest)) =
         payload.split_first_chunk::<13>()
     else {
@@ -190,20 +226,15 @@ fn apply(
     let number = u64::from_le_bytes([n0, n1, n2, n3, n4, n5, n6, n7]);
     let length = u32::from_le_bytes([b0, b1, b2, b3]) as usize;
     let (body, sealed) = rest.split_at_checked(length).ok_or(short)?;
+    check_order(kind, number, at, state.cut)?;
     let body: Body = serde_json::from_slice(body)
-        .map_err(|_| Damage::At(at, "body of the entry is not valid"))?;
-    if kind == SNAPSHOT {
-        *state = Recovered::default();
-        in_flight.clear();
-    } else if kind != CUT {
-        return Err(Damage::At(at, "entry is of an unknown kind"));
-    }
+        .map_err(|_| Damage::at(at, "body of the entry is not valid"))?;
     for done in &body.done {
         in_flight.remove(done);
     }
     if !sealed.is_empty() {
         let plain = key.open(number, sealed).ok_or(Damage::Key)?;
-        read_in_flight(&plain, in_flight).ok_or(Damage::At(at, "in-flight set is not valid"))?;
+        read_in_flight(&plain, in_flight).ok_or(Damage::at(at, "in-flight set is not valid"))?;
     }
     merge(
         state,
@@ -214,6 +245,17 @@ fn apply(
         body.counters,
     );
     Ok(())
+}
+
+/// Whether an entry of this kind and number may be at this byte, after the cut `last`.
+fn check_order(kind: u8, number: u64, at: usize, last: u64) -> Result<(), Damage> {
+    match kind {
+        SNAPSHOT if at == HEADER => Ok(()),
+        SNAPSHOT => Err(Damage::at(at, "a snapshot is not the first entry")),
+        CUT if last.checked_add(1) == Some(number) => Ok(()),
+        CUT => Err(Damage::at(at, format!("cut {number} follows cut {last}"))),
+        _ => Err(Damage::at(at, "entry is of an unknown kind")),
+    }
 }
 
 fn read_in_flight(mut plain: &[u8], in_flight: &mut BTreeMap<u64, Vec<u8>>) -> Option<()> {

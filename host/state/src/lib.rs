@@ -9,7 +9,8 @@
 //!
 //! Invariants:
 //! - a cut holds when `commit` returns, and a torn write at the end of the log is a cut that never was;
-//! - after one failed write nothing more is written: only a restart, which reads what is really there, goes on;
+//! - after one failed write nothing more is written: only a restart, which reads what is really there, goes on; a
+//!   failed compaction counts as one, but the cut that called for it holds and is answered as such;
 //! - all disk access goes through [`FileLayer`], so that a test can fail any write or fsync.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

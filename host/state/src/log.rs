@@ -10,10 +10,15 @@ use tidegate_contract::{AppendFile, CommitLog, CommitLogError, Cut, FileLayer, R
 use crate::cipher::StateKey;
 use crate::format::{self, Damage, HEADER};
 
-/// The log is compacted when it is longer than this, bytes, and than four times its snapshot.
+/// The log is compacted when it is longer than this, bytes, and than four times the snapshot it begins with. Of a log
+/// that was there at the start the snapshot is not known: a long one is compacted at its first cut.
 const COMPACT_FROM: u64 = 4 << 20;
 
 /// The one committer of a process.
+///
+/// A cut whose `commit` failed may be on disk or not: only a restart, which reads what is there, tells. A compaction
+/// that fails takes nothing back from the cut before it, which is answered as committed; the next `commit` is refused
+/// and says why.
 pub struct FileCommitLog {
     path: PathBuf,
     key: StateKey,
@@ -69,7 +74,7 @@ impl FileCommitLog {
             file,
             state: state.clone(),
             length,
-            snapshot: length,
+            snapshot: 0,
             failed: None,
         };
         let log = FileCommitLog {
@@ -81,26 +86,35 @@ impl FileCommitLog {
         Ok((log, state))
     }
 
+    /// Makes a cut durable.
     fn write(&self, inner: &mut Inner, cut: &Cut) -> io::Result<u64> {
         let number = inner.state.cut + 1;
-        let no_random =
-            || io::Error::other("the system gives no random numbers, or the cut exceeds 4 GiB");
-        let entry = format::cut_entry(number, cut, &self.key).ok_or_else(no_random)?;
+        let entry = format::cut_entry(number, cut, &self.key).ok_or_else(no_entry)?;
         inner.file.append(&entry)?;
         inner.file.sync()?;
         inner.length += entry.len() as u64;
         format::add(&mut inner.state, number, cut);
-        if inner.length > COMPACT_FROM && inner.length > 4 * inner.snapshot {
-            let snapshot = format::snapshot_entry(&inner.state, &self.key).ok_or_else(no_random)?;
-            let mut bytes = format::header().to_vec();
-            bytes.extend_from_slice(&snapshot);
-            self.layer.replace(&self.path, &bytes)?;
-            inner.file = self.layer.open_append(&self.path)?;
-            inner.length = bytes.len() as u64;
-            inner.snapshot = inner.length;
-        }
         Ok(number)
     }
+
+    /// Puts the sum of all cuts in the place of a long log.
+    fn compact(&self, inner: &mut Inner) -> io::Result<()> {
+        if inner.length <= COMPACT_FROM || inner.length <= 4 * inner.snapshot {
+            return Ok(());
+        }
+        let snapshot = format::snapshot_entry(&inner.state, &self.key).ok_or_else(no_entry)?;
+        let mut bytes = format::header().to_vec();
+        bytes.extend_from_slice(&snapshot);
+        self.layer.replace(&self.path, &bytes)?;
+        inner.file = self.layer.open_append(&self.path)?;
+        inner.length = bytes.len() as u64;
+        inner.snapshot = inner.length;
+        Ok(())
+    }
+}
+
+fn no_entry() -> io::Error {
+    io::Error::other("the system gives no random numbers, or the cut exceeds 4 GiB")
 }
 
 impl CommitLog for FileCommitLog {
@@ -113,10 +127,15 @@ impl CommitLog for FileCommitLog {
         if let Some(why) = &inner.failed {
             return Err(error(format!("an earlier write failed: {why}")));
         }
-        self.write(&mut inner, cut).map_err(|failure| {
+        let number = self.write(&mut inner, cut).map_err(|failure| {
             inner.failed = Some(failure.to_string());
             error(failure.to_string())
-        })
+        })?;
+        // The cut holds, whatever becomes of the compaction: whole and durable it lies in the old log or the new one.
+        if let Err(failure) = self.compact(&mut inner) {
+            inner.failed = Some(format!("the log could not be compacted: {failure}"));
+        }
+        Ok(number)
     }
 }
 

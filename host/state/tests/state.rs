@@ -1,14 +1,19 @@
 //! The commit log: what it promises after crashes and damage.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidegate_contract::{
     CommitLog, CommitLogError, Cut, FileLayer, InFlightEntry, Recovered, SinkPosition,
     SourcePosition,
 };
-use tidegate_state::{Crash, Disk, FileCommitLog, MemoryDisk, StateDirectory, StateKey};
+use tidegate_state::format::{ENTRY_HEADER, HEADER};
+use tidegate_state::{
+    AppendFile, Crash, Disk, FileCommitLog, MemoryDisk, StateDirectory, StateKey,
+};
 
 const LOG: &str = "state/commit.log";
 
@@ -161,6 +166,198 @@ fn damage_before_the_end_is_refused_with_its_byte() {
             .to_string()
             .contains("not a commit log")
     );
+}
+
+/// Where each entry of a log begins, and at last where the log ends.
+fn entries(log: &[u8]) -> Vec<usize> {
+    let mut ends = vec![HEADER];
+    while let Some(length) = log[ends[ends.len() - 1]..].first_chunk::<4>() {
+        let end = ends[ends.len() - 1] + ENTRY_HEADER + u32::from_le_bytes(*length) as usize;
+        ends.push(end);
+    }
+    ends
+}
+
+fn log_of(cuts: u64) -> (MemoryDisk, Vec<u8>) {
+    let disk = MemoryDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    for n in 1..=cuts {
+        log.commit(&cut(n, 1)).unwrap();
+    }
+    let bytes = disk.bytes(Path::new(LOG));
+    (disk, bytes)
+}
+
+fn open_bytes(disk: &MemoryDisk, bytes: &[u8]) -> Result<Recovered, CommitLogError> {
+    disk.replace(Path::new(LOG), bytes).unwrap();
+    open(disk).map(|(_, state)| state)
+}
+
+#[test]
+fn no_flipped_bit_before_the_last_entry_loses_a_cut() {
+    let (disk, good) = log_of(4);
+    let entries = entries(&good);
+    assert_eq!(entries.len(), 5);
+    for at in HEADER..entries[3] {
+        let begin = entries.iter().rfind(|&&begin| begin <= at).unwrap();
+        for bit in 0..8 {
+            let mut bytes = good.clone();
+            bytes[at] ^= 1 << bit;
+            let error = open_bytes(&disk, &bytes).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("(byte {begin})")),
+                "byte {at}, bit {bit}: {error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_the_last_entry_costs_at_most_that_entry() {
+    let (disk, good) = log_of(3);
+    let entries = entries(&good);
+    for at in entries[2]..good.len() {
+        for bit in 0..8 {
+            let mut bytes = good.clone();
+            bytes[at] ^= 1 << bit;
+            match open_bytes(&disk, &bytes) {
+                // A wrong header with a payload behind it was not torn.
+                Err(error) => assert!(at < entries[2] + ENTRY_HEADER, "byte {at}: {error}"),
+                Ok(state) => {
+                    assert!(at >= entries[2] + ENTRY_HEADER, "byte {at}");
+                    assert_eq!(state.cut, 2, "byte {at}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_torn_write_is_a_cut_that_never_was() {
+    let (disk, good) = log_of(3);
+    let last = entries(&good)[2];
+    for at in last..good.len() {
+        assert_eq!(open_bytes(&disk, &good[..at]).unwrap().cut, 2, "{at}");
+        // The file has its length but not all of its bytes.
+        let mut bytes = good.clone();
+        bytes[at..].fill(0);
+        assert_eq!(open_bytes(&disk, &bytes).unwrap().cut, 2, "{at}");
+        bytes.extend([0; 4096]);
+        assert_eq!(open_bytes(&disk, &bytes).unwrap().cut, 2, "{at}");
+    }
+}
+
+#[test]
+fn cuts_out_of_order_are_refused_with_both_numbers() {
+    let (disk, good) = log_of(3);
+    let at = entries(&good);
+    let first = &good[..at[1]];
+    let (second, third) = (&good[at[1]..at[2]], &good[at[2]..]);
+    for (bytes, why) in [
+        ([first, third].concat(), "cut 3 follows cut 1"),
+        ([first, second, second].concat(), "cut 2 follows cut 2"),
+        ([&good[..HEADER], second].concat(), "cut 2 follows cut 0"),
+    ] {
+        let error = open_bytes(&disk, &bytes).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    assert_eq!(open_bytes(&disk, &good).unwrap().cut, 3);
+}
+
+#[test]
+fn a_log_that_is_long_at_the_start_is_compacted_at_its_first_cut() {
+    let disk = MemoryDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    let mut n = 0;
+    while disk.bytes(Path::new(LOG)).len() < 31 << 17 {
+        n += 1;
+        assert_eq!(log.commit(&cut(n, 10_000)).unwrap(), n);
+    }
+    let disk = disk.restart(0);
+    assert!(disk.bytes(Path::new(LOG)).len() < 4 << 20);
+    let (log, state) = open(&disk).unwrap();
+    assert_eq!(state.cut, n);
+    for more in n + 1..=n + 20 {
+        assert_eq!(log.commit(&cut(more, 10_000)).unwrap(), more);
+    }
+    let length = disk.bytes(Path::new(LOG)).len();
+    assert!(length < 4 << 20, "log of {length} bytes was not compacted");
+    assert_eq!(open(&disk.restart(0)).unwrap().1.cut, n + 20);
+}
+
+/// A disk in memory on which no file can be replaced once it is told so.
+#[derive(Clone, Debug)]
+struct NoReplace {
+    disk: MemoryDisk,
+    refuse: Arc<AtomicBool>,
+}
+
+impl FileLayer for NoReplace {
+    fn open_append(&self, path: &Path) -> io::Result<Box<dyn AppendFile>> {
+        self.disk.open_append(path)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
+        self.disk.read(path)
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        if self.refuse.load(Ordering::Relaxed) {
+            return Err(io::Error::other("no space for the new file"));
+        }
+        self.disk.replace(path, bytes)
+    }
+}
+
+#[test]
+fn a_cut_whose_compaction_fails_holds_and_the_next_is_refused() {
+    let layer = NoReplace {
+        disk: MemoryDisk::new(),
+        refuse: Arc::default(),
+    };
+    let (log, _) = FileCommitLog::open(Arc::new(layer.clone()), Path::new(LOG), key()).unwrap();
+    layer.refuse.store(true, Ordering::Relaxed);
+    let mut answered = 0;
+    let error = loop {
+        match log.commit(&cut(answered + 1, 10_000)) {
+            Ok(number) => answered = number,
+            Err(error) => break error.to_string(),
+        }
+        assert!(answered < 100, "the log was never compacted");
+    };
+    assert!(
+        error.contains("could not be compacted: no space for the new file"),
+        "{error}"
+    );
+    let disk = layer.disk.restart(0);
+    assert!(disk.bytes(Path::new(LOG)).len() > 4 << 20);
+    let (log, state) = open(&disk).unwrap();
+    assert_eq!(state.cut, answered);
+    let next = answered + 1;
+    assert_eq!(log.commit(&cut(next, 1)).unwrap(), next);
+    assert!(disk.bytes(Path::new(LOG)).len() < 4 << 20);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_was_removed_or_replaced_cannot_be_synced() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("out.jsonl");
+    let removed = |file: &mut Box<dyn AppendFile>| {
+        file.append(b"lost\n").unwrap();
+        let error = file.sync().unwrap_err().to_string();
+        assert!(error.contains("was removed or replaced"), "{error}");
+    };
+    let mut file = Disk.open_append(&path).unwrap();
+    file.append(b"kept\n").unwrap();
+    file.sync().unwrap();
+    std::fs::rename(&path, place.path().join("moved")).unwrap();
+    file.sync().unwrap();
+    std::fs::remove_file(place.path().join("moved")).unwrap();
+    removed(&mut file);
+    let mut file = Disk.open_append(&path).unwrap();
+    Disk.replace(&path, b"new").unwrap();
+    removed(&mut file);
 }
 
 #[test]

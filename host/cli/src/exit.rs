@@ -1,6 +1,6 @@
 //! Failures and their exit codes.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
@@ -19,11 +19,11 @@ impl Failure {
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Failure::Run(error) => {
-                eprintln!("tidegate: {error:#}");
+                tell(format_args!("tidegate: {error:#}\n"));
                 ExitCode::from(1)
             }
             Failure::Usage(text) => {
-                eprintln!("{}", text.trim_end());
+                tell(format_args!("{}\n", text.trim_end()));
                 ExitCode::from(2)
             }
         }
@@ -41,6 +41,11 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
+/// Writes to standard error. A reader that has gone is no reason to end.
+pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
+    let _ = std::io::stderr().write_fmt(text);
+}
+
 /// Sends log lines to standard error.
 pub(crate) fn log_to_stderr(filter: &str) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(filter).map_err(|error| {
@@ -50,6 +55,7 @@ pub(crate) fn log_to_stderr(filter: &str) -> Result<(), Failure> {
         .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .log_internal_errors(false)
         .with_target(false)
         .init();
     Ok(())

@@ -10,7 +10,7 @@ use tidegate_control::{
     SlotCounters, SlotReport, StatusReport,
 };
 use tidegate_flow::Controls;
-use tidegate_operator::ComponentSlot;
+use tidegate_operator::{ComponentSlot, digest};
 use tidegate_telemetry::events::{Deployed, DeploymentRefused};
 use tidegate_telemetry::{Meters, SlotSummary};
 
@@ -62,22 +62,24 @@ impl RunningHost {
     ) -> Result<DeployReport, String> {
         let began = Instant::now();
         let name = hosted.slot.name();
+        // On disk before any task can run it: a cut that names it must find it after a restart.
+        keep_component(&self.state, &digest(component), component)
+            .map_err(|error| format!("the component cannot be kept for a restart: {error}"))?;
         let deployed = hosted
             .slot
             .deploy(component, label)
             .map_err(|error| error.to_string())?;
-        let finished = keep_component(&self.state, &deployed.new.digest, component)
-            .map_err(|error| format!("the component cannot be kept for a restart: {error}"))
-            .and_then(|()| self.controls.switch(name, SWITCH_DEADLINE));
-        let report = match finished {
+        let report = match self.controls.switch(name, SWITCH_DEADLINE) {
             Ok(report) => report,
             Err(why) => {
-                // Tasks that switched go back at their next batch, the others never leave.
                 hosted
                     .slot
                     .rollback()
                     .map_err(|error| format!("{why}; and no way back: {error}"))?;
-                return Err(why);
+                return match self.controls.switch(name, SWITCH_DEADLINE) {
+                    Ok(_) => Err(why),
+                    Err(again) => Err(format!("{why}; and on the way back: {again}")),
+                };
             }
         };
         let version = |version: &tidegate_contract::OperatorVersion| ComponentVersion {

@@ -39,7 +39,7 @@ impl Engine {
     /// (what `cargo build --target wasm32-unknown-unknown` makes with an SDK) is made a component first. `label` names
     /// it in errors: usually its path.
     pub fn compile(&self, bytes: &[u8], label: &str) -> Result<Component, OperatorError> {
-        let digest = format!("sha256:{}", hex(&Sha256::digest(bytes)));
+        let digest = digest(bytes);
         let (compiled, from_disk) = match self.load(&digest) {
             Some(compiled) => (compiled, true),
             None => (self.build(bytes, label, &digest)?, false),
@@ -163,6 +163,11 @@ fn not_an_operator(label: &str, why: String) -> OperatorError {
         component: label.to_owned(),
         why,
     }
+}
+
+/// The digest by which a component is known: `sha256:` and 64 hexadecimal digits, of the file as it is.
+pub fn digest(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex(&Sha256::digest(bytes)))
 }
 
 /// The component of a file: itself, or one made of a core module that carries its component type (as wit-bindgen leaves

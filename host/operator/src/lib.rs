@@ -36,7 +36,7 @@ mod slot;
 mod ticker;
 mod wasi;
 
-pub use component::{Component, componentize};
+pub use component::{Component, componentize, digest};
 pub use engine::{Engine, EngineOptions};
 pub use grants::{Grants, UnknownGrant};
 pub use limits::Limits;

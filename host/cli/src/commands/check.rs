@@ -7,13 +7,14 @@ use tidegate_contract::Slot as _;
 use tidegate_control::config::guarantee;
 
 use super::{print, read_pipeline, warnings};
-use crate::exit::Failure;
+use crate::exit::{Failure, tell};
 use crate::wire;
 
 /// Reads a pipeline, compiles its operators and checks their configurations; says what it guarantees.
 pub(crate) fn check(path: &Path, as_json: bool) -> Result<(), Failure> {
     let pipeline = read_pipeline(path)?;
-    let slots = wire::slots(&pipeline, None, 1)?;
+    wire::check_models(&pipeline)?;
+    let slots = wire::slots(&pipeline, None, wire::Tasks { warm: 1, most: 1 })?;
     let warnings = warnings(&pipeline, &slots)?;
     let guarantee = guarantee(&pipeline);
     if as_json {
@@ -35,7 +36,7 @@ pub(crate) fn check(path: &Path, as_json: bool) -> Result<(), Failure> {
         return print(&format!("{report:#}\n"));
     }
     for warning in &warnings {
-        eprintln!("warning: {warning}");
+        tell(format_args!("warning: {warning}\n"));
     }
     let mut text = format!("{}: no mistakes\n{guarantee}\n", pipeline.name);
     for slot in &slots {

@@ -7,16 +7,21 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use tidegate_contract::{FileLayer, Model as _};
 use tidegate_control::admin::AdminServer;
-use tidegate_control::config::{Level, Pipeline, SourceKind, StageKind, guarantee};
-use tidegate_flow::{Ended, Run};
+use tidegate_control::config::{Level, Pipeline, Sink, SinkKind, SourceKind, StageKind, guarantee};
+use tidegate_flow::{Ended, FlowError, Run};
 use tidegate_state::{Disk, FileCommitLog, StateDirectory};
 use tidegate_telemetry::events::{RunEnded, RunStarted};
 use tidegate_telemetry::{Meters, ProgressLine, Summary};
 
 use super::{print, read_pipeline, warnings};
-use crate::exit::Failure;
+use crate::exit::{Failure, tell};
 use crate::host::{HostedSlot, RunningHost};
 use crate::{RunArguments, Until, wire};
+
+/// Instances that are made ahead for a topic.
+const TOPIC_WARM: usize = 8;
+/// Partitions of a topic that one process has room for.
+const TOPIC_MOST: usize = 128;
 
 /// How often the progress is looked at.
 const TICK: Duration = Duration::from_millis(50);
@@ -32,6 +37,13 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             Until::End
         }
     });
+    let stdout = |sink: &Sink| matches!(sink.kind, SinkKind::Stdout);
+    if arguments.json && pipeline.sinks.iter().any(stdout) {
+        return Err(Failure::usage(
+            "--json would mix the summary with the records on standard output; set pipeline.summary to a file instead",
+        ));
+    }
+    wire::check_models(&pipeline)?;
     let state = StateDirectory::open(&pipeline.state)?;
     let layer: Arc<dyn FileLayer> = Arc::new(Disk);
     let (log, recovered) = FileCommitLog::open(layer.clone(), &state.log(), state.key())?;
@@ -40,7 +52,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let tasks = tasks(&pipeline);
     let slots = wire::slots(&pipeline, Some(state.path().join("compiled")), tasks)?;
     for warning in warnings(&pipeline, &slots)? {
-        eprintln!("warning: {warning}");
+        tell(format_args!("warning: {warning}\n"));
     }
     let configured = wire::restore(&slots, &recovered, state.path())?;
     let engines = wire::load_models(&pipeline, arguments.adapter.as_deref())?;
@@ -70,7 +82,17 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     });
     let admin = match pipeline.admin {
         None => None,
-        Some(address) => Some(AdminServer::start(address, state.path(), host.clone())?),
+        Some(address) => match AdminServer::start(address, state.path(), host.clone()) {
+            Ok(admin) => Some(admin),
+            Err(error) => {
+                run.controls().stop();
+                let ended = run.join();
+                return Err(Failure::Run(match ended.error {
+                    None => anyhow::Error::new(error),
+                    Some(failure) => anyhow::Error::new(failure).context(error),
+                }));
+            }
+        },
     };
     stop_on_signal(run.controls())?;
     let ended = watch(run, &meters, arguments.quiet);
@@ -91,25 +113,39 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     if arguments.json {
         print(&String::from_utf8_lossy(&summary.to_json()))?;
     } else if !arguments.quiet {
-        eprint!("{}", summary.table());
+        tell(format_args!("{}", summary.table()));
     }
     match ended.error {
         None => Ok(()),
-        Some(error) => Err(Failure::Run(
-            anyhow::Error::new(error)
-                .context("the run failed; started again, it goes on from its last cut"),
-        )),
+        Some(error @ FlowError::State(_)) => Err(Failure::Run(error.into())),
+        Some(error) => {
+            let replayed = pipeline
+                .sources
+                .iter()
+                .all(|s| !matches!(s.kind, SourceKind::Stdin));
+            let way_on = if replayed {
+                "the run failed; started again, it goes on from its last cut"
+            } else {
+                "the run failed; what it had read of standard input after its last cut is gone"
+            };
+            Err(Failure::Run(anyhow::Error::new(error).context(way_on)))
+        }
     }
 }
 
-/// Tasks that can run at once: one for each file, and a guess for topics.
-fn tasks(pipeline: &Pipeline) -> usize {
-    let of = |kind: &SourceKind| match kind {
-        SourceKind::File { paths } => paths.len(),
-        SourceKind::Stdin => 1,
-        SourceKind::Kafka(_) => 8,
-    };
-    pipeline.sources.iter().map(|source| of(&source.kind)).sum()
+/// Tasks that can run at once: one for each file; of topics it is known only when the group has met.
+fn tasks(pipeline: &Pipeline) -> wire::Tasks {
+    let (mut warm, mut most) = (0, 0);
+    for source in &pipeline.sources {
+        let (ahead, room) = match &source.kind {
+            SourceKind::File { paths } => (paths.len(), paths.len()),
+            SourceKind::Stdin => (1, 1),
+            SourceKind::Kafka(_) => (TOPIC_WARM, TOPIC_MOST),
+        };
+        warm += ahead;
+        most += room;
+    }
+    wire::Tasks { warm, most }
 }
 
 fn hosted(
@@ -142,7 +178,9 @@ fn stop_on_signal(controls: tidegate_flow::Controls) -> Result<(), Failure> {
         .spawn(move || {
             runtime.block_on(async {
                 if next_signal().await {
-                    eprintln!("\nstopping after a last cut; once more to stop at once");
+                    tell(format_args!(
+                        "\nstopping after a last cut; once more to stop at once\n"
+                    ));
                     controls.stop();
                     if next_signal().await {
                         std::process::exit(1);

@@ -7,16 +7,27 @@ use std::sync::Arc;
 use anyhow::Context;
 use tidegate_contract::{Recovered, Slot as _};
 use tidegate_control::config::{Node, Pipeline, StageKind};
-use tidegate_operator::{ComponentSlot, Engine, EngineOptions, Grants, Limits, SlotOptions};
+use tidegate_operator::{
+    ComponentSlot, Engine, EngineOptions, Grants, Limits, SlotOptions, digest,
+};
 
 use crate::exit::Failure;
+
+/// How many tasks a pipeline can have: one for each partition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tasks {
+    /// Instances made ahead of a switch.
+    pub(crate) warm: usize,
+    /// Instances there is room for. Room is address space, not memory.
+    pub(crate) most: usize,
+}
 
 /// The slots of a pipeline's operator stages, in its order, each with the component of the pipeline file. A component
 /// that does not fit its stage is a mistake of configuration.
 pub(crate) fn slots(
     pipeline: &Pipeline,
     cache: Option<PathBuf>,
-    tasks: usize,
+    tasks: Tasks,
 ) -> Result<Vec<Arc<ComponentSlot>>, Failure> {
     let operators = pipeline
         .stages
@@ -24,7 +35,7 @@ pub(crate) fn slots(
         .filter(|s| matches!(s.kind, StageKind::Operator(_)))
         .count();
     // Each task has an instance, and a deployment warms as many beside them.
-    let instances = (operators * tasks * 2 + 16).max(64) as u32;
+    let instances = (operators * tasks.most * 2 + 16).max(64) as u32;
     let engine = Engine::new(EngineOptions {
         cache_dir: cache,
         instances,
@@ -49,7 +60,7 @@ pub(crate) fn slots(
         };
         options.config = serde_json::Value::Object(operator.config.clone()).to_string();
         options.required_outputs = used_outputs(pipeline, index);
-        options.tasks = tasks;
+        options.tasks = tasks.warm;
         match ComponentSlot::new(&engine, options, &bytes, &label) {
             Ok(slot) => slots.push(Arc::new(slot)),
             Err(error) => refused.push(format!(
@@ -117,6 +128,14 @@ pub(crate) fn restore(
                     path.display()
                 )
             })?;
+            if digest(&bytes) != deployed.digest {
+                return Err(Failure::Run(anyhow::anyhow!(
+                    "{} is damaged: it has the digest {}; put the deployed component back, or give the pipeline file the \
+                     component that shall run",
+                    path.display(),
+                    digest(&bytes)
+                )));
+            }
             slot.deploy(&bytes, &path.display().to_string())?;
             tracing::info!(
                 slot = slot.name(),

@@ -17,7 +17,7 @@ const BATCH_BYTES: usize = 4 << 20;
 /// How long a stopping run waits for answers that it could not take up again.
 const DRAIN: Duration = Duration::from_secs(30);
 /// Positions kept free for the chat template around the user message.
-const TEMPLATE_TOKENS: usize = 32;
+pub(super) const TEMPLATE_TOKENS: usize = 32;
 
 /// The plan of a pipeline.
 pub(crate) fn plan(

@@ -2,6 +2,11 @@
 //!
 //! Bytes come in reads of any size; where they are divided changes nothing. A piece longer than the limit is skipped
 //! as it streams by: memory stays below `max_record` plus one read, however long it is.
+//!
+//! Time is linear in the input, quotes that are never closed included. A row that is still open at the end of its first
+//! line is inside a quoted field there, and so is every other row open at that place: they all end at the same line end.
+//! What the search for it has found outlives the row that is refused ([`Ahead`]), so no line is looked at more than
+//! twice. It is a fact about the input, not a choice: a cutter that begins at any piece finds the same ones after it.
 
 use memchr::{memchr, memchr2};
 
@@ -64,12 +69,32 @@ pub struct Cutter {
     end: usize,
     scanned: usize,
     row: Row,
+    /// The scan has left the first line of the row.
+    beyond: bool,
+    ahead: Option<Ahead>,
     /// Position of `buffer[begin]`.
     position: u64,
     /// Bytes of the piece cut last, if it can be put back.
     last: usize,
     skipping: Option<Skipped>,
+    #[cfg(test)]
+    steps: Steps,
 }
+
+/// How far the scan of a refused row came past its first line. A row that is open at any line start up to there has the
+/// same scan from that line start on.
+#[derive(Clone, Copy, Debug)]
+struct Ahead {
+    /// Position of the first byte not scanned, or of the line feed that ends the row.
+    position: u64,
+    row: Row,
+    ends_here: bool,
+}
+
+/// Bytes looked at in search of ends.
+#[cfg(test)]
+#[derive(Debug, Default)]
+struct Steps(usize);
 
 /// Where in a row the scan stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,9 +132,13 @@ impl Cutter {
             end: 0,
             scanned: 0,
             row: Row::FieldStart,
+            beyond: false,
+            ahead: None,
             position,
             last: 0,
             skipping: None,
+            #[cfg(test)]
+            steps: Steps::default(),
         }
     }
 
@@ -127,8 +156,9 @@ impl Cutter {
 
     /// Forgets everything and goes on at this position, which must be the start of a line.
     pub fn reset(&mut self, position: u64) {
-        (self.begin, self.end, self.scanned) = (0, 0, 0);
-        self.row = Row::FieldStart;
+        (self.begin, self.end) = (0, 0);
+        self.begin_row();
+        self.ahead = None;
         self.position = position;
         self.last = 0;
         self.skipping = None;
@@ -139,8 +169,7 @@ impl Cutter {
         self.begin -= self.last;
         self.position -= self.last as u64;
         self.last = 0;
-        self.scanned = self.begin;
-        self.row = Row::FieldStart;
+        self.begin_row();
     }
 
     /// Room for the next read.
@@ -172,14 +201,18 @@ impl Cutter {
         }
         match self.find() {
             Some(end) if end.content <= self.max_record => Some(self.whole(end)),
-            Some(_) => self.refuse(ended),
-            None if self.pending() > self.max_record + 1 => self.refuse(ended),
+            Some(end) => {
+                let line_feed = self.begin + end.content + end.line_end - 1;
+                self.look_ahead(line_feed, true);
+                self.refuse(ended)
+            }
+            None if self.pending() > self.max_record + 1 => self.refuse_unended(ended),
             None if !ended || self.pending() == 0 => None,
-            None if self.row_is_open() => self.refuse(ended),
+            None if self.row_is_open() => self.refuse_unended(ended),
             None => {
                 let end = content_of(&self.buffer[self.begin..self.end]);
                 if end.content > self.max_record {
-                    self.refuse(ended)
+                    self.refuse_unended(ended)
                 } else {
                     Some(self.whole(end))
                 }
@@ -209,8 +242,13 @@ impl Cutter {
         self.begin += count;
         self.position += count as u64;
         self.last = 0;
+        self.begin_row();
+    }
+
+    fn begin_row(&mut self) {
         self.scanned = self.begin;
         self.row = Row::FieldStart;
+        self.beyond = false;
     }
 
     /// The end of the piece that begins at `begin`, if it is in the buffer.
@@ -235,14 +273,45 @@ impl Cutter {
     }
 
     fn find_row_end(&mut self, delimiter: u8) -> Option<usize> {
+        if !self.beyond {
+            match self.scan::<true>(delimiter) {
+                Some(at) if self.row == Row::Quoted => {
+                    self.beyond = true;
+                    self.scanned = at + 1;
+                    if self.follow_ahead() {
+                        return Some(self.scanned);
+                    }
+                }
+                end => return end,
+            }
+        }
+        self.scan::<false>(delimiter)
+    }
+
+    /// Scans on from `scanned` to the line feed that ends the row; in its first line, to any line feed.
+    fn scan<const FIRST_LINE: bool>(&mut self, delimiter: u8) -> Option<usize> {
         let bytes = &self.buffer[..self.end];
         let mut at = self.scanned;
+        #[cfg(test)]
+        let from = at;
+        let mut end = None;
         while at < bytes.len() {
             match self.row {
                 Row::Quoted => {
-                    at += memchr(b'"', &bytes[at..]).unwrap_or(bytes.len() - at);
-                    if at < bytes.len() {
-                        self.row = Row::QuoteInQuoted;
+                    let rest = &bytes[at..];
+                    let found = if FIRST_LINE {
+                        memchr2(b'"', b'\n', rest)
+                    } else {
+                        memchr(b'"', rest)
+                    };
+                    at += found.unwrap_or(rest.len());
+                    match bytes.get(at) {
+                        Some(b'"') => self.row = Row::QuoteInQuoted,
+                        Some(_) => {
+                            end = Some(at);
+                            break;
+                        }
+                        None => {}
                     }
                 }
                 Row::FieldStart if bytes[at] == b'"' => self.row = Row::Quoted,
@@ -251,7 +320,10 @@ impl Cutter {
                     self.row = Row::Plain;
                     at += memchr2(b'\n', delimiter, &bytes[at..]).unwrap_or(bytes.len() - at);
                     match bytes.get(at) {
-                        Some(b'\n') => return Some(at),
+                        Some(b'\n') => {
+                            end = Some(at);
+                            break;
+                        }
                         Some(_) => self.row = Row::FieldStart,
                         None => {}
                     }
@@ -259,7 +331,40 @@ impl Cutter {
             }
             at += 1;
         }
-        None
+        #[cfg(test)]
+        {
+            self.steps.0 += at.min(bytes.len()) - from;
+        }
+        end
+    }
+
+    /// Goes on where the scan of a refused row stood, if that covers this place; true if the row ends there.
+    fn follow_ahead(&mut self) -> bool {
+        let here = self.position + (self.scanned - self.begin) as u64;
+        match self.ahead {
+            Some(ahead) if ahead.position >= here => {
+                self.scanned += (ahead.position - here) as usize;
+                self.row = ahead.row;
+                ahead.ends_here
+            }
+            _ => false,
+        }
+    }
+
+    /// Keeps what was found of the row that is refused now.
+    fn look_ahead(&mut self, at: usize, ends_here: bool) {
+        if self.beyond {
+            self.ahead = Some(Ahead {
+                position: self.position + (at - self.begin) as u64,
+                row: self.row,
+                ends_here,
+            });
+        }
+    }
+
+    fn refuse_unended(&mut self, ended: bool) -> Option<Piece<'_>> {
+        self.look_ahead(self.end, false);
+        self.refuse(ended)
     }
 
     /// A piece that is too long, or a row that does not end: its first line is refused.
@@ -326,5 +431,51 @@ fn content_of(line: &[u8]) -> End {
             content: line.len(),
             line_end: 0,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pieces cut and bytes looked at.
+    fn work(input: &[u8], max_record: usize) -> (usize, usize) {
+        let mut cutter = Cutter::new(Rule::Rows { delimiter: b',' }, max_record, 0);
+        let (mut pieces, mut rest) = (0, input);
+        loop {
+            while cutter.cut(rest.is_empty()).is_some() {
+                pieces += 1;
+            }
+            if rest.is_empty() {
+                return (pieces, cutter.steps.0);
+            }
+            let (read, after) = rest.split_at(rest.len().min(64 << 10));
+            cutter.space()[..read.len()].copy_from_slice(read);
+            cutter.filled(read.len());
+            rest = after;
+        }
+    }
+
+    #[test]
+    fn quotes_that_do_not_close_cost_linear_time() {
+        let count = 100_000;
+        for (lines, max_record) in [
+            ("a\"b,\"c\n", 1 << 20),
+            ("\"\n", 1 << 20),
+            ("\"a\n", 100),
+            ("1,\"open\n2,b\n", 1 << 20),
+            ("\"\"\"\n\"\n", 100),
+        ] {
+            let input = lines.repeat(count);
+            let (pieces, steps) = work(input.as_bytes(), max_record);
+            assert!(
+                pieces > 0 && steps <= 3 * input.len(),
+                "{lines:?}: {steps} steps"
+            );
+        }
+        // A row that closes, but only long after the limit.
+        let input = format!("{}\"\n", "\"x\n".to_owned() + &"a,\"\"\"\n".repeat(count));
+        let (_, steps) = work(input.as_bytes(), 1 << 10);
+        assert!(steps <= 3 * input.len(), "{steps} steps");
     }
 }

@@ -146,7 +146,7 @@ impl Decoder {
         }
         if options.max_record == 0 || options.max_record > MAX_MAX_RECORD {
             return Err(OptionError {
-                option: "max_record",
+                option: "max-record",
                 why: format!(
                     "{} bytes is not between 1 byte and 256 MiB",
                     options.max_record

@@ -188,7 +188,7 @@ impl Lines {
                     length,
                 }) => {
                     let reason = format!(
-                        "line of {length} bytes exceeds max_record {}",
+                        "line of {length} bytes exceeds max-record {}",
                         size(max_record)
                     );
                     into.reject(Rejected {
@@ -205,7 +205,7 @@ impl Lines {
                     length,
                 }) => {
                     let reason = format!(
-                        "quoted field is not closed within max_record {} or the end of the input",
+                        "quoted field is not closed within max-record {} or the end of the input",
                         size(max_record)
                     );
                     into.reject(Rejected {

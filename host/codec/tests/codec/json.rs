@@ -215,5 +215,5 @@ fn options_that_cannot_be_met_are_refused() {
         max_record: 1 << 40,
         ..options()
     };
-    assert_eq!(Decoder::new(endless).unwrap_err().option, "max_record");
+    assert_eq!(Decoder::new(endless).unwrap_err().option, "max-record");
 }

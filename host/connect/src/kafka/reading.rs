@@ -77,7 +77,7 @@ impl Reading {
         } else if value.len() > max_record {
             Err(Malformed {
                 reason: format!(
-                    "value of {} bytes exceeds max_record {}",
+                    "value of {} bytes exceeds max-record {}",
                     value.len(),
                     size(max_record)
                 ),

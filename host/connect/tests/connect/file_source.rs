@@ -82,7 +82,7 @@ fn malformed_lines_are_rejected_with_their_reasons() {
         "not JSON: expected a value at column 1, found `h`",
         "not UTF-8: byte 0xff at 7",
         "field id is missing",
-        "line of 118 bytes exceeds max_record 40 bytes",
+        "line of 118 bytes exceeds max-record 40 bytes",
     ];
     assert_eq!(read.reasons(), expected);
     let offsets: Vec<u64> = read.rejected.iter().map(|(_, offset, _)| *offset).collect();
@@ -113,7 +113,7 @@ fn csv_is_read_under_its_header_from_any_row() {
     assert_eq!(all.values(), rows);
     assert_eq!(
         all.reasons(),
-        ["quoted field is not closed within max_record 1 MiB or the end of the input"]
+        ["quoted field is not closed within max-record 1 MiB or the end of the input"]
     );
     let input = input(bytes);
     for (index, (_, (offset, _, _))) in all.records.iter().enumerate() {
@@ -165,7 +165,7 @@ fn a_line_of_50_mib_is_skipped_in_flat_memory() {
     let grown = resident().saturating_sub(before);
     assert_eq!(
         read.reasons(),
-        ["line of 52428808 bytes exceeds max_record 1 MiB"]
+        ["line of 52428808 bytes exceeds max-record 1 MiB"]
     );
     assert_eq!(read.values(), ["{\"b\":1}"]);
     // Other tests run beside this one, so this is no exact figure; the line alone would be 50 MiB.

@@ -117,7 +117,7 @@ fn json_messages_are_checked_and_keyed() {
         (1, "not JSON: expected a value at column 1, found `h`"),
         (2, "empty value"),
         (3, "field customer is null"),
-        (4, "value of 47 bytes exceeds max_record 40 bytes"),
+        (4, "value of 47 bytes exceeds max-record 40 bytes"),
     ];
     assert_eq!(reasons, expected);
     assert_eq!(read.next[&0], 6);

@@ -192,10 +192,11 @@ fn killed_with_answers_in_flight_nothing_is_lost_and_keys_keep_their_order() {
     let mut first_seen: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     let mut all = BTreeSet::new();
     for (key, value) in &answers {
+        // Nothing restores what was redacted, and shape-answer keeps no text of the customer's.
+        assert!(!value.contains("@example.com"), "{value}");
         let value: Value = serde_json::from_str(value).unwrap();
         let n = value["n"].as_u64().unwrap();
         assert_eq!(*key, format!("k{}", n % 5));
-        assert!(!value.to_string().contains("@example.com") || value["answer"].is_string());
         if all.insert(n) {
             first_seen.entry(key.clone()).or_default().push(n);
         }

@@ -9,3 +9,4 @@ mod kill;
 mod malformed;
 mod pressure;
 mod swap;
+mod workers;

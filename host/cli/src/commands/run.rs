@@ -13,7 +13,7 @@ use tidegate_state::{Disk, FileCommitLog, StateDirectory};
 use tidegate_telemetry::events::{RunEnded, RunStarted};
 use tidegate_telemetry::{Meters, ProgressLine, Summary};
 
-use super::{print, read_pipeline, warnings};
+use super::{print, read_pipeline};
 use crate::exit::{Failure, tell};
 use crate::host::{HostedSlot, RunningHost};
 use crate::{RunArguments, Until, wire};
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let parts_of = |until| wire::worker_parts(&pipeline, until, &recovered, &layer);
     let tasks = tasks(&pipeline);
     let slots = wire::slots(&pipeline, Some(state.path().join("compiled")), tasks)?;
-    for warning in warnings(&pipeline, &slots)? {
+    for warning in &pipeline.warnings {
         tell(format_args!("warning: {warning}\n"));
     }
     let configured = wire::restore(&slots, &recovered, state.path())?;

@@ -184,9 +184,11 @@ impl Opening<'_> {
                 );
             }
             SinkKind::Stdout => {
-                for _ in 0..self.workers {
-                    sinks.push(Box::new(StandardSink::stdout(encoder.clone())));
+                let first = StandardSink::stdout(encoder);
+                for _ in 1..self.workers {
+                    sinks.push(Box::new(first.sibling()));
                 }
+                sinks.push(Box::new(first));
             }
             SinkKind::Kafka(topic) => {
                 for _ in 0..self.workers {

@@ -6,7 +6,7 @@
 //! Invariants:
 //! - a source gives every piece of its input once and in order, as a record or as a rejection with its reason, and
 //!   goes on from any position it has given as if it had never stopped;
-//! - memory is bounded whatever the input: a line is skipped as it streams by once it is longer than `max_record`;
+//! - memory is bounded whatever the input: a line is skipped as it streams by once it is longer than `max-record`;
 //! - a sink sees [`PublicRecord`](tidegate_record::PublicRecord) alone, so private attributes cannot leave through it;
 //! - files are reached through the directory handle taken when they were opened, by name, and by nothing else.
 

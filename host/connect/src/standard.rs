@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -211,9 +212,18 @@ impl Source for StandardSource {
 /// Standard output as a sink.
 pub struct StandardSink {
     place: &'static str,
-    output: Box<dyn Write + Send>,
+    /// Shared with siblings, which write in turns.
+    stream: Arc<Mutex<Stream>>,
     encoder: Encoder,
     pending: Vec<u8>,
+    /// The header is written even if no record comes; this one of the siblings sees to that.
+    eldest: bool,
+}
+
+struct Stream {
+    output: Box<dyn Write + Send>,
+    /// What stands first in the output, until someone writes it.
+    header: Vec<u8>,
 }
 
 impl fmt::Debug for StandardSink {
@@ -233,14 +243,32 @@ impl StandardSink {
 
     /// Writes to any stream.
     pub fn new(encoder: Encoder, output: impl Write + Send + 'static) -> StandardSink {
-        let mut pending = Vec::new();
-        encoder.write_header(&mut pending);
+        let mut header = Vec::new();
+        encoder.write_header(&mut header);
+        let output = Box::new(output);
         StandardSink {
             place: "standard output",
-            output: Box::new(output),
+            stream: Arc::new(Mutex::new(Stream { output, header })),
             encoder,
-            pending,
+            pending: Vec::new(),
+            eldest: true,
         }
+    }
+
+    /// Another handle of the same stream, for another worker: it collects its own output and writes in turn. Whoever is
+    /// first writes the header row.
+    pub fn sibling(&self) -> StandardSink {
+        StandardSink {
+            place: self.place,
+            stream: self.stream.clone(),
+            encoder: self.encoder.clone(),
+            pending: Vec::new(),
+            eldest: false,
+        }
+    }
+
+    fn stream(&self) -> MutexGuard<'_, Stream> {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -262,14 +290,23 @@ impl Sink for StandardSink {
     }
 
     fn pending(&self) -> usize {
-        self.pending.len()
+        let header = if self.eldest {
+            self.stream().header.len()
+        } else {
+            0
+        };
+        self.pending.len() + header
     }
 
     fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError> {
-        let written = self
+        let mut stream = self.stream();
+        let header = std::mem::take(&mut stream.header);
+        let written = stream
             .output
-            .write_all(&self.pending)
-            .and_then(|()| self.output.flush());
+            .write_all(&header)
+            .and_then(|()| stream.output.write_all(&self.pending))
+            .and_then(|()| stream.output.flush());
+        drop(stream);
         self.pending.clear();
         match written {
             Ok(()) => Ok(None),

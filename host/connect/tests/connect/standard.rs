@@ -180,3 +180,23 @@ fn a_reader_that_has_gone_is_named() {
         "cannot write standard output: its reader has gone (broken pipe)"
     );
 }
+
+#[test]
+fn siblings_write_one_header_and_whoever_is_first_writes_it() {
+    let output = Output::default();
+    let options = EncoderOptions {
+        format: Format::Csv,
+        columns: vec!["a".into()],
+        ..EncoderOptions::default()
+    };
+    let mut first = StandardSink::new(Encoder::new(options).unwrap(), output.clone());
+    let (mut second, third) = (first.sibling(), first.sibling());
+    assert!(first.pending() > 0 && third.pending() == 0);
+    write_one(&mut second);
+    second.flush().unwrap();
+    assert_eq!(first.pending(), 0);
+    write_one(&mut first);
+    first.flush().unwrap();
+    let text = String::from_utf8(output.0.lock().unwrap().clone()).unwrap();
+    assert_eq!(text, "a\n1\n1\n");
+}

@@ -37,6 +37,8 @@ impl Sink for Full {
         self.pending
     }
     fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError> {
+        // Long enough for the other worker to wait for its turn, with output of its own.
+        std::thread::sleep(Duration::from_millis(100));
         Err(SinkError::Write {
             place: "dead.jsonl".into(),
             why: "no space left".into(),

@@ -98,6 +98,18 @@ pub enum WeightsError {
         /// Precision in the file.
         found: String,
     },
+    /// The file holds more layers than the configuration names.
+    #[error(
+        "tensor `{name}` belongs to layer {layer} (the first is 0), but `num_hidden_layers` is {layers} in config.json"
+    )]
+    SurplusLayer {
+        /// The tensor.
+        name: String,
+        /// Its layer, counted from 0.
+        layer: usize,
+        /// Layers the configuration names.
+        layers: usize,
+    },
     /// A tensor holds a value that no weight can have.
     #[error("tensor `{name}` holds {value} at element {index}, every weight must be finite")]
     NotFinite {
@@ -226,15 +238,28 @@ impl Weights {
         })
     }
 
-    /// Checks that every tensor the configuration calls for is there, in its shape.
+    /// Checks that every tensor the configuration calls for is there, in its shape, and that no layer is left over.
     ///
     /// # Errors
-    /// The first that is not.
+    /// The first tensor that is not there, or that belongs to a layer past the last.
     pub fn check(&self, config: &ModelConfig) -> Result<(), WeightsError> {
         for (name, shape) in TensorNames::all(config) {
             self.tensor(&name, &shape)?;
         }
-        Ok(())
+        let surplus = self
+            .names()
+            .into_iter()
+            .filter_map(|name| Some((TensorNames::layer_of(&name)?, name)))
+            .filter(|(layer, _)| *layer >= config.layers)
+            .min();
+        match surplus {
+            None => Ok(()),
+            Some((layer, name)) => Err(WeightsError::SurplusLayer {
+                name,
+                layer,
+                layers: config.layers,
+            }),
+        }
     }
 }
 
@@ -319,6 +344,12 @@ impl TensorNames {
         format!("model.layers.{layer}.{part}.weight")
     }
 
+    /// The layer that a tensor of this name belongs to; none if it belongs to no layer.
+    fn layer_of(name: &str) -> Option<usize> {
+        let (number, _) = name.strip_prefix("model.layers.")?.split_once('.')?;
+        number.parse().ok()
+    }
+
     /// Every tensor that must be there, with its shape.
     pub(crate) fn all(config: &ModelConfig) -> impl Iterator<Item = (String, Vec<usize>)> {
         let (hidden, intermediate) = (config.hidden, config.intermediate);
@@ -346,5 +377,60 @@ impl TensorNames {
             .map(|(part, shape)| (Self::layer(layer, part), shape))
         });
         outside.into_iter().flatten().chain(layers)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use safetensors::tensor::TensorView;
+
+    use super::*;
+
+    fn config(layers: usize) -> ModelConfig {
+        let text = serde_json::json!({
+            "architectures": ["LlamaForCausalLM"],
+            "model_type": "llama",
+            "hidden_act": "silu",
+            "hidden_size": 8,
+            "intermediate_size": 12,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 1,
+            "num_hidden_layers": layers,
+            "vocab_size": 16,
+            "max_position_embeddings": 32,
+            "rms_norm_eps": 1e-5,
+            "rope_theta": 10000.0,
+            "tie_word_embeddings": true,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+        });
+        ModelConfig::from_json(&text.to_string()).unwrap()
+    }
+
+    #[test]
+    fn a_file_with_more_layers_than_the_configuration_names_is_refused() {
+        let zeros = vec![0; 4096];
+        let tensors: Vec<(String, TensorView<'_>)> = TensorNames::all(&config(12))
+            .map(|(name, shape)| {
+                let bytes = &zeros[..4 * shape.iter().product::<usize>()];
+                (name, TensorView::new(Dtype::F32, shape, bytes).unwrap())
+            })
+            .collect();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("model.safetensors");
+        safetensors::serialize_to_file(tensors, None, &path).unwrap();
+        let weights = Weights::open(&path).unwrap();
+        weights.check(&config(12)).unwrap();
+        let error = weights.check(&config(2)).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "tensor `model.layers.2.input_layernorm.weight` belongs to layer 2 (the first is 0), but \
+             `num_hidden_layers` is 2 in config.json"
+        );
+        assert!(matches!(
+            weights.check(&config(13)),
+            Err(WeightsError::Missing { .. })
+        ));
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use tidegate_flow::{
 use tidegate_record::{Batch, Fields, OutcomesBuilder, PatchBuilder};
 use tidegate_state::{Crash, FileCommitLog, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
-use tidegate_tests::Random;
+use tidegate_tests::{Random, until};
 
 /// Drops every 7th record, sends every 11th to the dead letters, splits every 5th, asks to retry every 13th once,
 /// and marks the rest.
@@ -190,6 +191,10 @@ impl Setting {
 
     /// One life of the process on this disk: until the input is read, or the disk crashes.
     fn run(&self, disk: &MemoryDisk) -> Result<Ended, String> {
+        Ok(self.start(disk, Arc::new(Echo))?.join())
+    }
+
+    fn start(&self, disk: &MemoryDisk, model: Arc<dyn Model>) -> Result<Run, String> {
         let layer: Arc<dyn FileLayer> = Arc::new(disk.clone());
         let key = StateKey::from_hex(&"11".repeat(32)).unwrap();
         let (log, recovered) =
@@ -227,7 +232,7 @@ impl Setting {
                 targets: vec![Target::Sink(0)],
                 kind: StageKind::Model(Box::new(ModelStage {
                     name: "model".into(),
-                    model: Arc::new(Echo),
+                    model,
                     system: None,
                     prompt: PromptTemplate::parse("{k} {n}").unwrap(),
                     truncate: None,
@@ -269,9 +274,7 @@ impl Setting {
             sinks,
             dead,
         };
-        let run = Run::start(plan, vec![worker], Arc::new(log), recovered, meters)
-            .map_err(|e| e.to_string())?;
-        Ok(run.join())
+        Run::start(plan, vec![worker], Arc::new(log), recovered, meters).map_err(|e| e.to_string())
     }
 
     fn whole(&self, disk: &MemoryDisk) -> Ended {
@@ -413,4 +416,82 @@ fn per_key_order_survives_crashes_and_retries() {
         }
     }
     assert!(crashes > 10, "only {crashes} crashes happened");
+}
+
+/// Makes 24 tokens of an answer and then, in its first life, no more.
+struct Halting {
+    ends: bool,
+    /// Tokens of the longest prefix it was given.
+    resumed_from: AtomicUsize,
+}
+
+impl Model for Halting {
+    fn submit(&self, mut request: Request) -> Result<(), (Request, ModelError)> {
+        self.resumed_from
+            .fetch_max(request.forced_prefix.len(), Ordering::SeqCst);
+        let made = request.forced_prefix.len() as u32;
+        for token in made..24 {
+            request.reply.token(token, token, "");
+        }
+        if self.ends {
+            request.reply.done(Ok(Answer {
+                text: "{\"tokens\":24}".into(),
+                tokens: (0..24).collect(),
+                prompt_tokens: 1,
+                finish: Finish::End,
+                timings: Timings::default(),
+            }));
+        } else {
+            // Held for ever, as by a device that hangs.
+            std::mem::forget(request);
+        }
+        Ok(())
+    }
+    fn cancel(&self, _: RequestId) {}
+    fn count_tokens(&self, text: &str) -> Result<usize, ModelError> {
+        Echo.count_tokens(text)
+    }
+    fn truncate<'a>(&self, text: &'a str, tokens: usize) -> Result<&'a str, ModelError> {
+        Echo.truncate(text, tokens)
+    }
+    fn facts(&self) -> ModelFacts {
+        Echo.facts()
+    }
+}
+
+#[test]
+fn a_half_made_answer_is_resumed_from_its_tokens() {
+    let setting = Setting::new(1, Some(Order::Key));
+    let disk = MemoryDisk::new();
+    let first = Arc::new(Halting {
+        ends: false,
+        resumed_from: AtomicUsize::new(0),
+    });
+    let run = setting.start(&disk, first).unwrap();
+    let logged = |disk: &MemoryDisk| {
+        let key = StateKey::from_hex(&"11".repeat(32)).unwrap();
+        let layer: Arc<dyn FileLayer> = Arc::new(disk.restart(0));
+        let (_, state) = FileCommitLog::open(layer, Path::new(STATE), key).unwrap();
+        let payload = state
+            .in_flight
+            .first()
+            .map(|entry| entry.payload.clone())
+            .unwrap_or_default();
+        String::from_utf8_lossy(&payload).contains("\"tokens\":[0,1,2")
+    };
+    until("the tokens are in the log", Duration::from_secs(30), || {
+        logged(&disk)
+    });
+    // The process dies here: what is on the disk now is all there is.
+    let after = disk.restart(0);
+    run.controls().stop();
+    run.join();
+    let second = Arc::new(Halting {
+        ends: true,
+        resumed_from: AtomicUsize::new(0),
+    });
+    let ended = setting.start(&after, second.clone()).unwrap().join();
+    assert!(ended.error.is_none(), "{:?}", ended.error);
+    assert_eq!(second.resumed_from.load(Ordering::SeqCst), 24);
+    assert_eq!(files(&after).0, "{\"tokens\":24}\n");
 }

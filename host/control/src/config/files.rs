@@ -71,6 +71,17 @@ impl<'f> Files<'f> {
                 "{:?} is a directory; name a file in it",
                 typed.value
             ))
+        } else if let Some(facts) = fs::metadata(&path).ok().filter(|facts| !facts.is_file()) {
+            let instead = if typed.key.ends_with(".path") {
+                "name a file, or use type = \"stdout\""
+            } else {
+                "name a file"
+            };
+            Some(format!(
+                "{:?} is {}; {instead}",
+                typed.value,
+                kind_of(&facts)
+            ))
         } else if let Some(file) = path.ancestors().skip(1).find(|above| above.is_file()) {
             Some(format!(
                 "{:?} cannot be made: {} is a file, not a directory",
@@ -87,8 +98,10 @@ impl<'f> Files<'f> {
         path
     }
 
-    /// No file is written twice, or written and read.
-    pub(crate) fn check_clashes(&self) {
+    /// No file is written twice, or written and read, or is one that the pipeline itself lives by.
+    pub(crate) fn check_clashes(&self, pipeline: &Path, own: &[PathBuf]) {
+        let pipeline = identity(pipeline);
+        let own: Vec<PathBuf> = own.iter().map(|path| identity(path)).collect();
         let mut seen: BTreeMap<&Path, &Typed<String>> = BTreeMap::new();
         for (file, typed) in &self.written {
             let line = |place: &Place| self.found.text.position(place).line;
@@ -100,6 +113,22 @@ impl<'f> Files<'f> {
                         typed.value,
                         other.key.trim_end_matches(".path"),
                         line(&other.place)
+                    ),
+                );
+            } else if *file == pipeline {
+                self.found.about(
+                    typed,
+                    format!(
+                        "{:?} is the pipeline file itself; write to another file",
+                        typed.value
+                    ),
+                );
+            } else if own.contains(file) {
+                self.found.about(
+                    typed,
+                    format!(
+                        "{:?} is a file of the state directory itself; write to another file",
+                        typed.value
                     ),
                 );
             } else if let Some(place) = self.read.get(file) {
@@ -165,6 +194,11 @@ pub(crate) fn source_files(files: &mut Files<'_>, typed: &[Typed<String>]) -> Ve
                     each.value,
                     format!("{}/*.jsonl", each.value.trim_end_matches('/'))
                 )),
+                Ok(facts) if !facts.is_file() => wrong(format!(
+                    "{:?} is {}; name a file, or use type = \"stdin\"",
+                    each.value,
+                    kind_of(&facts)
+                )),
                 Ok(_) => vec![path],
                 Err(error) => wrong(unreadable(files.directory, &each.value, &path, &error)),
             }
@@ -185,6 +219,42 @@ pub(crate) fn source_files(files: &mut Files<'_>, typed: &[Typed<String>]) -> Ve
         }
     }
     all
+}
+
+/// The files that a state directory has for itself, and those that stand for them while they are replaced.
+pub(crate) fn own_files(state: &Path) -> Vec<PathBuf> {
+    let names = [
+        "commit.log",
+        "commit.log.new",
+        "key",
+        "key.new",
+        "lock",
+        "admin.json",
+    ];
+    names.iter().map(|name| state.join(name)).collect()
+}
+
+/// What something is that is neither a file nor a directory.
+fn kind_of(facts: &fs::Metadata) -> &'static str {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        let kind = facts.file_type();
+        if kind.is_fifo() {
+            return "a pipe";
+        }
+        if kind.is_socket() {
+            return "a socket";
+        }
+        if kind.is_char_device() || kind.is_block_device() {
+            return "a device";
+        }
+    }
+    if facts.is_dir() {
+        "a directory"
+    } else {
+        "not a file"
+    }
 }
 
 fn unreadable(directory: &Directory, typed: &str, path: &Path, error: &std::io::Error) -> String {

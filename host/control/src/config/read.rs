@@ -136,6 +136,7 @@ fn read_pipeline(table: Table<'_>, file: &mut TypedFile) {
     file.cut_interval = table
         .duration(
             "cut-interval",
+            "ms",
             Duration::from_millis(1)..=Duration::from_secs(600),
         )
         .map(|typed| typed.value);

@@ -146,13 +146,13 @@ fn read_limits(table: Table<'_>) -> Limits {
             .size("memory", 64 << 10..=4 << 30)
             .map_or(usual.memory, |typed| typed.value),
         deadline: table
-            .duration("deadline", times.clone())
+            .duration("deadline", "ms", times.clone())
             .map_or(usual.deadline, |typed| typed.value),
         output: table
             .size("output", 1 << 10..=1 << 30)
             .map_or(usual.output, |typed| typed.value),
         bisect: table
-            .duration("bisect", times)
+            .duration("bisect", "ms", times)
             .map_or(usual.bisect, |typed| typed.value),
     };
     table.finish();
@@ -273,6 +273,7 @@ fn read_model_stage(table: &Table<'_>) -> Option<TypedModelStage> {
         deadline: table
             .duration(
                 "deadline",
+                "s",
                 Duration::from_millis(1)..=Duration::from_secs(24 * 3600),
             )
             .map(|typed| typed.value),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::disk::Directory;
-use super::files::{Files, check_model, check_state, source_files};
+use super::files::{Files, check_model, check_state, own_files, source_files};
 use super::findings::{Findings, Typed};
 use super::names::Names;
 use super::pipeline::{Decoding, KafkaSource, Model, Pipeline, Sink, SinkKind, Source, SourceKind};
@@ -82,14 +82,17 @@ pub(crate) fn resolve(
             });
         }
     }
+    let mut own = own_files(&state);
     let dead_letters = match typed.dead_letters.flatten() {
         Some(kind) => files.sink(kind),
-        None => SinkKind::File {
-            path: state.join("dead-letters.jsonl"),
-        },
+        None => {
+            let path = state.join("dead-letters.jsonl");
+            own.push(path.clone());
+            SinkKind::File { path }
+        }
     };
     let summary = typed.summary.map(|path| files.written(&path));
-    files.check_clashes();
+    files.check_clashes(&file, &own);
 
     // Where inputs are wrong, what is not taken follows from that.
     if found.is_clean() {

@@ -247,6 +247,89 @@ fn a_file_that_cannot_be_read_is_a_mistake_like_any_other() {
 }
 
 #[test]
+fn a_number_without_its_unit_is_answered_with_the_likely_one() {
+    for (line, near) in [
+        ("cut-interval = \"200\"", "200ms"),
+        ("cut-interval = 200", "200ms"),
+        ("cut-interval = \"2 sec\"", "2s"),
+    ] {
+        let said = said(&format!("[pipeline]\nname = \"x\"\n{line}\n"));
+        let expected = format!("write for example {near:?}\n");
+        assert!(said.contains(&expected), "{line}: {said}");
+    }
+}
+
+#[test]
+fn what_the_pipeline_lives_by_is_not_written_over() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("pipeline.toml");
+    let said = |path: &str| {
+        let content = format!(
+            "[pipeline]\nname = \"x\"\nstate = \"run\"\n[source.a]\ntype = \"stdin\"\n[sink.b]\ntype = \"file\"\n\
+             path = {path:?}\n"
+        );
+        fs::write(&file, content).unwrap();
+        load(&file).map_or_else(
+            |mistakes| mistakes.mistakes[0].what.clone(),
+            |_| String::new(),
+        )
+    };
+    assert_eq!(said("run/answers.jsonl"), "");
+    assert_eq!(
+        said("./pipeline.toml"),
+        "\"./pipeline.toml\" is the pipeline file itself; write to another file"
+    );
+    for own in [
+        "commit.log",
+        "key",
+        "lock",
+        "admin.json",
+        "dead-letters.jsonl",
+    ] {
+        let path = format!("out/../run/{own}");
+        assert_eq!(
+            said(&path),
+            format!("{path:?} is a file of the state directory itself; write to another file")
+        );
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_or_a_device_is_neither_read_nor_written_as_a_file() {
+    let place = tempfile::tempdir().unwrap();
+    let (pipe, socket) = (place.path().join("pipe"), place.path().join("socket"));
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    for (path, what) in [
+        (pipe.as_path(), "a pipe"),
+        (socket.as_path(), "a socket"),
+        (Path::new("/dev/null"), "a device"),
+    ] {
+        let mistakes = parsed(&format!(
+            "[pipeline]\nname = \"x\"\nsummary = {path:?}\n[source.a]\ntype = \"file\"\npaths = [{path:?}]\n\
+             [sink.b]\ntype = \"file\"\npath = {path:?}\n"
+        ))
+        .unwrap_err();
+        let said: Vec<String> = mistakes
+            .mistakes
+            .into_iter()
+            .map(|mistake| mistake.what)
+            .collect();
+        let instead = [
+            "name a file",
+            "name a file, or use type = \"stdin\"",
+            "name a file, or use type = \"stdout\"",
+        ];
+        assert_eq!(
+            said,
+            instead.map(|instead| format!("{path:?} is {what}; {instead}"))
+        );
+    }
+}
+
+#[test]
 fn every_example_has_no_mistake_but_operators_not_built_yet() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let mut seen = 0;

@@ -33,7 +33,8 @@ impl Table<'_> {
         let value = self.get(name)?;
         let size = self.quantity(&value, &SIZES, "a size", "64MiB", |number, unit| {
             let near = match unit.to_ascii_lowercase().as_str() {
-                "" | "b" | "byte" | "bytes" => "B",
+                "" if number.len() > 3 => "B",
+                "b" | "byte" | "bytes" => "B",
                 "k" | "kb" | "kib" => "KiB",
                 "m" | "mb" | "mib" => "MiB",
                 "g" | "gb" | "gib" => "GiB",
@@ -56,10 +57,11 @@ impl Table<'_> {
         Some(value.typed(usize::try_from(size).unwrap_or(usize::MAX)))
     }
 
-    /// A duration in a range.
+    /// A duration in a range. A number alone was probably meant in this unit.
     pub(crate) fn duration(
         &self,
         name: &'static str,
+        likely: &'static str,
         range: RangeInclusive<Duration>,
     ) -> Option<Typed<Duration>> {
         let value = self.get(name)?;
@@ -68,7 +70,8 @@ impl Table<'_> {
                 let near = match unit.to_ascii_lowercase().as_str() {
                     "µs" | "μs" | "usec" => "us",
                     "msec" | "millis" | "milliseconds" | "ms" => "ms",
-                    "" | "s" | "sec" | "secs" | "second" | "seconds" => "s",
+                    "" => likely,
+                    "s" | "sec" | "secs" | "second" | "seconds" => "s",
                     "m" | "min" | "mins" | "minute" | "minutes" => "m",
                     "h" | "hr" | "hour" | "hours" => "h",
                     _ => return None,
@@ -121,7 +124,7 @@ impl Table<'_> {
             return Some(total);
         }
         let suggestion = match near(number, unit) {
-            Some(near) if !bare && scaled(number, 1).is_some() => near,
+            Some(near) if scaled(number, 1).is_some() => near,
             _ => example.to_owned(),
         };
         let why = if bare { " without its unit" } else { "" };

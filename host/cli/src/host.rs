@@ -14,7 +14,7 @@ use tidegate_operator::{ComponentSlot, digest};
 use tidegate_telemetry::events::{Deployed, DeploymentRefused};
 use tidegate_telemetry::{Meters, SlotSummary};
 
-use crate::wire::keep_component;
+use crate::wire::{forget_component, keep_component};
 
 /// How long all tasks have to switch: one batch each, however slow, and then some.
 const SWITCH_DEADLINE: Duration = Duration::from_secs(60);
@@ -65,10 +65,12 @@ impl RunningHost {
         // On disk before any task can run it: a cut that names it must find it after a restart.
         keep_component(&self.state, &digest(component), component)
             .map_err(|error| format!("the component cannot be kept for a restart: {error}"))?;
-        let deployed = hosted
-            .slot
-            .deploy(component, label)
-            .map_err(|error| error.to_string())?;
+        let deployed = hosted.slot.deploy(component, label).map_err(|error| {
+            if hosted.slot.version().digest != digest(component) {
+                forget_component(&self.state, &digest(component));
+            }
+            error.to_string()
+        })?;
         let report = match self.controls.switch(name, SWITCH_DEADLINE) {
             Ok(report) => report,
             Err(why) => {

@@ -104,6 +104,14 @@ pub(crate) fn keep_component(state: &Path, digest: &str, bytes: &[u8]) -> std::i
     Disk.replace(&component_path(state, digest), bytes)
 }
 
+/// Takes a component away that was refused. One that stays behind costs room and nothing else.
+pub(crate) fn forget_component(state: &Path, digest: &str) {
+    let path = component_path(state, digest);
+    if let Err(error) = fs::remove_file(&path) {
+        tracing::debug!(path = %path.display(), %error, "a refused component stays on disk");
+    }
+}
+
 /// Puts the components that the last cut ran back into their slots, where the pipeline file still names the component
 /// that they replaced. Returns the digests that the pipeline file names, one for each slot.
 pub(crate) fn restore(

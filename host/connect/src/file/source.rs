@@ -13,6 +13,8 @@ use tidegate_contract::{Partition, Source, SourceError, SourceEvent};
 use crate::lines::{Gathered, Lines, Stopped};
 use crate::now_micros;
 
+/// What helps when a file is not the one that was read before.
+const CHANGED: &str = "put back the file that was read, or begin anew with another state directory and another output";
 /// How often a file that is followed is looked at.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(10);
 /// Reads of one poll before it looks at the time again (16 MiB).
@@ -282,9 +284,10 @@ impl OpenFile {
         if count == 0 {
             let position = self.lines.cutter.read_to();
             if let Some(length) = self.length()?.filter(|length| *length < position) {
-                return Err(
-                    self.position_error(position, format!("the file was cut to {length} bytes"))
-                );
+                return Err(self.position_error(
+                    position,
+                    format!("the file was cut to {length} bytes; {CHANGED}"),
+                ));
             }
         }
         Ok(count)
@@ -349,7 +352,9 @@ impl OpenFile {
             };
         };
         if position > length {
-            return Err(self.position_error(position, format!("the file has {length} bytes")));
+            return Err(
+                self.position_error(position, format!("the file has {length} bytes; {CHANGED}"))
+            );
         }
         let position = position.max(self.begin);
         if position > self.begin && (position < length || self.follow) {
@@ -361,7 +366,10 @@ impl OpenFile {
             if before != *b"\n" {
                 return Err(self.position_error(
                     position,
-                    "no line begins there: the file was changed, or grew after its last line was read without a line end",
+                    format!(
+                        "no line begins there: the file was changed, or grew after its last line was read without a \
+                         line end; {CHANGED}"
+                    ),
                 ));
             }
         }

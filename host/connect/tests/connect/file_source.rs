@@ -267,6 +267,12 @@ fn a_position_that_no_longer_fits_is_an_error() {
     for position in [2, 8] {
         let error = source.seek(partition(0), position).unwrap_err();
         assert!(matches!(error, SourceError::Position { .. }), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("; put back the file that was read, or begin anew"),
+            "{error}"
+        );
     }
     source.seek(partition(0), 7).unwrap();
     assert!(read_on(&mut source).records.is_empty());

@@ -219,6 +219,9 @@ fn a_slow_model_stops_the_reader_and_a_faster_one_lets_it_go_on() {
     until("the model is asked", Duration::from_secs(30), || {
         model.most.load(Ordering::SeqCst) == 8
     });
+    until("as much is read as fits", Duration::from_secs(30), || {
+        given.load(Ordering::SeqCst) >= MAX_IN_FLIGHT as u64
+    });
     // The model holds everything: whatever time passes, no more than fits is read.
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(given.load(Ordering::SeqCst), MAX_IN_FLIGHT as u64);

@@ -1,11 +1,12 @@
 //! The ports: the traits and plain types by which the rooms of the host meet.
 //!
-//! `flow` drives these traits and knows none of their implementations; `operator`, `infer`, `connect` and `state`
-//! implement them and know nothing of each other. This crate knows no wasm, no GPU, no network and no disk.
+//! `flow` drives these traits and knows none of their implementations; `operator`, `serving`, `infer`, `connect` and
+//! `state` implement them and know nothing of each other. This crate knows no wasm, no GPU, no network and no disk.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod commit;
+mod decoder;
 mod files;
 mod model;
 mod operator;
@@ -17,10 +18,14 @@ pub use commit::{
     CommitLog, CommitLogError, Cut, InFlightEntry, Recovered, SinkPosition, SlotVersion,
     SourcePosition,
 };
+pub use decoder::{
+    Adjustment, BLOCK, DecodeError, Decoder, DecoderShape, Encoder, EncoderOutput, MOST_LOGPROBS,
+    Sampled, Sampling, StepSequence,
+};
 pub use files::{AppendFile, FileLayer};
 pub use model::{
-    Answer, Finish, Message, Model, ModelError, ModelFacts, Parameters, Reply, Request, RequestId,
-    Role, Timings,
+    Answer, Choice, Finish, Made, Makes, Message, Model, ModelError, ModelFacts, Parameters, Reply,
+    Request, RequestId, Role, Speculation, Structure, Task, Timings, TokenLogprob,
 };
 pub use operator::{DeadLetterCause, Operator, OperatorError, OperatorVersion, Processed, Slot};
 pub use prompt::{PromptError, PromptPart, PromptTemplate};

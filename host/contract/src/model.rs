@@ -26,17 +26,103 @@ pub struct Message {
     pub content: String,
 }
 
-/// How to generate.
+/// How to generate. How the parts of the sampling follow each other is said at [`crate::Sampling`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters {
     /// Most tokens of an answer.
     pub max_tokens: u32,
     /// 0 is greedy.
     pub temperature: f32,
-    /// Share of probability that is sampled from, 0 to 1.
+    /// How many of the likeliest tokens are sampled from; 0 is all.
+    pub top_k: u32,
+    /// Share of probability that is sampled from, above 0 to 1.
     pub top_p: f32,
+    /// Least probability of a token as a share of the likeliest's, 0 to below 1.
+    pub min_p: f32,
+    /// Divides the logit of what stands in prompt or answer; 1 is none, above 0.
+    pub repetition_penalty: f32,
+    /// Taken from the logit of what stands in the answer, -2 to 2.
+    pub presence_penalty: f32,
+    /// Taken from the logit for each time a token stands in the answer, -2 to 2.
+    pub frequency_penalty: f32,
+    /// Added to the logits of these tokens, -100 to 100.
+    pub logit_bias: Vec<(u32, f32)>,
+    /// `Some(n)`: each token's log-probability and the n likeliest at its place, n at most 20.
+    pub logprobs: Option<u8>,
+    /// Answers to make; each has a seed of its own, the first the request's.
+    pub n: u32,
     /// The answer ends before any of these.
     pub stop: Vec<String>,
+    /// What the answer must be.
+    pub structure: Option<Structure>,
+    /// Whether tokens are guessed ahead and checked together; the answer is the same.
+    pub speculation: Speculation,
+}
+
+impl Default for Parameters {
+    /// Greedy, 256 tokens, one answer.
+    fn default() -> Self {
+        Parameters {
+            max_tokens: 256,
+            temperature: 0.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+            repetition_penalty: 1.0,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            logit_bias: Vec::new(),
+            logprobs: None,
+            n: 1,
+            stop: Vec::new(),
+            structure: None,
+            speculation: Speculation::Auto,
+        }
+    }
+}
+
+/// What an answer must be.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Structure {
+    /// A JSON value that the JSON Schema, itself JSON text, accepts.
+    JsonSchema(String),
+    /// A text that the regular expression matches from its beginning to its end.
+    Regex(String),
+    /// One of these texts.
+    Choice(Vec<String>),
+    /// A text of a grammar in Lark's syntax, as llguidance reads it.
+    Grammar(String),
+}
+
+/// Whether tokens are guessed ahead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Speculation {
+    /// The draft model's guesses if there is one, else look-up in prompt and answer.
+    #[default]
+    Auto,
+    /// Look-up in prompt and answer only.
+    PromptLookup,
+    /// No guesses.
+    Off,
+}
+
+/// What is asked of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Task {
+    /// An answer to a chat, rendered with the model's template.
+    Generate {
+        /// The chat.
+        messages: Vec<Message>,
+        /// Tokens of the first answer that are already made: generation goes on after them.
+        forced_prefix: Vec<u32>,
+        /// How to generate.
+        parameters: Parameters,
+    },
+    /// The vector, or the scores of the labels, of a text: for models that are encoders.
+    Encode {
+        /// The text.
+        text: String,
+    },
 }
 
 /// A request to a model.
@@ -47,12 +133,8 @@ pub struct Request {
     pub attempt: u32,
     /// Seed of the sampling.
     pub seed: u64,
-    /// The chat, to be rendered with the model's template.
-    pub messages: Vec<Message>,
-    /// Tokens of the answer that are already made: generation goes on after them.
-    pub forced_prefix: Vec<u32>,
-    /// How to generate.
-    pub parameters: Parameters,
+    /// What is asked.
+    pub task: Task,
     /// Lower goes first.
     pub class: u8,
     /// When the answer is of no more use.
@@ -63,7 +145,7 @@ pub struct Request {
 
 /// Receives what the model makes. Called on the engine's thread: must not block.
 pub trait Reply: Send {
-    /// A token of the answer: its index, its number, and the text that became certain with it (may be empty: a
+    /// A token of the first answer: its index, its number, and the text that became certain with it (may be empty: a
     /// character or a stop string may be half made).
     fn token(&mut self, index: u32, token: u32, text: &str);
 
@@ -105,18 +187,49 @@ pub struct Timings {
 }
 
 /// A finished answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
+    /// What was made.
+    pub made: Made,
+    /// Tokens of the prompt or text.
+    pub prompt_tokens: u32,
+    /// How long its parts took.
+    pub timings: Timings,
+}
+
+/// What a model made of a task.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Made {
+    /// One for each of the `n` answers, at least one.
+    Choices(Vec<Choice>),
+    /// A vector of unit length.
+    Embedding(Vec<f32>),
+    /// A probability for each label, in the model's order.
+    Labels(Vec<(String, f32)>),
+}
+
+/// One generated answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
     /// The text, without stop string.
     pub text: String,
     /// The tokens made, forced prefix included.
     pub tokens: Vec<u32>,
-    /// Tokens of the prompt.
-    pub prompt_tokens: u32,
     /// Why it ended.
     pub finish: Finish,
-    /// How long its parts took.
-    pub timings: Timings,
+    /// One for each token that was made here, where asked for; none for a forced prefix.
+    pub logprobs: Vec<TokenLogprob>,
+}
+
+/// A token's probability and its rivals'.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenLogprob {
+    /// The token.
+    pub token: u32,
+    /// The natural logarithm of its probability.
+    pub logprob: f32,
+    /// The likeliest tokens at its place, likeliest first.
+    pub top: Vec<(u32, f32)>,
 }
 
 /// What a model is, for messages, summaries and answers.
@@ -134,6 +247,17 @@ pub struct ModelFacts {
     pub sequences: u32,
 }
 
+/// What a model makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Makes {
+    /// Text.
+    Text,
+    /// Vectors.
+    Embeddings,
+    /// Labels with probabilities.
+    Labels,
+}
+
 /// A model that can be asked.
 pub trait Model: Send + Sync {
     /// Takes a request; never blocks. A full queue refuses with [`ModelError::Full`] and gives the request back, so
@@ -146,6 +270,11 @@ pub trait Model: Send + Sync {
 
     /// How many tokens a text has.
     fn count_tokens(&self, text: &str) -> Result<usize, ModelError>;
+
+    /// What it makes.
+    fn makes(&self) -> Makes {
+        Makes::Text
+    }
 
     /// The longest beginning of a text that has at most this many tokens, cut between characters.
     fn truncate<'a>(&self, text: &'a str, tokens: usize) -> Result<&'a str, ModelError>;
@@ -178,6 +307,35 @@ pub enum ModelError {
     /// The chat template or tokenizer refused the messages.
     #[error("prompt cannot be rendered: {0}")]
     Prompt(String),
+    /// A parameter is out of range, or the structure cannot be understood.
+    #[error("{name} is {value}, must be {limit}")]
+    Parameter {
+        /// Which.
+        name: &'static str,
+        /// What it is.
+        value: String,
+        /// What it must be.
+        limit: String,
+    },
+    /// The model cannot do what was asked: an encoder cannot generate, a decoder cannot embed.
+    #[error("the model {model} cannot {task}")]
+    Task {
+        /// The model.
+        model: String,
+        /// What was asked: "generate", "embed" or "classify".
+        task: &'static str,
+    },
+    /// By the measured times of steps the deadline would pass before the answer could be complete.
+    #[error("the deadline in {left:?} cannot be met: {needed:?} are needed")]
+    Hopeless {
+        /// Time until the deadline.
+        left: Duration,
+        /// Time that the request would take.
+        needed: Duration,
+    },
+    /// No model of this name is loaded.
+    #[error("no model {0} is loaded")]
+    Unknown(String),
     /// The deadline passed first.
     #[error("deadline passed after {made} tokens")]
     Expired {

@@ -1,0 +1,157 @@
+//! What a model is: one description for every family.
+
+/// A model that can be loaded.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Architecture {
+    /// Makes tokens.
+    Decoder(ModelConfig),
+    /// Makes vectors.
+    Encoder(EncoderConfig),
+}
+
+/// The function between the matrices of a feed-forward layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// x · sigmoid(x).
+    Silu,
+    /// GELU by its tanh approximation (`gelu_pytorch_tanh`, `gelu_new`).
+    GeluTanh,
+    /// GELU by the error function.
+    Gelu,
+}
+
+/// How weights are stored beyond plain floats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantization {
+    /// Eight bits, a scale for every 32 elements of a row.
+    Int8,
+    /// Four bits, a scale for every 32 elements of a row.
+    Int4,
+}
+
+/// What differs from layer to layer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayerConfig {
+    /// Positions a row sees, its own included; `None` is all before it.
+    pub window: Option<usize>,
+    /// Which rotary table it turns by: index into [`ModelConfig::ropes`]; `None` does not turn.
+    pub rope: Option<usize>,
+}
+
+/// A rotary table's parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rope {
+    /// Base of the frequencies.
+    pub theta: f64,
+    /// How the frequencies are stretched.
+    pub scaling: RopeScaling,
+    /// Elements of a head that turn, from the first; even.
+    pub width: usize,
+}
+
+/// A validated decoder: pre-norm transformer with rotary positions and gated feed-forward layers.
+///
+/// Row `x` of a layer goes: `h = attention(norm(x))`, `x += post_norms ? norm(h) : h`; `m = down(act(gate(norm(x))) *
+/// up(norm(x)))`, `x += post_norms ? norm(m) : m`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelConfig {
+    /// The name in the file: first entry of `architectures`, or `general.architecture` of a GGUF.
+    pub architecture: String,
+    /// Token ids.
+    pub vocabulary: usize,
+    /// Width of the residual stream.
+    pub hidden: usize,
+    /// Width of the feed-forward layer.
+    pub intermediate: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads; divides `heads`.
+    pub kv_heads: usize,
+    /// Width of a head; even, at most [`ModelConfig::LARGEST_HEAD`].
+    pub head_dim: usize,
+    /// One entry for each layer.
+    pub layers: Vec<LayerConfig>,
+    /// Rotary tables of the model; one, or two where local layers have their own.
+    pub ropes: Vec<Rope>,
+    /// Epsilon of every RMSNorm.
+    pub norm_epsilon: f64,
+    /// Added to every norm weight as it is read: 1 where the file stores them around 0 (Gemma).
+    pub norm_offset: f32,
+    /// Norms after attention and after the feed-forward layer, before each is added (Gemma 2 and 3).
+    pub post_norms: bool,
+    /// Norm of every query and key head before it turns (Qwen3, Gemma 3).
+    pub head_norms: bool,
+    /// Biases of queries, keys and values.
+    pub qkv_bias: bool,
+    /// Bias of the attention output.
+    pub output_bias: bool,
+    /// Between gate and up.
+    pub activation: Activation,
+    /// Factor of the scores, usually `1 / sqrt(head_dim)`.
+    pub attention_scale: f64,
+    /// `cap · tanh(score / cap)` before the softmax (Gemma 2).
+    pub attention_softcap: Option<f64>,
+    /// `cap · tanh(logit / cap)` (Gemma 2).
+    pub logit_softcap: Option<f64>,
+    /// Factor of the embedding, 1 unless the family scales it (Gemma: sqrt(hidden) rounded to the model's precision).
+    pub embedding_scale: f64,
+    /// Positions the model was made for.
+    pub context: usize,
+    /// Whether the head is the embedding.
+    pub tied: bool,
+    /// How `config.json` says the weights are stored.
+    pub quantization: Option<Quantization>,
+    /// Token that begins a sequence, if the file names one.
+    pub bos_token: Option<u32>,
+    /// Tokens that end a sequence; may be empty.
+    pub eos_tokens: Vec<u32>,
+}
+
+/// How the rows of a text become one vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pooling {
+    /// Their mean.
+    Mean,
+    /// The first.
+    First,
+}
+
+/// What stands on top of an encoder.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EncoderHead {
+    /// Rows are pooled and brought to unit length.
+    Embedding(Pooling),
+    /// Dense, tanh and a linear layer over the first row; a label for each score.
+    Classification(Vec<String>),
+}
+
+/// A validated BERT-style encoder: post-norm, learned positions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EncoderConfig {
+    /// The name in the file.
+    pub architecture: String,
+    /// Token ids.
+    pub vocabulary: usize,
+    /// Width of the residual stream.
+    pub hidden: usize,
+    /// Width of the feed-forward layer.
+    pub intermediate: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Heads; divides `hidden`.
+    pub heads: usize,
+    /// Epsilon of every LayerNorm.
+    pub norm_epsilon: f64,
+    /// In the feed-forward layer.
+    pub activation: Activation,
+    /// Rows of the table of positions.
+    pub positions: usize,
+    /// Position of a text's first token: 0, or 2 in the RoBERTa family.
+    pub first_position: usize,
+    /// Rows of the table of token types; the first is added to every row.
+    pub types: usize,
+    /// Most tokens of a text.
+    pub context: usize,
+    /// What stands on top.
+    pub head: EncoderHead,
+}

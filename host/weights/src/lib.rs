@@ -1,0 +1,23 @@
+//! Models as they lie on disk: what `config.json` or a GGUF header says, and tensors in every format that is read.
+//!
+//! It deliberately does not know devices, kernels, tokenizers or text, and maps no memory itself: its files are given to
+//! it as bytes ([`ReadFile`]), so that every parser can be fuzzed and no unsafe code stands here.
+//!
+//! Invariants:
+//! - nothing in a file is believed before it is checked against the file's length and the limits named here;
+//! - a model is described the same way whatever its family and file format: [`ModelConfig`] and [`DecoderTensor`];
+//! - dequantization gives the bits that the format's definition gives.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod checkpoint;
+mod config;
+mod tensor;
+
+pub use checkpoint::{Checkpoint, CheckpointError, FileBytes, ReadFile, ReadWhole};
+pub use config::{
+    Activation, Architecture, ConfigError, EncoderConfig, EncoderHead, LayerConfig, ModelConfig, Pooling,
+    Quantization, RopeScaling,
+};
+pub use tensor::{DecoderTensor, EncoderLayerTensor, EncoderTensor, Format, LayerTensor, RowParts, Tensor, TensorError};

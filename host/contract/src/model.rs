@@ -279,6 +279,18 @@ pub trait Model: Send + Sync {
     /// The longest beginning of a text that has at most this many tokens, cut between characters.
     fn truncate<'a>(&self, text: &'a str, tokens: usize) -> Result<&'a str, ModelError>;
 
+    /// A token as text, for people: what is no whole character becomes U+FFFD. None if it is no token with a text.
+    fn token_text(&self, token: u32) -> Option<String> {
+        let _ = token;
+        None
+    }
+
+    /// The token that is exactly this text; none if the text is more than one token, or the model takes no tokens.
+    fn token_id(&self, text: &str) -> Option<u32> {
+        let _ = text;
+        None
+    }
+
     /// What it is.
     fn facts(&self) -> ModelFacts;
 }

@@ -3,8 +3,12 @@
 //! `infer` implements it on a device and `reference` in float64 on the CPU; `serving` drives it. A decoder does not know
 //! requests, text or time: it knows KV blocks, positions, token ids, and how a token is drawn from its logits.
 
+mod check;
+
 use std::sync::Arc;
 use std::time::Duration;
+
+pub use check::check_texts;
 
 /// Positions of a KV block.
 pub const BLOCK: usize = 16;
@@ -199,7 +203,7 @@ pub enum DecodeError {
         /// What is out of range.
         what: &'static str,
         /// Its value.
-        value: u64,
+        value: String,
         /// What it must be.
         limit: String,
     },

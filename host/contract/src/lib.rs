@@ -20,7 +20,7 @@ pub use commit::{
 };
 pub use decoder::{
     Adjustment, BLOCK, DecodeError, Decoder, DecoderShape, Encoder, EncoderOutput, MOST_LOGPROBS,
-    Sampled, Sampling, StepSequence,
+    Sampled, Sampling, StepSequence, check_texts,
 };
 pub use files::{AppendFile, FileLayer};
 pub use model::{

@@ -2,37 +2,204 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use tidegate_contract::{Answer, ModelFacts};
+use serde_json::{Map, Value, json};
+use tidegate_contract::{Answer, Choice, Finish, Made, Structure, TokenLogprob};
 use tidegate_record::{Change, PatchBuilder, RecordId};
 
-use crate::entry::Entry;
-use crate::plan::{AnswerInto, ModelStage};
+use crate::entry::{Entry, UNKNOWN_MODEL};
+use crate::plan::{AnswerInto, Ask, ModelStage};
 
-/// The private attribute with the answer's text.
-const ANSWER: &str = "answer";
 /// The private attribute with where the answer comes from, as JSON.
 const MODEL: &str = "model";
+/// Follows the field's name where all choices of an answer, or their log-probabilities, were asked for.
+const CHOICES: &str = "_choices";
 
-/// The changes to an answered record: the attributes `answer` and `model`, and the value if the stage says so.
+/// An answer as it appears in a record.
+struct Shown {
+    /// As text: the attribute, and the value where it takes its place.
+    text: String,
+    /// As JSON text: the member.
+    json: String,
+    /// All choices as JSON text, where more was asked for than one text.
+    choices: Option<String>,
+}
+
+/// The changes to an answered record: the attributes, and the value if the stage says so.
 pub(crate) fn patch(
     stage: &ModelStage,
-    facts: &ModelFacts,
     entry: &Entry,
     answer: &Answer,
     id: RecordId,
 ) -> PatchBuilder {
+    let shown = shown(stage, answer);
+    let choices_field = format!("{}{CHOICES}", stage.field);
+    let mut patch = PatchBuilder::default();
+    match stage.into {
+        AnswerInto::Attributes => {}
+        AnswerInto::Value => patch.set_value(Some(shown.text.clone().into_bytes())),
+        AnswerInto::Member => {
+            let value = entry.view().and_then(|record| record.value());
+            let mut value = value.and_then(|value| with_member(value, &stage.field, &shown.json));
+            if let (Some(with), Some(choices)) = (&value, &shown.choices) {
+                value = with_member(with.as_bytes(), &choices_field, choices);
+            }
+            patch.set_value(Some(
+                value.unwrap_or_else(|| shown.text.clone()).into_bytes(),
+            ));
+        }
+    }
+    let mut attribute = |name: &str, text: &str| {
+        patch.attribute(Change::Set {
+            name,
+            value: Some(text.as_bytes()),
+        });
+    };
+    attribute(&stage.field, &shown.text);
+    if let Some(choices) = &shown.choices {
+        attribute(&choices_field, choices);
+    }
+    attribute(MODEL, &origin(stage, entry, answer, id).to_string());
+    patch
+}
+
+/// The output that an answer's record takes; none is the main one.
+pub(crate) fn route<'a>(stage: &'a ModelStage, answer: &Answer) -> Option<&'a str> {
+    let (Ask::Classify { threshold, routes }, Made::Labels(labels)) = (&stage.ask, &answer.made)
+    else {
+        return None;
+    };
+    let (label, _) = likeliest(labels, *threshold)?;
+    routes.get_key_value(label).map(|(label, _)| label.as_str())
+}
+
+/// Why an answer is none: what was asked for has a form, and the answer was cut before it had it.
+pub(crate) fn unfinished(stage: &ModelStage, answer: &Answer) -> Option<String> {
+    let parameters = stage.parameters()?;
+    let Made::Choices(choices) = &answer.made else {
+        return None;
+    };
+    let first = choices.first()?;
+    (parameters.structure.is_some() && first.finish == Finish::Length).then(|| {
+        format!(
+            "answer has no end after {} tokens; max-tokens is {}",
+            first.tokens.len(),
+            parameters.max_tokens
+        )
+    })
+}
+
+/// Tokens of all choices.
+pub(crate) fn tokens(answer: &Answer) -> u64 {
+    match &answer.made {
+        Made::Choices(choices) => choices
+            .iter()
+            .map(|choice| choice.tokens.len() as u64)
+            .sum(),
+        Made::Embedding(_) | Made::Labels(_) => 0,
+    }
+}
+
+/// How an answer ended, in a word.
+pub(crate) fn finish(answer: &Answer) -> &'static str {
+    match &answer.made {
+        Made::Choices(choices) => choices.first().map_or("end", |choice| choice.finish.name()),
+        Made::Embedding(_) => "embedding",
+        Made::Labels(_) => "labels",
+    }
+}
+
+fn shown(stage: &ModelStage, answer: &Answer) -> Shown {
+    match &answer.made {
+        Made::Choices(choices) => {
+            let text = choices.first().map_or("", |choice| choice.text.as_str());
+            let parameters = stage.parameters();
+            let is_json = parameters
+                .is_some_and(|p| matches!(p.structure, Some(Structure::JsonSchema(_))))
+                && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+            let all = parameters.is_some_and(|p| p.n > 1 || p.logprobs.is_some());
+            Shown {
+                json: if is_json {
+                    text.to_owned()
+                } else {
+                    Value::from(text).to_string()
+                },
+                text: text.to_owned(),
+                choices: all.then(|| {
+                    let choices = choices.iter().map(|choice| choice_json(stage, choice));
+                    Value::Array(choices.collect()).to_string()
+                }),
+            }
+        }
+        Made::Embedding(vector) => both(json!(vector)),
+        Made::Labels(labels) => {
+            let threshold = match stage.ask {
+                Ask::Classify { threshold, .. } => threshold,
+                _ => 0.0,
+            };
+            let scores: Map<String, Value> = labels
+                .iter()
+                .map(|(label, score)| (label.clone(), json!(score)))
+                .collect();
+            both(match likeliest(labels, threshold) {
+                Some((label, score)) => json!({"label": label, "score": score, "scores": scores}),
+                None => json!({"label": null, "scores": scores}),
+            })
+        }
+    }
+}
+
+fn both(value: Value) -> Shown {
+    let text = value.to_string();
+    Shown {
+        json: text.clone(),
+        text,
+        choices: None,
+    }
+}
+
+/// The label with the greatest probability, of equals the first; none if that is below the threshold.
+fn likeliest(labels: &[(String, f32)], threshold: f32) -> Option<(&str, f32)> {
+    let mut best: Option<(&str, f32)> = None;
+    for (label, score) in labels {
+        if best.is_none_or(|(_, most)| *score > most) {
+            best = Some((label, *score));
+        }
+    }
+    best.filter(|(_, score)| *score >= threshold)
+}
+
+fn choice_json(stage: &ModelStage, choice: &Choice) -> Value {
+    let mut object = json!({
+        "text": choice.text,
+        "finish": choice.finish.name(),
+        "tokens": choice.tokens.len(),
+    });
+    if stage.parameters().is_some_and(|p| p.logprobs.is_some()) {
+        let logprobs = choice.logprobs.iter().map(|each| logprob_json(stage, each));
+        object["logprobs"] = Value::Array(logprobs.collect());
+    }
+    object
+}
+
+fn logprob_json(stage: &ModelStage, logprob: &TokenLogprob) -> Value {
+    let token = |token: u32, logprob: f32| json!({"id": token, "text": stage.model.token_text(token), "logprob": logprob});
+    let mut object = token(logprob.token, logprob.logprob);
+    let top = logprob.top.iter().map(|(id, logprob)| token(*id, *logprob));
+    object["top"] = Value::Array(top.collect());
+    object
+}
+
+/// Where an answer comes from.
+fn origin(stage: &ModelStage, entry: &Entry, answer: &Answer, id: RecordId) -> Value {
     let ms = |time: Duration| (time.as_secs_f64() * 1e4).round() / 10.0;
     let operators: Value =
         serde_json::from_str(&entry.versions).unwrap_or(Value::Array(Vec::new()));
-    let model = json!({
+    let digest = (*entry.model != *UNKNOWN_MODEL).then_some(&*entry.model);
+    let mut model = json!({
         "name": stage.name,
-        "digest": facts.digest,
-        "finish": answer.finish.name(),
+        "digest": digest,
         "prompt_tokens": answer.prompt_tokens,
-        "tokens": answer.tokens.len(),
         "attempt": entry.attempt,
-        "seed": record_seed(stage.seed, id),
         "timings_ms": {
             "queued": ms(answer.timings.queued),
             "prefill": ms(answer.timings.prefill),
@@ -40,39 +207,24 @@ pub(crate) fn patch(
         },
         "operators": operators,
     });
-    let mut patch = PatchBuilder::default();
-    match stage.into {
-        AnswerInto::Attributes => {}
-        AnswerInto::Value => patch.set_value(Some(answer.text.clone().into_bytes())),
-        AnswerInto::Member => {
-            let value = entry.view().and_then(|record| record.value());
-            let value = value.and_then(|value| with_member(value, &answer.text));
-            patch.set_value(Some(
-                value.unwrap_or_else(|| answer.text.clone()).into_bytes(),
-            ));
-        }
+    if let Made::Choices(choices) = &answer.made {
+        model["finish"] = finish(answer).into();
+        model["tokens"] = choices
+            .first()
+            .map_or(0, |choice| choice.tokens.len())
+            .into();
+        model["seed"] = record_seed(stage.seed, id).into();
     }
-    patch.attribute(Change::Set {
-        name: ANSWER,
-        value: Some(answer.text.as_bytes()),
-    });
-    patch.attribute(Change::Set {
-        name: MODEL,
-        value: Some(model.to_string().as_bytes()),
-    });
-    patch
+    model
 }
 
 /// The JSON object with one more member at its end, everything else as it stands; none if it is not an object.
-fn with_member(value: &[u8], answer: &str) -> Option<String> {
+fn with_member(value: &[u8], name: &str, json: &str) -> Option<String> {
     let text = std::str::from_utf8(value).ok()?.trim();
     serde_json::from_str::<serde::de::IgnoredAny>(text).ok()?;
     let members = text.strip_prefix('{')?.strip_suffix('}')?.trim_end();
     let comma = if members.trim().is_empty() { "" } else { "," };
-    Some(format!(
-        "{{{members}{comma}\"{ANSWER}\":{}}}",
-        Value::from(answer)
-    ))
+    Some(format!("{{{members}{comma}{}:{json}}}", Value::from(name)))
 }
 
 /// A record's own seed: SplitMix64 over the stage's seed and the record's id, so that it does not depend on the order
@@ -100,7 +252,7 @@ mod tests {
 
     #[test]
     fn an_answer_becomes_a_member_and_the_rest_stays() {
-        let with = |value: &str| with_member(value.as_bytes(), "it \"works\"");
+        let with = |value: &str| with_member(value.as_bytes(), "answer", "\"it \\\"works\\\"\"");
         assert_eq!(
             with(r#"{"b": 1,"a":[2] }"#).unwrap(),
             r#"{"b": 1,"a":[2],"answer":"it \"works\""}"#
@@ -109,6 +261,17 @@ mod tests {
         for other in ["[1]", "text", "\"{}\"", "{\"a\":}", ""] {
             assert_eq!(with(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_label_counts_from_its_threshold_on() {
+        let labels = [("ok".to_owned(), 0.4), ("rude".to_owned(), 0.6)];
+        assert_eq!(likeliest(&labels, 0.0), Some(("rude", 0.6)));
+        assert_eq!(likeliest(&labels, 0.6), Some(("rude", 0.6)));
+        assert_eq!(likeliest(&labels, 0.61), None);
+        let equal = [("a".to_owned(), 0.5), ("b".to_owned(), 0.5)];
+        assert_eq!(likeliest(&equal, 0.0), Some(("a", 0.5)));
+        assert_eq!(likeliest(&[], 0.0), None);
     }
 
     #[test]

@@ -6,8 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tidegate_contract::{Answer, Finish, Timings};
+use tidegate_contract::Answer;
 use tidegate_record::{Batch, RecordView};
+
+use crate::stored::StoredAnswer;
+
+/// Digest of a model that was replaced while a record was given to it: no model has it, so its tokens are of no use.
+pub(crate) const UNKNOWN_MODEL: &str = "unknown";
 
 /// A record that waits in a stage.
 #[derive(Debug)]
@@ -116,14 +121,6 @@ struct Header {
     delay_ms: Option<u64>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct StoredAnswer {
-    text: String,
-    prompt_tokens: u32,
-    finish: String,
-    timings_ms: (u64, u64, u64),
-}
-
 /// An entry as it comes back from the commit log.
 #[derive(Debug)]
 pub(crate) struct Restored {
@@ -143,19 +140,7 @@ pub(crate) struct Restored {
 pub(crate) fn encode(source: &str, partition: u32, stage: &str, entry: &Entry) -> Vec<u8> {
     let (mut answer, mut delay_ms) = (None, None);
     match &entry.state {
-        State::Answered(made) => {
-            let ms = |time: Duration| time.as_millis() as u64;
-            answer = Some(StoredAnswer {
-                text: made.text.clone(),
-                prompt_tokens: made.prompt_tokens,
-                finish: made.finish.name().to_owned(),
-                timings_ms: (
-                    ms(made.timings.queued),
-                    ms(made.timings.prefill),
-                    ms(made.timings.decode),
-                ),
-            });
-        }
+        State::Answered(made) => answer = Some(StoredAnswer::of(made)),
         State::Delayed(due) => {
             delay_ms = Some(due.saturating_duration_since(Instant::now()).as_millis() as u64);
         }
@@ -198,21 +183,7 @@ pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Restored, String> {
         return Err(damaged("it does not hold one record"));
     }
     let state = match (header.answer, header.delay_ms) {
-        (Some(answer), _) => State::Answered(Box::new(Answer {
-            text: answer.text,
-            tokens: header.tokens.clone(),
-            prompt_tokens: answer.prompt_tokens,
-            finish: match answer.finish.as_str() {
-                "stop" => Finish::Stop,
-                "length" => Finish::Length,
-                _ => Finish::End,
-            },
-            timings: Timings {
-                queued: Duration::from_millis(answer.timings_ms.0),
-                prefill: Duration::from_millis(answer.timings_ms.1),
-                decode: Duration::from_millis(answer.timings_ms.2),
-            },
-        })),
+        (Some(answer), _) => State::Answered(Box::new(answer.into_answer(&header.tokens))),
         (None, Some(delay)) => State::Delayed(Instant::now() + Duration::from_millis(delay)),
         (None, None) => State::Queued,
     };

@@ -24,6 +24,7 @@ mod output;
 mod plan;
 mod prompt;
 mod run;
+mod stored;
 mod task;
 mod waiting;
 mod worker;
@@ -31,6 +32,6 @@ mod worker;
 pub use committer::Counts;
 pub use error::FlowError;
 pub use plan::{
-    AnswerInto, ModelStage, OperatorStage, Order, Plan, Source, Stage, StageKind, Target,
+    AnswerInto, Ask, ModelStage, OperatorStage, Order, Plan, Source, Stage, StageKind, Target,
 };
 pub use run::{Controls, Ended, Run, SwitchReport, WorkerParts};

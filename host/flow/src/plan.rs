@@ -83,18 +83,18 @@ pub struct ModelStage {
     pub name: String,
     /// The model.
     pub model: Arc<dyn Model>,
-    /// The system message.
-    pub system: Option<String>,
-    /// The user message.
+    /// What it is asked.
+    pub ask: Ask,
+    /// The user message, or the text to be encoded.
     pub prompt: PromptTemplate,
     /// Index of the part of `prompt` that is cut when it is too long.
     pub truncate: Option<usize>,
-    /// Most tokens of the user message.
+    /// Most tokens of the rendered `prompt`.
     pub prompt_tokens: usize,
-    /// How to generate.
-    pub parameters: Parameters,
     /// Seed; each record has its own, derived from this and its id.
     pub seed: u64,
+    /// Lower goes first.
+    pub class: u8,
     /// In which order answers leave.
     pub order: Order,
     /// Most records of a task that wait here.
@@ -107,14 +107,46 @@ pub struct ModelStage {
     pub attempts: u32,
     /// Where the answer goes beside the private attributes.
     pub into: AnswerInto,
+    /// Name of the attribute, and of the member, that the answer becomes.
+    pub field: String,
 }
 
-/// Where an answer goes. The private attributes `answer` and `model` are set in every case.
+/// What a model is asked.
+pub enum Ask {
+    /// An answer to a chat.
+    Generate {
+        /// The system message.
+        system: Option<String>,
+        /// How to generate.
+        parameters: Box<Parameters>,
+    },
+    /// The vector of a text.
+    Embed,
+    /// The likeliest label of a text.
+    Classify {
+        /// Least probability of a label; below it the text has none.
+        threshold: f32,
+        /// Who takes records of a label; those of other labels, or none, are the main output.
+        routes: BTreeMap<String, Vec<Target>>,
+    },
+}
+
+impl ModelStage {
+    /// How to generate, where the model is asked to.
+    pub(crate) fn parameters(&self) -> Option<&Parameters> {
+        match &self.ask {
+            Ask::Generate { parameters, .. } => Some(parameters),
+            Ask::Embed | Ask::Classify { .. } => None,
+        }
+    }
+}
+
+/// Where an answer goes. Private attributes are set in every case: see `ARCHITECTURE.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerInto {
-    /// It becomes the member `answer` of the JSON object that the value is; of another value it takes the place.
+    /// It becomes a member of the JSON object that the value is; of another value it takes the place.
     Member,
-    /// Its text becomes the value.
+    /// It becomes the value.
     Value,
     /// The value stays.
     Attributes,

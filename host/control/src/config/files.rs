@@ -286,41 +286,82 @@ pub(crate) fn check_component(
     path
 }
 
-/// A model's directory.
+/// A model's directory, or its `.gguf` file.
 pub(crate) fn check_model(
     found: &Findings,
     directory: &Directory,
     typed: &Typed<String>,
 ) -> PathBuf {
     let path = directory.resolve(&typed.value);
-    let missing: Vec<&str> = ["config.json", "model.safetensors", "tokenizer.json"]
-        .into_iter()
-        .filter(|file| !path.join(file).is_file())
-        .collect();
+    let has = |file: &str| path.join(file).is_file();
+    let weights = has("model.safetensors") || has("model.safetensors.index.json");
+    let missing: Vec<&str> = [
+        ("config.json", has("config.json")),
+        ("model.safetensors", weights),
+        ("tokenizer.json", has("tokenizer.json")),
+    ]
+    .into_iter()
+    .filter_map(|(file, there)| (!there).then_some(file))
+    .collect();
+    let is_gguf = path
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
     if !path.exists() {
         found.about(
             typed,
             format!(
-                "there is no directory {:?} in {}",
+                "there is no directory and no .gguf file {:?} in {}",
                 typed.value,
                 directory.0.display()
             ),
         );
-    } else if !path.is_dir() {
+    } else if !path.is_dir() && !(is_gguf && path.is_file()) {
         found.about(
             typed,
             format!(
-                "{:?} is a file; name the directory with config.json, model.safetensors and tokenizer.json",
+                "{:?} is a file; name the directory with config.json, model.safetensors and tokenizer.json, or a .gguf file",
                 typed.value
             ),
         );
-    } else if !missing.is_empty() {
+    } else if path.is_dir() && !missing.is_empty() {
         found.about(
             typed,
             format!("{:?} has no {}", typed.value, missing.join(", no ")),
         );
     }
     path
+}
+
+/// A small text that belongs to the pipeline, as a schema or a grammar.
+pub(crate) fn read_text(
+    found: &Findings,
+    directory: &Directory,
+    typed: &Typed<String>,
+    longest: u64,
+) -> Option<String> {
+    let path = directory.resolve(&typed.value);
+    let what = match fs::metadata(&path) {
+        Ok(facts) if facts.is_file() && facts.len() <= longest => match fs::read(&path) {
+            Ok(bytes) => match String::from_utf8(bytes) {
+                Ok(text) => return Some(text),
+                Err(error) => format!(
+                    "{:?} is not UTF-8 at byte {}",
+                    typed.value,
+                    error.utf8_error().valid_up_to()
+                ),
+            },
+            Err(error) => unreadable(directory, &typed.value, &path, &error),
+        },
+        Ok(facts) if facts.is_file() => format!(
+            "{:?} has {} bytes; at most {longest} are read",
+            typed.value,
+            facts.len()
+        ),
+        Ok(facts) => format!("{:?} is {}; name a file", typed.value, kind_of(&facts)),
+        Err(error) => unreadable(directory, &typed.value, &path, &error),
+    };
+    found.about(typed, what);
+    None
 }
 
 /// The state directory: it may be missing.

@@ -8,16 +8,21 @@ mod files;
 mod findings;
 mod guarantee;
 mod mistake;
+mod models;
 mod names;
 mod nearest;
 mod outputs;
 mod pipeline;
 mod read;
 mod read_ends;
+mod read_form;
+mod read_model;
+mod read_model_stage;
 mod read_stage;
 mod read_topic;
 mod reader;
 mod resolve;
+mod resolve_model_stage;
 mod resolve_stage;
 #[cfg(test)]
 mod tests;
@@ -36,11 +41,14 @@ use text::{Place, SourceText};
 
 pub use guarantee::{Guarantee, GuaranteePart, Level, guarantee};
 pub use mistake::{Mistake, Mistakes};
-pub use outputs::check_outputs;
+pub use models::{
+    AdapterChoice, Ask, BiasedToken, Engine, Generate, Into, KvPrecision, Model, ModelStage, Order,
+    Truncated,
+};
+pub use outputs::{check_labels, check_outputs};
 pub use pipeline::{
-    AdapterChoice, Decoding, Encoding, Format, Grant, Input, Into, KafkaSink, KafkaSource, Limits,
-    Model, ModelStage, Node, OperatorStage, Order, Pipeline, Sink, SinkKind, Source, SourceKind,
-    Stage, StageKind, Start, Truncated,
+    Decoding, Encoding, Format, Grant, Input, KafkaSink, KafkaSource, Limits, Node, OperatorStage,
+    Pipeline, Sink, SinkKind, Source, SourceKind, Stage, StageKind, Start,
 };
 pub use text::Position;
 

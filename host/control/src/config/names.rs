@@ -6,7 +6,7 @@ use super::findings::{Findings, Typed};
 use super::nearest::nearest;
 use super::pipeline::{Input, Node, Sink, Stage};
 use super::text::Place;
-use super::typed::{TypedFile, TypedStageKind};
+use super::typed::{TypedAsk, TypedFile, TypedStageKind};
 
 /// Everything that has a name and takes or gives records.
 pub(crate) struct Names {
@@ -14,7 +14,8 @@ pub(crate) struct Names {
     /// Sources and stages in the order of the file, for defaults and warnings.
     pub(crate) sources: Vec<(String, Place)>,
     stages: Vec<Option<(String, Place)>>,
-    models: Vec<bool>,
+    /// Stages whose records all go one way.
+    without_outputs: Vec<bool>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,7 +40,7 @@ impl Names {
             nodes: BTreeMap::new(),
             sources: Vec::new(),
             stages: Vec::new(),
-            models: Vec::new(),
+            without_outputs: Vec::new(),
         };
         for (index, source) in typed.sources.iter().enumerate() {
             names.add(found, &source.name, Named::Node(Node::Source(index)));
@@ -54,8 +55,11 @@ impl Names {
             names
                 .stages
                 .push(shown.map(|name| (name.value.clone(), name.place.clone())));
-            let asks = matches!(stage.kind, Some(TypedStageKind::Model(_)));
-            names.models.push(asks);
+            let without_outputs = match &stage.kind {
+                Some(TypedStageKind::Model(asks)) => !matches!(asks.ask, TypedAsk::Classify { .. }),
+                _ => false,
+            };
+            names.without_outputs.push(without_outputs);
         }
         for sink in &typed.sinks {
             names.add(found, &sink.name, Named::Sink);
@@ -163,7 +167,9 @@ impl Names {
                 (Some(output), Node::Source(_)) => {
                     format!("{name:?} is a source and has no output {output:?}; write {name:?}")
                 }
-                (Some(output), Node::Stage(stage)) if self.models.get(*stage) == Some(&true) => {
+                (Some(output), Node::Stage(stage))
+                    if self.without_outputs.get(*stage) == Some(&true) =>
+                {
                     format!("{name:?} asks a model and has no output {output:?}; write {name:?}")
                 }
                 (Some(output), _) if output.is_empty() => {

@@ -5,9 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidegate_contract::{PromptPart, PromptTemplate};
-
 use super::mistake::Mistake;
+use super::models::{Engine, Model, ModelStage};
 use super::text::Place;
 
 /// A pipeline file that has no mistake.
@@ -29,6 +28,8 @@ pub struct Pipeline {
     pub summary: Option<PathBuf>,
     /// At least one, in the order of the file.
     pub sources: Vec<Source>,
+    /// What all models share.
+    pub engine: Engine,
     /// In the order of the file.
     pub models: Vec<Model>,
     /// In the order of the file; a stage's inputs are sources and earlier stages.
@@ -57,6 +58,25 @@ impl Pipeline {
     /// Index of a stage.
     pub fn stage(&self, name: &str) -> Option<usize> {
         self.stages.iter().position(|stage| stage.name == name)
+    }
+
+    /// Something that is wrong with a model, found after the file was read, at its line.
+    pub fn mistake_of_model(&self, model: &Model, what: impl ToString) -> Mistake {
+        self.mistake(&model.place, format!("model.{}", model.name), what)
+    }
+
+    /// Something that is wrong with a stage, found after the file was read, at its line.
+    pub fn mistake_of_stage(&self, stage: &Stage, what: impl ToString) -> Mistake {
+        self.mistake(&stage.place, format!("stage.{}", stage.name), what)
+    }
+
+    fn mistake(&self, place: &Place, key: String, what: impl ToString) -> Mistake {
+        Mistake {
+            file: self.text.shown.clone(),
+            position: Some(self.text.position(place)),
+            key,
+            what: what.to_string(),
+        }
     }
 }
 
@@ -146,47 +166,6 @@ impl Format {
             Format::Json => "json",
             Format::Csv => "csv",
             Format::Raw => "raw",
-        }
-    }
-}
-
-/// A model to load.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Model {
-    /// Name.
-    pub name: String,
-    /// Directory with `config.json`, `model.safetensors` and `tokenizer.json`, absolute.
-    pub path: PathBuf,
-    /// What it runs on.
-    pub adapter: AdapterChoice,
-    /// Most sequences that run at once.
-    pub sequences: usize,
-    /// Positions of a sequence; without it the smaller of the model's own and 2048.
-    pub context: Option<usize>,
-    /// Most requests that wait.
-    pub queue: usize,
-}
-
-/// The adapter a model runs on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AdapterChoice {
-    /// The best there is.
-    Any,
-    /// A software adapter.
-    Cpu,
-    /// The k-th of the list, counted from 0.
-    Index(usize),
-    /// The first whose name contains this, in any case.
-    Named(String),
-}
-
-impl From<&str> for AdapterChoice {
-    fn from(typed: &str) -> Self {
-        match typed.parse() {
-            Ok(index) => AdapterChoice::Index(index),
-            Err(_) if typed.eq_ignore_ascii_case("cpu") => AdapterChoice::Cpu,
-            Err(_) if typed.is_empty() => AdapterChoice::Any,
-            Err(_) => AdapterChoice::Named(typed.to_owned()),
         }
     }
 }
@@ -293,85 +272,6 @@ impl Default for Limits {
             bisect: Duration::from_secs(2),
         }
     }
-}
-
-/// A stage that asks a model.
-#[derive(Clone, Debug)]
-pub struct ModelStage {
-    /// Index of the model.
-    pub model: usize,
-    /// The system message; a text, not a template.
-    pub system: Option<String>,
-    /// The user message.
-    pub prompt: PromptTemplate,
-    /// What is cut when the prompt is too long; without it such a record is a dead letter.
-    pub truncate: Option<Truncated>,
-    /// Most tokens of the rendered user message; without it, what the context leaves beside the answer.
-    pub prompt_tokens: Option<usize>,
-    /// Most tokens of an answer.
-    pub max_tokens: usize,
-    /// 0 is greedy.
-    pub temperature: f32,
-    /// Share of probability that is sampled from, above 0 and at most 1.
-    pub top_p: f32,
-    /// The answer ends before any of these.
-    pub stop: Vec<String>,
-    /// Seed of the sampling.
-    pub seed: u64,
-    /// In which order answers leave the stage.
-    pub order: Order,
-    /// Most records of a task that wait for the model.
-    pub max_in_flight: usize,
-    /// Most of them with the same key.
-    pub max_in_flight_per_key: usize,
-    /// Longest wait for an answer.
-    pub deadline: Option<Duration>,
-    /// How often a record is sent when the device fails, the first time included.
-    pub attempts: u32,
-    /// Where the answer goes.
-    pub into: Into,
-}
-
-/// The part of a prompt that is cut when the prompt is too long.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Truncated {
-    /// A field of the value.
-    Field(Vec<String>),
-    /// The whole value, `$value`.
-    Value,
-}
-
-impl Truncated {
-    /// Whether this part of the prompt is the one to cut.
-    pub fn matches(&self, part: &PromptPart) -> bool {
-        match (self, part) {
-            (Truncated::Field(wanted), PromptPart::Field { path, .. }) => wanted == path,
-            (Truncated::Value, PromptPart::Value) => true,
-            _ => false,
-        }
-    }
-}
-
-/// In which order answers leave a model stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// Records of one key in the order they came.
-    Key,
-    /// All records of a partition in the order they came.
-    Partition,
-    /// As they are finished.
-    None,
-}
-
-/// Where an answer goes. Attributes are set in every case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Into {
-    /// It becomes the member `answer` of the JSON object that the value is; of another value it takes the place.
-    Member,
-    /// Its text becomes the record's value.
-    Value,
-    /// The value stays; only the attributes `answer` and `model` are set.
-    Attributes,
 }
 
 /// Where records go.

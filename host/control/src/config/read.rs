@@ -1,4 +1,4 @@
-//! Reads the sections that belong to the pipeline as a whole: `[pipeline]`, `[model.NAME]`, `[admin]`.
+//! Reads the file, and the sections that belong to the pipeline as a whole: `[pipeline]` and `[admin]`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
 use super::findings::{Findings, Typed};
-use super::pipeline::AdapterChoice;
 use super::read_ends::{read_dead_letters, read_sink, read_source};
+use super::read_model::{read_engine, read_model};
 use super::read_stage::read_stage;
 use super::reader::{Table, Value};
 use super::text::Place;
-use super::typed::{TypedAdmin, TypedFile, TypedModel};
+use super::typed::{TypedAdmin, TypedFile};
 
 /// Reads the whole file.
 pub(crate) fn read_file<'t>(found: &'t Findings, document: &'t DeTable<'t>) -> TypedFile {
@@ -28,6 +28,9 @@ pub(crate) fn read_file<'t>(found: &'t Findings, document: &'t DeTable<'t>) -> T
         if let Some(table) = value.table(found) {
             file.sources.push(read_source(name, table));
         }
+    }
+    if let Some(table) = root.table("engine") {
+        file.engine = read_engine(table);
     }
     for (name, value) in sections(&root, "model", "") {
         if let Some(table) = value.table(found) {
@@ -143,48 +146,6 @@ fn read_pipeline(table: Table<'_>, file: &mut TypedFile) {
     file.batch = table.count("batch", 1..=65_536).map(|typed| typed.value);
     file.summary = table.string("summary");
     table.finish();
-}
-
-fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
-    let path = table.string("path");
-    if table.get("path").is_none() {
-        table.missing("path", "path = \"model\", the model's directory");
-    }
-    let adapter = match table.get("adapter") {
-        None => AdapterChoice::Any,
-        Some(value) => match value.raw {
-            DeValue::Integer(_) => table
-                .count("adapter", 0..=255)
-                .map_or(AdapterChoice::Any, |typed| {
-                    AdapterChoice::Index(typed.value)
-                }),
-            DeValue::String(text) if !text.is_empty() => AdapterChoice::from(&**text),
-            _ => {
-                value.wrong(
-                    table.found,
-                    "an adapter: its number, part of its name, or \"cpu\"",
-                    "\"cpu\"",
-                );
-                AdapterChoice::Any
-            }
-        },
-    };
-    let model = TypedModel {
-        name,
-        path,
-        adapter,
-        sequences: table
-            .count("sequences", 1..=1024)
-            .map_or(32, |typed| typed.value),
-        context: table
-            .count("context", 16..=1_048_576)
-            .map(|typed| typed.value),
-        queue: table
-            .count("queue", 1..=1_000_000)
-            .map_or(256, |typed| typed.value),
-    };
-    table.finish();
-    model
 }
 
 fn read_admin(table: Table<'_>) -> TypedAdmin {

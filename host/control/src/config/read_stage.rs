@@ -4,35 +4,17 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Map, Number, Value as Json};
-use tidegate_contract::PromptTemplate;
 use toml::de::DeValue;
 
-use super::findings::{Findings, Typed};
-use super::pipeline::{Grant, Into, Limits, Order};
+use super::findings::Findings;
+use super::pipeline::{Grant, Limits};
 use super::read::check_name;
+use super::read_model_stage::{all_model_keys, read_model_stage};
 use super::reader::{Table, Value, not_one_of};
-use super::text::{Place, byte_in_literal};
-use super::typed::{TypedModelStage, TypedOperator, TypedStage, TypedStageKind};
+use super::text::Place;
+use super::typed::{TypedOperator, TypedStage, TypedStageKind};
 
 const OPERATOR_KEYS: [&str; 4] = ["config", "grants", "limits", "retries"];
-const MODEL_KEYS: [&str; 15] = [
-    "system",
-    "prompt",
-    "truncate",
-    "prompt-tokens",
-    "max-tokens",
-    "temperature",
-    "top-p",
-    "stop",
-    "seed",
-    "order",
-    "max-in-flight",
-    "max-in-flight-per-key",
-    "deadline",
-    "attempts",
-    "into",
-];
-
 pub(crate) fn read_stage(mut table: Table<'_>) -> TypedStage {
     let name = table.string("name");
     match &name {
@@ -50,36 +32,40 @@ pub(crate) fn read_stage(mut table: Table<'_>) -> TypedStage {
         None => {}
     }
     let inputs = table.strings("inputs");
-    let kind = match (table.get("operator"), table.get("model")) {
-        (Some(_), None) => {
+    let does: Vec<(&str, Value<'_>)> = ["operator", "model", "embed", "classify"]
+        .into_iter()
+        .filter_map(|name| Some((name, table.get(name)?)))
+        .collect();
+    let kind = match does.as_slice() {
+        [("operator", _)] => {
             let operator = read_operator(&table).map(TypedStageKind::Operator);
             table.misplaced(
-                &MODEL_KEYS,
+                &all_model_keys(),
                 "belongs to a model stage; this one runs an operator",
             );
             Some(operator)
         }
-        (None, Some(_)) => {
+        [(name, _)] => {
             let model =
-                read_model_stage(&table).map(|stage| TypedStageKind::Model(Box::new(stage)));
+                read_model_stage(&table, name).map(|stage| TypedStageKind::Model(Box::new(stage)));
             table.misplaced(
                 &OPERATOR_KEYS,
                 "belongs to an operator; this stage asks a model",
             );
             Some(model)
         }
-        (Some(_), Some(model)) => {
-            table.found.mistake(
-                &model.place,
-                &model.key,
-                "a stage runs an operator or asks a model, not both; make two stages of it",
+        [] => {
+            table.missing(
+                "operator",
+                "operator = \"redact.wasm\", or model, embed or classify = the name of a model",
             );
             None
         }
-        (None, None) => {
-            table.missing(
-                "operator",
-                "operator = \"redact.wasm\", or model = the name of a model",
+        [.., (_, last)] => {
+            table.found.mistake(
+                &last.place,
+                &last.key,
+                "a stage runs an operator, or asks one model one thing; make two stages of it",
             );
             None
         }
@@ -160,7 +146,7 @@ fn read_limits(table: Table<'_>) -> Limits {
 }
 
 /// A TOML value as JSON. Dates become strings.
-fn json(value: &Value<'_>, found: &Findings) -> Json {
+pub(crate) fn json(value: &Value<'_>, found: &Findings) -> Json {
     let inner = |raw, span, key: String| {
         json(
             &Value {
@@ -208,107 +194,5 @@ fn json(value: &Value<'_>, found: &Findings) -> Json {
                 })
                 .collect(),
         ),
-    }
-}
-
-fn read_model_stage(table: &Table<'_>) -> Option<TypedModelStage> {
-    let model = table.string("model");
-    let in_flight = table.count("max-in-flight", 1..=100_000);
-    let per_key = table.count("max-in-flight-per-key", 1..=100_000);
-    let max_in_flight = in_flight.as_ref().map_or(64, |typed| typed.value);
-    if let Some(per_key) = &per_key
-        && per_key.value > max_in_flight
-    {
-        table.found.about(
-            per_key,
-            format!(
-                "{} must not exceed max-in-flight, which is {max_in_flight}",
-                per_key.value
-            ),
-        );
-    }
-    let stop = table.strings("stop").unwrap_or_default();
-    if let Some(empty) = stop.iter().find(|text| text.value.is_empty()) {
-        table.found.about(
-            empty,
-            "\"\" would end every answer at once; leave it out, or write the text to stop at",
-        );
-    }
-    let orders = [
-        ("key", Order::Key),
-        ("partition", Order::Partition),
-        ("none", Order::None),
-    ];
-    let places = [
-        ("member", Into::Member),
-        ("value", Into::Value),
-        ("attributes", Into::Attributes),
-    ];
-    let stage = TypedModelStage {
-        model: model?,
-        system: table.string("system").map(|typed| typed.value),
-        prompt: read_prompt(table),
-        truncate: table.string("truncate"),
-        prompt_tokens: table.count("prompt-tokens", 1..=1_048_576),
-        max_tokens: table.count("max-tokens", 1..=1_048_576),
-        temperature: table
-            .real("temperature", |t| (0.0..=2.0).contains(&t), "0.0 to 2.0")
-            .map_or(0.0, |typed| typed.value as f32),
-        top_p: table
-            .real(
-                "top-p",
-                |p| p > 0.0 && p <= 1.0,
-                "more than 0.0 and at most 1.0",
-            )
-            .map_or(1.0, |typed| typed.value as f32),
-        stop: stop.into_iter().map(|typed| typed.value).collect(),
-        seed: table
-            .number("seed", 0..=i64::MAX as u64)
-            .map_or(0, |typed| typed.value),
-        order: table
-            .word("order", &orders)
-            .map_or(Order::Key, |typed| typed.value),
-        max_in_flight,
-        max_in_flight_per_key: per_key.map_or(4.min(max_in_flight), |typed| typed.value),
-        deadline: table
-            .duration(
-                "deadline",
-                "s",
-                Duration::from_millis(1)..=Duration::from_secs(24 * 3600),
-            )
-            .map(|typed| typed.value),
-        attempts: table
-            .number("attempts", 1..=100)
-            .map_or(2, |typed| typed.value as u32),
-        into: table
-            .word("into", &places)
-            .map_or(Into::Member, |typed| typed.value),
-    };
-    Some(stage)
-}
-
-fn read_prompt(table: &Table<'_>) -> Option<PromptTemplate> {
-    let Some(value) = table.get("prompt") else {
-        table.missing("prompt", "prompt = \"{text}\"");
-        return None;
-    };
-    let typed: Typed<String> = value.string(table.found)?;
-    if typed.value.trim().is_empty() {
-        table
-            .found
-            .about(&typed, "is empty; write for example \"{text}\"");
-        return None;
-    }
-    match PromptTemplate::parse(&typed.value) {
-        Ok(prompt) => Some(prompt),
-        Err(error) => {
-            let span = &typed.place.0;
-            let literal = table.found.text.content.get(span.clone()).unwrap_or("");
-            let at = span.start + byte_in_literal(literal, error.at);
-            table
-                .found
-                .mistake(&Place(at..at + 1), &typed.key, error.why);
-            None
-        }
     }
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use super::disk::Directory;
 use super::files::{Files, check_model, check_state, own_files, source_files};
 use super::findings::{Findings, Typed};
+use super::models::Model;
 use super::names::Names;
-use super::pipeline::{Decoding, KafkaSource, Model, Pipeline, Sink, SinkKind, Source, SourceKind};
+use super::pipeline::{Decoding, KafkaSource, Pipeline, Sink, SinkKind, Source, SourceKind};
 use super::resolve_stage::resolve_stage;
 use super::typed::{TypedAdmin, TypedFile, TypedSource, TypedSourceKind};
 
@@ -42,11 +43,20 @@ pub(crate) fn resolve(
                 Some(path) => check_model(found, directory, path),
                 None => PathBuf::new(),
             },
+            draft: model
+                .draft
+                .as_ref()
+                .map(|draft| check_model(found, directory, draft)),
+            place: model.name.place,
             name: model.name.value,
             adapter: model.adapter,
             sequences: model.sequences,
             context: model.context,
             queue: model.queue,
+            kv_memory: model.kv_memory,
+            kv_precision: model.kv_precision,
+            reproducible: model.reproducible,
+            kernels: model.kernels,
         })
         .collect();
 
@@ -121,6 +131,7 @@ pub(crate) fn resolve(
         batch: typed.batch.unwrap_or(256),
         summary,
         sources,
+        engine: typed.engine,
         models,
         stages,
         sinks,

@@ -1,14 +1,13 @@
-//! What a stage means: its component is there, its model is known, its prompt fits.
+//! What a stage means: its component is there, its model is known.
 
 use super::disk::Directory;
 use super::files::check_component;
 use super::findings::Findings;
+use super::models::Model;
 use super::nearest::nearest;
-use super::pipeline::{Input, Model, ModelStage, OperatorStage, Stage, StageKind, Truncated};
-use super::typed::{TypedModelStage, TypedStage, TypedStageKind};
-
-/// Default of `max-tokens`.
-const MAX_TOKENS: usize = 256;
+use super::pipeline::{Input, OperatorStage, Stage, StageKind};
+use super::resolve_model_stage::resolve_model_stage;
+use super::typed::{TypedStage, TypedStageKind};
 
 pub(crate) fn resolve_stage(
     found: &Findings,
@@ -48,6 +47,7 @@ pub(crate) fn resolve_stage(
             }
             StageKind::Model(Box::new(resolve_model_stage(
                 found,
+                directory,
                 *stage,
                 model,
                 models.get(model)?,
@@ -60,68 +60,4 @@ pub(crate) fn resolve_stage(
         kind,
         place: typed.place,
     })
-}
-
-fn resolve_model_stage(
-    found: &Findings,
-    typed: TypedModelStage,
-    index: usize,
-    model: &Model,
-) -> ModelStage {
-    let prompt = typed.prompt.unwrap_or_default();
-    let truncate = typed.truncate.as_ref().map(|name| {
-        let truncated = match name.value.trim_end_matches('?') {
-            "$value" => Truncated::Value,
-            path => Truncated::Field(path.split('.').map(str::to_owned).collect()),
-        };
-        let stands = prompt.parts.iter().any(|part| truncated.matches(part));
-        if !stands && !prompt.parts.is_empty() {
-            found.about(
-                name,
-                format!(
-                    "{:?} is not a field of the prompt; name one that stands there in braces",
-                    name.value
-                ),
-            );
-        }
-        truncated
-    });
-    let max_tokens = match (&typed.max_tokens, model.context) {
-        (Some(typed), _) => typed.value,
-        (None, Some(context)) => MAX_TOKENS.min(context / 2),
-        (None, None) => MAX_TOKENS,
-    };
-    let prompt_tokens = typed.prompt_tokens.as_ref();
-    if let (Some(context), Some(last)) =
-        (model.context, prompt_tokens.or(typed.max_tokens.as_ref()))
-    {
-        let wanted = prompt_tokens.map_or(1, |typed| typed.value) + max_tokens;
-        if wanted > context {
-            found.about(
-                last,
-                format!(
-                    "prompt and answer may take {wanted} tokens, and model {:?} has a context of {context}",
-                    model.name
-                ),
-            );
-        }
-    }
-    ModelStage {
-        model: index,
-        system: typed.system,
-        prompt,
-        truncate,
-        prompt_tokens: typed.prompt_tokens.map(|typed| typed.value),
-        max_tokens,
-        temperature: typed.temperature,
-        top_p: typed.top_p,
-        stop: typed.stop,
-        seed: typed.seed,
-        order: typed.order,
-        max_in_flight: typed.max_in_flight,
-        max_in_flight_per_key: typed.max_in_flight_per_key,
-        deadline: typed.deadline,
-        attempts: typed.attempts,
-        into: typed.into,
-    }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate_contract::PromptPart;
+use tidegate_contract::{Parameters, PromptPart, Speculation, Structure};
 
 use super::*;
 
@@ -148,7 +148,12 @@ fn what_is_typed_is_what_is_meant() {
     );
     let cut = answer.truncate.as_ref().unwrap();
     assert!(cut.matches(&answer.prompt.parts[3]));
-    assert_eq!(answer.stop, ["\n\n"]);
+    let Ask::Generate(generate) = &answer.ask else {
+        panic!("{:?}", answer.ask);
+    };
+    assert_eq!(generate.parameters.stop, ["\n\n"]);
+    assert_eq!(generate.system.as_deref(), Some("You answer briefly."));
+    assert_eq!(generate.parameters.max_tokens, 80);
     assert_eq!(
         (answer.order, answer.into),
         (Order::Partition, Into::Attributes)
@@ -200,6 +205,123 @@ fn what_is_not_typed_has_a_default() {
         panic!("{:?}", pipeline.stages[0]);
     };
     assert_eq!(answer.into, Into::Member);
+    assert_eq!((answer.priority, answer.field.as_str()), (5, "answer"));
+    assert_eq!(
+        answer.ask,
+        Ask::Generate(Box::new(Generate {
+            system: None,
+            parameters: Parameters::default(),
+            bias: Vec::new(),
+        }))
+    );
+    assert_eq!(pipeline.engine, Engine::default());
+    let model = &pipeline.models[0];
+    assert_eq!((model.sequences, model.queue), (32, 256));
+    assert_eq!(
+        (model.kv_memory, &model.kernels, &model.draft),
+        (None, &None, &None)
+    );
+    assert!(model.reproducible && model.kv_precision == KvPrecision::F32);
+}
+
+#[test]
+fn what_a_model_stage_asks_is_what_is_typed() {
+    let pipeline = parsed(&content("models.toml")).unwrap();
+    assert_eq!(
+        pipeline.engine,
+        Engine {
+            memory: Some(4 << 30),
+            step_tokens: 128
+        }
+    );
+    let support = &pipeline.models[0];
+    assert_eq!(support.kv_memory, Some(256 << 20));
+    assert_eq!(support.kv_precision, KvPrecision::F16);
+    assert!(!support.reproducible);
+    assert_eq!(support.kernels.as_deref(), Some("portable"));
+    assert_eq!(support.draft, Some(directory().join("small.gguf")));
+    let stage = |index: usize| match &pipeline.stages[index].kind {
+        StageKind::Model(stage) => stage.as_ref(),
+        StageKind::Operator(_) => panic!("{index}"),
+    };
+    let parameters = |index: usize| match &stage(index).ask {
+        Ask::Generate(generate) => &generate.parameters,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(stage(0).ask, Ask::Embed);
+    assert_eq!((stage(0).priority, stage(0).field.as_str()), (9, "vector"));
+    assert_eq!(stage(1).ask, Ask::Classify { threshold: 0.7 });
+    assert_eq!(stage(1).field, "labels");
+    let Ask::Generate(sort) = &stage(2).ask else {
+        panic!("{:?}", stage(2));
+    };
+    assert_eq!(
+        sort.parameters,
+        Parameters {
+            temperature: 0.7,
+            top_k: 40,
+            min_p: 0.05,
+            repetition_penalty: 1.1,
+            presence_penalty: 0.5,
+            frequency_penalty: -0.5,
+            logprobs: Some(2),
+            n: 3,
+            structure: Some(Structure::Choice(
+                ["refund", "delivery", "other"].map(str::to_owned).to_vec()
+            )),
+            speculation: Speculation::Off,
+            ..Parameters::default()
+        }
+    );
+    assert_eq!(
+        sort.bias,
+        [
+            (BiasedToken::Text(" yes".into()), 5.0),
+            (BiasedToken::Id(123), -100.0)
+        ]
+    );
+    assert_eq!(
+        parameters(3).structure,
+        Some(Structure::JsonSchema(
+            r#"{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}"#
+                .into()
+        ))
+    );
+    assert_eq!(
+        parameters(4).structure,
+        Some(Structure::JsonSchema(content("answer.schema.json")))
+    );
+    assert_eq!(parameters(4).speculation, Speculation::PromptLookup);
+    assert_eq!(
+        parameters(5).structure,
+        Some(Structure::Grammar(content("answer.lark")))
+    );
+    assert_eq!(
+        parameters(6).structure,
+        Some(Structure::Regex("[A-Z]{3}-[0-9]{1,4}".into()))
+    );
+}
+
+#[test]
+fn a_label_that_the_model_lacks_is_found_at_its_line() {
+    let pipeline = parsed(&content("models.toml")).unwrap();
+    let labels = |labels: &[&str]| labels.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(
+        check_labels(&pipeline, 1, &labels(&["toxic", "fine"])),
+        Ok(())
+    );
+    let mistakes = check_labels(&pipeline, 1, &labels(&["toxics", "fine"])).unwrap_err();
+    assert_eq!(mistakes.len(), 1);
+    assert_eq!(
+        mistakes[0].what,
+        "the model of stage \"moderate\" has no label \"toxic\"; did you mean \"moderate.toxics\"?"
+    );
+    assert_eq!(
+        mistakes[0].position.as_ref().unwrap().text,
+        "inputs = [\"moderate.toxic\"]"
+    );
+    let at = pipeline.mistake_of_model(&pipeline.models[1], "has no weights");
+    assert_eq!(at.position.unwrap().text, "[model.mini]");
 }
 
 #[test]
@@ -350,15 +472,23 @@ fn every_example_has_no_mistake_but_operators_not_built_yet() {
 
 /// Text that is nearly a pipeline file.
 fn nearly() -> impl Strategy<Value = String> {
-    let lines: Vec<String> = ["full", "values", "names", "files", "syntax"]
-        .iter()
-        .flat_map(|name| {
-            content(&format!("{name}.toml"))
-                .lines()
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-        })
-        .collect();
+    let lines: Vec<String> = [
+        "full",
+        "values",
+        "names",
+        "files",
+        "syntax",
+        "models",
+        "model-mistakes",
+    ]
+    .iter()
+    .flat_map(|name| {
+        content(&format!("{name}.toml"))
+            .lines()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    })
+    .collect();
     prop::collection::vec(
         prop_oneof![
             6 => prop::sample::select(lines),

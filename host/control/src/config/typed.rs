@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tidegate_contract::PromptTemplate;
+use tidegate_contract::{Parameters, PromptTemplate, Structure};
 
 use super::findings::Typed;
-use super::pipeline::{AdapterChoice, Encoding, Format, Grant, Into, Limits, Order, Start};
+use super::models::{AdapterChoice, BiasedToken, Engine, Into, KvPrecision, Order};
+use super::pipeline::{Encoding, Format, Grant, Limits, Start};
 use super::text::Place;
 
 /// The whole file.
@@ -21,6 +22,7 @@ pub(crate) struct TypedFile {
     pub(crate) batch: Option<usize>,
     pub(crate) summary: Option<Typed<String>>,
     pub(crate) sources: Vec<TypedSource>,
+    pub(crate) engine: Engine,
     pub(crate) models: Vec<TypedModel>,
     pub(crate) stages: Vec<TypedStage>,
     pub(crate) sinks: Vec<TypedSink>,
@@ -76,6 +78,11 @@ pub(crate) struct TypedModel {
     pub(crate) sequences: usize,
     pub(crate) context: Option<usize>,
     pub(crate) queue: usize,
+    pub(crate) kv_memory: Option<u64>,
+    pub(crate) kv_precision: KvPrecision,
+    pub(crate) reproducible: bool,
+    pub(crate) kernels: Option<String>,
+    pub(crate) draft: Option<Typed<String>>,
 }
 
 #[derive(Debug)]
@@ -104,21 +111,47 @@ pub(crate) struct TypedOperator {
 #[derive(Debug)]
 pub(crate) struct TypedModelStage {
     pub(crate) model: Typed<String>,
-    pub(crate) system: Option<String>,
+    pub(crate) ask: TypedAsk,
     pub(crate) prompt: Option<PromptTemplate>,
     pub(crate) truncate: Option<Typed<String>>,
     pub(crate) prompt_tokens: Option<Typed<usize>>,
-    pub(crate) max_tokens: Option<Typed<usize>>,
-    pub(crate) temperature: f32,
-    pub(crate) top_p: f32,
-    pub(crate) stop: Vec<String>,
     pub(crate) seed: u64,
+    pub(crate) priority: u8,
     pub(crate) order: Order,
     pub(crate) max_in_flight: usize,
     pub(crate) max_in_flight_per_key: usize,
     pub(crate) deadline: Option<Duration>,
     pub(crate) attempts: u32,
     pub(crate) into: Into,
+    pub(crate) field: String,
+}
+
+#[derive(Debug)]
+pub(crate) enum TypedAsk {
+    Generate(Box<TypedGenerate>),
+    Embed,
+    Classify { threshold: f32 },
+}
+
+#[derive(Debug)]
+pub(crate) struct TypedGenerate {
+    pub(crate) system: Option<String>,
+    pub(crate) max_tokens: Option<Typed<usize>>,
+    /// All but `max_tokens` and `structure`.
+    pub(crate) parameters: Parameters,
+    pub(crate) bias: Vec<(BiasedToken, f32)>,
+    pub(crate) structure: Option<TypedStructure>,
+}
+
+/// What an answer must be.
+#[derive(Debug)]
+pub(crate) enum TypedStructure {
+    /// Ready.
+    Here(Structure),
+    /// In a file with a JSON Schema.
+    SchemaFile(Typed<String>),
+    /// In a file with a grammar.
+    GrammarFile(Typed<String>),
 }
 
 #[derive(Debug)]

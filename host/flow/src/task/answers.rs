@@ -10,7 +10,7 @@ use super::{Task, Work, clock, send};
 use crate::entry::State;
 use crate::error::FlowError;
 use crate::output::{Death, Output};
-use crate::plan::StageKind;
+use crate::plan::{Ask, StageKind};
 
 /// Bytes of answered records that go on in one batch.
 const MAX_ANSWERS: usize = 16 << 20;
@@ -34,11 +34,23 @@ impl Task {
         if !matches!(expected, Some(State::Submitted(id)) if *id == request) {
             return Ok(());
         }
+        if let Err(ModelError::Unknown(_)) = &result {
+            // Unloaded with the record in its queue: it is asked again when the model is back.
+            if let Some(entry) = self.waiting[stage].change(number) {
+                entry.state = State::Queued;
+            }
+            return Ok(());
+        }
         output.counts.requests += 1;
         match result {
             Ok(answer) => {
-                output.counts.tokens += answer.tokens.len() as u64;
+                output.counts.tokens += crate::answer::tokens(&answer);
                 output.counts.prompt_tokens += u64::from(answer.prompt_tokens);
+                if let Some(reason) = crate::answer::unfinished(kind, &answer) {
+                    output.counts.failed += 1;
+                    self.bury_entry(stage, number, &reason, output)?;
+                    return self.send_answers(stage, numbers, output);
+                }
                 if let Some(entry) = self.waiting[stage].change(number) {
                     entry.state = State::Answered(Box::new(answer));
                 }
@@ -120,7 +132,6 @@ impl Task {
         let StageKind::Model(kind) = &plan.stages[stage].kind else {
             return Ok(());
         };
-        let facts = kind.model.facts();
         loop {
             let ready: Vec<u64> = self.waiting[stage]
                 .iter()
@@ -135,11 +146,13 @@ impl Task {
             if ready.is_empty() {
                 return Ok(());
             }
-            let mut builder = BatchBuilder::default();
+            // One batch for each output, in the order in which outputs come up.
+            let mut batches: Vec<(Option<&str>, BatchBuilder)> = Vec::new();
             let mut oldest = Instant::now();
             for number in ready {
                 // The rest goes in the next round.
-                if builder.bytes() > MAX_ANSWERS {
+                let bytes: usize = batches.iter().map(|(_, batch)| batch.bytes()).sum();
+                if bytes > MAX_ANSWERS {
                     break;
                 }
                 let Some(entry) = self.waiting[stage].remove(number) else {
@@ -148,21 +161,30 @@ impl Task {
                 let (Some(record), State::Answered(answer)) = (entry.view(), &entry.state) else {
                     continue;
                 };
-                let patch = crate::answer::patch(kind, &facts, &entry, answer, record.id());
+                let patch = crate::answer::patch(kind, &entry, answer, record.id());
                 let mut bytes = Vec::new();
                 patch.write(&mut bytes);
                 let Some(patch) = Patch::parse(&bytes) else {
                     continue;
                 };
-                builder
+                let route = crate::answer::route(kind, answer);
+                let at = match batches.iter().position(|(output, _)| *output == route) {
+                    Some(at) => at,
+                    None => {
+                        batches.push((route, BatchBuilder::default()));
+                        batches.len() - 1
+                    }
+                };
+                batches[at]
+                    .1
                     .push_patched(&record, &patch, record.id().emit)
                     .map_err(|full| self.too_large(stage, &full))?;
                 oldest = oldest.min(entry.arrived);
                 ModelAnswered {
                     stage,
                     prompt_tokens: u64::from(answer.prompt_tokens),
-                    tokens: answer.tokens.len() as u64,
-                    finish: answer.finish.name(),
+                    tokens: crate::answer::tokens(answer),
+                    finish: crate::answer::finish(answer),
                     queued: answer.timings.queued,
                     prefill: answer.timings.prefill,
                     decode: answer.timings.decode,
@@ -171,12 +193,13 @@ impl Task {
                 output.finished.push((entry.arrived, 1));
             }
             let mut work = Work::new();
-            send(
-                &mut work,
-                &plan.stages[stage].targets,
-                builder.finish(clock()),
-                output,
-            );
+            for (route, builder) in batches {
+                let targets = match (route, &kind.ask) {
+                    (Some(label), Ask::Classify { routes, .. }) => &routes[label],
+                    _ => &plan.stages[stage].targets,
+                };
+                send(&mut work, targets, builder.finish(clock()), output);
+            }
             self.run(work, oldest, numbers, output)?;
         }
     }

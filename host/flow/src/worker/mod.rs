@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use tidegate_contract::{Answer, ModelError, Partition, Reply, SourceEvent};
+use tidegate_contract::{Answer, Made, ModelError, Partition, Reply, SourceEvent};
 use tidegate_telemetry::Meters;
 
 use crate::committer::Committer;
@@ -93,8 +93,18 @@ impl Reply for Delivery {
             stage,
             number,
             request,
+            meters,
             ..
         } = *self;
+        if let Ok(Answer {
+            made: Made::Choices(choices),
+            ..
+        }) = &result
+        {
+            // Tokens of the first came one by one.
+            let others = choices.iter().skip(1).map(|choice| choice.tokens.len());
+            meters.add_tokens(others.sum::<usize>() as u64);
+        }
         // Only fails when the worker has ended, and then nobody waits for it.
         let _ = sender.try_send(Completion {
             partition,

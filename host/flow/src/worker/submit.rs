@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use tidegate_contract::{Message, ModelError, Partition, Request, RequestId, Role};
+use tidegate_contract::{
+    Message, ModelError, Partition, Request, RequestId, Role, Task as ModelTask,
+};
 
 use super::{Delivery, MAX_SUBMITTED, Worker};
 use crate::answer::record_seed;
-use crate::entry::{Lane, State};
+use crate::entry::{Entry, Lane, State, Tokens, UNKNOWN_MODEL};
 use crate::error::FlowError;
-use crate::plan::{Order, StageKind};
+use crate::plan::{Ask, ModelStage, Order, StageKind};
 use crate::waiting::lane;
 
 impl Worker {
@@ -90,9 +92,18 @@ impl Worker {
                     continue;
                 }
             };
+            let digest = kind.model.facts().digest;
+            if *entry.model != *digest
+                && let Some(entry) = task.waiting[stage].change(number)
+            {
+                // Another model does not go on with these tokens; it begins anew.
+                entry.tokens = Tokens::default();
+                entry.model = digest.as_str().into();
+            }
+            let Some(entry) = task.waiting[stage].get(number) else {
+                continue;
+            };
             let request = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
-            let system = kind.system.iter().map(|text| (Role::System, text.clone()));
-            let messages = system.chain([(Role::User, prompt.clone())]);
             let reply = Delivery {
                 sender: self.sender.clone(),
                 partition,
@@ -107,15 +118,13 @@ impl Worker {
                 id: RequestId(request),
                 attempt,
                 seed: record_seed(kind.seed, id),
-                messages: messages
-                    .map(|(role, content)| Message { role, content })
-                    .collect(),
-                forced_prefix: entry.tokens.to_vec(),
-                parameters: kind.parameters.clone(),
-                class: 0,
+                task: task_of(kind, &prompt, entry),
+                class: kind.class,
                 deadline: kind.deadline.map(|deadline| Instant::now() + deadline),
                 reply: Box::new(reply),
             });
+            // Replaced just now: which of the two has it is not known, and neither is whose tokens will come.
+            let replaced = kind.model.facts().digest != digest;
             match result {
                 Ok(()) => {
                     self.submitted += 1;
@@ -123,9 +132,13 @@ impl Worker {
                         entry.attempt = attempt;
                         entry.prompt = prompt;
                         entry.state = State::Submitted(request);
+                        if replaced {
+                            entry.model = UNKNOWN_MODEL.into();
+                        }
                     }
                 }
-                Err((_, ModelError::Full { .. })) => return Ok(false),
+                // No room, or unloaded: it may come back.
+                Err((_, ModelError::Full { .. } | ModelError::Unknown(_))) => return Ok(false),
                 Err((_, error @ ModelError::Closed)) => {
                     return Err(FlowError::Model {
                         name: plan.stages[stage].name.clone(),
@@ -143,5 +156,25 @@ impl Worker {
             }
         }
         Ok(true)
+    }
+}
+
+/// What the model is asked for a record.
+fn task_of(stage: &ModelStage, prompt: &str, entry: &Entry) -> ModelTask {
+    match &stage.ask {
+        Ask::Generate { system, parameters } => {
+            let system = system.iter().map(|text| (Role::System, text.clone()));
+            let messages = system.chain([(Role::User, prompt.to_owned())]);
+            ModelTask::Generate {
+                messages: messages
+                    .map(|(role, content)| Message { role, content })
+                    .collect(),
+                forced_prefix: entry.tokens.to_vec(),
+                parameters: parameters.as_ref().clone(),
+            }
+        }
+        Ask::Embed | Ask::Classify { .. } => ModelTask::Encode {
+            text: prompt.to_owned(),
+        },
     }
 }

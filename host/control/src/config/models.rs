@@ -1,0 +1,197 @@
+//! The validated pipeline's models, and the stages that ask them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tidegate_contract::{Parameters, PromptPart, PromptTemplate};
+
+use super::text::Place;
+
+/// What the models of an adapter share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Engine {
+    /// Most bytes of all models together, on each adapter; without it, as much as the device gives.
+    pub memory: Option<u64>,
+    /// Most tokens of a step: decode rows and pieces of prompts together.
+    pub step_tokens: usize,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self {
+            memory: None,
+            step_tokens: 256,
+        }
+    }
+}
+
+/// A model to load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Model {
+    /// Name.
+    pub name: String,
+    /// A directory with `config.json` and safetensors, or a `.gguf` file; absolute.
+    pub path: PathBuf,
+    /// What it runs on.
+    pub adapter: AdapterChoice,
+    /// Most sequences that run at once; an encoder has none.
+    pub sequences: usize,
+    /// Positions of a sequence; without it the smaller of the model's own and 2048.
+    pub context: Option<usize>,
+    /// Most requests that wait.
+    pub queue: usize,
+    /// Bytes of the KV cache that all sequences share; without it, every sequence has room for its whole context.
+    pub kv_memory: Option<u64>,
+    /// Precision of the KV cache.
+    pub kv_precision: KvPrecision,
+    /// Whether an answer has the same bits whatever runs beside it.
+    pub reproducible: bool,
+    /// The kernels by name; without it, the best that pass their test on the adapter.
+    pub kernels: Option<String>,
+    /// A small model of the same vocabulary that guesses tokens ahead; absolute.
+    pub draft: Option<PathBuf>,
+    pub(super) place: Place,
+}
+
+/// How keys and values are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KvPrecision {
+    /// Four bytes a number.
+    #[default]
+    F32,
+    /// Two bytes a number.
+    F16,
+}
+
+/// The adapter a model runs on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdapterChoice {
+    /// The best there is.
+    Any,
+    /// A software adapter.
+    Cpu,
+    /// The k-th of the list, counted from 0.
+    Index(usize),
+    /// The first whose name contains this, in any case.
+    Named(String),
+}
+
+impl From<&str> for AdapterChoice {
+    fn from(typed: &str) -> Self {
+        match typed.parse() {
+            Ok(index) => AdapterChoice::Index(index),
+            Err(_) if typed.eq_ignore_ascii_case("cpu") => AdapterChoice::Cpu,
+            Err(_) if typed.is_empty() => AdapterChoice::Any,
+            Err(_) => AdapterChoice::Named(typed.to_owned()),
+        }
+    }
+}
+
+/// A stage that asks a model.
+#[derive(Clone, Debug)]
+pub struct ModelStage {
+    /// Index of the model.
+    pub model: usize,
+    /// What it is asked.
+    pub ask: Ask,
+    /// The user message, or the text to be encoded.
+    pub prompt: PromptTemplate,
+    /// What is cut when the prompt is too long; without it such a record is a dead letter.
+    pub truncate: Option<Truncated>,
+    /// Most tokens of the rendered user message; without it, what the context leaves beside the answer.
+    pub prompt_tokens: Option<usize>,
+    /// Seed of the sampling.
+    pub seed: u64,
+    /// 0 goes first, 9 last.
+    pub priority: u8,
+    /// In which order answers leave the stage.
+    pub order: Order,
+    /// Most records of a task that wait for the model.
+    pub max_in_flight: usize,
+    /// Most of them with the same key.
+    pub max_in_flight_per_key: usize,
+    /// Longest wait for an answer.
+    pub deadline: Option<Duration>,
+    /// How often a record is sent when the device fails, the first time included.
+    pub attempts: u32,
+    /// Where the answer goes.
+    pub into: Into,
+    /// Name of the attribute and the member that the answer becomes.
+    pub field: String,
+}
+
+/// What a stage asks of its model.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ask {
+    /// An answer.
+    Generate(Box<Generate>),
+    /// The vector of a text.
+    Embed,
+    /// The label of a text.
+    Classify {
+        /// Least probability of a label; below it the text has none.
+        threshold: f32,
+    },
+}
+
+/// How answers are made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Generate {
+    /// The system message; a text, not a template.
+    pub system: Option<String>,
+    /// How tokens are drawn. `logit_bias` is empty: see [`Generate::bias`].
+    pub parameters: Parameters,
+    /// Added to the logits of tokens.
+    pub bias: Vec<(BiasedToken, f32)>,
+}
+
+/// A token whose logit is changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BiasedToken {
+    /// By its number.
+    Id(u32),
+    /// By its text, which must be one token.
+    Text(String),
+}
+
+/// The part of a prompt that is cut when the prompt is too long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Truncated {
+    /// A field of the value.
+    Field(Vec<String>),
+    /// The whole value, `$value`.
+    Value,
+}
+
+impl Truncated {
+    /// Whether this part of the prompt is the one to cut.
+    pub fn matches(&self, part: &PromptPart) -> bool {
+        match (self, part) {
+            (Truncated::Field(wanted), PromptPart::Field { path, .. }) => wanted == path,
+            (Truncated::Value, PromptPart::Value) => true,
+            _ => false,
+        }
+    }
+}
+
+/// In which order answers leave a model stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Records of one key in the order they came.
+    Key,
+    /// All records of a partition in the order they came.
+    Partition,
+    /// As they are finished.
+    None,
+}
+
+/// Where an answer goes. Attributes are set in every case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Into {
+    /// It becomes a member of the JSON object that the value is; of another value it takes the place.
+    Member,
+    /// It becomes the record's value.
+    Value,
+    /// The value stays; only attributes are set.
+    Attributes,
+}

@@ -1,0 +1,93 @@
+//! Reads `[engine]` and `[model.NAME]`.
+
+use toml::de::DeValue;
+
+use super::findings::Typed;
+use super::models::{AdapterChoice, Engine, KvPrecision};
+use super::reader::Table;
+use super::typed::TypedModel;
+
+/// The kernels that can be asked for, as `TIDEGATE_KERNELS` names them.
+const KERNELS: [(&str, Option<&str>); 7] = [
+    ("auto", None),
+    ("portable", Some("portable")),
+    ("software", Some("software")),
+    ("subgroup", Some("subgroup")),
+    ("f16", Some("f16")),
+    ("cooperative", Some("cooperative")),
+    ("dot", Some("dot")),
+];
+
+/// Reads `[engine]`.
+pub(crate) fn read_engine(table: Table<'_>) -> Engine {
+    let usual = Engine::default();
+    let engine = Engine {
+        memory: table
+            .size("memory", 1 << 20..=1 << 44)
+            .map(|typed| typed.value as u64),
+        step_tokens: table
+            .count("step-tokens", 1..=65_536)
+            .map_or(usual.step_tokens, |typed| typed.value),
+    };
+    table.finish();
+    engine
+}
+
+/// Reads a `[model.NAME]`.
+pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
+    let path = table.string("path");
+    if table.get("path").is_none() {
+        table.missing(
+            "path",
+            "path = \"model\", the model's directory or .gguf file",
+        );
+    }
+    let adapter = match table.get("adapter") {
+        None => AdapterChoice::Any,
+        Some(value) => match value.raw {
+            DeValue::Integer(_) => table
+                .count("adapter", 0..=255)
+                .map_or(AdapterChoice::Any, |typed| {
+                    AdapterChoice::Index(typed.value)
+                }),
+            DeValue::String(text) if !text.is_empty() => AdapterChoice::from(&**text),
+            _ => {
+                value.wrong(
+                    table.found,
+                    "an adapter: its number, part of its name, or \"cpu\"",
+                    "\"cpu\"",
+                );
+                AdapterChoice::Any
+            }
+        },
+    };
+    let precisions = [("f32", KvPrecision::F32), ("f16", KvPrecision::F16)];
+    let model = TypedModel {
+        name,
+        path,
+        adapter,
+        sequences: table
+            .count("sequences", 1..=1024)
+            .map_or(32, |typed| typed.value),
+        context: table
+            .count("context", 16..=1_048_576)
+            .map(|typed| typed.value),
+        queue: table
+            .count("queue", 1..=1_000_000)
+            .map_or(256, |typed| typed.value),
+        kv_memory: table
+            .size("kv-memory", 1 << 10..=1 << 40)
+            .map(|typed| typed.value as u64),
+        kv_precision: table
+            .word("kv-precision", &precisions)
+            .map_or(KvPrecision::F32, |typed| typed.value),
+        reproducible: table.truth("reproducible").is_none_or(|typed| typed.value),
+        kernels: table
+            .word("kernels", &KERNELS)
+            .and_then(|typed| typed.value)
+            .map(str::to_owned),
+        draft: table.string("draft"),
+    };
+    table.finish();
+    model
+}

@@ -1,0 +1,278 @@
+//! Reads a `[[stage]]` that asks a model: for an answer, a vector, or a label.
+
+use std::time::Duration;
+
+use tidegate_contract::{MOST_LOGPROBS, Parameters, PromptTemplate, Speculation};
+
+use super::findings::Typed;
+use super::models::{Into, Order};
+use super::read_form::{read_bias, read_structure};
+use super::reader::Table;
+use super::text::{Place, byte_in_literal};
+use super::typed::{TypedAsk, TypedGenerate, TypedModelStage};
+
+/// Keys of every stage that asks a model.
+const COMMON_KEYS: [&str; 9] = [
+    "truncate",
+    "priority",
+    "order",
+    "max-in-flight",
+    "max-in-flight-per-key",
+    "deadline",
+    "attempts",
+    "into",
+    "field",
+];
+/// Keys of a stage that wants an answer.
+const GENERATE_KEYS: [&str; 21] = [
+    "system",
+    "prompt",
+    "max-tokens",
+    "temperature",
+    "top-k",
+    "top-p",
+    "min-p",
+    "repetition-penalty",
+    "presence-penalty",
+    "frequency-penalty",
+    "logit-bias",
+    "logprobs",
+    "n",
+    "stop",
+    "seed",
+    "schema",
+    "regex",
+    "choices",
+    "grammar",
+    "speculative",
+    "prompt-tokens",
+];
+/// Keys of a stage that wants a vector or a label.
+const ENCODE_KEYS: [&str; 1] = ["text"];
+/// Keys of a stage that wants a label.
+const CLASSIFY_KEYS: [&str; 1] = ["threshold"];
+
+/// Every key of a stage that asks a model.
+pub(crate) fn all_model_keys() -> Vec<&'static str> {
+    [
+        &COMMON_KEYS[..],
+        &GENERATE_KEYS,
+        &ENCODE_KEYS,
+        &CLASSIFY_KEYS,
+    ]
+    .concat()
+}
+
+/// Reads the keys of a stage that asks a model; `asks` is `model`, `embed` or `classify`.
+pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<TypedModelStage> {
+    let model = table.string(asks);
+    let in_flight = table.count("max-in-flight", 1..=100_000);
+    let per_key = table.count("max-in-flight-per-key", 1..=100_000);
+    let max_in_flight = in_flight.as_ref().map_or(64, |typed| typed.value);
+    if let Some(per_key) = &per_key
+        && per_key.value > max_in_flight
+    {
+        table.found.about(
+            per_key,
+            format!(
+                "{} must not exceed max-in-flight, which is {max_in_flight}",
+                per_key.value
+            ),
+        );
+    }
+    let orders = [
+        ("key", Order::Key),
+        ("partition", Order::Partition),
+        ("none", Order::None),
+    ];
+    let places = [
+        ("member", Into::Member),
+        ("value", Into::Value),
+        ("attributes", Into::Attributes),
+    ];
+    let prompt = read_template(table, if asks == "model" { "prompt" } else { "text" });
+    let mut seed = 0;
+    let mut prompt_tokens = None;
+    let (ask, field) = match asks {
+        "model" => {
+            seed = table
+                .number("seed", 0..=i64::MAX as u64)
+                .map_or(0, |typed| typed.value);
+            prompt_tokens = table.count("prompt-tokens", 1..=1_048_576);
+            let generate = TypedAsk::Generate(Box::new(read_generate(table)));
+            table.misplaced(&ENCODE_KEYS, "belongs to embed or classify; write prompt");
+            table.misplaced(&CLASSIFY_KEYS, "belongs to classify");
+            (generate, "answer")
+        }
+        "embed" => {
+            table.misplaced(&GENERATE_KEYS, "belongs to a stage that asks for an answer");
+            table.misplaced(&CLASSIFY_KEYS, "belongs to classify");
+            (TypedAsk::Embed, "embedding")
+        }
+        _ => {
+            let threshold = table.real("threshold", |t| (0.0..=1.0).contains(&t), "0.0 to 1.0");
+            table.misplaced(&GENERATE_KEYS, "belongs to a stage that asks for an answer");
+            let threshold = threshold.map_or(0.0, |typed| typed.value as f32);
+            (TypedAsk::Classify { threshold }, "labels")
+        }
+    };
+    Some(TypedModelStage {
+        model: model?,
+        ask,
+        prompt,
+        truncate: table.string("truncate"),
+        prompt_tokens,
+        seed,
+        priority: table
+            .number("priority", 0..=9)
+            .map_or(5, |typed| typed.value as u8),
+        order: table
+            .word("order", &orders)
+            .map_or(Order::Key, |typed| typed.value),
+        max_in_flight,
+        max_in_flight_per_key: per_key.map_or(4.min(max_in_flight), |typed| typed.value),
+        deadline: table
+            .duration(
+                "deadline",
+                "s",
+                Duration::from_millis(1)..=Duration::from_secs(24 * 3600),
+            )
+            .map(|typed| typed.value),
+        attempts: table
+            .number("attempts", 1..=100)
+            .map_or(2, |typed| typed.value as u32),
+        into: table
+            .word("into", &places)
+            .map_or(Into::Member, |typed| typed.value),
+        field: read_field(table).unwrap_or_else(|| field.to_owned()),
+    })
+}
+
+fn read_generate(table: &Table<'_>) -> TypedGenerate {
+    let real = |name, least: f64, most: f64, usual: f32| {
+        let bounds = format!("{least:?} to {most:?}");
+        let typed = table.real(name, |number| (least..=most).contains(&number), &bounds);
+        typed.map_or(usual, |typed| typed.value as f32)
+    };
+    let words = [
+        ("auto", Speculation::Auto),
+        ("prompt-lookup", Speculation::PromptLookup),
+        ("off", Speculation::Off),
+    ];
+    let usual = Parameters::default();
+    let n = table.number("n", 1..=16);
+    let temperature = real("temperature", 0.0, 2.0, usual.temperature);
+    if let Some(n) = n.as_ref().filter(|n| n.value > 1)
+        && temperature == 0.0
+    {
+        table.found.warning(
+            &n.place,
+            &n.key,
+            "at temperature 0 all answers are the same; set temperature, or leave n out",
+        );
+    }
+    let parameters = Parameters {
+        temperature,
+        top_k: table
+            .number("top-k", 0..=1_048_576)
+            .map_or(usual.top_k, |typed| typed.value as u32),
+        top_p: table
+            .real(
+                "top-p",
+                |p| p > 0.0 && p <= 1.0,
+                "more than 0.0 and at most 1.0",
+            )
+            .map_or(usual.top_p, |typed| typed.value as f32),
+        min_p: table
+            .real(
+                "min-p",
+                |p| (0.0..1.0).contains(&p),
+                "at least 0.0 and less than 1.0",
+            )
+            .map_or(usual.min_p, |typed| typed.value as f32),
+        repetition_penalty: table
+            .real(
+                "repetition-penalty",
+                |p| p > 0.0 && p <= 10.0,
+                "more than 0.0 and at most 10.0",
+            )
+            .map_or(usual.repetition_penalty, |typed| typed.value as f32),
+        presence_penalty: real("presence-penalty", -2.0, 2.0, usual.presence_penalty),
+        frequency_penalty: real("frequency-penalty", -2.0, 2.0, usual.frequency_penalty),
+        logprobs: table
+            .number("logprobs", 0..=u64::from(MOST_LOGPROBS))
+            .map(|typed| typed.value as u8),
+        n: n.map_or(usual.n, |typed| typed.value as u32),
+        stop: read_stop(table),
+        speculation: table
+            .word("speculative", &words)
+            .map_or(usual.speculation, |typed| typed.value),
+        ..usual
+    };
+    TypedGenerate {
+        system: table.string("system").map(|typed| typed.value),
+        max_tokens: table.count("max-tokens", 1..=1_048_576),
+        parameters,
+        bias: read_bias(table),
+        structure: read_structure(table),
+    }
+}
+
+fn read_stop(table: &Table<'_>) -> Vec<String> {
+    let stop = table.strings("stop").unwrap_or_default();
+    if let Some(empty) = stop.iter().find(|text| text.value.is_empty()) {
+        table.found.about(
+            empty,
+            "\"\" would end every answer at once; leave it out, or write the text to stop at",
+        );
+    }
+    stop.into_iter().map(|typed| typed.value).collect()
+}
+
+/// The name of an answer's member and attribute.
+fn read_field(table: &Table<'_>) -> Option<String> {
+    let typed = table.string("field")?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if typed.value.is_empty() || typed.value.len() > 64 || !typed.value.chars().all(fits) {
+        table.found.about(
+            &typed,
+            format!(
+                "{:?} is not the name of a field: 1 to 64 of a-z, A-Z, 0-9, _ and -",
+                typed.value
+            ),
+        );
+    } else if typed.value == "model" {
+        table.found.about(
+            &typed,
+            "\"model\" is the attribute that says where an answer comes from; choose another",
+        );
+    }
+    Some(typed.value)
+}
+
+/// The user message, or the text to be encoded.
+fn read_template(table: &Table<'_>, name: &'static str) -> Option<PromptTemplate> {
+    let Some(value) = table.get(name) else {
+        table.missing(name, &format!("{name} = \"{{text}}\""));
+        return None;
+    };
+    let typed: Typed<String> = value.string(table.found)?;
+    if typed.value.trim().is_empty() {
+        table
+            .found
+            .about(&typed, "is empty; write for example \"{text}\"");
+        return None;
+    }
+    match PromptTemplate::parse(&typed.value) {
+        Ok(prompt) => Some(prompt),
+        Err(error) => {
+            let span = &typed.place.0;
+            let literal = table.found.text.content.get(span.clone()).unwrap_or("");
+            let at = span.start + byte_in_literal(literal, error.at);
+            table
+                .found
+                .mistake(&Place(at..at + 1), &typed.key, error.why);
+            None
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What a stage that asks a model means: its prompt fits, its schema or grammar is there.
+
+use tidegate_contract::{Parameters, PromptTemplate, Structure};
+
+use super::disk::Directory;
+use super::files::read_text;
+use super::findings::{Findings, Typed};
+use super::models::{Ask, Generate, Model, ModelStage, Truncated};
+use super::typed::{TypedAsk, TypedGenerate, TypedModelStage, TypedStructure};
+
+/// Default of `max-tokens`.
+const MAX_TOKENS: usize = 256;
+/// Longest schema or grammar, bytes.
+const LONGEST_STRUCTURE: u64 = 1 << 20;
+
+pub(crate) fn resolve_model_stage(
+    found: &Findings,
+    directory: &Directory,
+    typed: TypedModelStage,
+    index: usize,
+    model: &Model,
+) -> ModelStage {
+    let prompt = typed.prompt.unwrap_or_default();
+    let truncate = typed
+        .truncate
+        .as_ref()
+        .map(|name| truncated(found, name, &prompt));
+    let ask = match typed.ask {
+        TypedAsk::Generate(generate) => {
+            let max_tokens = max_tokens(
+                found,
+                generate.max_tokens.as_ref(),
+                typed.prompt_tokens.as_ref(),
+                model,
+            );
+            Ask::Generate(Box::new(resolve_generate(
+                found, directory, *generate, max_tokens,
+            )))
+        }
+        TypedAsk::Embed => Ask::Embed,
+        TypedAsk::Classify { threshold } => Ask::Classify { threshold },
+    };
+    ModelStage {
+        model: index,
+        ask,
+        prompt,
+        truncate,
+        prompt_tokens: typed.prompt_tokens.map(|typed| typed.value),
+        seed: typed.seed,
+        priority: typed.priority,
+        order: typed.order,
+        max_in_flight: typed.max_in_flight,
+        max_in_flight_per_key: typed.max_in_flight_per_key,
+        deadline: typed.deadline,
+        attempts: typed.attempts,
+        into: typed.into,
+        field: typed.field,
+    }
+}
+
+/// The part of the prompt that is cut.
+fn truncated(found: &Findings, name: &Typed<String>, prompt: &PromptTemplate) -> Truncated {
+    let truncated = match name.value.trim_end_matches('?') {
+        "$value" => Truncated::Value,
+        path => Truncated::Field(path.split('.').map(str::to_owned).collect()),
+    };
+    let stands = prompt.parts.iter().any(|part| truncated.matches(part));
+    if !stands && !prompt.parts.is_empty() {
+        found.about(
+            name,
+            format!(
+                "{:?} is not a field of the prompt; name one that stands there in braces",
+                name.value
+            ),
+        );
+    }
+    truncated
+}
+
+/// Most tokens of an answer; prompt and answer must fit the context.
+fn max_tokens(
+    found: &Findings,
+    typed: Option<&Typed<usize>>,
+    prompt: Option<&Typed<usize>>,
+    model: &Model,
+) -> usize {
+    let most = match (typed, model.context) {
+        (Some(typed), _) => typed.value,
+        (None, Some(context)) => MAX_TOKENS.min(context / 2),
+        (None, None) => MAX_TOKENS,
+    };
+    if let (Some(context), Some(last)) = (model.context, prompt.or(typed)) {
+        let wanted = prompt.map_or(1, |typed| typed.value) + most;
+        if wanted > context {
+            found.about(
+                last,
+                format!(
+                    "prompt and answer may take {wanted} tokens, and model {:?} has a context of {context}",
+                    model.name
+                ),
+            );
+        }
+    }
+    most
+}
+
+fn resolve_generate(
+    found: &Findings,
+    directory: &Directory,
+    typed: TypedGenerate,
+    max_tokens: usize,
+) -> Generate {
+    let text = |path: &Typed<String>| read_text(found, directory, path, LONGEST_STRUCTURE);
+    let structure = typed.structure.and_then(|structure| match structure {
+        TypedStructure::Here(structure) => Some(structure),
+        TypedStructure::GrammarFile(path) => text(&path).map(Structure::Grammar),
+        TypedStructure::SchemaFile(path) => {
+            let schema = text(&path)?;
+            match serde_json::from_str::<serde_json::Value>(&schema) {
+                Ok(serde_json::Value::Object(_) | serde_json::Value::Bool(_)) => {}
+                Ok(_) => found.about(
+                    &path,
+                    format!("{:?} is not a JSON Schema: it is no object", path.value),
+                ),
+                Err(error) => {
+                    found.about(&path, format!("{:?} is not JSON: {error}", path.value));
+                }
+            }
+            Some(Structure::JsonSchema(schema))
+        }
+    });
+    Generate {
+        system: typed.system,
+        parameters: Parameters {
+            max_tokens: u32::try_from(max_tokens).unwrap_or(u32::MAX),
+            structure,
+            ..typed.parameters
+        },
+        bias: typed.bias,
+    }
+}

@@ -1,0 +1,185 @@
+//! An answer that waits behind its lane, in its form in the commit log.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidegate_contract::{Answer, Choice, Finish, Made, Timings, TokenLogprob};
+
+/// An answer as a JSON object. The tokens of the first choice are those of the entry. Floats are written so that they
+/// come back with the same bits.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct StoredAnswer {
+    /// Text and end of the first choice; empty for vectors and labels.
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    finish: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    logprobs: Vec<StoredLogprob>,
+    /// The choices after the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    others: Vec<StoredChoice>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    embedding: Option<Vec<f32>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    labels: Option<Vec<(String, f32)>>,
+    prompt_tokens: u32,
+    timings_ms: (u64, u64, u64),
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredChoice {
+    text: String,
+    tokens: Vec<u32>,
+    finish: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    logprobs: Vec<StoredLogprob>,
+}
+
+/// Token, its log-probability, and the likeliest with theirs.
+type StoredLogprob = (u32, f32, Vec<(u32, f32)>);
+
+impl StoredAnswer {
+    pub(crate) fn of(answer: &Answer) -> StoredAnswer {
+        let ms = |time: Duration| time.as_millis() as u64;
+        let mut stored = StoredAnswer {
+            text: String::new(),
+            finish: String::new(),
+            logprobs: Vec::new(),
+            others: Vec::new(),
+            embedding: None,
+            labels: None,
+            prompt_tokens: answer.prompt_tokens,
+            timings_ms: (
+                ms(answer.timings.queued),
+                ms(answer.timings.prefill),
+                ms(answer.timings.decode),
+            ),
+        };
+        match &answer.made {
+            Made::Embedding(vector) => stored.embedding = Some(vector.clone()),
+            Made::Labels(labels) => stored.labels = Some(labels.clone()),
+            Made::Choices(choices) => {
+                for (index, choice) in choices.iter().enumerate() {
+                    let finish = choice.finish.name().to_owned();
+                    let logprobs = choice.logprobs.iter().map(store_logprob).collect();
+                    if index == 0 {
+                        stored.text = choice.text.clone();
+                        stored.finish = finish;
+                        stored.logprobs = logprobs;
+                    } else {
+                        stored.others.push(StoredChoice {
+                            text: choice.text.clone(),
+                            tokens: choice.tokens.clone(),
+                            finish,
+                            logprobs,
+                        });
+                    }
+                }
+            }
+        }
+        stored
+    }
+
+    /// `tokens` are those of the first choice.
+    pub(crate) fn into_answer(self, tokens: &[u32]) -> Answer {
+        let made = match (self.embedding, self.labels) {
+            (Some(vector), _) => Made::Embedding(vector),
+            (None, Some(labels)) => Made::Labels(labels),
+            (None, None) => {
+                let first = StoredChoice {
+                    text: self.text,
+                    tokens: tokens.to_vec(),
+                    finish: self.finish,
+                    logprobs: self.logprobs,
+                };
+                let choices = std::iter::once(first).chain(self.others);
+                Made::Choices(choices.map(StoredChoice::into_choice).collect())
+            }
+        };
+        Answer {
+            made,
+            prompt_tokens: self.prompt_tokens,
+            timings: Timings {
+                queued: Duration::from_millis(self.timings_ms.0),
+                prefill: Duration::from_millis(self.timings_ms.1),
+                decode: Duration::from_millis(self.timings_ms.2),
+            },
+        }
+    }
+}
+
+impl StoredChoice {
+    fn into_choice(self) -> Choice {
+        Choice {
+            text: self.text,
+            tokens: self.tokens,
+            finish: match self.finish.as_str() {
+                "stop" => Finish::Stop,
+                "length" => Finish::Length,
+                _ => Finish::End,
+            },
+            logprobs: self
+                .logprobs
+                .into_iter()
+                .map(|(token, logprob, top)| TokenLogprob {
+                    token,
+                    logprob,
+                    top,
+                })
+                .collect(),
+        }
+    }
+}
+
+fn store_logprob(logprob: &TokenLogprob) -> StoredLogprob {
+    (logprob.token, logprob.logprob, logprob.top.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(made: Made) -> Answer {
+        Answer {
+            made,
+            prompt_tokens: 3,
+            timings: Timings {
+                queued: Duration::from_millis(1),
+                prefill: Duration::from_millis(2),
+                decode: Duration::from_millis(3),
+            },
+        }
+    }
+
+    fn through_the_log(answer: &Answer, tokens: &[u32]) -> Answer {
+        let bytes = serde_json::to_vec(&StoredAnswer::of(answer)).unwrap();
+        let stored: StoredAnswer = serde_json::from_slice(&bytes).unwrap();
+        stored.into_answer(tokens)
+    }
+
+    #[test]
+    fn every_kind_of_answer_comes_back_from_the_log_with_the_same_bits() {
+        let logprob = |token: u32| TokenLogprob {
+            token,
+            logprob: -0.1 * token as f32,
+            top: vec![(token, -0.1 * token as f32), (token + 1, -1.0 / 3.0)],
+        };
+        let choice = |text: &str, tokens: &[u32], finish, logprobs| Choice {
+            text: text.into(),
+            tokens: tokens.into(),
+            finish,
+            logprobs,
+        };
+        let choices = answer(Made::Choices(vec![
+            choice("one", &[1, 2], Finish::Stop, vec![logprob(1), logprob(2)]),
+            choice("two \"", &[3], Finish::Length, vec![logprob(3)]),
+            choice("", &[], Finish::End, Vec::new()),
+        ]));
+        assert_eq!(through_the_log(&choices, &[1, 2]), choices);
+        let vector = answer(Made::Embedding(vec![0.1, -1.0 / 3.0, f32::MIN_POSITIVE]));
+        assert_eq!(through_the_log(&vector, &[]), vector);
+        let labels = answer(Made::Labels(vec![("a".into(), 0.7), ("b".into(), 0.3)]));
+        assert_eq!(through_the_log(&labels, &[]), labels);
+    }
+}

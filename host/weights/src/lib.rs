@@ -13,11 +13,21 @@
 
 mod checkpoint;
 mod config;
+mod error;
+mod format;
+mod gguf;
+mod names;
+mod random;
+mod safetensors;
 mod tensor;
 
-pub use checkpoint::{Checkpoint, CheckpointError, FileBytes, ReadFile, ReadWhole};
+pub use checkpoint::{Checkpoint, FileBytes, ReadFile, ReadWhole};
 pub use config::{
-    Activation, Architecture, ConfigError, EncoderConfig, EncoderHead, LayerConfig, ModelConfig, Pooling,
-    Quantization, RopeScaling,
+    Activation, Architecture, ConfigError, EncoderConfig, EncoderHead, LayerConfig, ModelConfig,
+    Pooling, Quantization, Rope, RopeScaling,
 };
-pub use tensor::{DecoderTensor, EncoderLayerTensor, EncoderTensor, Format, LayerTensor, RowParts, Tensor, TensorError};
+pub use error::{CheckpointError, TensorError};
+pub use format::{Format, GROUP, RowParts, SUPER_BLOCK};
+pub use gguf::GgufVocabulary;
+pub use names::{DecoderTensor, EncoderLayerTensor, EncoderTensor, LayerTensor};
+pub use tensor::Tensor;

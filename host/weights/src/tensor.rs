@@ -1,138 +1,228 @@
-//! Tensors by what they are for, whatever a file calls them, and their rows in every stored format.
+//! The rows of a tensor, whatever it is stored in.
 
-/// How the elements of a tensor are stored.
-///
-/// Sources: IEEE 754 and bfloat16; `block_q8_0`, `block_q4_0`, `block_q4_K`, `block_q6_K` and their `dequantize_row_*`
-/// in ggml (`ggml-common.h`, `ggml-quants.c`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Format {
-    /// 32-bit float.
-    F32,
-    /// 16-bit float.
-    F16,
-    /// The upper half of a 32-bit float.
-    Bf16,
-    /// Groups of 32: `scale · q`, q in -128..=127, an f16 scale. GGUF's q8_0.
-    Int8,
-    /// Groups of 32: `scale · (q - 8)`, q in 0..=15, an f16 scale. GGUF's q4_0.
-    Int4,
-    /// Groups of 32 in blocks of 256: `d·s·q - dmin·m`, q in 0..=15, s and m in 0..=63 for a group, d and dmin f16 for
-    /// a block. GGUF's q4_K.
-    Q4K,
-    /// Groups of 16 in blocks of 256: `d·s·(q - 32)`, q in 0..=63, s in -128..=127 for a group, d f16 for a block.
-    /// GGUF's q6_K.
-    Q6K,
+use std::borrow::Cow;
+
+use crate::error::TensorError;
+use crate::format::{self, Format, RowParts};
+use crate::random::RandomRows;
+
+/// One tensor of a checkpoint, in the orientation and order of the transformers library.
+#[derive(Clone, Debug)]
+pub struct Tensor<'a> {
+    pub(crate) name: String,
+    pub(crate) rows: usize,
+    pub(crate) width: usize,
+    pub(crate) format: Format,
+    pub(crate) layout: Layout<'a>,
+    pub(crate) order: Order,
 }
 
-/// The stored numbers of one row, each kind apart and in the order of the elements, whatever the file interleaves.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RowParts {
-    /// Floats: the elements, little-endian. Int8: i8. Int4 and Q4K: byte j holds elements 2j (low nibble) and 2j + 1.
-    /// Q6K: as Int4, the low four bits of q.
-    pub values: Vec<u8>,
-    /// Q6K: byte j holds the upper two bits of q of elements 4j (lowest two bits) to 4j + 3. Else empty.
-    pub high: Vec<u8>,
-    /// Int8, Int4: f16 for each group. Q4K: s and m, a byte each, for each group. Q6K: i8 for each group. Else empty.
-    pub scales: Vec<u8>,
-    /// Q4K: d and dmin, f16 each, for each block. Q6K: d. Else empty.
-    pub supers: Vec<u8>,
+/// Where the rows of a tensor lie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Layout<'a> {
+    /// Row after row, each as its format says; `bytes` holds all rows of the stored tensor.
+    Rows { bytes: &'a [u8] },
+    /// Values and scales in two tensors, row after row: this project's int8 and int4.
+    Apart { values: &'a [u8], scales: &'a [u8] },
+    /// Made on demand.
+    Random(RandomRows),
 }
 
-/// A tensor of a decoder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum DecoderTensor {
-    /// `[vocabulary, hidden]`
-    Embedding,
-    /// `[hidden]`
-    FinalNorm,
-    /// `[vocabulary, hidden]`; absent where tied.
-    Head,
-    /// A tensor of a layer.
-    Layer(usize, LayerTensor),
+/// Which stored row is row `r` of the tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// Stored rows before the first: the tensor is a slice of a fused one.
+    pub(crate) first: usize,
+    /// Width of a head whose rows (or elements of a bias) are stored with the two halves interleaved, as GGUF files of
+    /// the llama architecture do.
+    pub(crate) interleaved_head: Option<usize>,
 }
 
-/// A tensor of a decoder's layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LayerTensor {
-    /// `[hidden]`
-    AttentionNorm,
-    /// `[heads · head_dim, hidden]`
-    Query,
-    /// `[heads · head_dim]`
-    QueryBias,
-    /// `[kv_heads · head_dim, hidden]`
-    Key,
-    /// `[kv_heads · head_dim]`
-    KeyBias,
-    /// `[kv_heads · head_dim, hidden]`
-    Value,
-    /// `[kv_heads · head_dim]`
-    ValueBias,
-    /// `[head_dim]`
-    QueryNorm,
-    /// `[head_dim]`
-    KeyNorm,
-    /// `[hidden, heads · head_dim]`
-    Output,
-    /// `[hidden]`
-    OutputBias,
-    /// `[hidden]`; where [`crate::ModelConfig::post_norms`].
-    PostAttentionNorm,
-    /// `[hidden]`; before the feed-forward layer.
-    MlpNorm,
-    /// `[intermediate, hidden]`
-    Gate,
-    /// `[intermediate, hidden]`
-    Up,
-    /// `[hidden, intermediate]`
-    Down,
-    /// `[hidden]`; where [`crate::ModelConfig::post_norms`].
-    PostMlpNorm,
+impl Order {
+    pub(crate) const STRAIGHT: Order = Order {
+        first: 0,
+        interleaved_head: None,
+    };
+
+    /// The stored index of row (or element) `index`.
+    ///
+    /// llama.cpp's converter stores row `half · head/2 + i` of a head at `2 · i + half` (`LlamaModel.permute` in
+    /// `convert_hf_to_gguf.py`).
+    fn stored(self, index: usize) -> usize {
+        let straight = match self.interleaved_head {
+            None => index,
+            Some(head) => {
+                let (before, within, half) = (index / head * head, index % head, head / 2);
+                before + 2 * (within % half) + within / half
+            }
+        };
+        self.first + straight
+    }
 }
 
-/// A tensor of an encoder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum EncoderTensor {
-    /// `[vocabulary, hidden]`
-    Words,
-    /// `[positions, hidden]`
-    Positions,
-    /// `[types, hidden]`
-    Types,
-    /// `[hidden]`
-    Norm,
-    /// `[hidden]`
-    NormBias,
-    /// A tensor of a layer.
-    Layer(usize, EncoderLayerTensor),
-    /// `[hidden, hidden]`; of a classification head.
-    HeadDense,
-    /// `[hidden]`
-    HeadDenseBias,
-    /// `[labels, hidden]`
-    HeadOutput,
-    /// `[labels]`
-    HeadOutputBias,
+impl Tensor<'_> {
+    /// The name it has in its file.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Rows; 1 for a tensor of one dimension.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Elements of a row.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// How the elements are stored.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Bytes of all rows as they are stored, scales included.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.rows as u64 * self.format.row_bytes(self.width) as u64
+    }
+
+    /// Row `row`, dequantized into `out` (`[width]`), which is cleared first.
+    ///
+    /// # Errors
+    /// There is no such row, or an element (or the scale it is made with) is not finite.
+    pub fn read_row(&self, row: usize, out: &mut Vec<f32>) -> Result<(), TensorError> {
+        out.clear();
+        match self.stored_row(row)? {
+            Row::Whole(bytes) => format::decode(self.format, &bytes, out),
+            Row::Apart { values, scales } => format::decode_apart(self.format, values, scales, out),
+        }
+        if let Some(element) = out.iter().position(|value| !value.is_finite()) {
+            return Err(self.not_finite(row, element, out[element]));
+        }
+        if self.elements_are_interleaved() {
+            let stored = out.clone();
+            for (index, element) in out.iter_mut().enumerate() {
+                *element = stored[self.order.stored(index)];
+            }
+        }
+        Ok(())
+    }
+
+    /// The stored numbers of row `row`, each kind apart, into `parts`, which is cleared first.
+    ///
+    /// # Errors
+    /// As [`Tensor::read_row`].
+    pub fn row_parts(&self, row: usize, parts: &mut RowParts) -> Result<(), TensorError> {
+        parts.clear();
+        match self.stored_row(row)? {
+            Row::Whole(bytes) => format::split(self.format, &bytes, parts),
+            Row::Apart { values, scales } => {
+                parts.values.extend_from_slice(values);
+                parts.scales.extend_from_slice(scales);
+            }
+        }
+        if let Some((element, value)) = format::not_finite(self.format, parts) {
+            return Err(self.not_finite(row, element, value));
+        }
+        if self.elements_are_interleaved() {
+            let size = self.format.row_bytes(1);
+            let stored = parts.values.clone();
+            for (index, element) in parts.values.chunks_exact_mut(size).enumerate() {
+                let from = self.order.stored(index) * size;
+                element.copy_from_slice(&stored[from..from + size]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads every row once and finds the first element that is not finite.
+    ///
+    /// # Errors
+    /// As [`Tensor::read_row`].
+    pub fn check_finite(&self) -> Result<(), TensorError> {
+        let mut row = Vec::with_capacity(self.width);
+        (0..self.rows).try_for_each(|index| self.read_row(index, &mut row))
+    }
+
+    /// All elements, `[rows, width]`, dequantized.
+    ///
+    /// # Errors
+    /// As [`Tensor::read_row`].
+    pub fn to_f32(&self) -> Result<Vec<f32>, TensorError> {
+        let mut all = Vec::with_capacity(self.rows * self.width);
+        let mut row = Vec::with_capacity(self.width);
+        for index in 0..self.rows {
+            self.read_row(index, &mut row)?;
+            all.extend_from_slice(&row);
+        }
+        Ok(all)
+    }
+
+    fn stored_row(&self, row: usize) -> Result<Row<'_>, TensorError> {
+        let beyond = || TensorError::NoSuchRow {
+            name: self.name.clone(),
+            row,
+            rows: self.rows,
+        };
+        if row >= self.rows {
+            return Err(beyond());
+        }
+        let stored = if self.rows == 1 {
+            self.order.first
+        } else {
+            self.order.stored(row)
+        };
+        let slice = |bytes: &'_ [u8], size: usize| -> Option<std::ops::Range<usize>> {
+            let start = stored.checked_mul(size)?;
+            let end = start.checked_add(size)?;
+            (end <= bytes.len()).then_some(start..end)
+        };
+        match self.layout {
+            Layout::Rows { bytes } => {
+                let range = slice(bytes, self.format.row_bytes(self.width)).ok_or_else(beyond)?;
+                Ok(Row::Whole(Cow::Borrowed(&bytes[range])))
+            }
+            Layout::Apart { values, scales } => {
+                let (value_bytes, scale_bytes) = self.format.apart_bytes(self.width);
+                Ok(Row::Apart {
+                    values: &values[slice(values, value_bytes).ok_or_else(beyond)?],
+                    scales: &scales[slice(scales, scale_bytes).ok_or_else(beyond)?],
+                })
+            }
+            Layout::Random(random) => {
+                let bytes = random.stored(self.format, stored, self.width);
+                Ok(Row::Whole(Cow::Owned(bytes)))
+            }
+        }
+    }
+
+    /// A bias of one dimension has its elements where a matrix has its rows.
+    fn elements_are_interleaved(&self) -> bool {
+        self.rows == 1 && self.order.interleaved_head.is_some()
+    }
+
+    /// `row` as it was asked for and `element` as it is stored, told as they are in the file.
+    fn not_finite(&self, row: usize, element: usize, value: f32) -> TensorError {
+        TensorError::NotFinite {
+            name: self.name.clone(),
+            row: if self.rows == 1 {
+                0
+            } else {
+                self.order.stored(row)
+            },
+            element,
+            value,
+        }
+    }
 }
 
-/// A tensor of an encoder's layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "the names say it; shapes follow from EncoderConfig")]
-pub enum EncoderLayerTensor {
-    Query,
-    QueryBias,
-    Key,
-    KeyBias,
-    Value,
-    ValueBias,
-    Output,
-    OutputBias,
-    OutputNorm,
-    OutputNormBias,
-    Up,
-    UpBias,
-    Down,
-    DownBias,
-    DownNorm,
-    DownNormBias,
+/// A stored row.
+enum Row<'a> {
+    Whole(Cow<'a, [u8]>),
+    Apart { values: &'a [u8], scales: &'a [u8] },
 }

@@ -1,5 +1,23 @@
 //! What a model is: one description for every family.
 
+mod encoder_json;
+mod error;
+mod json;
+mod limits;
+mod preset;
+mod raw;
+mod rope;
+mod rope_json;
+
+use serde_json::{Map, Value};
+
+use raw::Raw;
+
+pub use error::ConfigError;
+pub use rope::{Rope, RopeScaling};
+
+pub(crate) use encoder_json::is_roberta;
+
 /// A model that can be loaded.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Architecture {
@@ -36,17 +54,6 @@ pub struct LayerConfig {
     pub window: Option<usize>,
     /// Which rotary table it turns by: index into [`ModelConfig::ropes`]; `None` does not turn.
     pub rope: Option<usize>,
-}
-
-/// A rotary table's parameters.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Rope {
-    /// Base of the frequencies.
-    pub theta: f64,
-    /// How the frequencies are stretched.
-    pub scaling: RopeScaling,
-    /// Elements of a head that turn, from the first; even.
-    pub width: usize,
 }
 
 /// A validated decoder: pre-norm transformer with rotary positions and gated feed-forward layers.
@@ -105,6 +112,65 @@ pub struct ModelConfig {
     pub bos_token: Option<u32>,
     /// Tokens that end a sequence; may be empty.
     pub eos_tokens: Vec<u32>,
+}
+
+impl ModelConfig {
+    /// Widest head.
+    pub const LARGEST_HEAD: usize = 256;
+}
+
+/// What stands beside a `config.json`.
+#[derive(Default)]
+pub(crate) struct Beside {
+    /// `1_Pooling/config.json`.
+    pub(crate) pooling: Option<Map<String, Value>>,
+    /// `sentence_bert_config.json`.
+    pub(crate) sentence: Option<Map<String, Value>>,
+    /// `generation_config.json`.
+    pub(crate) generation: Option<Map<String, Value>>,
+}
+
+impl Architecture {
+    /// Reads what a `config.json` and the files beside it say.
+    pub(crate) fn from_json(
+        config: &Map<String, Value>,
+        beside: &Beside,
+    ) -> Result<Self, ConfigError> {
+        let config = Raw(config);
+        let key = "architectures";
+        let names = config.list(key)?.unwrap_or_default();
+        let name = names
+            .first()
+            .and_then(Value::as_str)
+            .ok_or_else(|| ConfigError::missing(key))?;
+        if let Some(mut decoder) = json::decoder(name, config)? {
+            // Models that are tuned to talk often name the end of a turn there alone.
+            let more = beside
+                .generation
+                .as_ref()
+                .and_then(|generation| generation.get("eos_token_id"));
+            for token in json::token_ids("eos_token_id", more, decoder.vocabulary)? {
+                if !decoder.eos_tokens.contains(&token) {
+                    decoder.eos_tokens.push(token);
+                }
+            }
+            return Ok(Architecture::Decoder(decoder));
+        }
+        match encoder_json::encoder(
+            name,
+            config,
+            beside.pooling.as_ref(),
+            beside.sentence.as_ref(),
+        )? {
+            Some(encoder) => Ok(Architecture::Encoder(encoder)),
+            None => {
+                let supported: Vec<&str> = json::architectures()
+                    .chain(encoder_json::architectures())
+                    .collect();
+                Err(ConfigError::unsupported(key, name, supported.join(", ")))
+            }
+        }
+    }
 }
 
 /// How the rows of a text become one vector.

@@ -1,10 +1,20 @@
-//! Rotary frequencies: what `config.json` says of them, and the tables made from it.
+//! Rotary frequencies and the tables made from them.
 //!
-//! Formulas: Su et al. 2021 (RoPE); the `linear` and `llama3` stretches as in transformers' `modeling_rope_utils.py`.
+//! Formulas: Su et al. 2021 (RoPE); Peng et al. 2023 (YaRN); Ding et al. 2024 (LongRoPE); all as in transformers'
+//! `modeling_rope_utils.py`, in f64.
 
-use serde_json::Value;
+use super::ModelConfig;
 
-use super::{ConfigError, ModelConfig, out_of_range, unsupported};
+/// A rotary table's parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rope {
+    /// Base of the frequencies.
+    pub theta: f64,
+    /// How the frequencies are stretched.
+    pub scaling: RopeScaling,
+    /// Elements of a head that turn, from the first; even. The first half of them turns against the second.
+    pub width: usize,
+}
 
 /// How the rotary frequencies are stretched beyond the trained context.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,124 +37,141 @@ pub enum RopeScaling {
         /// Context the model was first trained with, positions.
         original_context: f64,
     },
-}
-
-const SUPPORTED: &str = "default, linear, llama3";
-
-/// Reads theta and scaling from the old place (`rope_theta`, `rope_scaling`) or the new one (`rope_parameters`).
-pub(super) fn validate(
-    theta: Option<f64>,
-    scaling: Option<&Value>,
-    parameters: Option<&Value>,
-) -> Result<(f64, RopeScaling), ConfigError> {
-    let (key, object) = match parameters {
-        Some(parameters) if !parameters.is_null() => ("rope_parameters", Some(parameters)),
-        _ => ("rope_scaling", scaling.filter(|s| !s.is_null())),
-    };
-    let theta = match object.and_then(|o| o.get("rope_theta")) {
-        Some(value) => value
-            .as_f64()
-            .ok_or_else(|| out_of_range("rope_theta", value, "a number"))?,
-        None => theta.unwrap_or(10_000.0),
-    };
-    if !(theta > 1.0 && theta <= 1e12) {
-        return Err(out_of_range(
-            "rope_theta",
-            theta,
-            "above 1 and at most 1e12",
-        ));
-    }
-    let Some(object) = object else {
-        return Ok((theta, RopeScaling::None));
-    };
-    let kind = object.get("rope_type").or_else(|| object.get("type"));
-    let number = |name: &'static str| match object.get(name).and_then(Value::as_f64) {
-        Some(number) if number > 0.0 && number.is_finite() => Ok(number),
-        _ => {
-            let value = object
-                .get(name)
-                .map_or_else(|| "missing".to_owned(), Value::to_string);
-            Err(out_of_range(name, value, "a number above 0"))
-        }
-    };
-    let scaling = match kind.map(|k| k.as_str().ok_or(k)) {
-        None if key == "rope_parameters" => RopeScaling::None,
-        Some(Ok("default")) => RopeScaling::None,
-        Some(Ok("linear")) => RopeScaling::Linear {
-            factor: number("factor")?,
-        },
-        Some(Ok("llama3")) => {
-            let (low_factor, high_factor) =
-                (number("low_freq_factor")?, number("high_freq_factor")?);
-            if high_factor <= low_factor {
-                let limit = format!("above low_freq_factor {low_factor}");
-                return Err(out_of_range("high_freq_factor", high_factor, &limit));
-            }
-            RopeScaling::Llama3 {
-                factor: number("factor")?,
-                low_factor,
-                high_factor,
-                original_context: number("original_max_position_embeddings")?,
-            }
-        }
-        Some(Ok(other)) => return Err(unsupported("rope_type", other, SUPPORTED)),
-        Some(Err(other)) => return Err(unsupported("rope_type", other, SUPPORTED)),
-        None => return Err(unsupported("rope_scaling", object, SUPPORTED)),
-    };
-    Ok((theta, scaling))
+    /// YaRN: frequencies that turn fewer than `beta_slow` times in the original context divided by `factor`, those that
+    /// turn more than `beta_fast` times kept, a ramp over the index between.
+    Yarn {
+        /// The divisor of the low frequencies.
+        factor: f64,
+        /// Turns above which a frequency is kept.
+        beta_fast: f64,
+        /// Turns below which a frequency is divided.
+        beta_slow: f64,
+        /// Whether the ends of the ramp are rounded outwards to whole indices.
+        truncate: bool,
+        /// Context the model was first trained with, positions.
+        original_context: f64,
+        /// Factor of cosine and sine.
+        attention_factor: f64,
+    },
+    /// LongRoPE: every frequency has its own divisor.
+    LongRope {
+        /// Divisors, `[width / 2]`, where the model serves at most `original_context` positions.
+        short: Vec<f64>,
+        /// Divisors, `[width / 2]`, where it serves more.
+        long: Vec<f64>,
+        /// Context the model was first trained with, positions.
+        original_context: f64,
+        /// Factor of cosine and sine.
+        attention_factor: f64,
+    },
 }
 
 impl ModelConfig {
-    /// The rotary frequencies, `[head_dim / 2]`, radians per position, in f64.
+    /// cos and sin of every angle of table `rope`, `[context, width / 2]` pairs, positions first, times the attention
+    /// factor of its scaling.
+    ///
+    /// `context` is the number of positions served, and chooses between LongRoPE's divisors: the long ones above its
+    /// original context, else the short ones. transformers chooses by the length of each prompt instead; a table is
+    /// made once, so a model that is loaded with a long context uses the long divisors for short prompts too.
+    ///
+    /// Empty if there is no such table.
     #[must_use]
-    pub fn rope_frequencies(&self) -> Vec<f64> {
-        let half = self.head_dim / 2;
-        (0..half)
-            .map(|i| {
-                let frequency = self.rope_theta.powf(-2.0 * i as f64 / self.head_dim as f64);
-                self.rope_scaling.stretch(frequency)
-            })
-            .collect()
-    }
-
-    /// cos and sin of every angle, `[positions, head_dim / 2, 2]`, computed in f64. `positions` is the first factor.
-    #[must_use]
-    pub fn rope_table(&self, positions: usize) -> Vec<[f64; 2]> {
-        let frequencies = self.rope_frequencies();
+    pub fn rope_table(&self, rope: usize, context: usize) -> Vec<[f64; 2]> {
+        let Some(rope) = self.ropes.get(rope) else {
+            return Vec::new();
+        };
+        let frequencies = rope.frequencies(context);
+        let factor = rope.scaling.attention_factor();
         let angles = |position| {
             frequencies
                 .iter()
                 .map(move |frequency| position as f64 * frequency)
         };
-        (0..positions)
+        (0..context)
             .flat_map(angles)
-            .map(|angle| [angle.cos(), angle.sin()])
+            .map(|angle| [factor * angle.cos(), factor * angle.sin()])
+            .collect()
+    }
+}
+
+impl Rope {
+    /// The frequencies, `[width / 2]`, radians per position, for a model that serves `context` positions.
+    #[must_use]
+    pub fn frequencies(&self, context: usize) -> Vec<f64> {
+        let plain = |i: usize| self.theta.powf(-2.0 * i as f64 / self.width as f64);
+        (0..self.width / 2)
+            .map(|i| match &self.scaling {
+                RopeScaling::None => plain(i),
+                RopeScaling::Linear { factor } => plain(i) / factor,
+                RopeScaling::Llama3 {
+                    factor,
+                    low_factor,
+                    high_factor,
+                    original_context,
+                } => {
+                    let frequency = plain(i);
+                    let wavelength = std::f64::consts::TAU / frequency;
+                    if wavelength < original_context / high_factor {
+                        frequency
+                    } else if wavelength > original_context / low_factor {
+                        frequency / factor
+                    } else {
+                        let smooth = (original_context / wavelength - low_factor)
+                            / (high_factor - low_factor);
+                        (1.0 - smooth) * frequency / factor + smooth * frequency
+                    }
+                }
+                RopeScaling::Yarn {
+                    factor,
+                    beta_fast,
+                    beta_slow,
+                    truncate,
+                    original_context,
+                    ..
+                } => {
+                    let index_of = |turns: f64| {
+                        let ratio = original_context / (turns * std::f64::consts::TAU);
+                        self.width as f64 * ratio.ln() / (2.0 * self.theta.ln())
+                    };
+                    let (mut low, mut high) = (index_of(*beta_fast), index_of(*beta_slow));
+                    if *truncate {
+                        (low, high) = (low.floor(), high.ceil());
+                    }
+                    let (low, mut high) = (low.max(0.0), high.min(self.width as f64 - 1.0));
+                    if low == high {
+                        high += 0.001;
+                    }
+                    let divided = ((i as f64 - low) / (high - low)).clamp(0.0, 1.0);
+                    plain(i) / factor * divided + plain(i) * (1.0 - divided)
+                }
+                RopeScaling::LongRope {
+                    short,
+                    long,
+                    original_context,
+                    ..
+                } => {
+                    let divisors = if context as f64 > *original_context {
+                        long
+                    } else {
+                        short
+                    };
+                    plain(i) / divisors.get(i).copied().unwrap_or(1.0)
+                }
+            })
             .collect()
     }
 }
 
 impl RopeScaling {
-    fn stretch(&self, frequency: f64) -> f64 {
-        match *self {
-            RopeScaling::None => frequency,
-            RopeScaling::Linear { factor } => frequency / factor,
-            RopeScaling::Llama3 {
-                factor,
-                low_factor,
-                high_factor,
-                original_context,
-            } => {
-                let wavelength = std::f64::consts::TAU / frequency;
-                if wavelength < original_context / high_factor {
-                    frequency
-                } else if wavelength > original_context / low_factor {
-                    frequency / factor
-                } else {
-                    let smooth =
-                        (original_context / wavelength - low_factor) / (high_factor - low_factor);
-                    (1.0 - smooth) * frequency / factor + smooth * frequency
-                }
+    fn attention_factor(&self) -> f64 {
+        match self {
+            RopeScaling::Yarn {
+                attention_factor, ..
             }
+            | RopeScaling::LongRope {
+                attention_factor, ..
+            } => *attention_factor,
+            RopeScaling::None | RopeScaling::Linear { .. } | RopeScaling::Llama3 { .. } => 1.0,
         }
     }
 }

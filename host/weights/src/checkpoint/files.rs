@@ -1,0 +1,44 @@
+//! Where bytes come from.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::CheckpointError;
+
+/// The content of a file, in memory or mapped.
+pub type FileBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// Gives the content of files. Mapping them needs unsafe code, which stands elsewhere.
+pub trait ReadFile {
+    /// The whole content of `path`.
+    ///
+    /// # Errors
+    /// The file cannot be read; [`io::ErrorKind::NotFound`] if there is none.
+    fn read(&self, path: &Path) -> io::Result<FileBytes>;
+}
+
+/// Reads files whole into memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadWhole;
+
+impl ReadFile for ReadWhole {
+    fn read(&self, path: &Path) -> io::Result<FileBytes> {
+        Ok(Arc::new(std::fs::read(path)?))
+    }
+}
+
+/// A file's content; nothing if there is no such file.
+pub(crate) fn read(
+    files: &dyn ReadFile,
+    path: &Path,
+) -> Result<Option<FileBytes>, CheckpointError> {
+    match files.read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(CheckpointError::Read {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}

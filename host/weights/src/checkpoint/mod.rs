@@ -1,0 +1,284 @@
+//! A model on disk, opened.
+
+mod files;
+mod open;
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::config::{Architecture, EncoderConfig, ModelConfig};
+use crate::error::{CheckpointError, TensorError};
+use crate::format::Format;
+use crate::gguf::GgufVocabulary;
+use crate::names::{DecoderTensor, EncoderTensor, LayerTensor};
+use crate::random::RandomRows;
+use crate::safetensors::Weights;
+use crate::tensor::{Layout, Order, Tensor};
+
+pub use files::{FileBytes, ReadFile, ReadWhole};
+
+pub(crate) use files::read;
+
+/// A model on disk, opened: what it is, and its tensors.
+///
+/// Files are taken to stay as they are while it lives.
+pub struct Checkpoint {
+    path: PathBuf,
+    architecture: Architecture,
+    source: Source,
+}
+
+/// Where the tensors come from.
+enum Source {
+    Safetensors {
+        weights: Weights,
+        /// The bytes of `config.json`.
+        config: FileBytes,
+    },
+    Random {
+        format: Format,
+        seed: u64,
+    },
+}
+
+impl std::fmt::Debug for Checkpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Checkpoint")
+            .field("path", &self.path)
+            .field("architecture", &self.architecture)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Checkpoint {
+    /// A decoder with made-up weights: rows are made when they are read, the same from the same seed.
+    ///
+    /// Matrices are in `format` and their elements have the deviation `1 / sqrt(width)` about 0; norms are about 1, and
+    /// biases small. What the format cannot store (norms, biases, rows that are no multiple of its block) is f32; of an
+    /// int4 model the embedding and the head are int8, as `convert` makes them.
+    #[must_use]
+    pub fn random(config: ModelConfig, format: Format, seed: u64) -> Checkpoint {
+        Checkpoint {
+            path: PathBuf::from("random"),
+            architecture: Architecture::Decoder(config),
+            source: Source::Random { format, seed },
+        }
+    }
+
+    /// Where it was opened.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn architecture(&self) -> &Architecture {
+        &self.architecture
+    }
+
+    /// The configuration, if it is a decoder.
+    #[must_use]
+    pub fn decoder(&self) -> Option<&ModelConfig> {
+        match &self.architecture {
+            Architecture::Decoder(config) => Some(config),
+            Architecture::Encoder(_) => None,
+        }
+    }
+
+    /// The configuration, if it is an encoder.
+    #[must_use]
+    pub fn encoder(&self) -> Option<&EncoderConfig> {
+        match &self.architecture {
+            Architecture::Encoder(config) => Some(config),
+            Architecture::Decoder(_) => None,
+        }
+    }
+
+    /// A decoder's tensor, its shape checked against the configuration.
+    ///
+    /// # Errors
+    /// The model has no such tensor, or the file has it not, or in another shape or precision.
+    pub fn tensor(&self, tensor: DecoderTensor) -> Result<Tensor<'_>, TensorError> {
+        let absent = || TensorError::Absent {
+            tensor: format!("{tensor:?}"),
+        };
+        let config = self.decoder().ok_or_else(absent)?;
+        let shape = config.shape(tensor).ok_or_else(absent)?;
+        match &self.source {
+            Source::Safetensors { weights, .. } => weights.decoder_tensor(config, tensor, &shape),
+            Source::Random { format, seed } => Ok(random(config, tensor, &shape, *format, *seed)),
+        }
+    }
+
+    /// An encoder's tensor, its shape checked against the configuration.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::tensor`].
+    pub fn encoder_tensor(&self, tensor: EncoderTensor) -> Result<Tensor<'_>, TensorError> {
+        let absent = || TensorError::Absent {
+            tensor: format!("{tensor:?}"),
+        };
+        let config = self.encoder().ok_or_else(absent)?;
+        let shape = config.shape(tensor).ok_or_else(absent)?;
+        match &self.source {
+            Source::Safetensors { weights, .. } => weights.encoder_tensor(config, tensor, &shape),
+            Source::Random { .. } => Err(absent()),
+        }
+    }
+
+    /// The tokenizer in the file, if it is a GGUF file that has one.
+    #[must_use]
+    pub fn gguf_vocabulary(&self) -> Option<GgufVocabulary> {
+        match &self.source {
+            Source::Safetensors { .. } | Source::Random { .. } => None,
+        }
+    }
+
+    /// Checks that every tensor the configuration calls for is there, in its shape, and that no layer is left over.
+    /// Other tensors that the architecture does not know are ignored.
+    ///
+    /// # Errors
+    /// The first tensor that is not there, or that belongs to a layer past the last.
+    pub fn check(&self) -> Result<(), CheckpointError> {
+        let wrong = |source| CheckpointError::Tensor {
+            path: self.path.clone(),
+            source,
+        };
+        match &self.architecture {
+            Architecture::Decoder(config) => {
+                for tensor in config.tensors() {
+                    self.tensor(tensor).map_err(wrong)?;
+                }
+            }
+            Architecture::Encoder(config) => {
+                for tensor in config.tensors() {
+                    self.encoder_tensor(tensor).map_err(wrong)?;
+                }
+            }
+        }
+        let layers = match &self.architecture {
+            Architecture::Decoder(config) => config.layers.len(),
+            Architecture::Encoder(config) => config.layers,
+        };
+        let (surplus, key, path) = match &self.source {
+            Source::Safetensors { weights, .. } => {
+                let path = self.path.join("config.json");
+                (
+                    weights.surplus(&self.architecture),
+                    "num_hidden_layers".to_owned(),
+                    path,
+                )
+            }
+            Source::Random { .. } => return Ok(()),
+        };
+        match surplus {
+            None => Ok(()),
+            Some((layer, name)) => Err(CheckpointError::SurplusLayer {
+                path,
+                key,
+                name: name.to_owned(),
+                layer,
+                layers,
+            }),
+        }
+    }
+
+    /// SHA-256 over every file of the model (its configuration and its weights, with their names and lengths), as
+    /// `sha256:` and lower-case hexadecimal digits. Reads all of it.
+    ///
+    /// # Errors
+    /// None today; files that are read piece by piece could fail.
+    pub fn digest(&self) -> Result<String, CheckpointError> {
+        let mut hash = Sha256::new();
+        let mut add = |name: &Path, bytes: &[u8]| {
+            let name = name
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            hash.update((name.len() as u64).to_le_bytes());
+            hash.update(name.as_bytes());
+            hash.update((bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        match &self.source {
+            Source::Safetensors { weights, config } => {
+                add(Path::new("config.json"), (**config).as_ref());
+                weights
+                    .store
+                    .files()
+                    .for_each(|(path, bytes)| add(path, bytes));
+            }
+            Source::Random { format, seed } => {
+                let what = format!("{:?} {format:?} {seed}", self.architecture);
+                add(Path::new("random"), what.as_bytes());
+            }
+        }
+        let digits: Vec<String> = hash
+            .finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        Ok(format!("sha256:{}", digits.concat()))
+    }
+}
+
+/// The format a tensor gets where a whole model is asked for in `format`: what the format cannot store stays f32, and of
+/// an int4 model the embedding and the head are int8, because the loss by them is the largest.
+pub(crate) fn format_of(format: Format, tensor: DecoderTensor, shape: &[usize]) -> Format {
+    let format = match tensor {
+        DecoderTensor::Embedding | DecoderTensor::Head if format == Format::Int4 => Format::Int8,
+        _ => format,
+    };
+    match *shape {
+        [_, width] if width.is_multiple_of(format.block()) => format,
+        _ => Format::F32,
+    }
+}
+
+fn random(
+    config: &ModelConfig,
+    tensor: DecoderTensor,
+    shape: &[usize],
+    format: Format,
+    seed: u64,
+) -> Tensor<'static> {
+    let (rows, width) = match *shape {
+        [rows, width] => (rows, width),
+        _ => (1, shape.iter().product()),
+    };
+    let is_bias = matches!(
+        tensor,
+        DecoderTensor::Layer(
+            _,
+            LayerTensor::QueryBias
+                | LayerTensor::KeyBias
+                | LayerTensor::ValueBias
+                | LayerTensor::OutputBias
+        )
+    );
+    let (mean, deviation) = match shape {
+        [_, width] => (0.0, 1.0 / (*width as f32).sqrt()),
+        _ if is_bias => (0.0, 0.1),
+        _ => (1.0 - config.norm_offset, 0.1),
+    };
+    let number = config
+        .tensors()
+        .position(|other| other == tensor)
+        .unwrap_or_default();
+    Tensor {
+        name: format!("{tensor:?}"),
+        rows,
+        width,
+        format: format_of(format, tensor, shape),
+        layout: Layout::Random(RandomRows {
+            seed,
+            tensor: number as u64,
+            mean,
+            deviation,
+        }),
+        order: Order::STRAIGHT,
+    }
+}

@@ -1,0 +1,76 @@
+//! Opening a model by its path.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::{Checkpoint, ReadFile, Source, read};
+use crate::config::{Architecture, Beside};
+use crate::error::CheckpointError;
+use crate::safetensors::{Store, Weights};
+
+/// Most bytes of a JSON file beside the weights.
+const LARGEST_JSON: usize = 64 << 20;
+
+impl Checkpoint {
+    /// Opens a directory with `config.json` and safetensors files, or a `.gguf` file. Only headers are read.
+    ///
+    /// # Errors
+    /// A file cannot be read or is damaged, or the model is absurd or not implemented.
+    pub fn open(path: &Path, files: &dyn ReadFile) -> Result<Checkpoint, CheckpointError> {
+        let config_path = path.join("config.json");
+        let no_model = || CheckpointError::NoModel {
+            path: path.to_owned(),
+        };
+        let config_bytes = read(files, &config_path)?.ok_or_else(no_model)?;
+        let config = object(&config_path, (*config_bytes).as_ref())?;
+        let beside = Beside {
+            pooling: optional(files, &path.join("1_Pooling").join("config.json"))?,
+            sentence: optional(files, &path.join("sentence_bert_config.json"))?,
+            generation: optional(files, &path.join("generation_config.json"))?,
+        };
+        let architecture = Architecture::from_json(&config, &beside).map_err(|source| {
+            CheckpointError::Config {
+                path: config_path,
+                source,
+            }
+        })?;
+        let store = Store::open(path, files)?.ok_or_else(no_model)?;
+        Ok(Checkpoint {
+            path: path.to_owned(),
+            source: Source::Safetensors {
+                weights: Weights::new(store, &architecture),
+                config: config_bytes,
+            },
+            architecture,
+        })
+    }
+}
+
+fn optional(
+    files: &dyn ReadFile,
+    path: &Path,
+) -> Result<Option<Map<String, Value>>, CheckpointError> {
+    match read(files, path)? {
+        None => Ok(None),
+        Some(bytes) => object(path, (*bytes).as_ref()).map(Some),
+    }
+}
+
+/// A JSON file that holds an object.
+fn object(path: &Path, bytes: &[u8]) -> Result<Map<String, Value>, CheckpointError> {
+    let expected = "a model configuration";
+    if bytes.len() > LARGEST_JSON {
+        return Err(CheckpointError::Header {
+            path: path.to_owned(),
+            kind: "JSON",
+            bytes: bytes.len() as u64,
+            reason: format!("longer than {LARGEST_JSON} bytes"),
+        });
+    }
+    serde_json::from_slice(bytes).map_err(|source| CheckpointError::Json {
+        path: path.to_owned(),
+        expected,
+        source,
+    })
+}

@@ -1,0 +1,156 @@
+//! Why a tensor or a checkpoint was not accepted.
+
+use std::path::PathBuf;
+
+use crate::config::ConfigError;
+
+/// Why a tensor could not be had or read.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TensorError {
+    /// A tensor that the configuration calls for is absent.
+    #[error("tensor `{name}` is missing, expected shape {expected:?}")]
+    Missing {
+        /// The tensor.
+        name: String,
+        /// Shape it must have.
+        expected: Vec<usize>,
+    },
+    /// The model has no such tensor, for example a bias where there are none.
+    #[error("the model has no tensor {tensor}")]
+    Absent {
+        /// What was asked for.
+        tensor: String,
+    },
+    /// A tensor has another shape than the configuration calls for.
+    #[error(
+        "tensor `{name}` has shape {found:?}, expected {expected:?} by the model's configuration"
+    )]
+    Shape {
+        /// The tensor.
+        name: String,
+        /// Shape in the file.
+        found: Vec<usize>,
+        /// Shape it must have.
+        expected: Vec<usize>,
+    },
+    /// A tensor is stored in a precision that is not implemented.
+    #[error("tensor `{name}` is stored as {found}, supported: {supported}")]
+    Precision {
+        /// The tensor.
+        name: String,
+        /// Precision in the file.
+        found: String,
+        /// What would be accepted.
+        supported: &'static str,
+    },
+    /// A tensor holds a value that no weight can have.
+    #[error(
+        "tensor `{name}` holds {value} at element {element} of row {row}, every weight must be finite"
+    )]
+    NotFinite {
+        /// The tensor.
+        name: String,
+        /// The row, counted from 0.
+        row: usize,
+        /// Index of the first such element in the row.
+        element: usize,
+        /// The value.
+        value: f32,
+    },
+    /// A row was asked for that is not there.
+    #[error("tensor `{name}` has {rows} rows, asked for row {row}")]
+    NoSuchRow {
+        /// The tensor.
+        name: String,
+        /// The row, counted from 0.
+        row: usize,
+        /// Rows there are.
+        rows: usize,
+    },
+}
+
+/// Why a model could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckpointError {
+    /// A file could not be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file is not the JSON that was expected.
+    #[error("{path} is not {expected}: {source}")]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What it should be.
+        expected: &'static str,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// The configuration is absurd or not implemented.
+    #[error("{path}: {source}")]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: ConfigError,
+    },
+    /// The path holds no model.
+    #[error(
+        "{path} holds no model: expected a directory with config.json and model.safetensors (or \
+         model.safetensors.index.json), or a .gguf file"
+    )]
+    NoModel {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A header is damaged, or the file was cut short.
+    #[error("{path} is not a whole {kind} file ({bytes} bytes): {reason}")]
+    Header {
+        /// The file.
+        path: PathBuf,
+        /// The format it should have.
+        kind: &'static str,
+        /// Its length.
+        bytes: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// `model.safetensors.index.json` says something that cannot be right.
+    #[error("{path}: {reason}")]
+    Index {
+        /// The index.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A tensor is missing or not as it must be.
+    #[error("{path}: {source}")]
+    Tensor {
+        /// The model.
+        path: PathBuf,
+        /// What is wrong.
+        source: TensorError,
+    },
+    /// The files hold more layers than the configuration names.
+    #[error(
+        "tensor `{name}` belongs to layer {layer} (the first is 0), but `{key}` is {layers} in {path}"
+    )]
+    SurplusLayer {
+        /// Where the number of layers stands.
+        path: PathBuf,
+        /// The key of the number of layers.
+        key: String,
+        /// The tensor.
+        name: String,
+        /// Its layer, counted from 0.
+        layer: usize,
+        /// Layers the configuration names.
+        layers: usize,
+    },
+}

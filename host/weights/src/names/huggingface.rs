@@ -1,0 +1,94 @@
+//! The names that the transformers library gives to tensors (`modeling_*.py` of each family).
+
+use super::{DecoderTensor, EncoderLayerTensor, EncoderTensor, LayerTensor};
+use crate::config::ModelConfig;
+
+/// The name of a decoder's tensor below `prefix` (`model.`).
+pub(crate) fn decoder_name(config: &ModelConfig, prefix: &str, tensor: DecoderTensor) -> String {
+    let (layer, tensor) = match tensor {
+        DecoderTensor::Embedding => return format!("{prefix}embed_tokens.weight"),
+        DecoderTensor::FinalNorm => return format!("{prefix}norm.weight"),
+        DecoderTensor::Head => return "lm_head.weight".to_owned(),
+        DecoderTensor::Layer(layer, tensor) => (layer, tensor),
+    };
+    let part = match tensor {
+        LayerTensor::AttentionNorm => "input_layernorm.weight",
+        LayerTensor::Query => "self_attn.q_proj.weight",
+        LayerTensor::QueryBias => "self_attn.q_proj.bias",
+        LayerTensor::Key => "self_attn.k_proj.weight",
+        LayerTensor::KeyBias => "self_attn.k_proj.bias",
+        LayerTensor::Value => "self_attn.v_proj.weight",
+        LayerTensor::ValueBias => "self_attn.v_proj.bias",
+        LayerTensor::QueryNorm => "self_attn.q_norm.weight",
+        LayerTensor::KeyNorm => "self_attn.k_norm.weight",
+        LayerTensor::Output => "self_attn.o_proj.weight",
+        LayerTensor::OutputBias => "self_attn.o_proj.bias",
+        // Where there is no norm after attention, the name means the norm before the feed-forward layer.
+        LayerTensor::MlpNorm if config.post_norms => "pre_feedforward_layernorm.weight",
+        LayerTensor::MlpNorm | LayerTensor::PostAttentionNorm => "post_attention_layernorm.weight",
+        LayerTensor::Gate => "mlp.gate_proj.weight",
+        LayerTensor::Up => "mlp.up_proj.weight",
+        LayerTensor::Down => "mlp.down_proj.weight",
+        LayerTensor::PostMlpNorm => "post_feedforward_layernorm.weight",
+    };
+    format!("{prefix}layers.{layer}.{part}")
+}
+
+/// The layer that a tensor of this name belongs to; none if it belongs to no layer.
+pub(crate) fn decoder_layer_of(prefix: &str, name: &str) -> Option<usize> {
+    number_after(name.strip_prefix(prefix)?, "layers.")
+}
+
+/// The name of an encoder's tensor below `prefix` (`bert.`, `roberta.` or nothing).
+pub(crate) fn encoder_name(roberta: bool, prefix: &str, tensor: EncoderTensor) -> String {
+    use EncoderLayerTensor as Part;
+    let (layer, part) = match tensor {
+        EncoderTensor::Words => return format!("{prefix}embeddings.word_embeddings.weight"),
+        EncoderTensor::Positions => {
+            return format!("{prefix}embeddings.position_embeddings.weight");
+        }
+        EncoderTensor::Types => return format!("{prefix}embeddings.token_type_embeddings.weight"),
+        EncoderTensor::Norm => return format!("{prefix}embeddings.LayerNorm.weight"),
+        EncoderTensor::NormBias => return format!("{prefix}embeddings.LayerNorm.bias"),
+        // BERT's head is its pooler and a linear layer; RoBERTa's has both below `classifier`.
+        EncoderTensor::HeadDense if roberta => return "classifier.dense.weight".to_owned(),
+        EncoderTensor::HeadDenseBias if roberta => return "classifier.dense.bias".to_owned(),
+        EncoderTensor::HeadOutput if roberta => return "classifier.out_proj.weight".to_owned(),
+        EncoderTensor::HeadOutputBias if roberta => return "classifier.out_proj.bias".to_owned(),
+        EncoderTensor::HeadDense => return format!("{prefix}pooler.dense.weight"),
+        EncoderTensor::HeadDenseBias => return format!("{prefix}pooler.dense.bias"),
+        EncoderTensor::HeadOutput => return "classifier.weight".to_owned(),
+        EncoderTensor::HeadOutputBias => return "classifier.bias".to_owned(),
+        EncoderTensor::Layer(layer, part) => (layer, part),
+    };
+    let part = match part {
+        Part::Query => "attention.self.query.weight",
+        Part::QueryBias => "attention.self.query.bias",
+        Part::Key => "attention.self.key.weight",
+        Part::KeyBias => "attention.self.key.bias",
+        Part::Value => "attention.self.value.weight",
+        Part::ValueBias => "attention.self.value.bias",
+        Part::Output => "attention.output.dense.weight",
+        Part::OutputBias => "attention.output.dense.bias",
+        Part::OutputNorm => "attention.output.LayerNorm.weight",
+        Part::OutputNormBias => "attention.output.LayerNorm.bias",
+        Part::Up => "intermediate.dense.weight",
+        Part::UpBias => "intermediate.dense.bias",
+        Part::Down => "output.dense.weight",
+        Part::DownBias => "output.dense.bias",
+        Part::DownNorm => "output.LayerNorm.weight",
+        Part::DownNormBias => "output.LayerNorm.bias",
+    };
+    format!("{prefix}encoder.layer.{layer}.{part}")
+}
+
+/// The layer that a tensor of this name belongs to; none if it belongs to no layer.
+pub(crate) fn encoder_layer_of(prefix: &str, name: &str) -> Option<usize> {
+    number_after(name.strip_prefix(prefix)?, "encoder.layer.")
+}
+
+/// The number between `before` and the next dot.
+fn number_after(name: &str, before: &str) -> Option<usize> {
+    let (number, _) = name.strip_prefix(before)?.split_once('.')?;
+    number.parse().ok()
+}

@@ -1,0 +1,174 @@
+//! The tensors of a model and their shapes, from its configuration alone.
+
+use super::{DecoderTensor, EncoderLayerTensor, EncoderTensor, LayerTensor};
+use crate::config::{EncoderConfig, EncoderHead, ModelConfig};
+
+const LAYER_TENSORS: [LayerTensor; 17] = [
+    LayerTensor::AttentionNorm,
+    LayerTensor::Query,
+    LayerTensor::QueryBias,
+    LayerTensor::Key,
+    LayerTensor::KeyBias,
+    LayerTensor::Value,
+    LayerTensor::ValueBias,
+    LayerTensor::QueryNorm,
+    LayerTensor::KeyNorm,
+    LayerTensor::Output,
+    LayerTensor::OutputBias,
+    LayerTensor::PostAttentionNorm,
+    LayerTensor::MlpNorm,
+    LayerTensor::Gate,
+    LayerTensor::Up,
+    LayerTensor::Down,
+    LayerTensor::PostMlpNorm,
+];
+
+const ENCODER_LAYER_TENSORS: [EncoderLayerTensor; 16] = [
+    EncoderLayerTensor::Query,
+    EncoderLayerTensor::QueryBias,
+    EncoderLayerTensor::Key,
+    EncoderLayerTensor::KeyBias,
+    EncoderLayerTensor::Value,
+    EncoderLayerTensor::ValueBias,
+    EncoderLayerTensor::Output,
+    EncoderLayerTensor::OutputBias,
+    EncoderLayerTensor::OutputNorm,
+    EncoderLayerTensor::OutputNormBias,
+    EncoderLayerTensor::Up,
+    EncoderLayerTensor::UpBias,
+    EncoderLayerTensor::Down,
+    EncoderLayerTensor::DownBias,
+    EncoderLayerTensor::DownNorm,
+    EncoderLayerTensor::DownNormBias,
+];
+
+impl ModelConfig {
+    /// Every tensor of the model, in a fixed order.
+    pub fn tensors(&self) -> impl Iterator<Item = DecoderTensor> + '_ {
+        let outside = [
+            DecoderTensor::Embedding,
+            DecoderTensor::FinalNorm,
+            DecoderTensor::Head,
+        ];
+        let layers = (0..self.layers.len())
+            .flat_map(|layer| LAYER_TENSORS.map(|tensor| DecoderTensor::Layer(layer, tensor)));
+        outside
+            .into_iter()
+            .chain(layers)
+            .filter(|tensor| self.shape(*tensor).is_some())
+    }
+
+    /// The shape of a tensor: `[rows, width]`, or `[width]`; nothing if the model has no such tensor.
+    #[must_use]
+    pub fn shape(&self, tensor: DecoderTensor) -> Option<Vec<usize>> {
+        let (hidden, intermediate) = (self.hidden, self.intermediate);
+        let (query, key) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
+        let (there, shape) = match tensor {
+            DecoderTensor::Embedding => (true, vec![self.vocabulary, hidden]),
+            DecoderTensor::FinalNorm => (true, vec![hidden]),
+            DecoderTensor::Head => (!self.tied, vec![self.vocabulary, hidden]),
+            DecoderTensor::Layer(layer, _) if layer >= self.layers.len() => (false, Vec::new()),
+            DecoderTensor::Layer(_, tensor) => match tensor {
+                LayerTensor::AttentionNorm | LayerTensor::MlpNorm => (true, vec![hidden]),
+                LayerTensor::Query => (true, vec![query, hidden]),
+                LayerTensor::Key | LayerTensor::Value => (true, vec![key, hidden]),
+                LayerTensor::QueryBias => (self.qkv_bias, vec![query]),
+                LayerTensor::KeyBias | LayerTensor::ValueBias => (self.qkv_bias, vec![key]),
+                LayerTensor::QueryNorm | LayerTensor::KeyNorm => {
+                    (self.head_norms, vec![self.head_dim])
+                }
+                LayerTensor::Output => (true, vec![hidden, query]),
+                LayerTensor::OutputBias => (self.output_bias, vec![hidden]),
+                LayerTensor::PostAttentionNorm | LayerTensor::PostMlpNorm => {
+                    (self.post_norms, vec![hidden])
+                }
+                LayerTensor::Gate | LayerTensor::Up => (true, vec![intermediate, hidden]),
+                LayerTensor::Down => (true, vec![hidden, intermediate]),
+            },
+        };
+        there.then_some(shape)
+    }
+
+    /// Parameters of the model, counted once where the head is tied.
+    #[must_use]
+    pub fn parameters(&self) -> u64 {
+        self.tensors()
+            .filter_map(|tensor| self.shape(tensor))
+            .map(|shape| elements(&shape))
+            .sum()
+    }
+}
+
+impl EncoderConfig {
+    /// Every tensor of the model, in a fixed order.
+    pub fn tensors(&self) -> impl Iterator<Item = EncoderTensor> + '_ {
+        let outside = [
+            EncoderTensor::Words,
+            EncoderTensor::Positions,
+            EncoderTensor::Types,
+            EncoderTensor::Norm,
+            EncoderTensor::NormBias,
+            EncoderTensor::HeadDense,
+            EncoderTensor::HeadDenseBias,
+            EncoderTensor::HeadOutput,
+            EncoderTensor::HeadOutputBias,
+        ];
+        let layers = (0..self.layers).flat_map(|layer| {
+            ENCODER_LAYER_TENSORS.map(|tensor| EncoderTensor::Layer(layer, tensor))
+        });
+        outside
+            .into_iter()
+            .chain(layers)
+            .filter(|tensor| self.shape(*tensor).is_some())
+    }
+
+    /// The shape of a tensor: `[rows, width]`, or `[width]`; nothing if the model has no such tensor.
+    #[must_use]
+    pub fn shape(&self, tensor: EncoderTensor) -> Option<Vec<usize>> {
+        use EncoderLayerTensor as Part;
+        let (hidden, intermediate) = (self.hidden, self.intermediate);
+        let labels = match &self.head {
+            EncoderHead::Classification(labels) => Some(labels.len()),
+            EncoderHead::Embedding(_) => None,
+        };
+        match tensor {
+            EncoderTensor::Words => Some(vec![self.vocabulary, hidden]),
+            EncoderTensor::Positions => Some(vec![self.positions, hidden]),
+            EncoderTensor::Types => Some(vec![self.types, hidden]),
+            EncoderTensor::Norm | EncoderTensor::NormBias => Some(vec![hidden]),
+            EncoderTensor::HeadDense => labels.map(|_| vec![hidden, hidden]),
+            EncoderTensor::HeadDenseBias => labels.map(|_| vec![hidden]),
+            EncoderTensor::HeadOutput => labels.map(|labels| vec![labels, hidden]),
+            EncoderTensor::HeadOutputBias => labels.map(|labels| vec![labels]),
+            EncoderTensor::Layer(layer, _) if layer >= self.layers => None,
+            EncoderTensor::Layer(_, part) => Some(match part {
+                Part::Query | Part::Key | Part::Value | Part::Output => vec![hidden, hidden],
+                Part::Up => vec![intermediate, hidden],
+                Part::UpBias => vec![intermediate],
+                Part::Down => vec![hidden, intermediate],
+                Part::QueryBias
+                | Part::KeyBias
+                | Part::ValueBias
+                | Part::OutputBias
+                | Part::OutputNorm
+                | Part::OutputNormBias
+                | Part::DownBias
+                | Part::DownNorm
+                | Part::DownNormBias => vec![hidden],
+            }),
+        }
+    }
+
+    /// Parameters of the model, its head included.
+    #[must_use]
+    pub fn parameters(&self) -> u64 {
+        self.tensors()
+            .filter_map(|tensor| self.shape(tensor))
+            .map(|shape| elements(&shape))
+            .sum()
+    }
+}
+
+fn elements(shape: &[usize]) -> u64 {
+    shape.iter().map(|n| *n as u64).product()
+}

@@ -1,0 +1,245 @@
+//! Tensors by what they are for, in the safetensors files of a known architecture.
+
+use safetensors::tensor::Dtype;
+
+use super::{Store, Stored};
+use crate::config::{Architecture, EncoderConfig, ModelConfig, Quantization, is_roberta};
+use crate::error::TensorError;
+use crate::format::{Format, GROUP};
+use crate::names::{
+    DecoderTensor, EncoderTensor, LayerTensor, decoder_layer_of, decoder_name, encoder_layer_of,
+    encoder_name,
+};
+use crate::tensor::{Layout, Order, Tensor};
+
+const SUPPORTED: &str =
+    "F32, F16, BF16, and where config.json says so this project's int8 and int4";
+
+/// What is appended to the name of a quantized tensor to name its scales.
+pub(crate) const SCALE_SUFFIX: &str = "_scale";
+
+/// The weights of a model whose names are known.
+pub(crate) struct Weights {
+    pub(crate) store: Store,
+    /// What every name begins with.
+    prefix: &'static str,
+}
+
+impl Weights {
+    /// Finds out what the names begin with: models with several parts have their text part below another name, and
+    /// bare models have no prefix.
+    pub(crate) fn new(store: Store, architecture: &Architecture) -> Weights {
+        let (candidates, known): (&[&'static str], &str) = match architecture {
+            Architecture::Decoder(_) => (
+                &[
+                    "model.",
+                    "model.language_model.",
+                    "language_model.model.",
+                    "",
+                ],
+                "embed_tokens.weight",
+            ),
+            Architecture::Encoder(_) => (
+                &["", "bert.", "roberta."],
+                "embeddings.word_embeddings.weight",
+            ),
+        };
+        let there = |prefix: &&&str| store.get(&format!("{prefix}{known}")).is_some();
+        let prefix = candidates.iter().find(there).unwrap_or(&candidates[0]);
+        Weights { prefix, store }
+    }
+
+    /// A decoder's tensor.
+    pub(crate) fn decoder_tensor(
+        &self,
+        config: &ModelConfig,
+        tensor: DecoderTensor,
+        shape: &[usize],
+    ) -> Result<Tensor<'_>, TensorError> {
+        let name = decoder_name(config, self.prefix, tensor);
+        if let DecoderTensor::Layer(layer, part) = tensor
+            && let Some((fused, rows, first)) = fused(config, part)
+        {
+            let fused = format!("{}layers.{layer}.{fused}", self.prefix);
+            if self.store.get(&name).is_none() && self.store.get(&fused).is_some() {
+                let slice = Slice {
+                    rows: shape[0],
+                    first,
+                };
+                return self.tensor(
+                    fused,
+                    &[rows, config.hidden],
+                    Some(slice),
+                    config.quantization,
+                );
+            }
+        }
+        self.tensor(name, shape, None, config.quantization)
+    }
+
+    /// An encoder's tensor.
+    pub(crate) fn encoder_tensor(
+        &self,
+        config: &EncoderConfig,
+        tensor: EncoderTensor,
+        shape: &[usize],
+    ) -> Result<Tensor<'_>, TensorError> {
+        let name = encoder_name(is_roberta(&config.architecture), self.prefix, tensor);
+        self.tensor(name, shape, None, None)
+    }
+
+    /// The first tensor of a layer past the last, with its layer.
+    pub(crate) fn surplus(&self, architecture: &Architecture) -> Option<(usize, &str)> {
+        let (layers, layer_of): (usize, fn(&str, &str) -> Option<usize>) = match architecture {
+            Architecture::Decoder(config) => (config.layers.len(), decoder_layer_of),
+            Architecture::Encoder(config) => (config.layers, encoder_layer_of),
+        };
+        self.store
+            .names()
+            .filter_map(|name| Some((layer_of(self.prefix, name)?, name)))
+            .filter(|(layer, _)| *layer >= layers)
+            .min()
+    }
+
+    fn tensor(
+        &self,
+        name: String,
+        shape: &[usize],
+        slice: Option<Slice>,
+        quantization: Option<Quantization>,
+    ) -> Result<Tensor<'_>, TensorError> {
+        let Some(stored) = self.store.get(&name) else {
+            return Err(TensorError::Missing {
+                name,
+                expected: shape.to_vec(),
+            });
+        };
+        let (stored_rows, width) = match *shape {
+            [width] => (1, width),
+            [rows, width] => (rows, width),
+            _ => return Err(TensorError::Absent { tensor: name }),
+        };
+        let (format, layout) = match stored.dtype {
+            Dtype::F32 => (Format::F32, whole(&name, &stored, shape)?),
+            Dtype::F16 => (Format::F16, whole(&name, &stored, shape)?),
+            Dtype::BF16 => (Format::Bf16, whole(&name, &stored, shape)?),
+            Dtype::I8 if quantization.is_some() && shape.len() == 2 => {
+                (Format::Int8, self.apart(&name, &stored, shape, width)?)
+            }
+            Dtype::U8 if quantization == Some(Quantization::Int4) && shape.len() == 2 => {
+                (Format::Int4, self.apart(&name, &stored, shape, width / 2)?)
+            }
+            other => {
+                return Err(TensorError::Precision {
+                    name,
+                    found: format!("{other:?}"),
+                    supported: SUPPORTED,
+                });
+            }
+        };
+        let slice = slice.unwrap_or(Slice {
+            rows: stored_rows,
+            first: 0,
+        });
+        Ok(Tensor {
+            name,
+            rows: slice.rows,
+            width,
+            format,
+            layout,
+            order: Order {
+                first: slice.first,
+                interleaved_head: None,
+            },
+        })
+    }
+
+    /// Values of `value_width` bytes a row, and their scales.
+    fn apart<'a>(
+        &'a self,
+        name: &str,
+        values: &Stored<'a>,
+        shape: &[usize],
+        value_width: usize,
+    ) -> Result<Layout<'a>, TensorError> {
+        let [rows, width] = [shape[0], shape[1]];
+        if !width.is_multiple_of(GROUP) {
+            return Err(TensorError::Precision {
+                name: name.to_owned(),
+                found: format!(
+                    "int8 or int4 with rows of {width} elements, no multiple of {GROUP}"
+                ),
+                supported: SUPPORTED,
+            });
+        }
+        let checked = |name: &str, found: &[usize], expected: [usize; 2]| {
+            if found == expected {
+                return Ok(());
+            }
+            Err(TensorError::Shape {
+                name: name.to_owned(),
+                found: found.to_vec(),
+                expected: expected.to_vec(),
+            })
+        };
+        checked(name, values.shape, [rows, value_width])?;
+        let scale_name = format!("{name}{SCALE_SUFFIX}");
+        let expected = [rows, width / GROUP];
+        let scales = self
+            .store
+            .get(&scale_name)
+            .ok_or_else(|| TensorError::Missing {
+                name: scale_name.clone(),
+                expected: expected.to_vec(),
+            })?;
+        if scales.dtype != Dtype::F16 {
+            return Err(TensorError::Precision {
+                name: scale_name,
+                found: format!("{:?}", scales.dtype),
+                supported: "F16 for scales",
+            });
+        }
+        checked(&scale_name, scales.shape, expected)?;
+        Ok(Layout::Apart {
+            values: values.bytes,
+            scales: scales.bytes,
+        })
+    }
+}
+
+/// Rows of a fused tensor.
+struct Slice {
+    rows: usize,
+    first: usize,
+}
+
+fn whole<'a>(name: &str, stored: &Stored<'a>, shape: &[usize]) -> Result<Layout<'a>, TensorError> {
+    if stored.shape == shape {
+        return Ok(Layout::Rows {
+            bytes: stored.bytes,
+        });
+    }
+    Err(TensorError::Shape {
+        name: name.to_owned(),
+        found: stored.shape.to_vec(),
+        expected: shape.to_vec(),
+    })
+}
+
+/// The fused tensor that holds a part (Phi-3): its name, its rows, and the first row of the part.
+fn fused(config: &ModelConfig, part: LayerTensor) -> Option<(&'static str, usize, usize)> {
+    let (query, key) = (
+        config.heads * config.head_dim,
+        config.kv_heads * config.head_dim,
+    );
+    let qkv = |first| Some(("self_attn.qkv_proj.weight", query + 2 * key, first));
+    let gate_up = |first| Some(("mlp.gate_up_proj.weight", 2 * config.intermediate, first));
+    match part {
+        LayerTensor::Query => qkv(0),
+        LayerTensor::Key => qkv(query),
+        LayerTensor::Value => qkv(query + key),
+        LayerTensor::Gate => gate_up(0),
+        LayerTensor::Up => gate_up(config.intermediate),
+        _ => None,
+    }
+}

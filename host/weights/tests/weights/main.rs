@@ -1,0 +1,3 @@
+//! Models on disk: what is read, what is refused, and with which words.
+
+mod goldens;

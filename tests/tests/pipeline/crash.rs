@@ -10,9 +10,8 @@ use std::time::Duration;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    Answer, FileLayer, Finish, Model, ModelError, ModelFacts, Operator, OperatorError,
-    OperatorVersion, Parameters, Processed, PromptTemplate, Request, RequestId, Sink, Slot,
-    Timings,
+    FileLayer, Model, ModelError, ModelFacts, Operator, OperatorError, OperatorVersion, Processed,
+    Request, RequestId, Sink, Slot,
 };
 use tidegate_flow::{
     Ended, ModelStage, OperatorStage, Order, Plan, Run, Source, Stage, StageKind, Target,
@@ -22,6 +21,8 @@ use tidegate_record::{Batch, Fields, OutcomesBuilder, PatchBuilder};
 use tidegate_state::{Crash, FileCommitLog, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
 use tidegate_tests::{Random, until};
+
+use crate::native::{answer, asked, asking};
 
 /// Drops every 7th record, sends every 11th to the dead letters, splits every 5th, asks to retry every 13th once,
 /// and marks the rest.
@@ -107,25 +108,17 @@ impl Echo {
 
 impl Model for Echo {
     fn submit(&self, mut request: Request) -> Result<(), (Request, ModelError)> {
-        let prompt = request.messages.last().unwrap().content.clone();
+        let (prompt, forced) = asked(&request);
         let tokens = Echo::tokens(&prompt);
-        assert_eq!(
-            request.forced_prefix,
-            tokens[..request.forced_prefix.len()],
-            "tokens of another answer"
-        );
+        assert_eq!(forced, tokens[..forced.len()], "tokens of another answer");
         std::thread::spawn(move || {
             std::thread::sleep(Duration::from_micros(u64::from(tokens[0])));
-            for (index, token) in tokens.iter().enumerate().skip(request.forced_prefix.len()) {
+            for (index, token) in tokens.iter().enumerate().skip(forced.len()) {
                 request.reply.token(index as u32, *token, "");
             }
-            request.reply.done(Ok(Answer {
-                text: format!("{{\"answer\":{tokens:?}}}"),
-                tokens,
-                prompt_tokens: 3,
-                finish: Finish::End,
-                timings: Timings::default(),
-            }));
+            request
+                .reply
+                .done(Ok(answer(format!("{{\"answer\":{tokens:?}}}"), tokens)));
         });
         Ok(())
     }
@@ -231,25 +224,11 @@ impl Setting {
                 name: "answer".into(),
                 targets: vec![Target::Sink(0)],
                 kind: StageKind::Model(Box::new(ModelStage {
-                    name: "model".into(),
-                    model,
-                    system: None,
-                    prompt: PromptTemplate::parse("{k} {n}").unwrap(),
-                    truncate: None,
-                    prompt_tokens: 100,
-                    parameters: Parameters {
-                        max_tokens: 6,
-                        temperature: 0.0,
-                        top_p: 1.0,
-                        stop: Vec::new(),
-                    },
+                    max_in_flight: 12,
                     seed: 1,
                     order,
-                    max_in_flight: 12,
-                    max_in_flight_per_key: 4,
-                    deadline: None,
                     attempts: 2,
-                    into: tidegate_flow::AnswerInto::Value,
+                    ..asking(model, "{k} {n}")
                 })),
             });
         }
@@ -427,20 +406,17 @@ struct Halting {
 
 impl Model for Halting {
     fn submit(&self, mut request: Request) -> Result<(), (Request, ModelError)> {
-        self.resumed_from
-            .fetch_max(request.forced_prefix.len(), Ordering::SeqCst);
-        let made = request.forced_prefix.len() as u32;
+        let made = asked(&request).1.len();
+        self.resumed_from.fetch_max(made, Ordering::SeqCst);
+        let made = made as u32;
         for token in made..24 {
             request.reply.token(token, token, "");
         }
         if self.ends {
-            request.reply.done(Ok(Answer {
-                text: "{\"tokens\":24}".into(),
-                tokens: (0..24).collect(),
-                prompt_tokens: 1,
-                finish: Finish::End,
-                timings: Timings::default(),
-            }));
+            let tokens = (0..24).collect();
+            request
+                .reply
+                .done(Ok(answer("{\"tokens\":24}".into(), tokens)));
         } else {
             // Held for ever, as by a device that hangs.
             std::mem::forget(request);

@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod accounts;
+mod asking;
 mod crash;
 mod hostile;
 mod house;
 mod kill;
 mod malformed;
+mod native;
 mod pressure;
 mod swap;
 mod workers;

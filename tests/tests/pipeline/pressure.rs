@@ -8,14 +8,16 @@ use std::time::Duration;
 use tidegate_codec::{Encoder, EncoderOptions};
 use tidegate_connect::file::FileSink;
 use tidegate_contract::{
-    Answer, Finish, Model, ModelError, ModelFacts, Parameters, Partition, PromptTemplate, Request,
-    RequestId, Sink, Source, SourceError, SourceEvent, Timings,
+    Model, ModelError, ModelFacts, Partition, Request, RequestId, Sink, Source, SourceError,
+    SourceEvent,
 };
 use tidegate_flow::{ModelStage, Order, Plan, Run, Stage, StageKind, Target, WorkerParts};
 use tidegate_record::{BatchBuilder, NewRecord, RecordId};
 use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
 use tidegate_tests::until;
+
+use crate::native::{answer, asking};
 
 const RECORDS: u64 = 5_000;
 const MAX_IN_FLIGHT: usize = 32;
@@ -107,13 +109,7 @@ impl Held {
     fn answer_all(&self) {
         let requests = std::mem::take(&mut *self.requests.lock().unwrap());
         for request in requests {
-            request.reply.done(Ok(Answer {
-                text: "{}".into(),
-                tokens: vec![1],
-                prompt_tokens: 1,
-                finish: Finish::End,
-                timings: Timings::default(),
-            }));
+            request.reply.done(Ok(answer("{}".into(), vec![1])));
         }
     }
 }
@@ -163,25 +159,9 @@ fn a_slow_model_stops_the_reader_and_a_faster_one_lets_it_go_on() {
     let given = Arc::new(AtomicU64::new(0));
     let model = Arc::new(Held::default());
     let stage = ModelStage {
-        name: "model".into(),
-        model: model.clone(),
-        system: None,
-        prompt: PromptTemplate::parse("{n}").unwrap(),
-        truncate: None,
-        prompt_tokens: 50,
-        parameters: Parameters {
-            max_tokens: 1,
-            temperature: 0.0,
-            top_p: 1.0,
-            stop: Vec::new(),
-        },
-        seed: 0,
         order: Order::None,
         max_in_flight: MAX_IN_FLIGHT,
-        max_in_flight_per_key: 4,
-        deadline: None,
-        attempts: 1,
-        into: tidegate_flow::AnswerInto::Value,
+        ..asking(model.clone(), "{n}")
     };
     let plan = Plan {
         sources: vec![tidegate_flow::Source {

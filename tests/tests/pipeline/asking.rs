@@ -1,0 +1,265 @@
+//! What a model stage makes of every kind of answer, and of every way to have none.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use tidegate_contract::{
+    Choice, Finish, Made, ModelError, Parameters, Structure, Task, TokenLogprob,
+};
+use tidegate_flow::{AnswerInto, Ask, ModelStage, Order, Target};
+
+use crate::native::{Scripted, answer, asked, asking, made, run_stage};
+
+fn generating(model: Arc<Scripted>, parameters: Parameters) -> ModelStage {
+    ModelStage {
+        ask: Ask::Generate {
+            system: None,
+            parameters: Box::new(parameters),
+        },
+        into: AnswerInto::Member,
+        ..asking(model, "{text}")
+    }
+}
+
+fn choice(text: &str, finish: Finish) -> Choice {
+    Choice {
+        text: text.into(),
+        tokens: text.bytes().map(u32::from).collect(),
+        finish,
+        logprobs: Vec::new(),
+    }
+}
+
+#[test]
+fn a_vector_becomes_a_member_with_every_digit() {
+    let model = Scripted::new(|_, request| {
+        let Task::Encode { text } = &request.task else {
+            panic!("asked to generate");
+        };
+        Ok(made(Made::Embedding(vec![text.len() as f32, 1.0 / 3.0])))
+    });
+    let stage = ModelStage {
+        ask: Ask::Embed,
+        into: AnswerInto::Member,
+        field: "embedding".into(),
+        ..asking(model, "{title}: {text}")
+    };
+    let left = run_stage(
+        stage,
+        &["out"],
+        &[r#"{"title":"a","text":"bc"}"#, r#"{"title":"no text"}"#],
+    );
+    let line = &left.lines("out")[0];
+    assert_eq!(line["embedding"][0], 5.0);
+    assert_eq!(line["embedding"][1].as_f64().unwrap() as f32, 1.0 / 3.0);
+    assert_eq!(line["title"], "a");
+    let dead = &left.lines("dead-letters")[0];
+    assert_eq!(dead["reason"], "prompt needs the field text");
+}
+
+#[test]
+fn a_label_sends_its_record_to_its_own_output_from_the_threshold_on() {
+    let model = Scripted::new(|_, request| {
+        let score: f32 = asked(request).0.parse().unwrap();
+        Ok(made(Made::Labels(vec![
+            ("toxic".into(), score),
+            ("fine".into(), 1.0 - score),
+        ])))
+    });
+    let stage = ModelStage {
+        ask: Ask::Classify {
+            threshold: 0.75,
+            routes: BTreeMap::from([("toxic".into(), vec![Target::Sink(1)])]),
+        },
+        into: AnswerInto::Member,
+        field: "labels".into(),
+        ..asking(model, "{text}")
+    };
+    let left = run_stage(
+        stage,
+        &["main", "toxic"],
+        &[
+            r#"{"text":"0.75"}"#,
+            r#"{"text":"0.5"}"#,
+            r#"{"text":"0.125"}"#,
+        ],
+    );
+    let main = left.lines("main");
+    assert_eq!(
+        left.lines("toxic"),
+        [
+            json!({"text": "0.75", "labels": {"label": "toxic", "score": 0.75,
+            "scores": {"toxic": 0.75, "fine": 0.25}}})
+        ]
+    );
+    // Neither label reaches the threshold; then the other one does, and nobody takes its output.
+    assert_eq!(
+        main[0]["labels"],
+        json!({"label": null, "scores": {"toxic": 0.5, "fine": 0.5}})
+    );
+    assert_eq!(main[1]["labels"]["label"], "fine");
+    assert_eq!((main.len(), left.ended.counts.dead), (2, 0));
+}
+
+#[test]
+fn all_choices_and_their_log_probabilities_stand_beside_the_answer() {
+    let model = Scripted::new(|_, request| {
+        let Task::Generate { parameters, .. } = &request.task else {
+            panic!("asked to encode");
+        };
+        assert_eq!((parameters.n, parameters.logprobs), (2, Some(1)));
+        let mut first = choice("a", Finish::End);
+        first.logprobs = vec![TokenLogprob {
+            token: 97,
+            logprob: -0.25,
+            top: vec![(98, -0.125)],
+        }];
+        Ok(made(Made::Choices(vec![
+            first,
+            choice("b", Finish::Length),
+        ])))
+    });
+    let parameters = Parameters {
+        n: 2,
+        logprobs: Some(1),
+        temperature: 1.0,
+        ..Parameters::default()
+    };
+    let left = run_stage(
+        generating(model, parameters),
+        &["out"],
+        &[r#"{"text":"x"}"#],
+    );
+    let line = &left.lines("out")[0];
+    assert_eq!(line["answer"], "a");
+    assert_eq!(
+        line["answer_choices"],
+        json!([
+            {"text": "a", "finish": "end", "tokens": 1, "logprobs": [
+                {"id": 97, "text": "a", "logprob": -0.25, "top": [{"id": 98, "text": "b", "logprob": -0.125}]}]},
+            {"text": "b", "finish": "length", "tokens": 1, "logprobs": []},
+        ])
+    );
+    assert_eq!(left.ended.counts.tokens, 2);
+}
+
+#[test]
+fn an_answer_by_a_schema_is_json_and_one_without_end_is_a_dead_letter() {
+    let model = Scripted::new(|_, request| {
+        let (text, finish) = match asked(request).0.as_str() {
+            "whole" => (r#"{"city":"Rome"}"#, Finish::End),
+            _ => (r#"{"city":"Ro"#, Finish::Length),
+        };
+        Ok(made(Made::Choices(vec![choice(text, finish)])))
+    });
+    let parameters = Parameters {
+        max_tokens: 11,
+        structure: Some(Structure::JsonSchema("{}".into())),
+        ..Parameters::default()
+    };
+    let left = run_stage(
+        generating(model, parameters),
+        &["out"],
+        &[r#"{"text":"whole"}"#, r#"{"text":"cut"}"#],
+    );
+    assert_eq!(
+        left.lines("out"),
+        [json!({"text": "whole", "answer": {"city": "Rome"}})]
+    );
+    let dead = left.lines("dead-letters");
+    assert_eq!(dead.len(), 1);
+    assert_eq!(
+        dead[0]["reason"],
+        "answer has no end after 11 tokens; max-tokens is 11"
+    );
+}
+
+#[test]
+fn a_request_without_an_answer_says_why_in_its_dead_letter() {
+    let refusals = [
+        ModelError::Hopeless {
+            left: Duration::from_millis(5),
+            needed: Duration::from_secs(1),
+        },
+        ModelError::Expired { made: 7 },
+        ModelError::Parameter {
+            name: "logit_bias",
+            value: "token 9999".into(),
+            limit: "below 512".into(),
+        },
+        ModelError::Task {
+            model: "mini".into(),
+            task: "generate",
+        },
+        ModelError::EmptyPrompt,
+    ];
+    let expected: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+    let model = Scripted::new(move |_, request| {
+        Err(refusals[asked(request).0.parse::<usize>().unwrap()].clone())
+    });
+    let stage = ModelStage {
+        attempts: 3,
+        ..asking(model.clone(), "{n}")
+    };
+    let lines: Vec<String> = (0..5).map(|n| format!("{{\"n\":{n}}}")).collect();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let left = run_stage(stage, &["out"], &lines);
+    let mut reasons: Vec<String> = left
+        .lines("dead-letters")
+        .iter()
+        .map(|dead| dead["reason"].as_str().unwrap().to_owned())
+        .collect();
+    let mut expected = expected;
+    reasons.sort();
+    expected.sort();
+    assert_eq!(reasons, expected);
+    assert_eq!(model.times(), 5, "none of these is asked again");
+}
+
+#[test]
+fn records_wait_for_a_model_that_is_unloaded_or_full() {
+    let model = Scripted::new(|before, request| match before {
+        0..3 => Err(ModelError::Unknown("model".into())),
+        3..6 => Err(ModelError::Full { limit: 1 }),
+        _ => Ok(answer(asked(request).0, vec![1])),
+    });
+    let stage = ModelStage {
+        order: Order::Partition,
+        ..asking(model, "[{n}]")
+    };
+    let left = run_stage(stage, &["out"], &[r#"{"n":1}"#, r#"{"n":2}"#]);
+    assert_eq!(left.lines("out"), [json!([1]), json!([2])]);
+    assert_eq!(left.ended.counts.dead, 0);
+}
+
+#[test]
+fn a_model_does_not_go_on_with_the_tokens_of_the_one_it_replaced() {
+    for replaced in [false, true] {
+        let digest = Arc::new(Mutex::new("sha256:old".to_owned()));
+        let says = digest.clone();
+        let prefixes: Arc<Mutex<Vec<Vec<u32>>>> = Arc::default();
+        let given = prefixes.clone();
+        let model = Scripted::new(move |before, request| {
+            given.lock().unwrap().push(asked(request).1);
+            if before > 0 {
+                return Ok(answer("[]".into(), vec![5, 6]));
+            }
+            request.reply.token(0, 5, "");
+            if replaced {
+                *says.lock().unwrap() = "sha256:new".to_owned();
+            }
+            Err(ModelError::Device("gone".into()))
+        });
+        let model = model.with_digest(digest);
+        let stage = ModelStage {
+            attempts: 2,
+            ..asking(model, "{n}")
+        };
+        let left = run_stage(stage, &["out"], &[r#"{"n":1}"#]);
+        assert_eq!(left.lines("out"), [json!([])]);
+        let second = if replaced { vec![] } else { vec![5] };
+        assert_eq!(*prefixes.lock().unwrap(), [vec![], second]);
+    }
+}

@@ -1,0 +1,199 @@
+//! The golden models: tiny models of every family with what the transformers library makes of them.
+//!
+//! They lie in `tests/golden` beside the script that made them; any crate's tests may read them from here.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+/// Decoders as directories of safetensors.
+pub const DECODERS: [&str; 14] = [
+    "llama-tied-sharded-f32",
+    "llama-odd-f16",
+    "llama3-rope-bf16",
+    "llama-linear-bias-f16",
+    "llama-yarn-bf16",
+    "smollm3-bf16",
+    "mistral-bf16",
+    "qwen2-bf16",
+    "qwen2-window-f16",
+    "qwen3-f16",
+    "phi3-bf16",
+    "phi3-longrope-f16",
+    "gemma2-f32",
+    "gemma3-bf16",
+];
+
+/// Decoders as GGUF files; each is one of [`DECODERS`] or a model of its own.
+pub const GGUF_DECODERS: [&str; 11] = [
+    "gguf-llama-f32",
+    "gguf-llama-q8_0",
+    "gguf-llama-q4_0",
+    "gguf-llama-q4_k",
+    "gguf-llama3-rope-bf16",
+    "gguf-llama-linear-bias-f16",
+    "gguf-qwen2-bf16",
+    "gguf-qwen3-f16",
+    "gguf-phi3-longrope-f16",
+    "gguf-gemma2-bf16",
+    "gguf-gemma3-bf16",
+];
+
+/// Encoders: three that make vectors, two that make scores.
+pub const ENCODERS: [&str; 5] = [
+    "bert-f16",
+    "bert-first-token-bf16",
+    "roberta-f16",
+    "bert-classes-f32",
+    "roberta-classes-bf16",
+];
+
+/// Tokens and the logits they must give.
+#[derive(Clone, Debug)]
+pub struct DecoderCase {
+    /// Positions that the decoder must be loaded with: rotary tables may depend on it.
+    pub context: usize,
+    /// The tokens, from position 0.
+    pub tokens: Vec<u32>,
+    /// Ascending positions whose logits are known; the last token's is among them.
+    pub positions: Vec<usize>,
+    /// `[positions][vocabulary]`
+    pub logits: Vec<Vec<f64>>,
+}
+
+/// A text and the vector it must give.
+#[derive(Clone, Debug)]
+pub struct EncoderCase {
+    /// The tokens, special ones included.
+    pub tokens: Vec<u32>,
+    /// The embedding, or the scores of the labels.
+    pub vector: Vec<f64>,
+}
+
+/// Why golden files could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GoldenError {
+    /// A file could not be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// `golden.json` is not what the script writes.
+    #[error("{path} is no list of cases: {source}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// `expected.f64` does not divide into the cases.
+    #[error("{path}: {count} numbers are not what its cases need")]
+    Length {
+        /// The file.
+        path: PathBuf,
+        /// Numbers in it.
+        count: usize,
+    },
+}
+
+#[derive(Deserialize)]
+struct File {
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    #[serde(default)]
+    context: usize,
+    tokens: Vec<u32>,
+    #[serde(default)]
+    positions: Vec<usize>,
+}
+
+/// The folder of a golden model.
+#[must_use]
+pub fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name)
+}
+
+/// What a checkpoint is opened by: the folder, or the GGUF file in it.
+#[must_use]
+pub fn model(name: &str) -> PathBuf {
+    let folder = folder(name);
+    let file = folder.join("model.gguf");
+    if file.exists() { file } else { folder }
+}
+
+/// The cases of a decoder.
+///
+/// # Errors
+/// A file is missing or not what the script writes.
+pub fn decoder(name: &str) -> Result<Vec<DecoderCase>, GoldenError> {
+    let (cases, expected, path) = read(name)?;
+    let rows: usize = cases.iter().map(|case| case.positions.len()).sum();
+    if rows == 0 || !expected.len().is_multiple_of(rows) {
+        let count = expected.len();
+        return Err(GoldenError::Length { path, count });
+    }
+    let mut logits = expected
+        .chunks_exact(expected.len() / rows)
+        .map(<[f64]>::to_vec);
+    Ok(cases
+        .into_iter()
+        .map(|case| DecoderCase {
+            logits: logits.by_ref().take(case.positions.len()).collect(),
+            context: case.context,
+            tokens: case.tokens,
+            positions: case.positions,
+        })
+        .collect())
+}
+
+/// The cases of an encoder.
+///
+/// # Errors
+/// As [`decoder`].
+pub fn encoder(name: &str) -> Result<Vec<EncoderCase>, GoldenError> {
+    let (cases, expected, path) = read(name)?;
+    if cases.is_empty() || !expected.len().is_multiple_of(cases.len()) {
+        let count = expected.len();
+        return Err(GoldenError::Length { path, count });
+    }
+    let vectors = expected.chunks_exact(expected.len() / cases.len());
+    Ok(cases
+        .into_iter()
+        .zip(vectors)
+        .map(|(case, vector)| EncoderCase {
+            tokens: case.tokens,
+            vector: vector.to_vec(),
+        })
+        .collect())
+}
+
+/// The cases, all expected numbers, and the path of these.
+fn read(name: &str) -> Result<(Vec<Case>, Vec<f64>, PathBuf), GoldenError> {
+    let bytes = |path: &PathBuf| {
+        std::fs::read(path).map_err(|source| GoldenError::Read {
+            path: path.clone(),
+            source,
+        })
+    };
+    let path = folder(name).join("golden.json");
+    let file: File = serde_json::from_slice(&bytes(&path)?)
+        .map_err(|source| GoldenError::Parse { path, source })?;
+    let path = folder(name).join("expected.f64");
+    let stored = bytes(&path)?;
+    let (numbers, rest) = stored.as_chunks();
+    if !rest.is_empty() {
+        let count = numbers.len();
+        return Err(GoldenError::Length { path, count });
+    }
+    let numbers = numbers.iter().map(|b| f64::from_le_bytes(*b)).collect();
+    Ok((file.cases, numbers, path))
+}

@@ -1,0 +1,436 @@
+"""The golden models: a configuration for every family, and what can be left out of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from transformers import (
+    BertConfig,
+    Gemma2Config,
+    Gemma3TextConfig,
+    LlamaConfig,
+    MistralConfig,
+    Phi3Config,
+    Qwen2Config,
+    Qwen3Config,
+    RobertaConfig,
+    SmolLM3Config,
+)
+
+F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
+
+
+@dataclass
+class Family:
+    name: str
+    architecture: str
+    config: object
+    # How weights are stored.
+    dtype: torch.dtype
+    # Decoders: (context, tokens); encoders: tokens.
+    cases: list
+    # What can be switched off: changes to the configuration, or `weights`, a function on the state dictionary.
+    features: dict[str, dict] = field(default_factory=dict)
+    # Rewrites config.json from the layout of transformers 5 to that in which most models were published.
+    hub: Callable[[dict], dict] | None = None
+    # Norms store weight - norm_offset.
+    norm_offset: float = 0.0
+    # Largest file.
+    shard: str | None = None
+    # Encoders: "mean", "first" or "classes".
+    pooling: str = "classes"
+    # Files beside the model.
+    files: dict[str, dict] = field(default_factory=dict)
+
+
+def hub(scaling_key: str = "rope_type") -> Callable[[dict], dict]:
+    """`rope_theta` and `rope_scaling` at the top, `torch_dtype`, no layer types."""
+
+    def rewrite(text: dict) -> dict:
+        rope = text.pop("rope_parameters")
+        text["rope_theta"] = rope.pop("rope_theta")
+        kind = rope.pop("rope_type")
+        if "partial_rotary_factor" in rope:
+            text["partial_rotary_factor"] = rope.pop("partial_rotary_factor")
+        text["rope_scaling"] = None if kind == "default" else {scaling_key: kind, **rope}
+        text["torch_dtype"] = text.pop("dtype")
+        text.pop("layer_types", None)
+        return text
+
+    return rewrite
+
+
+def hub_qwen2(text: dict) -> dict:
+    """Names a window that is not used."""
+    return hub()(text) | {"sliding_window": 8}
+
+
+def hub_phi3(text: dict) -> dict:
+    original = text["rope_parameters"].pop("original_max_position_embeddings", None)
+    text = hub("type")(text)
+    if original:
+        text["original_max_position_embeddings"] = original
+    return text
+
+
+def hub_gemma3(text: dict) -> dict:
+    ropes = text.pop("rope_parameters")
+    text["rope_local_base_freq"] = ropes["sliding_attention"]["rope_theta"]
+    text["rope_theta"] = ropes["full_attention"].pop("rope_theta")
+    text["rope_scaling"] = ropes["full_attention"]
+    text.pop("layer_types")
+    text.pop("_sliding_window_pattern", None)
+    text["sliding_window_pattern"] = 3
+    text["torch_dtype"] = text.pop("dtype")
+    return text
+
+
+def filled(ending: str, value: float) -> dict:
+    """Tensors of this name are all `value`."""
+
+    def change(state: dict) -> dict:
+        assert any(name.endswith(ending) for name in state), ending
+        return {name: torch.full_like(t, value) if name.endswith(ending) else t for name, t in state.items()}
+
+    return {"weights": change}
+
+
+def shapes(vocabulary, hidden, intermediate, layers, heads, kv_heads, **more) -> dict:
+    common = dict(
+        vocab_size=vocabulary,
+        hidden_size=hidden,
+        intermediate_size=intermediate,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        bos_token_id=1,
+        eos_token_id=2,
+        pad_token_id=None,
+        max_position_embeddings=64,
+    )
+    return common | more
+
+
+PLAIN_ROPE = {"rope_type": "default", "rope_theta": 10000.0}
+
+DECODERS = [
+    Family(
+        "llama-tied-sharded-f32",
+        "LlamaForCausalLM",
+        LlamaConfig(**shapes(80, 32, 64, 2, 4, 2, head_dim=8, rms_norm_eps=1e-6, tie_word_embeddings=True)),
+        F32,
+        [(64, 5), (64, 29)],
+        shard="50KB",
+    ),
+    Family(
+        # No width is a multiple of four.
+        "llama-odd-f16",
+        "LlamaForCausalLM",
+        LlamaConfig(**shapes(67, 42, 43, 3, 6, 3, head_dim=6, rms_norm_eps=1e-5)),
+        F16,
+        [(64, 5), (64, 24)],
+        hub=hub(),
+    ),
+    Family(
+        "llama3-rope-bf16",
+        "LlamaForCausalLM",
+        LlamaConfig(
+            **shapes(72, 32, 40, 2, 4, 1, head_dim=16, rms_norm_eps=1e-5),
+            rope_parameters={
+                "rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0, "original_max_position_embeddings": 32,
+            },
+        ),
+        BF16,
+        [(64, 40)],
+        {"rope scaling": {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}}},
+        hub=hub(),
+    ),
+    Family(
+        "llama-linear-bias-f16",
+        "LlamaForCausalLM",
+        LlamaConfig(
+            **shapes(64, 24, 40, 2, 3, 3, attention_bias=True),
+            rope_parameters={"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0},
+        ),
+        F16,
+        [(64, 30)],
+        {
+            "rope scaling": {"rope_parameters": PLAIN_ROPE},
+            "query bias": filled("q_proj.bias", 0.0),
+            "value bias": filled("v_proj.bias", 0.0),
+            "output bias": filled("o_proj.bias", 0.0),
+        },
+        hub=hub("type"),
+    ),
+    Family(
+        "llama-yarn-bf16",
+        "LlamaForCausalLM",
+        LlamaConfig(
+            **shapes(64, 32, 40, 2, 2, 1, max_position_embeddings=256),
+            rope_parameters={
+                "rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": 64,
+            },
+        ),
+        BF16,
+        [(256, 40)],
+        {
+            "rope scaling": {"rope_parameters": {"rope_type": "default", "rope_theta": 100.0}},
+            "attention factor": {
+                "rope_parameters": {
+                    "rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": 64,
+                    "attention_factor": 1.0,
+                }
+            },
+        },
+    ),
+    Family(
+        "smollm3-bf16",
+        "SmolLM3ForCausalLM",
+        SmolLM3Config(
+            **shapes(64, 32, 40, 3, 4, 2, tie_word_embeddings=True, no_rope_layers=[1, 0, 1]),
+            rope_parameters=PLAIN_ROPE,
+        ),
+        BF16,
+        [(64, 26)],
+        {"layer without rope": {"no_rope_layers": [1, 1, 1]}},
+        hub=hub(),
+    ),
+    Family(
+        "mistral-bf16",
+        "MistralForCausalLM",
+        MistralConfig(
+            **shapes(64, 24, 48, 3, 4, 2, head_dim=8, sliding_window=9), rope_parameters=PLAIN_ROPE
+        ),
+        BF16,
+        [(64, 7), (64, 40)],
+        {
+            "window": {"sliding_window": None},
+            "window one shorter": {"sliding_window": 8},
+            "window one longer": {"sliding_window": 10},
+        },
+        hub=hub(),
+    ),
+    Family(
+        "qwen2-bf16",
+        "Qwen2ForCausalLM",
+        Qwen2Config(
+            **shapes(64, 32, 48, 2, 4, 2, tie_word_embeddings=True, sliding_window=8, use_sliding_window=False),
+            rope_parameters={"rope_type": "default", "rope_theta": 1000000.0},
+        ),
+        BF16,
+        [(64, 30)],
+        {
+            "query bias": filled("q_proj.bias", 0.0),
+            "value bias": filled("v_proj.bias", 0.0),
+            # Adds the same to every score but for the turning by position.
+            "key bias": filled("k_proj.bias", 0.0),
+        },
+        hub=hub_qwen2,
+    ),
+    Family(
+        "qwen2-window-f16",
+        "Qwen2ForCausalLM",
+        Qwen2Config(
+            **shapes(64, 24, 40, 3, 4, 2, sliding_window=8, use_sliding_window=True, max_window_layers=1),
+            rope_parameters=PLAIN_ROPE,
+        ),
+        F16,
+        [(64, 30)],
+        {
+            "windows": {"layer_types": ["full_attention"] * 3},
+            "first layer without window": {"layer_types": ["sliding_attention"] * 3},
+        },
+        hub=hub(),
+    ),
+    Family(
+        "qwen3-f16",
+        "Qwen3ForCausalLM",
+        Qwen3Config(**shapes(64, 24, 40, 2, 4, 2, head_dim=16, tie_word_embeddings=True), rope_parameters=PLAIN_ROPE),
+        F16,
+        [(64, 28)],
+        {"query norm's weight": filled("q_norm.weight", 1.0), "key norm's weight": filled("k_norm.weight", 1.0)},
+        hub=hub(),
+    ),
+    Family(
+        "phi3-bf16",
+        "Phi3ForCausalLM",
+        Phi3Config(**shapes(64, 24, 40, 2, 3, 3, sliding_window=10), rope_parameters=PLAIN_ROPE),
+        BF16,
+        [(64, 30)],
+        {"window": {"sliding_window": None}},
+        hub=hub_phi3,
+    ),
+    Family(
+        "phi3-longrope-f16",
+        "Phi3ForCausalLM",
+        Phi3Config(
+            **shapes(64, 32, 40, 2, 2, 1, original_max_position_embeddings=16),
+            rope_parameters={
+                "rope_type": "longrope", "rope_theta": 10000.0, "partial_rotary_factor": 0.75,
+                "original_max_position_embeddings": 16,
+                "short_factor": [1.0, 1.1, 1.3, 1.2, 1.6, 2.0], "long_factor": [1.0, 1.5, 2.2, 4.0, 9.0, 16.0],
+            },
+        ),
+        F16,
+        # The first is within the original context and turns by the short factors.
+        [(16, 15), (64, 40)],
+        {
+            "long factors": {
+                "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.75}
+            },
+            "attention factor": {
+                "rope_parameters": {
+                    "rope_type": "longrope", "rope_theta": 10000.0, "partial_rotary_factor": 0.75,
+                    "original_max_position_embeddings": 16, "attention_factor": 1.0,
+                    "short_factor": [1.0, 1.1, 1.3, 1.2, 1.6, 2.0], "long_factor": [1.0, 1.5, 2.2, 4.0, 9.0, 16.0],
+                }
+            },
+            "long apart from short": {
+                "rope_parameters": {
+                    "rope_type": "longrope", "rope_theta": 10000.0, "partial_rotary_factor": 0.75,
+                    "original_max_position_embeddings": 16,
+                    "short_factor": [1.0, 1.1, 1.3, 1.2, 1.6, 2.0], "long_factor": [1.0, 1.1, 1.3, 1.2, 1.6, 2.0],
+                }
+            },
+        },
+        hub=hub_phi3,
+    ),
+    Family(
+        "gemma2-f32",
+        "Gemma2ForCausalLM",
+        Gemma2Config(
+            **shapes(
+                64, 24, 32, 2, 4, 2, head_dim=8, query_pre_attn_scalar=20, sliding_window=9,
+                attn_logit_softcapping=4.0, final_logit_softcapping=5.0, tie_word_embeddings=True,
+            ),
+            rope_parameters=PLAIN_ROPE,
+        ),
+        F32,
+        [(64, 8), (64, 30)],
+        {
+            "attention softcap": {"attn_logit_softcapping": None},
+            "logit softcap": {"final_logit_softcapping": None},
+            "attention scale": {"query_pre_attn_scalar": 8},
+            "window": {"layer_types": ["full_attention"] * 2},
+            "alternation": {"layer_types": ["full_attention", "sliding_attention"]},
+            "gelu": {"hidden_activation": "silu"},
+            "tanh in gelu": {"hidden_activation": "gelu"},
+            "norm after attention": filled("post_attention_layernorm.weight", 0.0),
+        },
+        hub=hub(),
+        norm_offset=1.0,
+    ),
+    Family(
+        "gemma3-bf16",
+        "Gemma3ForCausalLM",
+        Gemma3TextConfig(
+            **shapes(
+                64, 24, 40, 3, 4, 2, head_dim=8, query_pre_attn_scalar=20, sliding_window=9, tie_word_embeddings=True,
+                sliding_window_pattern=3,
+            ),
+            rope_parameters={
+                "full_attention": {"rope_type": "linear", "rope_theta": 1000.0, "factor": 8.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+            },
+        ),
+        BF16,
+        [(64, 8), (64, 40)],
+        {
+            "attention scale": {"query_pre_attn_scalar": 8},
+            "windows": {"layer_types": ["full_attention"] * 3},
+            "query norm's weight": filled("q_norm.weight", 0.0),
+            "key norm's weight": filled("k_norm.weight", 0.0),
+            "norm after the feed-forward layer": filled("post_feedforward_layernorm.weight", 0.0),
+            "local rope": {
+                "rope_parameters": {
+                    "full_attention": {"rope_type": "linear", "rope_theta": 1000.0, "factor": 8.0},
+                    "sliding_attention": {"rope_type": "linear", "rope_theta": 1000.0, "factor": 8.0},
+                }
+            },
+            "global rope's scaling": {
+                "rope_parameters": {
+                    "full_attention": {"rope_type": "default", "rope_theta": 1000.0},
+                    "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+                }
+            },
+        },
+        hub=hub_gemma3,
+        norm_offset=1.0,
+    ),
+]
+
+
+# Of blocks of 256: only for a GGUF file, whose weights are others.
+WIDE = Family(
+    "llama-wide",
+    "LlamaForCausalLM",
+    LlamaConfig(**shapes(48, 256, 32, 1, 2, 1, head_dim=32), rope_parameters=PLAIN_ROPE),
+    F32,
+    [(64, 24)],
+)
+
+
+def encoder_shapes(**more) -> dict:
+    common = dict(
+        vocab_size=64,
+        hidden_size=24,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        max_position_embeddings=40,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    return common | more
+
+
+LABELS = {"id2label": {0: "calm", 1: "rude", 2: "spam"}, "label2id": {"calm": 0, "rude": 1, "spam": 2}}
+
+ENCODERS = [
+    Family("bert-f16", "BertModel", BertConfig(**encoder_shapes()), F16, [1, 7, 40], pooling="mean"),
+    Family(
+        # As sentence-transformers publishes a model whose vector is that of the first token.
+        "bert-first-token-bf16",
+        "BertModel",
+        BertConfig(**encoder_shapes(hidden_act="gelu_new")),
+        BF16,
+        [3, 21],
+        pooling="first",
+        files={
+            "1_Pooling/config.json": {
+                "word_embedding_dimension": 24, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False,
+                "pooling_mode_max_tokens": False, "pooling_mode_mean_sqrt_len_tokens": False,
+            }
+        },
+    ),
+    Family(
+        # 40 rows of positions are 38 tokens: the first stands at 2.
+        "roberta-f16",
+        "RobertaModel",
+        RobertaConfig(
+            **encoder_shapes(type_vocab_size=1, layer_norm_eps=1e-5, bos_token_id=0, pad_token_id=1, eos_token_id=2)
+        ),
+        F16,
+        [1, 38],
+        pooling="mean",
+    ),
+    Family(
+        "bert-classes-f32",
+        "BertForSequenceClassification",
+        BertConfig(**encoder_shapes(num_hidden_layers=1, **LABELS)),
+        F32,
+        [2, 33],
+    ),
+    Family(
+        "roberta-classes-bf16",
+        "RobertaForSequenceClassification",
+        RobertaConfig(
+            **encoder_shapes(
+                type_vocab_size=1, layer_norm_eps=1e-5, bos_token_id=0, pad_token_id=1, eos_token_id=2, **LABELS
+            )
+        ),
+        BF16,
+        [2, 33],
+    ),
+]

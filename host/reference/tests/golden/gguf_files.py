@@ -1,0 +1,236 @@
+"""GGUF files of the golden models, written as llama.cpp's `convert_hf_to_gguf.py` writes them.
+
+Its conventions, by family:
+- llama: the rows of queries and keys (and their biases) are permuted within each head, so that the pairs that turn
+  together lie side by side (`LlamaModel.permute`); llama3's stretch is the tensor `rope_freqs.weight`, by whose elements
+  the frequencies are divided;
+- phi3: the fused projections stay fused, gate and up are `ffn_up`; longrope is two tensors and `attn_factor`;
+- gemma: 1 is added to the norms' weights; the score's scale is not written (llama.cpp knows `head_dim ** -0.5`).
+Vectors are f32 in all of them.
+"""
+
+import math
+import pathlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import gguf
+import numpy as np
+import torch
+from gguf import GGMLQuantizationType as Kind
+
+NAMES = {
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.qkv_proj": "attn_qkv",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "self_attn.o_proj": "attn_output",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.gate_up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+GEMMA_NAMES = {
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}
+BLOCK = {Kind.F32: 1, Kind.F16: 1, Kind.BF16: 1, Kind.Q8_0: 32, Kind.Q4_0: 32, Kind.Q4_K: 256, Kind.Q6_K: 256}
+
+
+@dataclass
+class Gguf:
+    name: str
+    # The golden model it is made from.
+    source: str
+    architecture: str
+    # The type of a matrix, by its GGUF name and width.
+    kind: Callable[[str, int], Kind]
+    # What GGUF cannot say, so that the file means a model with these changes to the configuration.
+    changes: dict = field(default_factory=dict)
+    # Whether `source` is made for this file alone and not kept.
+    passing: bool = False
+
+
+def always(kind: Kind) -> Callable[[str, int], Kind]:
+    return lambda name, width: kind
+
+
+def mixed(name: str, width: int) -> Kind:
+    """As llama.cpp mixes them in Q4_K_M: q4_K, of some tensors q6_K, and others where the width is no multiple of 256."""
+    if width % 256:
+        return Kind.Q8_0 if "attn" in name else Kind.Q4_0
+    return Kind.Q6_K if name == "token_embd" or "attn_v" in name else Kind.Q4_K
+
+
+FILES = [
+    Gguf("gguf-llama-f32", "llama-tied-sharded-f32", "llama", always(Kind.F32)),
+    Gguf("gguf-llama-q8_0", "llama-tied-sharded-f32", "llama", always(Kind.Q8_0)),
+    Gguf("gguf-llama-q4_0", "llama-tied-sharded-f32", "llama", always(Kind.Q4_0)),
+    Gguf("gguf-llama-q4_k", "llama-wide", "llama", mixed, passing=True),
+    Gguf("gguf-llama3-rope-bf16", "llama3-rope-bf16", "llama", always(Kind.BF16)),
+    Gguf("gguf-llama-linear-bias-f16", "llama-linear-bias-f16", "llama", always(Kind.F16)),
+    Gguf("gguf-qwen2-bf16", "qwen2-bf16", "qwen2", always(Kind.BF16)),
+    Gguf("gguf-qwen3-f16", "qwen3-f16", "qwen3", always(Kind.F16)),
+    Gguf("gguf-phi3-longrope-f16", "phi3-longrope-f16", "phi3", always(Kind.F16)),
+    Gguf("gguf-gemma2-bf16", "gemma2-f32", "gemma2", always(Kind.BF16), {"query_pre_attn_scalar": 8}),
+    Gguf("gguf-gemma3-bf16", "gemma3-bf16", "gemma3", always(Kind.BF16), {"query_pre_attn_scalar": 8}),
+]
+
+
+def write_gguf(file: Gguf, folder: pathlib.Path, config, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Writes `model.gguf`; returns the state that the file holds, in float64, under the names it came by."""
+    writer = gguf.GGUFWriter(str(folder / "model.gguf"), file.architecture)
+    metadata(writer, file, config)
+    vocabulary(writer, config)
+    gemma = file.architecture.startswith("gemma")
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    held = {}
+    for name, tensor in state.items():
+        if name == "lm_head.weight" and config.tie_word_embeddings:
+            continue
+        stored = tensor.to(torch.float32)
+        permuted = file.architecture == "llama" and any(p in name for p in ("q_proj", "k_proj"))
+        if permuted:
+            stored = stored[interleave(len(stored), head)]
+        if gemma and "norm" in name:
+            stored = stored + 1
+        new = gguf_name(name, gemma)
+        array = stored.numpy()
+        kind = Kind.F32 if array.ndim == 1 else file.kind(new, array.shape[1])
+        if kind in (Kind.Q4_K, Kind.Q6_K):
+            data = random_blocks(kind, array.shape)
+        else:
+            data = gguf.quants.quantize(array, kind)
+        writer.add_tensor(new + name[name.rindex(".") :], data, raw_dtype=kind)
+        back = torch.from_numpy(gguf.quants.dequantize(data, kind).reshape(array.shape)).to(torch.float64)
+        if gemma and "norm" in name:
+            back = back - 1
+        if permuted:
+            back = back[interleave(len(back), head).argsort()]
+        held[name] = back
+    for name, factors in rope_factors(config, head).items():
+        writer.add_tensor(name, np.array(factors, dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    if "lm_head.weight" in state and config.tie_word_embeddings:
+        held["lm_head.weight"] = held["model.embed_tokens.weight"]
+    return held
+
+
+def gguf_name(name: str, gemma: bool) -> str:
+    stem = name[: name.rindex(".")]
+    prefix = ""
+    if stem.startswith("model.layers."):
+        _, _, layer, stem = stem.split(".", 3)
+        prefix = f"blk.{layer}."
+    return prefix + ((GEMMA_NAMES.get(stem) if gemma else None) or NAMES[stem])
+
+
+def interleave(rows: int, head: int) -> torch.Tensor:
+    """Of every head's rows: the first, the first of its second half, the second, ..."""
+    return torch.arange(rows).reshape(-1, 2, head // 2).transpose(1, 2).flatten()
+
+
+def random_blocks(kind: Kind, shape: tuple) -> np.ndarray:
+    """Blocks of random bytes with scales that make weights of about the usual size: the package cannot quantize to them."""
+    rows, width = shape
+    random = np.random.default_rng(rows * width)
+    size = {Kind.Q4_K: 144, Kind.Q6_K: 210}[kind]
+    blocks = random.integers(0, 256, (rows, width // 256, size), dtype=np.uint8)
+    unit = random.uniform(0.5, 1.0, blocks.shape[:2]) * 2 / width**0.5
+
+    def put(at: int, values: np.ndarray) -> None:
+        blocks[:, :, at : at + 2] = values.astype("<f2")[:, :, None].view(np.uint8)
+
+    if kind == Kind.Q4_K:
+        # d · s · q - dmin · m, of about equal size.
+        put(0, unit / 8 / 32)
+        put(2, unit / 32)
+    else:
+        # d · s · (q - 32), s in -128..127.
+        put(208, unit / 16 / 64)
+    return blocks.reshape(rows, -1)
+
+
+def rope_factors(config, head: int) -> dict[str, list[float]]:
+    rope = getattr(config, "rope_parameters", None) or {}
+    if rope.get("rope_type") == "longrope":
+        return {"rope_factors_long.weight": rope["long_factor"], "rope_factors_short.weight": rope["short_factor"]}
+    if rope.get("rope_type") != "llama3":
+        return {}
+    # `LlamaModel.generate_extra_tensors`.
+    factors = []
+    low, high = (rope["original_max_position_embeddings"] / rope[f"{end}_freq_factor"] for end in ("low", "high"))
+    for i in range(0, head, 2):
+        wavelength = 2 * math.pi * rope["rope_theta"] ** (i / head)
+        if wavelength < high:
+            factors.append(1)
+        elif wavelength > low:
+            factors.append(rope["factor"])
+        else:
+            smooth = (rope["original_max_position_embeddings"] / wavelength - rope["low_freq_factor"]) / (
+                rope["high_freq_factor"] - rope["low_freq_factor"]
+            )
+            factors.append(1 / ((1 - smooth) / rope["factor"] + smooth))
+    return {"rope_freqs.weight": factors}
+
+
+def metadata(writer: gguf.GGUFWriter, file: Gguf, config) -> None:
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    rope = config.rope_parameters
+    writer.add_name(file.name)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_vocab_size(config.vocab_size)
+    if file.architecture in ("llama", "qwen3", "gemma2", "gemma3"):
+        writer.add_key_length(head)
+        writer.add_value_length(head)
+    if file.architecture == "llama":
+        writer.add_rope_dimension_count(head)
+    if file.architecture == "phi3":
+        original = rope["original_max_position_embeddings"]
+        stretch = config.max_position_embeddings / original
+        writer.add_rope_dimension_count(int(rope["partial_rotary_factor"] * head))
+        writer.add_rope_scaling_orig_ctx_len(original)
+        writer.add_rope_scaling_attn_factors(math.sqrt(1 + math.log(stretch) / math.log(original)))
+        writer.add_sliding_window(config.sliding_window or 0)
+    if file.architecture == "gemma2":
+        writer.add_attn_logit_softcapping(config.attn_logit_softcapping)
+        writer.add_final_logit_softcapping(config.final_logit_softcapping)
+        writer.add_sliding_window(config.sliding_window)
+    if file.architecture == "gemma3":
+        writer.add_sliding_window(config.sliding_window)
+        # Only where it is not 6 and 10,000, which llama.cpp takes for granted.
+        writer.add_uint32("gemma3.attention.sliding_window_pattern", 3)
+        writer.add_float32("gemma3.rope.freq_base_swa", rope["sliding_attention"]["rope_theta"])
+        rope = rope["full_attention"]
+    writer.add_rope_freq_base(rope["rope_theta"])
+    if rope["rope_type"] == "linear":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(rope["factor"])
+
+
+def vocabulary(writer: gguf.GGUFWriter, config) -> None:
+    """Enough of one that the file is whole: single pieces without merges."""
+    tokens = ["<unk>", "<s>", "</s>"] + [f"▁{i}" for i in range(3, config.vocab_size)]
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(tokens)
+    writer.add_token_scores([-float(i) for i in range(len(tokens))])
+    writer.add_token_types([2, 3, 3] + [1] * (len(tokens) - 3))
+    writer.add_bos_token_id(config.bos_token_id)
+    writer.add_eos_token_id(config.eos_token_id)

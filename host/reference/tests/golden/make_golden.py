@@ -1,0 +1,226 @@
+"""Makes the golden models: tiny random models of every family, and what the transformers library makes of them.
+
+Run once, with the versions below, from this folder; the results are committed:
+
+    python -m venv .venv
+    .venv/bin/pip install torch==2.15.0 transformers==5.23.0 gguf==0.19.0
+    .venv/bin/python make_golden.py [NAME ...]
+
+Each folder is a model as its maker would publish it: `config.json` and `model.safetensors` (or shards with an index, or
+`model.gguf`), and beside it what is expected:
+
+- `golden.json`: `{"features": [..], "cases": [{"context": C, "tokens": [..], "positions": [..]}]}` for decoders, where the
+  rotary tables are those of a context of C positions; `{"cases": [{"tokens": [..]}]}` for encoders;
+- `expected.f64`, little-endian f64: for every case, the logits `[positions, vocabulary]`; or the vector `[width]`.
+
+What is expected is computed in float64 throughout: the stored weights (f32, f16, bf16) are widened without loss, and
+wherever the library goes to f32 whatever the model's type (norms, softmax, rotary tables) it stays in f64 here
+(`InFloat64`). One rounding of the library is kept, since it is part of what it computes: the factor of Gemma's embedding,
+sqrt(hidden), is rounded to the type the weights are stored in.
+
+`features` names what was switched off, one at a time, to see that it moves the logits: a decoder that leaves one out fails.
+"""
+
+import copy
+import json
+import pathlib
+import shutil
+import sys
+import zlib
+from dataclasses import replace
+
+import torch
+import transformers
+from torch.overrides import TorchFunctionMode
+
+from families import DECODERS, ENCODERS, WIDE
+from gguf_files import FILES, write_gguf
+
+HERE = pathlib.Path(__file__).parent
+# How far a feature that is left out must move some logit; the tests' tolerances are far below.
+VISIBLE = 1e-3
+
+
+class InFloat64(TorchFunctionMode):
+    """Whatever asks for f32 gets f64."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        def wide(value):
+            return torch.float64 if value is torch.float32 else value
+
+        if func is torch.Tensor.float:
+            func = torch.Tensor.double
+        return func(*map(wide, args), **{key: wide(value) for key, value in (kwargs or {}).items()})
+
+
+def main() -> None:
+    wanted = sys.argv[1:]
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+    for family in DECODERS:
+        if not wanted or family.name in wanted:
+            make(family)
+            golden_decoder(family)
+            print(family.name, size(HERE / family.name))
+    for family in ENCODERS:
+        if not wanted or family.name in wanted:
+            make(family)
+            golden_encoder(family)
+            print(family.name, size(HERE / family.name))
+    for file in FILES:
+        if not wanted or file.name in wanted:
+            golden_gguf(file)
+            print(file.name, size(HERE / file.name))
+
+
+def size(folder: pathlib.Path) -> str:
+    total = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    return f"{total / 1024:.1f} KiB"
+
+
+# --- models ---------------------------------------------------------------------------------------------------------
+
+
+def make(family) -> None:
+    """Writes a model's folder."""
+    torch.manual_seed(zlib.crc32(family.name.encode()))
+    folder = HERE / family.name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    model = getattr(transformers, family.architecture)._from_config(family.config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            randomize(name, parameter, family)
+    model = model.to(family.dtype)
+    model.save_pretrained(folder, max_shard_size=family.shard or "5GB")
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    text = json.loads((folder / "config.json").read_text())
+    text.pop("transformers_version", None)
+    if family.hub:
+        text = family.hub(text)
+    (folder / "config.json").write_text(json.dumps(text, indent=1) + "\n")
+
+
+def randomize(name: str, parameter: torch.Tensor, family) -> None:
+    """Weights that every part of the model shows through: nothing is 0 or 1, and attention is not nearly uniform."""
+    if parameter.ndim == 1 and name.endswith("bias"):
+        parameter.normal_(0, 0.4)
+    elif parameter.ndim == 1:
+        low = 0.5 - family.norm_offset
+        parameter.uniform_(low, low + 1)
+    elif "embed" in name:
+        parameter.normal_(0, 0.7)
+    else:
+        parameter.normal_(0, 1.3 / parameter.shape[1] ** 0.5)
+
+
+def load(family, folder, weights=None, **changes):
+    """A model in float64, read from its folder as anybody would, with changes to its configuration or weights."""
+    config = transformers.AutoConfig.from_pretrained(folder)
+    for key, value in changes.items():
+        assert hasattr(config, key), key
+        setattr(config, key, value)
+    with InFloat64():
+        model = getattr(transformers, family.architecture).from_pretrained(
+            folder, config=config, dtype=torch.float64, attn_implementation="eager"
+        )
+    if weights:
+        model.load_state_dict(weights(model.state_dict()))
+    for module in model.modules():
+        if hasattr(module, "embed_scale"):
+            exact = torch.tensor(module.scalar_embed_scale, dtype=torch.float64)
+            module.embed_scale = exact.to(family.dtype).to(torch.float64)
+    return model.eval()
+
+
+# --- what is expected -----------------------------------------------------------------------------------------------
+
+
+def golden_decoder(family) -> None:
+    folder = HERE / family.name
+    cases, expected = [], []
+    for context, length in family.cases:
+        tokens = torch.randint(0, family.config.vocab_size, (1, length))
+        logits = run(load(family, folder), tokens)
+        positions = sorted({0, 1, length // 3, length // 2, 2 * length // 3, length - 1})
+        cases.append({"context": context, "tokens": tokens[0].tolist(), "positions": positions})
+        expected.append(logits[positions])
+    tokens = torch.tensor([cases[-1]["tokens"]])
+    for feature, changes in family.features.items():
+        moved = (run(load(family, folder, **copy.deepcopy(changes)), tokens)[positions] - expected[-1]).abs().max().item()
+        print(f"  {family.name}: without {feature} a logit moves by {moved:.3f}")
+        assert moved > VISIBLE, feature
+    features = list(family.features)
+    if family.norm_offset and family.dtype is not torch.float32:
+        feature = "rounding of the embedding's factor"
+        moved = (run(load(replace(family, dtype=torch.float32), folder), tokens)[positions] - expected[-1]).abs().max().item()
+        print(f"  {family.name}: without {feature} a logit moves by {moved:.3f}")
+        assert moved > VISIBLE, feature
+        features.append(feature)
+    write(folder, {"features": features, "cases": cases}, expected)
+
+
+def run(model, tokens: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad(), InFloat64():
+        logits = model(tokens, use_cache=False).logits[0]
+    assert logits.dtype == torch.float64
+    return logits
+
+
+def golden_encoder(family) -> None:
+    folder = HERE / family.name
+    model = load(family, folder)
+    cases, expected = [], []
+    for length in family.cases:
+        tokens = torch.randint(3, family.config.vocab_size, (1, length))
+        # Nothing is padded: with a mask of ones the RoBERTa family counts positions from the padding token's id on.
+        with torch.no_grad(), InFloat64():
+            out = model(tokens, attention_mask=torch.ones_like(tokens))
+        if family.pooling == "mean":
+            vector = out.last_hidden_state[0].mean(0)
+            vector = vector / vector.norm()
+        elif family.pooling == "first":
+            vector = out.last_hidden_state[0, 0]
+            vector = vector / vector.norm()
+        else:
+            vector = out.logits[0]
+        assert vector.dtype == torch.float64
+        cases.append({"tokens": tokens[0].tolist()})
+        expected.append(vector)
+    write(folder, {"cases": cases}, expected)
+    for file, text in family.files.items():
+        (folder / file).parent.mkdir(exist_ok=True)
+        (folder / file).write_text(json.dumps(text, indent=1) + "\n")
+
+
+def golden_gguf(file) -> None:
+    """A GGUF file has its source's tokens; what is expected is the source with the tensors that the file holds."""
+    family = next(family for family in DECODERS + [WIDE] if family.name == file.source)
+    if file.passing:
+        make(family)
+        golden_decoder(family)
+    source, folder = HERE / file.source, HERE / file.name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    # llama.cpp's factor of Gemma's embedding is f32 whatever the weights are.
+    model = load(replace(family, dtype=torch.float32), source, **file.changes)
+    held = write_gguf(file, folder, model.config, model.state_dict())
+    model.load_state_dict(held)
+    golden = json.loads((source / "golden.json").read_text())
+    expected = []
+    for case in golden["cases"]:
+        expected.append(run(model, torch.tensor([case["tokens"]]))[case["positions"]])
+    write(folder, {"features": [], "cases": golden["cases"], "source": file.source}, expected)
+    if file.passing:
+        shutil.rmtree(source)
+
+
+def write(folder: pathlib.Path, golden: dict, expected: list) -> None:
+    (folder / "golden.json").write_text(json.dumps(golden) + "\n")
+    values = torch.cat([e.flatten() for e in expected])
+    assert values.isfinite().all()
+    (folder / "expected.f64").write_bytes(values.numpy().astype("<f8").tobytes())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+//! Decoders of every family against the transformers library in float64.
+
+use tidegate_reference::golden::{self, DECODERS, GGUF_DECODERS};
+use tidegate_weights::Checkpoint;
+
+use crate::support::{assert_close, checkpoint, decoder_of, logits, sequence};
+
+/// Both are float64 throughout and differ in the order of sums only; logits are sums of a few hundred products that
+/// went through at most three layers.
+const TOLERANCE: f64 = 1e-12;
+
+#[track_caller]
+fn check(name: &str, tolerance: f64) {
+    let checkpoint = checkpoint(name);
+    checkpoint.check().unwrap();
+    for case in golden::decoder(name).unwrap() {
+        let mut decoder = decoder_of(&checkpoint, case.context);
+        let blocks: Vec<u32> = (0..4).collect();
+        let found = logits(&mut decoder, &[sequence(0, &case.tokens, &blocks)]);
+        let vocabulary = found.len() / case.tokens.len();
+        for (&position, expected) in case.positions.iter().zip(&case.logits) {
+            let found = &found[position * vocabulary..][..vocabulary];
+            let what = format!("{name}, {} tokens, position {position}", case.tokens.len());
+            assert_close(found, expected, tolerance, &what);
+        }
+    }
+}
+
+#[test]
+fn every_family_gives_the_logits_of_transformers() {
+    for name in DECODERS {
+        check(name, TOLERANCE);
+    }
+}
+
+#[test]
+fn every_gguf_gives_the_logits_of_what_it_holds() {
+    for name in GGUF_DECODERS {
+        let tolerance = match name {
+            // Its stretch of the frequencies is a tensor of f32 factors.
+            "gguf-llama3-rope-bf16" | "gguf-phi3-longrope-f16" => 1e-6,
+            // Epsilon is f32 in every GGUF.
+            _ => 1e-9,
+        };
+        check(name, tolerance);
+    }
+}
+
+#[test]
+fn a_gguf_holds_the_tensors_of_its_safetensors() {
+    let pairs = [
+        ("gguf-llama-f32", "llama-tied-sharded-f32"),
+        ("gguf-llama-linear-bias-f16", "llama-linear-bias-f16"),
+        ("gguf-llama3-rope-bf16", "llama3-rope-bf16"),
+        ("gguf-qwen2-bf16", "qwen2-bf16"),
+        ("gguf-qwen3-f16", "qwen3-f16"),
+        ("gguf-phi3-longrope-f16", "phi3-longrope-f16"),
+    ];
+    for (gguf, directory) in pairs {
+        let (gguf, directory) = (checkpoint(gguf), checkpoint(directory));
+        let config = directory.decoder().unwrap();
+        let rows = |checkpoint: &Checkpoint, tensor| -> Vec<f32> {
+            checkpoint.tensor(tensor).unwrap().to_f32().unwrap()
+        };
+        for tensor in config.tensors() {
+            assert_eq!(rows(&gguf, tensor), rows(&directory, tensor), "{tensor:?}");
+        }
+    }
+}

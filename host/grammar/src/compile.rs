@@ -1,7 +1,7 @@
 //! From a structure as it is asked for to what the library compiles.
 
 use llguidance::api::TopLevelGrammar;
-use regex_syntax::hir::{Capture, Hir, HirKind, Repetition};
+use regex_syntax::hir::{Capture, Hir, HirKind, Look, Repetition};
 use serde_json::{Value, json};
 use tidegate_contract::Structure;
 
@@ -41,7 +41,7 @@ pub(crate) fn grammar(structure: &Structure) -> Result<TopLevelGrammar, GrammarE
         Structure::JsonSchema(text) => json_schema(text).map_err(wrong),
         Structure::Regex(pattern) => {
             let hir = regex_syntax::parse(pattern).map_err(|e| wrong(e.to_string()))?;
-            Ok(regex(&hir))
+            regex(&hir).map_err(wrong)
         }
         Structure::Choice(choices) => {
             if choices.is_empty() {
@@ -50,7 +50,7 @@ pub(crate) fn grammar(structure: &Structure) -> Result<TopLevelGrammar, GrammarE
             let choices = choices
                 .iter()
                 .map(|choice| Hir::literal(choice.as_bytes().to_vec()));
-            Ok(regex(&Hir::alternation(choices.collect())))
+            regex(&Hir::alternation(choices.collect())).map_err(wrong)
         }
         Structure::Grammar(text) => {
             if text.trim().is_empty() {
@@ -83,27 +83,69 @@ fn json_schema(text: &str) -> Result<TopLevelGrammar, String> {
 
 /// A grammar of a single terminal. The expression is written anew from its parsed form, so that what is odd in its
 /// text (comments, flags, an escape at the end) cannot change the grammar around it.
-fn regex(hir: &Hir) -> TopLevelGrammar {
-    let hir = without_captures(hir);
-    let text = hir.to_string();
-    if matches!(hir.kind(), HirKind::Empty) || text.is_empty() {
-        return TopLevelGrammar::from_lark("start: \"\"".into());
-    }
-    TopLevelGrammar::from_regex(&text)
+fn regex(hir: &Hir) -> Result<TopLevelGrammar, String> {
+    let text = plain(hir, Edges::WHOLE)?.to_string();
+    Ok(if text.is_empty() {
+        TopLevelGrammar::from_lark("start: \"\"".into())
+    } else {
+        TopLevelGrammar::from_regex(&text)
+    })
 }
 
-/// The same language without capture groups: the library gives the name `stop` a meaning of its own.
-fn without_captures(hir: &Hir) -> Hir {
-    match hir.kind() {
-        HirKind::Capture(Capture { sub, .. }) => without_captures(sub),
+/// Whether a part of an expression stands at the beginning or the end of the whole.
+#[derive(Clone, Copy)]
+struct Edges {
+    begin: bool,
+    end: bool,
+}
+
+impl Edges {
+    const WHOLE: Edges = Edges {
+        begin: true,
+        end: true,
+    };
+    const NONE: Edges = Edges {
+        begin: false,
+        end: false,
+    };
+}
+
+/// The same language without capture groups (the library gives the name `stop` a meaning of its own) and without the
+/// anchors at the edges, where a match is anchored anyway. Recursion is bounded by the parser's nesting limit.
+fn plain(hir: &Hir, edges: Edges) -> Result<Hir, String> {
+    Ok(match hir.kind() {
+        HirKind::Capture(Capture { sub, .. }) => plain(sub, edges)?,
         HirKind::Repetition(repetition) => Hir::repetition(Repetition {
-            sub: Box::new(without_captures(&repetition.sub)),
+            sub: Box::new(plain(&repetition.sub, Edges::NONE)?),
             ..repetition.clone()
         }),
-        HirKind::Concat(parts) => Hir::concat(parts.iter().map(without_captures).collect()),
-        HirKind::Alternation(parts) => {
-            Hir::alternation(parts.iter().map(without_captures).collect())
+        HirKind::Concat(parts) => {
+            let empty = |part: &Hir| part.properties().maximum_len() == Some(0);
+            let first = parts.iter().position(|part| !empty(part));
+            let last = parts.iter().rposition(|part| !empty(part));
+            let mut concat = Vec::with_capacity(parts.len());
+            for (index, part) in parts.iter().enumerate() {
+                let edges = Edges {
+                    begin: edges.begin && first.is_none_or(|first| index <= first),
+                    end: edges.end && last.is_none_or(|last| index >= last),
+                };
+                concat.push(plain(part, edges)?);
+            }
+            Hir::concat(concat)
         }
-        HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) => hir.clone(),
-    }
+        HirKind::Alternation(parts) => {
+            let parts: Result<Vec<Hir>, String> =
+                parts.iter().map(|part| plain(part, edges)).collect();
+            Hir::alternation(parts?)
+        }
+        HirKind::Look(Look::Start) if edges.begin => Hir::empty(),
+        HirKind::Look(Look::End) if edges.end => Hir::empty(),
+        HirKind::Look(_) => {
+            return Err(
+                "anchors may stand at the beginning and the end only, word boundaries nowhere"
+                    .into(),
+            );
+        }
+        HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) => hir.clone(),
+    })
 }

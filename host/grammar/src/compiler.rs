@@ -1,11 +1,12 @@
 //! Compiles structures, and keeps what was compiled.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant};
 
 use llguidance::TokenParser;
+use llguidance::api::StopReason;
 use llguidance::panic_utils::catch_unwind;
 use tidegate_contract::Structure;
 
@@ -25,7 +26,7 @@ const MOST_AT_ONCE: usize = 4;
 pub struct Limits {
     /// Most bytes of a structure's text.
     pub bytes: usize,
-    /// Longest time to compile one.
+    /// Longest time to compile one, the wait for others included.
     pub time: Duration,
     /// Compiled structures that are kept; the one that was asked for longest ago goes first.
     pub kept: usize,
@@ -97,7 +98,7 @@ pub struct Compiler {
     vocabulary: Vocabulary,
     limits: Limits,
     cache: Mutex<Cache>,
-    compiling: Arc<AtomicUsize>,
+    places: Arc<Places>,
 }
 
 impl std::fmt::Debug for Compiler {
@@ -121,7 +122,7 @@ impl Compiler {
             vocabulary,
             limits,
             cache: Mutex::default(),
-            compiling: Arc::default(),
+            places: Arc::default(),
         }
     }
 
@@ -133,7 +134,8 @@ impl Compiler {
     /// A matcher at the beginning of a text that must become what the structure says.
     ///
     /// JSON Schema is read as llguidance does (draft 2020-12 if none is named, references only within the schema), and
-    /// JSON's white space is at most 32 characters in a place, unless the schema's own `x-guidance` says otherwise. A
+    /// JSON's white space is at most 32 characters in a place, unless the schema's own `x-guidance` says otherwise; a
+    /// number without bounds may be larger than an f64. A
     /// regular expression has the syntax of the `regex` crate without look-around and matches from the beginning to
     /// the end, with or without anchors.
     ///
@@ -142,10 +144,10 @@ impl Compiler {
     /// [`GrammarError::Busy`] at the limits.
     pub fn matcher(&self, structure: &Structure) -> Result<Matcher, GrammarError> {
         if let Some(compiled) = self.kept(structure) {
-            return Matcher::new(compiled, self.vocabulary.clone());
+            return Ok(Matcher::new(compiled, self.vocabulary.clone()));
         }
         let compiled = Arc::new(Compiled::new(self.compile(structure)?));
-        let matcher = Matcher::new(Arc::clone(&compiled), self.vocabulary.clone())?;
+        let matcher = Matcher::new(Arc::clone(&compiled), self.vocabulary.clone());
         self.keep(structure.clone(), compiled);
         Ok(matcher)
     }
@@ -188,27 +190,25 @@ impl Compiler {
                 limit: self.limits.bytes,
             });
         }
-        let place = Place::take(&self.compiling)?;
+        let begin = Instant::now();
+        let place = Place::take(&self.places, self.limits.time)?;
         let (sender, receiver) = mpsc::channel();
         let vocabulary = self.vocabulary.clone();
         let structure = structure.clone();
-        let wrong = move |reason: String| GrammarError::Structure { kind, reason };
         std::thread::Builder::new()
             .name("tidegate-grammar".into())
             .stack_size(STACK)
             .spawn(move || {
-                let _place = place;
-                let parser = grammar(&structure).and_then(|grammar| {
-                    vocabulary
-                        .factory()
-                        .create_parser(grammar)
-                        .map_err(|e| wrong(reason(&e.to_string())))
-                });
+                let parser = begun(&structure, &vocabulary);
+                drop(place);
                 // Nobody may be waiting any more.
                 let _ = sender.send(parser);
             })
-            .map_err(|e| wrong(format!("no thread to compile it: {e}")))?;
-        match receiver.recv_timeout(self.limits.time) {
+            .map_err(|e| GrammarError::Structure {
+                kind,
+                reason: format!("no thread to compile it: {e}"),
+            })?;
+        match receiver.recv_timeout(self.limits.time.saturating_sub(begin.elapsed())) {
             Ok(parser) => parser,
             Err(mpsc::RecvTimeoutError::Timeout) => Err(GrammarError::TooSlow {
                 kind,
@@ -222,24 +222,63 @@ impl Compiler {
     }
 }
 
+/// A parser at the beginning of a text. Its first mask is made too: what no text can be is found now.
+fn begun(structure: &Structure, vocabulary: &Vocabulary) -> Result<TokenParser, GrammarError> {
+    let wrong = |reason: String| GrammarError::Structure {
+        kind: kind(structure),
+        reason,
+    };
+    let grammar = grammar(structure)?;
+    catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let mut parser = vocabulary.factory().create_parser(grammar)?;
+        parser.start_without_prompt();
+        if parser.check_stop()? {
+            return Ok(Ok(parser));
+        }
+        let mut first = parser.clone();
+        match first.compute_mask() {
+            Ok(_) => Ok(Ok(parser)),
+            Err(_) if first.stop_reason() == StopReason::NoExtensionBias => {
+                Ok(Err("no text can be that"))
+            }
+            Err(error) => Err(error),
+        }
+    }))
+    .map_err(|e| wrong(reason(&e.to_string())))?
+    .map_err(|e| wrong(e.into()))
+}
+
+/// How many places to compile in are taken.
+#[derive(Default)]
+struct Places {
+    taken: Mutex<usize>,
+    given_back: Condvar,
+}
+
 /// One of the places to compile in, given back when dropped.
-struct Place(Arc<AtomicUsize>);
+struct Place(Arc<Places>);
 
 impl Place {
-    fn take(compiling: &Arc<AtomicUsize>) -> Result<Place, GrammarError> {
-        let place = Place(Arc::clone(compiling));
-        if compiling.fetch_add(1, Ordering::Relaxed) >= MOST_AT_ONCE {
+    /// Waits for a place; threads that were left behind hold theirs until they end.
+    fn take(places: &Arc<Places>, limit: Duration) -> Result<Place, GrammarError> {
+        let (mut taken, _) = places
+            .given_back
+            .wait_timeout_while(lock(&places.taken), limit, |taken| *taken >= MOST_AT_ONCE)
+            .unwrap_or_else(PoisonError::into_inner);
+        if *taken >= MOST_AT_ONCE {
             return Err(GrammarError::Busy {
                 limit: MOST_AT_ONCE,
             });
         }
-        Ok(place)
+        *taken += 1;
+        Ok(Place(Arc::clone(places)))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        *lock(&self.0.taken) -= 1;
+        self.0.given_back.notify_one();
     }
 }
 

@@ -87,6 +87,11 @@ pub(crate) fn reason(message: &str) -> String {
         .min()
         .unwrap_or(message.len());
     let message = message[..end].trim_end();
+    // It catches its own panics; for us they are one more way to refuse.
+    let message = match message.strip_prefix("panic: ") {
+        Some(said) => &format!("not understood: {said}"),
+        None => message,
+    };
     let kept = message.floor_char_boundary(LONGEST_REASON);
     if kept < message.len() {
         format!("{} ...", &message[..kept])
@@ -102,7 +107,10 @@ mod tests {
     #[test]
     fn reasons_are_short_and_without_the_librarys_state() {
         assert_eq!(reason("no way\n<state>\nTokens: ..."), "no way");
-        assert_eq!(reason("panic: x\n<backtrace>\n0: main"), "panic: x");
+        assert_eq!(
+            reason("panic: x\n<backtrace>\n0: main"),
+            "not understood: x"
+        );
         let long = reason(&"é".repeat(1000));
         assert!(long.len() < 620 && long.ends_with("é ..."));
     }

@@ -4,8 +4,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use llguidance::TokenParser;
-use llguidance::panic_utils::catch_unwind;
 use llguidance::api::StopReason;
+use llguidance::panic_utils::catch_unwind;
 
 use crate::compiler::Compiled;
 use crate::error::reason;
@@ -34,23 +34,14 @@ impl std::fmt::Debug for Matcher {
 }
 
 impl Matcher {
-    pub(crate) fn new(
-        compiled: Arc<Compiled>,
-        vocabulary: Vocabulary,
-    ) -> Result<Matcher, GrammarError> {
-        let mut parser = compiled.parser();
-        if parser.is_fresh() {
-            parser.start_without_prompt();
-        }
-        let mut matcher = Matcher {
+    pub(crate) fn new(compiled: Arc<Compiled>, vocabulary: Vocabulary) -> Matcher {
+        Matcher {
+            parser: compiled.parser(),
             compiled,
             vocabulary,
-            parser,
             tokens: Vec::new(),
             ended: false,
-        };
-        matcher.guarded(|parser| parser.check_stop().map(|_| ()).map_err(Into::into))?;
-        Ok(matcher)
+        }
     }
 
     /// How many tokens were accepted, an end token included.
@@ -222,7 +213,7 @@ impl Matcher {
             return Ok(());
         }
         // A grammar that counts tokens cannot go back: it starts again.
-        let mut again = Matcher::new(Arc::clone(&self.compiled), self.vocabulary.clone())?;
+        let mut again = Matcher::new(Arc::clone(&self.compiled), self.vocabulary.clone());
         for token in &self.tokens[..left] {
             again.accept(*token)?;
         }

@@ -7,9 +7,7 @@ use llguidance::ParserFactory;
 use llguidance::api::ParserLimits;
 use llguidance::earley::SlicedBiasComputer;
 use llguidance::panic_utils::catch_unwind;
-use llguidance::toktrie::{
-    ApproximateTokEnv, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie,
-};
+use llguidance::toktrie::{ApproximateTokEnv, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie};
 
 use crate::GrammarError;
 use crate::error::reason;
@@ -80,11 +78,7 @@ impl Vocabulary {
         let mut bytes = 0;
         for (id, token) in tokens.into_iter().enumerate() {
             let word = match token {
-                Some(word)
-                    if word.first() != Some(&MARK) && !ends.contains(&(id as u32)) =>
-                {
-                    word
-                }
+                Some(word) if word.first() != Some(&MARK) && !ends.contains(&(id as u32)) => word,
                 _ => Vec::new(),
             };
             if word.len() > LONGEST_TOKEN {
@@ -151,7 +145,13 @@ impl Vocabulary {
 
     /// Whether a token stands for bytes of a text.
     pub(crate) fn has_bytes(&self, token: u32) -> bool {
-        !self.inner.factory.tok_env().tok_trie().token(token).is_empty()
+        !self
+            .inner
+            .factory
+            .tok_env()
+            .tok_trie()
+            .token(token)
+            .is_empty()
     }
 }
 
@@ -187,7 +187,12 @@ mod tests {
 
     #[test]
     fn the_longest_tokens_and_empty_ones_fit() {
-        let tokens = vec![None, Some(vec![b'a'; 1024]), Some(Vec::new()), Some(vec![0xff])];
+        let tokens = vec![
+            None,
+            Some(vec![b'a'; 1024]),
+            Some(Vec::new()),
+            Some(vec![0xff]),
+        ];
         let vocabulary = Vocabulary::new(tokens, &[0]).unwrap();
         assert_eq!((vocabulary.size(), vocabulary.mask_words()), (4, 1));
         assert!(vocabulary.has_bytes(1));

@@ -1,6 +1,5 @@
 //! From tokens, one at a time, to text in whole characters.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::Tokenizer;
@@ -8,69 +7,6 @@ use crate::tokenizer::guarded;
 
 /// Tokens after which undecided text is given out as it is: a character has at most four bytes.
 const LONGEST_UNDECIDED: usize = 16;
-
-/// The bytes of every token of a byte-level tokenizer, special tokens having none.
-#[derive(Debug)]
-pub(crate) struct TokenBytes {
-    bytes: Vec<u8>,
-    /// `[vocabulary + 1]`: where a token's bytes begin.
-    starts: Vec<u32>,
-}
-
-impl TokenBytes {
-    /// Reads the tokens' names as the byte-level decoder does: a name made only of the 256 characters that stand for
-    /// bytes is those bytes, any other name is itself.
-    pub(crate) fn new(tokenizer: &tokenizers::Tokenizer, vocabulary: usize) -> TokenBytes {
-        let byte_of: HashMap<char, u8> = byte_characters().into_iter().zip(0..=255).collect();
-        let mut bytes = Vec::new();
-        let mut starts = Vec::with_capacity(vocabulary + 1);
-        for id in 0..vocabulary as u32 {
-            starts.push(bytes.len() as u32);
-            let Some(name) = tokenizer.id_to_token(id) else {
-                continue;
-            };
-            if tokenizer.get_added_vocabulary().is_special_token(&name) {
-                continue;
-            }
-            match name
-                .chars()
-                .map(|c| byte_of.get(&c).copied())
-                .collect::<Option<Vec<u8>>>()
-            {
-                Some(mapped) => bytes.extend(mapped),
-                None => bytes.extend(name.as_bytes()),
-            }
-        }
-        starts.push(bytes.len() as u32);
-        TokenBytes { bytes, starts }
-    }
-
-    /// The bytes of a token; none for an id that is not known.
-    fn get(&self, id: u32) -> &[u8] {
-        let id = id as usize;
-        match (self.starts.get(id), self.starts.get(id + 1)) {
-            (Some(start), Some(end)) => &self.bytes[*start as usize..*end as usize],
-            _ => &[],
-        }
-    }
-}
-
-/// The character that stands for each byte, `[256]`. Source: `bytes_to_unicode` of the GPT-2 encoder.
-pub(crate) fn byte_characters() -> Vec<char> {
-    let mut next = 256;
-    let plain = |byte: u32| matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
-    let mut character = |byte: u32| {
-        if plain(byte) {
-            byte
-        } else {
-            next += 1;
-            next - 1
-        }
-    };
-    (0..256)
-        .map(|byte| char::from_u32(character(byte)).unwrap_or(char::REPLACEMENT_CHARACTER))
-        .collect()
-}
 
 /// Decodes tokens as they come.
 ///
@@ -99,9 +35,9 @@ enum State {
 impl Detokenizer {
     /// At the beginning of a text.
     pub fn new(tokenizer: Arc<Tokenizer>) -> Detokenizer {
-        let state = match tokenizer.bytes {
-            Some(_) => State::Bytes(Vec::new()),
-            None => State::Window {
+        let state = match tokenizer.byte_level {
+            true => State::Bytes(Vec::new()),
+            false => State::Window {
                 ids: Vec::new(),
                 prefix: 0,
                 read: 0,
@@ -115,10 +51,8 @@ impl Detokenizer {
     pub fn push(&mut self, token: u32, out: &mut String) {
         match &mut self.state {
             State::Bytes(pending) => {
-                if let Some(bytes) = &self.tokenizer.bytes {
-                    pending.extend_from_slice(bytes.get(token));
-                    drain_characters(pending, out);
-                }
+                pending.extend_from_slice(self.tokenizer.bytes.get(token));
+                drain_characters(pending, out);
             }
             State::Window {
                 ids,

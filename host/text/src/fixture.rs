@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use crate::Tokenizer;
-use crate::detokenize::byte_characters;
+use crate::token_bytes::byte_characters;
 
 const SPECIAL: [&str; 5] = [
     "<|bos|>",

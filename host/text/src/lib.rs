@@ -20,6 +20,7 @@ mod error;
 mod literal;
 mod python;
 mod stop;
+mod token_bytes;
 mod tokenizer;
 mod truncate;
 

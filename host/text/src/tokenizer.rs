@@ -5,12 +5,10 @@ use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use tokenizers::DecoderWrapper;
-
 use crate::chat::{self, ChatTemplate};
 use crate::config::TokenizerConfig;
-use crate::detokenize::TokenBytes;
 use crate::literal::SpecialNames;
+use crate::token_bytes::{Spelling, TokenBytes};
 use crate::{ChatMessage, LoadError, PromptError};
 
 /// Largest `tokenizer.json` that is read, in bytes; the largest published ones have about 35 MB.
@@ -28,8 +26,10 @@ const TEMPLATE: &str = "chat_template.jinja";
 pub struct Tokenizer {
     pub(crate) inner: tokenizers::Tokenizer,
     pub(crate) special_names: SpecialNames,
-    /// The bytes of every token, for tokenizers that decode byte by byte.
-    pub(crate) bytes: Option<TokenBytes>,
+    /// The bytes of every token.
+    pub(crate) bytes: TokenBytes,
+    /// Whether a text is the bytes of its tokens and nothing else.
+    pub(crate) byte_level: bool,
     /// Most characters that one token stands for.
     pub(crate) longest_token: usize,
     config: TokenizerConfig,
@@ -177,14 +177,14 @@ impl Tokenizer {
             .map(|token| token.chars().count())
             .max()
             .unwrap_or(0);
-        let bytes = match inner.get_decoder() {
-            Some(DecoderWrapper::ByteLevel(_)) => Some(TokenBytes::new(&inner, vocabulary)),
-            _ => None,
-        };
+        let decoder = serde_json::to_value(inner.get_decoder()).unwrap_or_default();
+        let spelling = Spelling::of_decoder(&decoder);
+        let bytes = TokenBytes::new(&inner, vocabulary, &spelling);
         Ok(Tokenizer {
             inner,
             special_names,
             bytes,
+            byte_level: decoder["type"] == "ByteLevel",
             longest_token,
             config,
             chat,
@@ -212,6 +212,13 @@ impl Tokenizer {
     /// The id of a token by its name, `<|user|>` for example.
     pub fn token_id(&self, token: &str) -> Option<u32> {
         self.inner.token_to_id(token)
+    }
+
+    /// The bytes a token stands for in a text, where a tokenizer says so: byte-level ones and those with `▁` for a space
+    /// and tokens for bytes. None for a special token and for an id that is not used.
+    pub fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {
+        let bytes = self.bytes.get(id);
+        (!bytes.is_empty()).then(|| bytes.to_vec())
     }
 
     /// Whether prompts are made by the model's own template.

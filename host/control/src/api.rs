@@ -1,6 +1,10 @@
 //! What the admin API says, on both sides of the wire, and the port by which it reaches the running host.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
+
+use crate::models::{ModelRefused, ModelReport};
 
 /// The running host, as the admin API sees it. Calls come from threads that may block.
 pub trait Host: Send + Sync {
@@ -14,6 +18,29 @@ pub trait Host: Send + Sync {
         component: Vec<u8>,
         label: &str,
     ) -> Result<DeployReport, DeployRefused>;
+
+    /// The models of its pipeline, in the order of the file.
+    fn models(&self) -> Vec<ModelReport> {
+        Vec::new()
+    }
+
+    /// Loads a model of the pipeline file, or puts another in its place: from `path` on the host's machine, or from
+    /// where the file says. Returns when new requests go to it; old ones finish on the one it replaces.
+    fn load_model(&self, name: &str, path: Option<&Path>) -> Result<ModelReport, ModelRefused> {
+        let _ = path;
+        Err(ModelRefused::Unknown {
+            name: name.to_owned(),
+            models: Vec::new(),
+        })
+    }
+
+    /// Takes a model off its adapter once its requests have ended; records for it wait until it is loaded again.
+    fn unload_model(&self, name: &str) -> Result<ModelReport, ModelRefused> {
+        Err(ModelRefused::Unknown {
+            name: name.to_owned(),
+            models: Vec::new(),
+        })
+    }
 
     /// Its counters in the text format of Prometheus, if it has any.
     fn metrics(&self) -> Option<String> {
@@ -42,6 +69,9 @@ pub struct StatusReport {
     pub adapter: Option<String>,
     /// One for each operator stage, in the order of the file.
     pub slots: Vec<SlotReport>,
+    /// One for each model that a stage asks, in the order of the file.
+    #[serde(default)]
+    pub models: Vec<ModelReport>,
     /// Deployments that switched.
     pub swaps: u64,
     /// Longest time a task waited for a switch, milliseconds.
@@ -174,7 +204,7 @@ pub enum DeployRefused {
     Ending,
 }
 
-fn list(names: &[String]) -> String {
+pub(crate) fn list(names: &[String]) -> String {
     if names.is_empty() {
         "none".into()
     } else {

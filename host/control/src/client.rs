@@ -11,11 +11,12 @@ use ureq::{Agent, Body};
 use crate::admin::MAX_COMPONENT;
 use crate::api::{DeployReport, StatusReport};
 use crate::config::{Mistakes, state_directory};
+use crate::models::ModelReport;
 use crate::token::AdminFile;
 
 /// For a question.
 const ASK: Duration = Duration::from_secs(10);
-/// For a deployment: the host compiles, warms and switches.
+/// For a deployment or a model: the host compiles or loads, warms and switches.
 const DEPLOY: Duration = Duration::from_secs(300);
 /// Longest answer that is read, bytes.
 const ANSWER: u64 = 16 << 20;
@@ -181,6 +182,38 @@ impl Client {
             // A host that refuses the head is not sent the component.
             .header("expect", "100-continue")
             .send(component);
+        self.understood(answer)
+    }
+
+    /// The models of its pipeline.
+    pub fn models(&self) -> Result<Vec<ModelReport>, ClientError> {
+        let answer = agent(ASK)
+            .get(self.url("/v1/models"))
+            .header("authorization", self.authorization())
+            .call();
+        self.understood(answer)
+    }
+
+    /// Loads a model of the pipeline file, or puts the one at `path` (absolute, on the host's machine) in its place.
+    pub fn load_model(&self, name: &str, path: Option<&Path>) -> Result<ModelReport, ClientError> {
+        let body = match path {
+            None => String::new(),
+            Some(path) => serde_json::json!({ "path": path }).to_string(),
+        };
+        let answer = agent(DEPLOY)
+            .post(self.url(&format!("/v1/models/{}", escaped(name))))
+            .header("authorization", self.authorization())
+            .header("content-type", "application/json")
+            .send(body);
+        self.understood(answer)
+    }
+
+    /// Takes a model off its adapter; records for it wait until it is loaded again.
+    pub fn unload_model(&self, name: &str) -> Result<ModelReport, ClientError> {
+        let answer = agent(DEPLOY)
+            .delete(self.url(&format!("/v1/models/{}", escaped(name))))
+            .header("authorization", self.authorization())
+            .call();
         self.understood(answer)
     }
 

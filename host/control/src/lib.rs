@@ -15,9 +15,11 @@ pub mod admin;
 mod api;
 pub mod client;
 pub mod config;
+mod models;
 mod token;
 
 pub use api::{
     ComponentVersion, DeployRefused, DeployReport, Host, Percentiles, RecordCounts, RunState,
     SlotCounters, SlotReport, StatusReport,
 };
+pub use models::{ModelRefused, ModelReport};

@@ -4,6 +4,7 @@
 //! have meant this server: a `Host` header of another name is refused, so that no web page reaches it by DNS.
 //! One request a connection; everything that is read has a limit and a deadline.
 
+mod models;
 mod routes;
 #[cfg(test)]
 mod tests;

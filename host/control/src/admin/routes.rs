@@ -25,7 +25,7 @@ const BODY: Duration = Duration::from_secs(60);
 /// Longest label, characters.
 const LABEL: usize = 200;
 
-struct Shared {
+pub(super) struct Shared {
     host: Arc<dyn Host>,
     /// `Bearer ` and the token.
     authorization: Vec<u8>,
@@ -51,13 +51,19 @@ pub(super) fn router(address: SocketAddr, token: &str, host: Arc<dyn Host>) -> R
     Router::new()
         .route("/v1/status", get(status))
         .route("/v1/slots/{slot}", post(deploy))
+        .route("/v1/models", get(super::models::list))
+        .route(
+            "/v1/models/{model}",
+            post(super::models::load).delete(super::models::unload),
+        )
         .route("/metrics", get(metrics))
         .fallback(async |request: Request| {
             let (method, path) = (request.method(), request.uri().path());
             failed(
                 StatusCode::NOT_FOUND,
                 format!(
-                    "there is no {method} {path}; GET /v1/status, GET /metrics, POST /v1/slots/SLOT"
+                    "there is no {method} {path}; GET /v1/status, GET /v1/models, GET /metrics, \
+                     POST /v1/slots/SLOT, POST /v1/models/MODEL, DELETE /v1/models/MODEL"
                 ),
             )
         })
@@ -73,7 +79,7 @@ pub(super) fn router(address: SocketAddr, token: &str, host: Arc<dyn Host>) -> R
         .with_state(shared)
 }
 
-fn failed(status: StatusCode, error: impl Into<String>) -> Response {
+pub(super) fn failed(status: StatusCode, error: impl Into<String>) -> Response {
     (status, Json(json!({ "error": error.into() }))).into_response()
 }
 
@@ -113,7 +119,7 @@ async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
 }
 
 /// Runs a call that may block on a thread that may.
-async fn call<T: Send + 'static>(
+pub(super) async fn call<T: Send + 'static>(
     shared: Arc<Shared>,
     call: impl FnOnce(&dyn Host) -> T + Send + 'static,
 ) -> Result<T, Response> {

@@ -12,6 +12,7 @@ use crate::api::{
     SlotReport, StatusReport,
 };
 use crate::client::{Client, ClientError};
+use crate::models::{ModelRefused, ModelReport};
 
 /// Slot, component, label.
 type Seen = (String, Vec<u8>, String);
@@ -53,14 +54,47 @@ fn report() -> StatusReport {
             label: String::new(),
             counters: SlotCounters::default(),
         }],
+        models: vec![model("/models/small")],
         swaps: 0,
         max_swap_wait_ms: 0.0,
+    }
+}
+
+fn model(path: &str) -> ModelReport {
+    ModelReport {
+        name: "support".into(),
+        path: path.into(),
+        loaded: true,
+        ..ModelReport::default()
     }
 }
 
 impl Host for Fake {
     fn status(&self) -> StatusReport {
         report()
+    }
+
+    fn models(&self) -> Vec<ModelReport> {
+        report().models
+    }
+
+    fn load_model(&self, name: &str, path: Option<&Path>) -> Result<ModelReport, ModelRefused> {
+        Fake::known(name)?;
+        match path {
+            Some(path) if path.ends_with("torn") => {
+                Err(ModelRefused::Refused("its header is cut".into()))
+            }
+            Some(path) => Ok(model(&path.display().to_string())),
+            None => Ok(model("/models/small")),
+        }
+    }
+
+    fn unload_model(&self, name: &str) -> Result<ModelReport, ModelRefused> {
+        Fake::known(name)?;
+        Ok(ModelReport {
+            loaded: false,
+            ..model("/models/small")
+        })
     }
 
     fn deploy(
@@ -96,6 +130,21 @@ impl Host for Fake {
             switched_ms: 12.5,
             max_wait_ms: 0.25,
         })
+    }
+}
+
+/// What the fake host does about models.
+impl Fake {
+    fn known(name: &str) -> Result<(), ModelRefused> {
+        match name {
+            "support" => Ok(()),
+            "busy" => Err(ModelRefused::UnderWay { name: name.into() }),
+            "late" => Err(ModelRefused::Ending),
+            _ => Err(ModelRefused::Unknown {
+                name: name.into(),
+                models: vec!["support".into()],
+            }),
+        }
     }
 }
 
@@ -286,6 +335,43 @@ fn a_refused_deployment_says_why() {
         Err(ClientError::TooLarge { .. }) => {}
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn models_are_listed_loaded_replaced_and_unloaded() {
+    let running = running();
+    let client = Client::find(running.state.path()).unwrap();
+    assert_eq!(client.models().unwrap(), [model("/models/small")]);
+    let loaded = client.load_model("support", None).unwrap();
+    assert_eq!(loaded, model("/models/small"));
+    let new = Path::new("/models/new one");
+    let loaded = client.load_model("support", Some(new)).unwrap();
+    assert_eq!(loaded.path, new);
+    assert!(!client.unload_model("support").unwrap().loaded);
+    let refused =
+        |name: &str, path: Option<&str>| match client.load_model(name, path.map(Path::new)) {
+            Err(ClientError::Refused { status, error }) => (status, error),
+            other => panic!("{other:?}"),
+        };
+    assert_eq!(
+        refused("support", Some("/models/torn")),
+        (422, "its header is cut".into())
+    );
+    assert_eq!(
+        refused("suport", None),
+        (
+            404,
+            "no stage asks a model \"suport\"; models: support".into()
+        )
+    );
+    assert_eq!(refused("busy", None).0, 409);
+    assert_eq!(refused("late", None).0, 503);
+    let (status, error) = refused("support", Some("models/new"));
+    assert_eq!(
+        (status, &*error),
+        (400, "\"models/new\" is not an absolute path")
+    );
+    assert_eq!(refused("support", Some(&"x".repeat(20_000))).0, 413);
 }
 
 #[test]

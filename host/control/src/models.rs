@@ -1,0 +1,80 @@
+//! What the admin API says of models.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::list;
+
+/// A model of the pipeline and what it did since it was loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelReport {
+    /// Its name in the pipeline file.
+    pub name: String,
+    /// Where it was loaded from.
+    pub path: PathBuf,
+    /// Whether it takes requests.
+    pub loaded: bool,
+    /// `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+    /// The adapter it runs on.
+    pub adapter: String,
+    /// Positions of a sequence.
+    pub context: u32,
+    /// Sequences that run at once.
+    pub sequences: u32,
+    /// Bytes it holds on its adapter.
+    pub memory: u64,
+    /// Requests that wait, and that run.
+    pub waiting: usize,
+    /// Requests that run.
+    pub running: usize,
+    /// KV blocks there are; 0 for an encoder.
+    pub blocks: usize,
+    /// KV blocks in use.
+    pub blocks_used: usize,
+    /// Requests answered.
+    pub answered: u64,
+    /// Requests that failed, whatever the reason.
+    pub failed: u64,
+    /// Tokens of prompts.
+    pub prompt_tokens: u64,
+    /// Of these, tokens that were in the KV cache already.
+    pub prefix_hit_tokens: u64,
+    /// Tokens made.
+    pub tokens: u64,
+    /// Tokens guessed ahead.
+    pub drafted: u64,
+    /// Of these, tokens that were right.
+    pub accepted: u64,
+    /// Sequences that gave up their blocks and were computed again.
+    pub preemptions: u64,
+    /// Times it was loaded again after its device failed.
+    pub reloads: u64,
+}
+
+/// A request for a model that changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelRefused {
+    /// The pipeline has no such model.
+    #[error("no stage asks a model {name:?}; models: {}", list(.models))]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// Those there are.
+        models: Vec<String>,
+    },
+    /// It is being loaded or unloaded.
+    #[error("model {name:?} is being loaded or unloaded; try again when that has ended")]
+    UnderWay {
+        /// The model.
+        name: String,
+    },
+    /// It cannot be loaded, or does not fit the stages that ask it.
+    #[error("{0}")]
+    Refused(String),
+    /// The host is ending.
+    #[error("the pipeline is ending")]
+    Ending,
+}

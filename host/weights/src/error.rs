@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::config::ConfigError;
+use crate::gguf::GgufError;
 
 /// Why a tensor could not be had or read.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -120,6 +121,16 @@ pub enum CheckpointError {
         bytes: u64,
         /// What is wrong.
         reason: String,
+    },
+    /// The header of a GGUF file is damaged, or the file was cut short.
+    #[error("{path} is not a whole GGUF file ({bytes} bytes): {source}")]
+    Gguf {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+        /// What is wrong.
+        source: GgufError,
     },
     /// `model.safetensors.index.json` says something that cannot be right.
     #[error("{path}: {reason}")]

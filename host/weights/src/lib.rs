@@ -28,6 +28,6 @@ pub use config::{
 };
 pub use error::{CheckpointError, TensorError};
 pub use format::{Format, GROUP, RowParts, SUPER_BLOCK};
-pub use gguf::GgufVocabulary;
+pub use gguf::{GgufError, GgufVocabulary};
 pub use names::{DecoderTensor, EncoderLayerTensor, EncoderTensor, LayerTensor};
 pub use tensor::Tensor;

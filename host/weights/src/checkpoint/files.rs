@@ -35,7 +35,14 @@ pub(crate) fn read(
 ) -> Result<Option<FileBytes>, CheckpointError> {
     match files.read(path) {
         Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            Ok(None)
+        }
         Err(source) => Err(CheckpointError::Read {
             path: path.to_owned(),
             source,

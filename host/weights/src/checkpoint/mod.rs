@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::config::{Architecture, EncoderConfig, ModelConfig};
 use crate::error::{CheckpointError, TensorError};
 use crate::format::Format;
-use crate::gguf::GgufVocabulary;
+use crate::gguf::{Gguf, GgufVocabulary};
 use crate::names::{DecoderTensor, EncoderTensor, LayerTensor};
 use crate::random::RandomRows;
 use crate::safetensors::Weights;
@@ -36,6 +36,7 @@ enum Source {
         /// The bytes of `config.json`.
         config: FileBytes,
     },
+    Gguf(Gguf),
     Random {
         format: Format,
         seed: u64,
@@ -108,6 +109,7 @@ impl Checkpoint {
         let shape = config.shape(tensor).ok_or_else(absent)?;
         match &self.source {
             Source::Safetensors { weights, .. } => weights.decoder_tensor(config, tensor, &shape),
+            Source::Gguf(gguf) => gguf.tensor(config, tensor, &shape),
             Source::Random { format, seed } => Ok(random(config, tensor, &shape, *format, *seed)),
         }
     }
@@ -124,7 +126,7 @@ impl Checkpoint {
         let shape = config.shape(tensor).ok_or_else(absent)?;
         match &self.source {
             Source::Safetensors { weights, .. } => weights.encoder_tensor(config, tensor, &shape),
-            Source::Random { .. } => Err(absent()),
+            Source::Gguf(_) | Source::Random { .. } => Err(absent()),
         }
     }
 
@@ -132,6 +134,7 @@ impl Checkpoint {
     #[must_use]
     pub fn gguf_vocabulary(&self) -> Option<GgufVocabulary> {
         match &self.source {
+            Source::Gguf(gguf) => gguf.vocabulary().cloned(),
             Source::Safetensors { .. } | Source::Random { .. } => None,
         }
     }
@@ -158,31 +161,40 @@ impl Checkpoint {
                 }
             }
         }
+        match self.surplus() {
+            None => Ok(()),
+            Some(surplus) => Err(surplus),
+        }
+    }
+
+    /// The first tensor of a layer past the last.
+    fn surplus(&self) -> Option<CheckpointError> {
         let layers = match &self.architecture {
             Architecture::Decoder(config) => config.layers.len(),
             Architecture::Encoder(config) => config.layers,
         };
-        let (surplus, key, path) = match &self.source {
-            Source::Safetensors { weights, .. } => {
-                let path = self.path.join("config.json");
+        let (path, key, (layer, name)) = match (&self.source, &self.architecture) {
+            (Source::Safetensors { weights, .. }, architecture) => {
+                let (layer, name) = weights.surplus(architecture)?;
                 (
-                    weights.surplus(&self.architecture),
+                    self.path.join("config.json"),
                     "num_hidden_layers".to_owned(),
-                    path,
+                    (layer, name.to_owned()),
                 )
             }
-            Source::Random { .. } => return Ok(()),
+            (Source::Gguf(gguf), Architecture::Decoder(config)) => {
+                let key = format!("{}.block_count", config.architecture);
+                (self.path.clone(), key, gguf.surplus(config)?)
+            }
+            _ => return None,
         };
-        match surplus {
-            None => Ok(()),
-            Some((layer, name)) => Err(CheckpointError::SurplusLayer {
-                path,
-                key,
-                name: name.to_owned(),
-                layer,
-                layers,
-            }),
-        }
+        Some(CheckpointError::SurplusLayer {
+            path,
+            key,
+            name,
+            layer,
+            layers,
+        })
     }
 
     /// SHA-256 over every file of the model (its configuration and its weights, with their names and lengths), as
@@ -211,6 +223,7 @@ impl Checkpoint {
                     .files()
                     .for_each(|(path, bytes)| add(path, bytes));
             }
+            Source::Gguf(gguf) => add(&self.path, gguf.bytes()),
             Source::Random { format, seed } => {
                 let what = format!("{:?} {format:?} {seed}", self.architecture);
                 add(Path::new("random"), what.as_bytes());

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::{Checkpoint, ReadFile, Source, read};
 use crate::config::{Architecture, Beside};
 use crate::error::CheckpointError;
+use crate::gguf::Gguf;
 use crate::safetensors::{Store, Weights};
 
 /// Most bytes of a JSON file beside the weights.
@@ -18,6 +19,14 @@ impl Checkpoint {
     /// # Errors
     /// A file cannot be read or is damaged, or the model is absurd or not implemented.
     pub fn open(path: &Path, files: &dyn ReadFile) -> Result<Checkpoint, CheckpointError> {
+        // A directory cannot be read as a file, whatever its name.
+        if path
+            .extension()
+            .is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
+            && !path.is_dir()
+        {
+            return open_gguf(path, files);
+        }
         let config_path = path.join("config.json");
         let no_model = || CheckpointError::NoModel {
             path: path.to_owned(),
@@ -45,6 +54,18 @@ impl Checkpoint {
             architecture,
         })
     }
+}
+
+fn open_gguf(path: &Path, files: &dyn ReadFile) -> Result<Checkpoint, CheckpointError> {
+    let bytes = read(files, path)?.ok_or_else(|| CheckpointError::NoModel {
+        path: path.to_owned(),
+    })?;
+    let (gguf, config) = Gguf::open(path, bytes)?;
+    Ok(Checkpoint {
+        path: path.to_owned(),
+        architecture: Architecture::Decoder(config),
+        source: Source::Gguf(gguf),
+    })
 }
 
 fn optional(

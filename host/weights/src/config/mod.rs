@@ -3,7 +3,7 @@
 mod encoder_json;
 mod error;
 mod json;
-mod limits;
+pub(crate) mod limits;
 mod preset;
 mod raw;
 mod rope;
@@ -17,6 +17,8 @@ pub use error::ConfigError;
 pub use rope::{Rope, RopeScaling};
 
 pub(crate) use encoder_json::is_roberta;
+pub(crate) use json::{Precision, gemma_embedding_scale};
+pub(crate) use rope_json::long_rope_attention_factor;
 
 /// A model that can be loaded.
 #[derive(Clone, Debug, PartialEq)]

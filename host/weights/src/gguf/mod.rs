@@ -1,5 +1,98 @@
 //! Models in the GGUF format, versions 2 and 3.
+//!
+//! Written from the format's definition (`ggml/docs/gguf.md`). Tensors come out as the transformers library orders them:
+//! what llama.cpp's converter permutes or fuses is undone row by row.
 
+mod config;
+mod cursor;
+mod error;
+mod header;
+mod keys;
+mod lookup;
 mod vocabulary;
 
+use std::path::Path;
+
+use config::Family;
+use header::Header;
+use keys::Keys;
+use lookup::Lookup;
+
+use crate::checkpoint::FileBytes;
+use crate::config::ModelConfig;
+use crate::error::{CheckpointError, TensorError};
+use crate::names::DecoderTensor;
+use crate::tensor::Tensor;
+
+pub use error::GgufError;
 pub use vocabulary::GgufVocabulary;
+
+/// A GGUF file whose header was read.
+pub(crate) struct Gguf {
+    bytes: FileBytes,
+    header: Header,
+    family: Family,
+    vocabulary: Option<GgufVocabulary>,
+}
+
+impl Gguf {
+    /// Reads the header of a whole file.
+    pub(crate) fn open(
+        path: &Path,
+        bytes: FileBytes,
+    ) -> Result<(Gguf, ModelConfig), CheckpointError> {
+        let content: &[u8] = (*bytes).as_ref();
+        let header = Header::parse(content).map_err(|source| CheckpointError::Gguf {
+            path: path.to_owned(),
+            bytes: content.len() as u64,
+            source,
+        })?;
+        let wrong = |source| CheckpointError::Config {
+            path: path.to_owned(),
+            source,
+        };
+        let (family, config) = config::read(&header, content).map_err(wrong)?;
+        let vocabulary = GgufVocabulary::read(Keys(&header.keys)).map_err(wrong)?;
+        let gguf = Gguf {
+            bytes,
+            header,
+            family,
+            vocabulary,
+        };
+        Ok((gguf, config))
+    }
+
+    /// The whole file.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        (*self.bytes).as_ref()
+    }
+
+    pub(crate) fn vocabulary(&self) -> Option<&GgufVocabulary> {
+        self.vocabulary.as_ref()
+    }
+
+    /// A tensor, its shape checked.
+    pub(crate) fn tensor(
+        &self,
+        config: &ModelConfig,
+        tensor: DecoderTensor,
+        shape: &[usize],
+    ) -> Result<Tensor<'_>, TensorError> {
+        self.lookup(config).tensor(tensor, shape)
+    }
+
+    /// The first tensor of a layer past the last, with its layer.
+    pub(crate) fn surplus(&self, config: &ModelConfig) -> Option<(usize, String)> {
+        let (layer, name) = self.lookup(config).surplus()?;
+        Some((layer, name.to_owned()))
+    }
+
+    fn lookup<'a, 'c>(&'a self, config: &'c ModelConfig) -> Lookup<'a, 'c> {
+        Lookup {
+            header: &self.header,
+            bytes: self.bytes(),
+            config,
+            family: self.family,
+        }
+    }
+}

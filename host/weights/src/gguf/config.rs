@@ -1,0 +1,421 @@
+//! What the keys and the names in a GGUF header mean.
+//!
+//! Keys, defaults and what is not written but known are those of llama.cpp (`llama-model.cpp`, `llm_load_hparams`;
+//! `convert_hf_to_gguf.py`).
+
+use super::header::{Entry, Header, Kind, Value};
+use super::keys::Keys;
+use crate::config::limits::{self, GivenSizes, Sizes};
+use crate::config::{
+    Activation, ConfigError, LayerConfig, ModelConfig, Precision, Rope, RopeScaling,
+    gemma_embedding_scale, long_rope_attention_factor,
+};
+use crate::format;
+
+/// What sets an architecture apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    /// Llama, Mistral, SmolLM.
+    Llama,
+    SmolLm3,
+    Qwen2,
+    Qwen3,
+    Phi3,
+    Gemma2,
+    Gemma3,
+}
+
+const ARCHITECTURES: [(&str, Family); 7] = [
+    ("llama", Family::Llama),
+    ("smollm3", Family::SmolLm3),
+    ("qwen2", Family::Qwen2),
+    ("qwen3", Family::Qwen3),
+    ("phi3", Family::Phi3),
+    ("gemma2", Family::Gemma2),
+    ("gemma3", Family::Gemma3),
+];
+
+impl Family {
+    fn is_gemma(self) -> bool {
+        matches!(self, Family::Gemma2 | Family::Gemma3)
+    }
+
+    /// Whether the rows of queries and keys are stored with the two halves of every head interleaved.
+    pub(super) fn interleaves(self) -> bool {
+        matches!(self, Family::Llama | Family::SmolLm3)
+    }
+}
+
+/// Reads what a header says of its model. `bytes` is the whole file, of which the factors of frequencies are read.
+pub(super) fn read(header: &Header, bytes: &[u8]) -> Result<(Family, ModelConfig), ConfigError> {
+    let key = "general.architecture";
+    let name = Keys(&header.keys)
+        .text(key)?
+        .ok_or_else(|| ConfigError::missing(key))?;
+    let Some((name, family)) = ARCHITECTURES.iter().find(|(known, _)| *known == name) else {
+        let supported: Vec<&str> = ARCHITECTURES.iter().map(|(name, _)| *name).collect();
+        let shown: String = name.chars().take(80).collect();
+        return Err(ConfigError::unsupported(key, shown, supported.join(", ")));
+    };
+    let reader = Reader {
+        header,
+        bytes,
+        name,
+        family: *family,
+    };
+    Ok((*family, reader.read()?))
+}
+
+struct Reader<'a> {
+    header: &'a Header,
+    bytes: &'a [u8],
+    name: &'static str,
+    family: Family,
+}
+
+impl Reader<'_> {
+    fn read(&self) -> Result<ModelConfig, ConfigError> {
+        self.refuse_what_is_not_implemented()?;
+        let sizes = self.sizes()?.check()?;
+        let windows = self.windows(sizes.layers)?;
+        let ropes = self.ropes(sizes)?;
+        let local_rope = ropes.len() - 1;
+        let layers = windows
+            .into_iter()
+            .enumerate()
+            .map(|(layer, window)| LayerConfig {
+                window,
+                rope: match self.family {
+                    // `n_no_rope_layer_step` is 4.
+                    Family::SmolLm3 if (layer + 1).is_multiple_of(4) => None,
+                    _ => Some(if window.is_some() { local_rope } else { 0 }),
+                },
+            });
+        let epsilon = self.key("attention.layer_norm_rms_epsilon");
+        let cap = |name: &str, default: Option<f64>| {
+            let key = self.key(name);
+            let cap = self
+                .keys()
+                .number(&key)?
+                .or(default)
+                .filter(|_| self.family.is_gemma());
+            cap.map(|cap| limits::positive(&key, cap)).transpose()
+        };
+        let is_gemma2 = self.family == Family::Gemma2;
+        let gemma = self.family.is_gemma();
+        let token = |key| self.keys().token(key, sizes.vocabulary);
+        let mut eos_tokens = Vec::new();
+        for key in ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"] {
+            eos_tokens.extend(token(key)?.filter(|id| !eos_tokens.contains(id)));
+        }
+        Ok(ModelConfig {
+            architecture: self.name.to_owned(),
+            vocabulary: sizes.vocabulary,
+            hidden: sizes.hidden,
+            intermediate: sizes.intermediate,
+            heads: sizes.heads,
+            kv_heads: sizes.kv_heads,
+            head_dim: sizes.head_dim,
+            layers: layers.collect(),
+            ropes,
+            norm_epsilon: match self.keys().number(&epsilon)? {
+                Some(value) => limits::epsilon(&epsilon, value)?,
+                None => return Err(ConfigError::missing(epsilon)),
+            },
+            // The converter adds Gemma's 1.
+            norm_offset: 0.0,
+            post_norms: gemma,
+            head_norms: matches!(self.family, Family::Qwen3 | Family::Gemma3),
+            qkv_bias: self.there("blk.0.attn_q.bias"),
+            output_bias: self.there("blk.0.attn_output.bias"),
+            activation: if gemma {
+                Activation::GeluTanh
+            } else {
+                Activation::Silu
+            },
+            attention_scale: self.attention_scale(sizes)?,
+            attention_softcap: cap("attn_logit_softcapping", is_gemma2.then_some(50.0))?,
+            logit_softcap: cap("final_logit_softcapping", is_gemma2.then_some(30.0))?,
+            embedding_scale: if gemma {
+                gemma_embedding_scale(sizes.hidden, Precision::F32)
+            } else {
+                1.0
+            },
+            context: sizes.context,
+            tied: !self.there("output.weight"),
+            quantization: None,
+            bos_token: token("tokenizer.ggml.bos_token_id")?,
+            eos_tokens,
+        })
+    }
+
+    fn keys(&self) -> Keys<'_> {
+        Keys(&self.header.keys)
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}.{name}", self.name)
+    }
+
+    fn there(&self, tensor: &str) -> bool {
+        self.header.tensors.contains_key(tensor)
+    }
+
+    fn refuse_what_is_not_implemented(&self) -> Result<(), ConfigError> {
+        let experts = self.key("expert_count");
+        if let Some(count) = self.keys().count(&experts)?.filter(|count| *count > 0) {
+            return Err(ConfigError::unsupported(experts, count, "0 (no experts)"));
+        }
+        for tensor in [
+            "blk.0.ffn_gate.bias",
+            "blk.0.ffn_up.bias",
+            "blk.0.ffn_down.bias",
+        ] {
+            if self.there(tensor) {
+                return Err(ConfigError::unsupported(
+                    tensor,
+                    "there",
+                    "feed-forward layers without biases",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn sizes(&self) -> Result<GivenSizes, ConfigError> {
+        let given = |name: &str| self.keys().given(self.key(name));
+        let mut vocabulary = given("vocab_size")?;
+        // Written since 2024 only; the embedding's rows are as many in all files.
+        if let Some(Entry { shape, .. }) = self.header.tensors.get("token_embd.weight")
+            && let [_, rows] = shape.as_slice()
+        {
+            vocabulary.value = vocabulary.value.or(Some(*rows as u64));
+        }
+        let head_dim = given("attention.key_length")?;
+        let value_dim = given("attention.value_length")?;
+        if let (Some(key), Some(value)) = (head_dim.value, value_dim.value)
+            && key != value
+        {
+            let supported = format!("as {}, {key}", head_dim.key);
+            return Err(ConfigError::unsupported(value_dim.key, value, supported));
+        }
+        Ok(GivenSizes {
+            vocabulary,
+            hidden: given("embedding_length")?,
+            intermediate: given("feed_forward_length")?,
+            layers: given("block_count")?,
+            heads: given("attention.head_count")?,
+            kv_heads: given("attention.head_count_kv")?,
+            head_dim,
+            context: given("context_length")?,
+        })
+    }
+
+    /// The window of each layer.
+    fn windows(&self, layers: usize) -> Result<Vec<Option<usize>>, ConfigError> {
+        let mut window = self.keys().given(self.key("attention.sliding_window"))?;
+        if self.family == Family::Gemma2 {
+            window.value = window.value.or(Some(4096));
+        }
+        // 0 is written where there is none.
+        if window.value.unwrap_or(0) == 0 {
+            return Ok(vec![None; layers]);
+        }
+        let window = window.dimension()?;
+        let pattern = self.key("attention.sliding_window_pattern");
+        let sliding: Vec<bool> = match self.header.keys.get(&pattern) {
+            Some(Value::Flags(flags)) if flags.len() >= layers => flags[..layers].to_vec(),
+            Some(Value::Flags(flags)) => {
+                let limit = format!("one for each of {layers} layers");
+                return Err(ConfigError::out_of_range(
+                    pattern,
+                    format!("a list of {}", flags.len()),
+                    limit,
+                ));
+            }
+            _ => {
+                let every = match self.keys().count(&pattern)? {
+                    Some(every) => every,
+                    None => match self.family {
+                        Family::Gemma2 => 2,
+                        Family::Gemma3 => 6,
+                        _ => 0,
+                    },
+                };
+                // Every n-th layer sees all; 0 is none.
+                (1..=layers as u64)
+                    .map(|layer| every == 0 || !layer.is_multiple_of(every))
+                    .collect()
+            }
+        };
+        Ok(sliding
+            .into_iter()
+            .map(|sliding| sliding.then_some(window))
+            .collect())
+    }
+
+    /// One table, or two where local layers have their own.
+    fn ropes(&self, sizes: Sizes) -> Result<Vec<Rope>, ConfigError> {
+        let theta = |name: &str, default: f64| {
+            let key = self.key(name);
+            limits::theta(&key, self.keys().number(&key)?.unwrap_or(default))
+        };
+        let width = match self.keys().given(self.key("rope.dimension_count"))? {
+            given if given.value.is_none() => sizes.head_dim,
+            given => {
+                let width = given.dimension()?;
+                if !width.is_multiple_of(2) || width > sizes.head_dim {
+                    let limit = format!("even and at most the width of a head, {}", sizes.head_dim);
+                    return Err(ConfigError::out_of_range(given.key, width, limit));
+                }
+                if self.family.interleaves() && width != sizes.head_dim {
+                    let supported =
+                        format!("the width of a head, {}, for {}", sizes.head_dim, self.name);
+                    return Err(ConfigError::unsupported(given.key, width, supported));
+                }
+                width
+            }
+        };
+        let default = if self.family == Family::Gemma3 {
+            1_000_000.0
+        } else {
+            10_000.0
+        };
+        let mut ropes = vec![Rope {
+            theta: theta("rope.freq_base", default)?,
+            scaling: self.scaling(sizes, width)?,
+            width,
+        }];
+        if self.family == Family::Gemma3 {
+            ropes.push(Rope {
+                theta: theta("rope.freq_base_swa", 10_000.0)?,
+                scaling: RopeScaling::None,
+                width,
+            });
+        }
+        Ok(ropes)
+    }
+
+    fn scaling(&self, sizes: Sizes, width: usize) -> Result<RopeScaling, ConfigError> {
+        let number = |name: &str| {
+            let key = self.key(name);
+            let number = self.keys().number(&key)?;
+            number
+                .map(|number| limits::positive(&key, number))
+                .transpose()
+        };
+        let original_context =
+            number("rope.scaling.original_context_length")?.unwrap_or(sizes.context as f64);
+        let attention_factor = number("rope.scaling.attn_factor")?;
+        let factors = |tensor: &str| self.factors(tensor, width);
+        if let (Some(long), Some(short)) = (
+            factors("rope_factors_long.weight")?,
+            factors("rope_factors_short.weight")?,
+        ) {
+            let stretch = sizes.context as f64 / original_context;
+            return Ok(RopeScaling::LongRope {
+                short,
+                long,
+                original_context,
+                attention_factor: match attention_factor {
+                    Some(factor) => factor,
+                    None => long_rope_attention_factor(stretch, original_context),
+                },
+            });
+        }
+        // Llama 3's stretch: the converter works out what each frequency is divided by.
+        if let Some(divisors) = factors("rope_freqs.weight")? {
+            return Ok(RopeScaling::LongRope {
+                short: divisors.clone(),
+                long: divisors,
+                original_context,
+                attention_factor: 1.0,
+            });
+        }
+        let key = self.key("rope.scaling.type");
+        let factor = number("rope.scaling.factor")?;
+        let needed = |name: &str| factor.ok_or_else(|| ConfigError::missing(self.key(name)));
+        match self.keys().text(&key)? {
+            None | Some("none") => Ok(RopeScaling::None),
+            Some("linear") => Ok(RopeScaling::Linear {
+                factor: needed("rope.scaling.factor")?,
+            }),
+            Some("yarn") => {
+                let factor = needed("rope.scaling.factor")?;
+                let magnitude = if factor <= 1.0 {
+                    1.0
+                } else {
+                    0.1 * factor.ln() + 1.0
+                };
+                Ok(RopeScaling::Yarn {
+                    factor,
+                    beta_fast: number("rope.scaling.yarn_beta_fast")?.unwrap_or(32.0),
+                    beta_slow: number("rope.scaling.yarn_beta_slow")?.unwrap_or(1.0),
+                    truncate: true,
+                    original_context,
+                    attention_factor: magnitude * attention_factor.unwrap_or(1.0),
+                })
+            }
+            // Phi-3 with plain positions names it without factors.
+            Some("longrope") => Err(ConfigError::missing(
+                "rope_factors_long.weight, rope_factors_short.weight",
+            )),
+            Some(other) => {
+                let shown: String = other.chars().take(80).collect();
+                Err(ConfigError::unsupported(
+                    key,
+                    shown,
+                    "none, linear, yarn, longrope",
+                ))
+            }
+        }
+    }
+
+    /// What each frequency is divided by, `[width / 2]`, if there is such a tensor.
+    fn factors(&self, tensor: &str, width: usize) -> Result<Option<Vec<f64>>, ConfigError> {
+        let Some(entry) = self.header.tensors.get(tensor) else {
+            return Ok(None);
+        };
+        let Kind::Known(kind) = entry.kind else {
+            return Err(ConfigError::unsupported(
+                tensor,
+                "not stored as floats",
+                "f32",
+            ));
+        };
+        if entry.shape != [width / 2] || !kind.is_float() {
+            let found = format!("of shape {:?} in {}", entry.shape, kind.name());
+            let limit = format!("one float for each of the {} frequencies", width / 2);
+            return Err(ConfigError::out_of_range(tensor, found, limit));
+        }
+        let mut factors = Vec::new();
+        format::decode(
+            kind,
+            self.bytes.get(entry.range.clone()).unwrap_or_default(),
+            &mut factors,
+        );
+        let factors = factors
+            .into_iter()
+            .map(|factor| limits::positive(tensor, f64::from(factor)));
+        factors.collect::<Result<_, _>>().map(Some)
+    }
+
+    fn attention_scale(&self, sizes: Sizes) -> Result<f64, ConfigError> {
+        let key = self.key("attention.scale");
+        if let Some(scale) = self.keys().number(&key)? {
+            return limits::positive(&key, scale);
+        }
+        // The largest of each Gemma scales by hidden / heads instead, which no key says.
+        let largest = match self.family {
+            Family::Gemma2 => sizes.layers == 46,
+            Family::Gemma3 => sizes.layers == 62,
+            _ => false,
+        };
+        let width = if largest {
+            sizes.hidden as f64 / sizes.heads as f64
+        } else {
+            sizes.head_dim as f64
+        };
+        Ok(width.powf(-0.5))
+    }
+}

@@ -1,0 +1,86 @@
+//! Reading a header: every read is checked against what is left of the file.
+
+use super::GgufError;
+
+/// Longest text that is read, bytes.
+const LONGEST_TEXT: u64 = 16 << 20;
+
+/// A place in a file.
+pub(super) struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Cursor { bytes, at: 0 }
+    }
+
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(super) fn left(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    pub(super) fn take<const N: usize>(&mut self, what: &str) -> Result<[u8; N], GgufError> {
+        match self
+            .bytes
+            .get(self.at..)
+            .and_then(|rest| rest.first_chunk::<N>())
+        {
+            Some(bytes) => {
+                self.at += N;
+                Ok(*bytes)
+            }
+            None => Err(self.cut_short(what, N as u64)),
+        }
+    }
+
+    pub(super) fn u32(&mut self, what: &str) -> Result<u32, GgufError> {
+        self.take(what).map(u32::from_le_bytes)
+    }
+
+    pub(super) fn u64(&mut self, what: &str) -> Result<u64, GgufError> {
+        self.take(what).map(u64::from_le_bytes)
+    }
+
+    /// A count with a limit, of things of `size` bytes or more each, which the file must still hold.
+    pub(super) fn count(&mut self, what: &str, limit: u64, size: u64) -> Result<usize, GgufError> {
+        let count = self.u64(what)?;
+        if count > limit {
+            return Err(GgufError::TooMany {
+                what: what.to_owned(),
+                count,
+                limit,
+            });
+        }
+        // `limit` keeps the product from overflowing.
+        let needed = count * size;
+        if needed > self.left() as u64 {
+            return Err(self.cut_short(what, needed));
+        }
+        Ok(count as usize)
+    }
+
+    pub(super) fn text(&mut self, what: &str) -> Result<String, GgufError> {
+        let length = self.count(what, LONGEST_TEXT, 1)?;
+        let bytes = &self.bytes[self.at..self.at + length];
+        self.at += length;
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(_) => Err(GgufError::NotUtf8 {
+                what: what.to_owned(),
+            }),
+        }
+    }
+
+    fn cut_short(&self, what: &str, needed: u64) -> GgufError {
+        GgufError::CutShort {
+            what: what.to_owned(),
+            at: self.at,
+            needed,
+        }
+    }
+}

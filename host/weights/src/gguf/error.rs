@@ -1,0 +1,95 @@
+//! Why a GGUF header was not accepted.
+
+/// Why a GGUF header was not accepted. The caller knows which file it is of.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GgufError {
+    /// The file does not begin as GGUF files do.
+    #[error("it does not begin with the letters GGUF")]
+    Magic,
+    /// A version that is not read.
+    #[error("its version is {version}, supported: 2, 3")]
+    Version {
+        /// The version.
+        version: u32,
+    },
+    /// Every number is stored the other way round.
+    #[error("it is big-endian, supported: little-endian")]
+    BigEndian,
+    /// The file ends too early.
+    #[error("it ends within {what} (at byte {at}, {needed} bytes are needed)")]
+    CutShort {
+        /// What was being read.
+        what: String,
+        /// Where, bytes from the beginning.
+        at: usize,
+        /// Bytes that are needed from there.
+        needed: u64,
+    },
+    /// A count or length above its limit.
+    #[error("{what} is {count}, must be at most {limit}")]
+    TooMany {
+        /// Of what.
+        what: String,
+        /// The count.
+        count: u64,
+        /// Its limit.
+        limit: u64,
+    },
+    /// A text is not UTF-8.
+    #[error("{what} is not UTF-8")]
+    NotUtf8 {
+        /// The text.
+        what: String,
+    },
+    /// A name stands there twice.
+    #[error("{what} `{name}` stands there twice")]
+    Twice {
+        /// A key or a tensor.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A key has a type that there is not, or that is not read.
+    #[error(
+        "key `{key}` has the value type {kind}, supported: 0 to 12, and arrays of all but arrays"
+    )]
+    ValueType {
+        /// The key.
+        key: String,
+        /// The type's number.
+        kind: u32,
+    },
+    /// The alignment is no power of two, or too large.
+    #[error("`general.alignment` is {alignment}, must be a power of two from 8 to 65536")]
+    Alignment {
+        /// The alignment.
+        alignment: String,
+    },
+    /// A tensor's shape cannot be.
+    #[error("tensor `{name}` has the shape {shape:?}, {limit}")]
+    Shape {
+        /// The tensor.
+        name: String,
+        /// Elements of a row first.
+        shape: Vec<u64>,
+        /// What is wrong.
+        limit: String,
+    },
+    /// A tensor lies outside the file, or over another.
+    #[error(
+        "tensor `{name}` lies at bytes {start} to {end} of the {length} bytes of data, {problem}"
+    )]
+    Place {
+        /// The tensor.
+        name: String,
+        /// Its first byte, from the beginning of the data.
+        start: u64,
+        /// The byte after its last.
+        end: u64,
+        /// Bytes of data in the file.
+        length: u64,
+        /// What is wrong.
+        problem: String,
+    },
+}

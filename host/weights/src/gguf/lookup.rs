@@ -1,0 +1,178 @@
+//! Tensors by what they are for, in a GGUF file.
+
+use super::config::Family;
+use super::header::{Entry, Header, Kind, kind_name};
+use crate::config::ModelConfig;
+use crate::error::TensorError;
+use crate::format::Format;
+use crate::names::{DecoderTensor, LayerTensor};
+use crate::tensor::{Layout, Order, Tensor};
+
+const SUPPORTED: &str = "f32, f16, bf16, q8_0, q4_0, q4_K, q6_K";
+
+/// The tensors of a file whose header was read.
+pub(super) struct Lookup<'a, 'c> {
+    pub(super) header: &'a Header,
+    pub(super) bytes: &'a [u8],
+    pub(super) config: &'c ModelConfig,
+    pub(super) family: Family,
+}
+
+impl<'a> Lookup<'a, '_> {
+    pub(super) fn tensor(
+        &self,
+        tensor: DecoderTensor,
+        shape: &[usize],
+    ) -> Result<Tensor<'a>, TensorError> {
+        let config = self.config;
+        let name = name(tensor);
+        if let DecoderTensor::Layer(layer, part) = tensor
+            && self.family == Family::Phi3
+            && let Some((part, rows, first)) = fused(config, part)
+        {
+            let fused = format!("blk.{layer}.{part}");
+            let fused_shape = [rows, config.hidden];
+            // `ffn_up` is gate and up, or up alone beside a gate.
+            let is_fused =
+                |entry: &Entry| part != "ffn_up.weight" || entry.shape.get(1) == Some(&rows);
+            if self.header.tensors.get(&fused).is_some_and(is_fused) {
+                let mut whole = self.whole(fused, &fused_shape)?;
+                whole.rows = shape[0];
+                whole.order.first = first;
+                return Ok(whole);
+            }
+        }
+        let mut whole = self.whole(name, shape)?;
+        let interleaved = matches!(
+            tensor,
+            DecoderTensor::Layer(
+                _,
+                LayerTensor::Query
+                    | LayerTensor::QueryBias
+                    | LayerTensor::Key
+                    | LayerTensor::KeyBias
+            )
+        );
+        if interleaved && self.family.interleaves() {
+            whole.order.interleaved_head = Some(config.head_dim);
+        }
+        Ok(whole)
+    }
+
+    /// The first tensor of a layer past the last, with its layer.
+    pub(super) fn surplus(&self) -> Option<(usize, &'a str)> {
+        let layer_of = |name: &str| -> Option<usize> {
+            name.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()
+        };
+        let names = self.header.tensors.keys().map(String::as_str);
+        names
+            .filter_map(|name| Some((layer_of(name)?, name)))
+            .filter(|(layer, _)| *layer >= self.config.layers.len())
+            .min()
+    }
+
+    fn whole(&self, name: String, shape: &[usize]) -> Result<Tensor<'a>, TensorError> {
+        let Some(entry) = self.header.tensors.get(&name) else {
+            return Err(TensorError::Missing {
+                name,
+                expected: shape.to_vec(),
+            });
+        };
+        // Rows come last in a GGUF shape; trailing ones may be written out.
+        let mut found: Vec<usize> = entry.shape.clone();
+        while found.len() > shape.len() && found.last() == Some(&1) {
+            found.pop();
+        }
+        found.reverse();
+        if found != shape {
+            return Err(TensorError::Shape {
+                name,
+                found,
+                expected: shape.to_vec(),
+            });
+        }
+        let format = match entry.kind {
+            Kind::Known(format) => format,
+            Kind::Other(number) => {
+                return Err(TensorError::Precision {
+                    name,
+                    found: kind_name(number),
+                    supported: SUPPORTED,
+                });
+            }
+        };
+        let (rows, width) = match *shape {
+            [rows, width] => (rows, width),
+            _ => (1, shape.iter().product()),
+        };
+        // A bias may not be stored in blocks, whose order could not be undone.
+        if rows == 1
+            && shape.len() == 1
+            && !matches!(format, Format::F32 | Format::F16 | Format::Bf16)
+        {
+            return Err(TensorError::Precision {
+                name,
+                found: format.name().to_owned(),
+                supported: "f32, f16, bf16 for a tensor of one dimension",
+            });
+        }
+        Ok(Tensor {
+            name,
+            rows,
+            width,
+            format,
+            layout: Layout::Rows {
+                bytes: self.bytes.get(entry.range.clone()).unwrap_or_default(),
+            },
+            order: Order::STRAIGHT,
+        })
+    }
+}
+
+/// The name of a tensor (`gguf-py/gguf/constants.py`).
+fn name(tensor: DecoderTensor) -> String {
+    let (layer, part) = match tensor {
+        DecoderTensor::Embedding => return "token_embd.weight".to_owned(),
+        DecoderTensor::FinalNorm => return "output_norm.weight".to_owned(),
+        DecoderTensor::Head => return "output.weight".to_owned(),
+        DecoderTensor::Layer(layer, part) => (layer, part),
+    };
+    let part = match part {
+        LayerTensor::AttentionNorm => "attn_norm.weight",
+        LayerTensor::Query => "attn_q.weight",
+        LayerTensor::QueryBias => "attn_q.bias",
+        LayerTensor::Key => "attn_k.weight",
+        LayerTensor::KeyBias => "attn_k.bias",
+        LayerTensor::Value => "attn_v.weight",
+        LayerTensor::ValueBias => "attn_v.bias",
+        LayerTensor::QueryNorm => "attn_q_norm.weight",
+        LayerTensor::KeyNorm => "attn_k_norm.weight",
+        LayerTensor::Output => "attn_output.weight",
+        LayerTensor::OutputBias => "attn_output.bias",
+        LayerTensor::PostAttentionNorm => "post_attention_norm.weight",
+        LayerTensor::MlpNorm => "ffn_norm.weight",
+        LayerTensor::Gate => "ffn_gate.weight",
+        LayerTensor::Up => "ffn_up.weight",
+        LayerTensor::Down => "ffn_down.weight",
+        LayerTensor::PostMlpNorm => "post_ffw_norm.weight",
+    };
+    format!("blk.{layer}.{part}")
+}
+
+/// The fused tensor that holds a part: its name, its rows, and the first row of the part.
+fn fused(config: &ModelConfig, part: LayerTensor) -> Option<(&'static str, usize, usize)> {
+    let (query, key) = (
+        config.heads * config.head_dim,
+        config.kv_heads * config.head_dim,
+    );
+    let qkv = |first| Some(("attn_qkv.weight", query + 2 * key, first));
+    let gate_up = |first| Some(("ffn_up.weight", 2 * config.intermediate, first));
+    match part {
+        LayerTensor::Query => qkv(0),
+        LayerTensor::Key => qkv(query),
+        LayerTensor::Value => qkv(query + key),
+        LayerTensor::Gate => gate_up(0),
+        LayerTensor::Up => gate_up(config.intermediate),
+        _ => None,
+    }
+}

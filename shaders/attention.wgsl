@@ -1,19 +1,32 @@
-// What the attention kernels share. GROUP query heads share a key and value head (a constant).
+// What the attention kernels share. HEADS neighbouring query heads, all of one key and value head, are taken together: a unit.
 
 struct Params {
     heads: u32,    // query heads
-    kv_heads: u32, // heads / GROUP
+    kv_heads: u32,
     stride4: u32,  // a head, padded, / 4
-    context: u32,  // positions per slot
-    scale: f32,    // 1 / sqrt(head_dim)
-    scores: u32,   // scores of one head: context, padded to a multiple of 4
-    unused_1: u32,
-    unused_2: u32,
+    window: u32,   // positions a row sees, its own included; all: 0xffffffff
+    scale: f32,
+    softcap: f32,  // 0: none
+    scratch: u32,  // scores of one head, a multiple of 4; or splits of one head
+    unused: u32,
 }
 
 @group(0) @binding(4) var<uniform> params: Params;
 
-// Where position 0 of a slot's key or value head begins in the cache, / 4.
-fn cache_start(slot: u32, kv_head: u32) -> u32 {
-    return (slot * params.context * params.kv_heads + kv_head) * params.stride4;
+// First position that the row at `position` sees.
+fn first_seen(position: u32) -> u32 {
+    return position - min(position, params.window - 1u);
+}
+
+fn kv_head(unit: u32) -> u32 {
+    return unit * HEADS / (params.heads / params.kv_heads);
+}
+
+// What softmax is taken of.
+fn score_of(product: f32) -> f32 {
+    let score = product * params.scale;
+    if (params.softcap > 0.0) {
+        return params.softcap * tanh(score / params.softcap);
+    }
+    return score;
 }

@@ -1,11 +1,15 @@
-// Embedding: the row of each token, widened to f32. A token outside this shard of the table is left to another shard.
+// Embedding: the row of each token, widened to f32, times a factor. A token outside this shard of the table is left to another.
 // Invocation: 4 elements of one row. Grid: (width / 4 / LANES, rows).
 
 struct Params {
     width4: u32,      // width / 4
     first_token: u32, // first token of this shard
     tokens: u32,      // tokens in this shard
-    unused: u32,
+    scale: f32,       // factor of every element
+    groups: u32,      // groups of 32 elements in a row of weights
+    unused_0: u32,
+    unused_1: u32,
+    unused_2: u32,
 }
 
 @group(0) @binding(3) var<storage, read_write> output: array<vec4<f32>>; // [rows, width / 4]
@@ -18,5 +22,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     if (column >= params.width4 || token < params.first_token || token - params.first_token >= params.tokens) {
         return;
     }
-    output[group.y * params.width4 + column] = weight4((token - params.first_token) * params.width4 + column);
+    let weight = weight4(token - params.first_token, column / 8u, column % 8u);
+    output[group.y * params.width4 + column] = weight * params.scale;
 }

@@ -3,7 +3,7 @@
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let row = group.x * LANES + lane;
-    if (row >= select(step.rows, step.logit_rows, params.gather == 1u)) {
+    if (row >= select(step.rows, step.samples, params.gather == 1u)) {
         return;
     }
     let start = source_row(row) * params.width4;
@@ -14,6 +14,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     }
     let scale = inverseSqrt(squares / params.width + params.epsilon);
     for (var k = 0u; k < params.width4; k++) {
-        output[row * params.width4 + k] = input[start + k] * scale * weight[k];
+        norm_store(row * params.width4 + k, input[start + k] * scale * weight[k]);
     }
 }

@@ -1,12 +1,11 @@
-// The rows of a step, as the host uploads them; every kernel begins with this file.
-// The host joins: constants, this file, one weights_*.wgsl and one store_*.wgsl where the kernel needs them, the kernel.
+// The rows of a step, as the host uploads them; every kernel that works on rows begins with this file.
 
 struct Step {
-    rows: u32,       // rows in this step
-    logit_rows: u32, // rows among them whose logits are wanted
+    rows: u32,    // rows in this step
+    samples: u32, // rows among them from which something is sampled
     unused_0: u32,
     unused_1: u32,
-    // [max_rows] of (slot, token, position, row that logit row i comes from)
+    // [max_rows] of (where the block table of the row's sequence begins, token, position, row that sample i comes from)
     entries: array<vec4<u32>>,
 }
 

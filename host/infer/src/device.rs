@@ -1,15 +1,20 @@
 //! Adapters and devices: which GPU, chosen by rule, and an open device whose failures are kept as values.
 
+mod bandwidth;
 mod fault;
+mod features;
 mod gpu;
+mod pace;
 
 use std::fmt;
 use std::task::{Context, Poll, Waker};
 
+pub use bandwidth::measure_copy_bandwidth;
 pub(crate) use fault::Fault;
-pub(crate) use gpu::{DEADLINE, Gpu, PIECE, WaitError};
-
-use crate::decoder::KernelFamily;
+pub use features::Features;
+pub(crate) use gpu::{DEADLINE, PIECE, WaitError};
+pub use gpu::{DeviceOptions, Gpu, Open, Sabotage};
+pub(crate) use pace::Pace;
 
 /// The backends this crate uses. GL is left out: it lists the same software adapters a second time, with fewer limits.
 const BACKENDS: wgpu::Backends = wgpu::Backends::VULKAN
@@ -147,15 +152,6 @@ impl Adapter {
     #[must_use]
     pub fn info(&self) -> &AdapterInfo {
         &self.info
-    }
-
-    /// The kernels it runs best.
-    #[must_use]
-    pub fn kernel_family(&self) -> KernelFamily {
-        match self.info.kind {
-            AdapterKind::Software => KernelFamily::Software,
-            _ => KernelFamily::Portable,
-        }
     }
 
     pub(crate) fn inner(&self) -> &wgpu::Adapter {

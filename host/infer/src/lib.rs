@@ -1,31 +1,32 @@
-//! The model room: a Llama-family decoder on any GPU that wgpu reaches, and the engine that serves it.
+//! The model room: decoders and encoders on any GPU that wgpu reaches.
 //!
-//! It deliberately does not know streams, records, pipelines or HTTP, and downloads nothing: it reads a directory with
-//! `config.json`, `model.safetensors` and `tokenizer.json`.
+//! It deliberately does not know streams, records, requests, text or HTTP, and downloads nothing: it takes a
+//! [`Checkpoint`](tidegate_weights::Checkpoint) and implements the ports of `contract`.
 //!
 //! Invariants:
-//! - only this crate names `wgpu`; no optional wgpu feature is asked for;
-//! - the number of dispatches in a step depends on the model, never on the number of rows or sequences;
+//! - only this crate names `wgpu`;
+//! - no optional feature of wgpu is needed; kernels that use one are chosen only after they passed a self-test on the adapter;
+//! - the number of dispatches in a step depends on the model, never on the number of rows or sequences, unless a step is
+//!   too long for one submission;
 //! - weights are stored in their own precision, and every sum is accumulated in f32;
 //! - a device that fails, stalls or runs out of memory is a typed error, never a panic.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-pub mod config;
 pub mod decoder;
 pub mod device;
+mod files;
 #[doc(hidden)]
 pub mod kernels;
-pub mod reference;
-pub mod serving;
-pub mod weights;
+mod load_error;
+mod matrix;
+mod program;
 
-pub use config::{ConfigError, ModelConfig};
-pub use decoder::{
-    DecodeError, Decoder, DecoderOptions, DecoderShape, GpuDecoder, KernelFamily, LoadError,
-    MemoryReport, StepRow,
+pub use decoder::{DecoderOptions, GpuDecoder, KernelTime, KvPrecision, MemoryReport};
+pub use device::{
+    Adapter, AdapterError, AdapterInfo, AdapterKind, DeviceOptions, Features, Gpu,
+    measure_copy_bandwidth,
 };
-pub use device::{Adapter, AdapterError, AdapterInfo, AdapterKind};
-pub use reference::ReferenceDecoder;
-pub use serving::{Engine, EngineOptions, EngineStats, LoadModelError, LoadOptions, load_model};
-pub use weights::{Weights, WeightsError};
+pub use files::MappedFiles;
+pub use kernels::{KernelSet, KernelVariant};
+pub use load_error::LoadError;

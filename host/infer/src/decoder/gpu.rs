@@ -1,93 +1,114 @@
-//! The decoder on a device.
+//! Loading and stepping.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use tidegate_contract::{
+    BLOCK, DecodeError, Decoder, DecoderShape, Sampled, Sampling, StepSequence,
+};
+use tidegate_weights::Checkpoint;
 use tracing::{debug, info};
 
-use super::parts::Parts;
-use super::plan::Plan;
-use super::program::{Program, step_words};
-use super::{
-    DecodeError, Decoder, DecoderOptions, DecoderShape, KernelFamily, LoadError, MemoryReport,
-    StepRow, check_rows,
-};
-use crate::config::ModelConfig;
-use crate::device::{Adapter, DEADLINE, Gpu, WaitError};
-use crate::kernels::Pipelines;
-use crate::weights::Weights;
+use super::parts::{Ends, Parts};
+use super::passes::{Piece, passes};
+use super::plan::{Plan, decoder_config, weight_bytes};
+use super::{DecoderOptions, MemoryReport, StepWords};
+use crate::device::{DEADLINE, Fault, Gpu, Pace, WaitError};
+use crate::kernels::{KernelSet, choose_kernels};
+use crate::load_error::LoadError;
+use crate::program::{Extent, Program};
 
-/// A Llama-family model on a device.
+/// A language model on a device.
 #[derive(Debug)]
 pub struct GpuDecoder {
-    gpu: Gpu,
+    pub(super) gpu: Gpu,
     shape: DecoderShape,
     memory: MemoryReport,
-    family: KernelFamily,
-    program: Program,
-    /// `shaders/step.wgsl`.
-    step: wgpu::Buffer,
-    /// `[max_rows, vocabulary padded to 4]` f32.
-    logits: wgpu::Buffer,
-    readback: wgpu::Buffer,
-    words: Vec<u32>,
+    kernels: KernelSet,
+    pub(super) program: Program,
+    ends: Ends,
+    /// Where logits are read back through; made when first asked for.
+    readback: Option<wgpu::Buffer>,
+    pub(super) words: StepWords,
+    /// Rows and samples of a pass.
+    pub(super) pass: [usize; 2],
+    pace: Pace,
+    /// Submissions and dispatches of the last step.
+    submissions: u32,
     dispatches: u32,
-    /// Longest wait for a step.
-    deadline: Duration,
+    /// Longest wait for a pass.
+    pub(super) deadline: Duration,
     /// The failure after which this decoder is of no more use.
     failed: Option<DecodeError>,
 }
 
+/// What is wanted of the logits of a pass.
+enum Wanted<'a> {
+    Logits(&'a mut Vec<f32>),
+    Tokens(&'a mut Vec<Sampled>),
+}
+
 impl GpuDecoder {
-    /// Opens the adapter, uploads the weights and runs one step of each tiling, so that no request waits for a compiler.
+    /// Uploads the weights of a model to a device and runs one step of each tiling, so that no request waits for a compiler.
     ///
     /// # Errors
-    /// The weights do not fit the configuration, the model does not fit the adapter, or the device failed.
+    /// The model is no decoder or not whole, an option is out of range, the model does not fit the adapter, the kernels asked
+    /// for do not run there, or the device failed. The device stays of use to others unless it was lost.
     pub fn load(
-        adapter: &Adapter,
-        config: &ModelConfig,
-        weights: Weights,
-        options: DecoderOptions,
+        gpu: &Gpu,
+        checkpoint: &Checkpoint,
+        options: &DecoderOptions,
     ) -> Result<GpuDecoder, LoadError> {
-        weights.check(config)?;
-        let plan = Plan::new(config, &weights, &options)?;
-        let family = match options.kernels {
-            Some(family) => family,
-            None => family_from_environment()?.unwrap_or_else(|| adapter.kernel_family()),
+        let config = decoder_config(checkpoint)?;
+        options.check(config)?;
+        let weights = weight_bytes(checkpoint, config, options)?;
+        let kernels = KernelSet {
+            reproducible: options.reproducible,
+            ..choose_kernels(gpu, options.kernels)?
         };
-        let gpu = Gpu::open(adapter).map_err(|reason| LoadError::Open {
-            adapter: adapter.info().to_string(),
-            reason,
-        })?;
-        let mut pipelines = Pipelines::new(&gpu, family, options.checked_shaders);
+        let plan = Plan::new(config, options, kernels.base);
+        let memory = plan.report(weights);
         let parts = Parts {
-            gpu: &gpu,
+            gpu,
+            checkpoint,
             config,
-            weights: &weights,
             plan: &plan,
-            options: &options,
+            options,
+            kernels,
+            total: memory.total(),
         };
-        let [step, logits, readback] = parts.ends()?;
-        let program = parts.program(&mut pipelines, &step, &logits)?;
+        let load = || -> Result<(Ends, Program), LoadError> {
+            let ends = parts.ends()?;
+            let program = parts.program(&ends)?;
+            Ok((ends, program))
+        };
+        let (loaded, fault) = gpu.scoped(load);
+        if let Some(fault) = fault {
+            return Err(LoadError::from_fault(fault, memory.total()));
+        }
+        let (ends, program) = loaded?;
         gpu.flush()
-            .map_err(|error| LoadError::from_wait(error, plan.memory.total()))?;
+            .map_err(|error| LoadError::from_wait(error, memory.total()))?;
         info!(
-            adapter = %adapter.info(),
-            kernels = family.name(),
-            weights_bytes = plan.memory.weights,
-            kv_cache_bytes = plan.memory.kv_cache,
-            activations_bytes = plan.memory.activations,
+            adapter = %gpu.adapter(),
+            kernels = kernels.matmul.name(),
+            weights_bytes = memory.weights,
+            kv_cache_bytes = memory.kv_cache,
+            activations_bytes = memory.activations,
+            dispatches = program.len(),
             "model loaded"
         );
         let mut decoder = GpuDecoder {
-            gpu,
+            gpu: gpu.clone(),
             shape: options.shape(config),
-            memory: plan.memory,
-            family,
+            memory,
+            kernels,
             program,
-            step,
-            logits,
-            readback,
-            words: Vec::new(),
+            ends,
+            readback: None,
+            words: StepWords::default(),
+            pass: [plan.rows, plan.samples],
+            pace: Pace::new(gpu.is_software()),
+            submissions: 0,
             dispatches: 0,
             deadline: DEADLINE,
             failed: None,
@@ -96,43 +117,61 @@ impl GpuDecoder {
         Ok(decoder)
     }
 
-    /// What it takes on the device.
+    /// What it takes on the device, by part.
     #[must_use]
-    pub fn memory(&self) -> MemoryReport {
+    pub fn memory_report(&self) -> MemoryReport {
         self.memory
     }
 
     /// The kernels it runs.
     #[must_use]
-    pub fn kernels(&self) -> KernelFamily {
-        self.family
+    pub fn kernels(&self) -> KernelSet {
+        self.kernels
     }
 
-    /// Drivers compile at the first dispatch: runs every kernel once, on slot 0, which no sequence has written yet.
+    /// How many dispatches the last step took.
+    #[must_use]
+    pub fn dispatches_last_step(&self) -> u32 {
+        self.dispatches
+    }
+
+    /// In how many submissions the last step ran.
+    #[must_use]
+    pub fn submissions_last_step(&self) -> u32 {
+        self.submissions
+    }
+
+    /// Takes a device for one that needs `seconds` for a multiply-add, and caps its submissions at `cap`.
+    #[doc(hidden)]
+    pub fn pretend_pace(&mut self, seconds: f64, cap: Duration) {
+        self.pace = Pace::fixed(seconds, cap);
+    }
+
+    /// Gives up on a pass after `deadline`.
+    #[doc(hidden)]
+    pub fn set_deadline(&mut self, deadline: Duration) {
+        self.deadline = deadline;
+    }
+
+    /// Drivers compile at the first dispatch: runs every kernel once, in the first blocks, which no sequence has written yet.
     fn warm_up(&mut self) -> Result<(), LoadError> {
-        let started = std::time::Instant::now();
-        let most = self.shape.max_rows.min(self.shape.context).min(9) as u32;
+        let started = Instant::now();
+        let room = (self.shape.blocks * BLOCK).min(self.shape.context);
+        let most = self.shape.max_rows.min(room).min(9);
         let mut logits = Vec::new();
         for rows in [1, 4, most] {
-            let row = |position| StepRow {
-                slot: 0,
-                token: 0,
-                position,
-                wants_logits: true,
+            let rows = rows.min(most);
+            let sequence = StepSequence {
+                position: 0,
+                tokens: vec![0; rows],
+                blocks: vec![0],
+                samples: vec![Sampling::default(); rows.min(self.shape.max_samples)],
             };
-            let rows: Vec<StepRow> = (0..rows.min(most)).map(row).collect();
-            self.step(&rows, &mut logits).map_err(|error| match error {
-                DecodeError::DeviceLost { reason } => LoadError::DeviceLost { reason },
-                DecodeError::OutOfMemory { reason } => LoadError::OutOfMemory {
-                    bytes: self.memory.total(),
-                    reason,
-                },
-                DecodeError::DeadlineExceeded { limit } => LoadError::DeadlineExceeded { limit },
-                other => LoadError::Device {
-                    reason: other.to_string(),
-                },
-            })?;
+            self.logits(&[sequence], &mut logits)
+                .map_err(|error| self.load_error(error))?;
         }
+        // What these steps took was compiling.
+        self.pace = Pace::new(self.gpu.is_software());
         debug!(
             seconds = started.elapsed().as_secs_f64(),
             "kernels compiled"
@@ -140,40 +179,138 @@ impl GpuDecoder {
         Ok(())
     }
 
-    fn run(&mut self, rows: &[StepRow], logits: &mut Vec<f32>) -> Result<(), WaitError> {
-        let extent = step_words(rows, &mut self.words);
-        self.gpu
-            .queue
-            .write_buffer(&self.step, 0, bytemuck::cast_slice(&self.words));
-        let mut encoder = self
-            .gpu
-            .device
-            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        {
-            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            self.dispatches = self.program.encode(&mut pass, extent);
+    fn load_error(&self, error: DecodeError) -> LoadError {
+        match error {
+            DecodeError::DeviceLost { reason } => LoadError::DeviceLost { reason },
+            DecodeError::OutOfMemory { reason } => LoadError::OutOfMemory {
+                bytes: self.memory.total(),
+                reason,
+            },
+            DecodeError::DeadlineExceeded { limit } => LoadError::DeadlineExceeded { limit },
+            DecodeError::Kernel { kernel, reason } => LoadError::Kernel { kernel, reason },
+            other => LoadError::Device {
+                reason: other.to_string(),
+            },
         }
-        let vocabulary = self.shape.vocabulary;
-        let stride = vocabulary.next_multiple_of(4);
-        let bytes = (extent.logit_rows as usize * stride * 4) as u64;
-        if bytes == 0 {
-            let submission = self.gpu.queue.submit([encoder.finish()]);
-            return self.gpu.wait(Some(submission), self.deadline);
+    }
+
+    /// Most rows whose longest dispatch stays within the cap of a submission.
+    fn pass_rows(&self, step: &[StepSequence]) -> usize {
+        let positions = step
+            .iter()
+            .map(|sequence| sequence.position + sequence.tokens.len() as u32)
+            .max();
+        let mut rows = self.pass[0];
+        loop {
+            let extent = Extent {
+                rows: rows as u32,
+                samples: rows.min(self.pass[1]) as u32,
+                positions: positions.unwrap_or(0),
+            };
+            if rows == 1 || self.program.longest(extent) <= self.pace.most_work(rows as u32) {
+                return rows;
+            }
+            rows = rows.div_ceil(2);
         }
-        encoder.copy_buffer_to_buffer(&self.logits, 0, &self.readback, 0, bytes);
-        let submission = self.gpu.queue.submit([encoder.finish()]);
-        self.gpu
-            .read(&self.readback, bytes, submission, self.deadline, |bytes| {
-                for row in bytes.chunks_exact(stride * 4) {
-                    logits.extend(
-                        row.as_chunks()
-                            .0
-                            .iter()
-                            .take(vocabulary)
-                            .map(|b| f32::from_le_bytes(*b)),
-                    );
-                }
-            })
+    }
+
+    fn run(&mut self, step: &[StepSequence], mut wanted: Wanted<'_>) -> Result<(), DecodeError> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        self.shape.check(step)?;
+        match &mut wanted {
+            Wanted::Logits(logits) => logits.clear(),
+            Wanted::Tokens(tokens) => tokens.clear(),
+        }
+        (self.submissions, self.dispatches) = (0, 0);
+        for pass in passes(step, self.pass_rows(step), self.pass[1]) {
+            let gpu = self.gpu.clone();
+            let (result, fault) = gpu.scoped(|| self.run_pass(step, &pass, &mut wanted));
+            let result = match fault {
+                Some(fault) => Err(WaitError::Fault(fault)),
+                None => result,
+            };
+            let result = result.map_err(|error| match error {
+                WaitError::Fault(fault) => DecodeError::from(fault),
+                WaitError::Deadline(limit) => DecodeError::DeadlineExceeded { limit },
+            });
+            if let Err(error) = &result
+                && error.is_fatal()
+            {
+                self.failed = Some(error.clone());
+            }
+            result?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn upload_words(&self) {
+        let queue = &self.gpu.queue;
+        queue.write_buffer(&self.ends.step, 0, bytemuck::cast_slice(&self.words.step));
+        queue.write_buffer(&self.ends.tables, 0, bytemuck::cast_slice(&self.words.tables));
+    }
+
+    fn run_pass(
+        &mut self,
+        step: &[StepSequence],
+        pass: &[Piece],
+        wanted: &mut Wanted<'_>,
+    ) -> Result<(), WaitError> {
+        let started = Instant::now();
+        let mut samples = Vec::new();
+        let extent = self.words.fill(step, pass, &mut samples);
+        self.upload_words();
+        let draw = matches!(wanted, Wanted::Tokens(_)) && extent.samples > 0;
+        if draw {
+            return Err(WaitError::Fault(Fault::Refused("no sampler".to_owned())));
+        }
+        let stride = self.shape.vocabulary.next_multiple_of(4) * 4;
+        let bytes = (extent.samples as usize * stride) as u64;
+        let ranges = self.program.submissions(extent, &self.pace);
+        let last = ranges.len() - 1;
+        let mut submission = None;
+        for (index, range) in ranges.into_iter().enumerate() {
+            let mut encoder = self
+                .gpu
+                .device
+                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            {
+                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+                self.dispatches += self.program.encode(&mut pass, range, extent);
+            }
+            if index == last && bytes > 0 {
+                let readback = self
+                    .readback
+                    .get_or_insert_with(|| self.gpu.readback("logits", self.ends.logits.size()));
+                encoder.copy_buffer_to_buffer(&self.ends.logits, 0, readback, 0, bytes);
+            }
+            submission = Some(self.gpu.queue.submit([encoder.finish()]));
+            self.submissions += 1;
+        }
+        let Some(submission) = submission else {
+            return Ok(());
+        };
+        match wanted {
+            Wanted::Logits(logits) if bytes > 0 => {
+                let readback = self.readback.as_ref().ok_or_else(|| {
+                    WaitError::Fault(Fault::Refused("logits have no readback buffer".to_owned()))
+                })?;
+                let vocabulary = self.shape.vocabulary;
+                let take = |bytes: &[u8]| {
+                    for row in bytes.chunks_exact(stride) {
+                        let row = row.as_chunks().0.iter().take(vocabulary);
+                        logits.extend(row.map(|b| f32::from_le_bytes(*b)));
+                    }
+                };
+                self.gpu
+                    .read(readback, bytes, submission, self.deadline, take)?;
+            }
+            _ => self.gpu.wait(Some(submission), self.deadline)?,
+        }
+        self.pace
+            .learn(extent.rows, self.program.work(extent), started.elapsed());
+        Ok(())
     }
 }
 
@@ -182,38 +319,19 @@ impl Decoder for GpuDecoder {
         &self.shape
     }
 
-    fn step(&mut self, rows: &[StepRow], logits: &mut Vec<f32>) -> Result<(), DecodeError> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        check_rows(rows, &self.shape)?;
-        logits.clear();
-        let result = self.run(rows, logits).map_err(|error| match error {
-            WaitError::Fault(fault) => DecodeError::from(fault),
-            WaitError::Deadline(limit) => DecodeError::DeadlineExceeded { limit },
-        });
-        if let Err(error) = &result {
-            self.failed = Some(error.clone());
-        }
-        result
+    fn memory(&self) -> u64 {
+        self.memory.total()
     }
 
-    fn dispatches_last_step(&self) -> u32 {
-        self.dispatches
+    fn step(
+        &mut self,
+        step: &[StepSequence],
+        sampled: &mut Vec<Sampled>,
+    ) -> Result<(), DecodeError> {
+        self.run(step, Wanted::Tokens(sampled))
+    }
+
+    fn logits(&mut self, step: &[StepSequence], logits: &mut Vec<f32>) -> Result<(), DecodeError> {
+        self.run(step, Wanted::Logits(logits))
     }
 }
-
-fn family_from_environment() -> Result<Option<KernelFamily>, LoadError> {
-    match std::env::var("TIDEGATE_KERNELS") {
-        Err(_) => Ok(None),
-        Ok(value) => match value.as_str() {
-            "" => Ok(None),
-            "portable" => Ok(Some(KernelFamily::Portable)),
-            "software" => Ok(Some(KernelFamily::Software)),
-            _ => Err(LoadError::Kernels { value }),
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests;

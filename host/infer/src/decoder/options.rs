@@ -1,53 +1,51 @@
-//! What a decoder is loaded with, and what it then takes in memory.
+//! What a decoder is loaded with.
 
-use crate::config::ModelConfig;
-use crate::decoder::DecoderShape;
+use tidegate_contract::{BLOCK, DecoderShape};
+use tidegate_weights::ModelConfig;
 
-/// The family of kernels a decoder runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum KernelFamily {
-    /// For GPUs: workgroups that share memory.
-    Portable,
-    /// For software adapters: no workgroup memory, no barriers.
-    Software,
-}
+use crate::kernels::{KernelVariant, KvPrecision};
+use crate::load_error::LoadError;
 
-impl KernelFamily {
-    /// Its name in messages and in `TIDEGATE_KERNELS`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            KernelFamily::Portable => "portable",
-            KernelFamily::Software => "software",
-        }
-    }
-}
+/// Rows in a step at most: it is also an axis of a dispatch.
+const MOST_ROWS: usize = 4096;
 
-/// How much a decoder is loaded for.
+/// KV blocks at most.
+const MOST_BLOCKS: usize = 1 << 24;
+
+/// How much a decoder is loaded for, and how it computes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecoderOptions {
-    /// Sequences that can be in flight at once.
-    pub slots: usize,
-    /// Positions per slot.
+    /// Positions of a sequence.
     pub context: usize,
+    /// KV blocks of [`BLOCK`] positions that all sequences share.
+    pub blocks: usize,
     /// Rows in one step: decode rows and prefill rows together.
     pub max_rows: usize,
-    /// Kernel family; by default the adapter's, unless the environment variable `TIDEGATE_KERNELS` says
-    /// `portable` or `software`.
-    pub kernels: Option<KernelFamily>,
+    /// Rows of a step from which something can be sampled.
+    pub max_samples: usize,
+    /// How keys and values are kept.
+    pub kv: KvPrecision,
+    /// Which kernels; by default the best that passed their self-test on the adapter, unless the environment variable
+    /// `TIDEGATE_KERNELS` names some.
+    pub kernels: Option<KernelVariant>,
+    /// Whether a row's numbers are the same bits whatever else is in its step. Costs speed on GPUs.
+    pub reproducible: bool,
     /// Whether shaders keep wgpu's bounds and loop checks. They are off by default because every index they take
-    /// comes from rows that were checked on the host; tests run with them on as well.
+    /// comes from steps that were checked on the host; tests run with them on as well.
     pub checked_shaders: bool,
 }
 
 impl Default for DecoderOptions {
-    /// 16 slots of 1024 positions, 64 rows a step.
+    /// 1024 blocks (16 sequences of 1024 positions), 64 rows a step, keys and values in f16.
     fn default() -> Self {
         DecoderOptions {
-            slots: 16,
             context: 1024,
+            blocks: 1024,
             max_rows: 64,
+            max_samples: 64,
+            kv: KvPrecision::F16,
             kernels: None,
+            reproducible: false,
             checked_shaders: false,
         }
     }
@@ -60,27 +58,34 @@ impl DecoderOptions {
         DecoderShape {
             vocabulary: config.vocabulary,
             context: self.context,
-            slots: self.slots,
+            blocks: self.blocks,
             max_rows: self.max_rows,
+            max_samples: self.max_samples,
         }
     }
-}
 
-/// Bytes a decoder takes on the device, by part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemoryReport {
-    /// Weights in their stored precision, rows padded to 4 elements; and the rotary table.
-    pub weights: u64,
-    /// Keys and values of every slot, f32.
-    pub kv_cache: u64,
-    /// Everything a step writes on its way, and the buffers it is read back through.
-    pub activations: u64,
-}
+    /// Whether every number is within its limits, for this model.
+    pub(super) fn check(&self, config: &ModelConfig) -> Result<(), LoadError> {
+        for (what, value, most) in [
+            ("context", self.context, config.context),
+            ("blocks", self.blocks, MOST_BLOCKS),
+            ("max_rows", self.max_rows, MOST_ROWS),
+            ("max_samples", self.max_samples, self.max_rows),
+        ] {
+            if value == 0 || value > most {
+                return Err(LoadError::Option {
+                    what,
+                    value,
+                    least: 1,
+                    most,
+                });
+            }
+        }
+        Ok(())
+    }
 
-impl MemoryReport {
-    /// All parts together, bytes.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.weights + self.kv_cache + self.activations
+    /// Positions of all blocks.
+    pub(super) fn cached_positions(&self) -> usize {
+        self.blocks * BLOCK
     }
 }

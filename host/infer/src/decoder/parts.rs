@@ -1,32 +1,60 @@
 //! Putting a model on a device: its buffers, its weights, and the dispatches that use them.
 
-use super::pack::{Matrix, Packing, upload_vector};
-use super::plan::Plan;
-use super::program::{Builder, Heads, Program};
-use super::{DecoderOptions, LoadError};
-use crate::config::ModelConfig;
+use tidegate_weights::{Checkpoint, DecoderTensor, LayerTensor, ModelConfig};
+
+use super::DecoderOptions;
+use super::plan::{Plan, layer_heads, layer_matrices};
 use crate::device::Gpu;
-use crate::kernels::{Pipelines, Store};
-use crate::weights::{Tensor, TensorNames, Weights, WeightsError};
+use crate::kernels::{Heads, KernelSet, KvBuffers, NormStore, Store};
+use crate::load_error::LoadError;
+use crate::matrix::{Matrix, Packing, upload_vector};
+use crate::program::{Builder, Count, Program};
 
 /// What loading a model works with.
 pub(super) struct Parts<'a> {
     pub(super) gpu: &'a Gpu,
+    pub(super) checkpoint: &'a Checkpoint,
     pub(super) config: &'a ModelConfig,
-    pub(super) weights: &'a Weights,
     pub(super) plan: &'a Plan,
     pub(super) options: &'a DecoderOptions,
+    pub(super) kernels: KernelSet,
+    /// Bytes of the whole model, for errors.
+    pub(super) total: u64,
+}
+
+/// The buffers a step begins and ends with.
+#[derive(Debug)]
+pub(super) struct Ends {
+    /// `shaders/step.wgsl`.
+    pub(super) step: wgpu::Buffer,
+    /// Block tables of the step's sequences, one after another.
+    pub(super) tables: wgpu::Buffer,
+    /// `[samples, padded vocabulary]` f32.
+    pub(super) logits: wgpu::Buffer,
+}
+
+/// The buffers that every layer works in.
+struct Rows {
+    stream: wgpu::Buffer,
+    normed: wgpu::Buffer,
+    qkv: wgpu::Buffer,
+    queries: wgpu::Buffer,
+    scratch: wgpu::Buffer,
+    attended: wgpu::Buffer,
+    active: wgpu::Buffer,
+    /// Output of attention or of the feed-forward layer, where it is not added to the stream at once.
+    branch: Option<wgpu::Buffer>,
 }
 
 impl<'a> Parts<'a> {
-    /// A storage buffer of f32 elements, if the adapter can bind it whole.
-    fn elements(
+    /// A storage buffer, if the adapter can bind it whole.
+    fn storage(
         &self,
         what: &'static str,
-        elements: usize,
+        bytes: u64,
         remedy: &'static str,
     ) -> Result<wgpu::Buffer, LoadError> {
-        let (bytes, limit) = ((elements * 4) as u64, self.gpu.largest_binding);
+        let limit = self.gpu.largest_binding;
         if bytes > limit {
             return Err(LoadError::BufferTooLarge {
                 what,
@@ -39,158 +67,242 @@ impl<'a> Parts<'a> {
     }
 
     fn activation(&self, what: &'static str, width: usize) -> Result<wgpu::Buffer, LoadError> {
-        self.elements(
-            what,
-            self.options.max_rows * width,
-            "lower max_rows or context",
-        )
+        let bytes = (self.plan.rows * width * 4) as u64;
+        self.storage(what, bytes, "lower max_rows or context")
     }
 
-    /// The buffers a step begins and ends with: rows, logits, and the logits where the host can read them.
-    pub(super) fn ends(&self) -> Result<[wgpu::Buffer; 3], LoadError> {
-        let rows = self.options.max_rows;
-        let step = self.elements("the rows of a step", 4 + 4 * rows, "lower max_rows")?;
-        let logits = self.elements(
-            "the logits of a step",
-            rows * self.plan.vocabulary,
-            "lower max_rows",
-        )?;
-        let readback = self.gpu.readback("logits for the host", logits.size());
-        Ok([step, logits, readback])
-    }
-
-    fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor<'a>, WeightsError> {
-        self.weights.tensor(name, shape)
+    pub(super) fn ends(&self) -> Result<Ends, LoadError> {
+        let plan = self.plan;
+        let step = (4 + 4 * plan.rows) * 4;
+        let logits = plan.samples * plan.vocabulary * 4;
+        let (tables, lower) = ((plan.tables * 4) as u64, "lower max_rows or context");
+        Ok(Ends {
+            step: self.storage("the rows of a step", step as u64, "lower max_rows")?,
+            tables: self.storage("the block tables of a step", tables, lower)?,
+            logits: self.storage("the logits of a step", logits as u64, "lower max_samples")?,
+        })
     }
 
     fn pack(&self, label: &str, packing: Packing<'_>) -> Result<Matrix, LoadError> {
-        packing.upload(self.gpu, label, self.plan.memory.total())
+        packing.upload(self.gpu, label, self.total)
     }
 
-    fn vector(&self, name: &str) -> Result<wgpu::Buffer, LoadError> {
-        let tensor = self.tensor(name, &[self.config.hidden])?;
-        upload_vector(self.gpu, name, &tensor, self.plan.memory.total())
+    /// A norm's weights.
+    fn norm(&self, tensor: DecoderTensor) -> Result<wgpu::Buffer, LoadError> {
+        let tensor = self.checkpoint.tensor(tensor)?;
+        let offset = self.config.norm_offset;
+        upload_vector(self.gpu, tensor.name(), &tensor, offset, self.total)
     }
 
-    fn angles(&self) -> Result<wgpu::Buffer, LoadError> {
-        let table = self.config.rope_table(self.options.context);
-        let table: Vec<[f32; 2]> = table
-            .iter()
-            .map(|[cos, sin]| [*cos as f32, *sin as f32])
-            .collect();
-        let buffer = self.elements("rotary table", 2 * table.len(), "lower context")?;
-        let uploaded = self.gpu.upload(&buffer, 0, bytemuck::cast_slice(&table));
-        uploaded.map_err(|error| LoadError::from_wait(error, self.plan.memory.total()))?;
+    fn upload(&self, what: &'static str, values: &[f32]) -> Result<wgpu::Buffer, LoadError> {
+        let buffer = self.storage(what, (values.len() * 4) as u64, "lower context")?;
+        self.gpu
+            .upload(&buffer, 0, bytemuck::cast_slice(values))
+            .map_err(|error| LoadError::from_wait(error, self.total))?;
         Ok(buffer)
     }
 
-    /// Uploads the weights and resolves the dispatches of a step.
-    pub(super) fn program(
-        &self,
-        pipelines: &mut Pipelines,
-        step: &wgpu::Buffer,
-        logits: &wgpu::Buffer,
-    ) -> Result<Program, LoadError> {
-        let (config, plan) = (self.config, self.plan);
-        let stream = self.activation("residual stream", plan.hidden)?;
-        let normed = self.activation("normalised rows", plan.hidden)?;
-        let qkv = self.activation("queries, keys and values", plan.qkv)?;
-        let scores = self.activation("attention scores", plan.scores)?;
-        let attended = self.activation("attention output", plan.query)?;
-        let active = self.activation("feed-forward activations", plan.intermediate)?;
-        let angles = self.angles()?;
-        let heads = Heads {
-            heads: config.heads as u32,
-            kv_heads: config.kv_heads as u32,
-            dim: config.head_dim as u32,
-            stride: plan.head as u32,
-            context: self.options.context as u32,
+    /// The rotary tables of the model, `[context, pairs]` of (cos, sin); at least one, so that a kernel has something to bind.
+    fn angles(&self) -> Result<Vec<wgpu::Buffer>, LoadError> {
+        let table = |rope| {
+            let table = self.config.rope_table(rope, self.options.context);
+            let table: Vec<f32> = table.iter().flatten().map(|x| *x as f32).collect();
+            self.upload("rotary table", &table)
         };
-        let embedding = self.tensor(TensorNames::EMBEDDING, &[config.vocabulary, config.hidden])?;
-        let embedding = self.pack("embedding", Packing::plain(embedding))?;
-
-        let mut builder = Builder {
-            gpu: self.gpu,
-            pipelines,
-            step,
-            program: Program::default(),
-        };
-        builder.embed(&embedding, &stream)?;
-        for layer in 0..config.layers {
-            let [qkv_weights, output, gate_up, down] = self.layer(layer)?;
-            let cache = || {
-                self.elements(
-                    "keys or values of a layer",
-                    plan.cache,
-                    "lower slots or context",
-                )
-            };
-            let (keys, values) = (cache()?, cache()?);
-
-            let norm = self.vector(&TensorNames::layer(layer, "input_layernorm"))?;
-            builder.norm(
-                &norm,
-                [&stream, &normed],
-                config.hidden,
-                config.norm_epsilon,
-                false,
-            )?;
-            builder.matmul(&qkv_weights, [&normed, &qkv], Store::Plain, false)?;
-            builder.rope(&angles, &qkv, [&keys, &values], heads)?;
-            builder.attention(&qkv, [&keys, &values], [&scores, &attended], heads)?;
-            builder.matmul(&output, [&attended, &stream], Store::Residual, false)?;
-
-            let norm = self.vector(&TensorNames::layer(layer, "post_attention_layernorm"))?;
-            builder.norm(
-                &norm,
-                [&stream, &normed],
-                config.hidden,
-                config.norm_epsilon,
-                false,
-            )?;
-            builder.matmul(&gate_up, [&normed, &active], Store::Swiglu, false)?;
-            builder.matmul(&down, [&active, &stream], Store::Residual, false)?;
+        let mut tables = (0..self.config.ropes.len())
+            .map(table)
+            .collect::<Result<Vec<_>, LoadError>>()?;
+        if tables.is_empty() {
+            tables.push(self.upload("no rotary table", &[1.0, 0.0])?);
         }
-        let norm = self.vector(TensorNames::FINAL_NORM)?;
-        builder.norm(
+        Ok(tables)
+    }
+
+    /// Biases and head norms of a layer, as `shaders/heads.wgsl` reads them.
+    fn extras(&self, layer: usize) -> Result<wgpu::Buffer, LoadError> {
+        use LayerTensor::{KeyBias, KeyNorm, QueryBias, QueryNorm, ValueBias};
+        let mut extras = Vec::new();
+        let mut append = |part, offset: f32| -> Result<(), LoadError> {
+            let tensor = self.checkpoint.tensor(DecoderTensor::Layer(layer, part))?;
+            let mut values = Vec::new();
+            tensor.read_row(0, &mut values)?;
+            for head in values.chunks(self.config.head_dim) {
+                extras.extend(head.iter().map(|x| x + offset));
+                extras.resize(extras.len().next_multiple_of(4), 0.0);
+            }
+            Ok(())
+        };
+        if self.config.qkv_bias {
+            for part in [QueryBias, KeyBias, ValueBias] {
+                append(part, 0.0)?;
+            }
+        }
+        if self.config.head_norms {
+            for part in [QueryNorm, KeyNorm] {
+                append(part, self.config.norm_offset)?;
+            }
+        }
+        if extras.is_empty() {
+            extras.push(0.0);
+        }
+        self.upload("biases and norms of heads", &extras)
+    }
+
+    /// Uploads the weights and resolves the dispatches of a step.
+    pub(super) fn program(&self, ends: &Ends) -> Result<Program, LoadError> {
+        let (config, plan) = (self.config, self.plan);
+        let rows = Rows {
+            stream: self.activation("residual stream", plan.hidden)?,
+            normed: self.activation("normalised rows", plan.hidden)?,
+            qkv: self.activation("queries, keys and values", plan.qkv)?,
+            queries: self.activation("queries", plan.query)?,
+            scratch: self.activation("scratch of attention", plan.scratch)?,
+            attended: self.activation("attention output", plan.query)?,
+            active: self.activation("feed-forward activations", plan.intermediate)?,
+            branch: if plan.branches {
+                Some(self.activation("output of a branch", plan.hidden)?)
+            } else {
+                None
+            },
+        };
+        let angles = self.angles()?;
+        let embedding = self.checkpoint.tensor(DecoderTensor::Embedding)?;
+        let embedding = self.pack("embedding", Packing::plain(embedding))?;
+        let checked = self.options.checked_shaders;
+        let mut builder = Builder::new(self.gpu, self.kernels, checked, &ends.step);
+        builder.embed(&embedding, &rows.stream, config.embedding_scale as f32)?;
+        for layer in 0..config.layers.len() {
+            let rope = config.layers.get(layer).and_then(|layer| layer.rope);
+            let angles = angles.get(rope.unwrap_or(0)).or(angles.first());
+            let Some(angles) = angles else { continue };
+            self.layer(&mut builder, layer, &rows, angles, &ends.tables)?;
+        }
+        let norm = self.norm(DecoderTensor::FinalNorm)?;
+        builder.rms_norm(
             &norm,
-            [&stream, &normed],
+            [&rows.stream, &rows.normed],
             config.hidden,
             config.norm_epsilon,
-            true,
+            NormStore::Plain,
+            Count::Samples,
         )?;
         let head = if config.tied {
             embedding
         } else {
-            let head = self.tensor(TensorNames::HEAD, &[config.vocabulary, config.hidden])?;
+            let head = self.checkpoint.tensor(DecoderTensor::Head)?;
             self.pack("head", Packing::plain(head))?
         };
-        builder.matmul(&head, [&normed, logits], Store::Plain, true)?;
+        let buffers = [&rows.normed, &ends.logits];
+        builder.matmul(&head, buffers, Store::Plain, Count::Samples)?;
+        if let Some(cap) = config.logit_softcap {
+            builder.softcap(&ends.logits, config.vocabulary, cap)?;
+        }
         Ok(builder.program)
     }
 
-    /// The matrices of a layer: queries, keys and values; attention output; gate and up; down.
-    fn layer(&self, layer: usize) -> Result<[Matrix; 4], LoadError> {
+    fn layer(
+        &self,
+        builder: &mut Builder<'_>,
+        layer: usize,
+        rows: &Rows,
+        angles: &wgpu::Buffer,
+        tables: &wgpu::Buffer,
+    ) -> Result<(), LoadError> {
         let config = self.config;
-        let (hidden, intermediate, head) = (config.hidden, config.intermediate, config.head_dim);
-        let (query, key) = (config.heads * head, config.kv_heads * head);
-        let part = |part: &str, rows: usize, width: usize| {
-            self.tensor(&TensorNames::layer(layer, part), &[rows, width])
+        let [qkv, output, gate_up, down] = layer_matrices(self.checkpoint, config, layer)?;
+        let qkv = self.pack("queries, keys and values", qkv)?;
+        let output = self.pack("attention output", output)?;
+        let gate_up = self.pack("gate and up", gate_up)?;
+        let down = self.pack("down", down)?;
+        let of = |part| DecoderTensor::Layer(layer, part);
+        let cache = || {
+            let what = "keys or values of a layer";
+            self.storage(what, self.plan.cache, "lower blocks, or keep them in f16")
         };
-        let qkv = vec![
-            part("self_attn.q_proj", query, hidden)?,
-            part("self_attn.k_proj", key, hidden)?,
-            part("self_attn.v_proj", key, hidden)?,
-        ];
-        let output = part("self_attn.o_proj", hidden, query)?;
-        let gate = part("mlp.gate_proj", intermediate, hidden)?;
-        let up = part("mlp.up_proj", intermediate, hidden)?;
-        let down = part("mlp.down_proj", hidden, intermediate)?;
-        Ok([
-            self.pack("queries, keys and values", Packing::heads(qkv, head))?,
-            self.pack("attention output", Packing::by_heads(output, head))?,
-            self.pack("gate and up", Packing::alternating(gate, up))?,
-            self.pack("down", Packing::plain(down))?,
-        ])
+        let (keys, values) = (cache()?, cache()?);
+        let cache = KvBuffers {
+            tables,
+            keys: &keys,
+            values: &values,
+        };
+        let heads: Heads = layer_heads(config, self.options, layer);
+
+        self.pre_norm(builder, of(LayerTensor::AttentionNorm), rows)?;
+        builder.matmul(&qkv, [&rows.normed, &rows.qkv], Store::Plain, Count::Rows)?;
+        let extras = self.extras(layer)?;
+        builder.heads(&heads, [angles, &extras], [&rows.qkv, &rows.queries], cache)?;
+        let buffers = [&rows.queries, &rows.scratch, &rows.attended];
+        builder.attention(&heads, buffers, cache, self.options.context)?;
+        let bias = if config.output_bias {
+            let tensor = self.checkpoint.tensor(of(LayerTensor::OutputBias))?;
+            Some(upload_vector(self.gpu, tensor.name(), &tensor, 0.0, self.total)?)
+        } else {
+            None
+        };
+        let post = of(LayerTensor::PostAttentionNorm);
+        self.branch(builder, (&output, bias), &rows.attended, post, rows)?;
+
+        self.pre_norm(builder, of(LayerTensor::MlpNorm), rows)?;
+        let gated = Store::Gated(config.activation);
+        builder.matmul(&gate_up, [&rows.normed, &rows.active], gated, Count::Rows)?;
+        let post = of(LayerTensor::PostMlpNorm);
+        self.branch(builder, (&down, None), &rows.active, post, rows)
+    }
+
+    /// Norm of the stream, before a branch.
+    fn pre_norm(
+        &self,
+        builder: &mut Builder<'_>,
+        tensor: DecoderTensor,
+        rows: &Rows,
+    ) -> Result<(), LoadError> {
+        let norm = self.norm(tensor)?;
+        builder.rms_norm(
+            &norm,
+            [&rows.stream, &rows.normed],
+            self.config.hidden,
+            self.config.norm_epsilon,
+            NormStore::Plain,
+            Count::Rows,
+        )
+    }
+
+    /// The end of a branch: `input` times `matrix`, with a bias and a norm where the family has them, added to the stream.
+    fn branch(
+        &self,
+        builder: &mut Builder<'_>,
+        (matrix, bias): (&Matrix, Option<wgpu::Buffer>),
+        input: &wgpu::Buffer,
+        post_norm: DecoderTensor,
+        rows: &Rows,
+    ) -> Result<(), LoadError> {
+        let config = self.config;
+        let Some(branch) = rows.branch.as_ref().filter(|_| bias.is_some() || config.post_norms)
+        else {
+            return builder.matmul(matrix, [input, &rows.stream], Store::Residual, Count::Rows);
+        };
+        builder.matmul(matrix, [input, branch], Store::Plain, Count::Rows)?;
+        let mut result = branch;
+        if let Some(bias) = bias {
+            let (to, store) = if config.post_norms {
+                (&rows.normed, NormStore::Plain)
+            } else {
+                (&rows.stream, NormStore::Add)
+            };
+            builder.add_bias(&bias, [result, to], config.hidden, store)?;
+            result = to;
+        }
+        if config.post_norms {
+            let norm = self.norm(post_norm)?;
+            builder.rms_norm(
+                &norm,
+                [result, &rows.stream],
+                config.hidden,
+                config.norm_epsilon,
+                NormStore::Add,
+                Count::Rows,
+            )?;
+        }
+        Ok(())
     }
 }

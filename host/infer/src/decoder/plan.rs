@@ -1,176 +1,213 @@
 //! The sizes of everything a decoder puts on the device, known before anything is allocated.
 
-use super::{DecoderOptions, LoadError, MemoryReport};
-use crate::config::ModelConfig;
-use crate::weights::{Precision, TensorNames, Weights, WeightsError};
+use tidegate_contract::BLOCK;
+use tidegate_weights::{Checkpoint, DecoderTensor, LayerTensor, ModelConfig, Tensor};
 
-/// Rows in a step at most: it is also an axis of a dispatch.
-const MOST_ROWS: usize = 4096;
+use super::DecoderOptions;
+use crate::kernels::{Base, Heads, scratch};
+use crate::load_error::LoadError;
+use crate::matrix::{Packing, padded};
 
-/// Elements to the next multiple of 4.
-pub(crate) fn padded(elements: usize) -> usize {
-    elements.next_multiple_of(4)
-}
+/// Bytes that the scratch of attention may take: a step whose rows need more runs in several passes.
+const SCRATCH: usize = 64 << 20;
 
-/// Widths in elements, each a multiple of 4; sizes of the buffers a step writes.
-#[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    /// Residual stream.
-    pub(crate) hidden: usize,
-    /// One head.
-    pub(crate) head: usize,
-    /// Feed-forward layer.
-    pub(crate) intermediate: usize,
-    /// Logits of a row.
-    pub(crate) vocabulary: usize,
-    /// Query, key and value heads of a row.
-    pub(crate) qkv: usize,
-    /// Query heads of a row.
-    pub(crate) query: usize,
-    /// Attention scores of a row.
-    pub(crate) scores: usize,
-    /// Keys, or values, of a layer.
-    pub(crate) cache: usize,
-    /// Bytes by part.
-    pub(crate) memory: MemoryReport,
-}
-
-impl Plan {
-    pub(crate) fn new(
-        config: &ModelConfig,
-        weights: &Weights,
-        options: &DecoderOptions,
-    ) -> Result<Plan, LoadError> {
-        let limit = |what, value, least, most| LoadError::Option {
-            what,
-            value,
-            least,
-            most,
-        };
-        for (what, value, most) in [
-            ("slots", options.slots, 1 << 16),
-            ("context", options.context, config.context),
-            ("max_rows", options.max_rows, MOST_ROWS),
-        ] {
-            if value == 0 || value > most {
-                return Err(limit(what, value, 1, most));
-            }
-        }
-        let (hidden, head, intermediate) = (
-            padded(config.hidden),
-            padded(config.head_dim),
-            padded(config.intermediate),
-        );
-        let vocabulary = padded(config.vocabulary);
-        let qkv = (config.heads + 2 * config.kv_heads) * head;
-        let query = config.heads * head;
-        let scores = config.heads * padded(options.context);
-        let cache = options.slots * options.context * config.kv_heads * head;
-        let row = 2 * hidden + qkv + query + intermediate + scores + 2 * vocabulary + 4;
-        let memory = MemoryReport {
-            weights: weight_bytes(config, weights)?
-                + (options.context * config.head_dim * 4) as u64,
-            kv_cache: 2 * (config.layers * cache * 4) as u64,
-            activations: (options.max_rows * row * 4) as u64,
-        };
-        Ok(Plan {
-            hidden,
-            head,
-            intermediate,
-            vocabulary,
-            qkv,
-            query,
-            scores,
-            cache,
-            memory,
-        })
-    }
+/// Bytes a decoder takes on the device, by part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryReport {
+    /// Weights as they are packed on the device, and rotary tables.
+    pub weights: u64,
+    /// Keys and values of every block.
+    pub kv_cache: u64,
+    /// Everything a step writes on its way, and the buffers it is read back through.
+    pub activations: u64,
 }
 
 impl MemoryReport {
-    /// What a decoder would take, without loading it.
+    /// All parts together, bytes.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.weights + self.kv_cache + self.activations
+    }
+
+    /// What a decoder would take at most, without loading it.
     ///
     /// # Errors
     /// As `GpuDecoder::load`, for everything that can be known before a device is opened.
     pub fn estimate(
-        config: &ModelConfig,
-        weights: &Weights,
+        checkpoint: &Checkpoint,
         options: &DecoderOptions,
     ) -> Result<MemoryReport, LoadError> {
-        weights.check(config)?;
-        Ok(Plan::new(config, weights, options)?.memory)
+        let config = decoder_config(checkpoint)?;
+        options.check(config)?;
+        let weights = weight_bytes(checkpoint, config, options)?;
+        let plans = Base::ALL.map(|base| Plan::new(config, options, base).report(weights));
+        Ok(plans
+            .into_iter()
+            .max_by_key(MemoryReport::total)
+            .unwrap_or_default())
     }
-}
 
-/// The precision in which tensors that share a buffer are kept: their own if they agree, else f32.
-pub(crate) fn common_precision(precisions: impl IntoIterator<Item = Precision>) -> Precision {
-    let mut precisions = precisions.into_iter();
-    let first = precisions.next().unwrap_or(Precision::F32);
-    if precisions.all(|other| other == first) {
-        first
-    } else {
-        Precision::F32
-    }
-}
-
-/// Bytes of the weights as they are packed on the device.
-fn weight_bytes(config: &ModelConfig, weights: &Weights) -> Result<u64, WeightsError> {
-    let (hidden, head) = (padded(config.hidden), padded(config.head_dim));
-    let (query, key) = (
-        config.heads * config.head_dim,
-        config.kv_heads * config.head_dim,
-    );
-    let intermediate = padded(config.intermediate);
-    let bytes = |rows: usize,
-                 width: usize,
-                 tensors: &[(String, [usize; 2])]|
-     -> Result<u64, WeightsError> {
-        let found = tensors
-            .iter()
-            .map(|(name, shape)| Ok(weights.tensor(name, shape)?.precision));
-        let precisions = found.collect::<Result<Vec<_>, WeightsError>>()?;
-        Ok((rows * width * common_precision(precisions).bytes()) as u64)
-    };
-    let shape = [config.vocabulary, config.hidden];
-    let mut total = bytes(
-        padded(config.vocabulary),
-        hidden,
-        &[(TensorNames::EMBEDDING.to_owned(), shape)],
-    )?;
-    if !config.tied {
-        total += bytes(
-            padded(config.vocabulary),
-            hidden,
-            &[(TensorNames::HEAD.to_owned(), shape)],
-        )?;
-    }
-    total += (hidden * 4 * (2 * config.layers + 1)) as u64;
-    for layer in 0..config.layers {
-        let part = |part: &str, rows: usize, width: usize| {
-            (TensorNames::layer(layer, part), [rows, width])
+    /// KV blocks that fit beside everything else into `budget` bytes; 0 where not even that fits.
+    ///
+    /// # Errors
+    /// As [`MemoryReport::estimate`].
+    pub fn blocks_within(
+        checkpoint: &Checkpoint,
+        options: &DecoderOptions,
+        budget: u64,
+    ) -> Result<usize, LoadError> {
+        let one = DecoderOptions {
+            blocks: 1,
+            ..options.clone()
         };
-        total += bytes(
-            (config.heads + 2 * config.kv_heads) * head,
-            hidden,
-            &[
-                part("self_attn.q_proj", query, config.hidden),
-                part("self_attn.k_proj", key, config.hidden),
-                part("self_attn.v_proj", key, config.hidden),
-            ],
-        )?;
-        total += bytes(
-            hidden,
-            config.heads * head,
-            &[part("self_attn.o_proj", config.hidden, query)],
-        )?;
-        let gate = part("mlp.gate_proj", config.intermediate, config.hidden);
-        let up = part("mlp.up_proj", config.intermediate, config.hidden);
-        total += bytes(2 * intermediate, hidden, &[gate, up])?;
-        total += bytes(
-            hidden,
-            intermediate,
-            &[part("mlp.down_proj", config.hidden, config.intermediate)],
-        )?;
+        let report = MemoryReport::estimate(checkpoint, &one)?;
+        let left = budget.saturating_sub(report.weights + report.activations);
+        Ok((left / report.kv_cache.max(1)) as usize)
     }
-    Ok(total)
+}
+
+/// What of a checkpoint is a decoder.
+pub(super) fn decoder_config(checkpoint: &Checkpoint) -> Result<&ModelConfig, LoadError> {
+    checkpoint.decoder().ok_or_else(|| LoadError::Kind {
+        architecture: checkpoint
+            .encoder()
+            .map_or_else(String::new, |config| config.architecture.clone()),
+        wanted: "decoder",
+    })
+}
+
+/// Widths in elements, each a multiple of 4; sizes of the buffers a step writes.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// Residual stream.
+    pub(super) hidden: usize,
+    /// Feed-forward layer.
+    pub(super) intermediate: usize,
+    /// Logits of a row.
+    pub(super) vocabulary: usize,
+    /// Query, key and value heads of a row.
+    pub(super) qkv: usize,
+    /// Query heads of a row.
+    pub(super) query: usize,
+    /// Scratch of attention for a row, the layer that takes most.
+    pub(super) scratch: usize,
+    /// Whether the output of a branch is not added to the stream at once.
+    pub(super) branches: bool,
+    /// Rows that run at a time.
+    pub(super) rows: usize,
+    /// Samples that run at a time.
+    pub(super) samples: usize,
+    /// Words of the block tables of a step.
+    pub(super) tables: usize,
+    /// Bytes of the keys, or values, of a layer.
+    pub(super) cache: u64,
+    layers: usize,
+}
+
+impl Plan {
+    pub(super) fn new(config: &ModelConfig, options: &DecoderOptions, base: Base) -> Plan {
+        let head = padded(config.head_dim);
+        let of_layer = |layer| scratch(base, &layer_heads(config, options, layer), options.context).0;
+        let scratch = (0..config.layers.len()).map(of_layer).max().unwrap_or(0);
+        let rows = (SCRATCH / (scratch * 4).max(1)).clamp(1, options.max_rows);
+        Plan {
+            hidden: padded(config.hidden),
+            intermediate: padded(config.intermediate),
+            vocabulary: padded(config.vocabulary),
+            qkv: (config.heads + 2 * config.kv_heads) * head,
+            query: config.heads * head,
+            scratch,
+            branches: config.post_norms || config.output_bias,
+            rows,
+            samples: rows.min(options.max_samples),
+            tables: rows * options.context.div_ceil(BLOCK),
+            cache: (options.cached_positions() * config.kv_heads * head * options.kv.bytes())
+                as u64,
+            layers: config.layers.len(),
+        }
+    }
+
+    /// Bytes by part.
+    pub(super) fn report(&self, weights: u64) -> MemoryReport {
+        let branch = if self.branches { self.hidden } else { 0 };
+        let row = 2 * self.hidden + branch + self.qkv + 2 * self.query + self.intermediate
+            + self.scratch
+            + 4;
+        let elements = self.rows * row + self.tables + 2 * self.samples * self.vocabulary;
+        MemoryReport {
+            weights,
+            kv_cache: 2 * self.layers as u64 * self.cache,
+            activations: elements as u64 * 4,
+        }
+    }
+}
+
+/// The heads of a layer.
+pub(super) fn layer_heads(config: &ModelConfig, options: &DecoderOptions, layer: usize) -> Heads {
+    let of = config.layers.get(layer);
+    let window = of.and_then(|layer| layer.window);
+    let rope = of.and_then(|layer| layer.rope);
+    let rope = rope.and_then(|rope| config.ropes.get(rope));
+    Heads {
+        heads: config.heads as u32,
+        kv_heads: config.kv_heads as u32,
+        dim: config.head_dim as u32,
+        kv: options.kv,
+        half: rope.map_or(0, |rope| (rope.width / 2) as u32),
+        // A window that no sequence outgrows is none.
+        window: window
+            .filter(|window| *window < options.context)
+            .map_or(u32::MAX, |window| window.max(1) as u32),
+        norm_epsilon: config.head_norms.then_some(config.norm_epsilon),
+        bias: config.qkv_bias,
+        scale: config.attention_scale,
+        softcap: config.attention_softcap,
+    }
+}
+
+/// The matrices of a layer, to be packed: queries, keys and values; attention output; gate and up; down.
+pub(super) fn layer_matrices<'a>(
+    checkpoint: &'a Checkpoint,
+    config: &ModelConfig,
+    layer: usize,
+) -> Result<[Packing<'a>; 4], LoadError> {
+    let part = |part| -> Result<Tensor<'a>, LoadError> {
+        Ok(checkpoint.tensor(DecoderTensor::Layer(layer, part))?)
+    };
+    let qkv = vec![
+        part(LayerTensor::Query)?,
+        part(LayerTensor::Key)?,
+        part(LayerTensor::Value)?,
+    ];
+    Ok([
+        Packing::heads(qkv, config.head_dim),
+        Packing::by_heads(part(LayerTensor::Output)?, config.head_dim),
+        Packing::alternating(part(LayerTensor::Gate)?, part(LayerTensor::Up)?),
+        Packing::plain(part(LayerTensor::Down)?),
+    ])
+}
+
+/// Bytes of the weights as they are packed on the device, and of the rotary tables.
+pub(super) fn weight_bytes(
+    checkpoint: &Checkpoint,
+    config: &ModelConfig,
+    options: &DecoderOptions,
+) -> Result<u64, LoadError> {
+    let (hidden, head) = (padded(config.hidden), padded(config.head_dim));
+    let mut total = Packing::plain(checkpoint.tensor(DecoderTensor::Embedding)?).bytes();
+    if !config.tied {
+        total += Packing::plain(checkpoint.tensor(DecoderTensor::Head)?).bytes();
+    }
+    let mut vectors = hidden;
+    for layer in 0..config.layers.len() {
+        let matrices = layer_matrices(checkpoint, config, layer)?;
+        total += matrices.iter().map(Packing::bytes).sum::<u64>();
+        vectors += if config.post_norms { 4 } else { 2 } * hidden;
+        vectors += if config.output_bias { hidden } else { 0 };
+        vectors += if config.head_norms { 2 * head } else { 0 };
+        let heads = config.heads + 2 * config.kv_heads;
+        vectors += if config.qkv_bias { heads * head } else { 0 };
+    }
+    let ropes = config.ropes.iter().map(|rope| options.context * rope.width);
+    Ok(total + ((vectors + ropes.sum::<usize>()) * 4) as u64)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::decoder::DecodeError;
+use tidegate_contract::DecodeError;
 
 /// A failure of the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,16 @@ impl From<Fault> for DecodeError {
             Fault::Lost(reason) => DecodeError::DeviceLost { reason },
             Fault::OutOfMemory(reason) => DecodeError::OutOfMemory { reason },
             Fault::Refused(reason) => DecodeError::Device { reason },
+        }
+    }
+}
+
+impl From<wgpu::Error> for Fault {
+    fn from(error: wgpu::Error) -> Self {
+        match error {
+            wgpu::Error::OutOfMemory { source } => Fault::OutOfMemory(source.to_string()),
+            wgpu::Error::Validation { description, .. }
+            | wgpu::Error::Internal { description, .. } => Fault::Refused(description),
         }
     }
 }
@@ -46,11 +56,7 @@ impl Faults {
     pub(crate) fn listen(&self, device: &wgpu::Device) {
         let faults = self.clone();
         device.on_uncaptured_error(Arc::new(move |error| {
-            faults.record(match error {
-                wgpu::Error::OutOfMemory { source } => Fault::OutOfMemory(source.to_string()),
-                wgpu::Error::Validation { description, .. }
-                | wgpu::Error::Internal { description, .. } => Fault::Refused(description),
-            });
+            faults.record(error.into());
         }));
         let faults = self.clone();
         device.set_device_lost_callback(move |_, message| faults.record(Fault::Lost(message)));

@@ -1,10 +1,16 @@
-//! An open device: buffers within its limits, uploads, waits with a deadline.
+//! An open device: buffers within its limits, uploads, compiled kernels, waits with a deadline.
 
+use std::collections::HashMap;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::fault::Faults;
-use super::{Adapter, Fault, ready};
+use super::{Adapter, AdapterInfo, AdapterKind, Fault, Features, ready};
+use crate::kernels::{Kernel, Pipeline, Pipelines};
+use crate::load_error::LoadError;
 
 /// Longest wait for the device, after which the decoder is given up.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
@@ -15,15 +21,64 @@ const STAGED: u64 = 64 << 20;
 /// Uploads are cut to pieces of this length, bytes.
 pub(crate) const PIECE: usize = 4 << 20;
 
-/// An open device and its queue.
+/// How a device is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceOptions {
+    /// Optional features that may be used, if the adapter has them.
+    pub features: Features,
+    /// Lowers what a buffer may hold, bytes.
+    pub largest_binding: u64,
+}
+
+impl Default for DeviceOptions {
+    /// Everything the adapter has.
+    fn default() -> Self {
+        DeviceOptions {
+            features: Features::ALL,
+            largest_binding: u64::MAX,
+        }
+    }
+}
+
+/// An open device and its queue, shared by the models on it. A clone is the same device.
+#[derive(Clone, Debug)]
+pub struct Gpu(Arc<Open>);
+
+/// What an open device consists of.
 #[derive(Debug)]
-pub(crate) struct Gpu {
+pub struct Open {
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
     /// Largest storage binding, bytes.
     pub(crate) largest_binding: u64,
+    info: AdapterInfo,
+    features: Features,
+    /// Shapes of cooperative matrices.
+    cooperative: Vec<wgpu::CooperativeMatrixProperties>,
     faults: Faults,
-    staged: std::cell::Cell<u64>,
+    staged: AtomicU64,
+    pipelines: Mutex<Pipelines>,
+    /// What tests make go wrong: kernels by name, and memory.
+    sabotaged: Mutex<HashMap<&'static str, Sabotage>>,
+    exhausted: AtomicBool,
+}
+
+impl Deref for Gpu {
+    type Target = Open;
+
+    fn deref(&self) -> &Open {
+        &self.0
+    }
+}
+
+/// What a test puts in the place of a kernel.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sabotage {
+    /// Text that is no WGSL.
+    DoesNotCompile,
+    /// A kernel that writes nothing.
+    DoesNothing,
 }
 
 /// What came of a wait.
@@ -34,17 +89,41 @@ pub(crate) enum WaitError {
 }
 
 impl Gpu {
-    /// Opens an adapter with no optional feature, and its own limits on buffer sizes.
-    pub(crate) fn open(adapter: &Adapter) -> Result<Gpu, String> {
+    /// Opens an adapter, with its own limits on buffer sizes.
+    ///
+    /// # Errors
+    /// [`LoadError::Open`]: the driver refused.
+    pub fn open(adapter: &Adapter, options: DeviceOptions) -> Result<Gpu, LoadError> {
+        Gpu::request(adapter, options).map_err(|reason| LoadError::Open {
+            adapter: adapter.info().to_string(),
+            reason,
+        })
+    }
+
+    fn request(adapter: &Adapter, options: DeviceOptions) -> Result<Gpu, String> {
         let available = adapter.inner().limits();
         let limits = wgpu::Limits {
             max_storage_buffer_binding_size: available.max_storage_buffer_binding_size,
             max_buffer_size: available.max_buffer_size,
             ..wgpu::Limits::default()
         };
+        let masked = Features::ALL.without(options.features);
+        let features = Features::of(adapter.inner()).without(masked);
+        let experimental_features = if features.cooperative {
+            // SAFETY: the feature is asked for knowingly: its kernels are chosen only after they computed the right numbers on
+            // this very adapter, and no other experimental feature is turned on.
+            #[allow(unsafe_code)]
+            unsafe {
+                wgpu::ExperimentalFeatures::enabled()
+            }
+        } else {
+            wgpu::ExperimentalFeatures::disabled()
+        };
         let description = wgpu::DeviceDescriptor {
             label: Some("tidegate"),
+            required_features: features.to_wgpu(),
             required_limits: limits,
+            experimental_features,
             ..Default::default()
         };
         let (device, queue) = ready(adapter.inner().request_device(&description))
@@ -52,16 +131,102 @@ impl Gpu {
             .map_err(|error| error.to_string())?;
         let faults = Faults::default();
         faults.listen(&device);
-        let largest_binding = available
-            .max_storage_buffer_binding_size
-            .min(available.max_buffer_size);
-        Ok(Gpu {
+        let cooperative = if features.cooperative {
+            adapter.inner().cooperative_matrix_properties()
+        } else {
+            Vec::new()
+        };
+        Ok(Gpu(Arc::new(Open {
             device,
             queue,
-            largest_binding,
+            largest_binding: available
+                .max_storage_buffer_binding_size
+                .min(available.max_buffer_size)
+                .min(options.largest_binding),
+            info: adapter.info().clone(),
+            features,
+            cooperative,
             faults,
-            staged: std::cell::Cell::new(0),
-        })
+            staged: AtomicU64::new(0),
+            pipelines: Mutex::default(),
+            sabotaged: Mutex::default(),
+            exhausted: AtomicBool::new(false),
+        })))
+    }
+
+    /// A kernel, compiled when first asked for.
+    pub(crate) fn pipeline(&self, kernel: Kernel, checked: bool) -> Result<Pipeline, LoadError> {
+        let mut pipelines = self.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
+        pipelines.get(self, kernel, checked)
+    }
+
+    /// Puts something else in the place of a kernel that is compiled from now on.
+    #[doc(hidden)]
+    pub fn sabotage(&self, kernel: &'static str, sabotage: Sabotage) {
+        let mut sabotaged = self.sabotaged.lock().unwrap_or_else(PoisonError::into_inner);
+        sabotaged.insert(kernel, sabotage);
+        *self.pipelines.lock().unwrap_or_else(PoisonError::into_inner) = Pipelines::default();
+    }
+
+    /// Makes the next allocation or step fail as if memory had run out.
+    #[doc(hidden)]
+    pub fn exhaust(&self) {
+        self.exhausted.store(true, Ordering::Release);
+    }
+
+    /// Loses the device, as a driver does that was reset.
+    #[doc(hidden)]
+    pub fn lose(&self) {
+        self.device.destroy();
+    }
+}
+
+impl Open {
+    /// The adapter it was opened on.
+    #[must_use]
+    pub fn adapter(&self) -> &AdapterInfo {
+        &self.info
+    }
+
+    /// The optional features it was opened with.
+    #[must_use]
+    pub fn features(&self) -> Features {
+        self.features
+    }
+
+    /// Whether it is the CPU.
+    #[must_use]
+    pub fn is_software(&self) -> bool {
+        self.info.kind == AdapterKind::Software
+    }
+
+    /// Shapes of cooperative matrices; empty without that feature.
+    pub(crate) fn cooperative(&self) -> &[wgpu::CooperativeMatrixProperties] {
+        &self.cooperative
+    }
+
+    pub(crate) fn sabotage_of(&self, kernel: &str) -> Option<Sabotage> {
+        let sabotaged = self.sabotaged.lock().unwrap_or_else(PoisonError::into_inner);
+        sabotaged.get(kernel).copied()
+    }
+
+    /// Does something on this thread and says what the device had against it. What is caught here harms nothing else on
+    /// the device.
+    pub(crate) fn scoped<T>(&self, work: impl FnOnce() -> T) -> (T, Option<Fault>) {
+        let internal = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
+        let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let result = work();
+        let errors = [
+            ready(memory.pop()),
+            ready(validation.pop()),
+            ready(internal.pop()),
+        ];
+        let fault = errors.into_iter().flatten().flatten().next().map(Fault::from);
+        if self.exhausted.swap(false, Ordering::AcqRel) {
+            return (result, Some(Fault::OutOfMemory("injected".to_owned())));
+        }
+        (result, fault)
     }
 
     /// A zeroed storage buffer of at least `bytes`, which the host can write and read back from.
@@ -80,6 +245,15 @@ impl Gpu {
             label,
             bytes,
             wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+        )
+    }
+
+    /// A buffer that timestamps are written to.
+    pub(crate) fn query_buffer(&self, label: &str, bytes: u64) -> wgpu::Buffer {
+        self.buffer(
+            label,
+            bytes,
+            wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC,
         )
     }
 
@@ -110,8 +284,8 @@ impl Gpu {
         bytes: &[u8],
     ) -> Result<(), WaitError> {
         self.queue.write_buffer(buffer, offset, bytes);
-        self.staged.set(self.staged.get() + bytes.len() as u64);
-        if self.staged.get() > STAGED {
+        let length = bytes.len() as u64;
+        if self.staged.fetch_add(length, Ordering::Relaxed) + length > STAGED {
             self.flush()
         } else {
             Ok(())
@@ -120,7 +294,7 @@ impl Gpu {
 
     /// Submits every upload and waits for it.
     pub(crate) fn flush(&self) -> Result<(), WaitError> {
-        self.staged.set(0);
+        self.staged.store(0, Ordering::Relaxed);
         let submission = self.queue.submit(std::iter::empty());
         self.wait(Some(submission), DEADLINE)
     }

@@ -1,29 +1,32 @@
 //! One kernel at a time, for the tests and benches of this crate; not for use.
 
-use crate::decoder::pack::{Matrix, Packing, upload_vector};
-use crate::decoder::program::{Builder, Heads, Program, StepExtent, step_words};
-use crate::decoder::{KernelFamily, LoadError, StepRow};
-use crate::device::{Adapter, DEADLINE, Gpu};
-use crate::kernels::{Pipelines, Store};
-use crate::weights::{Precision, Tensor};
+use tidegate_contract::{BLOCK, StepSequence};
+
+use super::heads::KvBuffers;
+use super::{Heads, KernelSet, KernelVariant, KvPrecision, NormStore, scratch};
+use crate::decoder::StepWords;
+use crate::device::{Adapter, DEADLINE, DeviceOptions, Gpu};
+use crate::load_error::LoadError;
+use crate::program::{Builder, Count, Extent, Program};
 
 /// A device to try kernels on.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Lab {
-    gpu: Gpu,
-    pipelines: Pipelines,
+    pub(crate) gpu: Gpu,
+    pub(crate) kernels: KernelSet,
+    pub(crate) checked: bool,
 }
 
 /// Kernels with their buffers, ready to run.
 #[derive(Debug)]
 pub struct Experiment {
     program: Program,
-    extent: StepExtent,
+    extent: Extent,
     _step: wgpu::Buffer,
     outputs: Vec<wgpu::Buffer>,
 }
 
-/// Head geometry of an experiment, elements and positions.
+/// Heads of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadShape {
     /// Query heads.
@@ -32,213 +35,181 @@ pub struct HeadShape {
     pub kv_heads: usize,
     /// Width of a head.
     pub dim: usize,
-    /// Positions per slot.
+    /// Elements of a head that turn.
+    pub rope: usize,
+    /// KV blocks.
+    pub blocks: usize,
+    /// Positions of a sequence at most.
     pub context: usize,
-    /// Slots.
-    pub slots: usize,
+    /// Positions a row sees.
+    pub window: Option<usize>,
+    /// How keys and values are kept.
+    pub kv: KvPrecision,
+    /// Cap of the scores.
+    pub softcap: Option<f64>,
+    /// Epsilon of head norms, if there are any.
+    pub norm_epsilon: Option<f64>,
+    /// Whether queries, keys and values have biases.
+    pub bias: bool,
 }
 
 impl HeadShape {
+    /// Plain heads over so many blocks: turned whole, seeing everything, without biases and norms.
+    #[must_use]
+    pub fn plain(heads: usize, kv_heads: usize, dim: usize, blocks: usize) -> HeadShape {
+        HeadShape {
+            heads,
+            kv_heads,
+            dim,
+            rope: dim,
+            blocks,
+            context: blocks * BLOCK,
+            window: None,
+            kv: KvPrecision::F32,
+            softcap: None,
+            norm_epsilon: None,
+            bias: false,
+        }
+    }
+
     fn stride(&self) -> usize {
         self.dim.next_multiple_of(4)
     }
 
-    fn geometry(&self) -> Heads {
+    fn heads(&self) -> Heads {
         Heads {
             heads: self.heads as u32,
             kv_heads: self.kv_heads as u32,
             dim: self.dim as u32,
-            stride: self.stride() as u32,
-            context: self.context as u32,
+            kv: self.kv,
+            half: (self.rope / 2) as u32,
+            window: self.window.map_or(u32::MAX, |window| window as u32),
+            norm_epsilon: self.norm_epsilon,
+            bias: self.bias,
+            scale: 1.0 / (self.dim as f64).sqrt(),
+            softcap: self.softcap,
         }
     }
 
-    /// Elements of a key or value cache.
+    /// Elements of all keys or values.
     fn cache(&self) -> usize {
-        self.slots * self.context * self.kv_heads * self.stride()
+        self.blocks * BLOCK * self.kv_heads * self.stride()
     }
 }
 
-/// A matrix `[rows, width]` encoded in a precision, and the values it then has.
+/// A sequence of `rows` rows from position `first` in these blocks, without samples.
 #[must_use]
-pub fn encode(values: &[f32], precision: Precision) -> (Vec<u8>, Vec<f32>) {
-    use half::{bf16, f16};
-    let bytes: Vec<u8> = match precision {
-        Precision::F32 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
-        Precision::F16 => values
-            .iter()
-            .flat_map(|v| f16::from_f32(*v).to_le_bytes())
-            .collect(),
-        Precision::Bf16 => values
-            .iter()
-            .flat_map(|v| bf16::from_f32(*v).to_le_bytes())
-            .collect(),
-    };
-    let kept = match precision {
-        Precision::F32 => values.to_vec(),
-        Precision::F16 => values.iter().map(|v| f16::from_f32(*v).to_f32()).collect(),
-        Precision::Bf16 => values.iter().map(|v| bf16::from_f32(*v).to_f32()).collect(),
-    };
-    (bytes, kept)
-}
-
-/// Rows of slot 0 from position 0, all of whose logits are wanted.
-#[must_use]
-pub fn plain_rows(count: usize) -> Vec<StepRow> {
-    (0..count as u32)
-        .map(|position| StepRow {
-            slot: 0,
-            token: 0,
-            position,
-            wants_logits: true,
-        })
-        .collect()
+pub fn sequence(first: usize, rows: usize, blocks: &[u32]) -> StepSequence {
+    StepSequence {
+        position: first as u32,
+        tokens: vec![0; rows],
+        blocks: blocks.to_vec(),
+        samples: Vec::new(),
+    }
 }
 
 impl Lab {
-    /// Opens an adapter. `largest_binding` lowers what a buffer may hold, bytes.
+    /// Opens an adapter.
     ///
     /// # Errors
-    /// The device could not be opened.
+    /// The device could not be opened, or lacks what the variant needs.
     pub fn open(
         adapter: &Adapter,
-        family: KernelFamily,
+        variant: KernelVariant,
         checked: bool,
-        largest_binding: Option<u64>,
+        options: DeviceOptions,
     ) -> Result<Lab, LoadError> {
-        let mut gpu = Gpu::open(adapter).map_err(|reason| LoadError::Open {
-            adapter: adapter.info().to_string(),
-            reason,
-        })?;
-        gpu.largest_binding = largest_binding.unwrap_or(u64::MAX).min(gpu.largest_binding);
-        let pipelines = Pipelines::new(&gpu, family, checked);
-        Ok(Lab { gpu, pipelines })
-    }
-
-    /// Rows of an embedding `[tokens, width]`; output `[rows, width padded to 4]`.
-    ///
-    /// # Errors
-    /// The device failed.
-    pub fn embed(&mut self, table: Tensor<'_>, rows: &[StepRow]) -> Result<Experiment, LoadError> {
-        let table = self.pack(Packing::plain(table))?;
-        let output = self.output(rows.len() * table.width);
-        self.experiment(rows, vec![output.clone()], |builder| {
-            builder.embed(&table, &output)
+        let gpu = Gpu::open(adapter, options)?;
+        let kernels = KernelSet::of(variant, gpu.is_software(), gpu.features().subgroup);
+        Ok(Lab {
+            gpu,
+            kernels,
+            checked,
         })
     }
 
-    /// RMSNorm of `input` `[rows, weight.len()]`; output `[rows, width padded to 4]`, gathered with `gather`.
+    /// RMSNorm of `input` `[rows, weight.len()]`, added to `sum` if there is one; output `[rows, width padded to 4]`.
     ///
     /// # Errors
     /// The device failed.
     pub fn rms_norm(
-        &mut self,
-        weight: Tensor<'_>,
+        &self,
+        weight: &[f32],
         input: &[f32],
         epsilon: f64,
-        rows: &[StepRow],
-        gather: bool,
+        sum: Option<&[f32]>,
     ) -> Result<Experiment, LoadError> {
         let width = weight.len();
-        let input = self.padded(input, width)?;
-        let output = self.output(rows.len() * width.next_multiple_of(4));
-        let weight = upload_vector(&self.gpu, "weight", &weight, 0)?;
-        self.experiment(rows, vec![output.clone()], |builder| {
-            builder.norm(&weight, [&input, &output], width, epsilon, gather)
-        })
-    }
-
-    /// `input` `[rows, width]` times `weights` `[columns, width]`, added to `residual` `[rows, columns]` if there is one;
-    /// output `[rows, columns padded to 4]`.
-    ///
-    /// # Errors
-    /// The device failed.
-    pub fn matmul(
-        &mut self,
-        weights: Tensor<'_>,
-        input: &[f32],
-        residual: Option<&[f32]>,
-        rows: usize,
-    ) -> Result<Experiment, LoadError> {
-        let (columns, width) = (weights.shape[0], weights.shape[1]);
-        let matrix = self.pack(Packing::plain(weights))?;
-        let input = self.padded(input, width)?;
-        let (store, output) = match residual {
-            None => (Store::Plain, self.output(rows * matrix.columns)),
-            Some(residual) => (Store::Residual, self.padded(residual, columns)?),
+        let rows = input.len() / width;
+        let [weight, input] = [self.padded(weight, width)?, self.padded(input, width)?];
+        let (output, store) = match sum {
+            None => (self.output(rows * width.next_multiple_of(4)), NormStore::Plain),
+            Some(sum) => (self.padded(sum, width)?, NormStore::Add),
         };
-        self.experiment(&plain_rows(rows), vec![output.clone()], |builder| {
-            builder.matmul(&matrix, [&input, &output], store, false)
+        let step = sequence(0, rows, &[0; 64]);
+        self.experiment(&[step], vec![output.clone()], |builder, _| {
+            let buffers = [&input, &output];
+            builder.rms_norm(&weight, buffers, width, epsilon, store, Count::Rows)
         })
     }
 
-    /// silu(`input` · gateᵀ) * (`input` · upᵀ), both `[columns, width]`; output `[rows, columns padded to 4]`.
+    /// What is done to heads, over `qkv` `[rows, heads + 2 * kv_heads, dim]`, `angles` `[context, rope / 2]` and `extras`: biases
+    /// `[heads + 2 * kv_heads, dim]`, then norms of query and of key heads `[dim]`, as far as the shape has them. Outputs:
+    /// queries `[rows, heads, stride]`, then keys, then values `[blocks, BLOCK, kv_heads, stride]`, `dim` padded to 4 in `stride`.
     ///
     /// # Errors
     /// The device failed.
-    pub fn swiglu(
-        &mut self,
-        gate: Tensor<'_>,
-        up: Tensor<'_>,
-        input: &[f32],
-        rows: usize,
-    ) -> Result<Experiment, LoadError> {
-        let width = gate.shape[1];
-        let matrix = self.pack(Packing::alternating(gate, up))?;
-        let input = self.padded(input, width)?;
-        let output = self.output(rows * matrix.columns / 2);
-        self.experiment(&plain_rows(rows), vec![output.clone()], |builder| {
-            builder.matmul(&matrix, [&input, &output], Store::Swiglu, false)
-        })
-    }
-
-    /// The rotary kernel over `qkv` `[rows, heads + 2 * kv_heads, dim]` and `angles` `[context, dim / 2]`; outputs: queries,
-    /// keys and values in place `[rows, heads + 2 * kv_heads, stride]`, then keys, then values
-    /// `[slots, context, kv_heads, stride]`, with `dim` padded to 4 in `stride`.
-    ///
-    /// # Errors
-    /// The device failed.
-    pub fn rope(
-        &mut self,
+    pub fn heads(
+        &self,
         shape: HeadShape,
         angles: &[[f32; 2]],
+        extras: &[f32],
         qkv: &[f32],
-        rows: &[StepRow],
+        step: &[StepSequence],
     ) -> Result<Experiment, LoadError> {
-        let angles = self.padded(
-            bytemuck::cast_slice(angles),
-            2 * angles.len().next_multiple_of(2),
-        )?;
-        let qkv = self.padded(qkv, shape.dim)?;
+        let angles = self.buffer(bytemuck::cast_slice(angles))?;
+        let [extras, qkv] = [self.padded(extras, shape.dim)?, self.padded(qkv, shape.dim)?];
+        let rows: usize = step.iter().map(|sequence| sequence.tokens.len()).sum();
+        let queries = self.output(rows * shape.heads * shape.stride());
         let (keys, values) = (self.output(shape.cache()), self.output(shape.cache()));
-        self.experiment(
-            rows,
-            vec![qkv.clone(), keys.clone(), values.clone()],
-            |builder| builder.rope(&angles, &qkv, [&keys, &values], shape.geometry()),
-        )
+        let outputs = vec![queries.clone(), keys.clone(), values.clone()];
+        self.experiment(step, outputs, |builder, tables| {
+            let cache = KvBuffers {
+                tables,
+                keys: &keys,
+                values: &values,
+            };
+            builder.heads(&shape.heads(), [&angles, &extras], [&qkv, &queries], cache)
+        })
     }
 
-    /// Both attention kernels over `qkv` `[rows, heads + 2 * kv_heads, dim]`, of which only the queries are read, and a cache
-    /// of `keys` and `values` `[slots, context, kv_heads, dim]`; output `[rows, heads, stride]`.
+    /// Attention of `queries` `[rows, heads, dim]` over blocks of `keys` and `values` `[blocks, BLOCK, kv_heads, dim]`; output
+    /// `[rows, heads, stride]`.
     ///
     /// # Errors
     /// The device failed.
     pub fn attention(
-        &mut self,
+        &self,
         shape: HeadShape,
-        qkv: &[f32],
+        queries: &[f32],
         [keys, values]: [&[f32]; 2],
-        rows: &[StepRow],
+        step: &[StepSequence],
     ) -> Result<Experiment, LoadError> {
-        let qkv = self.padded(qkv, shape.dim)?;
-        let (keys, values) = (
-            self.padded(keys, shape.dim)?,
-            self.padded(values, shape.dim)?,
-        );
-        let scores = self.output(rows.len() * shape.heads * shape.context.next_multiple_of(4));
-        let output = self.output(rows.len() * shape.heads * shape.stride());
-        self.experiment(rows, vec![output.clone()], |builder| {
-            builder.attention(&qkv, [&keys, &values], [&scores, &output], shape.geometry())
+        let queries = self.padded(queries, shape.dim)?;
+        let (keys, values) = (self.cached(keys, shape)?, self.cached(values, shape)?);
+        let rows: usize = step.iter().map(|sequence| sequence.tokens.len()).sum();
+        let heads = shape.heads();
+        let (row, _) = scratch(self.kernels.base, &heads, shape.context);
+        let scratch = self.output(rows * row);
+        let output = self.output(rows * shape.heads * shape.stride());
+        self.experiment(step, vec![output.clone()], |builder, tables| {
+            let cache = KvBuffers {
+                tables,
+                keys: &keys,
+                values: &values,
+            };
+            let buffers = [&queries, &scratch, &output];
+            builder.attention(&heads, buffers, cache, shape.context)
         })
     }
 
@@ -254,8 +225,9 @@ impl Lab {
         let mut dispatches = 0;
         {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            let program = &experiment.program;
             for _ in 0..times {
-                dispatches += experiment.program.encode(&mut pass, experiment.extent);
+                dispatches += program.encode(&mut pass, 0..program.len(), experiment.extent);
             }
         }
         let submission = self.gpu.queue.submit([encoder.finish()]);
@@ -265,7 +237,7 @@ impl Lab {
         Ok(dispatches)
     }
 
-    /// Output number `index` of an experiment, rows of `width` elements without their padding.
+    /// Output number `index` of an experiment, rows of `width` f32 elements without their padding.
     ///
     /// # Errors
     /// The device failed.
@@ -275,6 +247,18 @@ impl Lab {
         index: usize,
         width: usize,
     ) -> Result<Vec<f32>, LoadError> {
+        let words = self.words_of(experiment, index)?;
+        let rows = words.chunks_exact(width.next_multiple_of(4));
+        Ok(rows
+            .flat_map(|row| row.iter().take(width).map(|word| f32::from_bits(*word)))
+            .collect())
+    }
+
+    /// The words of output number `index` of an experiment.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn words_of(&self, experiment: &Experiment, index: usize) -> Result<Vec<u32>, LoadError> {
         let Some(buffer) = experiment.outputs.get(index) else {
             return Ok(Vec::new());
         };
@@ -285,42 +269,28 @@ impl Lab {
             .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         encoder.copy_buffer_to_buffer(buffer, 0, &readback, 0, buffer.size());
         let submission = self.gpu.queue.submit([encoder.finish()]);
-        let mut values = Vec::new();
+        let mut words = Vec::new();
         self.gpu
             .read(&readback, buffer.size(), submission, DEADLINE, |bytes| {
-                for row in bytes.chunks_exact(width.next_multiple_of(4) * 4) {
-                    values.extend(
-                        row.as_chunks()
-                            .0
-                            .iter()
-                            .take(width)
-                            .map(|b| f32::from_le_bytes(*b)),
-                    );
-                }
+                words.extend(bytes.as_chunks().0.iter().map(|b| u32::from_le_bytes(*b)));
             })
             .map_err(|error| LoadError::from_wait(error, 0))?;
-        Ok(values)
+        Ok(words)
     }
 
-    fn experiment(
-        &mut self,
-        rows: &[StepRow],
+    /// Builds what is to run over a step; `build` is given the step's block tables.
+    pub(crate) fn experiment(
+        &self,
+        step: &[StepSequence],
         outputs: Vec<wgpu::Buffer>,
-        build: impl FnOnce(&mut Builder<'_>) -> Result<(), LoadError>,
+        build: impl FnOnce(&mut Builder<'_>, &wgpu::Buffer) -> Result<(), LoadError>,
     ) -> Result<Experiment, LoadError> {
-        let mut words = Vec::new();
-        let extent = step_words(rows, &mut words);
-        let step = self.gpu.storage("step", (words.len() * 4) as u64);
-        self.gpu
-            .queue
-            .write_buffer(&step, 0, bytemuck::cast_slice(&words));
-        let mut builder = Builder {
-            gpu: &self.gpu,
-            pipelines: &mut self.pipelines,
-            step: &step,
-            program: Program::default(),
-        };
-        build(&mut builder)?;
+        let mut words = StepWords::default();
+        let extent = words.fill_whole(step);
+        let step = self.buffer(&words.step)?;
+        let tables = self.buffer(&words.tables)?;
+        let mut builder = Builder::new(&self.gpu, self.kernels, self.checked, &step);
+        build(&mut builder, &tables)?;
         let program = builder.program;
         Ok(Experiment {
             program,
@@ -330,24 +300,45 @@ impl Lab {
         })
     }
 
-    fn pack(&self, packing: Packing<'_>) -> Result<Matrix, LoadError> {
-        packing.upload(&self.gpu, "matrix", 0)
-    }
-
-    fn output(&self, elements: usize) -> wgpu::Buffer {
+    /// A zeroed buffer of so many elements.
+    pub(crate) fn output(&self, elements: usize) -> wgpu::Buffer {
         self.gpu.storage("output", (elements * 4) as u64)
     }
 
-    /// Rows of `width` elements, each padded to 4 with zeros.
-    fn padded(&self, values: &[f32], width: usize) -> Result<wgpu::Buffer, LoadError> {
-        let mut padded = Vec::with_capacity(values.len());
-        for row in values.chunks(width) {
-            padded.extend_from_slice(row);
-            padded.resize(padded.len().next_multiple_of(4), 0.0);
-        }
-        let buffer = self.output(padded.len());
-        let uploaded = self.gpu.upload(&buffer, 0, bytemuck::cast_slice(&padded));
-        uploaded.map_err(|error| LoadError::from_wait(error, 0))?;
+    /// A buffer of these words.
+    pub(crate) fn buffer(&self, words: &[u32]) -> Result<wgpu::Buffer, LoadError> {
+        let buffer = self.output(words.len());
+        self.gpu
+            .upload(&buffer, 0, bytemuck::cast_slice(words))
+            .map_err(|error| LoadError::from_wait(error, 0))?;
         Ok(buffer)
     }
+
+    /// Rows of `width` elements, each padded to 4 with zeros.
+    pub(crate) fn padded(&self, values: &[f32], width: usize) -> Result<wgpu::Buffer, LoadError> {
+        self.buffer(bytemuck::cast_slice(&pad(values, width)))
+    }
+
+    /// Keys or values as they are kept.
+    fn cached(&self, values: &[f32], shape: HeadShape) -> Result<wgpu::Buffer, LoadError> {
+        let padded = pad(values, shape.dim);
+        match shape.kv {
+            KvPrecision::F32 => self.buffer(bytemuck::cast_slice(&padded)),
+            KvPrecision::F16 => {
+                let half = |x: f32| u32::from(half::f16::from_f32(x).to_bits());
+                let pair = |pair: &[f32; 2]| half(pair[0]) | half(pair[1]) << 16;
+                let words: Vec<u32> = padded.as_chunks().0.iter().map(pair).collect();
+                self.buffer(&words)
+            }
+        }
+    }
+}
+
+fn pad(values: &[f32], width: usize) -> Vec<f32> {
+    let mut padded = Vec::with_capacity(values.len());
+    for row in values.chunks(width) {
+        padded.extend_from_slice(row);
+        padded.resize(padded.len().next_multiple_of(4), 0.0);
+    }
+    padded
 }

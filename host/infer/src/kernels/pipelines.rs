@@ -1,69 +1,71 @@
-//! Compiled kernels, each made once.
+//! Compiled kernels, each made once for a device.
 
 use std::collections::HashMap;
 
-use super::{Kernel, Layout, Tiling};
-use crate::decoder::KernelFamily;
-use crate::device::Gpu;
+use super::binding::{self, Bindings};
+use super::Kernel;
+use crate::device::{Gpu, Sabotage, ready};
+use crate::load_error::LoadError;
 
 /// A compiled kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Pipeline {
     pub(crate) kernel: Kernel,
     pub(crate) compiled: wgpu::ComputePipeline,
+    pub(crate) layout: wgpu::BindGroupLayout,
 }
 
 /// The compiled kernels of a device.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pipelines {
-    family: KernelFamily,
-    checked: bool,
-    layouts: HashMap<Layout, (wgpu::BindGroupLayout, wgpu::PipelineLayout)>,
-    compiled: HashMap<Kernel, Pipeline>,
+    layouts: HashMap<Bindings, (wgpu::BindGroupLayout, wgpu::PipelineLayout)>,
+    compiled: HashMap<(Kernel, bool), Pipeline>,
 }
 
 impl Pipelines {
-    pub(crate) fn new(gpu: &Gpu, family: KernelFamily, checked: bool) -> Pipelines {
-        let layouts = Layout::ALL.map(|layout| {
-            let bindings = layout.create(&gpu.device);
-            let pipeline = gpu
-                .device
-                .create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
-                    label: None,
-                    bind_group_layouts: &[Some(&bindings)],
-                    immediate_size: 0,
-                });
-            (layout, (bindings, pipeline))
-        });
-        Pipelines {
-            family,
-            checked,
-            layouts: layouts.into(),
-            compiled: HashMap::new(),
+    /// A kernel, compiled when first asked for; `checked` keeps wgpu's bounds and loop checks.
+    pub(crate) fn get(
+        &mut self,
+        gpu: &Gpu,
+        kernel: Kernel,
+        checked: bool,
+    ) -> Result<Pipeline, LoadError> {
+        if let Some(pipeline) = self.compiled.get(&(kernel, checked)) {
+            return Ok(pipeline.clone());
         }
+        let failed = |reason: String| LoadError::Kernel {
+            kernel: kernel.name().to_owned(),
+            reason,
+        };
+        if !gpu.features().contains(kernel.needs()) {
+            let missing = kernel.needs().without(gpu.features());
+            return Err(failed(format!("the device was opened without {missing}")));
+        }
+        let pipeline = self.compile(gpu, kernel, checked).map_err(failed)?;
+        self.compiled.insert((kernel, checked), pipeline.clone());
+        Ok(pipeline)
     }
 
-    pub(crate) fn family(&self) -> KernelFamily {
-        self.family
-    }
-
-    /// A kernel, compiled when first asked for.
-    pub(crate) fn get(&mut self, gpu: &Gpu, kernel: Kernel) -> Pipeline {
-        if let Some(pipeline) = self.compiled.get(&kernel) {
-            return pipeline.clone();
-        }
+    fn compile(&mut self, gpu: &Gpu, kernel: Kernel, checked: bool) -> Result<Pipeline, String> {
+        let bindings = kernel.bindings();
+        let internal = gpu.device.push_error_scope(wgpu::ErrorFilter::Internal);
+        let validation = gpu.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let (layout, pipeline_layout) = self
+            .layouts
+            .entry(bindings)
+            .or_insert_with(|| layouts(gpu, bindings));
         let label = format!("{kernel:?}");
         let description = wgpu::ShaderModuleDescriptor {
             label: Some(&label),
-            source: wgpu::ShaderSource::Wgsl(kernel.source().into()),
+            source: wgpu::ShaderSource::Wgsl(source(gpu, kernel).into()),
         };
-        let module = if self.checked {
+        let module = if checked {
             gpu.device.create_shader_module(description)
         } else {
             // SAFETY: the sources are this crate's own, fixed at compile time. Every loop in them ends after a count that
-            // comes from `Params` or `Step`, and every index is below the length of its buffer as long as those are
-            // right: `Params` is made from the same numbers as the buffers, and each row of `Step` is checked against
-            // the decoder's shape before it is uploaded. The tests also run with the checks on.
+            // comes from their parameters or the step, and every index is below the length of its buffer as long as those
+            // are right: parameters are made from the same numbers as the buffers, and each step is checked against the
+            // decoder's shape before it is uploaded. The tests also run with the checks on.
             #[allow(unsafe_code)]
             unsafe {
                 gpu.device.create_shader_module_trusted(
@@ -80,106 +82,41 @@ impl Pipelines {
             .device
             .create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
                 label: Some(&label),
-                layout: self
-                    .layouts
-                    .get(&Layout::of(kernel))
-                    .map(|(_, pipeline)| pipeline),
+                layout: Some(pipeline_layout),
                 module: &module,
                 entry_point: Some("main"),
                 compilation_options: options,
                 cache: None,
             });
-        let pipeline = Pipeline { kernel, compiled };
-        self.compiled.insert(kernel, pipeline.clone());
-        pipeline
-    }
-
-    /// Binds `buffers` for every kernel of a layout, one for each of its bindings in order.
-    pub(crate) fn bind(
-        &self,
-        gpu: &Gpu,
-        layout: Layout,
-        buffers: &[&wgpu::Buffer],
-    ) -> Option<wgpu::BindGroup> {
-        let (bindings, _) = self.layouts.get(&layout)?;
-        Some(layout.bind(&gpu.device, bindings, buffers))
-    }
-}
-
-/// What the size of a dispatch follows from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Extent {
-    /// Rows of the step, or rows whose logits are wanted.
-    pub(crate) rows: u32,
-    /// Highest position in the step, plus 1.
-    pub(crate) positions: u32,
-}
-
-impl Pipeline {
-    /// Workgroups of a dispatch. `items` is what the kernel spreads over its axes besides rows and positions: elements of a
-    /// row / 4 (embed), columns / 4 (matmul), pairs of elements (rope), key heads (scores), elements of a head / 4 and key
-    /// or query heads (values).
-    pub(crate) fn grid(&self, items: [u32; 2], extent: Extent) -> [u32; 3] {
-        let lanes = self.kernel.lanes();
-        let rows = extent.rows;
-        match self.kernel {
-            Kernel::Embed { .. } | Kernel::Rope => [items[0].div_ceil(lanes), rows, 1],
-            Kernel::RmsNorm {
-                family: KernelFamily::Software,
-            } => [rows.div_ceil(lanes), 1, 1],
-            Kernel::RmsNorm {
-                family: KernelFamily::Portable,
-            } => [rows, 1, 1],
-            Kernel::Matmul { tiling, .. } => tiling.grid(items[0], rows),
-            Kernel::Scores { .. } => {
-                let positions = extent.positions.next_multiple_of(4);
-                [
-                    positions.div_ceil(lanes * self.kernel.positions()),
-                    items[0],
-                    rows,
-                ]
-            }
-            Kernel::Values {
-                family: KernelFamily::Software,
-                ..
-            } => [items[0].div_ceil(lanes), items[1], rows],
-            Kernel::Values {
-                family: KernelFamily::Portable,
-                ..
-            } => [1, items[1], rows],
+        let errors = [ready(validation.pop()), ready(internal.pop())];
+        if let Some(error) = errors.into_iter().flatten().flatten().next() {
+            return Err(error.to_string());
         }
+        Ok(Pipeline {
+            kernel,
+            compiled,
+            layout: layout.clone(),
+        })
     }
 }
 
-/// The tilings of one matmul, compiled; one is chosen by the number of rows.
-#[derive(Clone, Debug)]
-pub(crate) struct ByRows(Vec<(u32, Pipeline)>);
+fn layouts(gpu: &Gpu, bindings: Bindings) -> (wgpu::BindGroupLayout, wgpu::PipelineLayout) {
+    let layout = binding::layout(&gpu.device, bindings);
+    let pipeline = gpu
+        .device
+        .create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label: None,
+            bind_group_layouts: &[Some(&layout)],
+            immediate_size: 0,
+        });
+    (layout, pipeline)
+}
 
-impl ByRows {
-    /// A kernel that is the same for any number of rows.
-    pub(crate) fn always(pipeline: Pipeline) -> ByRows {
-        ByRows(vec![(u32::MAX, pipeline)])
-    }
-
-    /// Every tiling of `family` of the matmul that `kernel` makes.
-    pub(crate) fn tilings(
-        pipelines: &mut Pipelines,
-        gpu: &Gpu,
-        kernel: impl Fn(Tiling) -> Kernel,
-    ) -> ByRows {
-        let tilings = Tiling::of(pipelines.family());
-        ByRows(
-            tilings
-                .iter()
-                .map(|&(most, tiling)| (most, pipelines.get(gpu, kernel(tiling))))
-                .collect(),
-        )
-    }
-
-    pub(crate) fn choose(&self, rows: u32) -> Option<&Pipeline> {
-        self.0
-            .iter()
-            .find(|(most, _)| rows <= *most)
-            .map(|(_, pipeline)| pipeline)
+/// The WGSL of a kernel, or what a test has put in its place.
+fn source(gpu: &Gpu, kernel: Kernel) -> String {
+    match gpu.sabotage_of(kernel.name()) {
+        None => kernel.source(),
+        Some(Sabotage::DoesNotCompile) => "fn main() { this is no shader }".to_owned(),
+        Some(Sabotage::DoesNothing) => "@compute @workgroup_size(1) fn main() {}".to_owned(),
     }
 }

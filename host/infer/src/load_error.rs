@@ -3,15 +3,26 @@
 use std::time::Duration;
 
 use crate::device::{Fault, WaitError};
-use crate::weights::WeightsError;
+use tidegate_weights::{CheckpointError, TensorError};
 
 /// Why a decoder could not be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// A tensor is missing, has another shape or precision, or is not finite.
+    /// The model is not whole: a tensor is missing, or has another shape.
     #[error(transparent)]
-    Weights(#[from] WeightsError),
+    Checkpoint(#[from] CheckpointError),
+    /// A tensor cannot be read, or is not finite.
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+    /// The model is of the other kind.
+    #[error("{architecture} is no {wanted}")]
+    Kind {
+        /// What the model is.
+        architecture: String,
+        /// What is loaded.
+        wanted: &'static str,
+    },
     /// An option is out of range.
     #[error("{what} is {value}, must be between {least} and {most}")]
     Option {
@@ -24,11 +35,31 @@ pub enum LoadError {
         /// Most it can be.
         most: usize,
     },
-    /// `TIDEGATE_KERNELS` names no kernel family.
-    #[error("TIDEGATE_KERNELS is `{value}`, supported: portable, software")]
+    /// `TIDEGATE_KERNELS` names no kernels.
+    #[error(
+        "TIDEGATE_KERNELS is `{value}`, supported: portable, software, subgroup, f16, cooperative, dot"
+    )]
     Kernels {
         /// Its value.
         value: String,
+    },
+    /// The kernels that were asked for cannot run here.
+    #[error("{variant} kernels cannot run on {adapter}: {reason}")]
+    Variant {
+        /// The kernels.
+        variant: &'static str,
+        /// The adapter.
+        adapter: String,
+        /// What it lacks, or what went wrong in the self-test.
+        reason: String,
+    },
+    /// A kernel does not compile on the device's driver.
+    #[error("kernel {kernel} does not compile on this device: {reason}")]
+    Kernel {
+        /// The kernel.
+        kernel: String,
+        /// What the driver said.
+        reason: String,
     },
     /// A buffer that cannot be split is larger than the adapter can bind.
     #[error(
@@ -85,11 +116,16 @@ impl LoadError {
     pub(crate) fn from_wait(error: WaitError, bytes: u64) -> LoadError {
         match error {
             WaitError::Deadline(limit) => LoadError::DeadlineExceeded { limit },
-            WaitError::Fault(Fault::Lost(reason)) => LoadError::DeviceLost { reason },
-            WaitError::Fault(Fault::OutOfMemory(reason)) => {
-                LoadError::OutOfMemory { bytes, reason }
-            }
-            WaitError::Fault(Fault::Refused(reason)) => LoadError::Device { reason },
+            WaitError::Fault(fault) => LoadError::from_fault(fault, bytes),
+        }
+    }
+
+    /// What a failure of the device means while `bytes` are being loaded.
+    pub(crate) fn from_fault(fault: Fault, bytes: u64) -> LoadError {
+        match fault {
+            Fault::Lost(reason) => LoadError::DeviceLost { reason },
+            Fault::OutOfMemory(reason) => LoadError::OutOfMemory { bytes, reason },
+            Fault::Refused(reason) => LoadError::Device { reason },
         }
     }
 }

@@ -1,0 +1,191 @@
+//! A step as the device takes it: cut into passes of so many rows, each a list of words.
+
+use tidegate_contract::{BLOCK, Sampling, StepSequence};
+
+use crate::program::Extent;
+
+/// Consecutive tokens of one sequence of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// Index of the sequence in the step.
+    pub(super) sequence: usize,
+    /// Its tokens from here.
+    pub(super) from: usize,
+    /// To here, not included.
+    pub(super) to: usize,
+}
+
+/// Cuts a step into passes of at most `rows` rows, in order, so that a row always comes after those before it in its
+/// sequence. Nothing is sampled from more than `samples` rows of a pass.
+pub(super) fn passes(step: &[StepSequence], rows: usize, samples: usize) -> Vec<Vec<Piece>> {
+    let mut passes = Vec::new();
+    let (mut pass, mut used, mut sampled) = (Vec::new(), 0, 0);
+    for (sequence, of) in step.iter().enumerate() {
+        let first_sampled = of.tokens.len() - of.samples.len().min(of.tokens.len());
+        let mut from = 0;
+        while from < of.tokens.len() {
+            if used == rows || (sampled == samples && from >= first_sampled) {
+                passes.push(std::mem::take(&mut pass));
+                (used, sampled) = (0, 0);
+            }
+            let mut to = of.tokens.len().min(from + rows - used);
+            to = to.min(first_sampled.max(from) + samples - sampled);
+            sampled += to.saturating_sub(first_sampled.max(from));
+            used += to - from;
+            pass.push(Piece { sequence, from, to });
+            from = to;
+        }
+    }
+    if !pass.is_empty() {
+        passes.push(pass);
+    }
+    passes
+}
+
+/// The words of a pass, kept from step to step.
+#[derive(Debug, Default)]
+pub(crate) struct StepWords {
+    /// Layout as in `shaders/step.wgsl`.
+    pub(crate) step: Vec<u32>,
+    /// Block tables, one after another.
+    pub(crate) tables: Vec<u32>,
+}
+
+impl StepWords {
+    /// Fills in a whole step as one pass.
+    pub(crate) fn fill_whole(&mut self, step: &[StepSequence]) -> Extent {
+        let piece = |(sequence, of): (usize, &StepSequence)| Piece {
+            sequence,
+            from: 0,
+            to: of.tokens.len(),
+        };
+        let pass: Vec<Piece> = step.iter().enumerate().map(piece).collect();
+        self.fill(step, &pass, &mut Vec::new())
+    }
+
+    /// Fills in a pass, and says what it comes to. `samples` is filled with how its tokens are drawn, in order, each
+    /// with the index of its sequence in the step.
+    pub(super) fn fill<'a>(
+        &mut self,
+        step: &'a [StepSequence],
+        pass: &[Piece],
+        samples: &mut Vec<(usize, &'a Sampling)>,
+    ) -> Extent {
+        self.step.clear();
+        self.tables.clear();
+        samples.clear();
+        self.step.extend([0; 4]);
+        let mut extent = Extent::default();
+        let mut sources = Vec::new();
+        for piece in pass {
+            let sequence = &step[piece.sequence];
+            let table = self.tables.len() as u32;
+            let end = sequence.position as usize + piece.to;
+            self.tables
+                .extend_from_slice(&sequence.blocks[..end.div_ceil(BLOCK)]);
+            let first_sampled = sequence.tokens.len() - sequence.samples.len();
+            for at in piece.from..piece.to {
+                let position = sequence.position + at as u32;
+                self.step.extend([table, sequence.tokens[at], position, 0]);
+                if at >= first_sampled {
+                    sources.push(extent.rows);
+                    samples.push((piece.sequence, &sequence.samples[at - first_sampled]));
+                }
+                extent.rows += 1;
+                extent.positions = extent.positions.max(position + 1);
+            }
+        }
+        extent.samples = sources.len() as u32;
+        self.step[0] = extent.rows;
+        self.step[1] = extent.samples;
+        for (index, source) in sources.into_iter().enumerate() {
+            self.step[4 + 4 * index + 3] = source;
+        }
+        extent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sequence(position: u32, tokens: usize, samples: usize) -> StepSequence {
+        let blocks = (position as usize + tokens).div_ceil(BLOCK) as u32;
+        StepSequence {
+            position,
+            tokens: (0..tokens as u32).collect(),
+            blocks: (100..100 + blocks).collect(),
+            samples: vec![Sampling::default(); samples],
+        }
+    }
+
+    fn pieces(step: &[StepSequence], rows: usize, samples: usize) -> Vec<Vec<[usize; 3]>> {
+        let pieces = |pass: Vec<Piece>| {
+            pass.into_iter()
+                .map(|piece| [piece.sequence, piece.from, piece.to])
+                .collect()
+        };
+        passes(step, rows, samples).into_iter().map(pieces).collect()
+    }
+
+    #[test]
+    fn a_step_is_cut_where_a_pass_has_no_room() {
+        let step = [sequence(0, 3, 1), sequence(7, 5, 2)];
+        assert_eq!(pieces(&step, 8, 8), [vec![[0, 0, 3], [1, 0, 5]]]);
+        assert_eq!(
+            pieces(&step, 4, 4),
+            [vec![[0, 0, 3], [1, 0, 1]], vec![[1, 1, 5]]]
+        );
+        assert_eq!(
+            pieces(&step, 8, 1),
+            [vec![[0, 0, 3], [1, 0, 3]], vec![[1, 3, 4]], vec![[1, 4, 5]]]
+        );
+        assert_eq!(pieces(&step, 1, 1).len(), 8);
+        assert_eq!(pieces(&[], 8, 8), Vec::<Vec<[usize; 3]>>::new());
+    }
+
+    #[test]
+    fn every_row_is_in_one_pass_and_every_sample_too() {
+        for (rows, samples) in [(1, 1), (2, 1), (3, 2), (5, 5), (16, 3)] {
+            let step = [sequence(0, 9, 9), sequence(3, 1, 1), sequence(20, 14, 0), sequence(1, 6, 4)];
+            let mut words = StepWords::default();
+            let (mut all, mut drawn) = (0, 0);
+            for pass in passes(&step, rows, samples) {
+                let mut samplings = Vec::new();
+                let extent = words.fill(&step, &pass, &mut samplings);
+                assert!(extent.rows as usize <= rows && extent.samples as usize <= samples);
+                assert_eq!(samplings.len(), extent.samples as usize);
+                all += extent.rows;
+                drawn += extent.samples;
+            }
+            assert_eq!((all, drawn), (30, 14));
+        }
+    }
+
+    #[test]
+    fn words_say_table_token_position_and_where_samples_come_from() {
+        let step = [sequence(15, 2, 0), sequence(0, 2, 1)];
+        let mut words = StepWords::default();
+        let mut samples = Vec::new();
+        let pass = &passes(&step, 8, 8)[0];
+        let extent = words.fill(&step, pass, &mut samples);
+        let expected = Extent {
+            rows: 4,
+            samples: 1,
+            positions: 17,
+        };
+        assert_eq!(extent, expected);
+        assert_eq!(words.tables, [100, 101, 100]);
+        assert_eq!(
+            words.step,
+            [
+                [4, 1, 0, 0],
+                [0, 0, 15, 3],
+                [0, 1, 16, 0],
+                [2, 0, 0, 0],
+                [2, 1, 1, 0]
+            ]
+            .concat()
+        );
+    }
+}

@@ -1,0 +1,120 @@
+//! Optional features of a device.
+
+use std::fmt;
+
+/// Optional features of wgpu that some kernels need. Everything also runs without them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Features {
+    /// Sums over subgroups.
+    pub subgroup: bool,
+    /// Arithmetic in f16.
+    pub f16: bool,
+    /// Cooperative matrices.
+    pub cooperative: bool,
+    /// Timestamps between kernels.
+    pub timestamps: bool,
+}
+
+impl Features {
+    /// None of them.
+    pub const NONE: Features = Features {
+        subgroup: false,
+        f16: false,
+        cooperative: false,
+        timestamps: false,
+    };
+
+    /// All of them.
+    pub const ALL: Features = Features {
+        subgroup: true,
+        f16: true,
+        cooperative: true,
+        timestamps: true,
+    };
+
+    /// Sums over subgroups only.
+    pub const SUBGROUP: Features = Features {
+        subgroup: true,
+        ..Features::NONE
+    };
+
+    /// Whether all of `others` are among these.
+    #[must_use]
+    pub fn contains(self, others: Features) -> bool {
+        others.without(self) == Features::NONE
+    }
+
+    /// Those of them that are not in `others`.
+    #[must_use]
+    pub fn without(self, others: Features) -> Features {
+        Features {
+            subgroup: self.subgroup && !others.subgroup,
+            f16: self.f16 && !others.f16,
+            cooperative: self.cooperative && !others.cooperative,
+            timestamps: self.timestamps && !others.timestamps,
+        }
+    }
+
+    fn named(self) -> [(bool, &'static str, wgpu::Features); 4] {
+        use wgpu::Features as F;
+        [
+            (self.subgroup, "subgroup", F::SUBGROUP),
+            (self.f16, "f16", F::SHADER_F16),
+            (
+                self.cooperative,
+                "cooperative matrix",
+                F::EXPERIMENTAL_COOPERATIVE_MATRIX,
+            ),
+            (self.timestamps, "timestamp", F::TIMESTAMP_QUERY),
+        ]
+    }
+
+    /// What of them `adapter` has.
+    pub(super) fn of(adapter: &wgpu::Adapter) -> Features {
+        let has = |feature| adapter.features().contains(feature);
+        Features {
+            subgroup: has(wgpu::Features::SUBGROUP),
+            f16: has(wgpu::Features::SHADER_F16),
+            cooperative: has(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX),
+            timestamps: has(wgpu::Features::TIMESTAMP_QUERY),
+        }
+    }
+
+    pub(super) fn to_wgpu(self) -> wgpu::Features {
+        self.named()
+            .into_iter()
+            .filter(|(on, ..)| *on)
+            .fold(wgpu::Features::empty(), |all, (_, _, one)| all | one)
+    }
+}
+
+impl fmt::Display for Features {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self
+            .named()
+            .into_iter()
+            .filter(|(on, ..)| *on)
+            .map(|(_, name, _)| name)
+            .collect();
+        if names.is_empty() {
+            return f.write_str("no optional feature");
+        }
+        f.write_str(&names.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_are_told_apart_by_name() {
+        assert!(Features::ALL.contains(Features::SUBGROUP));
+        assert!(!Features::SUBGROUP.contains(Features::ALL));
+        assert_eq!(
+            Features::ALL.without(Features::SUBGROUP).to_string(),
+            "f16, cooperative matrix, timestamp"
+        );
+        assert_eq!(Features::NONE.to_string(), "no optional feature");
+    }
+}

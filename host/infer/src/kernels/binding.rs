@@ -1,0 +1,61 @@
+//! What a kernel binds. Everything is in group 0; where a kernel reads the step, that is binding 0.
+
+/// How a kernel uses a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Access {
+    /// `var<storage, read>`
+    Read,
+    /// `var<storage, read_write>`
+    Write,
+    /// `var<uniform>`
+    Uniform,
+}
+
+/// The bindings of a kernel: their numbers in the WGSL, and what is done with each.
+pub(crate) type Bindings = &'static [(u32, Access)];
+
+pub(super) fn layout(device: &wgpu::Device, bindings: Bindings) -> wgpu::BindGroupLayout {
+    let entries: Vec<_> = bindings
+        .iter()
+        .map(|&(binding, access)| wgpu::BindGroupLayoutEntry {
+            binding,
+            visibility: wgpu::ShaderStages::COMPUTE,
+            ty: wgpu::BindingType::Buffer {
+                ty: match access {
+                    Access::Read => wgpu::BufferBindingType::Storage { read_only: true },
+                    Access::Write => wgpu::BufferBindingType::Storage { read_only: false },
+                    Access::Uniform => wgpu::BufferBindingType::Uniform,
+                },
+                has_dynamic_offset: false,
+                min_binding_size: None,
+            },
+            count: None,
+        })
+        .collect();
+    device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+        label: None,
+        entries: &entries,
+    })
+}
+
+/// Binds `buffers`, one for each binding in order.
+pub(crate) fn bind(
+    device: &wgpu::Device,
+    layout: &wgpu::BindGroupLayout,
+    bindings: Bindings,
+    buffers: &[&wgpu::Buffer],
+) -> wgpu::BindGroup {
+    let entries: Vec<_> = bindings
+        .iter()
+        .zip(buffers)
+        .map(|(&(binding, _), buffer)| wgpu::BindGroupEntry {
+            binding,
+            resource: buffer.as_entire_binding(),
+        })
+        .collect();
+    device.create_bind_group(&wgpu::BindGroupDescriptor {
+        label: None,
+        layout,
+        entries: &entries,
+    })
+}

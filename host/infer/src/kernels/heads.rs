@@ -1,0 +1,198 @@
+//! What is done to heads between their projection and attention.
+
+use super::Kernel;
+use super::binding::{Access, Bindings};
+use super::norm::{needs, reduction};
+use super::source::{LANES, join, shader};
+use super::variant::Base;
+use crate::device::Features;
+use crate::load_error::LoadError;
+use crate::program::{Axis, Builder, Choice, Count, Work};
+
+/// Lanes where one head is one lane: one vector of a software adapter's CPU.
+const NARROW_LANES: u32 = 8;
+
+/// How keys and values are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KvPrecision {
+    /// 32-bit floats.
+    F32,
+    /// 16-bit floats; what they cannot hold is kept as the largest they can.
+    F16,
+}
+
+impl KvPrecision {
+    pub(crate) const ALL: [KvPrecision; 2] = [KvPrecision::F32, KvPrecision::F16];
+
+    /// Bytes of an element.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            KvPrecision::F32 => 4,
+            KvPrecision::F16 => 2,
+        }
+    }
+
+    pub(super) fn file(self) -> &'static str {
+        match self {
+            KvPrecision::F32 => shader!("kv_f32.wgsl"),
+            KvPrecision::F16 => shader!("kv_f16.wgsl"),
+        }
+    }
+}
+
+/// Bias, head norm, rotation and KV write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HeadsKernel {
+    /// How a head is summed.
+    pub base: Base,
+    /// How keys and values are kept.
+    pub kv: KvPrecision,
+}
+
+impl HeadsKernel {
+    pub(crate) fn name(self) -> &'static str {
+        "heads"
+    }
+
+    pub(crate) fn needs(self) -> Features {
+        needs(self.base)
+    }
+
+    fn lanes(self) -> u32 {
+        match self.base {
+            Base::Software => NARROW_LANES,
+            Base::Portable | Base::Subgroup => LANES,
+        }
+    }
+
+    pub(crate) fn bindings(self) -> Bindings {
+        use Access::{Read, Uniform, Write};
+        &[
+            (0, Read),
+            (1, Read),
+            (2, Read),
+            (3, Read),
+            (4, Uniform),
+            (5, Write),
+            (6, Write),
+            (7, Write),
+            (8, Read),
+        ]
+    }
+
+    pub(crate) fn source(self) -> String {
+        let kernel = match self.base {
+            Base::Software => shader!("heads_software.wgsl"),
+            Base::Portable | Base::Subgroup => shader!("heads_portable.wgsl"),
+        };
+        let files = [
+            shader!("step.wgsl"),
+            shader!("paged.wgsl"),
+            self.kv.file(),
+            reduction(self.base),
+            shader!("heads.wgsl"),
+            kernel,
+        ];
+        join(&[("LANES", self.lanes())], &files)
+    }
+
+    pub(crate) fn in_use() -> Vec<HeadsKernel> {
+        let mut kernels = Vec::new();
+        for base in Base::ALL {
+            kernels.extend(KvPrecision::ALL.map(|kv| HeadsKernel { base, kv }));
+        }
+        kernels
+    }
+}
+
+/// The heads of a layer, as its kernels need to know them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heads {
+    pub(crate) heads: u32,
+    pub(crate) kv_heads: u32,
+    /// True width of a head, elements.
+    pub(crate) dim: u32,
+    pub(crate) kv: KvPrecision,
+    /// Pairs of a head that turn; 0 for none.
+    pub(crate) half: u32,
+    /// Positions a row sees, its own included; `u32::MAX` for all.
+    pub(crate) window: u32,
+    /// Of the head norms, if there are any.
+    pub(crate) norm_epsilon: Option<f64>,
+    pub(crate) bias: bool,
+    /// Factor of the scores.
+    pub(crate) scale: f64,
+    pub(crate) softcap: Option<f64>,
+}
+
+impl Heads {
+    /// Width of a head, padded, / 4.
+    pub(crate) fn stride4(&self) -> u32 {
+        self.dim.div_ceil(4)
+    }
+}
+
+/// Keys and values of a layer, and where the sequences of a step find theirs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KvBuffers<'a> {
+    /// Block tables of the step.
+    pub(crate) tables: &'a wgpu::Buffer,
+    pub(crate) keys: &'a wgpu::Buffer,
+    pub(crate) values: &'a wgpu::Buffer,
+}
+
+impl Builder<'_> {
+    /// Bias, head norm, rotation: queries of `qkv` into `queries`, keys and values into their blocks. `angles`
+    /// `[context, half]` of (cos, sin); `extras` as `shaders/heads.wgsl` says.
+    pub(crate) fn heads(
+        &mut self,
+        heads: &Heads,
+        [angles, extras]: [&wgpu::Buffer; 2],
+        [qkv, queries]: [&wgpu::Buffer; 2],
+        cache: KvBuffers<'_>,
+    ) -> Result<(), LoadError> {
+        let kernel = HeadsKernel {
+            base: self.kernels.base,
+            kv: heads.kv,
+        };
+        let parameters = [
+            heads.heads,
+            heads.kv_heads,
+            heads.stride4(),
+            heads.half,
+            (heads.dim as f32).to_bits(),
+            (heads.norm_epsilon.unwrap_or(0.0) as f32).to_bits(),
+            u32::from(heads.bias),
+            u32::from(heads.norm_epsilon.is_some()),
+        ];
+        let parameters = self.uniform("heads", &parameters);
+        let count = heads.heads + 2 * heads.kv_heads;
+        let workgroups = match self.kernels.base {
+            Base::Software => count.div_ceil(kernel.lanes()),
+            Base::Portable | Base::Subgroup => count,
+        };
+        let grid = [
+            Axis::Fixed(workgroups),
+            Axis::Per {
+                of: Count::Rows,
+                each: 1,
+            },
+            Axis::Fixed(1),
+        ];
+        let buffers = [
+            self.step,
+            cache.tables,
+            angles,
+            qkv,
+            &parameters,
+            queries,
+            cache.keys,
+            cache.values,
+            extras,
+        ];
+        let work = Work::rows(u64::from(count * heads.dim) * 4);
+        let choice = Choice::always(Kernel::Heads(kernel), grid);
+        self.dispatch(Count::Rows, &[choice], &buffers, work)
+    }
+}

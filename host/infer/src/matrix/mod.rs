@@ -1,0 +1,80 @@
+//! Weights on the device: kept in the format they are stored in, several tensors in one matrix where one kernel reads them
+//! together, split by rows where a matrix is larger than the adapter can bind, in the order its kernels read best.
+
+mod dispatch;
+mod lab;
+mod layout;
+mod packing;
+mod stored;
+
+use tidegate_weights::Tensor;
+
+pub use layout::Layout;
+pub(crate) use packing::Packing;
+pub use stored::Stored;
+
+use crate::device::Gpu;
+use crate::load_error::LoadError;
+
+/// Elements to the next multiple of 4.
+pub(crate) fn padded(elements: usize) -> usize {
+    elements.next_multiple_of(4)
+}
+
+/// A matrix on the device, `[columns, width]`: each of its rows makes one column of an output.
+#[derive(Debug)]
+pub(crate) struct Matrix {
+    /// Rows, a multiple of 4; what is stored of them is padded with zeros to whole tiles.
+    pub(crate) columns: usize,
+    /// Elements of an input row, a multiple of 4; what is stored is padded with zeros to whole groups.
+    pub(crate) width: usize,
+    /// Groups of 32 elements of a stored row.
+    groups: usize,
+    layout: Layout,
+    shards: Vec<Shard>,
+}
+
+/// Consecutive rows of a matrix, stored one way.
+#[derive(Debug)]
+struct Shard {
+    stored: Stored,
+    values: wgpu::Buffer,
+    scales: Option<wgpu::Buffer>,
+    high: Option<wgpu::Buffer>,
+    supers: Option<wgpu::Buffer>,
+    first: usize,
+    /// A multiple of 4.
+    columns: usize,
+}
+
+impl Matrix {
+    /// Bytes on the device.
+    pub(crate) fn bytes(&self) -> u64 {
+        let shard = |shard: &Shard| {
+            let others = [&shard.scales, &shard.high, &shard.supers];
+            let others: u64 = others.into_iter().flatten().map(wgpu::Buffer::size).sum();
+            shard.values.size() + others
+        };
+        self.shards.iter().map(shard).sum()
+    }
+}
+
+/// A vector in f32 with `offset` added to each element, padded with zeros: `[padded(width)]`.
+pub(crate) fn upload_vector(
+    gpu: &Gpu,
+    label: &str,
+    tensor: &Tensor<'_>,
+    offset: f32,
+    bytes: u64,
+) -> Result<wgpu::Buffer, LoadError> {
+    let mut values = Vec::new();
+    tensor.read_row(0, &mut values)?;
+    for value in &mut values {
+        *value += offset;
+    }
+    values.resize(padded(values.len()), 0.0);
+    let buffer = gpu.storage(label, (values.len() * 4) as u64);
+    gpu.upload(&buffer, 0, bytemuck::cast_slice(&values))
+        .map_err(|error| LoadError::from_wait(error, bytes))?;
+    Ok(buffer)
+}

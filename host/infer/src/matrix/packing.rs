@@ -1,0 +1,319 @@
+//! Which row of which tensor each row of a matrix is, and the way of them to the device.
+
+use tidegate_weights::{RowParts, Tensor};
+
+use super::layout::{Layout, Tile};
+use super::stored::{DeviceRow, GROUP, Stored, TILE};
+use super::{Matrix, Shard, padded};
+use crate::device::{Gpu, PIECE, WaitError};
+use crate::kernels::KernelSet;
+use crate::load_error::LoadError;
+
+/// Columns of one shard at most, so that any tiling's grid fits the 65535 workgroups of an axis.
+const MOST_COLUMNS: usize = 4 * 65_504;
+
+/// A matrix to be packed: which row of which tensor each row comes from.
+///
+/// Tensors are kept as they are stored. Stacked ones of unlike formats become shards of their own. Only where rows alternate
+/// between unlike formats, or where heads of a quantized input must be padded, are they widened to f32.
+pub(crate) struct Packing<'a> {
+    tensors: Vec<Tensor<'a>>,
+    /// Tensor and row of it; none for a row of zeros.
+    rows: Vec<Option<(usize, usize)>>,
+    /// A row is cut into blocks of this many elements, each padded by itself.
+    block: usize,
+    /// Whether neighbours come from different tensors.
+    alternates: bool,
+}
+
+/// Consecutive rows that are stored the same way.
+struct Run {
+    stored: Stored,
+    first: usize,
+    rows: usize,
+}
+
+impl<'a> Packing<'a> {
+    /// A matrix as it is.
+    pub(crate) fn plain(tensor: Tensor<'a>) -> Packing<'a> {
+        Packing::stacked(vec![tensor])
+    }
+
+    /// Several tensors one after another.
+    pub(crate) fn stacked(tensors: Vec<Tensor<'a>>) -> Packing<'a> {
+        let block = tensors.first().map_or(1, Tensor::width);
+        let rows = |(index, tensor): (usize, &Tensor<'_>)| {
+            (0..tensor.rows()).map(move |row| Some((index, row))).collect::<Vec<_>>()
+        };
+        let rows = tensors.iter().enumerate().flat_map(rows).collect();
+        Packing {
+            tensors,
+            rows,
+            block,
+            alternates: false,
+        }
+    }
+
+    /// A matrix whose input is heads of `head_dim` elements, each padded.
+    pub(crate) fn by_heads(tensor: Tensor<'a>, head_dim: usize) -> Packing<'a> {
+        Packing {
+            block: head_dim,
+            ..Packing::plain(tensor)
+        }
+    }
+
+    /// Several tensors one after another, the rows of each in heads of `head_dim`, each head padded.
+    pub(crate) fn heads(tensors: Vec<Tensor<'a>>, head_dim: usize) -> Packing<'a> {
+        let mut rows = Vec::new();
+        for (index, tensor) in tensors.iter().enumerate() {
+            for head in 0..tensor.rows() / head_dim {
+                let row = |i| (i < head_dim).then_some((index, head * head_dim + i));
+                rows.extend((0..padded(head_dim)).map(row));
+            }
+        }
+        Packing {
+            rows,
+            ..Packing::stacked(tensors)
+        }
+    }
+
+    /// The rows of two tensors in turn, padded together.
+    pub(crate) fn alternating(a: Tensor<'a>, b: Tensor<'a>) -> Packing<'a> {
+        let (count, block) = (a.rows(), a.width());
+        let rows = (0..2 * padded(count))
+            .map(|i| (i / 2 < count).then_some((i % 2, i / 2)))
+            .collect();
+        Packing {
+            tensors: vec![a, b],
+            rows,
+            block,
+            alternates: true,
+        }
+    }
+
+    /// Elements of a row of the tensors.
+    fn source_width(&self) -> usize {
+        self.tensors.first().map_or(0, Tensor::width)
+    }
+
+    /// Elements of an input row.
+    fn width(&self) -> usize {
+        padded(self.source_width() / self.block * padded(self.block))
+    }
+
+    fn groups(&self) -> usize {
+        self.width().div_ceil(GROUP)
+    }
+
+    /// How the rows of a tensor are kept.
+    fn stored(&self, tensor: &Tensor<'_>) -> Stored {
+        let own = Stored::of(tensor.format());
+        let alike = !self.alternates
+            || self.tensors.iter().all(|other| Stored::of(other.format()) == own);
+        let whole = self.block == padded(self.block) || self.block == self.source_width();
+        if alike && (own.is_float() || (whole && self.source_width().is_multiple_of(GROUP))) {
+            own
+        } else {
+            Stored::F32
+        }
+    }
+
+    /// Rows that are stored the same way, each run a multiple of 4 rows.
+    fn runs(&self) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        for (index, row) in self.rows.iter().enumerate() {
+            let stored = row.and_then(|(tensor, _)| Some(self.stored(self.tensors.get(tensor)?)));
+            match (runs.last_mut(), stored) {
+                // What a run is stored as may change only where a vector of four output columns begins.
+                (Some(run), Some(stored)) if run.stored != stored && index % 4 == 0 => {
+                    runs.push(Run { stored, first: index, rows: 1 });
+                }
+                (Some(run), _) => run.rows += 1,
+                (None, stored) => runs.push(Run {
+                    stored: stored.unwrap_or(Stored::F32),
+                    first: index,
+                    rows: 1,
+                }),
+            }
+        }
+        runs
+    }
+
+    /// Bytes it will take on the device.
+    pub(crate) fn bytes(&self) -> u64 {
+        let groups = self.groups();
+        let run = |run: Run| run.rows.next_multiple_of(TILE) * run.stored.row_bytes(groups);
+        self.runs().into_iter().map(|of| run(of) as u64).sum()
+    }
+
+    /// Packs and uploads for `kernels`. `bytes` is the size of the whole model, for the error text.
+    pub(crate) fn upload(
+        self,
+        gpu: &Gpu,
+        kernels: KernelSet,
+        label: &str,
+        bytes: u64,
+    ) -> Result<Matrix, LoadError> {
+        let layout = Layout::of(kernels);
+        let groups = self.groups();
+        let mut shards = Vec::new();
+        for run in self.runs() {
+            let largest = run.stored.group_bytes()[0] * groups;
+            let fit = (gpu.largest_binding as usize / largest.max(1)).min(MOST_COLUMNS) / TILE * TILE;
+            if fit == 0 {
+                return Err(LoadError::BufferTooLarge {
+                    what: "32 rows of a weight matrix",
+                    bytes: (TILE * largest) as u64,
+                    limit: gpu.largest_binding,
+                    remedy: "choose another adapter",
+                });
+            }
+            for first in (0..run.rows).step_by(fit) {
+                let rows = fit.min(run.rows - first);
+                let shard = Run {
+                    stored: run.stored,
+                    first: run.first + first,
+                    rows,
+                };
+                shards.push(self.shard(gpu, layout, label, &shard, bytes)?);
+            }
+        }
+        Ok(Matrix {
+            columns: padded(self.rows.len()),
+            width: self.width(),
+            groups,
+            layout,
+            shards,
+        })
+    }
+
+    fn shard(
+        &self,
+        gpu: &Gpu,
+        layout: Layout,
+        label: &str,
+        run: &Run,
+        bytes: u64,
+    ) -> Result<Shard, LoadError> {
+        let stored = run.stored;
+        let mut tile = Tile::new(layout, stored, self.groups());
+        let tiles = run.rows.div_ceil(TILE);
+        let mut streams: Vec<Option<Stream>> = tile
+            .parts
+            .iter()
+            .map(|part| Stream::new(gpu, label, part.len() * tiles))
+            .collect();
+        let failed = |error| LoadError::from_wait(error, bytes);
+        let mut numbers = DeviceRow::default();
+        let mut scratch = Scratch::default();
+        for index in 0..tiles {
+            for row in 0..TILE {
+                let at = index * TILE + row;
+                let source = (at < run.rows).then(|| self.rows.get(run.first + at)).flatten();
+                numbers.clear(stored, tile.groups());
+                if let Some(Some((tensor, row))) = source
+                    && let Some(tensor) = self.tensors.get(*tensor)
+                {
+                    self.read(tensor, *row, stored, &mut scratch, &mut numbers)?;
+                }
+                tile.put(row, &numbers);
+            }
+            for (stream, part) in streams.iter_mut().zip(&tile.parts) {
+                if let Some(stream) = stream {
+                    stream.push(gpu, part).map_err(failed)?;
+                }
+            }
+        }
+        let mut buffers = Vec::with_capacity(streams.len());
+        for stream in streams {
+            buffers.push(match stream {
+                None => None,
+                Some(stream) => Some(stream.finish(gpu).map_err(failed)?),
+            });
+        }
+        let mut buffers = buffers.into_iter();
+        let mut next = || buffers.next().flatten();
+        let (values, scales, high, supers) = (next(), next(), next(), next());
+        let values = values.ok_or_else(|| LoadError::Device {
+            reason: format!("{label} has no elements"),
+        })?;
+        Ok(Shard {
+            stored,
+            values,
+            scales,
+            high,
+            supers,
+            first: run.first,
+            columns: padded(run.rows),
+        })
+    }
+
+    /// The numbers of one row.
+    fn read(
+        &self,
+        tensor: &Tensor<'_>,
+        row: usize,
+        stored: Stored,
+        scratch: &mut Scratch,
+        out: &mut DeviceRow,
+    ) -> Result<(), LoadError> {
+        if stored == Stored::of(tensor.format()) {
+            tensor.row_parts(row, &mut scratch.parts)?;
+            if stored.is_float() {
+                out.put_floats(&scratch.parts.values, stored.element(), self.block);
+            } else {
+                out.put_parts(stored, &scratch.parts);
+            }
+        } else {
+            tensor.read_row(row, &mut scratch.wide)?;
+            out.put_floats(bytemuck::cast_slice(&scratch.wide), 4, self.block);
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Scratch {
+    parts: RowParts,
+    wide: Vec<f32>,
+}
+
+/// A buffer that is written from its beginning, piece by piece.
+struct Stream {
+    buffer: wgpu::Buffer,
+    offset: u64,
+    piece: Vec<u8>,
+}
+
+impl Stream {
+    /// None for no bytes.
+    fn new(gpu: &Gpu, label: &str, bytes: usize) -> Option<Self> {
+        (bytes > 0).then(|| Stream {
+            buffer: gpu.storage(label, bytes as u64),
+            offset: 0,
+            piece: Vec::with_capacity(bytes.min(PIECE)),
+        })
+    }
+
+    fn push(&mut self, gpu: &Gpu, bytes: &[u8]) -> Result<(), WaitError> {
+        self.piece.extend_from_slice(bytes);
+        if self.piece.len() >= PIECE {
+            self.send(gpu)?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, gpu: &Gpu) -> Result<(), WaitError> {
+        gpu.upload(&self.buffer, self.offset, &self.piece)?;
+        self.offset += self.piece.len() as u64;
+        self.piece.clear();
+        Ok(())
+    }
+
+    fn finish(mut self, gpu: &Gpu) -> Result<wgpu::Buffer, WaitError> {
+        if !self.piece.is_empty() {
+            self.send(gpu)?;
+        }
+        Ok(self.buffer)
+    }
+}

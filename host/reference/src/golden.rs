@@ -2,6 +2,7 @@
 //!
 //! They lie in `tests/golden` beside the script that made them; any crate's tests may read them from here.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -103,6 +104,8 @@ pub enum GoldenError {
 #[derive(Deserialize)]
 struct File {
     cases: Vec<Case>,
+    #[serde(default)]
+    dequantized: HashMap<String, u32>,
 }
 
 #[derive(Deserialize)]
@@ -176,17 +179,17 @@ pub fn encoder(name: &str) -> Result<Vec<EncoderCase>, GoldenError> {
         .collect())
 }
 
+/// Of a GGUF file: the CRC-32 of every tensor's elements, f32 little-endian, as the gguf package dequantizes them.
+///
+/// # Errors
+/// As [`decoder`].
+pub fn dequantized(name: &str) -> Result<HashMap<String, u32>, GoldenError> {
+    Ok(file(name)?.dequantized)
+}
+
 /// The cases, all expected numbers, and the path of these.
 fn read(name: &str) -> Result<(Vec<Case>, Vec<f64>, PathBuf), GoldenError> {
-    let bytes = |path: &PathBuf| {
-        std::fs::read(path).map_err(|source| GoldenError::Read {
-            path: path.clone(),
-            source,
-        })
-    };
-    let path = folder(name).join("golden.json");
-    let file: File = serde_json::from_slice(&bytes(&path)?)
-        .map_err(|source| GoldenError::Parse { path, source })?;
+    let cases = file(name)?.cases;
     let path = folder(name).join("expected.f64");
     let stored = bytes(&path)?;
     let (numbers, rest) = stored.as_chunks();
@@ -195,5 +198,17 @@ fn read(name: &str) -> Result<(Vec<Case>, Vec<f64>, PathBuf), GoldenError> {
         return Err(GoldenError::Length { path, count });
     }
     let numbers = numbers.iter().map(|b| f64::from_le_bytes(*b)).collect();
-    Ok((file.cases, numbers, path))
+    Ok((cases, numbers, path))
+}
+
+fn file(name: &str) -> Result<File, GoldenError> {
+    let path = folder(name).join("golden.json");
+    serde_json::from_slice(&bytes(&path)?).map_err(|source| GoldenError::Parse { path, source })
+}
+
+fn bytes(path: &Path) -> Result<Vec<u8>, GoldenError> {
+    std::fs::read(path).map_err(|source| GoldenError::Read {
+        path: path.to_owned(),
+        source,
+    })
 }

@@ -11,6 +11,7 @@ Vectors are f32 in all of them.
 
 import math
 import pathlib
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -85,14 +86,17 @@ FILES = [
 ]
 
 
-def write_gguf(file: Gguf, folder: pathlib.Path, config, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Writes `model.gguf`; returns the state that the file holds, in float64, under the names it came by."""
+def write_gguf(
+    file: Gguf, folder: pathlib.Path, config, state: dict[str, torch.Tensor]
+) -> tuple[dict[str, torch.Tensor], dict[str, int]]:
+    """Writes `model.gguf`; returns the state that the file holds, in float64, under the names it came by, and the CRC-32 of
+    every tensor's dequantized elements (little-endian f32, queries and keys in the order they came in) by its new name."""
     writer = gguf.GGUFWriter(str(folder / "model.gguf"), file.architecture)
     metadata(writer, file, config)
     vocabulary(writer, config)
     gemma = file.architecture.startswith("gemma")
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    held = {}
+    held, sums = {}, {}
     for name, tensor in state.items():
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
@@ -106,16 +110,17 @@ def write_gguf(file: Gguf, folder: pathlib.Path, config, state: dict[str, torch.
         array = stored.numpy()
         kind = Kind.F32 if array.ndim == 1 else file.kind(new, array.shape[1])
         if kind in (Kind.Q4_K, Kind.Q6_K):
-            data = random_blocks(kind, array.shape)
+            data = random_blocks(kind, new, array.shape)
         else:
             data = gguf.quants.quantize(array, kind)
-        writer.add_tensor(new + name[name.rindex(".") :], data, raw_dtype=kind)
-        back = torch.from_numpy(gguf.quants.dequantize(data, kind).reshape(array.shape)).to(torch.float64)
-        if gemma and "norm" in name:
-            back = back - 1
+        new += name[name.rindex(".") :]
+        writer.add_tensor(new, data, raw_dtype=kind)
+        back = torch.from_numpy(gguf.quants.dequantize(data, kind).reshape(array.shape))
         if permuted:
             back = back[interleave(len(back), head).argsort()]
-        held[name] = back
+        sums[new] = zlib.crc32(back.numpy().astype("<f4").tobytes())
+        back = back.to(torch.float64)
+        held[name] = back - 1 if gemma and "norm" in name else back
     for name, factors in rope_factors(config, head).items():
         writer.add_tensor(name, np.array(factors, dtype=np.float32))
     writer.write_header_to_file()
@@ -124,7 +129,7 @@ def write_gguf(file: Gguf, folder: pathlib.Path, config, state: dict[str, torch.
     writer.close()
     if "lm_head.weight" in state and config.tie_word_embeddings:
         held["lm_head.weight"] = held["model.embed_tokens.weight"]
-    return held
+    return held, sums
 
 
 def gguf_name(name: str, gemma: bool) -> str:
@@ -141,10 +146,10 @@ def interleave(rows: int, head: int) -> torch.Tensor:
     return torch.arange(rows).reshape(-1, 2, head // 2).transpose(1, 2).flatten()
 
 
-def random_blocks(kind: Kind, shape: tuple) -> np.ndarray:
+def random_blocks(kind: Kind, name: str, shape: tuple) -> np.ndarray:
     """Blocks of random bytes with scales that make weights of about the usual size: the package cannot quantize to them."""
     rows, width = shape
-    random = np.random.default_rng(rows * width)
+    random = np.random.default_rng(zlib.crc32(name.encode()))
     size = {Kind.Q4_K: 144, Kind.Q6_K: 210}[kind]
     blocks = random.integers(0, 256, (rows, width // 256, size), dtype=np.uint8)
     unit = random.uniform(0.5, 1.0, blocks.shape[:2]) * 2 / width**0.5

@@ -11,6 +11,7 @@ Each folder is a model as its maker would publish it: `config.json` and `model.s
 
 - `golden.json`: `{"features": [..], "cases": [{"context": C, "tokens": [..], "positions": [..]}]}` for decoders, where the
   rotary tables are those of a context of C positions; `{"cases": [{"tokens": [..]}]}` for encoders;
+- of a GGUF file also `"dequantized"`: the CRC-32 of every tensor as the gguf package dequantizes it;
 - `expected.f64`, little-endian f64: for every case, the logits `[positions, vocabulary]`; or the vector `[width]`.
 
 What is expected is computed in float64 throughout: the stored weights (f32, f16, bf16) are widened without loss, and
@@ -204,13 +205,13 @@ def golden_gguf(file) -> None:
     folder.mkdir()
     # llama.cpp's factor of Gemma's embedding is f32 whatever the weights are.
     model = load(replace(family, dtype=torch.float32), source, **file.changes)
-    held = write_gguf(file, folder, model.config, model.state_dict())
+    held, sums = write_gguf(file, folder, model.config, model.state_dict())
     model.load_state_dict(held)
     golden = json.loads((source / "golden.json").read_text())
     expected = []
     for case in golden["cases"]:
         expected.append(run(model, torch.tensor([case["tokens"]]))[case["positions"]])
-    write(folder, {"features": [], "cases": golden["cases"], "source": file.source}, expected)
+    write(folder, {"cases": golden["cases"], "dequantized": sums}, expected)
     if file.passing:
         shutil.rmtree(source)
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use tidegate_text::{Detokenizer, StopStrings, Tokenizer};
 
 /// Tokens in, certain text out: whole characters only, and nothing that may still become a stop string.
-pub(super) struct AnswerText {
+pub(crate) struct AnswerText {
     detokenizer: Detokenizer,
     stop: StopStrings,
     text: String,
 }
 
 impl AnswerText {
-    pub(super) fn new(tokenizer: Arc<Tokenizer>, stop: &[String]) -> AnswerText {
+    pub(crate) fn new(tokenizer: Arc<Tokenizer>, stop: &[String]) -> AnswerText {
         AnswerText {
             detokenizer: Detokenizer::new(tokenizer),
             stop: StopStrings::new(stop),
@@ -21,14 +21,14 @@ impl AnswerText {
     }
 
     /// Takes a token; true if a stop string is complete with it.
-    pub(super) fn push(&mut self, token: u32) -> bool {
+    pub(crate) fn push(&mut self, token: u32) -> bool {
         let mut decoded = String::new();
         self.detokenizer.push(token, &mut decoded);
         self.stop.push(&decoded, &mut self.text)
     }
 
     /// No more tokens come: what was undecided is text now; true if it completed a stop string.
-    pub(super) fn finish(&mut self) -> bool {
+    pub(crate) fn finish(&mut self) -> bool {
         let mut decoded = String::new();
         self.detokenizer.finish(&mut decoded);
         let stopped = self.stop.push(&decoded, &mut self.text);
@@ -37,11 +37,11 @@ impl AnswerText {
     }
 
     /// The text that is certain.
-    pub(super) fn certain(&self) -> &str {
+    pub(crate) fn certain(&self) -> &str {
         &self.text
     }
 
-    pub(super) fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         self.text
     }
 }

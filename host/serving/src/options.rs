@@ -1,28 +1,113 @@
-//! What an engine is started with.
+//! What an engine and its models are started with.
 
-/// How an engine queues and batches.
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_contract::{Decoder, Encoder, ModelFacts};
+use tidegate_text::Tokenizer;
+
+/// How an engine is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineOptions {
-    /// Most requests that wait for a slot; one more is refused.
-    pub queue: usize,
-    /// Most rows of a step; the decoder's own limit applies as well. With no more rows than slots, prompts wait while
-    /// every row is taken by a sequence that generates.
-    pub step_rows: usize,
-    /// Most rows of a step that prompts may take while answers are being generated, at least 1: what a long prompt
-    /// may cost the next token of the others. Without others a prompt takes all rows.
-    pub prefill_rows: usize,
-    /// Tokens that end an answer, beside the tokenizer's own end of sequence.
-    pub end_tokens: Vec<u32>,
+    /// Bytes that all models together may hold on the device.
+    pub memory_budget: u64,
+    /// How long a caller waits for a model to be loaded.
+    pub load_limit: Duration,
 }
 
 impl Default for EngineOptions {
-    /// 1024 waiting requests, steps as large as the decoder takes.
+    /// No budget, ten minutes.
     fn default() -> Self {
         EngineOptions {
+            memory_budget: u64::MAX,
+            load_limit: Duration::from_secs(600),
+        }
+    }
+}
+
+/// Loads a decoder; called again after a fault that is fatal to the one before. The error says why it could not.
+pub type LoadDecoder = Box<dyn FnMut() -> Result<Box<dyn Decoder>, String> + Send>;
+
+/// Loads an encoder; as [`LoadDecoder`].
+pub type LoadEncoder = Box<dyn FnMut() -> Result<Box<dyn Encoder>, String> + Send>;
+
+/// What a model is run by.
+pub enum Load {
+    /// It generates.
+    Decoder(LoadDecoder),
+    /// It embeds or classifies.
+    Encoder(LoadEncoder),
+}
+
+/// A model to load.
+pub struct ModelSource {
+    /// Its tokenizer; it must know no more tokens than the model.
+    pub tokenizer: Arc<Tokenizer>,
+    /// What it is; context and sequences are set to what it runs with.
+    pub facts: ModelFacts,
+    /// Bytes it will hold on the device, as far as is known before; taken from the budget before it is loaded.
+    pub bytes: u64,
+    /// How it is loaded. Called on the engine's loader thread, while other models serve.
+    pub load: Load,
+    /// How it is served.
+    pub options: ModelOptions,
+}
+
+/// A smaller model with the same vocabulary that guesses tokens ahead.
+pub struct Draft {
+    /// How it is loaded.
+    pub load: LoadDecoder,
+    /// Bytes it will hold on the device.
+    pub bytes: u64,
+}
+
+/// How a model is served.
+pub struct ModelOptions {
+    /// Most requests that wait; one more is refused.
+    pub queue: usize,
+    /// Most rows of a step; the decoder's own limit applies as well.
+    pub step_tokens: usize,
+    /// Most rows of a step that prompts may take while answers are being generated, at least 1: what a long prompt may
+    /// cost the next token of the others. Without others a prompt takes all rows.
+    pub prefill_tokens: usize,
+    /// Prompts' rows are cut so that a step in which answers are generated takes about this long, by measured steps; a
+    /// KV block's worth of rows goes in any case.
+    pub step_time: Duration,
+    /// Most answers in the making at once; never more than rows of a step or tokens that can be drawn in one.
+    pub sequences: usize,
+    /// For each of these that a request waits it rises a class; see [`crate::Engine`] for the bound this gives.
+    pub aging: Duration,
+    /// Most answers (`n`) of a request.
+    pub most_choices: u32,
+    /// Tokens that end an answer, beside the tokenizer's own end of sequence.
+    pub end_tokens: Vec<u32>,
+    /// Most tokens of an answer that are guessed ahead in a step; 0 is none.
+    pub look_ahead: usize,
+    /// Who guesses; without, guesses are looked up in prompt and answer.
+    pub draft: Option<Draft>,
+    /// Encoders with scores: the label of each score.
+    pub labels: Vec<String>,
+    /// Encoders: whether too long texts are cut down, and not refused.
+    pub truncate: bool,
+}
+
+impl Default for ModelOptions {
+    /// 1024 waiting requests, steps as large as the decoder takes and cut to 50 ms, aging by a class a second, up to 16
+    /// answers, 8 guesses.
+    fn default() -> Self {
+        ModelOptions {
             queue: 1024,
-            step_rows: usize::MAX,
-            prefill_rows: usize::MAX,
+            step_tokens: usize::MAX,
+            prefill_tokens: usize::MAX,
+            step_time: Duration::from_millis(50),
+            sequences: usize::MAX,
+            aging: Duration::from_secs(1),
+            most_choices: 16,
             end_tokens: Vec::new(),
+            look_ahead: 8,
+            draft: None,
+            labels: Vec::new(),
+            truncate: false,
         }
     }
 }

@@ -5,17 +5,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tidegate_contract::{Answer, ModelError, Reply};
 
 /// A reply that is answered exactly once, with `Closed` if nobody else did, and whose panics end here.
-pub(super) struct GuardedReply {
+pub(crate) struct GuardedReply {
     reply: Option<Box<dyn Reply>>,
 }
 
 impl GuardedReply {
-    pub(super) fn new(reply: Box<dyn Reply>) -> GuardedReply {
+    pub(crate) fn new(reply: Box<dyn Reply>) -> GuardedReply {
         GuardedReply { reply: Some(reply) }
     }
 
     /// Hands on a token; false if the reply panicked.
-    pub(super) fn token(&mut self, index: u32, token: u32, text: &str) -> bool {
+    pub(crate) fn token(&mut self, index: u32, token: u32, text: &str) -> bool {
         match &mut self.reply {
             Some(reply) => guarded(|| reply.token(index, token, text)),
             None => true,
@@ -23,7 +23,7 @@ impl GuardedReply {
     }
 
     /// Ends the request.
-    pub(super) fn done(&mut self, result: Result<Answer, ModelError>) {
+    pub(crate) fn done(&mut self, result: Result<Answer, ModelError>) {
         if let Some(reply) = self.reply.take() {
             guarded(|| reply.done(result));
         }

@@ -1,152 +1,271 @@
-//! A request that has a slot.
+//! One answer in the making.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use tidegate_contract::{Answer, Finish, ModelError, Parameters, RequestId, Timings};
-use tidegate_text::Tokenizer;
+use tidegate_contract::{
+    Choice, Finish, ModelError, Parameters, Sampled, Sampling, Speculation, TokenLogprob,
+};
 
-use super::answer::AnswerText;
-use super::queue::{Submission, Turn};
-use super::reply::GuardedReply;
+use crate::answer::AnswerText;
+use crate::blocks::Table;
+use crate::constraint::Constraint;
+use crate::counts::Counts;
+use crate::guess::GuessRate;
+use crate::parameters::choice_seed;
 
-/// One sequence in a KV slot.
-pub(super) struct Sequence {
-    pub(super) id: RequestId,
-    pub(super) slot: u32,
-    pub(super) turn: Turn,
-    pub(super) deadline: Option<Instant>,
+/// A prompt, the tokens of an answer to it, and everything that decides the next one.
+pub(crate) struct Sequence {
+    /// Unique in its model.
+    pub(crate) key: u64,
+    /// The request it is an answer to.
+    pub(crate) request: u64,
+    /// Which of the request's answers.
+    pub(crate) choice: u32,
     /// Prompt, then answer.
-    pub(super) tokens: Vec<u32>,
-    /// How many of `tokens` have been given to the decoder: they are in the slot.
-    pub(super) written: usize,
+    pub(crate) tokens: Vec<u32>,
+    pub(crate) table: Table,
+    /// How many of `tokens` are in the blocks.
+    pub(crate) written: usize,
+    pub(crate) rate: GuessRate,
     prompt: usize,
     /// Most tokens of prompt and answer together.
     context: usize,
-    parameters: Parameters,
+    parameters: Arc<Parameters>,
     seed: u64,
     answer: AnswerText,
-    reply: GuardedReply,
-    submitted: Instant,
-    first_step: Option<Instant>,
-    first_token: Option<Instant>,
-    last_token: Option<Instant>,
+    counts: Counts,
+    constraint: Option<Constraint>,
+    logprobs: Vec<TokenLogprob>,
+    /// Tokens guessed after `tokens`.
+    guesses: Vec<u32>,
+    /// How the token after `tokens` is drawn, and the one after each guess.
+    samplings: Vec<Sampling>,
 }
 
-/// What a token did to its sequence.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    /// It goes on.
-    Continues,
+/// Who a sequence is.
+pub(crate) struct Place {
+    pub(crate) key: u64,
+    pub(crate) request: u64,
+    pub(crate) choice: u32,
+    pub(crate) context: usize,
+    pub(crate) seed: u64,
+}
+
+/// What a drawn token did.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// Whether it is a token of the answer: the token that ends one is not.
+    pub(crate) joined: bool,
+    /// Where the text that became certain with it begins.
+    pub(crate) from: usize,
     /// The answer is complete.
-    Finished(Finish),
-    /// The reply panicked.
-    ReplyPanicked,
+    pub(crate) finish: Option<Finish>,
 }
 
 impl Sequence {
-    /// Puts a request into a slot. Its forced prefix is taken as made; `Some` if the answer is complete with it.
-    pub(super) fn new(
-        submission: Submission,
+    /// An answer that has its forced prefix; `Some` if it is complete with it.
+    pub(crate) fn new(
+        place: Place,
         prompt: Vec<u32>,
-        slot: u32,
-        turn: Turn,
-        tokenizer: &Arc<Tokenizer>,
-        context: usize,
+        prefix: &[u32],
+        parameters: Arc<Parameters>,
+        answer: AnswerText,
+        constraint: Option<Constraint>,
         end_tokens: &[u32],
-    ) -> (Sequence, Option<Finish>) {
-        let answer = AnswerText::new(Arc::clone(tokenizer), &submission.parameters.stop);
+    ) -> Result<(Sequence, Option<Finish>), ModelError> {
         let mut sequence = Sequence {
-            id: submission.id,
-            slot,
-            turn,
-            deadline: submission.deadline,
-            prompt: prompt.len(),
-            tokens: prompt,
+            key: place.key,
+            request: place.request,
+            choice: place.choice,
+            table: Table::default(),
             written: 0,
-            context,
-            parameters: submission.parameters,
-            seed: submission.seed,
+            rate: GuessRate::default(),
+            prompt: prompt.len(),
+            context: place.context,
+            seed: choice_seed(place.seed, place.choice),
+            counts: Counts::new(&parameters, &prompt),
+            tokens: prompt,
+            parameters,
             answer,
-            reply: submission.reply,
-            submitted: submission.submitted,
-            first_step: None,
-            first_token: None,
-            last_token: None,
+            constraint,
+            logprobs: Vec::new(),
+            guesses: Vec::new(),
+            samplings: Vec::new(),
         };
-        let mut finish = sequence.length_reached().then_some(Finish::Length);
-        for token in submission.prefix {
-            finish = sequence.append(token, end_tokens);
+        let mut finish = sequence.limit_reached();
+        for token in prefix {
+            finish = sequence.append(*token, end_tokens)?;
             if matches!(finish, Some(Finish::End | Finish::Stop)) {
                 break;
             }
         }
         let finish = finish.map(|finish| sequence.close_text(finish));
-        (sequence, finish)
+        Ok((sequence, finish))
     }
 
     /// Tokens of the answer.
-    pub(super) fn made(&self) -> usize {
+    pub(crate) fn made(&self) -> usize {
         self.tokens.len() - self.prompt
     }
 
-    /// Whether the decoder has everything but the last token: one row is all it needs.
-    pub(super) fn generates(&self) -> bool {
-        self.written + 1 == self.tokens.len() && self.first_token.is_some()
-    }
-
-    /// Rows the decoder has not been given.
-    pub(super) fn unwritten(&self) -> usize {
+    /// Tokens that are not in the blocks, at least one.
+    pub(crate) fn unwritten(&self) -> usize {
         self.tokens.len() - self.written
     }
 
-    /// Notes that a step with rows of this sequence begins.
-    pub(super) fn steps_at(&mut self, now: Instant) {
-        self.first_step.get_or_insert(now);
+    /// Whether one row is all it needs for its next token.
+    pub(crate) fn generates(&self) -> bool {
+        self.unwritten() == 1
     }
 
-    /// The parameters a token is sampled with: temperature, top-p, seed and index.
-    pub(super) fn sampling(&self) -> (f32, f32, u64, u32) {
+    /// Whether and how its tokens may be guessed.
+    pub(crate) fn speculation(&self) -> Speculation {
+        self.parameters.speculation
+    }
+
+    /// Guesses that the answer and the context have room for, a drawn token after them included.
+    pub(crate) fn room(&self) -> usize {
+        let answer = (self.parameters.max_tokens as usize).saturating_sub(self.made());
+        let context = self.context.saturating_sub(self.tokens.len());
+        answer.min(context).saturating_sub(1)
+    }
+
+    /// Begins a step: how the next token is drawn is made ready.
+    pub(crate) fn begin(&mut self) -> Result<(), ModelError> {
+        self.guesses.clear();
+        self.samplings.clear();
+        let sampling = self.sampling()?;
+        self.samplings.push(sampling);
+        Ok(())
+    }
+
+    /// Adds a guess; false if it cannot be one. Guesses end with [`Sequence::forget`].
+    pub(crate) fn guess(&mut self, token: u32, end_tokens: &[u32]) -> Result<bool, ModelError> {
+        if end_tokens.contains(&token) {
+            return Ok(false);
+        }
+        if let Some(constraint) = &mut self.constraint
+            && !constraint.guess(token)
+        {
+            return Ok(false);
+        }
+        self.counts.add(token);
+        self.guesses.push(token);
+        let sampling = self.sampling()?;
+        self.samplings.push(sampling);
+        Ok(true)
+    }
+
+    /// Takes penalties and structure back to where they were before the guesses.
+    pub(crate) fn forget(&mut self) -> Result<(), ModelError> {
+        for token in &self.guesses {
+            self.counts.remove(*token);
+        }
+        match &mut self.constraint {
+            Some(constraint) if !self.guesses.is_empty() => constraint.rollback(self.guesses.len()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The guesses so far, and how the last of them would be followed.
+    pub(crate) fn guesses(&self) -> (&[u32], Option<&Sampling>) {
+        (&self.guesses, self.samplings.last())
+    }
+
+    /// The guesses and how each token is drawn, for a step.
+    pub(crate) fn take_guesses(&mut self) -> (Vec<u32>, Vec<Sampling>) {
         (
-            self.parameters.temperature,
-            self.parameters.top_p,
-            self.seed,
-            self.made() as u32,
+            std::mem::take(&mut self.guesses),
+            std::mem::take(&mut self.samplings),
         )
     }
 
-    /// Takes a sampled token and hands it on.
-    pub(super) fn take(&mut self, token: u32, end_tokens: &[u32], now: Instant) -> Progress {
-        let index = self.made() as u32;
-        let certain = self.answer.certain().len();
+    /// How the token after `tokens` and the guesses is drawn.
+    fn sampling(&mut self) -> Result<Sampling, ModelError> {
+        let allowed = match &mut self.constraint {
+            Some(constraint) => Some(constraint.mask()?),
+            None => None,
+        };
+        Ok(Sampling {
+            temperature: self.parameters.temperature,
+            top_k: self.parameters.top_k,
+            top_p: self.parameters.top_p,
+            min_p: self.parameters.min_p,
+            repetition: self.parameters.repetition_penalty,
+            presence: self.parameters.presence_penalty,
+            frequency: self.parameters.frequency_penalty,
+            seed: self.seed,
+            index: (self.made() + self.guesses.len()) as u32,
+            adjustments: self.counts.adjustments(),
+            allowed,
+            logprobs: self.parameters.logprobs,
+        })
+    }
+
+    /// Takes a drawn token.
+    pub(crate) fn take(
+        &mut self,
+        sampled: &Sampled,
+        end_tokens: &[u32],
+    ) -> Result<Taken, ModelError> {
+        let place = self.made();
+        let Some(token) = sampled.token else {
+            let what = match self.constraint {
+                Some(_) => "that the structure allows is a number",
+                None => "is a number",
+            };
+            return Err(ModelError::Device(format!(
+                "no logit of token {place} {what}"
+            )));
+        };
+        let from = self.answer.certain().len();
         let finish = self
-            .append(token, end_tokens)
+            .append(token, end_tokens)?
             .map(|finish| self.close_text(finish));
-        self.first_token.get_or_insert(now);
-        self.last_token = Some(now);
-        // The token that ends an answer is none of its tokens.
-        if finish == Some(Finish::End) {
-            return Progress::Finished(Finish::End);
+        let joined = self.made() > place;
+        if joined && self.parameters.logprobs.is_some() {
+            self.logprobs.push(TokenLogprob {
+                token,
+                logprob: sampled.logprob,
+                top: sampled.top.clone(),
+            });
         }
-        if !self
-            .reply
-            .token(index, token, &self.answer.certain()[certain..])
-        {
-            return Progress::ReplyPanicked;
-        }
-        finish.map_or(Progress::Continues, Progress::Finished)
+        Ok(Taken {
+            joined,
+            from,
+            finish,
+        })
+    }
+
+    /// The certain text from a place on.
+    pub(crate) fn text_from(&self, from: usize) -> &str {
+        self.answer.certain().get(from..).unwrap_or_default()
     }
 
     /// Appends a token to the answer, unless it ends it.
-    fn append(&mut self, token: u32, end_tokens: &[u32]) -> Option<Finish> {
+    fn append(&mut self, token: u32, end_tokens: &[u32]) -> Result<Option<Finish>, ModelError> {
+        if let Some(constraint) = &mut self.constraint {
+            constraint.accept(token)?;
+        }
         if end_tokens.contains(&token) {
-            return Some(Finish::End);
+            return Ok(Some(Finish::End));
         }
         self.tokens.push(token);
+        self.counts.add(token);
         if self.answer.push(token) {
-            return Some(Finish::Stop);
+            return Ok(Some(Finish::Stop));
         }
-        self.length_reached().then_some(Finish::Length)
+        Ok(self.limit_reached())
+    }
+
+    /// Whether nothing can follow: the structure is complete, or there is no more room.
+    fn limit_reached(&self) -> Option<Finish> {
+        if self.constraint.as_ref().is_some_and(Constraint::must_end) {
+            return Some(Finish::End);
+        }
+        let full =
+            self.made() >= self.parameters.max_tokens as usize || self.tokens.len() >= self.context;
+        full.then_some(Finish::Length)
     }
 
     /// Makes the undecided text certain; a stop string may be complete only now.
@@ -159,34 +278,13 @@ impl Sequence {
         }
     }
 
-    fn length_reached(&self) -> bool {
-        self.made() >= self.parameters.max_tokens as usize || self.tokens.len() >= self.context
-    }
-
-    /// Ends the request with its answer.
-    pub(super) fn finish(mut self, finish: Finish) {
-        let between = |from: Option<Instant>, to: Option<Instant>| match (from, to) {
-            (Some(from), Some(to)) => to.saturating_duration_since(from),
-            _ => std::time::Duration::ZERO,
-        };
-        let timings = Timings {
-            queued: between(Some(self.submitted), self.first_step),
-            prefill: between(self.first_step, self.first_token),
-            decode: between(self.first_token, self.last_token),
-        };
-        let tokens = self.tokens.split_off(self.prompt);
-        let prompt_tokens = self.prompt as u32;
-        self.reply.done(Ok(Answer {
+    /// The answer.
+    pub(crate) fn into_choice(mut self, finish: Finish) -> Choice {
+        Choice {
             text: self.answer.into_text(),
-            tokens,
-            prompt_tokens,
+            tokens: self.tokens.split_off(self.prompt),
             finish,
-            timings,
-        }));
-    }
-
-    /// Ends the request without an answer.
-    pub(super) fn fail(mut self, error: ModelError) {
-        self.reply.done(Err(error));
+            logprobs: self.logprobs,
+        }
     }
 }

@@ -1,99 +1,192 @@
-//! What is counted, and what the engine and its callers share.
+//! What is counted.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::decoder::DecoderShape;
+use tidegate_contract::ModelError;
 
-/// A snapshot of an engine's counters; those of totals only grow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A snapshot of an engine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineStats {
-    /// Answer tokens generated, in total.
+    /// Bytes that models may hold together.
+    pub budget: u64,
+    /// Bytes that they hold, or are about to.
+    pub used: u64,
+    /// Whether the engine takes no more requests.
+    pub closed: bool,
+    /// The models that can be asked, by name.
+    pub models: Vec<ModelStats>,
+}
+
+/// A snapshot of a model's counters; those of totals only grow until it is replaced.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelStats {
+    /// Its name.
+    pub name: String,
+    /// Bytes it holds on the device, its draft model included.
+    pub memory: u64,
+    /// Whether it has ended.
+    pub closed: bool,
+    /// Requests that wait for their first step.
+    pub waiting: usize,
+    /// Answers or texts in the making.
+    pub running: usize,
+    /// KV blocks there are.
+    pub blocks: usize,
+    /// KV blocks that answers in the making hold.
+    pub blocks_used: usize,
+    /// KV blocks that are kept for prompts that begin alike, held by none.
+    pub blocks_cached: usize,
+    /// Requests that ended with an answer, in total.
+    pub answered: u64,
+    /// Requests that ended with an error, in total, those of the next three included.
+    pub failed: u64,
+    /// Requests whose deadline passed, in total.
+    pub expired: u64,
+    /// Requests that could not meet their deadline, in total.
+    pub hopeless: u64,
+    /// Requests that were cancelled, in total.
+    pub cancelled: u64,
+    /// Requests given back because the queue was full, in total.
+    pub refused: u64,
+    /// Answer tokens made, in total.
     pub tokens: u64,
-    /// Prompt and forced-prefix tokens taken in, in total.
+    /// Prompt and forced-prefix tokens taken in, in total, those found in kept blocks not included.
     pub prompt_tokens: u64,
-    /// Steps of the decoder, failed ones included, in total.
+    /// Tokens that were found in kept blocks, in total.
+    pub prefix_hit_tokens: u64,
+    /// Answers in the making that lost their blocks to others, in total.
+    pub preemptions: u64,
+    /// Requests that went on after a fault of the device, in total.
+    pub retried: u64,
+    /// Times the model was loaded again after a fault, in total.
+    pub reloads: u64,
+    /// Tokens guessed ahead, in total.
+    pub drafted: u64,
+    /// Guesses that were right, in total.
+    pub accepted: u64,
+    /// Steps, failed ones included, in total.
     pub steps: u64,
     /// Steps that failed, in total.
     pub failed_steps: u64,
-    /// Time spent in steps, in total.
-    pub step_time: Duration,
     /// Rows of all steps, in total.
     pub rows: u64,
-    /// Requests that have a slot.
-    pub running: usize,
-    /// Requests that wait for one.
-    pub waiting: usize,
-    /// Most sequences in one step so far.
+    /// Time spent in steps, in total.
+    pub step_time: Duration,
+    /// Most sequences or texts in one step so far.
     pub largest_batch: usize,
-    /// Requests that ended with an answer, in total.
-    pub answered: u64,
-    /// Requests that ended with an error, in total.
-    pub failed: u64,
-    /// Whether the engine takes no more requests.
-    pub closed: bool,
+    /// Measured: what a step takes without any row.
+    pub step_fixed: Duration,
+    /// Measured: what a prompt token adds.
+    pub step_per_prefill_token: Duration,
+    /// Measured: what a decode row adds.
+    pub step_per_decode_row: Duration,
 }
 
-/// The engine's thread writes the counters, everyone reads them; callers count up `waiting`.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) queue: usize,
-    pub(super) context: usize,
-    pub(super) vocabulary: usize,
-    pub(super) closed: AtomicBool,
-    pub(super) waiting: AtomicUsize,
-    pub(super) running: AtomicUsize,
-    pub(super) largest_batch: AtomicUsize,
-    pub(super) tokens: AtomicU64,
-    pub(super) prompt_tokens: AtomicU64,
-    pub(super) steps: AtomicU64,
-    pub(super) failed_steps: AtomicU64,
-    pub(super) step_nanoseconds: AtomicU64,
-    pub(super) rows: AtomicU64,
-    pub(super) answered: AtomicU64,
-    pub(super) failed: AtomicU64,
+/// The engine's thread writes, everyone reads.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) closed: AtomicBool,
+    pub(crate) memory: AtomicU64,
+    pub(crate) running: AtomicU64,
+    pub(crate) blocks: AtomicU64,
+    pub(crate) blocks_used: AtomicU64,
+    pub(crate) blocks_cached: AtomicU64,
+    pub(crate) answered: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) expired: AtomicU64,
+    pub(crate) hopeless: AtomicU64,
+    pub(crate) cancelled: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) tokens: AtomicU64,
+    pub(crate) prompt_tokens: AtomicU64,
+    pub(crate) prefix_hit_tokens: AtomicU64,
+    pub(crate) preemptions: AtomicU64,
+    pub(crate) retried: AtomicU64,
+    pub(crate) reloads: AtomicU64,
+    pub(crate) drafted: AtomicU64,
+    pub(crate) accepted: AtomicU64,
+    pub(crate) steps: AtomicU64,
+    pub(crate) failed_steps: AtomicU64,
+    pub(crate) rows: AtomicU64,
+    pub(crate) step_nanoseconds: AtomicU64,
+    pub(crate) largest_batch: AtomicU64,
+    /// Nanoseconds of a step, a prompt token, a decode row.
+    pub(crate) costs: [AtomicU64; 3],
 }
 
-impl Shared {
-    pub(super) fn new(queue: usize, shape: &DecoderShape) -> Shared {
-        Shared {
-            queue,
-            context: shape.context,
-            vocabulary: shape.vocabulary,
-            closed: AtomicBool::new(false),
-            waiting: AtomicUsize::new(0),
-            running: AtomicUsize::new(0),
-            largest_batch: AtomicUsize::new(0),
-            tokens: AtomicU64::new(0),
-            prompt_tokens: AtomicU64::new(0),
-            steps: AtomicU64::new(0),
-            failed_steps: AtomicU64::new(0),
-            step_nanoseconds: AtomicU64::new(0),
-            rows: AtomicU64::new(0),
-            answered: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-        }
-    }
-
-    pub(super) fn snapshot(&self) -> EngineStats {
+impl Counters {
+    /// The numbers now; `waiting` is counted by the queue.
+    pub(crate) fn snapshot(&self, name: &str, waiting: usize) -> ModelStats {
         let total = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        EngineStats {
-            tokens: total(&self.tokens),
-            prompt_tokens: total(&self.prompt_tokens),
-            steps: total(&self.steps),
-            failed_steps: total(&self.failed_steps),
-            step_time: Duration::from_nanos(total(&self.step_nanoseconds)),
-            rows: total(&self.rows),
-            running: self.running.load(Ordering::Relaxed),
-            waiting: self.waiting.load(Ordering::Relaxed),
-            largest_batch: self.largest_batch.load(Ordering::Relaxed),
+        let size = |counter: &AtomicU64| usize::try_from(total(counter)).unwrap_or(usize::MAX);
+        let time = |counter: &AtomicU64| Duration::from_nanos(total(counter));
+        ModelStats {
+            name: name.into(),
+            memory: total(&self.memory),
+            closed: self.closed.load(Ordering::Relaxed),
+            waiting,
+            running: size(&self.running),
+            blocks: size(&self.blocks),
+            blocks_used: size(&self.blocks_used),
+            blocks_cached: size(&self.blocks_cached),
             answered: total(&self.answered),
             failed: total(&self.failed),
-            closed: self.closed.load(Ordering::Relaxed),
+            expired: total(&self.expired),
+            hopeless: total(&self.hopeless),
+            cancelled: total(&self.cancelled),
+            refused: total(&self.refused),
+            tokens: total(&self.tokens),
+            prompt_tokens: total(&self.prompt_tokens),
+            prefix_hit_tokens: total(&self.prefix_hit_tokens),
+            preemptions: total(&self.preemptions),
+            retried: total(&self.retried),
+            reloads: total(&self.reloads),
+            drafted: total(&self.drafted),
+            accepted: total(&self.accepted),
+            steps: total(&self.steps),
+            failed_steps: total(&self.failed_steps),
+            rows: total(&self.rows),
+            step_time: time(&self.step_nanoseconds),
+            largest_batch: size(&self.largest_batch),
+            step_fixed: time(&self.costs[0]),
+            step_per_prefill_token: time(&self.costs[1]),
+            step_per_decode_row: time(&self.costs[2]),
         }
     }
 
-    pub(super) fn add(counter: &AtomicU64, amount: usize) {
+    /// Adds to a total.
+    pub(crate) fn add(counter: &AtomicU64, amount: usize) {
         counter.fetch_add(amount as u64, Ordering::Relaxed);
+    }
+
+    /// Notes a request that ended without an answer.
+    pub(crate) fn failure(&self, error: &ModelError) {
+        Counters::add(&self.failed, 1);
+        match error {
+            ModelError::Expired { .. } => Counters::add(&self.expired, 1),
+            ModelError::Hopeless { .. } => Counters::add(&self.hopeless, 1),
+            ModelError::Cancelled => Counters::add(&self.cancelled, 1),
+            _ => {}
+        }
+    }
+
+    /// Sets a gauge.
+    pub(crate) fn set(counter: &AtomicU64, value: usize) {
+        counter.store(value as u64, Ordering::Relaxed);
+    }
+
+    /// Notes a step of so many sequences and rows that took so long.
+    pub(crate) fn step(&self, sequences: usize, rows: usize, took: Duration, costs: [Duration; 3]) {
+        Counters::add(&self.steps, 1);
+        Counters::add(&self.rows, rows);
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.step_nanoseconds
+            .fetch_add(nanoseconds(took), Ordering::Relaxed);
+        self.largest_batch
+            .fetch_max(sequences as u64, Ordering::Relaxed);
+        for (counter, cost) in self.costs.iter().zip(costs) {
+            counter.store(nanoseconds(cost), Ordering::Relaxed);
+        }
     }
 }

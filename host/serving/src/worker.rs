@@ -1,384 +1,493 @@
-//! The engine's thread.
+//! The engine's thread: commands in, steps out.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
-use tidegate_contract::{ModelError, RequestId};
-use tidegate_text::Tokenizer;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, TrySendError};
+use tidegate_contract::{Decoder, Encoder, ModelError, RequestId, Sampled};
 
-use super::plan::StepPlan;
-use super::queue::{Submission, WaitingQueue};
-use super::sequence::{Progress, Sequence};
-use super::stats::Shared;
-use super::{EngineOptions, Reload, sampler};
-use crate::decoder::{DecodeError, Decoder};
+use crate::budget::Reservation;
+use crate::encoding::Encoding;
+use crate::engine::Shared;
+use crate::error::LoadError;
+use crate::generator::{Generator, Verdict};
+use crate::guard::{guarded_encode, guarded_step};
+use crate::loader::{Job, Loaders, Parts, Reply};
+use crate::model::{Loaded, Slot, Standing};
+use crate::order::Moment;
+use crate::request::Submission;
+use crate::shares::Shares;
+use crate::stats::Counters;
 
-/// Failed steps in a row after which the engine ends.
-const FAILURES: u32 = 3;
+/// Faults in a row, failed loads included, after which a model is given up.
+const FAULTS: u32 = 3;
 /// Commands taken between two steps, so that a flood of them does not hold up the steps.
 const COMMANDS_PER_STEP: usize = 1024;
 /// How long an idle thread sleeps at most.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// Between two attempts to load the model again: a driver that restarts takes a moment.
-const RELOAD_PAUSE: Duration = Duration::from_millis(250);
-
-/// What callers ask of the thread.
-pub(super) enum Command {
-    Submit(Box<Submission>),
+/// What callers and the loader ask of the thread.
+pub(crate) enum Command {
+    Submit(Arc<Loaded>, Box<Submission>),
     Cancel(RequestId),
-    Close,
+    /// A model has been loaded.
+    Loaded(Box<Hosted>, Reply),
+    /// A model has been loaded again.
+    Reloaded {
+        number: u64,
+        loaders: Box<Loaders>,
+        parts: Result<Parts, String>,
+    },
+    /// Something has changed that the thread looks at by itself.
+    Wake,
 }
 
-pub(super) struct Worker {
-    decoder: Box<dyn Decoder>,
-    reload: Option<Reload>,
-    tokenizer: Arc<Tokenizer>,
-    options: EngineOptions,
-    end_tokens: Vec<u32>,
+/// A model's scheduler, and what it schedules for; that is gone while it is being loaded again.
+pub(crate) enum Core {
+    Generating {
+        generator: Box<Generator>,
+        decoder: Option<Box<dyn Decoder>>,
+        sampled: Vec<Sampled>,
+    },
+    Encoding {
+        encoding: Box<Encoding>,
+        encoder: Option<Box<dyn Encoder>>,
+        vectors: Vec<f32>,
+    },
+}
+
+/// A model on the engine's thread. Fields are dropped in this order: the bytes are free when the decoder is gone.
+pub(crate) struct Hosted {
+    core: Core,
+    loaded: Arc<Loaded>,
+    slot: Arc<Slot>,
+    /// `None` while the loader has them.
+    loaders: Option<Box<Loaders>>,
+    /// The loader is yet to be asked.
+    needs_reload: bool,
+    faults: u32,
+    _reservation: Reservation,
+}
+
+pub(crate) struct Worker {
     shared: Arc<Shared>,
     commands: Receiver<Command>,
-    waiting: WaitingQueue,
-    /// In the order of their turns.
-    running: Vec<Sequence>,
-    free_slots: Vec<u32>,
-    plan: StepPlan,
-    /// `[rows that want logits, vocabulary]`
-    logits: Vec<f32>,
-    /// Where the next step begins among the sequences that generate.
-    turn: usize,
-    failures: u32,
+    jobs: Sender<Job>,
+    models: Vec<Hosted>,
+    shares: Shares,
+}
+
+impl Core {
+    pub(crate) fn generating(decoder: Box<dyn Decoder>, generator: Generator) -> Core {
+        Core::Generating {
+            generator: Box::new(generator),
+            decoder: Some(decoder),
+            sampled: Vec::new(),
+        }
+    }
+
+    pub(crate) fn encoding(encoder: Box<dyn Encoder>, encoding: Encoding) -> Core {
+        Core::Encoding {
+            encoding: Box::new(encoding),
+            encoder: Some(encoder),
+            vectors: Vec::new(),
+        }
+    }
+
+    fn submit(&mut self, submission: Submission) {
+        match self {
+            Core::Generating { generator, .. } => generator.submit(submission),
+            Core::Encoding { encoding, .. } => encoding.submit(submission),
+        }
+    }
+
+    fn cancel(&mut self, id: RequestId) {
+        match self {
+            Core::Generating { generator, .. } => generator.cancel(id),
+            Core::Encoding { encoding, .. } => encoding.cancel(id),
+        }
+    }
+
+    fn expire(&mut self, now: Moment) {
+        match self {
+            Core::Generating { generator, .. } => generator.expire(now),
+            Core::Encoding { encoding, .. } => encoding.expire(now),
+        }
+    }
+
+    fn fail_all(&mut self, error: &ModelError) {
+        match self {
+            Core::Generating { generator, .. } => generator.fail_all(error),
+            Core::Encoding { encoding, .. } => encoding.fail_all(error),
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        match self {
+            Core::Generating { generator, .. } => generator.has_work(),
+            Core::Encoding { encoding, .. } => encoding.has_work(),
+        }
+    }
+
+    fn can_step(&self) -> bool {
+        match self {
+            Core::Generating { decoder, .. } => decoder.is_some(),
+            Core::Encoding { encoder, .. } => encoder.is_some(),
+        }
+    }
+
+    fn deadline(&self) -> Option<Moment> {
+        match self {
+            Core::Generating { generator, .. } => generator.deadline(),
+            Core::Encoding { encoding, .. } => encoding.deadline(),
+        }
+    }
+
+    fn report(&self) {
+        match self {
+            Core::Generating { generator, .. } => generator.report(),
+            Core::Encoding { encoding, .. } => encoding.report(),
+        }
+    }
+
+    /// Runs a step. The error is why the model must be loaded again; what it ran with is dropped then.
+    fn step(&mut self, shared: &Shared) -> Result<Stepped, String> {
+        match self {
+            Core::Generating {
+                generator,
+                decoder: place,
+                sampled,
+            } => {
+                let Some(decoder) = place else {
+                    return Ok(Stepped::Nothing);
+                };
+                let Some(plan) = generator.plan(shared.now()) else {
+                    return Ok(Stepped::Nothing);
+                };
+                let began = shared.now();
+                let result = guarded_step(decoder.as_mut(), &plan.step, sampled);
+                let now = shared.now();
+                let result = result.and_then(|()| {
+                    generator.deliver(&plan, sampled, now, now.saturating_sub(began))
+                });
+                let Err(error) = result else {
+                    return Ok(Stepped::Well);
+                };
+                tracing::error!(%error, "a step of the model failed");
+                if generator.failed(&plan, &error) == Verdict::GoesOn {
+                    return Ok(Stepped::Badly);
+                }
+                *place = None;
+                generator.lost(&error.to_string());
+                Err(error.to_string())
+            }
+            Core::Encoding {
+                encoding,
+                encoder: place,
+                vectors,
+            } => {
+                let Some(encoder) = place else {
+                    return Ok(Stepped::Nothing);
+                };
+                let Some(plan) = encoding.plan(shared.now()) else {
+                    return Ok(Stepped::Nothing);
+                };
+                let began = shared.now();
+                let texts = encoding.texts(&plan);
+                let result = guarded_encode(encoder.as_mut(), &texts, vectors);
+                let now = shared.now();
+                let result = result.and_then(|()| {
+                    encoding.deliver(&plan, vectors, now, now.saturating_sub(began))
+                });
+                let Err(error) = result else {
+                    return Ok(Stepped::Well);
+                };
+                tracing::error!(%error, "a step of the encoder failed");
+                if encoding.failed(&plan, &error) == Verdict::GoesOn {
+                    return Ok(Stepped::Badly);
+                }
+                *place = None;
+                encoding.lost(&plan, &error.to_string());
+                Err(error.to_string())
+            }
+        }
+    }
+
+    /// Takes what was loaded again; false if it is not what it was.
+    fn restore(&mut self, parts: Parts) -> bool {
+        match (self, parts) {
+            (
+                Core::Generating {
+                    generator,
+                    decoder: place,
+                    ..
+                },
+                Parts::Decoder(decoder, draft),
+            ) => {
+                let same = generator.restored(decoder.as_ref(), draft);
+                *place = Some(decoder);
+                same
+            }
+            (
+                Core::Encoding {
+                    encoding,
+                    encoder: place,
+                    ..
+                },
+                Parts::Encoder(encoder),
+            ) => {
+                let same = encoding.restored(encoder.as_ref());
+                *place = Some(encoder);
+                same
+            }
+            _ => false,
+        }
+    }
+}
+
+/// How a step went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stepped {
+    Nothing,
+    Well,
+    Badly,
+}
+
+impl Hosted {
+    pub(crate) fn new(
+        loaded: Arc<Loaded>,
+        slot: Arc<Slot>,
+        core: Core,
+        loaders: Loaders,
+        reservation: Reservation,
+    ) -> Hosted {
+        Hosted {
+            core,
+            loaded,
+            slot,
+            loaders: Some(Box::new(loaders)),
+            needs_reload: false,
+            faults: 0,
+            _reservation: reservation,
+        }
+    }
+
+    /// Whether new requests come to it.
+    fn is_current(&self) -> bool {
+        let current = self.slot.loaded();
+        current.is_some_and(|current| current.number == self.loaded.number)
+    }
 }
 
 impl Worker {
-    pub(super) fn new(
-        decoder: Box<dyn Decoder>,
-        reload: Option<Reload>,
-        tokenizer: Arc<Tokenizer>,
-        options: EngineOptions,
+    pub(crate) fn new(
         shared: Arc<Shared>,
         commands: Receiver<Command>,
+        jobs: Sender<Job>,
     ) -> Worker {
-        let slots = decoder.shape().slots as u32;
-        let mut end_tokens = options.end_tokens.clone();
-        end_tokens.extend(tokenizer.eos());
         Worker {
-            decoder,
-            reload,
-            tokenizer,
-            options,
-            end_tokens,
             shared,
             commands,
-            waiting: WaitingQueue::default(),
-            running: Vec::new(),
-            free_slots: (0..slots).rev().collect(),
-            plan: StepPlan::default(),
-            logits: Vec::new(),
-            turn: 0,
-            failures: 0,
+            jobs,
+            models: Vec::new(),
+            shares: Shares::default(),
         }
     }
 
-    /// Runs until the engine is closed or the decoder is given up. What is then left is answered `Closed` by the
-    /// replies themselves.
-    pub(super) fn run(mut self) {
-        let shape = self.decoder.shape();
-        if shape.slots == 0
-            || shape.max_rows == 0
-            || shape.context < 2
-            || self.options.step_rows == 0
-        {
-            tracing::error!(
-                ?shape,
-                step_rows = self.options.step_rows,
-                "the engine cannot run: a size is zero"
-            );
-            self.shared.closed.store(true, Ordering::Release);
-        }
-        while !self.shared.closed.load(Ordering::Acquire) && self.take_commands() {
-            let now = Instant::now();
-            self.expire(now);
-            self.admit();
-            if !self.running.is_empty() {
-                self.step();
+    /// Runs until the engine is closed; every request that is left then ends with [`ModelError::Closed`].
+    pub(crate) fn run(mut self) {
+        while !self.shared.closed.load(Ordering::Acquire) {
+            self.take_commands();
+            let now = self.shared.now();
+            for model in &mut self.models {
+                model.core.expire(now);
             }
+            self.retire();
+            self.ask_for_reloads();
+            self.step();
         }
-        self.shared.closed.store(true, Ordering::Release);
-        for sequence in self.running.drain(..) {
-            sequence.fail(ModelError::Closed);
+        for model in &mut self.models {
+            model.core.fail_all(&ModelError::Closed);
+            model.core.report();
+            model.loaded.counters.closed.store(true, Ordering::Relaxed);
         }
-        self.shared.running.store(0, Ordering::Relaxed);
     }
 
-    /// Takes what callers asked for; waits if there is nothing to do. False when the engine is to end.
-    fn take_commands(&mut self) -> bool {
-        if self.running.is_empty() && self.waiting.is_empty() {
-            match self.commands.recv_timeout(IDLE) {
-                Ok(command) => {
-                    if !self.obey(command) {
-                        return false;
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => return true,
-                Err(RecvTimeoutError::Disconnected) => return false,
+    fn ready(&self) -> Vec<u64> {
+        self.models
+            .iter()
+            .filter(|model| model.core.can_step() && model.core.has_work())
+            .map(|model| model.loaded.number)
+            .collect()
+    }
+
+    /// Takes what callers asked for; waits if there is nothing to do.
+    fn take_commands(&mut self) {
+        if self.ready().is_empty() {
+            let deadlines = self.models.iter().filter_map(|model| model.core.deadline());
+            let wait = deadlines
+                .min()
+                .map_or(IDLE, |deadline| deadline.saturating_sub(self.shared.now()));
+            match self.commands.recv_timeout(wait.min(IDLE)) {
+                Ok(command) => self.obey(command),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
             }
         }
         for _ in 0..COMMANDS_PER_STEP {
             match self.commands.try_recv() {
-                Ok(command) => {
-                    if !self.obey(command) {
-                        return false;
-                    }
-                }
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => return false,
+                Ok(command) => self.obey(command),
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return,
             }
         }
-        true
     }
 
-    fn obey(&mut self, command: Command) -> bool {
+    fn obey(&mut self, command: Command) {
         match command {
-            Command::Submit(submission) => {
-                let mut submission = *submission;
-                match &submission.prompt {
-                    Ok(_) => self.waiting.push(submission),
-                    Err(error) => {
-                        let error = error.clone();
-                        self.refuse(&mut submission, error);
-                    }
+            Command::Submit(loaded, submission) => {
+                let same = |model: &&mut Hosted| model.loaded.number == loaded.number;
+                match self.models.iter_mut().find(same) {
+                    Some(model) => model.core.submit(*submission),
+                    // It was given up meanwhile.
+                    None => drop(submission),
                 }
             }
             Command::Cancel(id) => {
-                for mut submission in self.waiting.cancel(id) {
-                    self.refuse(&mut submission, ModelError::Cancelled);
+                for model in &mut self.models {
+                    model.core.cancel(id);
                 }
-                self.end_where(|sequence| (sequence.id == id).then_some(ModelError::Cancelled));
             }
-            Command::Close => return false,
+            Command::Loaded(hosted, reply) => self.install(*hosted, &reply),
+            Command::Reloaded {
+                number,
+                loaders,
+                parts,
+            } => self.reloaded(number, loaders, parts),
+            Command::Wake => {}
         }
-        true
     }
 
-    /// Ends a request that has no slot.
-    fn refuse(&self, submission: &mut Submission, error: ModelError) {
-        Shared::add(&self.shared.failed, 1);
-        submission.reply.done(Err(error));
+    /// Puts a model under its name; what stood there gets no more requests.
+    fn install(&mut self, hosted: Hosted, reply: &Reply) {
+        if reply.is_abandoned() {
+            tracing::warn!(model = %hosted.slot.name, "a model is dropped: nobody waits for it any more");
+            return;
+        }
+        if self.shared.closed.load(Ordering::Acquire) {
+            reply.tell(Err(LoadError::Closed));
+            return;
+        }
+        hosted
+            .slot
+            .put(Standing::Loaded(Arc::clone(&hosted.loaded)));
+        hosted.core.report();
+        self.models.push(hosted);
+        reply.tell(Ok(()));
     }
 
-    /// Ends the running requests for which `why` has a reason.
-    fn end_where(&mut self, why: impl Fn(&Sequence) -> Option<ModelError>) {
-        let mut index = 0;
-        while index < self.running.len() {
-            match why(&self.running[index]) {
-                Some(error) => self.release(index).fail(error),
-                None => index += 1,
+    /// Drops models that get no more requests and have none left. A submission on its way holds the model as well.
+    fn retire(&mut self) {
+        let shares = &mut self.shares;
+        self.models.retain(|model| {
+            let keeps = model.core.has_work()
+                || model.is_current()
+                || Arc::strong_count(&model.loaded) > 1
+                || model.loaders.is_none();
+            if !keeps {
+                shares.forget(model.loaded.number);
             }
-        }
-    }
-
-    /// Takes a sequence that ends with an error out of its slot.
-    fn release(&mut self, index: usize) -> Sequence {
-        Shared::add(&self.shared.failed, 1);
-        self.take_out(index)
-    }
-
-    fn take_out(&mut self, index: usize) -> Sequence {
-        let sequence = self.running.remove(index);
-        self.free_slots.push(sequence.slot);
-        self.shared
-            .running
-            .store(self.running.len(), Ordering::Relaxed);
-        sequence
-    }
-
-    fn expire(&mut self, now: Instant) {
-        for mut submission in self.waiting.expire(now) {
-            let made = submission.prefix.len();
-            self.refuse(&mut submission, ModelError::Expired { made });
-        }
-        self.end_where(|sequence| {
-            let passed = sequence.deadline.is_some_and(|deadline| deadline <= now);
-            passed.then(|| ModelError::Expired {
-                made: sequence.made(),
-            })
+            keeps
         });
     }
 
-    /// Gives the free slots to those whose turn it is.
-    fn admit(&mut self) {
-        let context = self.shared.context;
-        while let Some(slot) = self.free_slots.pop() {
-            let Some((turn, mut submission)) = self.waiting.pop() else {
-                self.free_slots.push(slot);
-                break;
-            };
-            let prompt =
-                match std::mem::replace(&mut submission.prompt, Err(ModelError::EmptyPrompt)) {
-                    Ok(prompt) => prompt,
-                    Err(error) => {
-                        self.free_slots.push(slot);
-                        self.refuse(&mut submission, error);
-                        continue;
-                    }
-                };
-            let (sequence, finish) = Sequence::new(
-                submission,
-                prompt,
-                slot,
-                turn,
-                &self.tokenizer,
-                context,
-                &self.end_tokens,
-            );
-            if let Some(finish) = finish {
-                self.free_slots.push(slot);
-                Shared::add(&self.shared.answered, 1);
-                sequence.finish(finish);
+    fn ask_for_reloads(&mut self) {
+        for model in &mut self.models {
+            if !model.needs_reload {
                 continue;
             }
-            let place = self
-                .running
-                .partition_point(|other| other.turn < sequence.turn);
-            self.running.insert(place, sequence);
-            self.shared
-                .running
-                .store(self.running.len(), Ordering::Relaxed);
-        }
-    }
-
-    fn step(&mut self) {
-        let budget = self.options.step_rows.min(self.decoder.shape().max_rows);
-        self.plan
-            .fill(&self.running, budget, self.options.prefill_rows, self.turn);
-        self.turn = self.turn.wrapping_add(1);
-        let began = Instant::now();
-        for (index, _) in &self.plan.parts {
-            self.running[*index].steps_at(began);
-        }
-        let (decoder, plan, logits) = (&mut self.decoder, &self.plan, &mut self.logits);
-        let result = catch_unwind(AssertUnwindSafe(|| decoder.step(&plan.rows, logits)))
-            .unwrap_or_else(|_| {
-                Err(DecodeError::Device {
-                    reason: "the decoder panicked".into(),
-                })
-            });
-        let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.shared
-            .step_nanoseconds
-            .fetch_add(took, Ordering::Relaxed);
-        Shared::add(&self.shared.steps, 1);
-        Shared::add(&self.shared.rows, self.plan.rows.len());
-        self.shared
-            .largest_batch
-            .fetch_max(self.plan.parts.len(), Ordering::Relaxed);
-
-        let wanted = self.plan.wanted.len() * self.shared.vocabulary;
-        let result = result.and_then(|()| match self.logits.len() == wanted {
-            true => Ok(()),
-            false => Err(DecodeError::Device {
-                reason: format!("{} logits, not {wanted}", self.logits.len()),
-            }),
-        });
-        match result {
-            Ok(()) => {
-                self.failures = 0;
-                self.deliver();
-            }
-            Err(error) => self.step_failed(&error),
-        }
-    }
-
-    /// Samples and hands on the tokens of the last step, and ends what is complete.
-    fn deliver(&mut self) {
-        let now = Instant::now();
-        for (index, rows) in &self.plan.parts {
-            let sequence = &mut self.running[*index];
-            if !sequence.generates() {
-                Shared::add(&self.shared.prompt_tokens, *rows);
-            }
-            sequence.written += rows;
-        }
-        let mut ended = Vec::new();
-        for (index, logits) in self
-            .plan
-            .wanted
-            .iter()
-            .zip(self.logits.chunks_exact(self.shared.vocabulary))
-        {
-            let sequence = &mut self.running[*index];
-            let (temperature, top_p, seed, place) = sequence.sampling();
-            match sampler::sample(logits, temperature, top_p, seed, place) {
-                Some(token) => {
-                    Shared::add(&self.shared.tokens, 1);
-                    match sequence.take(token, &self.end_tokens, now) {
-                        Progress::Continues => {}
-                        Progress::Finished(finish) => ended.push((*index, Ok(finish))),
-                        Progress::ReplyPanicked => ended.push((*index, Err(ModelError::Cancelled))),
-                    }
-                }
-                None => {
-                    let reason = format!("no logit of token {place} is a number");
-                    ended.push((*index, Err(ModelError::Device(reason))));
-                }
-            }
-        }
-        // From the back, so that the indices stay true.
-        ended.sort_by_key(|(index, _)| std::cmp::Reverse(*index));
-        for (index, end) in ended {
-            match end {
-                Ok(finish) => {
-                    Shared::add(&self.shared.answered, 1);
-                    self.take_out(index).finish(finish);
-                }
-                Err(error) => self.release(index).fail(error),
-            }
-        }
-    }
-
-    /// The decoder failed: what runs fails with it, what waits is tried next.
-    fn step_failed(&mut self, error: &DecodeError) {
-        self.failures += 1;
-        Shared::add(&self.shared.failed_steps, 1);
-        tracing::error!(%error, failures = self.failures, running = self.running.len(), "a step of the model failed");
-        let mut useless = matches!(
-            error,
-            DecodeError::DeviceLost { .. }
-                | DecodeError::OutOfMemory { .. }
-                | DecodeError::DeadlineExceeded { .. }
-        );
-        while useless && self.failures < FAILURES {
-            let Some(reload) = &mut self.reload else {
-                break;
+            let Some(loaders) = model.loaders.take() else {
+                continue;
             };
-            let loaded = catch_unwind(AssertUnwindSafe(reload))
-                .unwrap_or_else(|_| Err("loading panicked".into()));
-            match loaded {
-                Ok(decoder) if decoder.shape() == self.decoder.shape() => {
-                    tracing::warn!("the model was loaded again");
-                    self.decoder = decoder;
-                    useless = false;
+            let number = model.loaded.number;
+            match self.jobs.try_send(Job::Reload { number, loaders }) {
+                Ok(()) => model.needs_reload = false,
+                Err(TrySendError::Full(Job::Reload { loaders, .. })) => {
+                    model.loaders = Some(loaders);
                 }
-                Ok(_) => {
-                    tracing::error!("the model that was loaded again has another shape");
-                    break;
-                }
-                Err(reason) => {
-                    self.failures += 1;
-                    tracing::error!(%reason, failures = self.failures, "the model could not be loaded again");
-                    std::thread::sleep(RELOAD_PAUSE);
-                }
+                // The loader is gone, and with it the way to load anything.
+                Err(_) => model.faults = FAULTS,
             }
         }
-        if self.failures >= FAILURES {
-            tracing::error!(%error, "the engine ends: its decoder is of no more use");
-            self.shared.closed.store(true, Ordering::Release);
+        self.give_up("the engine's loader has ended");
+    }
+
+    fn reloaded(&mut self, number: u64, loaders: Box<Loaders>, parts: Result<Parts, String>) {
+        let same = |model: &&mut Hosted| model.loaded.number == number;
+        let Some(model) = self.models.iter_mut().find(same) else {
+            return;
+        };
+        model.loaders = Some(loaders);
+        let reason = match parts {
+            Ok(parts) => {
+                if model.core.restore(parts) {
+                    tracing::warn!(model = %model.slot.name, "the model was loaded again");
+                    Counters::add(&model.loaded.counters.reloads, 1);
+                    return;
+                }
+                model.faults = FAULTS;
+                "the model that was loaded again has another shape".to_owned()
+            }
+            Err(reason) => {
+                model.faults += 1;
+                model.needs_reload = true;
+                reason
+            }
+        };
+        tracing::error!(model = %model.slot.name, %reason, faults = model.faults, "the model could not be loaded again");
+        self.give_up(&reason);
+    }
+
+    /// Ends the models that have failed too often.
+    fn give_up(&mut self, reason: &str) {
+        let shares = &mut self.shares;
+        self.models.retain_mut(|model| {
+            if model.faults < FAULTS {
+                return true;
+            }
+            tracing::error!(model = %model.slot.name, %reason, "the model is given up");
+            model.loaded.counters.closed.store(true, Ordering::Relaxed);
+            if model.is_current() {
+                model.slot.put(Standing::Ended);
+            }
+            model.core.fail_all(&ModelError::Device(reason.to_owned()));
+            shares.forget(model.loaded.number);
+            false
+        });
+    }
+
+    /// Runs a step of the model whose turn it is.
+    fn step(&mut self) {
+        let ready = self.ready();
+        let Some(number) = self.shares.choose(&ready) else {
+            return;
+        };
+        let same = |model: &&mut Hosted| model.loaded.number == number;
+        let Some(model) = self.models.iter_mut().find(same) else {
+            return;
+        };
+        let began = self.shared.now();
+        let stepped = model.core.step(&self.shared);
+        let took = self.shared.now().saturating_sub(began);
+        self.shares.charge(number, took);
+        model.core.report();
+        match stepped {
+            Ok(Stepped::Well) => model.faults = 0,
+            Ok(Stepped::Nothing | Stepped::Badly) => {}
+            Err(reason) => {
+                model.faults += 1;
+                model.needs_reload = true;
+                self.give_up(&reason);
+            }
         }
-        let reason = error.to_string();
-        self.end_where(|_| Some(ModelError::Device(reason.clone())));
     }
 }

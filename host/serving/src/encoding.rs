@@ -1,0 +1,282 @@
+//! The scheduler of one encoder: which texts go together next.
+//!
+//! As the scheduler of a decoder it has no thread and no clock. A text is done in one step; texts go in the order of
+//! [`crate::order::Standing::rank`], as many as a step has rows for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_contract::{DecodeError, Made, ModelError, RequestId};
+
+use crate::costs::StepCosts;
+use crate::generator::{Groups, Verdict};
+use crate::order::{Moment, Rank};
+use crate::request::{Open, Submission, Work};
+use crate::stats::Counters;
+
+/// The sizes an encoder keeps to.
+#[derive(Clone, Debug)]
+pub(crate) struct EncodingLimits {
+    /// Most tokens of a step; at least those of the longest text.
+    pub(crate) step_tokens: usize,
+    /// Most texts of a step.
+    pub(crate) texts: usize,
+    pub(crate) aging: Duration,
+    /// Length of a vector.
+    pub(crate) width: usize,
+    /// Of each score; empty where vectors are made.
+    pub(crate) labels: Vec<String>,
+}
+
+struct Text {
+    key: u64,
+    open: Open,
+    tokens: Vec<u32>,
+}
+
+/// Everything of an encoder model but the encoder.
+pub(crate) struct Encoding {
+    limits: EncodingLimits,
+    counters: Arc<Counters>,
+    waiting: Vec<Text>,
+    costs: StepCosts,
+    groups: Groups,
+    next: u64,
+}
+
+/// A step: the texts by their keys.
+#[derive(Debug)]
+pub(crate) struct EncodingPlan {
+    keys: Vec<u64>,
+    tokens: usize,
+}
+
+impl Encoding {
+    pub(crate) fn new(limits: EncodingLimits, counters: Arc<Counters>) -> Encoding {
+        Encoding {
+            limits,
+            counters,
+            waiting: Vec::new(),
+            costs: StepCosts::default(),
+            groups: Groups::default(),
+            next: 0,
+        }
+    }
+
+    pub(crate) fn submit(&mut self, submission: Submission) {
+        self.next += 1;
+        let key = self.next;
+        let (mut open, work) = Open::new(submission, key, 0);
+        match work {
+            Ok(Work::Encode { tokens }) => {
+                open.prompt_tokens = tokens.len();
+                self.waiting.push(Text { key, open, tokens });
+            }
+            Ok(Work::Generate { .. }) => {
+                let reason = "a prompt came to an encoder".to_owned();
+                self.count_failure(open, ModelError::Device(reason));
+            }
+            Err(error) => self.count_failure(open, error),
+        }
+    }
+
+    pub(crate) fn cancel(&mut self, id: RequestId) {
+        self.fail_where(|text| (text.open.id == id).then_some(ModelError::Cancelled));
+    }
+
+    pub(crate) fn expire(&mut self, now: Moment) {
+        let expired = ModelError::Expired { made: 0 };
+        self.fail_where(|text| text.open.is_late(now).then(|| expired.clone()));
+    }
+
+    pub(crate) fn has_work(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// The earliest deadline.
+    pub(crate) fn deadline(&self) -> Option<Moment> {
+        let deadlines = self.waiting.iter();
+        deadlines
+            .filter_map(|text| text.open.standing.deadline)
+            .min()
+    }
+
+    pub(crate) fn fail_all(&mut self, error: &ModelError) {
+        self.fail_where(|_| Some(error.clone()));
+    }
+
+    /// The next step; `None` if there is nothing to do.
+    pub(crate) fn plan(&mut self, now: Moment) -> Option<EncodingPlan> {
+        self.expire(now);
+        let costs = std::mem::take(&mut self.costs);
+        self.fail_where(|text| {
+            let left = text.open.standing.deadline?.saturating_sub(now);
+            let needed = costs.predict(text.tokens.len(), 0)?;
+            (needed > left).then_some(ModelError::Hopeless { left, needed })
+        });
+        self.costs = costs;
+        let allowed = {
+            let waiting = &self.waiting;
+            self.groups
+                .next(|key| waiting.iter().any(|text| text.key == key))
+        };
+        let mut order: Vec<(Rank, usize)> = self
+            .waiting
+            .iter()
+            .enumerate()
+            .filter(|(_, text)| allowed.as_ref().is_none_or(|keys| keys.contains(&text.key)))
+            .map(|(place, text)| (text.open.standing.rank(now, self.limits.aging), place))
+            .collect();
+        order.sort_unstable();
+        let mut plan = EncodingPlan {
+            keys: Vec::new(),
+            tokens: 0,
+        };
+        for (_, place) in order {
+            let text = &mut self.waiting[place];
+            let full = plan.keys.len() >= self.limits.texts.max(1);
+            if full || plan.tokens + text.tokens.len() > self.limits.step_tokens {
+                break;
+            }
+            text.open.steps_at(now);
+            plan.tokens += text.tokens.len();
+            plan.keys.push(text.key);
+        }
+        (!plan.keys.is_empty()).then_some(plan)
+    }
+
+    /// The tokens of a step's texts.
+    pub(crate) fn texts(&self, plan: &EncodingPlan) -> Vec<&[u32]> {
+        let tokens = |key: &u64| {
+            let text = self.waiting.iter().find(|text| text.key == *key);
+            text.map(|text| text.tokens.as_slice())
+        };
+        plan.keys.iter().filter_map(tokens).collect()
+    }
+
+    /// Ends a step's texts with their vectors, `[texts, width]`.
+    ///
+    /// # Errors
+    /// The encoder gave another count of numbers than it was asked for; nothing was handed on.
+    pub(crate) fn deliver(
+        &mut self,
+        plan: &EncodingPlan,
+        vectors: &[f32],
+        now: Moment,
+        took: Duration,
+    ) -> Result<(), DecodeError> {
+        let wanted = plan.keys.len() * self.limits.width;
+        if vectors.len() != wanted || wanted == 0 {
+            return Err(DecodeError::Device {
+                reason: format!("{} numbers were made, not {wanted}", vectors.len()),
+            });
+        }
+        self.costs.observe(plan.tokens, 0, took);
+        self.counters
+            .step(plan.keys.len(), plan.tokens, took, self.costs.parts());
+        Counters::add(&self.counters.prompt_tokens, plan.tokens);
+        self.groups.succeeded(plan.keys.iter().copied());
+        for (key, vector) in plan
+            .keys
+            .iter()
+            .zip(vectors.chunks_exact(self.limits.width))
+        {
+            let Some(place) = self.waiting.iter().position(|text| text.key == *key) else {
+                continue;
+            };
+            let mut open = self.waiting.remove(place).open;
+            open.token_at(now);
+            if let Some(number) = vector.iter().find(|number| !number.is_finite()) {
+                let reason = format!("the encoder made {number}, which is no number");
+                self.count_failure(open, ModelError::Device(reason));
+                continue;
+            }
+            Counters::add(&self.counters.answered, 1);
+            open.done(match self.limits.labels.is_empty() {
+                true => Made::Embedding(vector.to_vec()),
+                false => Made::Labels(self.labels(vector)),
+            });
+        }
+        Ok(())
+    }
+
+    /// The step failed; nothing of it has happened.
+    pub(crate) fn failed(&mut self, plan: &EncodingPlan, error: &DecodeError) -> Verdict {
+        Counters::add(&self.counters.failed_steps, 1);
+        if error.is_fatal() {
+            return Verdict::Reload;
+        }
+        let (culprit, verdict) = match error {
+            DecodeError::Refused { sequence, .. } if *sequence < plan.keys.len() => {
+                (Some(plan.keys[*sequence]), Verdict::GoesOn)
+            }
+            _ => self.groups.failed(plan.keys.clone()),
+        };
+        if let Some(culprit) = culprit {
+            let reason = ModelError::Device(error.to_string());
+            self.fail_where(|text| (text.key == culprit).then(|| reason.clone()));
+        }
+        verdict
+    }
+
+    /// The encoder is gone: the texts of its last step are tried once more, and fail if that has happened before.
+    pub(crate) fn lost(&mut self, plan: &EncodingPlan, reason: &str) {
+        self.groups.clear();
+        let error = ModelError::Device(reason.to_owned());
+        let retried = |text: &Text| plan.keys.contains(&text.key) && text.open.retried;
+        self.fail_where(|text| retried(text).then(|| error.clone()));
+        for text in &mut self.waiting {
+            if plan.keys.contains(&text.key) {
+                text.open.retried = true;
+                Counters::add(&self.counters.retried, 1);
+            }
+        }
+    }
+
+    pub(crate) fn report(&self) {
+        Counters::set(&self.counters.running, 0);
+    }
+
+    /// Softmax over the scores.
+    fn labels(&self, scores: &[f32]) -> Vec<(String, f32)> {
+        let greatest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let weights: Vec<f64> = scores
+            .iter()
+            .map(|score| f64::from(score - greatest).exp())
+            .collect();
+        let total: f64 = weights.iter().sum();
+        let share = |weight: f64| (weight / total) as f32;
+        self.limits
+            .labels
+            .iter()
+            .cloned()
+            .zip(weights.into_iter().map(share))
+            .collect()
+    }
+
+    /// Ends the texts for which `why` has a reason, in the order of arrival.
+    fn fail_where(&mut self, why: impl Fn(&Text) -> Option<ModelError>) {
+        let mut place = 0;
+        while place < self.waiting.len() {
+            match why(&self.waiting[place]) {
+                Some(error) => {
+                    let text = self.waiting.remove(place);
+                    self.count_failure(text.open, error);
+                }
+                None => place += 1,
+            }
+        }
+    }
+
+    fn count_failure(&self, open: Open, error: ModelError) {
+        self.counters.failure(&error);
+        open.fail(error);
+    }
+}
+
+impl Encoding {
+    /// The encoder was loaded again. False if it is not the one it was.
+    pub(crate) fn restored(&self, encoder: &dyn tidegate_contract::Encoder) -> bool {
+        encoder.width() == self.limits.width && encoder.max_rows() >= self.limits.step_tokens
+    }
+}

@@ -1,0 +1,183 @@
+//! Who gets blocks.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use tidegate_contract::{BLOCK, ModelError};
+
+use super::Generator;
+use crate::blocks::blocks_for;
+use crate::order::{Moment, Rank};
+use crate::sequence::Sequence;
+use crate::stats::Counters;
+
+impl Generator {
+    /// Gives places and blocks to the waiting, best ranked first; where the first cannot have them, nobody behind it
+    /// can, so that many small requests do not keep a large one waiting.
+    pub(super) fn admit(&mut self, now: Moment) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let mut order: Vec<((Rank, u32), u64)> = self
+            .waiting
+            .iter()
+            .map(|sequence| (self.rank(sequence, now), sequence.key))
+            .collect();
+        order.sort_unstable();
+        let mut full = false;
+        for (rank, key) in order {
+            let Some(place) = self.waiting.iter().position(|s| s.key == key) else {
+                continue;
+            };
+            if let Some(error) = self.hopeless(&self.waiting[place], now) {
+                let request = self.waiting[place].request;
+                self.fail(request, error);
+                continue;
+            }
+            if full || self.waits_for_first(&self.waiting[place]) {
+                continue;
+            }
+            full = !self.make_room(place, rank.0, now);
+            if full {
+                continue;
+            }
+            // Making room may have queued others behind it; its own place stays.
+            let mut sequence = self.waiting.swap_remove(place);
+            self.adopt(&mut sequence);
+            let tokens = sequence.tokens.len();
+            if self.blocks.grow(&mut sequence.table, tokens) {
+                self.running.push(sequence);
+            } else {
+                self.blocks.release(&mut sequence.table);
+                sequence.written = 0;
+                self.waiting.push(sequence);
+                full = true;
+            }
+        }
+    }
+
+    /// Takes what others have written of the same beginning.
+    pub(super) fn adopt(&mut self, sequence: &mut Sequence) {
+        let before = sequence.written;
+        sequence.written = self
+            .blocks
+            .adopt(&mut sequence.table, &sequence.tokens, before);
+        let found = sequence.written - before;
+        Counters::add(&self.counters.prefix_hit_tokens, found);
+    }
+
+    /// Whether it is a further answer to a prompt that the first answer is still having written: it will find the
+    /// blocks.
+    fn waits_for_first(&self, sequence: &Sequence) -> bool {
+        let first = |other: &&Sequence| other.request == sequence.request && other.choice == 0;
+        sequence.choice > 0
+            && (self.waiting.iter().any(|other| first(&other))
+                || self
+                    .running
+                    .iter()
+                    .any(|other| first(&other) && other.made() == 0 && !other.generates()))
+    }
+
+    /// Blocks that a waiting sequence needs beyond those it finds, and blocks there are for it.
+    fn needed(&self, sequence: &Sequence) -> (usize, usize) {
+        let tokens = &sequence.tokens;
+        let reusable = tokens.len().saturating_sub(1) / BLOCK * BLOCK;
+        let (found, idle) = self.blocks.cached(&tokens[..reusable]);
+        // One more for each that runs, so that the newcomer does not have to go again at once.
+        let headroom = match self.running.len() {
+            0 => 0,
+            running => running + 1,
+        };
+        let needed = blocks_for(tokens.len()) - found / BLOCK + headroom;
+        (needed, self.blocks.available() - idle)
+    }
+
+    /// Whether there is a place and enough blocks, if need be by preempting those of a lower class that are not
+    /// overdue.
+    fn make_room(&mut self, place: usize, rank: Rank, now: Moment) -> bool {
+        let class = |generator: &Generator, request: u64| {
+            let generation = generator.requests.get(&request);
+            generation.map_or(0, |generation| generation.open.standing.class)
+        };
+        let own = class(self, self.waiting[place].request);
+        loop {
+            let (needed, available) = self.needed(&self.waiting[place]);
+            let place_free = self.running.len() < self.limits.sequences;
+            if place_free && needed <= available {
+                return true;
+            }
+            let mut victims: Vec<((Rank, u32), u64)> = self
+                .running
+                .iter()
+                .filter(|sequence| class(self, sequence.request) > own)
+                .map(|sequence| (self.rank(sequence, now), sequence.key))
+                .filter(|((other, _), _)| matches!(other, Rank::OnTime { .. }) && *other > rank)
+                .collect();
+            victims.sort_unstable();
+            let blocks: usize = victims
+                .iter()
+                .filter_map(|(_, key)| self.index_of(*key))
+                .map(|index| self.running[index].table.blocks().len() + 1)
+                .sum();
+            // Taking them all would still not be enough: they keep theirs.
+            if needed > available + blocks {
+                return false;
+            }
+            let Some(index) = victims.last().and_then(|(_, key)| self.index_of(*key)) else {
+                return false;
+            };
+            Counters::add(&self.counters.preemptions, 1);
+            self.preempt(index);
+        }
+    }
+
+    /// Why a sequence's request cannot meet its deadline: the steps its unwritten tokens need at the least, with
+    /// nothing beside them and an answer of one token, take longer than there is time.
+    pub(super) fn hopeless(&self, sequence: &Sequence, now: Moment) -> Option<ModelError> {
+        let generation = self.requests.get(&sequence.request)?;
+        let left = generation.open.standing.deadline?.saturating_sub(now);
+        let needed = self.least_time(sequence.unwritten())?;
+        if needed <= left {
+            return None;
+        }
+        // Looked at only now: a prompt that is known already needs less.
+        let (found, _) = self.blocks.cached(&sequence.tokens);
+        let unwritten = sequence.tokens.len() - found.max(sequence.written);
+        let needed = self.least_time(unwritten.max(1))?;
+        (needed > left).then_some(ModelError::Hopeless { left, needed })
+    }
+
+    fn least_time(&self, tokens: usize) -> Option<Duration> {
+        let budget = self.limits.step_tokens.max(1);
+        if tokens <= 1 {
+            return self.costs.predict(0, 1);
+        }
+        let whole = u32::try_from(tokens / budget).unwrap_or(u32::MAX);
+        let rest = match tokens % budget {
+            0 => Duration::ZERO,
+            rest => self.costs.predict(rest, 0)?,
+        };
+        Some(self.costs.predict(budget, 0)?.saturating_mul(whole) + rest)
+    }
+
+    /// Ends what runs and has no token yet, and cannot have one in time.
+    pub(super) fn drop_hopeless(&mut self, now: Moment) {
+        let found: HashSet<u64> = self
+            .running
+            .iter()
+            .filter(|sequence| !sequence.generates())
+            .filter(|sequence| self.hopeless(sequence, now).is_some())
+            .map(|sequence| sequence.request)
+            .collect();
+        for request in found {
+            let error = self
+                .running
+                .iter()
+                .filter(|sequence| sequence.request == request)
+                .find_map(|sequence| self.hopeless(sequence, now));
+            if let Some(error) = error {
+                self.fail(request, error);
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What a step made.
+
+use std::time::Duration;
+
+use tidegate_contract::{DecodeError, Finish, ModelError, Sampled};
+
+use super::Generator;
+use super::plan::{Part, Plan};
+use crate::order::Moment;
+use crate::stats::Counters;
+
+impl Generator {
+    /// Hands on the tokens of a step that took so long, and ends what is complete.
+    ///
+    /// # Errors
+    /// The decoder gave another number of tokens than it was asked for; nothing was handed on.
+    pub(crate) fn deliver(
+        &mut self,
+        plan: &Plan,
+        sampled: &[Sampled],
+        now: Moment,
+        took: Duration,
+    ) -> Result<(), DecodeError> {
+        let wanted: usize = plan.parts.iter().map(|part| part.samples).sum();
+        if sampled.len() != wanted {
+            return Err(DecodeError::Device {
+                reason: format!("{} tokens were drawn, not {wanted}", sampled.len()),
+            });
+        }
+        self.costs.observe(plan.prefill, plan.decode, took);
+        self.counters.step(
+            plan.parts.len(),
+            plan.prefill + plan.decode,
+            took,
+            self.costs.parts(),
+        );
+        Counters::add(&self.counters.prompt_tokens, plan.prefill);
+        self.groups
+            .succeeded(plan.parts.iter().map(|part| part.key));
+        let mut sampled = sampled;
+        for part in &plan.parts {
+            let (own, rest) = sampled.split_at(part.samples);
+            sampled = rest;
+            self.deliver_part(part, own, now);
+        }
+        Ok(())
+    }
+
+    fn deliver_part(&mut self, part: &Part, sampled: &[Sampled], now: Moment) {
+        let Some(index) = self.index_of(part.key) else {
+            // Its request has ended with another of its answers.
+            return;
+        };
+        let request = self.running[index].request;
+        let mut end: Option<Result<Finish, ModelError>> = None;
+        let mut right = 0;
+        let before = self.running[index].written;
+        for (place, drawn) in sampled.iter().enumerate() {
+            end = self.take(index, drawn, now);
+            if end.is_some() || part.guesses.get(place).copied() != drawn.token {
+                break;
+            }
+            right += 1;
+        }
+        let sequence = &mut self.running[index];
+        // What was guessed wrong is written over.
+        sequence.written = before + part.rows - part.guesses.len() + right;
+        if !part.guesses.is_empty() {
+            sequence.rate.learn(part.guesses.len(), right);
+            Counters::add(&self.counters.accepted, right);
+        }
+        if let Some(draft) = &mut self.draft {
+            draft.keep(part.key, sequence.written);
+        }
+        self.blocks
+            .keep(&mut sequence.table, &sequence.tokens, sequence.written);
+        match end {
+            None => {}
+            Some(Ok(finish)) => self.finish(part.key, finish),
+            Some(Err(error)) => self.fail(request, error),
+        }
+    }
+
+    /// Gives a drawn token to a sequence and hands it on; `Some` if the sequence ends with it.
+    fn take(
+        &mut self,
+        index: usize,
+        drawn: &Sampled,
+        now: Moment,
+    ) -> Option<Result<Finish, ModelError>> {
+        let sequence = &mut self.running[index];
+        let position = sequence.made() as u32;
+        let taken = match sequence.take(drawn, &self.limits.end_tokens) {
+            Ok(taken) => taken,
+            Err(error) => return Some(Err(error)),
+        };
+        if let Some(generation) = self.requests.get_mut(&sequence.request) {
+            generation.open.token_at(now);
+            if let (Some(token), true) = (drawn.token, taken.joined) {
+                Counters::add(&self.counters.tokens, 1);
+                let text = sequence.text_from(taken.from);
+                if sequence.choice == 0 && !generation.open.reply.token(position, token, text) {
+                    return Some(Err(ModelError::Cancelled));
+                }
+            }
+        }
+        taken.finish.map(Ok)
+    }
+}

@@ -1,0 +1,176 @@
+//! What a failed step means for those who were in it.
+
+use std::collections::HashSet;
+
+use tidegate_contract::{DecodeError, Decoder, ModelError};
+
+use super::plan::Plan;
+use super::{DraftModel, Generator};
+use crate::blocks::Blocks;
+use crate::stats::Counters;
+
+/// Steps of one sequence that fail one after another before the decoder is to blame.
+const ALONE: u32 = 3;
+
+/// Whether the decoder can go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It can.
+    GoesOn,
+    /// It is of no more use and must be loaded again.
+    Reload,
+}
+
+/// Who is to be tried apart, after a step failed without a known culprit: halves of halves, until one is alone.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    stack: Vec<Vec<u64>>,
+    alone: u32,
+}
+
+impl Groups {
+    /// Who may take part in the next step; everybody if `None`. `runs` tells who is still there.
+    pub(crate) fn next(&mut self, runs: impl Fn(u64) -> bool) -> Option<HashSet<u64>> {
+        while let Some(group) = self.stack.last_mut() {
+            group.retain(|key| runs(*key));
+            if !group.is_empty() {
+                return Some(group.iter().copied().collect());
+            }
+            self.stack.pop();
+        }
+        None
+    }
+
+    /// A step of these went well.
+    pub(crate) fn succeeded(&mut self, keys: impl Iterator<Item = u64>) {
+        self.alone = 0;
+        if let Some(group) = self.stack.last_mut() {
+            let keys: HashSet<u64> = keys.collect();
+            group.retain(|key| !keys.contains(key));
+        }
+    }
+
+    /// A step of these failed: the culprit, if it is one alone, and whether there have been too many.
+    pub(crate) fn failed(&mut self, mut keys: Vec<u64>) -> (Option<u64>, Verdict) {
+        if let Some(group) = self.stack.last_mut() {
+            group.retain(|key| !keys.contains(key));
+        }
+        if let [culprit] = keys[..] {
+            self.alone += 1;
+            let verdict = match self.alone >= ALONE {
+                true => Verdict::Reload,
+                false => Verdict::GoesOn,
+            };
+            return (Some(culprit), verdict);
+        }
+        let rest = keys.split_off(keys.len() / 2);
+        self.stack.push(rest);
+        self.stack.push(keys);
+        (None, Verdict::GoesOn)
+    }
+
+    /// There is another decoder now.
+    pub(crate) fn clear(&mut self) {
+        *self = Groups::default();
+    }
+}
+
+impl Generator {
+    /// The decoder refused or failed the step of `plan`. Nothing of it has happened: the tokens are as they were.
+    pub(crate) fn failed(&mut self, plan: &Plan, error: &DecodeError) -> Verdict {
+        Counters::add(&self.counters.failed_steps, 1);
+        if error.is_fatal() {
+            return Verdict::Reload;
+        }
+        let (culprit, verdict) = match error {
+            DecodeError::Refused { sequence, .. } if *sequence < plan.parts.len() => {
+                (Some(plan.parts[*sequence].key), Verdict::GoesOn)
+            }
+            _ => self
+                .groups
+                .failed(plan.parts.iter().map(|part| part.key).collect()),
+        };
+        if let Some(index) = culprit.and_then(|key| self.index_of(key)) {
+            let request = self.running[index].request;
+            self.fail(request, ModelError::Device(error.to_string()));
+        }
+        verdict
+    }
+
+    /// The decoder is gone, and all blocks with it: who ran is queued again with its tokens, unless that has happened
+    /// to it before.
+    pub(crate) fn lost(&mut self, reason: &str) {
+        let requests: HashSet<u64> = self.running.iter().map(|s| s.request).collect();
+        for index in (0..self.running.len()).rev() {
+            self.preempt(index);
+        }
+        self.blocks = Blocks::new(self.shape.blocks, 0);
+        self.draft = None;
+        self.groups.clear();
+        let mut requests: Vec<u64> = requests.into_iter().collect();
+        requests.sort_unstable();
+        for request in requests {
+            let retried = match self.requests.get_mut(&request) {
+                Some(generation) => std::mem::replace(&mut generation.open.retried, true),
+                None => continue,
+            };
+            if retried {
+                self.fail(request, ModelError::Device(reason.to_owned()));
+            } else {
+                Counters::add(&self.counters.retried, 1);
+            }
+        }
+    }
+
+    /// The decoder was loaded again. False if it is not the one it was: nothing that is queued could be relied on.
+    pub(crate) fn restored(&mut self, decoder: &dyn Decoder, draft: Option<DraftModel>) -> bool {
+        self.draft = draft;
+        decoder.shape() == &self.shape
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_of_halves_find_the_one_that_fails() {
+        let everyone: Vec<u64> = (1..=9).collect();
+        let mut groups = Groups::default();
+        let mut found = Vec::new();
+        let mut step = everyone.clone();
+        for _ in 0..40 {
+            if step.contains(&6) && !found.contains(&6) {
+                let (culprit, verdict) = groups.failed(step.clone());
+                assert_eq!(verdict, Verdict::GoesOn);
+                found.extend(culprit);
+            } else {
+                groups.succeeded(step.iter().copied());
+            }
+            match groups.next(|key| !found.contains(&key)) {
+                Some(group) => step = group.into_iter().collect(),
+                None => break,
+            }
+        }
+        assert_eq!(found, [6]);
+        assert_eq!(groups.next(|_| true), None);
+    }
+
+    #[test]
+    fn a_decoder_that_fails_everyone_is_to_blame() {
+        let mut groups = Groups::default();
+        let mut step: Vec<u64> = (0..8).collect();
+        let mut gone = HashSet::new();
+        loop {
+            let (culprit, verdict) = groups.failed(step.clone());
+            gone.extend(culprit);
+            if verdict == Verdict::Reload {
+                break;
+            }
+            let group = groups.next(|key| !gone.contains(&key));
+            step = group.unwrap().into_iter().collect();
+            step.sort_unstable();
+        }
+        assert_eq!(gone.len(), 3);
+    }
+}

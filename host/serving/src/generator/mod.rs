@@ -1,0 +1,338 @@
+//! The scheduler of one decoder: which requests run, and what the next step is.
+//!
+//! It has no thread and no clock: the time is given to it. A step is made in two halves, [`Generator::plan`] and, when
+//! the decoder has run it, [`Generator::deliver`] or [`Generator::failed`]; between two steps requests come and go.
+//!
+//! A step has a budget of rows: first one for every answer in the making, then guesses, then prompts in pieces, each in
+//! the order of [`crate::order::Standing::rank`]. Where KV blocks run out, the worst ranked gives its own back and is
+//! queued again with its tokens.
+
+mod admit;
+mod deliver;
+mod draft;
+mod fault;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_contract::{BLOCK, Choice, DecoderShape, Finish, Made, ModelError, RequestId};
+use tidegate_text::Tokenizer;
+
+use crate::answer::AnswerText;
+use crate::blocks::Blocks;
+use crate::constraint::Constraint;
+use crate::costs::StepCosts;
+use crate::order::{Moment, Rank};
+use crate::request::{Open, Submission, Work};
+use crate::sequence::{Place, Sequence};
+use crate::stats::Counters;
+
+pub(crate) use draft::DraftModel;
+pub(crate) use fault::{Groups, Verdict};
+
+/// The sizes a generator keeps to.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    pub(crate) step_tokens: usize,
+    pub(crate) prefill_tokens: usize,
+    pub(crate) step_time: Duration,
+    pub(crate) sequences: usize,
+    pub(crate) aging: Duration,
+    pub(crate) look_ahead: usize,
+    pub(crate) end_tokens: Vec<u32>,
+}
+
+impl Limits {
+    /// Cut down to what a decoder can do.
+    pub(crate) fn within(mut self, shape: &DecoderShape) -> Limits {
+        self.step_tokens = self.step_tokens.min(shape.max_rows);
+        self.sequences = self.sequences.min(self.step_tokens).min(shape.max_samples);
+        self.prefill_tokens = self.prefill_tokens.max(1);
+        self
+    }
+}
+
+/// Positions of a sequence: those of the model, as far as the blocks reach.
+pub(crate) fn context_of(shape: &DecoderShape) -> usize {
+    shape.context.min(shape.blocks.saturating_mul(BLOCK))
+}
+
+/// A request whose answers are being made.
+struct Generation {
+    open: Open,
+    choices: Vec<Option<Choice>>,
+}
+
+/// Everything of a decoder model but the decoder.
+pub(crate) struct Generator {
+    shape: DecoderShape,
+    limits: Limits,
+    tokenizer: Arc<Tokenizer>,
+    counters: Arc<Counters>,
+    blocks: Blocks,
+    draft: Option<DraftModel>,
+    requests: HashMap<u64, Generation>,
+    /// Without blocks.
+    waiting: Vec<Sequence>,
+    /// With blocks.
+    running: Vec<Sequence>,
+    costs: StepCosts,
+    /// Where a step failed without a known culprit: whom to try apart.
+    groups: Groups,
+    next: u64,
+}
+
+impl Generator {
+    pub(crate) fn new(
+        shape: DecoderShape,
+        limits: Limits,
+        tokenizer: Arc<Tokenizer>,
+        counters: Arc<Counters>,
+        draft: Option<DraftModel>,
+    ) -> Generator {
+        Generator {
+            limits: limits.within(&shape),
+            blocks: Blocks::new(shape.blocks, 0),
+            shape,
+            tokenizer,
+            counters,
+            draft,
+            requests: HashMap::new(),
+            waiting: Vec::new(),
+            running: Vec::new(),
+            costs: StepCosts::default(),
+            groups: Groups::default(),
+            next: 0,
+        }
+    }
+
+    /// Takes a request; what can be answered without a step is answered here.
+    pub(crate) fn submit(&mut self, submission: Submission) {
+        self.next += 1;
+        let number = self.next;
+        let (open, work) = Open::new(submission, number, 0);
+        let mut generation = Generation {
+            open,
+            choices: Vec::new(),
+        };
+        let (prompt, prefix, seed, parameters, matcher) = match work {
+            Ok(Work::Generate {
+                prompt,
+                prefix,
+                seed,
+                parameters,
+                matcher,
+            }) => (prompt, prefix, seed, Arc::new(parameters), matcher),
+            Ok(Work::Encode { .. }) => {
+                let reason = "a text to encode came to a decoder".to_owned();
+                return self.count_failure(generation.open, ModelError::Device(reason));
+            }
+            Err(error) => return self.count_failure(generation.open, error),
+        };
+        generation.open.prompt_tokens = prompt.len();
+        generation.choices.resize(parameters.n as usize, None);
+        let mut sequences = Vec::with_capacity(parameters.n as usize);
+        for choice in 0..parameters.n {
+            self.next += 1;
+            let place = Place {
+                key: self.next,
+                request: number,
+                choice,
+                context: context_of(&self.shape),
+                seed,
+            };
+            let constraint = matcher
+                .clone()
+                .map(|matcher| Constraint::new(matcher, self.shape.vocabulary));
+            let made = Sequence::new(
+                place,
+                prompt.clone(),
+                if choice == 0 { &prefix } else { &[] },
+                Arc::clone(&parameters),
+                AnswerText::new(Arc::clone(&self.tokenizer), &parameters.stop),
+                constraint,
+                &self.limits.end_tokens,
+            );
+            match made {
+                Ok((sequence, None)) => sequences.push(sequence),
+                Ok((sequence, Some(finish))) => {
+                    generation.choices[choice as usize] = Some(sequence.into_choice(finish));
+                }
+                Err(error) => return self.count_failure(generation.open, error),
+            }
+        }
+        self.waiting.extend(sequences);
+        self.requests.insert(number, generation);
+        self.end_if_complete(number);
+    }
+
+    /// Ends the requests of this number.
+    pub(crate) fn cancel(&mut self, id: RequestId) {
+        let of_id = |(_, generation): &(&u64, &Generation)| generation.open.id == id;
+        let found: Vec<u64> = self
+            .requests
+            .iter()
+            .filter(of_id)
+            .map(|(key, _)| *key)
+            .collect();
+        for request in found {
+            self.fail(request, ModelError::Cancelled);
+        }
+    }
+
+    /// Ends the requests whose deadline has passed.
+    pub(crate) fn expire(&mut self, now: Moment) {
+        let late = |(_, generation): &(&u64, &Generation)| generation.open.is_late(now);
+        let mut found: Vec<u64> = self
+            .requests
+            .iter()
+            .filter(late)
+            .map(|(key, _)| *key)
+            .collect();
+        found.sort_unstable();
+        for request in found {
+            let made = self.made(request);
+            self.fail(request, ModelError::Expired { made });
+        }
+    }
+
+    /// Whether there is anything to make.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.running.is_empty() || !self.waiting.is_empty()
+    }
+
+    /// The earliest deadline.
+    pub(crate) fn deadline(&self) -> Option<Moment> {
+        let deadlines = self.requests.values();
+        deadlines.filter_map(|g| g.open.standing.deadline).min()
+    }
+
+    /// Ends every request.
+    pub(crate) fn fail_all(&mut self, error: &ModelError) {
+        let mut all: Vec<u64> = self.requests.keys().copied().collect();
+        all.sort_unstable();
+        for request in all {
+            self.fail(request, error.clone());
+        }
+    }
+
+    /// The order in which sequences go: their request's, then their place in it.
+    fn rank(&self, sequence: &Sequence, now: Moment) -> (Rank, u32) {
+        let rank = self.requests.get(&sequence.request).map_or(
+            Rank::Overdue {
+                number: sequence.request,
+            },
+            |generation| generation.open.standing.rank(now, self.limits.aging),
+        );
+        (rank, sequence.choice)
+    }
+
+    /// Keys of the running, best ranked first.
+    fn running_in_order(&self, now: Moment) -> Vec<u64> {
+        let mut order: Vec<((Rank, u32), u64)> = self
+            .running
+            .iter()
+            .map(|sequence| (self.rank(sequence, now), sequence.key))
+            .collect();
+        order.sort_unstable();
+        order.into_iter().map(|(_, key)| key).collect()
+    }
+
+    fn index_of(&self, key: u64) -> Option<usize> {
+        self.running.iter().position(|sequence| sequence.key == key)
+    }
+
+    /// Answer tokens of a request's first choice so far.
+    fn made(&self, request: u64) -> usize {
+        let first = |sequence: &&Sequence| sequence.request == request && sequence.choice == 0;
+        let open = self.running.iter().chain(&self.waiting).find(first);
+        match open {
+            Some(sequence) => sequence.made(),
+            None => self
+                .requests
+                .get(&request)
+                .and_then(|generation| generation.choices.first())
+                .and_then(Option::as_ref)
+                .map_or(0, |choice| choice.tokens.len()),
+        }
+    }
+
+    /// Takes a running sequence's blocks from it and queues it again.
+    fn preempt(&mut self, index: usize) {
+        let mut sequence = self.running.remove(index);
+        self.blocks.release(&mut sequence.table);
+        sequence.written = 0;
+        if let Some(draft) = &mut self.draft {
+            draft.forget(sequence.key);
+        }
+        self.waiting.push(sequence);
+    }
+
+    /// A sequence is complete.
+    fn finish(&mut self, key: u64, finish: Finish) {
+        let Some(index) = self.index_of(key) else {
+            return;
+        };
+        let mut sequence = self.running.remove(index);
+        self.let_go(&mut sequence);
+        let request = sequence.request;
+        let choice = sequence.choice as usize;
+        if let Some(generation) = self.requests.get_mut(&request)
+            && let Some(place) = generation.choices.get_mut(choice)
+        {
+            *place = Some(sequence.into_choice(finish));
+        }
+        self.end_if_complete(request);
+    }
+
+    fn end_if_complete(&mut self, request: u64) {
+        let complete = |generation: &Generation| generation.choices.iter().all(Option::is_some);
+        if !self.requests.get(&request).is_some_and(complete) {
+            return;
+        }
+        if let Some(generation) = self.requests.remove(&request) {
+            Counters::add(&self.counters.answered, 1);
+            let choices = generation.choices.into_iter().flatten().collect();
+            generation.open.done(Made::Choices(choices));
+        }
+    }
+
+    /// Ends a request without an answer.
+    fn fail(&mut self, request: u64, error: ModelError) {
+        let (gone, kept) = std::mem::take(&mut self.running)
+            .into_iter()
+            .partition(|sequence| sequence.request == request);
+        self.running = kept;
+        for mut sequence in gone as Vec<Sequence> {
+            self.let_go(&mut sequence);
+        }
+        self.waiting.retain(|sequence| sequence.request != request);
+        if let Some(generation) = self.requests.remove(&request) {
+            self.count_failure(generation.open, error);
+        }
+    }
+
+    fn let_go(&mut self, sequence: &mut Sequence) {
+        self.blocks.release(&mut sequence.table);
+        if let Some(draft) = &mut self.draft {
+            draft.forget(sequence.key);
+        }
+    }
+
+    fn count_failure(&self, open: Open, error: ModelError) {
+        self.counters.failure(&error);
+        open.fail(error);
+    }
+
+    /// Tells the gauges.
+    pub(crate) fn report(&self) {
+        Counters::set(&self.counters.running, self.running.len());
+        Counters::set(&self.counters.blocks, self.blocks.count());
+        Counters::set(&self.counters.blocks_used, self.blocks.held());
+        Counters::set(&self.counters.blocks_cached, self.blocks.idle());
+    }
+}

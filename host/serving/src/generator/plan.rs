@@ -1,0 +1,293 @@
+//! What the next step is.
+
+use std::collections::HashSet;
+
+use tidegate_contract::{BLOCK, ModelError, Speculation, StepSequence};
+
+use super::Generator;
+use crate::guess::look_up;
+use crate::order::Moment;
+use crate::sequence::Sequence;
+use crate::stats::Counters;
+
+/// A step, and whose it is.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) step: Vec<StepSequence>,
+    pub(super) parts: Vec<Part>,
+    /// Rows of prompts.
+    pub(super) prefill: usize,
+    /// Rows of answers, guesses included.
+    pub(super) decode: usize,
+}
+
+/// What a sequence of the step is.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) key: u64,
+    pub(super) rows: usize,
+    pub(super) guesses: Vec<u32>,
+    pub(super) samples: usize,
+}
+
+/// What is still free in a step.
+struct Budget {
+    rows: usize,
+    samples: usize,
+}
+
+impl Generator {
+    /// The next step; `None` if there is nothing to do. `now` never goes back.
+    pub(crate) fn plan(&mut self, now: Moment) -> Option<Plan> {
+        self.expire(now);
+        self.drop_hopeless(now);
+        self.admit(now);
+        let running = &self.running;
+        let runs = |key| running.iter().any(|sequence| sequence.key == key);
+        let allowed = self.groups.next(runs);
+        self.secure_blocks(now, allowed.as_ref());
+
+        let order = self.running_in_order(now);
+        let taking_part: Vec<u64> = order
+            .into_iter()
+            .filter(|key| allowed.as_ref().is_none_or(|allowed| allowed.contains(key)))
+            .collect();
+        let (decoding, prompts): (Vec<u64>, Vec<u64>) = taking_part.into_iter().partition(|key| {
+            self.index_of(*key)
+                .is_some_and(|index| self.running[index].generates())
+        });
+        let mut budget = Budget {
+            rows: self.limits.step_tokens - decoding.len(),
+            samples: self.shape.max_samples - self.running.len(),
+        };
+        let guessing = match prompts.is_empty() {
+            true => budget.rows,
+            // Prompts have their share of what is left.
+            false => budget.rows / 2,
+        };
+        let mut plan = Plan::default();
+        let mut broken = self.begin(&decoding);
+        broken.extend(self.guess(&decoding, guessing, &mut budget));
+        for key in &decoding {
+            self.add_answer(&mut plan, *key, &mut broken);
+        }
+        self.add_prompts(&mut plan, &prompts, budget.rows, &mut broken);
+        if !broken.is_empty() {
+            // A structure that fails takes its request along; the step is planned again without it.
+            for (request, error) in broken {
+                self.fail(request, error);
+            }
+            return self.plan(now);
+        }
+        if plan.step.is_empty() {
+            return None;
+        }
+        for part in &plan.parts {
+            if let Some(index) = self.index_of(part.key)
+                && let Some(generation) = self.requests.get_mut(&self.running[index].request)
+            {
+                generation.open.steps_at(now);
+            }
+        }
+        Some(plan)
+    }
+
+    /// Every answer in the making gets a block for its next row, the best ranked first; for want of one the worst
+    /// ranked gives its own back.
+    fn secure_blocks(&mut self, now: Moment, allowed: Option<&HashSet<u64>>) {
+        let mut order = self.running_in_order(now);
+        let mut next = 0;
+        while let Some(key) = order.get(next).copied() {
+            next += 1;
+            if allowed.is_some_and(|allowed| !allowed.contains(&key)) {
+                continue;
+            }
+            while let Some(index) = self.index_of(key) {
+                let sequence = &mut self.running[index];
+                let positions = sequence.tokens.len();
+                if self.blocks.grow(&mut sequence.table, positions) {
+                    break;
+                }
+                // The last of the order is still there: it goes from the end only.
+                let Some(worst) = order.pop().and_then(|worst| self.index_of(worst)) else {
+                    break;
+                };
+                Counters::add(&self.counters.preemptions, 1);
+                self.preempt(worst);
+            }
+        }
+    }
+
+    /// Makes ready how each next token is drawn; those whose structure fails.
+    fn begin(&mut self, keys: &[u64]) -> Vec<(u64, ModelError)> {
+        let mut broken = Vec::new();
+        for key in keys {
+            if let Some(index) = self.index_of(*key)
+                && let Err(error) = self.running[index].begin()
+            {
+                broken.push((self.running[index].request, error));
+            }
+        }
+        broken
+    }
+
+    /// Guesses ahead for those that decode, as far as `most` rows, samples and blocks go.
+    fn guess(
+        &mut self,
+        decoding: &[u64],
+        most: usize,
+        budget: &mut Budget,
+    ) -> Vec<(u64, ModelError)> {
+        let mut broken = Vec::new();
+        let mut left = most.min(budget.samples);
+        let mut rows = decoding.len();
+        let mut wanted: Vec<(u64, usize)> = Vec::new();
+        for key in decoding {
+            let Some(index) = self.index_of(*key) else {
+                continue;
+            };
+            let sequence = &mut self.running[index];
+            if sequence.speculation() == Speculation::Off {
+                continue;
+            }
+            let most = self.limits.look_ahead.min(sequence.room()).min(left);
+            let mut count = sequence.rate.wanted(most, rows, &self.costs);
+            let positions = sequence.tokens.len();
+            // Nobody loses blocks for a guess.
+            while count > 0 && !self.blocks.grow(&mut sequence.table, positions + count) {
+                count -= 1;
+            }
+            if count == 0 {
+                sequence.rate.rest();
+                continue;
+            }
+            let drafted = sequence.speculation() == Speculation::Auto && self.draft.is_some();
+            if drafted {
+                left -= count;
+                rows += count;
+                wanted.push((*key, count));
+                continue;
+            }
+            let guesses = look_up(&sequence.tokens, count).to_vec();
+            for token in guesses {
+                match sequence.guess(token, &self.limits.end_tokens) {
+                    Ok(true) => {
+                        left -= 1;
+                        rows += 1;
+                    }
+                    Ok(false) => break,
+                    Err(error) => {
+                        broken.push((sequence.request, error));
+                        break;
+                    }
+                }
+            }
+        }
+        if let Some(draft) = &mut self.draft
+            && !wanted.is_empty()
+        {
+            let mut sequences: Vec<(&mut Sequence, usize)> = self
+                .running
+                .iter_mut()
+                .filter_map(|sequence| {
+                    let wants = wanted.iter().find(|(key, _)| *key == sequence.key);
+                    wants.map(|(_, count)| (sequence, *count))
+                })
+                .collect();
+            match draft.guess(&mut sequences, &self.limits.end_tokens) {
+                Ok(failed) => broken.extend(failed),
+                Err(error) => {
+                    tracing::error!(%error, "the draft model failed; answers are made without it");
+                    self.draft = None;
+                }
+            }
+        }
+        let guessed: usize = decoding
+            .iter()
+            .filter_map(|key| self.index_of(*key))
+            .map(|index| self.running[index].guesses().0.len())
+            .sum();
+        budget.rows -= guessed;
+        budget.samples -= guessed;
+        broken
+    }
+
+    /// The row of an answer's last token, and of its guesses.
+    fn add_answer(&mut self, plan: &mut Plan, key: u64, broken: &mut Vec<(u64, ModelError)>) {
+        let Some(index) = self.index_of(key) else {
+            return;
+        };
+        let sequence = &mut self.running[index];
+        if let Err(error) = sequence.forget() {
+            broken.push((sequence.request, error));
+        }
+        let (guesses, samples) = sequence.take_guesses();
+        let mut tokens = sequence.tokens[sequence.written..].to_vec();
+        tokens.extend(&guesses);
+        plan.decode += tokens.len();
+        Counters::add(&self.counters.drafted, guesses.len());
+        plan.parts.push(Part {
+            key,
+            rows: tokens.len(),
+            guesses,
+            samples: samples.len(),
+        });
+        plan.step.push(StepSequence {
+            position: sequence.written as u32,
+            tokens,
+            blocks: sequence.table.blocks().to_vec(),
+            samples,
+        });
+    }
+
+    /// Pieces of prompts, in order, until the step is full.
+    fn add_prompts(
+        &mut self,
+        plan: &mut Plan,
+        prompts: &[u64],
+        rows: usize,
+        broken: &mut Vec<(u64, ModelError)>,
+    ) {
+        let mut left = rows;
+        if plan.decode > 0 {
+            left = left.min(self.limits.prefill_tokens);
+            if let Some(in_time) = self
+                .costs
+                .prefill_within(plan.decode, self.limits.step_time)
+            {
+                left = left.min(in_time.max(BLOCK));
+            }
+        }
+        for key in prompts {
+            let Some(index) = self.index_of(*key).filter(|_| left > 0) else {
+                break;
+            };
+            let mut sequence = self.running.swap_remove(index);
+            self.adopt(&mut sequence);
+            let rows = sequence.unwritten().min(left);
+            left -= rows;
+            let end = sequence.written + rows;
+            let mut samples = Vec::new();
+            if end == sequence.tokens.len() {
+                match sequence.begin() {
+                    Ok(()) => samples = sequence.take_guesses().1,
+                    Err(error) => broken.push((sequence.request, error)),
+                }
+            }
+            plan.prefill += rows;
+            plan.parts.push(Part {
+                key: *key,
+                rows,
+                guesses: Vec::new(),
+                samples: samples.len(),
+            });
+            plan.step.push(StepSequence {
+                position: sequence.written as u32,
+                tokens: sequence.tokens[sequence.written..end].to_vec(),
+                blocks: sequence.table.blocks().to_vec(),
+                samples,
+            });
+            self.running.push(sequence);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Decoders and encoders belong to others: a panic of theirs is a fault of the device, and ends here.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tidegate_contract::{DecodeError, Decoder, Encoder, Sampled, StepSequence};
+
+/// Runs a step.
+///
+/// # Errors
+/// The decoder's, and a fatal one if it panicked: its state is unknown.
+pub(crate) fn guarded_step(
+    decoder: &mut dyn Decoder,
+    step: &[StepSequence],
+    sampled: &mut Vec<Sampled>,
+) -> Result<(), DecodeError> {
+    catch_unwind(AssertUnwindSafe(|| decoder.step(step, sampled))).unwrap_or_else(|_| {
+        Err(DecodeError::DeviceLost {
+            reason: "the decoder panicked".into(),
+        })
+    })
+}
+
+/// Runs an encoder; as [`guarded_step`].
+pub(crate) fn guarded_encode(
+    encoder: &mut dyn Encoder,
+    texts: &[&[u32]],
+    vectors: &mut Vec<f32>,
+) -> Result<(), DecodeError> {
+    catch_unwind(AssertUnwindSafe(|| encoder.encode(texts, vectors))).unwrap_or_else(|_| {
+        Err(DecodeError::DeviceLost {
+            reason: "the encoder panicked".into(),
+        })
+    })
+}
+
+/// Loads something.
+pub(crate) fn guarded_load<T>(load: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(load)).unwrap_or_else(|_| Err("loading panicked".into()))
+}

@@ -1,0 +1,171 @@
+//! A model by its name.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crossbeam_channel::TrySendError;
+use tidegate_contract::{Makes, Model, ModelError, ModelFacts, Request, RequestId};
+
+use crate::engine::Shared;
+use crate::model::{Loaded, Slot, Standing};
+use crate::reply::GuardedReply;
+use crate::request::Submission;
+use crate::stats::{Counters, ModelStats};
+use crate::worker::Command;
+
+/// The model that stands under a name, whichever it is at the moment: a request goes to the one that is there when it
+/// is submitted, and stays with it.
+#[derive(Clone)]
+pub struct ModelHandle {
+    shared: Arc<Shared>,
+    slot: Arc<Slot>,
+}
+
+impl std::fmt::Debug for ModelHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ModelHandle")
+            .field("name", &self.slot.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ModelHandle {
+    pub(crate) fn new(shared: Arc<Shared>, slot: Arc<Slot>) -> ModelHandle {
+        ModelHandle { shared, slot }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.slot.name
+    }
+
+    /// What the model has done and is doing; only zeros if none is loaded.
+    #[must_use]
+    pub fn stats(&self) -> ModelStats {
+        match self.slot.standing() {
+            Standing::Loaded(loaded) => loaded
+                .counters
+                .snapshot(&self.slot.name, loaded.places.taken()),
+            standing => ModelStats {
+                name: self.slot.name.clone(),
+                closed: matches!(standing, Standing::Ended),
+                ..ModelStats::default()
+            },
+        }
+    }
+
+    fn loaded(&self) -> Result<Arc<Loaded>, ModelError> {
+        if self.shared.closed.load(Ordering::Acquire) {
+            return Err(ModelError::Closed);
+        }
+        match self.slot.standing() {
+            Standing::Loaded(loaded) => Ok(loaded),
+            Standing::Empty => Err(ModelError::Unknown(self.slot.name.clone())),
+            Standing::Ended => Err(ModelError::Closed),
+        }
+    }
+}
+
+impl Model for ModelHandle {
+    /// Renders, encodes and checks on the caller's thread. What is wrong with the request itself is told to its reply;
+    /// [`ModelError::Full`], [`ModelError::Closed`] and [`ModelError::Unknown`] give it back.
+    fn submit(&self, request: Request) -> Result<(), (Request, ModelError)> {
+        let loaded = match self.loaded() {
+            Ok(loaded) => loaded,
+            Err(error) => return Err((request, error)),
+        };
+        let full = ModelError::Full {
+            limit: loaded.places.limit(),
+        };
+        let Some(permit) = loaded.places.take() else {
+            Counters::add(&loaded.counters.refused, 1);
+            return Err((request, full));
+        };
+        let submitted = self.shared.now();
+        let submission = Submission {
+            work: loaded.work(request.seed, request.task),
+            id: request.id,
+            class: request.class,
+            deadline: request
+                .deadline
+                .map(|deadline| self.shared.moment(deadline)),
+            reply: GuardedReply::new(request.reply),
+            submitted,
+            permit,
+        };
+        match self
+            .shared
+            .commands
+            .try_send(Command::Submit(loaded, Box::new(submission)))
+        {
+            // If the thread has just ended, the submission is dropped here and its reply answers `Closed`.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
+            Err(TrySendError::Full(command)) => {
+                if let Command::Submit(_, mut submission) = command {
+                    submission.reply.done(Err(full));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// With very many commands before it a cancellation is dropped, and the request goes on to its end.
+    fn cancel(&self, id: RequestId) {
+        if let Err(TrySendError::Full(_)) = self.shared.commands.try_send(Command::Cancel(id)) {
+            tracing::warn!(
+                request = id.0,
+                "a cancellation is dropped: the engine has too many commands"
+            );
+        }
+    }
+
+    fn count_tokens(&self, text: &str) -> Result<usize, ModelError> {
+        let count = self.loaded()?.tokenizer.count(text);
+        count.map_err(|error| ModelError::Prompt(error.to_string()))
+    }
+
+    fn makes(&self) -> Makes {
+        self.slot
+            .loaded()
+            .map_or(Makes::Text, |loaded| loaded.makes)
+    }
+
+    fn truncate<'a>(&self, text: &'a str, tokens: usize) -> Result<&'a str, ModelError> {
+        let cut = self.loaded()?.tokenizer.truncate(text, tokens);
+        cut.map_err(|error| ModelError::Prompt(error.to_string()))
+    }
+
+    fn token_text(&self, token: u32) -> Option<String> {
+        let tokenizer = &self.slot.loaded()?.tokenizer;
+        match tokenizer.token_bytes(token) {
+            Some(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+            None => tokenizer
+                .decode(&[token])
+                .ok()
+                .filter(|text| !text.is_empty()),
+        }
+    }
+
+    fn token_id(&self, text: &str) -> Option<u32> {
+        let tokenizer = &self.slot.loaded()?.tokenizer;
+        match tokenizer.encode_literal(text).ok()?[..] {
+            [token] => Some(token),
+            _ => None,
+        }
+    }
+
+    /// Of an empty name: only the name.
+    fn facts(&self) -> ModelFacts {
+        match self.slot.loaded() {
+            Some(loaded) => loaded.facts.clone(),
+            None => ModelFacts {
+                name: self.slot.name.clone(),
+                digest: String::new(),
+                adapter: String::new(),
+                context: 0,
+                sequences: 0,
+            },
+        }
+    }
+}

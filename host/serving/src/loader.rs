@@ -1,0 +1,336 @@
+//! The loader's thread: models are loaded while others serve.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender};
+use tidegate_contract::{BLOCK, Decoder, Encoder, EncoderOutput, Makes, Sampling, StepSequence};
+
+use crate::budget::Reservation;
+use crate::encoding::{Encoding, EncodingLimits};
+use crate::engine::Shared;
+use crate::error::LoadError;
+use crate::generator::{DraftModel, Generator, Limits, context_of};
+use crate::guard::{guarded_encode, guarded_load, guarded_step};
+use crate::model::{Loaded, Slot};
+use crate::options::{Draft, Load, LoadDecoder, ModelSource};
+use crate::request::Places;
+use crate::stats::Counters;
+use crate::worker::{Command, Core, Hosted};
+
+/// Before a model is loaded again: a driver that restarts takes a moment.
+const PAUSE: Duration = Duration::from_millis(250);
+/// Longest wait for the engine's thread to take what was loaded; a step has a shorter limit of its own.
+const HAND_OVER: Duration = Duration::from_secs(60);
+
+/// How a model's parts are loaded, kept to do it again.
+pub(crate) struct Loaders {
+    pub(crate) load: Load,
+    pub(crate) draft: Option<LoadDecoder>,
+}
+
+/// What was loaded.
+pub(crate) enum Parts {
+    Decoder(Box<dyn Decoder>, Option<DraftModel>),
+    Encoder(Box<dyn Encoder>),
+}
+
+/// What the loader is asked for.
+pub(crate) enum Job {
+    /// A new model.
+    Load {
+        number: u64,
+        slot: Arc<Slot>,
+        source: Box<ModelSource>,
+        reservation: Reservation,
+        reply: Reply,
+    },
+    /// The decoder or encoder of a model again.
+    Reload { number: u64, loaders: Box<Loaders> },
+}
+
+/// Tells the caller of a load.
+pub(crate) struct Reply {
+    pub(crate) result: Sender<Result<(), LoadError>>,
+    /// The caller has gone.
+    pub(crate) abandoned: Arc<AtomicBool>,
+}
+
+impl Reply {
+    pub(crate) fn tell(&self, result: Result<(), LoadError>) {
+        let _ = self.result.try_send(result);
+    }
+
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Acquire)
+    }
+}
+
+/// Does jobs until nobody can send more.
+pub(crate) fn run(jobs: &Receiver<Job>, shared: &Shared) {
+    while let Ok(job) = jobs.recv() {
+        if shared.closed.load(Ordering::Acquire) {
+            continue;
+        }
+        match job {
+            Job::Load {
+                number,
+                slot,
+                source,
+                reservation,
+                reply,
+            } => {
+                if reply.is_abandoned() {
+                    continue;
+                }
+                match load(shared, number, &slot, *source, reservation) {
+                    Ok(hosted) => {
+                        let loaded = Command::Loaded(Box::new(hosted), reply);
+                        // Dropped with the command, the reply tells the caller `Closed`.
+                        let _ = shared.commands.send_timeout(loaded, HAND_OVER);
+                    }
+                    Err(error) => reply.tell(Err(error)),
+                }
+            }
+            Job::Reload {
+                number,
+                mut loaders,
+            } => {
+                std::thread::sleep(PAUSE);
+                let parts = load_parts("", &mut loaders).map_err(|error| error.to_string());
+                let reloaded = Command::Reloaded {
+                    number,
+                    loaders,
+                    parts,
+                };
+                let _ = shared.commands.send_timeout(reloaded, HAND_OVER);
+            }
+        }
+    }
+}
+
+fn load(
+    shared: &Shared,
+    number: u64,
+    slot: &Arc<Slot>,
+    source: ModelSource,
+    mut reservation: Reservation,
+) -> Result<Hosted, LoadError> {
+    let name = &slot.name;
+    let options = source.options;
+    let mut loaders = Loaders {
+        load: source.load,
+        draft: options.draft.map(|Draft { load, .. }| load),
+    };
+    let parts = load_parts(name, &mut loaders)?;
+    let memory = parts.memory();
+    reservation
+        .resize(memory)
+        .map_err(|free| LoadError::Budget {
+            name: name.clone(),
+            needed: memory,
+            free,
+            budget: shared.budget.limit(),
+        })?;
+    let counters = Arc::new(Counters::default());
+    Counters::set(
+        &counters.memory,
+        usize::try_from(memory).unwrap_or(usize::MAX),
+    );
+    let mut end_tokens = options.end_tokens;
+    end_tokens.extend(source.tokenizer.eos());
+    end_tokens.sort_unstable();
+    end_tokens.dedup();
+    let mut loaded = Loaded {
+        number,
+        facts: source.facts,
+        makes: Makes::Text,
+        vocabulary: 0,
+        context: 0,
+        end_tokens,
+        most_choices: options.most_choices.max(1),
+        truncate: options.truncate,
+        places: Places::new(options.queue),
+        counters: Arc::clone(&counters),
+        compiler: OnceLock::new(),
+        tokenizer: source.tokenizer,
+    };
+    let core = match parts {
+        Parts::Decoder(decoder, draft) => {
+            let shape = decoder.shape().clone();
+            if loaded.tokenizer.vocabulary() > shape.vocabulary {
+                return Err(LoadError::Vocabulary {
+                    name: name.clone(),
+                    tokenizer: loaded.tokenizer.vocabulary(),
+                    model: shape.vocabulary,
+                });
+            }
+            let limits = Limits {
+                step_tokens: options.step_tokens.max(1),
+                prefill_tokens: options.prefill_tokens,
+                step_time: options.step_time,
+                sequences: options.sequences.max(1),
+                aging: options.aging,
+                look_ahead: options.look_ahead,
+                end_tokens: loaded.end_tokens.clone(),
+            };
+            loaded.vocabulary = shape.vocabulary;
+            loaded.context = context_of(&shape);
+            let sequences = limits.clone().within(&shape).sequences;
+            loaded.facts.sequences = u32::try_from(sequences).unwrap_or(u32::MAX);
+            let tokenizer = Arc::clone(&loaded.tokenizer);
+            let generator = Generator::new(shape, limits, tokenizer, counters, draft);
+            Core::generating(decoder, generator)
+        }
+        Parts::Encoder(encoder) => {
+            let scores = match encoder.output() {
+                EncoderOutput::Embedding => 0,
+                EncoderOutput::Scores => encoder.width(),
+            };
+            if options.labels.len() != scores {
+                return Err(LoadError::Labels {
+                    name: name.clone(),
+                    scores,
+                    labels: options.labels.len(),
+                });
+            }
+            loaded.makes = match encoder.output() {
+                EncoderOutput::Embedding => Makes::Embeddings,
+                EncoderOutput::Scores => Makes::Labels,
+            };
+            loaded.context = encoder.context().min(encoder.max_rows());
+            let texts = options.sequences.max(1);
+            loaded.facts.sequences = u32::try_from(texts.min(encoder.max_rows())).unwrap_or(1);
+            let limits = EncodingLimits {
+                step_tokens: options
+                    .step_tokens
+                    .max(loaded.context)
+                    .min(encoder.max_rows()),
+                texts,
+                aging: options.aging,
+                width: encoder.width(),
+                labels: options.labels,
+            };
+            Core::encoding(encoder, Encoding::new(limits, counters))
+        }
+    };
+    loaded.facts.context = u32::try_from(loaded.context).unwrap_or(u32::MAX);
+    Ok(Hosted::new(
+        Arc::new(loaded),
+        Arc::clone(slot),
+        core,
+        loaders,
+        reservation,
+    ))
+}
+
+impl Parts {
+    fn memory(&self) -> u64 {
+        match self {
+            Parts::Decoder(decoder, draft) => {
+                decoder.memory() + draft.as_ref().map_or(0, DraftModel::memory)
+            }
+            Parts::Encoder(encoder) => encoder.memory(),
+        }
+    }
+}
+
+/// Loads a model's parts and lets each make something, so that what cannot is found here, and drivers compile what
+/// they compile late.
+fn load_parts(name: &str, loaders: &mut Loaders) -> Result<Parts, LoadError> {
+    let failed = |reason| LoadError::Failed {
+        name: name.into(),
+        reason,
+    };
+    match &mut loaders.load {
+        Load::Decoder(load) => {
+            let mut decoder = guarded_load(load).map_err(failed)?;
+            try_decoder(name, decoder.as_mut())?;
+            let draft = match &mut loaders.draft {
+                None => None,
+                Some(load) => {
+                    let mut draft = guarded_load(load)
+                        .map_err(|reason| failed(format!("its draft model: {reason}")))?;
+                    let (own, model) = (draft.shape().vocabulary, decoder.shape().vocabulary);
+                    if own != model {
+                        return Err(LoadError::DraftVocabulary {
+                            name: name.into(),
+                            draft: own,
+                            model,
+                        });
+                    }
+                    try_decoder(name, draft.as_mut())?;
+                    Some(DraftModel::new(draft))
+                }
+            };
+            Ok(Parts::Decoder(decoder, draft))
+        }
+        Load::Encoder(load) => {
+            let mut encoder = guarded_load(load).map_err(failed)?;
+            try_encoder(name, encoder.as_mut())?;
+            Ok(Parts::Encoder(encoder))
+        }
+    }
+}
+
+fn at_least(name: &str, what: &'static str, value: usize, least: usize) -> Result<(), LoadError> {
+    match value >= least {
+        true => Ok(()),
+        false => Err(LoadError::Shape {
+            name: name.into(),
+            what,
+            value,
+            least,
+        }),
+    }
+}
+
+fn try_decoder(name: &str, decoder: &mut dyn Decoder) -> Result<(), LoadError> {
+    let shape = decoder.shape().clone();
+    at_least(name, "vocabulary", shape.vocabulary, 1)?;
+    at_least(name, "context", shape.context, 2)?;
+    at_least(name, "KV blocks", shape.blocks, 1)?;
+    at_least(name, "rows of a step", shape.max_rows, 1)?;
+    at_least(name, "samples of a step", shape.max_samples, 1)?;
+    debug_assert!(BLOCK >= 2);
+    let step = [StepSequence {
+        position: 0,
+        tokens: vec![0],
+        blocks: vec![0],
+        samples: vec![Sampling::default()],
+    }];
+    let first_step = |error| LoadError::FirstStep {
+        name: name.into(),
+        error,
+    };
+    let mut logits = Vec::new();
+    decoder.logits(&step, &mut logits).map_err(first_step)?;
+    finite(name, &logits)?;
+    guarded_step(decoder, &step, &mut Vec::new()).map_err(first_step)
+}
+
+fn try_encoder(name: &str, encoder: &mut dyn Encoder) -> Result<(), LoadError> {
+    at_least(name, "width", encoder.width(), 1)?;
+    at_least(name, "context", encoder.context(), 1)?;
+    at_least(name, "rows of a step", encoder.max_rows(), 1)?;
+    let mut vectors = Vec::new();
+    guarded_encode(encoder, &[&[0]], &mut vectors).map_err(|error| LoadError::FirstStep {
+        name: name.into(),
+        error,
+    })?;
+    finite(name, &vectors)
+}
+
+fn finite(name: &str, numbers: &[f32]) -> Result<(), LoadError> {
+    match numbers.iter().position(|number| !number.is_finite()) {
+        Some(index) => Err(LoadError::NotFinite {
+            name: name.into(),
+            index,
+            of: numbers.len(),
+            value: numbers[index].to_string(),
+        }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,206 @@
+//! A loaded model as its callers see it: requests are rendered, encoded and checked on the caller's thread.
+
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use tidegate_contract::{Makes, Message, ModelError, ModelFacts, Parameters, Role, Task};
+use tidegate_grammar::{Compiler, Matcher};
+use tidegate_text::{ChatMessage, PromptError, Tokenizer};
+
+use crate::constraint;
+use crate::parameters;
+use crate::request::{Places, Work};
+use crate::stats::Counters;
+
+/// What callers need to know of a loaded model.
+pub(crate) struct Loaded {
+    /// Unique in its engine.
+    pub(crate) number: u64,
+    pub(crate) tokenizer: Arc<Tokenizer>,
+    pub(crate) facts: ModelFacts,
+    pub(crate) makes: Makes,
+    /// Token ids it knows; 0 where it is not known.
+    pub(crate) vocabulary: usize,
+    /// Positions of a sequence or text.
+    pub(crate) context: usize,
+    pub(crate) end_tokens: Vec<u32>,
+    pub(crate) most_choices: u32,
+    pub(crate) truncate: bool,
+    pub(crate) places: Arc<Places>,
+    pub(crate) counters: Arc<Counters>,
+    /// Made when the first structure is asked for.
+    pub(crate) compiler: OnceLock<Result<Compiler, String>>,
+}
+
+impl Loaded {
+    /// What a task asks of the engine's thread.
+    pub(crate) fn work(&self, seed: u64, task: Task) -> Result<Work, ModelError> {
+        match (task, self.makes) {
+            (
+                Task::Generate {
+                    messages,
+                    forced_prefix,
+                    parameters,
+                },
+                Makes::Text,
+            ) => {
+                parameters::check(&parameters, self.vocabulary, self.most_choices)?;
+                Ok(Work::Generate {
+                    prompt: self.prompt(&messages, &forced_prefix)?,
+                    prefix: forced_prefix,
+                    seed,
+                    matcher: self.matcher(&parameters)?,
+                    parameters,
+                })
+            }
+            (Task::Generate { .. }, _) => Err(self.cannot("generate")),
+            (Task::Encode { .. }, Makes::Text) => Err(self.cannot("embed or classify")),
+            (Task::Encode { text }, _) => Ok(Work::Encode {
+                tokens: self.text(&text)?,
+            }),
+        }
+    }
+
+    fn cannot(&self, task: &'static str) -> ModelError {
+        ModelError::Task {
+            model: self.facts.name.clone(),
+            task,
+        }
+    }
+
+    /// The prompt's tokens, if the model can take them.
+    fn prompt(&self, messages: &[Message], prefix: &[u32]) -> Result<Vec<u32>, ModelError> {
+        if messages.is_empty() {
+            return Err(ModelError::EmptyPrompt);
+        }
+        let messages: Vec<ChatMessage<'_>> = messages
+            .iter()
+            .map(|message| ChatMessage {
+                role: role(message.role),
+                content: &message.content,
+            })
+            .collect();
+        let prompt = self.tokenizer.encode_chat(&messages).map_err(refused)?;
+        let limit = self.context.saturating_sub(1);
+        if prompt.is_empty() {
+            return Err(ModelError::EmptyPrompt);
+        }
+        if prompt.len() > limit {
+            return Err(ModelError::PromptTooLong {
+                tokens: prompt.len(),
+                limit,
+            });
+        }
+        let unknown = |id: &&u32| **id as usize >= self.vocabulary;
+        if let Some(id) = prompt.iter().chain(prefix).find(unknown) {
+            let limit = self.vocabulary;
+            return Err(ModelError::Prompt(format!(
+                "token {id} is not below the model's vocabulary of {limit}"
+            )));
+        }
+        Ok(prompt)
+    }
+
+    /// A text's tokens for an encoder.
+    fn text(&self, text: &str) -> Result<Vec<u32>, ModelError> {
+        if text.is_empty() {
+            return Err(ModelError::EmptyPrompt);
+        }
+        let limit = self.context;
+        let tokens = match self.truncate {
+            true => self.tokenizer.encode_text_to(text, limit),
+            false => self.tokenizer.encode_text(text),
+        };
+        let tokens = tokens.map_err(refused)?;
+        if tokens.is_empty() {
+            return Err(ModelError::EmptyPrompt);
+        }
+        if tokens.len() > limit {
+            return Err(ModelError::PromptTooLong {
+                tokens: tokens.len(),
+                limit,
+            });
+        }
+        Ok(tokens)
+    }
+
+    fn matcher(&self, parameters: &Parameters) -> Result<Option<Matcher>, ModelError> {
+        let Some(structure) = &parameters.structure else {
+            return Ok(None);
+        };
+        let compiler = self.compiler.get_or_init(|| {
+            constraint::compiler(&self.tokenizer, self.vocabulary, &self.end_tokens)
+                .map_err(|error| error.to_string())
+        });
+        match compiler {
+            Ok(compiler) => constraint::matcher(compiler, structure).map(Some),
+            Err(reason) => Err(parameters::wrong(
+                "structure",
+                "asked for",
+                &format!("left out, this model's tokens allow none: {reason}"),
+            )),
+        }
+    }
+}
+
+/// The role's name in chat templates.
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    }
+}
+
+fn refused(error: PromptError) -> ModelError {
+    ModelError::Prompt(error.to_string())
+}
+
+/// What stands under a name.
+#[derive(Clone)]
+pub(crate) enum Standing {
+    /// Nothing, or nothing any more.
+    Empty,
+    /// A model.
+    Loaded(Arc<Loaded>),
+    /// A model that was given up.
+    Ended,
+}
+
+/// A name models are loaded under, one after another.
+pub(crate) struct Slot {
+    pub(crate) name: String,
+    standing: RwLock<Standing>,
+}
+
+impl Slot {
+    pub(crate) fn new(name: &str) -> Slot {
+        Slot {
+            name: name.into(),
+            standing: RwLock::new(Standing::Empty),
+        }
+    }
+
+    /// What stands there now.
+    pub(crate) fn standing(&self) -> Standing {
+        self.standing
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(crate) fn loaded(&self) -> Option<Arc<Loaded>> {
+        match self.standing() {
+            Standing::Loaded(loaded) => Some(loaded),
+            Standing::Empty | Standing::Ended => None,
+        }
+    }
+
+    /// Puts something else there; what stood there before.
+    pub(crate) fn put(&self, standing: Standing) -> Standing {
+        let mut place = self
+            .standing
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *place, standing)
+    }
+}

@@ -1,0 +1,168 @@
+//! A request between its submission and its end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tidegate_contract::{Answer, Made, ModelError, Parameters, RequestId, Timings};
+use tidegate_grammar::Matcher;
+
+use crate::order::{Moment, Standing};
+use crate::reply::GuardedReply;
+
+/// Places of a queue.
+#[derive(Debug)]
+pub(crate) struct Places {
+    limit: usize,
+    taken: AtomicUsize,
+}
+
+impl Places {
+    pub(crate) fn new(limit: usize) -> Arc<Places> {
+        Arc::new(Places {
+            limit,
+            taken: AtomicUsize::new(0),
+        })
+    }
+
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Takes a place; `None` if there is none.
+    pub(crate) fn take(self: &Arc<Places>) -> Option<Permit> {
+        let more = |taken: usize| (taken < self.limit).then_some(taken + 1);
+        self.taken
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
+            .ok()?;
+        Some(Permit {
+            places: Arc::clone(self),
+        })
+    }
+}
+
+/// A place in a queue, free again when dropped.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    places: Arc<Places>,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.places.taken.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// What is asked, rendered and encoded.
+pub(crate) enum Work {
+    /// Answers to a prompt.
+    Generate {
+        prompt: Vec<u32>,
+        prefix: Vec<u32>,
+        seed: u64,
+        parameters: Parameters,
+        matcher: Option<Matcher>,
+    },
+    /// The vector of a text.
+    Encode { tokens: Vec<u32> },
+}
+
+/// A request as the engine's thread gets it.
+pub(crate) struct Submission {
+    pub(crate) id: RequestId,
+    pub(crate) class: u8,
+    pub(crate) deadline: Option<Moment>,
+    pub(crate) submitted: Moment,
+    pub(crate) reply: GuardedReply,
+    /// Held until the request's first step or its end.
+    pub(crate) permit: Permit,
+    /// What to do, or why it cannot be done.
+    pub(crate) work: Result<Work, ModelError>,
+}
+
+/// What all kinds of requests have between submission and end.
+pub(crate) struct Open {
+    pub(crate) id: RequestId,
+    pub(crate) standing: Standing,
+    pub(crate) reply: GuardedReply,
+    /// Whether a lost device has cost it its blocks before.
+    pub(crate) retried: bool,
+    pub(crate) prompt_tokens: usize,
+    permit: Option<Permit>,
+    first_step: Option<Moment>,
+    first_token: Option<Moment>,
+    last_token: Option<Moment>,
+}
+
+impl Open {
+    /// A request that has arrived as the `number`th.
+    pub(crate) fn new(
+        submission: Submission,
+        number: u64,
+        prompt_tokens: usize,
+    ) -> (Open, Result<Work, ModelError>) {
+        let open = Open {
+            id: submission.id,
+            standing: Standing {
+                class: submission.class,
+                deadline: submission.deadline,
+                arrived: submission.submitted,
+                number,
+            },
+            reply: submission.reply,
+            retried: false,
+            prompt_tokens,
+            permit: Some(submission.permit),
+            first_step: None,
+            first_token: None,
+            last_token: None,
+        };
+        (open, submission.work)
+    }
+
+    /// A step with a part of it begins.
+    pub(crate) fn steps_at(&mut self, now: Moment) {
+        self.permit = None;
+        self.first_step.get_or_insert(now);
+    }
+
+    /// A token of it is there.
+    pub(crate) fn token_at(&mut self, now: Moment) {
+        self.first_token.get_or_insert(now);
+        self.last_token = Some(now);
+    }
+
+    /// Whether its deadline has passed.
+    pub(crate) fn is_late(&self, now: Moment) -> bool {
+        self.standing
+            .deadline
+            .is_some_and(|deadline| deadline <= now)
+    }
+
+    /// Ends it with what was made.
+    pub(crate) fn done(mut self, made: Made) {
+        let between = |from: Option<Moment>, to: Option<Moment>| match (from, to) {
+            (Some(from), Some(to)) => to.saturating_sub(from),
+            _ => Duration::ZERO,
+        };
+        let timings = Timings {
+            queued: between(Some(self.standing.arrived), self.first_step),
+            prefill: between(self.first_step, self.first_token),
+            decode: between(self.first_token, self.last_token),
+        };
+        self.reply.done(Ok(Answer {
+            made,
+            prompt_tokens: u32::try_from(self.prompt_tokens).unwrap_or(u32::MAX),
+            timings,
+        }));
+    }
+
+    /// Ends it without.
+    pub(crate) fn fail(mut self, error: ModelError) {
+        self.reply.done(Err(error));
+    }
+}

@@ -1,42 +1,36 @@
-// Matmul for GPUs and few rows. Workgroup: ROWS rows by 4 columns; its lanes share the width and reduce in workgroup memory.
-// Grid: (columns / 4, rows / ROWS).
+// Matmul for GPUs and few rows. Workgroup: ROWS rows by 4 columns; its lanes share the width, 16 bytes of weights at a time, and
+// add up at the end (matmul_reduce_*.wgsl). Grid: (columns / 4, rows / ROWS).
 
-var<workgroup> partial: array<vec4<f32>, LANES * ROWS>; // [ROWS, LANES]
+const QUADS: u32 = 8u / CHUNKS; // of elements in 16 bytes
 
-@compute @workgroup_size(LANES)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+fn matmul(id: vec3<u32>, lane: u32) {
     let rows = row_count();
     let width4 = params.width4;
-    let first = group.y * ROWS;
-    let column = group.x * 4u * width4;
+    let first = id.y * ROWS;
+    let column = id.x * 4u;
     var sums: array<vec4<f32>, ROWS>;
     for (var r = 0u; r < ROWS; r++) {
         sums[r] = vec4<f32>();
     }
-    for (var k = lane; k < width4; k += LANES) {
-        let w0 = weight4(column + k);
-        let w1 = weight4(column + width4 + k);
-        let w2 = weight4(column + 2u * width4 + k);
-        let w3 = weight4(column + 3u * width4 + k);
-        for (var r = 0u; r < ROWS; r++) {
-            // A tile that hangs over the last row computes that row again and does not store it.
-            let x = input[min(first + r, rows - 1u) * width4 + k];
-            sums[r] += vec4<f32>(dot(w0, x), dot(w1, x), dot(w2, x), dot(w3, x));
-        }
-    }
-    for (var r = 0u; r < ROWS; r++) {
-        partial[r * LANES + lane] = sums[r];
-    }
-    workgroupBarrier();
-    for (var half = LANES / 2u; half > 0u; half = half / 2u) {
-        if (lane < half) {
+    for (var k = lane; k < params.groups * CHUNKS; k += LANES) {
+        let group = k / CHUNKS;
+        for (var q = 0u; q < QUADS; q++) {
+            let quad = k % CHUNKS * QUADS + q;
+            let w0 = weight4(column, group, quad);
+            let w1 = weight4(column + 1u, group, quad);
+            let w2 = weight4(column + 2u, group, quad);
+            let w3 = weight4(column + 3u, group, quad);
+            // Beyond the width weights are zero: any element of the row will do.
+            let at = min(group * 8u + quad, width4 - 1u);
             for (var r = 0u; r < ROWS; r++) {
-                partial[r * LANES + lane] += partial[r * LANES + lane + half];
+                // A tile that hangs over the last row computes that row again and does not store it.
+                let x = input[min(first + r, rows - 1u) * width4 + at];
+                sums[r] += vec4<f32>(dot(w0, x), dot(w1, x), dot(w2, x), dot(w3, x));
             }
         }
-        workgroupBarrier();
     }
+    reduce(lane, &sums);
     if (lane < ROWS && first + lane < rows) {
-        store(first + lane, group.x, partial[lane * LANES]);
+        store(first + lane, id.x, reduced(lane));
     }
 }

@@ -8,12 +8,11 @@ var<workgroup> input_tile: array<vec4<f32>, SIDE * DEPTH4>;  // [DEPTH4, SIDE ro
 var<workgroup> weight_tile: array<vec4<f32>, SIDE * DEPTH4>; // [DEPTH4, SIDE columns]
 
 @compute @workgroup_size(64)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let rows = row_count();
-    let columns = params.columns4 * 4u;
     let width4 = params.width4;
-    let first_row = group.y * SIDE;
-    let first_column = group.x * SIDE;
+    let first_row = id.y * SIDE;
+    let first_column = id.x * SIDE;
     // Rows of a lane are 8 apart, so that neighbouring lanes read neighbouring elements; its columns are neighbours, as
     // `store` takes four of them.
     let lane_row = lane / 8u;
@@ -22,18 +21,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     for (var r = 0u; r < 4u; r++) {
         sums[r] = vec4<f32>();
     }
-    for (var start = 0u; start < width4; start += DEPTH4) {
+    for (var start = 0u; start < params.groups * 8u; start += DEPTH4) {
         for (var i = lane; i < SIDE * DEPTH4; i += 64u) {
             let side = i / DEPTH4;
-            let depth = i % DEPTH4;
-            var x = vec4<f32>();
-            var w = vec4<f32>();
-            if (start + depth < width4) {
-                x = input[min(first_row + side, rows - 1u) * width4 + start + depth];
-                w = weight4(min(first_column + side, columns - 1u) * width4 + start + depth);
-            }
-            input_tile[depth * SIDE + side] = x;
-            weight_tile[depth * SIDE + side] = w;
+            let quad = start + i % DEPTH4;
+            // Beyond the width weights are zero: any element of the row will do. There are always 32 stored columns.
+            let row = min(first_row + side, rows - 1u);
+            input_tile[i % DEPTH4 * SIDE + side] = input[row * width4 + min(quad, width4 - 1u)];
+            weight_tile[i % DEPTH4 * SIDE + side] = weight4(first_column + side, quad / 8u, quad % 8u);
         }
         workgroupBarrier();
         for (var depth = 0u; depth < DEPTH4; depth++) {
@@ -49,7 +44,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         }
         workgroupBarrier();
     }
-    let column4 = group.x * (SIDE / 4u) + lane_column;
+    let column4 = id.x * (SIDE / 4u) + lane_column;
     for (var r = 0u; r < 4u; r++) {
         let row = first_row + lane_row + r * 8u;
         if (row < rows && column4 < params.columns4) {

@@ -1,8 +1,12 @@
-// Weights stored as f16, two in a u32. Rows are padded with zeros to a multiple of 4 elements.
+// Weights stored as f16, two in a word.
 
-@group(0) @binding(1) var<storage, read> weights: array<vec2<u32>>; // [columns, width / 4]
+const CHUNKS: u32 = 4u; // of 16 bytes in a group of 32 elements
 
-fn weight4(index: u32) -> vec4<f32> {
-    let packed = weights[index];
-    return vec4<f32>(unpack2x16float(packed.x), unpack2x16float(packed.y));
+@group(0) @binding(1) var<storage, read> values: array<vec4<u32>>;
+
+// Elements 4 * quad to 4 * quad + 3 of a group; quad is below 8.
+fn weight4(row: u32, group: u32, quad: u32) -> vec4<f32> {
+    let chunk = values[chunk_at(row, group, quad / 2u)];
+    let pair = select(chunk.xy, chunk.zw, quad % 2u == 1u);
+    return vec4<f32>(unpack2x16float(pair.x), unpack2x16float(pair.y));
 }

@@ -84,7 +84,7 @@ impl<'a> Parts<'a> {
     }
 
     fn pack(&self, label: &str, packing: Packing<'_>) -> Result<Matrix, LoadError> {
-        packing.upload(self.gpu, label, self.total)
+        packing.upload(self.gpu, self.kernels, label, self.total)
     }
 
     /// A norm's weights.

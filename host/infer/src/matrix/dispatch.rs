@@ -3,6 +3,7 @@
 use tidegate_weights::Activation;
 
 use super::{Matrix, Shard};
+use crate::device::Gpu;
 use crate::kernels::{EmbedKernel, Kernel, MatmulKernel, Store, Tiling};
 use crate::load_error::LoadError;
 use crate::program::{Axis, Builder, Choice, Count, Work};
@@ -12,6 +13,11 @@ impl Shard {
     fn more(&self) -> impl Iterator<Item = &wgpu::Buffer> {
         [&self.scales, &self.supers, &self.high].into_iter().flatten()
     }
+}
+
+/// Whether the 8 lanes of a software kernel can tell each other what they have read.
+fn lanes_tell(gpu: &Gpu) -> bool {
+    gpu.features().subgroup && gpu.device.adapter_info().subgroup_min_size >= 8
 }
 
 impl Builder<'_> {
@@ -86,7 +92,7 @@ impl Builder<'_> {
         bias: Option<&wgpu::Buffer>,
         of: Count,
     ) -> Result<(), LoadError> {
-        let spread = self.gpu.lanes_tell_each_other();
+        let told = lanes_tell(self.gpu);
         for shard in &matrix.shards {
             let columns4 = (shard.columns / 4) as u32;
             let [width4, stride, first] =
@@ -95,7 +101,7 @@ impl Builder<'_> {
             let groups = matrix.groups as u32;
             let parameters = [columns4, width4, stride, first, samples, groups, 0, 0];
             let parameters = self.uniform("matmul", &parameters);
-            let choices: Vec<Choice> = Tiling::of(self.kernels, spread)
+            let choices: Vec<Choice> = Tiling::of(self.kernels, told)
                 .into_iter()
                 .map(|(most, tiling)| {
                     let [columns, rows] = tiling.extent();

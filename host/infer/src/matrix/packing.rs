@@ -22,8 +22,8 @@ pub(crate) struct Packing<'a> {
     rows: Vec<Option<(usize, usize)>>,
     /// A row is cut into blocks of this many elements, each padded by itself.
     block: usize,
-    /// Whether neighbours come from different tensors.
-    alternates: bool,
+    /// Whether a vector of four rows may come from different tensors.
+    mixed: bool,
 }
 
 /// Consecutive rows that are stored the same way.
@@ -46,11 +46,12 @@ impl<'a> Packing<'a> {
             (0..tensor.rows()).map(move |row| Some((index, row))).collect::<Vec<_>>()
         };
         let rows = tensors.iter().enumerate().flat_map(rows).collect();
+        let mixed = tensors.iter().rev().skip(1).any(|tensor| tensor.rows() % 4 != 0);
         Packing {
             tensors,
             rows,
             block,
-            alternates: false,
+            mixed,
         }
     }
 
@@ -73,6 +74,7 @@ impl<'a> Packing<'a> {
         }
         Packing {
             rows,
+            mixed: false,
             ..Packing::stacked(tensors)
         }
     }
@@ -87,7 +89,7 @@ impl<'a> Packing<'a> {
             tensors: vec![a, b],
             rows,
             block,
-            alternates: true,
+            mixed: true,
         }
     }
 
@@ -108,7 +110,7 @@ impl<'a> Packing<'a> {
     /// How the rows of a tensor are kept.
     fn stored(&self, tensor: &Tensor<'_>) -> Stored {
         let own = Stored::of(tensor.format());
-        let alike = !self.alternates
+        let alike = !self.mixed
             || self.tensors.iter().all(|other| Stored::of(other.format()) == own);
         let whole = self.block == padded(self.block) || self.block == self.source_width();
         if alike && (own.is_float() || (whole && self.source_width().is_multiple_of(GROUP))) {

@@ -1,0 +1,5 @@
+// No activation.
+
+fn activate(x: vec2<f32>) -> vec2<f32> {
+    return x;
+}

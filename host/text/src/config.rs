@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::LoadError;
 
@@ -45,6 +45,25 @@ impl TokenizerConfig {
             chat_template: chat_template(fields.get("chat_template"))
                 .map_err(|reason| wrong("chat_template", reason))?,
         })
+    }
+}
+
+impl TokenizerConfig {
+    /// The text of a `tokenizer_config.json` that means the same.
+    pub(crate) fn json(&self) -> String {
+        let mut fields = Map::new();
+        for (field, value) in [
+            ("bos_token", &self.bos_token),
+            ("eos_token", &self.eos_token),
+            ("pad_token", &self.pad_token),
+            ("unk_token", &self.unk_token),
+            ("chat_template", &self.chat_template),
+        ] {
+            if let Some(value) = value {
+                fields.insert(field.into(), value.as_str().into());
+            }
+        }
+        format!("{:#}\n", Value::Object(fields))
     }
 }
 

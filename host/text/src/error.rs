@@ -42,6 +42,31 @@ pub enum LoadError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The vocabulary of a GGUF file is wrong.
+    #[error("{key}: {reason}")]
+    Gguf {
+        /// The key in the file.
+        key: String,
+        /// What is wrong with its value.
+        reason: String,
+    },
+}
+
+/// Why a tokenizer could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SaveError {
+    /// The library cannot write it as JSON.
+    #[error("tokenizer cannot be written as JSON: {0}")]
+    Form(String),
+    /// A file cannot be written.
+    #[error("{}: {source}", file.display())]
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
 }
 
 /// Why text could not be made into tokens.

@@ -109,6 +109,37 @@ pub(crate) fn byte_fallback() -> Tokenizer {
     Tokenizer::from_parts(json.to_string().as_bytes(), Some(config.as_bytes()), None).unwrap()
 }
 
+/// As BERT's, with padding to 128 and truncation to 256 baked in, as sentence-transformers does.
+pub(crate) fn word_piece() -> Tokenizer {
+    let names = [
+        "[PAD]", "[UNK]", "[CLS]", "[SEP]", "play", "##ing", "[", "]", "cl", "##s", "c", "se",
+        "##p", "s",
+    ];
+    let vocabulary: serde_json::Map<String, Value> = (0..)
+        .zip(names)
+        .map(|(id, name)| (name.into(), json!(id)))
+        .collect();
+    let added: Vec<Value> = (0..4)
+        .map(|id| json!({"id": id, "content": names[id], "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}))
+        .collect();
+    let special = |id: usize| json!({"SpecialToken": {"id": names[id], "type_id": 0}});
+    let json = json!({
+        "version": "1.0", "added_tokens": added,
+        "truncation": {"direction": "Right", "max_length": 256, "strategy": "LongestFirst", "stride": 0},
+        "padding": {"strategy": {"Fixed": 128}, "direction": "Right", "pad_to_multiple_of": null, "pad_id": 0,
+            "pad_type_id": 0, "pad_token": "[PAD]"},
+        "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null, "lowercase": true},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {"type": "TemplateProcessing",
+            "single": [special(2), {"Sequence": {"id": "A", "type_id": 0}}, special(3)],
+            "pair": [special(2), {"Sequence": {"id": "A", "type_id": 0}}, special(3), {"Sequence": {"id": "B", "type_id": 1}}, special(3)],
+            "special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [2], "tokens": ["[CLS]"]}, "[SEP]": {"id": "[SEP]", "ids": [3], "tokens": ["[SEP]"]}}},
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
+        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": vocabulary},
+    });
+    Tokenizer::from_parts(json.to_string().as_bytes(), None, None).unwrap()
+}
+
 pub(crate) fn shared() -> Arc<Tokenizer> {
     static SHARED: OnceLock<Arc<Tokenizer>> = OnceLock::new();
     Arc::clone(SHARED.get_or_init(|| Arc::new(byte_level())))

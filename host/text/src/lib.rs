@@ -1,7 +1,8 @@
 //! Tokens and text: a model's tokenizer, its chat template, and the way back from tokens to a stream of text.
 //!
 //! It deliberately does not know models, weights, requests or sampling: it reads `tokenizer.json`,
-//! `tokenizer_config.json` and `chat_template.jinja` and turns text into token ids and back.
+//! `tokenizer_config.json` and `chat_template.jinja`, or the same from a GGUF file's tables, and turns text into token ids
+//! and back.
 //!
 //! Invariants:
 //! - only this crate names `tokenizers` and `minijinja`;
@@ -16,9 +17,12 @@ mod chat;
 mod config;
 mod date;
 mod detokenize;
+mod encode;
 mod error;
+mod gguf;
 mod literal;
 mod python;
+mod save;
 mod stop;
 mod token_bytes;
 mod tokenizer;
@@ -29,6 +33,7 @@ mod fixture;
 
 pub use chat::ChatMessage;
 pub use detokenize::Detokenizer;
-pub use error::{LoadError, PromptError};
+pub use error::{LoadError, PromptError, SaveError};
+pub use gguf::GgufTokens;
 pub use stop::StopStrings;
 pub use tokenizer::Tokenizer;

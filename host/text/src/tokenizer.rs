@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::chat::{self, ChatTemplate};
 use crate::config::TokenizerConfig;
+use crate::encode::Frame;
 use crate::literal::SpecialNames;
 use crate::token_bytes::{Spelling, TokenBytes};
 use crate::{ChatMessage, LoadError, PromptError};
@@ -18,8 +19,8 @@ const LARGEST_CONFIG: u64 = 16 << 20;
 /// Token ids end below this.
 const LARGEST_VOCABULARY: usize = 1 << 24;
 
-const TOKENIZER: &str = "tokenizer.json";
-const CONFIG: &str = "tokenizer_config.json";
+pub(crate) const TOKENIZER: &str = "tokenizer.json";
+pub(crate) const CONFIG: &str = "tokenizer_config.json";
 const TEMPLATE: &str = "chat_template.jinja";
 
 /// Turns text into the token ids of one model, and messages into prompts.
@@ -32,7 +33,8 @@ pub struct Tokenizer {
     pub(crate) byte_level: bool,
     /// Most characters that one token stands for.
     pub(crate) longest_token: usize,
-    config: TokenizerConfig,
+    pub(crate) config: TokenizerConfig,
+    pub(crate) frame: Frame,
     chat: Option<ChatTemplate>,
     bos: Option<u32>,
     eos: Option<u32>,
@@ -112,7 +114,7 @@ impl Tokenizer {
             .with_truncation(None)
             .map_err(|e| malformed(e.to_string()))?;
 
-        let config = match config {
+        let mut config = match config {
             Some(text) => TokenizerConfig::parse(text, &config_file)?,
             None => TokenizerConfig::default(),
         };
@@ -130,10 +132,10 @@ impl Tokenizer {
         let bos = id_of("bos_token", &config.bos_token)?;
         let eos = id_of("eos_token", &config.eos_token)?;
 
-        let chat = match (template, &config.chat_template) {
+        let chat = match (&template, &config.chat_template) {
             (Some(bytes), _) => {
                 let file = dir.join(TEMPLATE);
-                let compiled = String::from_utf8(bytes)
+                let compiled = String::from_utf8(bytes.clone())
                     .map_err(|e| e.to_string())
                     .and_then(|source| ChatTemplate::compile(&source));
                 Some(compiled.map_err(|reason| LoadError::Malformed { file, reason })?)
@@ -149,6 +151,10 @@ impl Tokenizer {
             }
             (None, None) => None,
         };
+
+        if let Some(source) = template.and_then(|bytes| String::from_utf8(bytes).ok()) {
+            config.chat_template = Some(source);
+        }
 
         let vocabulary_map = inner.get_vocab(true);
         let vocabulary = vocabulary_map
@@ -180,6 +186,11 @@ impl Tokenizer {
         let decoder = serde_json::to_value(inner.get_decoder()).unwrap_or_default();
         let spelling = Spelling::of_decoder(&decoder);
         let bytes = TokenBytes::new(&inner, vocabulary, &spelling);
+        let plain = |special: bool| guarded(|| inner.encode_fast("a", special));
+        let frame = match (plain(true), plain(false)) {
+            (Ok(with), Ok(without)) => Frame::of(with.get_ids(), without.get_ids()),
+            _ => Frame::default(),
+        };
         Ok(Tokenizer {
             inner,
             special_names,
@@ -187,6 +198,7 @@ impl Tokenizer {
             byte_level: decoder["type"] == "ByteLevel",
             longest_token,
             config,
+            frame,
             chat,
             bos,
             eos,

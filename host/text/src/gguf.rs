@@ -1,0 +1,308 @@
+//! A tokenizer from the tables of a GGUF file, written as the `tokenizer.json` that means the same.
+//!
+//! Sources: the GGUF specification (keys and token types), llama.cpp's vocabulary code (what its names of splits mean and
+//! what holds where a key is missing), `convert_slow_tokenizer.py` of transformers (merges from scores).
+
+mod merges;
+mod pre;
+mod word_piece;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::{LoadError, Tokenizer};
+
+/// Tokens of a vocabulary; as for files.
+const MOST_TOKENS: usize = 1 << 24;
+
+/// The token types of GGUF that matter here.
+const NORMAL: i32 = 1;
+const UNKNOWN: i32 = 2;
+const CONTROL: i32 = 3;
+const USER_DEFINED: i32 = 4;
+const UNUSED: i32 = 5;
+const BYTE: i32 = 6;
+
+/// The tokenizer's part of a GGUF file: what stands under the keys `tokenizer.ggml.*` and `tokenizer.chat_template`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GgufTokens {
+    /// `model`: `gpt2` (byte-level BPE), `llama` (SentencePiece BPE) or `bert` (WordPiece).
+    pub model: String,
+    /// `pre`: how byte-level BPE splits a text before merging.
+    pub pre: Option<String>,
+    /// `tokens`: the name of each token id.
+    pub tokens: Vec<String>,
+    /// `scores`: for each token, or empty; the higher is merged first.
+    pub scores: Vec<f32>,
+    /// `token_type`: for each token, or empty.
+    pub types: Vec<i32>,
+    /// `merges`: pairs with a space between, the first is merged first.
+    pub merges: Vec<String>,
+    /// `bos_token_id`: begins a sequence.
+    pub bos: Option<u32>,
+    /// `eos_token_id`: ends a sequence.
+    pub eos: Option<u32>,
+    /// `unknown_token_id`.
+    pub unknown: Option<u32>,
+    /// `padding_token_id`.
+    pub padding: Option<u32>,
+    /// `seperator_token_id` (so it is spelled): ends an encoder's text.
+    pub separator: Option<u32>,
+    /// `cls_token_id`: begins an encoder's text.
+    pub cls: Option<u32>,
+    /// `add_bos_token`: whether a prompt without chat template begins with `bos`.
+    pub add_bos: Option<bool>,
+    /// `add_eos_token`: whether a prompt without chat template ends with `eos`.
+    pub add_eos: Option<bool>,
+    /// `add_space_prefix`: whether a SentencePiece text begins with a space of its own; it does if this is missing.
+    pub add_space_prefix: Option<bool>,
+    /// `tokenizer.chat_template`.
+    pub chat_template: Option<String>,
+    /// Whether white space behind a special token belongs to it, as with Phi-3; GGUF has no key for it.
+    pub strip_after_special: bool,
+}
+
+impl Tokenizer {
+    /// From the tables of a GGUF file.
+    ///
+    /// # Errors
+    /// [`LoadError::Gguf`] with the key that is wrong: an unknown `model` or `pre`, tables of different lengths, ids
+    /// that are no tokens, merges of tokens that are not there, a template that does not compile.
+    pub fn from_gguf(tokens: &GgufTokens) -> Result<Tokenizer, LoadError> {
+        let (tokenizer, config) = tokens.files()?;
+        let config = config.to_string();
+        Tokenizer::from_parts(
+            tokenizer.to_string().as_bytes(),
+            Some(config.as_bytes()),
+            None,
+        )
+        .map_err(|error| match error {
+            LoadError::Field { field, reason, .. } if field == "chat_template" => LoadError::Gguf {
+                key: "tokenizer.chat_template".into(),
+                reason,
+            },
+            LoadError::Malformed { reason, .. } | LoadError::Field { reason, .. } => {
+                wrong("tokens", reason)
+            }
+            other => other,
+        })
+    }
+}
+
+pub(crate) fn wrong(key: &str, reason: impl Into<String>) -> LoadError {
+    LoadError::Gguf {
+        key: format!("tokenizer.ggml.{key}"),
+        reason: reason.into(),
+    }
+}
+
+impl GgufTokens {
+    /// The `tokenizer.json` and the `tokenizer_config.json`.
+    fn files(&self) -> Result<(Value, Value), LoadError> {
+        self.check()?;
+        let tokenizer = match self.model.as_str() {
+            "gpt2" => self.byte_level()?,
+            "llama" => self.sentence_piece()?,
+            "bert" => self.word_piece()?,
+            other => {
+                return Err(wrong(
+                    "model",
+                    format!("{other:?} is not known, only gpt2, llama and bert are"),
+                ));
+            }
+        };
+        let name = |id: Option<u32>| id.and_then(|id| self.tokens.get(id as usize));
+        let config = json!({
+            "bos_token": name(self.bos), "eos_token": name(self.eos), "pad_token": name(self.padding),
+            "unk_token": name(self.unknown), "chat_template": self.chat_template,
+        });
+        Ok((tokenizer, config))
+    }
+
+    fn check(&self) -> Result<(), LoadError> {
+        let count = self.tokens.len();
+        if count == 0 {
+            return Err(wrong("tokens", "the vocabulary is empty"));
+        }
+        if count > MOST_TOKENS {
+            let reason = format!("{count} tokens exceed the limit of {MOST_TOKENS}");
+            return Err(wrong("tokens", reason));
+        }
+        for (key, length) in [
+            ("scores", self.scores.len()),
+            ("token_type", self.types.len()),
+        ] {
+            if length != 0 && length != count {
+                return Err(wrong(key, format!("{length} entries for {count} tokens")));
+            }
+        }
+        for (key, id) in [
+            ("bos_token_id", self.bos),
+            ("eos_token_id", self.eos),
+            ("unknown_token_id", self.unknown),
+            ("padding_token_id", self.padding),
+            ("seperator_token_id", self.separator),
+            ("cls_token_id", self.cls),
+        ] {
+            if let Some(id) = id
+                && id as usize >= count
+            {
+                return Err(wrong(key, format!("{id} is not below the {count} tokens")));
+            }
+        }
+        if let Some(id) = self.scores.iter().position(|score| score.is_nan()) {
+            return Err(wrong(
+                "scores",
+                format!("that of token {id} is not a number"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// A token's type; what begins, ends or fills a sequence is control whatever the file says.
+    fn kind(&self, id: usize) -> i32 {
+        let roles = [self.bos, self.eos, self.padding, self.separator, self.cls];
+        if roles.iter().flatten().any(|role| *role as usize == id) {
+            return CONTROL;
+        }
+        self.types.get(id).copied().unwrap_or(NORMAL)
+    }
+
+    /// `[name: id]` of the tokens that a text can have. An unused token is left out, so that it is never encoded or
+    /// generated, unless merges go over it.
+    fn vocabulary(
+        &self,
+        merged: &BTreeSet<&str>,
+        name: impl Fn(usize, &str) -> String,
+    ) -> Map<String, Value> {
+        let mut vocabulary = Map::new();
+        for (id, token) in self.tokens.iter().enumerate() {
+            let unused = self.kind(id) == UNUSED && !merged.contains(token.as_str());
+            if !token.is_empty() && !unused {
+                vocabulary.insert(name(id, token), json!(id));
+            }
+        }
+        vocabulary
+    }
+
+    /// The tokens that are found in a text before it is split: special ones and those a user has added.
+    fn added(&self) -> Vec<Value> {
+        let added = self.tokens.iter().enumerate().filter_map(|(id, token)| {
+            let special = match self.kind(id) {
+                CONTROL | UNKNOWN => true,
+                USER_DEFINED => false,
+                _ => return None,
+            };
+            (!token.is_empty()).then(|| {
+                json!({"id": id, "content": token, "single_word": false, "lstrip": false,
+                    "rstrip": special && self.strip_after_special, "normalized": false, "special": special})
+            })
+        });
+        added.collect()
+    }
+
+    /// What puts the tokens before and after a text that has no chat template.
+    fn frame(&self, before: Option<u32>, after: Option<u32>) -> Value {
+        if before.is_none() && after.is_none() {
+            return Value::Null;
+        }
+        let name = |id: u32| self.tokens.get(id as usize).cloned().unwrap_or_default();
+        let special = |id: u32| json!({"SpecialToken": {"id": name(id), "type_id": 0}});
+        let mut single = Vec::new();
+        single.extend(before.map(special));
+        single.push(json!({"Sequence": {"id": "A", "type_id": 0}}));
+        single.extend(after.map(special));
+        let mut pair = single.clone();
+        pair.push(json!({"Sequence": {"id": "B", "type_id": 1}}));
+        let mut tokens = Map::new();
+        for id in [before, after].into_iter().flatten() {
+            tokens.insert(
+                name(id),
+                json!({"id": name(id), "ids": [id], "tokens": [name(id)]}),
+            );
+        }
+        json!({"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": tokens})
+    }
+
+    fn byte_level(&self) -> Result<Value, LoadError> {
+        let pre = pre::named(self.pre.as_deref().unwrap_or("default"))
+            .map_err(|reason| wrong("pre", reason))?;
+        if self.merges.is_empty() {
+            return Err(wrong("merges", "there are none"));
+        }
+        let mut merges = Vec::with_capacity(self.merges.len());
+        let mut results: Vec<String> = Vec::with_capacity(self.merges.len());
+        let mut merged = BTreeSet::new();
+        for (index, merge) in self.merges.iter().enumerate() {
+            match merge.split_once(' ') {
+                Some((left, right))
+                    if !left.is_empty() && !right.is_empty() && !right.contains(' ') =>
+                {
+                    merges.push([left, right]);
+                    merged.extend([left, right]);
+                    results.push(format!("{left}{right}"));
+                }
+                _ => {
+                    let reason = format!("entry {index}, {merge:?}, is no pair of tokens");
+                    return Err(wrong("merges", reason));
+                }
+            }
+        }
+        merged.extend(results.iter().map(String::as_str));
+        let add_bos = self.add_bos.unwrap_or(pre.begins);
+        let frame = self.frame(
+            self.bos.filter(|_| add_bos),
+            self.eos.filter(|_| self.add_eos == Some(true)),
+        );
+        let byte_level = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false});
+        Ok(json!({
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": self.added(),
+            "normalizer": pre.normalizer, "pre_tokenizer": pre.splits, "post_processor": frame, "decoder": byte_level,
+            "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+                "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": pre.whole_words,
+                "vocab": self.vocabulary(&merged, |_, token| token.to_owned()), "merges": merges},
+        }))
+    }
+
+    /// SentencePiece's BPE, as transformers writes it for Llama 2 (with a space before each text) and Gemma (without).
+    fn sentence_piece(&self) -> Result<Value, LoadError> {
+        if self.scores.is_empty() {
+            return Err(wrong("scores", "there are none"));
+        }
+        let unknown = self
+            .unknown
+            .map(|id| id as usize)
+            .or_else(|| (0..self.tokens.len()).find(|id| self.kind(*id) == UNKNOWN))
+            .and_then(|id| self.tokens.get(id));
+        let bytes = (0..self.tokens.len()).any(|id| self.kind(id) == BYTE);
+        let prefix = self.add_space_prefix.unwrap_or(true);
+        let replace = json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"});
+        let mut normalizers = vec![replace];
+        let mut decoders = vec![
+            json!({"type": "Replace", "pattern": {"String": "▁"}, "content": " "}),
+            json!({"type": "ByteFallback"}),
+            json!({"type": "Fuse"}),
+        ];
+        if prefix {
+            normalizers.insert(0, json!({"type": "Prepend", "prepend": "▁"}));
+            decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
+        }
+        let frame = self.frame(
+            self.bos.filter(|_| self.add_bos.unwrap_or(true)),
+            self.eos.filter(|_| self.add_eos == Some(true)),
+        );
+        let merges = self.merges_of_scores();
+        Ok(json!({
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": self.added(),
+            "normalizer": {"type": "Sequence", "normalizers": normalizers}, "pre_tokenizer": null,
+            "post_processor": frame, "decoder": {"type": "Sequence", "decoders": decoders},
+            "model": {"type": "BPE", "dropout": null, "unk_token": unknown, "continuing_subword_prefix": null,
+                "end_of_word_suffix": null, "fuse_unk": true, "byte_fallback": bytes, "ignore_merges": false,
+                "vocab": self.vocabulary(&BTreeSet::new(), |_, token| token.to_owned()), "merges": merges},
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

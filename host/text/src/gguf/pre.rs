@@ -1,0 +1,115 @@
+//! How byte-level BPE splits a text before it merges: what the names under `tokenizer.ggml.pre` stand for.
+
+use serde_json::{Value, json};
+
+/// The split of GPT-2.
+const GPT_2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+/// cl100k's, of Llama 3: numbers in threes.
+const LLAMA_3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// The same with each digit alone.
+const QWEN_2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// Mistral's: words by their case.
+const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// Every name that is known, for the message.
+const NAMES: [&str; 21] = [
+    "default",
+    "gpt-2",
+    "phi-2",
+    "mpt",
+    "olmo",
+    "jais",
+    "llama-bpe",
+    "llama3",
+    "llama-v3",
+    "falcon3",
+    "lfm2",
+    "pixtral",
+    "dbrx",
+    "smaug-bpe",
+    "qwen2",
+    "deepseek-r1-qwen",
+    "stablelm2",
+    "smollm",
+    "starcoder",
+    "refact",
+    "tekken",
+];
+
+/// A way to split.
+#[derive(Debug)]
+pub(super) struct Pre {
+    pub(super) normalizer: Value,
+    pub(super) splits: Value,
+    /// A piece that is a token as a whole is that token, whatever the merges say.
+    pub(super) whole_words: bool,
+    /// A prompt begins with `bos` if the file does not say.
+    pub(super) begins: bool,
+}
+
+/// What a name stands for; the error says what is known.
+pub(super) fn named(name: &str) -> Result<Pre, String> {
+    let mut pre = Pre {
+        normalizer: Value::Null,
+        splits: Value::Null,
+        whole_words: false,
+        begins: false,
+    };
+    let digits = json!({"type": "Digits", "individual_digits": true});
+    pre.splits = match name {
+        "gpt-2" | "phi-2" | "mpt" | "olmo" | "jais" => sequence(vec![split(GPT_2)]),
+        "llama-bpe" | "llama3" | "llama-v3" | "falcon3" | "lfm2" | "pixtral" => {
+            (pre.whole_words, pre.begins) = (true, true);
+            sequence(vec![split(LLAMA_3)])
+        }
+        "dbrx" | "smaug-bpe" => sequence(vec![split(LLAMA_3)]),
+        "qwen2" | "deepseek-r1-qwen" | "stablelm2" => {
+            // As their tokenizer.json has it.
+            pre.normalizer = json!({"type": "NFC"});
+            sequence(vec![split(QWEN_2)])
+        }
+        "smollm" | "starcoder" | "refact" => sequence(vec![digits, split(GPT_2)]),
+        "tekken" => {
+            pre.whole_words = true;
+            sequence(vec![split(TEKKEN)])
+        }
+        // What llama.cpp does where a file names nothing.
+        "default" => sequence(vec![
+            split(r"[\p{P}\$\+<=>\^~\|]+"),
+            split(GPT_2),
+            split(r"\p{N}+"),
+            split("[0-9][0-9][0-9]"),
+        ]),
+        other => {
+            return Err(format!(
+                "{other:?} is not known, only {} are",
+                NAMES.join(", ")
+            ));
+        }
+    };
+    Ok(pre)
+}
+
+fn split(pattern: &str) -> Value {
+    json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false})
+}
+
+/// The splits one after the other, then the bytes as characters.
+fn sequence(mut parts: Vec<Value>) -> Value {
+    parts.push(json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}));
+    json!({"type": "Sequence", "pretokenizers": parts})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_that_is_said_is_known() {
+        for name in NAMES {
+            assert!(named(name).is_ok(), "{name}");
+        }
+        let refused = named("poro-chat").unwrap_err();
+        assert!(refused.starts_with("\"poro-chat\" is not known, only default, gpt-2, phi-2"));
+    }
+}

@@ -1,0 +1,377 @@
+use serde_json::Value;
+use tokenizers::{OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer};
+
+use super::*;
+use crate::fixture;
+
+/// The byte-level fixture as GGUF has it.
+fn byte_level(pre: &str) -> GgufTokens {
+    let json = fixture::byte_level_json();
+    let mut tokens = vec![String::new(); 267];
+    for (name, id) in json["model"]["vocab"].as_object().unwrap() {
+        tokens[id.as_u64().unwrap() as usize] = name.clone();
+    }
+    let merges = json["model"]["merges"].as_array().unwrap();
+    GgufTokens {
+        model: "gpt2".into(),
+        pre: Some(pre.into()),
+        types: (0..tokens.len())
+            .map(|id| if id < 5 { CONTROL } else { NORMAL })
+            .collect(),
+        tokens,
+        merges: merges
+            .iter()
+            .map(|merge| merge.as_str().unwrap().into())
+            .collect(),
+        bos: Some(0),
+        eos: Some(1),
+        chat_template: Some(fixture::TEMPLATE.into()),
+        ..GgufTokens::default()
+    }
+}
+
+fn refusal(change: impl FnOnce(&mut GgufTokens)) -> String {
+    let mut tokens = byte_level("gpt-2");
+    change(&mut tokens);
+    Tokenizer::from_gguf(&tokens).unwrap_err().to_string()
+}
+
+/// The pieces of a text before merging, with the bytes as they were.
+fn pieces(pre: &str, text: &str) -> Vec<String> {
+    let tokenizer = Tokenizer::from_gguf(&byte_level(pre)).unwrap();
+    let mut split = PreTokenizedString::from(text);
+    tokenizer
+        .inner
+        .get_pre_tokenizer()
+        .unwrap()
+        .pre_tokenize(&mut split)
+        .unwrap();
+    let splits = split.get_splits(OffsetReferential::Original, OffsetType::Byte);
+    splits
+        .into_iter()
+        .map(|(_, (begin, end), _)| text[begin..end].to_owned())
+        .collect()
+}
+
+#[test]
+fn each_name_splits_as_its_models_do() {
+    let text = "DON'T I'll 12345x\n\n  é";
+    let cases: [(&str, &[&str]); 6] = [
+        (
+            "gpt-2",
+            &["DON", "'", "T", " I", "'ll", " 12345", "x", "\n\n ", " é"],
+        ),
+        (
+            "smollm",
+            &[
+                "DON", "'", "T", " I", "'ll", " ", "1", "2", "3", "4", "5", "x", "\n\n ", " é",
+            ],
+        ),
+        (
+            "llama-bpe",
+            &[
+                "DON", "'T", " I", "'ll", " ", "123", "45", "x", "\n\n", " ", " é",
+            ],
+        ),
+        (
+            "qwen2",
+            &[
+                "DON", "'T", " I", "'ll", " ", "1", "2", "3", "4", "5", "x", "\n\n", " ", " é",
+            ],
+        ),
+        (
+            "tekken",
+            &[
+                "DON", "'T", " I", "'ll", " ", "1", "2", "3", "4", "5", "x", "\n\n", " ", " é",
+            ],
+        ),
+        (
+            "default",
+            &[
+                "DON", "'", "T", " I", "'", "ll", " ", "123", "45", "x", "\n\n ", " é",
+            ],
+        ),
+    ];
+    for (pre, wanted) in cases {
+        assert_eq!(pieces(pre, text), wanted, "{pre}");
+    }
+    // Tekken's words begin where the case rises.
+    assert_eq!(
+        pieces("tekken", "HTMLParser getName"),
+        ["HTMLParser", " get", "Name"]
+    );
+}
+
+#[test]
+fn the_tables_of_a_tokenizer_are_that_tokenizer() {
+    let own = fixture::byte_level();
+    let tokenizer = Tokenizer::from_gguf(&byte_level("gpt-2")).unwrap();
+    for text in ["hello hello", "  w é<|user|>x", "", "12 it's", "a<|eos|>"] {
+        assert_eq!(
+            tokenizer.encode(text).unwrap(),
+            own.encode(text).unwrap(),
+            "{text}"
+        );
+        assert_eq!(
+            tokenizer.encode_literal(text).unwrap(),
+            own.encode_literal(text).unwrap()
+        );
+    }
+    assert_eq!((tokenizer.bos(), tokenizer.eos()), (own.bos(), own.eos()));
+    let message = crate::ChatMessage {
+        role: "user",
+        content: "hello",
+    };
+    assert_eq!(
+        tokenizer.encode_chat(&[message]).unwrap(),
+        own.encode_chat(&[message]).unwrap()
+    );
+    assert_eq!(tokenizer.token_bytes(2), None);
+}
+
+#[test]
+fn whether_a_prompt_begins_and_ends_is_as_the_file_says() {
+    let ids = |tokens: &GgufTokens| {
+        Tokenizer::from_gguf(tokens)
+            .unwrap()
+            .encode_text("a")
+            .unwrap()
+    };
+    let a = fixture::byte_token(b'a');
+    assert_eq!(ids(&byte_level("gpt-2")), [a]);
+    assert_eq!(ids(&byte_level("llama-bpe")), [0, a]);
+    let all = GgufTokens {
+        add_bos: Some(true),
+        add_eos: Some(true),
+        ..byte_level("gpt-2")
+    };
+    assert_eq!(ids(&all), [0, a, 1]);
+    let none = GgufTokens {
+        add_bos: Some(false),
+        ..byte_level("llama-bpe")
+    };
+    assert_eq!(ids(&none), [a]);
+}
+
+#[test]
+fn unused_tokens_are_not_there_and_added_ones_are_found_in_the_text() {
+    let mut tokens = byte_level("gpt-2");
+    tokens
+        .tokens
+        .extend(["[PAD267]", "<think>", "[PAD269]"].map(String::from));
+    tokens.types.extend([UNUSED, USER_DEFINED, UNUSED]);
+    let tokenizer = Tokenizer::from_gguf(&tokens).unwrap();
+    assert_eq!(tokenizer.vocabulary(), 269);
+    assert_eq!(tokenizer.token_bytes(267), None);
+    assert_eq!(tokenizer.token_bytes(268), Some(b"<think>".to_vec()));
+    assert_eq!(tokenizer.encode_literal("<think>").unwrap(), [268]);
+    assert_eq!(tokenizer.decode(&[268]).unwrap(), "<think>");
+    // What is used by a merge is kept, whatever its type.
+    let mut tokens = byte_level("gpt-2");
+    let hello = tokens
+        .tokens
+        .iter()
+        .position(|token| token == "hello")
+        .unwrap();
+    tokens.types[hello] = UNUSED;
+    assert_eq!(
+        Tokenizer::from_gguf(&tokens)
+            .unwrap()
+            .encode("hello")
+            .unwrap(),
+        [hello as u32]
+    );
+}
+
+#[test]
+fn white_space_behind_special_tokens_may_belong_to_them() {
+    let tokens = GgufTokens {
+        strip_after_special: true,
+        ..byte_level("gpt-2")
+    };
+    let tokenizer = Tokenizer::from_gguf(&tokens).unwrap();
+    assert_eq!(
+        tokenizer.encode("<|user|>\n a").unwrap(),
+        [3, fixture::byte_token(b'a')]
+    );
+}
+
+#[test]
+fn word_piece_tables_are_that_tokenizer() {
+    let own = fixture::word_piece();
+    let names = [
+        "[PAD]", "[UNK]", "[CLS]", "[SEP]", "▁play", "ing", "▁[", "▁]", "▁cl", "s", "▁c", "▁se",
+        "p", "▁s",
+    ];
+    let tokens = GgufTokens {
+        model: "bert".into(),
+        types: (0..names.len())
+            .map(|id| if id < 4 { CONTROL } else { NORMAL })
+            .collect(),
+        tokens: names.map(String::from).to_vec(),
+        unknown: Some(1),
+        padding: Some(0),
+        cls: Some(2),
+        separator: Some(3),
+        ..GgufTokens::default()
+    };
+    let tokenizer = Tokenizer::from_gguf(&tokens).unwrap();
+    for text in [
+        "Playing PLAY",
+        "",
+        "play [SEP] [CLS]",
+        "plays sep cls",
+        "ünknown 漢字",
+    ] {
+        assert_eq!(
+            tokenizer.encode_text(text).unwrap(),
+            own.encode_text(text).unwrap(),
+            "{text}"
+        );
+    }
+    let cased = GgufTokens {
+        tokens: tokens
+            .tokens
+            .iter()
+            .map(|t| t.replace("▁s", "▁S"))
+            .collect(),
+        ..tokens.clone()
+    };
+    let tokenizer = Tokenizer::from_gguf(&cased).unwrap();
+    assert_ne!(
+        tokenizer.encode_text("S").unwrap(),
+        tokenizer.encode_text("s").unwrap()
+    );
+    let without = GgufTokens {
+        separator: None,
+        ..tokens
+    };
+    assert_eq!(
+        Tokenizer::from_gguf(&without).unwrap_err().to_string(),
+        "tokenizer.ggml.seperator_token_id: WordPiece needs it and cls_token_id"
+    );
+}
+
+#[test]
+fn a_wrong_table_is_named_by_its_key() {
+    assert_eq!(
+        refusal(|t| t.model = "t5".into()),
+        "tokenizer.ggml.model: \"t5\" is not known, only gpt2, llama and bert are"
+    );
+    assert!(
+        refusal(|t| t.pre = Some("poro".into()))
+            .starts_with("tokenizer.ggml.pre: \"poro\" is not known, only default,")
+    );
+    assert_eq!(
+        refusal(|t| t.tokens.clear()),
+        "tokenizer.ggml.tokens: the vocabulary is empty"
+    );
+    assert_eq!(
+        refusal(|t| t.types.truncate(3)),
+        "tokenizer.ggml.token_type: 3 entries for 267 tokens"
+    );
+    assert_eq!(
+        refusal(|t| t.scores = vec![0.0]),
+        "tokenizer.ggml.scores: 1 entries for 267 tokens"
+    );
+    assert_eq!(
+        refusal(|t| t.scores = (0..267)
+            .map(|id| if id == 7 { f32::NAN } else { 0.0 })
+            .collect()),
+        "tokenizer.ggml.scores: that of token 7 is not a number"
+    );
+    assert_eq!(
+        refusal(|t| t.eos = Some(267)),
+        "tokenizer.ggml.eos_token_id: 267 is not below the 267 tokens"
+    );
+    assert_eq!(
+        refusal(|t| t.merges.clear()),
+        "tokenizer.ggml.merges: there are none"
+    );
+    assert_eq!(
+        refusal(|t| t.merges[2] = "abc".into()),
+        "tokenizer.ggml.merges: entry 2, \"abc\", is no pair of tokens"
+    );
+    assert_eq!(
+        refusal(|t| t.merges[2] = "a b c".into()),
+        "tokenizer.ggml.merges: entry 2, \"a b c\", is no pair of tokens"
+    );
+    let unknown = refusal(|t| t.merges[2] = "xy z".into());
+    assert!(
+        unknown.starts_with("tokenizer.ggml.tokens: ") && unknown.contains("xy"),
+        "{unknown}"
+    );
+    let template = refusal(|t| t.chat_template = Some("{% if %}".into()));
+    assert!(
+        template.starts_with("tokenizer.chat_template: line 1: syntax error"),
+        "{template}"
+    );
+    assert_eq!(
+        refusal(|t| t.model = "llama".into()),
+        "tokenizer.ggml.scores: there are none"
+    );
+    assert_eq!(
+        refusal(|t| t.model = "bert".into()),
+        "tokenizer.ggml.unknown_token_id: WordPiece needs one"
+    );
+}
+
+#[test]
+fn what_is_saved_is_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let tokenizer = Tokenizer::from_gguf(&byte_level("llama-bpe")).unwrap();
+    tokenizer.save(dir.path()).unwrap();
+    let read = Tokenizer::from_dir(dir.path()).unwrap();
+    let message = crate::ChatMessage {
+        role: "user",
+        content: "hello 123",
+    };
+    assert_eq!(
+        read.encode_chat(&[message]).unwrap(),
+        tokenizer.encode_chat(&[message]).unwrap()
+    );
+    assert_eq!(
+        read.encode_text("a b").unwrap(),
+        tokenizer.encode_text("a b").unwrap()
+    );
+    assert_eq!((read.bos(), read.eos()), (Some(0), Some(1)));
+    let config: Value =
+        serde_json::from_slice(&std::fs::read(dir.path().join("tokenizer_config.json")).unwrap())
+            .unwrap();
+    assert_eq!(config["eos_token"], "<|eos|>");
+    let error = tokenizer
+        .save(dir.path().join("none"))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("none/tokenizer.json: "), "{error}");
+}
+
+mod hostile {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        #[test]
+        fn any_tables_are_an_answer(
+            model in "gpt2|llama|bert", tokens in proptest::collection::vec("[ab▁<0x1>\\[\\]]{0,4}", 0..12),
+            scores in proptest::collection::vec(-2f32..2.0, 12), types in proptest::collection::vec(0i32..8, 12),
+            merges in proptest::collection::vec("[ab ]{0,4}", 0..4), ids in proptest::collection::vec(0u32..14, 4), text in "[ab <0x1>▁é\\[\\]]{0,12}",
+        ) {
+            let count = tokens.len();
+            let tables = GgufTokens {
+                model, pre: None, scores: scores[..count].to_vec(), types: types[..count].to_vec(), tokens, merges,
+                bos: Some(ids[0]), eos: Some(ids[1]), unknown: Some(ids[2]), separator: Some(ids[3]), add_bos: Some(true),
+                ..GgufTokens::default()
+            };
+            if let Ok(tokenizer) = Tokenizer::from_gguf(&tables) {
+                let _ = tokenizer.encode_text(&text);
+                if let Ok(ids) = tokenizer.encode(&text) {
+                    let _ = tokenizer.decode(&ids);
+                }
+            }
+        }
+    }
+}

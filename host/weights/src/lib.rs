@@ -13,6 +13,7 @@
 
 mod checkpoint;
 mod config;
+mod convert;
 mod error;
 mod format;
 mod gguf;
@@ -26,6 +27,7 @@ pub use config::{
     Activation, Architecture, ConfigError, EncoderConfig, EncoderHead, LayerConfig, ModelConfig,
     Pooling, Quantization, Rope, RopeScaling,
 };
+pub use convert::{ConvertError, ConvertReport, convert};
 pub use error::{CheckpointError, TensorError};
 pub use format::{Format, GROUP, RowParts, SUPER_BLOCK};
 pub use gguf::{GgufError, GgufVocabulary};

@@ -60,6 +60,29 @@ impl Order {
     }
 }
 
+impl<'a> Tensor<'a> {
+    /// A tensor of no file: `rows` rows of `width` elements, stored one after another as `format` says. `None` where the width
+    /// is no multiple of the format's block or the bytes are not so many.
+    #[must_use]
+    pub fn in_memory(
+        name: &str,
+        format: Format,
+        rows: usize,
+        width: usize,
+        bytes: &'a [u8],
+    ) -> Option<Tensor<'a>> {
+        let whole = width.is_multiple_of(format.block());
+        (whole && rows.checked_mul(format.row_bytes(width))? == bytes.len()).then(|| Tensor {
+            name: name.to_owned(),
+            rows,
+            width,
+            format,
+            layout: Layout::Rows { bytes },
+            order: Order::STRAIGHT,
+        })
+    }
+}
+
 impl Tensor<'_> {
     /// The name it has in its file.
     #[must_use]

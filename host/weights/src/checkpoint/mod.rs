@@ -5,6 +5,7 @@ mod open;
 
 use std::path::{Path, PathBuf};
 
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::config::{Architecture, EncoderConfig, ModelConfig};
@@ -127,6 +128,14 @@ impl Checkpoint {
         match &self.source {
             Source::Safetensors { weights, .. } => weights.encoder_tensor(config, tensor, &shape),
             Source::Gguf(_) | Source::Random { .. } => Err(absent()),
+        }
+    }
+
+    /// What `config.json` says, if there is one.
+    pub(crate) fn config_object(&self) -> Option<Map<String, Value>> {
+        match &self.source {
+            Source::Safetensors { config, .. } => serde_json::from_slice((**config).as_ref()).ok(),
+            Source::Gguf(_) | Source::Random { .. } => None,
         }
     }
 

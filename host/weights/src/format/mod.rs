@@ -5,9 +5,13 @@
 //! so that the bits are the same.
 
 mod decode;
+mod encode;
 mod split;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use decode::{decode, decode_apart};
+pub(crate) use encode::{encode_int4, encode_int8};
 pub(crate) use split::{not_finite, split};
 
 /// Elements of a group of [`Format::Int8`] and [`Format::Int4`].

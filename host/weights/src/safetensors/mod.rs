@@ -15,7 +15,7 @@ use serde::Deserialize;
 use crate::checkpoint::{FileBytes, ReadFile, read};
 use crate::error::CheckpointError;
 
-pub(crate) use lookup::Weights;
+pub(crate) use lookup::{SCALE_SUFFIX, Weights};
 
 /// One file with all tensors.
 pub(crate) const WHOLE: &str = "model.safetensors";

@@ -1,0 +1,91 @@
+//! What `convert` writes of every golden model.
+
+use tidegate_weights::{Checkpoint, DecoderTensor, Format, ModelConfig, ReadWhole, convert};
+
+use crate::goldens::{assert_same_tensors, golden};
+
+const DECODERS: [&str; 25] = [
+    "llama-tied-sharded-f32",
+    "llama-odd-f16",
+    "llama-yarn-bf16",
+    "llama3-rope-bf16",
+    "llama-linear-bias-f16",
+    "mistral-bf16",
+    "qwen2-bf16",
+    "qwen2-window-f16",
+    "qwen3-f16",
+    "smollm3-bf16",
+    "phi3-bf16",
+    "phi3-longrope-f16",
+    "gemma2-f32",
+    "gemma3-bf16",
+    "gguf-llama-f32",
+    "gguf-llama-q8_0",
+    "gguf-llama-q4_0",
+    "gguf-llama-q4_k",
+    "gguf-llama3-rope-bf16",
+    "gguf-llama-linear-bias-f16",
+    "gguf-qwen2-bf16",
+    "gguf-qwen3-f16",
+    "gguf-phi3-longrope-f16",
+    "gguf-gemma2-bf16",
+    "gguf-gemma3-bf16",
+];
+
+#[test]
+fn every_family_in_either_file_format_converts_and_means_the_same() {
+    for name in DECODERS {
+        let before = golden(name);
+        for format in [Format::Int8, Format::Int4] {
+            let directory = tempfile::tempdir().unwrap();
+            convert(&before, format, directory.path(), &mut |_, _| {})
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
+            let after = Checkpoint::open(directory.path(), &ReadWhole).unwrap();
+            after
+                .check()
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
+            let (a, b) = (before.decoder().unwrap(), after.decoder().unwrap());
+            let but = |config: &ModelConfig| ModelConfig {
+                architecture: String::new(),
+                quantization: None,
+                norm_offset: 0.0,
+                attention_scale: 0.0,
+                ..config.clone()
+            };
+            assert_eq!(but(a), but(b), "{name}");
+            assert!(
+                (a.attention_scale - b.attention_scale).abs() < 1e-12,
+                "{name}"
+            );
+            let all = before.decoder().unwrap().tensors();
+            let greatest = all.flat_map(|tensor| before.tensor(tensor).unwrap().to_f32().unwrap());
+            let greatest = greatest.fold(0f32, |most, x| most.max(x.abs()));
+            assert_same_tensors(
+                &before,
+                &after,
+                greatest / if format == Format::Int8 { 200.0 } else { 7.0 },
+            );
+        }
+    }
+}
+
+#[test]
+fn q8_0_and_q4_0_are_copied_without_rounding() {
+    for (name, format) in [
+        ("gguf-llama-q8_0", Format::Int8),
+        ("gguf-llama-q4_0", Format::Int4),
+    ] {
+        let before = golden(name);
+        let directory = tempfile::tempdir().unwrap();
+        convert(&before, format, directory.path(), &mut |_, _| {}).unwrap();
+        let after = Checkpoint::open(directory.path(), &ReadWhole).unwrap();
+        for tensor in before.decoder().unwrap().tensors() {
+            // The embedding and the head of an int4 model are int8.
+            if format == Format::Int8 || matches!(tensor, DecoderTensor::Layer(..)) {
+                let [before, after] =
+                    [&before, &after].map(|model| model.tensor(tensor).unwrap().to_f32().unwrap());
+                assert_eq!(before, after, "{name} {tensor:?}");
+            }
+        }
+    }
+}

@@ -12,12 +12,13 @@ pub mod lab;
 mod matmul;
 mod norm;
 mod pipelines;
+mod sampling;
 mod source;
 mod variant;
 
 pub use attention::AttentionKernel;
 pub(crate) use attention::scratch;
-pub(crate) use binding::{Access, Bindings, bind};
+pub(crate) use binding::{Bindings, bind};
 pub(crate) use choice::choose_kernels;
 pub(crate) use heads::{Heads, KvBuffers};
 pub use heads::{HeadsKernel, KvPrecision};
@@ -25,6 +26,7 @@ pub use matmul::{EmbedKernel, MatmulKernel, Store, Tiling};
 pub use norm::{NormKernel, NormStore};
 pub(crate) use norm::{needs, reduction};
 pub(crate) use pipelines::{Pipeline, Pipelines};
+pub use sampling::{SamplingKernel, SamplingStage};
 pub(crate) use variant::Base;
 pub use variant::{KernelSet, KernelVariant};
 
@@ -43,6 +45,8 @@ pub enum Kernel {
     Heads(HeadsKernel),
     /// Attention over the KV blocks.
     Attention(AttentionKernel),
+    /// Draws tokens from logits.
+    Sampling(SamplingKernel),
 }
 
 /// Calls a method of the kernel inside.
@@ -54,6 +58,7 @@ macro_rules! each {
             Kernel::Norm($inner) => $call,
             Kernel::Heads($inner) => $call,
             Kernel::Attention($inner) => $call,
+            Kernel::Sampling($inner) => $call,
         }
     };
 }
@@ -91,6 +96,7 @@ impl Kernel {
         kernels.extend(NormKernel::in_use().into_iter().map(Kernel::Norm));
         kernels.extend(HeadsKernel::in_use().into_iter().map(Kernel::Heads));
         kernels.extend(AttentionKernel::in_use().into_iter().map(Kernel::Attention));
+        kernels.extend(SamplingKernel::in_use().into_iter().map(Kernel::Sampling));
         kernels
     }
 }

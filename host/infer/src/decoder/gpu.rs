@@ -12,10 +12,11 @@ use super::parts::{Ends, Parts};
 use super::passes::{Piece, passes};
 use super::plan::{Plan, decoder_config, weight_bytes};
 use super::{DecoderOptions, MemoryReport, StepWords};
-use crate::device::{DEADLINE, Fault, Gpu, Pace, WaitError};
+use crate::device::{DEADLINE, Fault, Gpu, Pace};
 use crate::kernels::{KernelSet, choose_kernels};
 use crate::load_error::LoadError;
 use crate::program::{Extent, Program};
+use crate::sampling::Sampler;
 
 /// A language model on a device.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ pub struct GpuDecoder {
     kernels: KernelSet,
     pub(super) program: Program,
     ends: Ends,
+    sampler: Sampler,
     /// Where logits are read back through; made when first asked for.
     readback: Option<wgpu::Buffer>,
     pub(super) words: StepWords,
@@ -76,16 +78,24 @@ impl GpuDecoder {
             kernels,
             total: memory.total(),
         };
-        let load = || -> Result<(Ends, Program), LoadError> {
+        let load = || -> Result<(Ends, Program, Sampler), LoadError> {
             let ends = parts.ends()?;
             let program = parts.program(&ends)?;
-            Ok((ends, program))
+            let sampler = Sampler::load(
+                gpu,
+                kernels,
+                options.checked_shaders,
+                config.vocabulary,
+                plan.samples,
+                &ends.logits,
+            )?;
+            Ok((ends, program, sampler))
         };
         let (loaded, fault) = gpu.scoped(load);
         if let Some(fault) = fault {
             return Err(LoadError::from_fault(fault, memory.total()));
         }
-        let (ends, program) = loaded?;
+        let (ends, program, sampler) = loaded?;
         gpu.flush()
             .map_err(|error| LoadError::from_wait(error, memory.total()))?;
         info!(
@@ -104,6 +114,7 @@ impl GpuDecoder {
             kernels,
             program,
             ends,
+            sampler,
             readback: None,
             words: StepWords::default(),
             pass: [plan.rows, plan.samples],
@@ -141,6 +152,13 @@ impl GpuDecoder {
         self.submissions
     }
 
+    /// Multiply-adds by which the time of a step is guessed.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn work_of(&self, step: &[StepSequence]) -> u64 {
+        self.program.work(StepWords::default().fill_whole(step))
+    }
+
     /// Takes a device for one that needs `seconds` for a multiply-add, and caps its submissions at `cap`.
     #[doc(hidden)]
     pub fn pretend_pace(&mut self, seconds: f64, cap: Duration) {
@@ -158,7 +176,7 @@ impl GpuDecoder {
         let started = Instant::now();
         let room = (self.shape.blocks * BLOCK).min(self.shape.context);
         let most = self.shape.max_rows.min(room).min(9);
-        let mut logits = Vec::new();
+        let mut sampled = Vec::new();
         for rows in [1, 4, most] {
             let rows = rows.min(most);
             let sequence = StepSequence {
@@ -167,7 +185,7 @@ impl GpuDecoder {
                 blocks: vec![0],
                 samples: vec![Sampling::default(); rows.min(self.shape.max_samples)],
             };
-            self.logits(&[sequence], &mut logits)
+            self.step(&[sequence], &mut sampled)
                 .map_err(|error| self.load_error(error))?;
         }
         // What these steps took was compiling.
@@ -228,13 +246,9 @@ impl GpuDecoder {
             let gpu = self.gpu.clone();
             let (result, fault) = gpu.scoped(|| self.run_pass(step, &pass, &mut wanted));
             let result = match fault {
-                Some(fault) => Err(WaitError::Fault(fault)),
+                Some(fault) => Err(fault.into()),
                 None => result,
             };
-            let result = result.map_err(|error| match error {
-                WaitError::Fault(fault) => DecodeError::from(fault),
-                WaitError::Deadline(limit) => DecodeError::DeadlineExceeded { limit },
-            });
             if let Err(error) = &result
                 && error.is_fatal()
             {
@@ -256,14 +270,14 @@ impl GpuDecoder {
         step: &[StepSequence],
         pass: &[Piece],
         wanted: &mut Wanted<'_>,
-    ) -> Result<(), WaitError> {
+    ) -> Result<(), DecodeError> {
         let started = Instant::now();
         let mut samples = Vec::new();
         let extent = self.words.fill(step, pass, &mut samples);
         self.upload_words();
         let draw = matches!(wanted, Wanted::Tokens(_)) && extent.samples > 0;
         if draw {
-            return Err(WaitError::Fault(Fault::Refused("no sampler".to_owned())));
+            self.sampler.prepare(&samples)?;
         }
         let stride = self.shape.vocabulary.next_multiple_of(4) * 4;
         let bytes = (extent.samples as usize * stride) as u64;
@@ -278,8 +292,13 @@ impl GpuDecoder {
             {
                 let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
                 self.dispatches += self.program.encode(&mut pass, range, extent);
+                if index == last && draw {
+                    self.dispatches += self.sampler.encode(&mut pass);
+                }
             }
-            if index == last && bytes > 0 {
+            if index == last && draw {
+                self.sampler.copy(&mut encoder);
+            } else if index == last && bytes > 0 {
                 let readback = self
                     .readback
                     .get_or_insert_with(|| self.gpu.readback("logits", self.ends.logits.size()));
@@ -292,10 +311,12 @@ impl GpuDecoder {
             return Ok(());
         };
         match wanted {
+            Wanted::Tokens(tokens) if draw => {
+                self.sampler.read(&samples, submission, self.deadline, tokens)?;
+            }
             Wanted::Logits(logits) if bytes > 0 => {
-                let readback = self.readback.as_ref().ok_or_else(|| {
-                    WaitError::Fault(Fault::Refused("logits have no readback buffer".to_owned()))
-                })?;
+                let missing = || Fault::Refused("logits have no readback buffer".to_owned());
+                let readback = self.readback.as_ref().ok_or_else(missing)?;
                 let vocabulary = self.shape.vocabulary;
                 let take = |bytes: &[u8]| {
                     for row in bytes.chunks_exact(stride) {
@@ -320,7 +341,7 @@ impl Decoder for GpuDecoder {
     }
 
     fn memory(&self) -> u64 {
-        self.memory.total()
+        self.memory.total() + self.sampler.bytes_now()
     }
 
     fn step(

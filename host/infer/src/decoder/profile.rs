@@ -42,10 +42,7 @@ impl GpuDecoder {
         } else {
             self.waits(extent)
         };
-        let times = times.map_err(|error| match error {
-            WaitError::Fault(fault) => DecodeError::from(fault),
-            WaitError::Deadline(limit) => DecodeError::DeadlineExceeded { limit },
-        })?;
+        let times = times?;
         let mut by_kernel: Vec<KernelTime> = Vec::new();
         for (index, time) in times {
             let Some(kernel) = self.program.kernel(index, extent) else {

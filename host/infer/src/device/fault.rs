@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_contract::DecodeError;
 
+use super::gpu::WaitError;
+
 /// A failure of the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -18,6 +20,15 @@ impl From<Fault> for DecodeError {
             Fault::Lost(reason) => DecodeError::DeviceLost { reason },
             Fault::OutOfMemory(reason) => DecodeError::OutOfMemory { reason },
             Fault::Refused(reason) => DecodeError::Device { reason },
+        }
+    }
+}
+
+impl From<WaitError> for DecodeError {
+    fn from(error: WaitError) -> Self {
+        match error {
+            WaitError::Fault(fault) => fault.into(),
+            WaitError::Deadline(limit) => DecodeError::DeadlineExceeded { limit },
         }
     }
 }

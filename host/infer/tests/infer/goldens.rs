@@ -1,86 +1,75 @@
-//! The whole model against logits that the transformers library gave once (`tests/golden/make_golden.py`).
+//! Whole models of every family against the transformers library in float64.
 
-use tidegate_infer::{Decoder, DecoderOptions, GpuDecoder, ModelConfig, ReferenceDecoder, Weights};
+use tidegate_infer::{DecoderOptions, KernelVariant, KvPrecision};
+use tidegate_reference::golden::{self, DECODERS, GGUF_DECODERS};
 
-use crate::support::{FAMILIES, adapter, assert_close, golden, options, rows, step};
+use crate::support::{
+    assert_close, blocks, gpu, golden_checkpoint, load, logits, options, sequence, variants,
+};
 
-const MODELS: [&str; 3] = ["gqa-tied-f32", "odd-heads-untied-f16", "theta-bf16"];
+/// Sums of a few hundred products in f32, through at most three layers, as a share of 1 + the largest logit.
+const TOLERANCE: f64 = 5e-5;
 
-fn prompts(model: &str) -> Vec<(Vec<u32>, Vec<f64>)> {
-    let text = std::fs::read(golden(model).join("golden.json")).unwrap();
-    let file: serde_json::Value = serde_json::from_slice(&text).unwrap();
-    let prompts = file["prompts"].as_array().unwrap();
-    prompts
-        .iter()
-        .map(|prompt| {
-            let tokens = prompt["tokens"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|t| t.as_u64().unwrap() as u32)
-                .collect();
-            let logits =
-                std::fs::read(golden(model).join(prompt["logits"].as_str().unwrap())).unwrap();
-            let logits = logits
-                .as_chunks()
-                .0
-                .iter()
-                .map(|b| f64::from(f32::from_le_bytes(*b)))
-                .collect();
-            (tokens, logits)
-        })
-        .collect()
-}
+/// The same with keys and values rounded to f16.
+const HALF_TOLERANCE: f64 = 2e-3;
 
-fn check(decoder: &mut impl Decoder, model: &str, tolerance: f64) {
-    for (slot, (tokens, expected)) in prompts(model).into_iter().enumerate() {
-        let found = step(decoder, &rows(slot as u32, 0, &tokens));
-        assert_close(
-            &found,
-            &expected,
-            tolerance,
-            &format!("{model} prompt {slot}"),
-        );
+/// The same with products of matrices in f16, or with activations rounded to int8.
+fn tolerance(variant: KernelVariant) -> f64 {
+    match variant {
+        KernelVariant::F16 | KernelVariant::Cooperative => 5e-3,
+        KernelVariant::Dot => 5e-2,
+        _ => TOLERANCE,
     }
 }
 
-fn load(model: &str) -> (ModelConfig, Weights) {
-    (
-        ModelConfig::from_dir(golden(model)).unwrap(),
-        Weights::open(golden(model)).unwrap(),
-    )
-}
-
-#[test]
-fn the_float64_reference_matches_the_transformers_library() {
-    for model in MODELS {
-        let (config, weights) = load(model);
+#[track_caller]
+fn check(name: &str, gpu: &tidegate_infer::Gpu, options: &DecoderOptions, tolerance: f64) {
+    let checkpoint = golden_checkpoint(name);
+    for case in golden::decoder(name).unwrap() {
         let options = DecoderOptions {
-            context: 32,
-            ..DecoderOptions::default()
+            context: case.context,
+            ..options.clone()
         };
-        check(
-            &mut ReferenceDecoder::load(&config, &weights, &options).unwrap(),
-            model,
-            1e-6,
-        );
+        let mut decoder = load(gpu, &checkpoint, &options);
+        let blocks = blocks(3, case.tokens.len());
+        let found = logits(&mut decoder, &[sequence(0, &case.tokens, &blocks)]);
+        let vocabulary = found.len() / case.tokens.len();
+        for (&position, expected) in case.positions.iter().zip(&case.logits) {
+            let found = &found[position * vocabulary..][..vocabulary];
+            let kernels = options.kernels;
+            let what = format!("{name}, {kernels:?}, {}, position {position}", gpu.features());
+            assert_close(found, expected, tolerance, &what);
+        }
     }
 }
 
 #[test]
-fn logits_match_the_transformers_library() {
-    for family in FAMILIES {
-        for model in MODELS {
-            let (config, weights) = load(model);
+fn every_family_gives_the_logits_of_transformers_with_every_variant() {
+    for (gpu, variant) in variants() {
+        for name in DECODERS {
+            check(name, gpu, &options(variant), tolerance(variant));
+        }
+    }
+}
+
+#[test]
+fn every_gguf_gives_the_logits_of_what_it_holds() {
+    for (gpu, variant) in variants() {
+        for name in GGUF_DECODERS {
+            check(name, gpu, &options(variant), tolerance(variant));
+        }
+    }
+}
+
+#[test]
+fn keys_and_values_in_f16_change_the_logits_by_no_more_than_stated() {
+    for variant in [KernelVariant::Software, KernelVariant::Portable] {
+        for name in DECODERS {
             let options = DecoderOptions {
-                context: 32,
-                ..options(family)
+                kv: KvPrecision::F16,
+                ..options(variant)
             };
-            check(
-                &mut GpuDecoder::load(adapter(), &config, weights, options).unwrap(),
-                model,
-                2e-5,
-            );
+            check(name, gpu(), &options, HALF_TOLERANCE);
         }
     }
 }

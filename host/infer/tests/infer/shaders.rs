@@ -2,46 +2,71 @@
 
 use naga::back::{hlsl, msl, spv};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
+use tidegate_infer::Features;
 use tidegate_infer::kernels::Kernel;
 
-fn kernels() -> Vec<Kernel> {
-    Kernel::in_use(&[1, 2, 3, 4, 8])
+/// What of naga a kernel may use: what it needs of a device, and no more.
+fn capabilities(needs: Features) -> Capabilities {
+    // `unpack2x16float` needs no feature, but naga counts it: OpenGL may lack it.
+    let mut capabilities = Capabilities::SHADER_FLOAT16_IN_FLOAT32;
+    if needs.subgroup {
+        capabilities |= Capabilities::SUBGROUP;
+    }
+    if needs.f16 {
+        capabilities |= Capabilities::SHADER_FLOAT16;
+    }
+    if needs.cooperative {
+        capabilities |= Capabilities::COOPERATIVE_MATRIX | Capabilities::SHADER_FLOAT16;
+    }
+    capabilities
 }
 
 #[test]
 fn every_shader_passes_the_writers_of_every_backend() {
-    let kernels = kernels();
-    assert!(kernels.len() > 60);
+    let kernels = Kernel::in_use();
+    assert!(kernels.len() > 100);
     for kernel in kernels {
         let source = kernel.source();
         let module = naga::front::wgsl::parse_str(&source)
             .unwrap_or_else(|error| panic!("{kernel:?}: {}", error.emit_to_string(&source)));
-        // Nothing that needs an optional feature passes. `unpack2x16float` needs none, but naga counts it: OpenGL may lack it.
-        let info = Validator::new(
-            ValidationFlags::all(),
-            Capabilities::SHADER_FLOAT16_IN_FLOAT32,
-        )
-        .validate(&module)
-        .unwrap_or_else(|error| panic!("{kernel:?}: {error:?}"));
+        let needs = kernel.needs();
+        let mut validator = Validator::new(ValidationFlags::all(), capabilities(needs));
+        validator.subgroup_stages(naga::valid::ShaderStages::COMPUTE);
+        validator.subgroup_operations(naga::valid::SubgroupOperationSet::all());
+        let info = validator
+            .validate(&module)
+            .unwrap_or_else(|error| panic!("{kernel:?}: {}", error.emit_to_string(&source)));
 
-        let words = spv::write_vec(&module, &info, &spv::Options::default(), None).unwrap();
+        let options = spv::Options {
+            lang_version: if needs.subgroup || needs.cooperative { (1, 6) } else { (1, 0) },
+            ..spv::Options::default()
+        };
+        let words = spv::write_vec(&module, &info, &options, None)
+            .unwrap_or_else(|error| panic!("{kernel:?}: SPIR-V: {error}"));
         assert!(words.len() > 100, "{kernel:?}");
 
-        let (text, _) = msl::write_string(
-            &module,
-            &info,
-            &msl::Options::default(),
-            &msl::PipelineOptions::default(),
-        )
-        .unwrap();
+        let options = msl::Options {
+            lang_version: (2, 4),
+            ..msl::Options::default()
+        };
+        let pipeline = msl::PipelineOptions::default();
+        let (text, _) = msl::write_string(&module, &info, &options, &pipeline)
+            .unwrap_or_else(|error| panic!("{kernel:?}: MSL: {error}"));
         assert!(text.contains("kernel void"), "{kernel:?}");
 
+        // DX12 has no cooperative matrices.
+        if needs.cooperative {
+            continue;
+        }
         let mut text = String::new();
-        let options = hlsl::Options::default();
+        let options = hlsl::Options {
+            shader_model: if needs.f16 { hlsl::ShaderModel::V6_2 } else { hlsl::ShaderModel::V6_0 },
+            ..hlsl::Options::default()
+        };
         let pipeline = hlsl::PipelineOptions::default();
         hlsl::Writer::new(&mut text, &options, &pipeline)
             .write(&module, &info, None)
-            .unwrap();
+            .unwrap_or_else(|error| panic!("{kernel:?}: HLSL: {error}"));
         assert!(text.contains("numthreads"), "{kernel:?}");
     }
 }
@@ -49,14 +74,11 @@ fn every_shader_passes_the_writers_of_every_backend() {
 #[test]
 fn every_file_under_shaders_is_part_of_a_kernel() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shaders");
-    let sources: Vec<String> = kernels().into_iter().map(Kernel::source).collect();
+    let sources: Vec<String> = Kernel::in_use().into_iter().map(Kernel::source).collect();
     let mut files = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "wgsl")
-        {
+        if path.extension().is_some_and(|extension| extension == "wgsl") {
             let text = std::fs::read_to_string(&path).unwrap();
             assert!(
                 sources.iter().any(|source| source.contains(&text)),
@@ -66,5 +88,5 @@ fn every_file_under_shaders_is_part_of_a_kernel() {
             files += 1;
         }
     }
-    assert!(files >= 16, "found {files} files");
+    assert!(files >= 40, "found {files} files");
 }

@@ -1,17 +1,18 @@
-//! What the tests share: an adapter, random numbers, random models, comparison with a stated tolerance.
+//! What the tests share: devices, random numbers, models, comparison with a stated tolerance.
 
-use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use safetensors::tensor::{Dtype, TensorView};
-use tidegate_infer::kernels::lab::encode;
-use tidegate_infer::weights::{Precision, Tensor};
+use tidegate_contract::{BLOCK, Decoder, Sampling, StepSequence};
 use tidegate_infer::{
-    Adapter, Decoder, DecoderOptions, GpuDecoder, KernelFamily, ModelConfig, StepRow, Weights,
+    Adapter, DecoderOptions, DeviceOptions, Features, Gpu, GpuDecoder, KernelVariant, KvPrecision,
+};
+use tidegate_reference::golden;
+use tidegate_weights::{
+    Activation, Checkpoint, Format, LayerConfig, ModelConfig, ReadWhole, Rope, RopeScaling,
 };
 
-pub(crate) const FAMILIES: [KernelFamily; 2] = [KernelFamily::Software, KernelFamily::Portable];
-pub(crate) const PRECISIONS: [Precision; 3] = [Precision::F32, Precision::F16, Precision::Bf16];
+/// Variants that need no optional feature; on the device without any, too.
+pub(crate) const PLAIN: [KernelVariant; 2] = [KernelVariant::Software, KernelVariant::Portable];
 
 /// The adapter the tests run on: `TIDEGATE_ADAPTER` as on the command line, else the software one.
 pub(crate) fn adapter() -> &'static Adapter {
@@ -20,6 +21,45 @@ pub(crate) fn adapter() -> &'static Adapter {
         let selector = std::env::var("TIDEGATE_ADAPTER").unwrap_or_else(|_| "cpu".to_owned());
         Adapter::choose(Some(&selector)).expect("the tests need a Vulkan driver; llvmpipe will do")
     })
+}
+
+/// A device of its own.
+pub(crate) fn open(features: Features) -> Gpu {
+    let options = DeviceOptions {
+        features,
+        ..DeviceOptions::default()
+    };
+    Gpu::open(adapter(), options).unwrap()
+}
+
+/// The device that tests share which do it no harm, with everything the adapter has.
+pub(crate) fn gpu() -> &'static Gpu {
+    static GPU: OnceLock<Gpu> = OnceLock::new();
+    GPU.get_or_init(|| open(Features::ALL))
+}
+
+/// The same with every optional feature masked off.
+pub(crate) fn bare_gpu() -> &'static Gpu {
+    static GPU: OnceLock<Gpu> = OnceLock::new();
+    GPU.get_or_init(|| open(Features::NONE))
+}
+
+/// Every device and variant that runs on this adapter: on the bare one those that need nothing.
+pub(crate) fn variants() -> Vec<(&'static Gpu, KernelVariant)> {
+    let mut all: Vec<_> = PLAIN.map(|variant| (bare_gpu(), variant)).to_vec();
+    all.extend(PLAIN.map(|variant| (gpu(), variant)));
+    let features = gpu().features();
+    for (has, variant) in [
+        (features.subgroup, KernelVariant::Subgroup),
+        (features.f16, KernelVariant::F16),
+        (features.cooperative, KernelVariant::Cooperative),
+        (true, KernelVariant::Dot),
+    ] {
+        if has {
+            all.push((gpu(), variant));
+        }
+    }
+    all
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
@@ -42,8 +82,10 @@ impl Random {
         (0..count).map(|_| self.unit()).collect()
     }
 
-    pub(crate) fn below(&mut self, limit: usize) -> u32 {
-        (self.bits() % limit as u64) as u32
+    pub(crate) fn tokens(&mut self, vocabulary: usize, count: usize) -> Vec<u32> {
+        (0..count)
+            .map(|_| (self.bits() % vocabulary as u64) as u32)
+            .collect()
     }
 }
 
@@ -51,190 +93,167 @@ pub(crate) fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|v| f64::from(*v)).collect()
 }
 
-/// A stored tensor, and the values it holds in float64.
-pub(crate) struct Stored {
-    bytes: Vec<u8>,
-    shape: Vec<usize>,
-    precision: Precision,
-    pub(crate) values: Vec<f64>,
+pub(crate) fn golden_checkpoint(name: &str) -> Checkpoint {
+    Checkpoint::open(&golden::model(name), &ReadWhole).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-impl Stored {
-    pub(crate) fn random(random: &mut Random, shape: &[usize], precision: Precision) -> Stored {
-        let (bytes, kept) = encode(&random.units(shape.iter().product()), precision);
-        Stored {
-            bytes,
-            shape: shape.to_vec(),
-            precision,
-            values: wide(&kept),
-        }
-    }
-
-    pub(crate) fn tensor(&self) -> Tensor<'_> {
-        let (precision, shape) = (self.precision, self.shape.clone());
-        Tensor {
-            name: "random".to_owned(),
-            precision,
-            shape,
-            bytes: &self.bytes,
-        }
-    }
-}
-
-/// Largest absolute difference, as a share of `1 + |largest expected|`, must be within `tolerance`.
-pub(crate) fn assert_close(found: &[f32], expected: &[f64], tolerance: f64, what: &str) {
-    assert_eq!(found.len(), expected.len(), "{what}: length");
-    let largest = expected.iter().fold(0.0f64, |most, v| most.max(v.abs()));
-    for (index, (found, expected)) in found.iter().zip(expected).enumerate() {
-        let difference = (f64::from(*found) - expected).abs() / (1.0 + largest);
-        assert!(
-            difference <= tolerance,
-            "{what}: element {index} is {found}, expected {expected} ({difference:e})"
-        );
-    }
-}
-
-/// A directory with a random model in it.
-pub(crate) struct RandomModel {
-    pub(crate) directory: tempfile::TempDir,
-    pub(crate) config: ModelConfig,
-}
-
-/// `config.json` for these sizes.
-pub(crate) fn config_json(changes: &[(&str, serde_json::Value)]) -> String {
-    let mut config = serde_json::json!({
-        "architectures": ["LlamaForCausalLM"], "vocab_size": 53, "hidden_size": 20, "intermediate_size": 17,
-        "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 6,
-        "max_position_embeddings": 96, "rms_norm_eps": 1e-5, "tie_word_embeddings": true, "hidden_act": "silu",
-        "bos_token_id": 1, "eos_token_id": [2, 3],
-    });
-    for (key, value) in changes {
-        config[*key] = value.clone();
-    }
-    config.to_string()
-}
-
-/// Every tensor a configuration calls for.
-pub(crate) fn shapes(config: &ModelConfig) -> Vec<(String, Vec<usize>)> {
-    let (h, i) = (config.hidden, config.intermediate);
-    let (q, k) = (
-        config.heads * config.head_dim,
-        config.kv_heads * config.head_dim,
-    );
-    let mut shapes = vec![
-        (
-            "model.embed_tokens.weight".to_owned(),
-            vec![config.vocabulary, h],
-        ),
-        ("model.norm.weight".to_owned(), vec![h]),
-    ];
-    if !config.tied {
-        shapes.push(("lm_head.weight".to_owned(), vec![config.vocabulary, h]));
-    }
-    for layer in 0..config.layers {
-        let parts = [
-            ("input_layernorm", vec![h]),
-            ("post_attention_layernorm", vec![h]),
-            ("self_attn.q_proj", vec![q, h]),
-            ("self_attn.k_proj", vec![k, h]),
-            ("self_attn.v_proj", vec![k, h]),
-            ("self_attn.o_proj", vec![h, q]),
-            ("mlp.gate_proj", vec![i, h]),
-            ("mlp.up_proj", vec![i, h]),
-            ("mlp.down_proj", vec![h, i]),
-        ];
-        shapes.extend(
-            parts.map(|(part, shape)| (format!("model.layers.{layer}.{part}.weight"), shape)),
-        );
-    }
-    shapes
-}
-
-/// Writes tensors as a safetensors file.
-pub(crate) fn write_tensors(path: &Path, tensors: &[(String, Vec<usize>, Vec<u8>, Precision)]) {
-    let views: Vec<(&str, TensorView<'_>)> = tensors
-        .iter()
-        .map(|(name, shape, bytes, precision)| {
-            let dtype = match precision {
-                Precision::F32 => Dtype::F32,
-                Precision::F16 => Dtype::F16,
-                Precision::Bf16 => Dtype::BF16,
-            };
-            (
-                name.as_str(),
-                TensorView::new(dtype, shape.clone(), bytes).unwrap(),
-            )
-        })
-        .collect();
-    safetensors::serialize_to_file(views, None, path).unwrap();
-}
-
-impl RandomModel {
-    /// A model with these changes to [`config_json`]; `precision` says how each tensor, by its number, is stored.
-    pub(crate) fn new(
-        seed: u64,
-        changes: &[(&str, serde_json::Value)],
-        precision: impl Fn(usize) -> Precision,
-    ) -> Self {
-        let mut random = Random(seed);
-        let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("config.json"), config_json(changes)).unwrap();
-        let config = ModelConfig::from_dir(directory.path()).unwrap();
-        let tensors: Vec<_> = shapes(&config)
-            .into_iter()
-            .enumerate()
-            .map(|(number, (name, shape))| {
-                let mut values = random.units(shape.iter().product());
-                if name.ends_with("norm.weight") {
-                    values.iter_mut().for_each(|v| *v = 1.0 + 0.5 * *v);
-                }
-                let precision = precision(number);
-                (name, shape, encode(&values, precision).0, precision)
-            })
-            .collect();
-        write_tensors(&directory.path().join("model.safetensors"), &tensors);
-        RandomModel { directory, config }
-    }
-
-    pub(crate) fn weights(&self) -> Weights {
-        Weights::open(self.directory.path()).unwrap()
-    }
-
-    pub(crate) fn decoder(&self, options: &DecoderOptions) -> GpuDecoder {
-        GpuDecoder::load(adapter(), &self.config, self.weights(), options.clone()).unwrap()
-    }
-}
-
-/// 4 slots of 80 positions, 70 rows a step, on `family`.
-pub(crate) fn options(family: KernelFamily) -> DecoderOptions {
-    DecoderOptions {
-        slots: 4,
-        context: 80,
-        max_rows: 70,
-        kernels: Some(family),
-        checked_shaders: false,
-    }
-}
-
-/// Rows of one sequence from `first`, all of whose logits are wanted.
-pub(crate) fn rows(slot: u32, first: u32, tokens: &[u32]) -> Vec<StepRow> {
-    let row = |(i, token): (usize, &u32)| StepRow {
-        slot,
-        token: *token,
-        position: first + i as u32,
-        wants_logits: true,
+/// A small decoder with odd widths: three layers, the second with a window, rotation of a part of each head.
+pub(crate) fn small_config() -> ModelConfig {
+    let rope = Rope {
+        theta: 10_000.0,
+        scaling: RopeScaling::None,
+        width: 6,
     };
-    tokens.iter().enumerate().map(row).collect()
+    let layer = |window| LayerConfig {
+        window,
+        rope: Some(0),
+    };
+    ModelConfig {
+        architecture: "TestForCausalLM".to_owned(),
+        vocabulary: 53,
+        hidden: 42,
+        intermediate: 70,
+        heads: 6,
+        kv_heads: 2,
+        head_dim: 10,
+        layers: vec![layer(None), layer(Some(37)), layer(None)],
+        ropes: vec![rope],
+        norm_epsilon: 1e-5,
+        norm_offset: 0.0,
+        post_norms: false,
+        head_norms: false,
+        qkv_bias: false,
+        output_bias: false,
+        activation: Activation::Silu,
+        attention_scale: 1.0 / 10.0_f64.sqrt(),
+        attention_softcap: None,
+        logit_softcap: None,
+        embedding_scale: 1.0,
+        context: 1024,
+        tied: false,
+        quantization: None,
+        bos_token: None,
+        eos_tokens: Vec::new(),
+    }
 }
 
-pub(crate) fn step(decoder: &mut impl Decoder, rows: &[StepRow]) -> Vec<f32> {
-    let mut logits = vec![f32::NAN; 3];
-    decoder.step(rows, &mut logits).unwrap();
+/// Every part that some family has, at once.
+pub(crate) fn full_config() -> ModelConfig {
+    let rope = |theta, width| Rope {
+        theta,
+        scaling: RopeScaling::None,
+        width,
+    };
+    let layer = |window, rope| LayerConfig { window, rope };
+    ModelConfig {
+        layers: vec![
+            layer(Some(20), Some(1)),
+            layer(None, Some(0)),
+            layer(None, None),
+        ],
+        ropes: vec![rope(1e6, 10), rope(1e4, 4)],
+        norm_offset: 1.0,
+        post_norms: true,
+        head_norms: true,
+        qkv_bias: true,
+        output_bias: true,
+        activation: Activation::GeluTanh,
+        attention_softcap: Some(3.0),
+        logit_softcap: Some(5.0),
+        embedding_scale: 42.0_f64.sqrt(),
+        tied: true,
+        ..small_config()
+    }
+}
+
+pub(crate) fn random_model(config: ModelConfig, seed: u64) -> Checkpoint {
+    Checkpoint::random(config, Format::F32, seed)
+}
+
+/// 512 positions, 80 blocks, keys and values in f32, checked shaders.
+pub(crate) fn options(variant: KernelVariant) -> DecoderOptions {
+    DecoderOptions {
+        context: 512,
+        blocks: 80,
+        max_rows: 64,
+        max_samples: 64,
+        kv: KvPrecision::F32,
+        kernels: Some(variant),
+        reproducible: false,
+        checked_shaders: true,
+    }
+}
+
+pub(crate) fn load(gpu: &Gpu, checkpoint: &Checkpoint, options: &DecoderOptions) -> GpuDecoder {
+    GpuDecoder::load(gpu, checkpoint, options).unwrap()
+}
+
+/// Tokens from `position` on, with everything sampled.
+pub(crate) fn sequence(position: usize, tokens: &[u32], blocks: &[u32]) -> StepSequence {
+    StepSequence {
+        position: position as u32,
+        tokens: tokens.to_vec(),
+        blocks: blocks.to_vec(),
+        samples: vec![Sampling::default(); tokens.len()],
+    }
+}
+
+/// The same without samples.
+pub(crate) fn silent(position: usize, tokens: &[u32], blocks: &[u32]) -> StepSequence {
+    StepSequence {
+        samples: Vec::new(),
+        ..sequence(position, tokens, blocks)
+    }
+}
+
+/// Blocks for so many tokens, from `first` on.
+pub(crate) fn blocks(first: u32, tokens: usize) -> Vec<u32> {
+    (first..first + tokens.div_ceil(BLOCK) as u32).collect()
+}
+
+pub(crate) fn logits(decoder: &mut dyn Decoder, step: &[StepSequence]) -> Vec<f32> {
+    let mut logits = Vec::new();
+    decoder.logits(step, &mut logits).unwrap();
     logits
 }
 
-pub(crate) fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name)
+/// Runs a whole sequence in steps of `chunk` tokens and gives the logits of every token.
+pub(crate) fn in_chunks(
+    decoder: &mut dyn Decoder,
+    tokens: &[u32],
+    blocks: &[u32],
+    chunk: usize,
+) -> Vec<f32> {
+    let mut all = Vec::new();
+    for (index, tokens) in tokens.chunks(chunk).enumerate() {
+        all.extend(logits(decoder, &[sequence(index * chunk, tokens, blocks)]));
+    }
+    all
+}
+
+/// Every number within `tolerance` of the expected one, as a share of 1 + the greatest expected.
+#[track_caller]
+pub(crate) fn assert_close(found: &[f32], expected: &[f64], tolerance: f64, what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    let greatest = expected.iter().fold(0.0_f64, |most, v| most.max(v.abs()));
+    for (index, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let wrong = (f64::from(*found) - expected).abs() / (1.0 + greatest);
+        assert!(
+            wrong <= tolerance,
+            "{what}: element {index} is {found}, not {expected}: {wrong:.1e} of 1 + {greatest}"
+        );
+    }
+}
+
+/// The same bits.
+#[track_caller]
+pub(crate) fn assert_same(found: &[f32], expected: &[f32], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (index, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert_eq!(
+            found.to_bits(),
+            expected.to_bits(),
+            "{what}: element {index}: {found} and {expected}"
+        );
+    }
 }

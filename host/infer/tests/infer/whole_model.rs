@@ -1,58 +1,183 @@
-//! The whole model: against the float64 reference, and what batching must not change.
+//! Whole models: against the float64 reference, and what paging, chunking, batching and sharing must not change.
 
-use serde_json::json;
-use tidegate_infer::weights::Precision;
-use tidegate_infer::{
-    DecodeError, Decoder, DecoderOptions, MemoryReport, ReferenceDecoder, StepRow,
-};
+use tidegate_contract::{Decoder, Sampled, StepSequence};
+use tidegate_infer::{DecoderOptions, DeviceOptions, Gpu, KernelVariant, KvPrecision, MemoryReport};
+use tidegate_reference::ReferenceDecoder;
 
 use crate::support::{
-    FAMILIES, PRECISIONS, Random, RandomModel, assert_close, options, rows, step, wide,
+    PLAIN, Random, adapter, assert_close, assert_same, blocks, full_config, gpu, in_chunks, load,
+    logits, options, random_model, sequence, silent, small_config, variants, wide,
 };
+use tidegate_weights::{Checkpoint, Format, ModelConfig};
 
-/// Whole-model tolerance: as a share of 1 + the largest logit. Two layers of f32 sums.
-const TOLERANCE: f64 = 3e-5;
+/// Whole-model tolerance, as a share of 1 + the largest logit: three layers of f32 sums.
+const TOLERANCE: f64 = 5e-5;
 
-fn tokens(random: &mut Random, count: usize) -> Vec<u32> {
-    (0..count).map(|_| random.below(53)).collect()
+fn reference(checkpoint: &Checkpoint, tokens: &[u32]) -> Vec<f64> {
+    let mut decoder = ReferenceDecoder::load(checkpoint, 512, 80, 512).unwrap();
+    let mut expected = Vec::new();
+    let step = [sequence(0, tokens, &blocks(0, tokens.len()))];
+    decoder.wide_logits(&step, &mut expected).unwrap();
+    expected
+}
+
+/// What only differs in precision from the reference.
+fn exact_variants() -> Vec<(&'static Gpu, KernelVariant)> {
+    use KernelVariant::{Portable, Software, Subgroup};
+    let exact = |(_, variant): &(&Gpu, KernelVariant)| {
+        [Portable, Software, Subgroup].contains(variant)
+    };
+    variants().into_iter().filter(exact).collect()
 }
 
 #[test]
-fn logits_match_the_float64_reference() {
-    let untied = [
-        ("tie_word_embeddings", json!(false)),
-        ("vocab_size", json!(54)),
-    ];
-    let wide_heads = [
-        ("head_dim", json!(64)),
-        ("num_attention_heads", json!(2)),
-        ("num_key_value_heads", json!(1)),
-    ];
-    let llama3 = [(
-        "rope_scaling",
-        json!({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-               "original_max_position_embeddings": 32}),
-    )];
-    let linear = [("rope_scaling", json!({"type": "linear", "factor": 2.0}))];
-    for (seed, changes) in [&[][..], &untied, &wide_heads, &llama3, &linear]
-        .into_iter()
-        .enumerate()
-    {
-        for precision in PRECISIONS {
-            let model = RandomModel::new(seed as u64, changes, |_| precision);
-            let tokens = tokens(&mut Random(9), 66);
-            let rows = rows(1, 0, &tokens);
-            let mut expected =
-                ReferenceDecoder::load(&model.config, &model.weights(), &options(FAMILIES[0]))
-                    .unwrap();
-            let expected = wide(&step(&mut expected, &rows));
-            for family in FAMILIES {
-                let found = step(&mut model.decoder(&options(family)), &rows);
-                assert_close(
-                    &found,
-                    &expected,
-                    TOLERANCE,
-                    &format!("{family:?} {precision:?} {changes:?}"),
+fn logits_match_the_float64_reference_with_every_part_on_and_off() {
+    for config in [small_config(), full_config()] {
+        let tokens = Random(1).tokens(config.vocabulary, 70);
+        let checkpoint = random_model(config, 1);
+        let expected = reference(&checkpoint, &tokens);
+        for (gpu, variant) in exact_variants() {
+            let mut decoder = load(gpu, &checkpoint, &options(variant));
+            let found = in_chunks(&mut decoder, &tokens, &blocks(5, 70), 64);
+            let what = format!("{variant}, {}", gpu.features());
+            assert_close(&found, &expected, TOLERANCE, &what);
+        }
+    }
+}
+
+#[test]
+fn every_format_of_weights_matches_the_reference() {
+    let config = ModelConfig {
+        hidden: 64,
+        intermediate: 96,
+        heads: 4,
+        kv_heads: 2,
+        head_dim: 16,
+        ..small_config()
+    };
+    for format in [Format::F32, Format::F16, Format::Bf16, Format::Int8, Format::Int4] {
+        let checkpoint = Checkpoint::random(config.clone(), format, 2);
+        let tokens = Random(2).tokens(53, 20);
+        let expected = reference(&checkpoint, &tokens);
+        for (gpu, variant) in exact_variants() {
+            let mut decoder = load(gpu, &checkpoint, &options(variant));
+            let found = in_chunks(&mut decoder, &tokens, &blocks(0, 20), 20);
+            let what = format!("{format:?}, {variant}, {}", gpu.features());
+            assert_close(&found, &expected, TOLERANCE, &what);
+        }
+    }
+}
+
+#[test]
+fn a_long_context_is_attended_to_in_splits() {
+    let config = full_config();
+    let tokens = Random(3).tokens(config.vocabulary, 512);
+    let checkpoint = random_model(config, 3);
+    let expected = reference(&checkpoint, &tokens);
+    for (gpu, variant) in exact_variants() {
+        let mut decoder = load(gpu, &checkpoint, &options(variant));
+        let found = in_chunks(&mut decoder, &tokens, &blocks(40, 512), 64);
+        let what = format!("{variant}, {}", gpu.features());
+        assert_close(&found, &expected, TOLERANCE, &what);
+    }
+}
+
+/// A step of decode rows of several sequences, and pieces of two prompts, gives each what it gets alone.
+#[test]
+fn batched_rows_equal_the_same_sequences_alone() {
+    let checkpoint = random_model(full_config(), 4);
+    let mut random = Random(4);
+    let prompts: Vec<Vec<u32>> = [19, 1, 33, 40]
+        .map(|count| random.tokens(53, count))
+        .to_vec();
+    for (gpu, variant) in exact_variants() {
+        let mut decoder = load(gpu, &checkpoint, &options(variant));
+        let alone: Vec<Vec<f32>> = prompts
+            .iter()
+            .map(|tokens| in_chunks(&mut decoder, tokens, &blocks(0, tokens.len()), 64))
+            .collect();
+        let places: Vec<Vec<u32>> = (1..).zip(&prompts).map(|(i, p)| blocks(10 * i, p.len())).collect();
+        // The first three up to their last token; then that of each, together with the fourth.
+        let prefill: Vec<StepSequence> = prompts[..3]
+            .iter()
+            .zip(&places)
+            .filter(|(tokens, _)| tokens.len() > 1)
+            .map(|(tokens, blocks)| silent(0, &tokens[..tokens.len() - 1], blocks))
+            .collect();
+        assert_eq!(logits(&mut decoder, &prefill), [0.0_f32; 0]);
+        let mut step: Vec<StepSequence> = prompts[..3]
+            .iter()
+            .zip(&places)
+            .map(|(tokens, blocks)| sequence(tokens.len() - 1, &tokens[tokens.len() - 1..], blocks))
+            .collect();
+        step.push(sequence(0, &prompts[3], &places[3]));
+        let found = logits(&mut decoder, &step);
+        let mut expected = Vec::new();
+        for alone in &alone[..3] {
+            expected.extend(wide(&alone[alone.len() - 53..]));
+        }
+        expected.extend(wide(&alone[3]));
+        let what = format!("{variant}, {}", gpu.features());
+        assert_close(&found, &expected, TOLERANCE, &what);
+    }
+}
+
+/// The bits of a row's logits, whatever is beside it in the step, however its prompt was cut and wherever its blocks lie.
+#[test]
+fn reproducible_logits_are_the_same_bits_at_any_batch_chunk_and_place() {
+    for format in [Format::F32, Format::Int8] {
+        let config = ModelConfig {
+            hidden: 64,
+            intermediate: 96,
+            ..full_config()
+        };
+        let config = ModelConfig {
+            heads: 4,
+            head_dim: 16,
+            ..config
+        };
+        let checkpoint = Checkpoint::random(config, format, 5);
+        let mut random = Random(5);
+        let tokens = random.tokens(53, 60);
+        for (gpu, variant) in exact_variants() {
+            let options = DecoderOptions {
+                reproducible: true,
+                kv: KvPrecision::F16,
+                blocks: 400,
+                ..options(variant)
+            };
+            let mut decoder = load(gpu, &checkpoint, &options);
+            let expected = in_chunks(&mut decoder, &tokens, &blocks(0, 60), 64);
+            for chunk in [1, 3, 8, 32] {
+                let found = in_chunks(&mut decoder, &tokens, &blocks(7, 60), chunk);
+                assert_same(&found, &expected, &format!("{format:?} {variant}, chunks of {chunk}"));
+            }
+            // Scattered blocks, back to front.
+            let scattered: Vec<u32> = (0..4).map(|i| 399 - 3 * i).collect();
+            let found = in_chunks(&mut decoder, &tokens, &scattered, 17);
+            assert_same(&found, &expected, &format!("{format:?} {variant}, scattered"));
+            // The last token in a batch of so many.
+            for batch in [1, 3, 8, 32] {
+                let others: Vec<(Vec<u32>, Vec<u32>)> = (1..batch as u32)
+                    .map(|i| (random.tokens(53, 1 + 2 * i as usize), blocks(8 * i, 70)))
+                    .collect();
+                for (tokens, blocks) in &others {
+                    in_chunks(&mut decoder, &tokens[..tokens.len() - 1], blocks, 64);
+                }
+                in_chunks(&mut decoder, &tokens[..59], &blocks(300, 60), 64);
+                let mut step: Vec<StepSequence> = others
+                    .iter()
+                    .map(|(tokens, blocks)| {
+                        sequence(tokens.len() - 1, &tokens[tokens.len() - 1..], blocks)
+                    })
+                    .collect();
+                step.insert(step.len() / 2, sequence(59, &tokens[59..], &blocks(300, 60)));
+                let found = logits(&mut decoder, &step);
+                let at = (batch - 1) / 2 * 53;
+                assert_same(
+                    &found[at..at + 53],
+                    &expected[59 * 53..],
+                    &format!("{format:?} {variant}, batch of {batch}"),
                 );
             }
         }
@@ -60,280 +185,210 @@ fn logits_match_the_float64_reference() {
 }
 
 #[test]
-fn tensors_of_different_precisions_share_a_matrix() {
-    let model = RandomModel::new(11, &[], |number| PRECISIONS[number % 3]);
-    let tokens = tokens(&mut Random(10), 20);
-    let mut reference =
-        ReferenceDecoder::load(&model.config, &model.weights(), &options(FAMILIES[0])).unwrap();
-    let expected = wide(&step(&mut reference, &rows(0, 0, &tokens)));
-    for family in FAMILIES {
-        let found = step(&mut model.decoder(&options(family)), &rows(0, 0, &tokens));
-        assert_close(&found, &expected, TOLERANCE, &format!("{family:?}"));
+fn sequences_that_share_the_blocks_of_a_prefix_read_what_each_would_write() {
+    let checkpoint = random_model(full_config(), 6);
+    let mut random = Random(6);
+    let prefix = random.tokens(53, 32);
+    let tails = [random.tokens(53, 9), random.tokens(53, 21)];
+    for (gpu, variant) in exact_variants() {
+        let mut decoder = load(gpu, &checkpoint, &options(variant));
+        let mut expected = Vec::new();
+        for tail in &tails {
+            let tokens = [&prefix[..], tail].concat();
+            let alone = in_chunks(&mut decoder, &tokens, &blocks(0, tokens.len()), 64);
+            expected.extend(wide(&alone[32 * 53..]));
+        }
+        in_chunks(&mut decoder, &prefix, &[70, 71], 64);
+        let step = [
+            sequence(32, &tails[0], &[70, 71, 30]),
+            sequence(32, &tails[1], &[70, 71, 40, 41]),
+        ];
+        let found = logits(&mut decoder, &step);
+        let what = format!("{variant}, {}", gpu.features());
+        assert_close(&found, &expected, TOLERANCE, &what);
     }
 }
 
 #[test]
-fn batched_rows_equal_the_same_sequences_alone() {
-    let model = RandomModel::new(12, &[], |_| Precision::F16);
-    let mut random = Random(12);
-    let sequences: Vec<Vec<u32>> = [19, 1, 33]
-        .iter()
-        .map(|count| tokens(&mut random, *count))
-        .collect();
-    for family in FAMILIES {
-        let mut decoder = model.decoder(&options(family));
-        let alone: Vec<Vec<f32>> = sequences
-            .iter()
-            .map(|tokens| step(&mut decoder, &rows(0, 0, tokens)))
-            .collect();
-
-        // Each sequence in its own slot: prefill together, but for the last token of each, then decode together.
-        let prefill: Vec<StepRow> = (1..)
-            .zip(&sequences)
-            .flat_map(|(slot, tokens)| rows(slot, 0, &tokens[..tokens.len() - 1]))
-            .map(|row| StepRow {
-                wants_logits: false,
-                ..row
-            })
-            .collect();
-        assert!(
-            step(&mut decoder, &prefill).is_empty(),
-            "no logits were wanted"
-        );
-        let last = |(slot, tokens): (u32, &Vec<u32>)| {
-            let position = tokens.len() as u32 - 1;
-            StepRow {
-                slot,
-                token: tokens[position as usize],
-                position,
-                wants_logits: true,
-            }
-        };
-        let decode: Vec<StepRow> = (1..).zip(&sequences).map(last).collect();
-        let together = step(&mut decoder, &decode);
-        for (index, alone) in alone.iter().enumerate() {
-            let expected = wide(&alone[alone.len() - 53..]);
-            let found = &together[index * 53..][..53];
-            assert_close(
-                found,
-                &expected,
-                TOLERANCE,
-                &format!("{family:?} sequence {index}"),
-            );
-        }
+fn a_position_that_is_written_again_holds_what_was_written_last() {
+    let checkpoint = random_model(small_config(), 7);
+    let mut random = Random(7);
+    let (tokens, wrong) = (random.tokens(53, 20), random.tokens(53, 6));
+    for variant in PLAIN {
+        let mut decoder = load(gpu(), &checkpoint, &options(variant));
+        let expected = in_chunks(&mut decoder, &tokens, &blocks(0, 20), 64);
+        in_chunks(&mut decoder, &tokens[..14], &blocks(9, 20), 64);
+        logits(&mut decoder, &[sequence(14, &wrong, &blocks(9, 20))]);
+        let found = logits(&mut decoder, &[sequence(14, &tokens[14..], &blocks(9, 20))]);
+        assert_close(&found, &wide(&expected[14 * 53..]), TOLERANCE, variant.name());
     }
 }
 
+/// Limits of 16 KiB cut the matrices into many shards.
 #[test]
-fn software_logits_do_not_depend_on_the_batch_in_any_bit() {
-    let model = RandomModel::new(19, &[], |_| Precision::F16);
-    let mut random = Random(19);
-    let mut decoder = model.decoder(&options(FAMILIES[0]));
-    let sequences: Vec<Vec<u32>> = (0..4).map(|_| tokens(&mut random, 9)).collect();
-    // One row a step alone; then all together, in chunks that take every tiling.
-    let alone: Vec<Vec<f32>> = sequences
-        .iter()
-        .map(|tokens| {
-            (0..9)
-                .flat_map(|i| step(&mut decoder, &rows(0, i, &tokens[i as usize..][..1])))
-                .collect()
-        })
-        .collect();
-    let mut together = vec![Vec::new(); 4];
-    for chunk in [0..1usize, 1..6, 6..9] {
-        let of = |(slot, tokens): (u32, &Vec<u32>)| {
-            rows(slot, chunk.start as u32, &tokens[chunk.clone()])
-        };
-        let batch: Vec<StepRow> = (0..).zip(&sequences).flat_map(of).collect();
-        let logits = step(&mut decoder, &batch);
-        for (together, logits) in together
-            .iter_mut()
-            .zip(logits.chunks_exact(chunk.len() * 53))
-        {
-            together.extend_from_slice(logits);
-        }
-    }
-    assert_eq!(alone, together);
-}
-
-#[test]
-fn sequences_join_and_leave_between_steps() {
-    let model = RandomModel::new(13, &[], |_| Precision::Bf16);
-    let mut random = Random(13);
-    let (long, guest, next) = (
-        tokens(&mut random, 12),
-        tokens(&mut random, 5),
-        tokens(&mut random, 4),
-    );
-    for family in FAMILIES {
-        let mut decoder = model.decoder(&options(family));
-        let alone = |decoder: &mut _, tokens| step(decoder, &rows(3, 0, tokens));
-        let expected = [&long, &guest, &next].map(|tokens| wide(&alone(&mut decoder, tokens)));
-
-        // `guest` joins in slot 1 while `long` decodes in slot 0; when it has left, `next` takes its slot.
-        let mut found = [Vec::new(), Vec::new(), Vec::new()];
-        for position in 0..12u32 {
-            let mut batch = rows(0, position, &long[position as usize..][..1]);
-            let visitor = match position {
-                2..7 => Some((1, position - 2, &guest)),
-                7..11 => Some((2, position - 7, &next)),
-                _ => None,
-            };
-            if let Some((_, at, tokens)) = visitor {
-                batch.extend(rows(1, at, &tokens[at as usize..][..1]));
-            }
-            let logits = step(&mut decoder, &batch);
-            found[0].extend_from_slice(&logits[..53]);
-            if let Some((index, ..)) = visitor {
-                found[index].extend_from_slice(&logits[53..]);
-            }
-        }
-        for (found, expected) in found.iter().zip(&expected) {
-            assert_close(found, expected, TOLERANCE, &format!("{family:?}"));
-        }
-    }
-}
-
-#[test]
-fn chunked_prefill_equals_one_shot() {
-    let model = RandomModel::new(14, &[], |_| Precision::F32);
-    let tokens = tokens(&mut Random(14), 47);
-    for family in FAMILIES {
-        let mut decoder = model.decoder(&options(family));
-        let expected = wide(&step(&mut decoder, &rows(0, 0, &tokens)));
-        let mut found = Vec::new();
-        let mut first = 0;
-        for chunk in [1, 4, 16, 9, 17] {
-            found.extend(step(
-                &mut decoder,
-                &rows(2, first as u32, &tokens[first..first + chunk]),
-            ));
-            first += chunk;
-        }
-        assert_close(&found, &expected, TOLERANCE, &format!("{family:?}"));
-    }
-}
-
-#[test]
-fn dispatches_do_not_grow_with_sequences() {
-    let model = RandomModel::new(15, &[], |_| Precision::F16);
-    for family in FAMILIES {
-        let mut decoder = model.decoder(&DecoderOptions {
-            slots: 8,
-            ..options(family)
-        });
-        let decode = |count: u32| {
-            (0..count)
-                .flat_map(|slot| rows(slot, 3, &[slot]))
-                .collect::<Vec<_>>()
-        };
-        let mixed: Vec<StepRow> = decode(3)
-            .into_iter()
-            .chain(rows(5, 0, &[1; 40]))
-            .chain(rows(6, 8, &[2; 9]))
-            .collect();
-        let unwanted: Vec<StepRow> = mixed
-            .iter()
-            .map(|row| StepRow {
-                wants_logits: false,
-                ..*row
-            })
-            .collect();
-        for rows in [decode(1), decode(3), decode(8), mixed, unwanted] {
-            step(&mut decoder, &rows);
-            // 9 a layer, and embedding, norm and head.
-            assert_eq!(
-                decoder.dispatches_last_step(),
-                9 * 2 + 3,
-                "{family:?} {} rows",
-                rows.len()
-            );
-        }
-    }
-}
-
-#[test]
-fn rows_outside_the_shape_are_refused_before_anything_runs() {
-    let model = RandomModel::new(16, &[], |_| Precision::F32);
-    let decoder = &mut model.decoder(&options(FAMILIES[0]));
-    let row = StepRow {
-        slot: 0,
-        token: 0,
-        position: 0,
-        wants_logits: true,
+fn matrices_larger_than_a_binding_are_split_and_give_the_same_logits() {
+    let config = ModelConfig {
+        vocabulary: 300,
+        ..small_config()
     };
-    let mut logits = vec![7.0];
-    let mut refused = |rows: &[StepRow]| decoder.step(rows, &mut logits).unwrap_err();
-    assert_eq!(
-        refused(&[row; 71]),
-        DecodeError::TooManyRows {
-            rows: 71,
-            limit: 70
+    let checkpoint = random_model(config, 8);
+    let tokens = Random(8).tokens(300, 30);
+    let expected = reference(&checkpoint, &tokens);
+    let narrow = DeviceOptions {
+        largest_binding: 40 << 10,
+        ..DeviceOptions::default()
+    };
+    let narrow = Gpu::open(adapter(), narrow).unwrap();
+    for variant in PLAIN {
+        let options = DecoderOptions {
+            context: 64,
+            blocks: 8,
+            max_rows: 8,
+            max_samples: 8,
+            ..options(variant)
+        };
+        let mut decoder = load(&narrow, &checkpoint, &options);
+        let found = in_chunks(&mut decoder, &tokens, &blocks(0, 30), 8);
+        assert_close(&found, &expected, TOLERANCE, variant.name());
+        let mut whole = load(gpu(), &checkpoint, &options);
+        in_chunks(&mut whole, &tokens, &blocks(0, 30), 8);
+        assert!(decoder.dispatches_last_step() > whole.dispatches_last_step());
+    }
+}
+
+#[test]
+fn unchecked_shaders_give_the_bits_of_checked_ones() {
+    let checkpoint = random_model(full_config(), 9);
+    let tokens = Random(9).tokens(53, 50);
+    for (gpu, variant) in variants() {
+        let run = |checked_shaders| {
+            let options = DecoderOptions {
+                checked_shaders,
+                ..options(variant)
+            };
+            in_chunks(&mut load(gpu, &checkpoint, &options), &tokens, &blocks(0, 50), 30)
+        };
+        assert_same(&run(false), &run(true), variant.name());
+    }
+}
+
+#[test]
+fn several_models_on_one_device_do_not_disturb_each_other() {
+    let models = [random_model(small_config(), 10), random_model(full_config(), 11)];
+    let tokens = Random(10).tokens(53, 24);
+    let mut decoders = models
+        .each_ref()
+        .map(|model| load(gpu(), model, &options(KernelVariant::Software)));
+    let mut found = [Vec::new(), Vec::new()];
+    for (index, token) in tokens.iter().enumerate() {
+        for (decoder, found) in decoders.iter_mut().zip(&mut found) {
+            let step = [sequence(index, &[*token], &blocks(0, 24))];
+            found.extend(logits(decoder, &step));
         }
-    );
-    let cases = [
-        (
-            StepRow { slot: 4, ..row },
-            "row 0: slot 4 is not below the 4 slots",
-        ),
-        (
-            StepRow { token: 53, ..row },
-            "row 0: token 53 is not below the vocabulary of 53",
-        ),
-        (
-            StepRow {
-                position: 80,
-                ..row
-            },
-            "row 0: position 80 is not below the context of 80 positions",
-        ),
-    ];
-    for (row, text) in cases {
-        assert_eq!(refused(&[row]).to_string(), text);
     }
-    assert_eq!(
-        refused(&[row, row]),
-        DecodeError::RowsOutOfOrder { row: 1, slot: 0 }
-    );
-    let apart = [
-        row,
-        StepRow { slot: 1, ..row },
-        StepRow { position: 1, ..row },
-    ];
-    assert_eq!(
-        refused(&apart),
-        DecodeError::RowsOutOfOrder { row: 2, slot: 0 }
-    );
-    assert_eq!(logits, [7.0]);
-    // A refused step harms nothing.
-    decoder.step(&[row], &mut logits).unwrap();
-    assert_eq!(logits.len(), 53);
-}
-
-#[test]
-fn a_step_without_rows_gives_no_logits() {
-    let model = RandomModel::new(17, &[], |_| Precision::F32);
-    for family in FAMILIES {
-        assert!(step(&mut model.decoder(&options(family)), &[]).is_empty());
+    for (model, found) in models.iter().zip(&found) {
+        assert_close(found, &reference(model, &tokens), TOLERANCE, "in turns");
     }
 }
 
 #[test]
-fn memory_is_reported_by_part() {
-    let model = RandomModel::new(18, &[], |_| Precision::F16);
-    let options = options(FAMILIES[0]);
-    let report = MemoryReport::estimate(&model.config, &model.weights(), &options).unwrap();
-    assert_eq!(model.decoder(&options).memory(), report);
-    // Keys and values of 2 layers: 4 slots x 80 positions x 2 heads of 8 (6 padded) x 4 bytes.
-    assert_eq!(report.kv_cache, 2 * 2 * 4 * 80 * 2 * 8 * 4);
-    // Norms f32; embedding 56 x 20, qkv 80 x 20, output 20 x 48, gate and up 40 x 20, down 20 x 20, f16; angles f32.
-    let layer = (80 * 20 + 20 * 48 + 40 * 20 + 20 * 20) * 2;
-    assert_eq!(
-        report.weights,
-        56 * 20 * 2 + 2 * layer + 5 * 20 * 4 + 80 * 6 * 4
-    );
-    assert_eq!(
-        report.total(),
-        report.weights + report.kv_cache + report.activations
-    );
+fn a_greedy_draw_is_the_highest_logit_in_the_order_of_the_step() {
+    let checkpoint = random_model(small_config(), 12);
+    let tokens = Random(12).tokens(53, 40);
+    for variant in PLAIN {
+        let mut decoder = load(gpu(), &checkpoint, &options(variant));
+        let step = [
+            sequence(0, &tokens[..9], &blocks(0, 9)),
+            silent(0, &tokens[9..20], &blocks(4, 11)),
+            sequence(0, &tokens[20..], &blocks(8, 20)),
+        ];
+        let logits = logits(&mut decoder, &step);
+        let mut sampled: Vec<Sampled> = Vec::new();
+        decoder.step(&step, &mut sampled).unwrap();
+        assert_eq!(sampled.len(), 29);
+        for (sampled, logits) in sampled.iter().zip(logits.chunks_exact(53)) {
+            let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let token = logits.iter().position(|logit| *logit == highest).unwrap();
+            assert_eq!(sampled.token, Some(token as u32));
+        }
+    }
+}
+
+/// A pace that makes every dispatch too long cuts a step into one submission each, and its rows into passes.
+#[test]
+fn a_slow_device_is_given_little_at_once_and_answers_the_same() {
+    let checkpoint = random_model(full_config(), 13);
+    let tokens = Random(13).tokens(53, 33);
+    for variant in PLAIN {
+        let options = DecoderOptions {
+            reproducible: true,
+            ..options(variant)
+        };
+        let mut decoder = load(gpu(), &checkpoint, &options);
+        let step = [sequence(0, &tokens, &blocks(0, 33))];
+        let expected = logits(&mut decoder, &step);
+        let (dispatches, submissions) =
+            (decoder.dispatches_last_step(), decoder.submissions_last_step());
+        assert_eq!(submissions, 1);
+
+        // The whole step is 3 caps of work, no dispatch more than one: about as many submissions.
+        let cap = std::time::Duration::from_millis(50);
+        let work = decoder.work_of(&step) as f64;
+        decoder.pretend_pace(0.15 / work, cap);
+        assert_same(&logits(&mut decoder, &step), &expected, "cut into submissions");
+        let cut = decoder.submissions_last_step();
+        assert!((3..=8).contains(&cut), "{cut} submissions");
+        assert_eq!(decoder.dispatches_last_step(), dispatches);
+
+        // Every dispatch of more than a row is too long: rows run one by one.
+        decoder.pretend_pace(1.0, cap);
+        assert_same(&logits(&mut decoder, &step), &expected, "cut into rows");
+        assert!(decoder.submissions_last_step() > 33 * 10);
+    }
+}
+
+#[test]
+fn profiles_name_the_kernels_of_a_step_and_how_often_they_ran() {
+    let checkpoint = random_model(full_config(), 14);
+    let tokens = Random(14).tokens(53, 5);
+    for (gpu, variant) in exact_variants() {
+        let mut decoder = load(gpu, &checkpoint, &options(variant));
+        let step = [sequence(0, &tokens, &blocks(0, 5))];
+        logits(&mut decoder, &step);
+        let dispatches = decoder.dispatches_last_step();
+        let profile = decoder.profile(&step).unwrap();
+        assert_eq!(profile.iter().map(|kernel| kernel.dispatches).sum::<u32>(), dispatches);
+        let count = |name| {
+            let of = |kernel: &&tidegate_infer::KernelTime| kernel.kernel == name;
+            profile.iter().find(of).map_or(0, |kernel| kernel.dispatches)
+        };
+        // Two before and two after in each of three layers, and the last.
+        assert_eq!(count("norm"), 13);
+        assert_eq!(count("heads"), 3);
+        assert_eq!(count("softcap"), 1);
+        assert!(profile.is_sorted_by_key(|kernel| std::cmp::Reverse(kernel.time)));
+    }
+}
+
+#[test]
+fn a_decoder_takes_no_more_memory_than_was_estimated() {
+    for config in [small_config(), full_config()] {
+        let checkpoint = random_model(config, 15);
+        for variant in PLAIN {
+            let options = options(variant);
+            let estimate = MemoryReport::estimate(&checkpoint, &options).unwrap();
+            let decoder = load(gpu(), &checkpoint, &options);
+            let report = decoder.memory_report();
+            assert_eq!(report.weights, estimate.weights);
+            assert_eq!(report.kv_cache, estimate.kv_cache);
+            assert!(report.total() <= estimate.total());
+            assert!(decoder.memory() >= report.total());
+        }
+        let options = options(KernelVariant::Software);
+        let estimate = MemoryReport::estimate(&checkpoint, &options).unwrap();
+        let fit = |budget| MemoryReport::blocks_within(&checkpoint, &options, budget).unwrap();
+        assert_eq!(fit(estimate.total()), options.blocks);
+        assert_eq!(fit(estimate.total() - 1), options.blocks - 1);
+        assert_eq!(fit(estimate.weights), 0);
+    }
 }

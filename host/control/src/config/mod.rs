@@ -51,6 +51,7 @@ pub use pipeline::{
     Pipeline, Sink, SinkKind, Source, SourceKind, Stage, StageKind, Start,
 };
 pub use text::Position;
+pub use units::size;
 
 /// Longest pipeline file, bytes: far more than a person writes.
 const LONGEST: usize = 4 << 20;

@@ -57,9 +57,9 @@ pub struct Model {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KvPrecision {
     /// Four bytes a number.
-    #[default]
     F32,
     /// Two bytes a number.
+    #[default]
     F16,
 }
 

@@ -80,7 +80,7 @@ pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
             .map(|typed| typed.value as u64),
         kv_precision: table
             .word("kv-precision", &precisions)
-            .map_or(KvPrecision::F32, |typed| typed.value),
+            .map_or(KvPrecision::default(), |typed| typed.value),
         reproducible: table.truth("reproducible").is_none_or(|typed| typed.value),
         kernels: table
             .word("kernels", &KERNELS)

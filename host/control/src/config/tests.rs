@@ -221,7 +221,7 @@ fn what_is_not_typed_has_a_default() {
         (model.kv_memory, &model.kernels, &model.draft),
         (None, &None, &None)
     );
-    assert!(model.reproducible && model.kv_precision == KvPrecision::F32);
+    assert!(model.reproducible && model.kv_precision == KvPrecision::F16);
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn what_a_model_stage_asks_is_what_is_typed() {
     );
     let support = &pipeline.models[0];
     assert_eq!(support.kv_memory, Some(256 << 20));
-    assert_eq!(support.kv_precision, KvPrecision::F16);
+    assert_eq!(support.kv_precision, KvPrecision::F32);
     assert!(!support.reproducible);
     assert_eq!(support.kernels.as_deref(), Some("portable"));
     assert_eq!(support.draft, Some(directory().join("small.gguf")));
@@ -516,5 +516,14 @@ proptest! {
             prop_assert!(!mistakes.mistakes.is_empty());
             prop_assert!(!mistakes.to_string().is_empty());
         }
+    }
+}
+
+#[test]
+fn a_size_on_the_command_line_is_written_as_in_the_file() {
+    assert_eq!(size("8GiB"), Ok(8 << 30));
+    assert_eq!(size("1.5 MiB"), Ok(3 << 19));
+    for wrong in ["8", "8GB", "", "GiB", "-1GiB"] {
+        assert!(size(wrong).unwrap_err().contains("8GiB"), "{wrong}");
     }
 }

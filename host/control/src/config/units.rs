@@ -23,6 +23,15 @@ const DURATIONS: [(&str, u64); 5] = [
     ("h", 3_600_000_000_000),
 ];
 
+/// Reads a size as a pipeline file writes it, in bytes.
+pub fn size(text: &str) -> Result<u64, String> {
+    let (number, unit) = split(text.trim());
+    let known = SIZES.iter().find(|(name, _)| *name == unit);
+    known
+        .and_then(|(_, factor)| scaled(number, *factor))
+        .ok_or_else(|| format!("{text:?} is not a size; write for example \"8GiB\""))
+}
+
 impl Table<'_> {
     /// A size in a range of bytes.
     pub(crate) fn size(

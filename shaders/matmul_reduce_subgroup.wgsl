@@ -3,6 +3,7 @@
 var<workgroup> partial: array<vec4<f32>, LANES * ROWS>; // [ROWS, subgroups, the rest unused]
 var<private> subgroup: u32;
 var<private> subgroups: u32;
+var<private> first_of_subgroup: bool;
 
 @compute @workgroup_size(LANES)
 fn main(
@@ -10,16 +11,18 @@ fn main(
     @builtin(local_invocation_index) lane: u32,
     @builtin(subgroup_id) own: u32,
     @builtin(num_subgroups) all: u32,
+    @builtin(subgroup_invocation_id) place: u32,
 ) {
     subgroup = own;
     subgroups = all;
+    first_of_subgroup = place == 0u;
     matmul(id, lane);
 }
 
 fn reduce(lane: u32, sums: ptr<function, array<vec4<f32>, ROWS>>) {
     for (var r = 0u; r < ROWS; r++) {
         let sum = subgroupAdd((*sums)[r]);
-        if (subgroupElect()) {
+        if (first_of_subgroup) {
             partial[r * LANES + subgroup] = sum;
         }
     }

@@ -120,6 +120,13 @@ impl Lab {
         Ok([guessed, self.pack(packing)?.bytes()])
     }
 
+    /// The same with every product summed in one order at any number of rows.
+    #[must_use]
+    pub fn reproducible(mut self) -> Lab {
+        self.kernels.reproducible = true;
+        self
+    }
+
     fn pack(&self, packing: Packing<'_>) -> Result<Matrix, LoadError> {
         packing.upload(&self.gpu, self.kernels, "matrix", 0)
     }

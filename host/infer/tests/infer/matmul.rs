@@ -1,0 +1,390 @@
+//! Products and embeddings against float64, for every format, at odd sizes, on every variant that runs here.
+//!
+//! Tolerance of a sum: 2e-6 of what it would be if every weight of the column were as large as its largest, plus 2e-6. That is
+//! some 17 units in the last place of f32, as the sums of up to 512 products go in an order of their own.
+
+use half::f16;
+use tidegate_infer::kernels::lab::Lab;
+use tidegate_infer::{DeviceOptions, Features, KernelVariant};
+use tidegate_weights::{Activation, Format, Tensor};
+
+use crate::support::{PLAIN, Random, adapter};
+
+const TOLERANCE: f64 = 2e-6;
+const FORMATS: [Format; 7] = [
+    Format::F32,
+    Format::F16,
+    Format::Bf16,
+    Format::Int8,
+    Format::Int4,
+    Format::Q4K,
+    Format::Q6K,
+];
+
+/// Every variant that runs here; those without a feature also on a device without any, with wgpu's checks in the shaders.
+fn labs() -> Vec<(String, Lab)> {
+    let open = |variant: KernelVariant, features, checked| {
+        let options = DeviceOptions {
+            features,
+            ..DeviceOptions::default()
+        };
+        let lab = Lab::open(adapter(), variant, checked, options).unwrap();
+        (format!("{variant}, checked {checked}"), lab)
+    };
+    let mut labs: Vec<_> = PLAIN.map(|variant| open(variant, Features::NONE, true)).into();
+    labs.extend(PLAIN.map(|variant| open(variant, Features::ALL, false)));
+    labs.push(open(KernelVariant::Subgroup, Features::ALL, false));
+    labs
+}
+
+/// A matrix in the bytes of its format, and the numbers they stand for.
+struct Weights {
+    format: Format,
+    rows: usize,
+    width: usize,
+    bytes: Vec<u8>,
+    values: Vec<f64>,
+}
+
+impl Weights {
+    fn random(random: &mut Random, format: Format, rows: usize, width: usize) -> Weights {
+        let mut bytes = Vec::new();
+        for _ in 0..rows * width / format.block() {
+            let mut half = |largest: f32| {
+                let value = largest * (0.5 + 0.5 * random.unit().abs());
+                f16::from_f32(value).to_le_bytes()
+            };
+            match format {
+                Format::F32 => bytes.extend(random.unit().to_le_bytes()),
+                Format::F16 => bytes.extend(f16::from_f32(random.unit()).to_le_bytes()),
+                Format::Bf16 => bytes.extend(half::bf16::from_f32(random.unit()).to_le_bytes()),
+                Format::Int8 => bytes.extend(half(1.0 / 128.0)),
+                Format::Int4 => bytes.extend(half(1.0 / 8.0)),
+                Format::Q4K => bytes.extend([half(1.0 / 500.0), half(1.0 / 100.0)].concat()),
+                Format::Q6K => {}
+            }
+            let numbers = match format {
+                Format::F32 | Format::F16 | Format::Bf16 => 0,
+                Format::Int8 => 32,
+                Format::Int4 => 16,
+                Format::Q4K => 12 + 128,
+                Format::Q6K => 128 + 64 + 16,
+            };
+            bytes.extend((0..numbers).map(|_| random.bits() as u8));
+            if format == Format::Q6K {
+                let value = (0.5 + 0.5 * random.unit().abs()) / 2000.0;
+                bytes.extend(f16::from_f32(value).to_le_bytes());
+            }
+        }
+        let tensor = Tensor::in_memory("random", format, rows, width, &bytes).unwrap();
+        let values = tensor.to_f32().unwrap();
+        let values = values.into_iter().map(f64::from).collect();
+        Weights {
+            format,
+            rows,
+            width,
+            bytes,
+            values,
+        }
+    }
+
+    fn tensor(&self) -> Tensor<'_> {
+        Tensor::in_memory("random", self.format, self.rows, self.width, &self.bytes).unwrap()
+    }
+
+    /// Products of `input`'s rows with each row of these, and how far off each may be.
+    fn product(&self, input: &[f32]) -> Vec<(f64, f64)> {
+        let rows = input.chunks(self.width);
+        rows.flat_map(|x| {
+            self.values.chunks(self.width).map(move |w| {
+                let sum = w.iter().zip(x).map(|(w, x)| w * f64::from(*x)).sum();
+                let largest = w.iter().fold(0.0_f64, |most, w| most.max(w.abs()));
+                let all: f64 = x.iter().map(|x| f64::from(x.abs())).sum();
+                (sum, TOLERANCE * (1.0 + largest * all))
+            })
+        })
+        .collect()
+    }
+}
+
+fn widths(format: Format) -> &'static [usize] {
+    match format.block() {
+        1 => &[3, 17, 172],
+        32 => &[32, 160],
+        _ => &[512],
+    }
+}
+
+#[track_caller]
+fn assert_near(found: &[f32], expected: &[(f64, f64)], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (index, (found, (expected, off))) in found.iter().zip(expected).enumerate() {
+        let error = (f64::from(*found) - expected).abs();
+        assert!(error <= *off, "{what}: element {index} is {found}, should be {expected} ± {off}");
+    }
+}
+
+#[test]
+fn products_match_the_reference_in_every_format_at_odd_sizes() {
+    for (name, lab) in labs() {
+        let mut random = Random(41);
+        for format in FORMATS {
+            for (&width, columns) in widths(format).iter().flat_map(|width| [(width, 5), (width, 67)]) {
+                let weights = Weights::random(&mut random, format, columns, width);
+                for rows in [1, 3, 8, 33] {
+                    let what = format!("{name}: {format:?} {columns}x{width}, {rows} rows");
+                    let input = random.units(rows * width);
+                    let mut expected = weights.product(&input);
+                    let experiment = lab.matmul(vec![weights.tensor()], &input, None).unwrap();
+                    lab.run(&experiment, 1).unwrap();
+                    let found = lab.output_of(&experiment, 0, columns).unwrap();
+                    assert_near(&found, &expected, &what);
+
+                    let residual = random.units(rows * columns);
+                    let experiment =
+                        lab.matmul(vec![weights.tensor()], &input, Some(&residual)).unwrap();
+                    lab.run(&experiment, 1).unwrap();
+                    let found = lab.output_of(&experiment, 0, columns).unwrap();
+                    for (sum, residual) in expected.iter_mut().zip(&residual) {
+                        sum.0 += f64::from(*residual);
+                    }
+                    assert_near(&found, &expected, &format!("{what}, residual"));
+                }
+            }
+        }
+    }
+}
+
+fn activated(activation: Option<Activation>, x: f64) -> f64 {
+    match activation {
+        None => x,
+        Some(Activation::Silu) => x / (1.0 + (-x).exp()),
+        Some(Activation::GeluTanh) => {
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
+            0.5 * x * (1.0 + inner.tanh())
+        }
+        Some(Activation::Gelu) => 0.5 * x * (1.0 + erf(x / 2.0_f64.sqrt())),
+    }
+}
+
+/// The error function by its Taylor series, for arguments up to 6.
+fn erf(x: f64) -> f64 {
+    let (mut term, mut sum) = (x, x);
+    for n in 1..200 {
+        term *= -x * x / f64::from(n);
+        sum += term / f64::from(2 * n + 1);
+    }
+    if x.abs() > 5.0 {
+        x.signum()
+    } else {
+        sum * 2.0 / std::f64::consts::PI.sqrt()
+    }
+}
+
+#[test]
+fn gated_and_biased_products_match_the_reference() {
+    let activations = [Activation::Silu, Activation::GeluTanh, Activation::Gelu];
+    for (name, lab) in labs() {
+        let mut random = Random(42);
+        for (format, width) in [(Format::F32, 21), (Format::Int8, 64)] {
+            for (rows, columns) in [(1, 7), (9, 43)] {
+                let what = format!("{name}: {format:?}, {rows} rows, {columns} columns");
+                let [gate, up] =
+                    [0, 1].map(|_| Weights::random(&mut random, format, columns, width));
+                let input = random.units(rows * width);
+                let (gates, ups) = (gate.product(&input), up.product(&input));
+                for activation in activations {
+                    let experiment =
+                        lab.gated([gate.tensor(), up.tensor()], activation, &input).unwrap();
+                    lab.run(&experiment, 1).unwrap();
+                    let found = lab.output_of(&experiment, 0, columns).unwrap();
+                    let gated = |(gate, up): (&(f64, f64), &(f64, f64))| {
+                        let value = activated(Some(activation), gate.0) * up.0;
+                        (value, (gate.1 + up.1) * (2.0 + gate.0.abs() + up.0.abs()))
+                    };
+                    let expected: Vec<_> = gates.iter().zip(&ups).map(gated).collect();
+                    assert_near(&found, &expected, &format!("{what}, gate {activation:?}"));
+                }
+                let bias: Vec<f32> = random.units(columns).iter().map(|x| x * 3.0).collect();
+                for activation in activations.map(Some).into_iter().chain([None]) {
+                    let experiment =
+                        lab.biased(gate.tensor(), &bias, activation, &input).unwrap();
+                    lab.run(&experiment, 1).unwrap();
+                    let found = lab.output_of(&experiment, 0, columns).unwrap();
+                    let biased = |(sum, bias): (&(f64, f64), &f32)| {
+                        let x = sum.0 + f64::from(*bias);
+                        (activated(activation, x), sum.1 * 2.0 + TOLERANCE * (1.0 + x.abs()))
+                    };
+                    let biases = bias.iter().cycle();
+                    let expected: Vec<_> = gates.iter().zip(biases).map(biased).collect();
+                    assert_near(&found, &expected, &format!("{what}, bias {activation:?}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_embedding_is_the_exact_row_of_each_token_in_every_format() {
+    for (name, lab) in labs() {
+        let mut random = Random(43);
+        for format in FORMATS {
+            for &width in widths(format) {
+                let table = Weights::random(&mut random, format, 71, width);
+                let ids = [70, 0, 31, 32, 33, 70, 5];
+                let experiment = lab.embed(table.tensor(), &ids, 2.0).unwrap();
+                lab.run(&experiment, 1).unwrap();
+                let found = lab.output_of(&experiment, 0, width).unwrap();
+                let row = |id: &u32| &table.values[*id as usize * width..][..width];
+                let expected: Vec<f32> =
+                    ids.iter().flat_map(row).map(|value| *value as f32 * 2.0).collect();
+                assert_eq!(found, expected, "{name}: {format:?} width {width}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_has_the_same_bits_at_any_number_of_rows() {
+    for (name, lab) in labs() {
+        let lab = lab.reproducible();
+        let mut random = Random(44);
+        for format in FORMATS {
+            let width = widths(format)[0] * 2;
+            let weights = Weights::random(&mut random, format, 37, width);
+            let input = random.units(32 * width);
+            let product = |rows: usize| {
+                let input = &input[..rows * width];
+                let experiment = lab.matmul(vec![weights.tensor()], input, None).unwrap();
+                lab.run(&experiment, 1).unwrap();
+                lab.output_of(&experiment, 0, 37).unwrap()
+            };
+            let all = product(32);
+            for rows in [1, 2, 3, 5, 8, 17] {
+                let found = product(rows);
+                assert_eq!(found, all[..rows * 37], "{name}: {format:?}, {rows} of 32 rows");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_matrix_beyond_the_largest_binding_is_split_by_rows() {
+    // A tile of 32 rows of 64 elements is 4096 bytes of f16, 2048 of int8: 67 columns come to three tiles.
+    for (format, binding, shards) in [
+        (Format::F16, 4096, 3),
+        (Format::F16, 8192, 2),
+        (Format::Int8, 2048, 3),
+        (Format::Int8, 1 << 20, 1),
+    ] {
+        for variant in PLAIN {
+            let options = DeviceOptions {
+                features: Features::ALL,
+                largest_binding: binding,
+            };
+            let lab = Lab::open(adapter(), variant, true, options).unwrap();
+            let mut random = Random(45);
+            let what = format!("{variant}: {format:?} split at {binding}");
+            let weights = Weights::random(&mut random, format, 67, 64);
+            let input = random.units(5 * 64);
+            let experiment = lab.matmul(vec![weights.tensor()], &input, None).unwrap();
+            assert_eq!(lab.run(&experiment, 1).unwrap(), shards, "{what}");
+            let found = lab.output_of(&experiment, 0, 67).unwrap();
+            assert_near(&found, &weights.product(&input), &what);
+
+            let ids: Vec<u32> = (0..67).collect();
+            let experiment = lab.embed(weights.tensor(), &ids, 1.0).unwrap();
+            assert_eq!(lab.run(&experiment, 1).unwrap(), shards, "{what}");
+            let found = lab.output_of(&experiment, 0, 64).unwrap();
+            let found: Vec<f64> = found.into_iter().map(f64::from).collect();
+            assert_eq!(found, weights.values, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_matrix_of_which_not_a_tile_fits_is_refused_with_the_limit() {
+    let options = DeviceOptions {
+        features: Features::NONE,
+        largest_binding: 1024,
+    };
+    let lab = Lab::open(adapter(), KernelVariant::Portable, true, options).unwrap();
+    let weights = Weights::random(&mut Random(46), Format::F32, 8, 64);
+    let error = lab.matmul(vec![weights.tensor()], &[0.0; 64], None).unwrap_err().to_string();
+    assert!(error.contains("8192") || error.contains("8 KiB"), "{error}");
+}
+
+#[test]
+fn stacked_tensors_of_unlike_formats_keep_them() {
+    for (name, lab) in labs() {
+        let mut random = Random(47);
+        let formats = [Format::Q4K, Format::Int8, Format::Int8, Format::F16];
+        let parts = formats.map(|format| Weights::random(&mut random, format, 36, 256));
+        let input = random.units(3 * 256);
+        let stacked = parts.iter().map(Weights::tensor).collect();
+        let experiment = lab.matmul(stacked, &input, None).unwrap();
+        assert_eq!(lab.run(&experiment, 1).unwrap(), 3, "{name}: one for each run of a format");
+        let found = lab.output_of(&experiment, 0, 4 * 36).unwrap();
+        let expected: Vec<_> = input
+            .chunks(256)
+            .flat_map(|row| parts.iter().flat_map(|part| part.product(row)).collect::<Vec<_>>())
+            .collect();
+        assert_near(&found, &expected, &name);
+
+        let unlike = [Format::Int4, Format::F16];
+        let [gate, up] = unlike.map(|format| Weights::random(&mut random, format, 36, 64));
+        let input = random.units(2 * 64);
+        let gated = lab.gated([gate.tensor(), up.tensor()], Activation::Silu, &input).unwrap();
+        lab.run(&gated, 1).unwrap();
+        let found = lab.output_of(&gated, 0, 36).unwrap();
+        let products = gate.product(&input).into_iter().zip(up.product(&input));
+        let expected: Vec<_> = products
+            .map(|(gate, up)| {
+                let off = (gate.1 + up.1) * (2.0 + gate.0.abs() + up.0.abs());
+                (activated(Some(Activation::Silu), gate.0) * up.0, off)
+            })
+            .collect();
+        assert_near(&found, &expected, &name);
+    }
+}
+
+#[test]
+fn a_row_that_is_no_number_leaves_the_others_alone() {
+    for (name, lab) in labs() {
+        let mut random = Random(48);
+        for (format, width) in [(Format::F32, 13), (Format::Int4, 32), (Format::Q4K, 256)] {
+            let weights = Weights::random(&mut random, format, 9, width);
+            let mut input = random.units(4 * width);
+            input[width..2 * width].fill(f32::NAN);
+            input[3 * width..].fill(f32::INFINITY);
+            let experiment = lab.matmul(vec![weights.tensor()], &input, None).unwrap();
+            lab.run(&experiment, 1).unwrap();
+            let found = lab.output_of(&experiment, 0, 9).unwrap();
+            let expected = weights.product(&input);
+            for row in [0, 2] {
+                let of = row * 9..(row + 1) * 9;
+                assert_near(&found[of.clone()], &expected[of], &format!("{name}: {format:?}"));
+            }
+            assert!(found[9..18].iter().all(|x| x.is_nan()), "{name}: {format:?}");
+        }
+    }
+}
+
+#[test]
+fn memory_is_known_to_the_byte_before_it_is_taken() {
+    for (name, lab) in labs() {
+        let mut random = Random(49);
+        for format in FORMATS {
+            let width = widths(format)[0];
+            let [a, b] = [37, 40].map(|rows| Weights::random(&mut random, format, rows, width));
+            for (tensors, alternating) in [
+                (vec![a.tensor()], false),
+                (vec![b.tensor(), a.tensor()], false),
+                (vec![a.tensor(), a.tensor()], true),
+            ] {
+                let [guessed, taken] = lab.packed_bytes(tensors, alternating).unwrap();
+                assert_eq!(guessed, taken, "{name}: {format:?}");
+            }
+        }
+    }
+}

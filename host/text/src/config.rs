@@ -11,6 +11,8 @@ use crate::LoadError;
 pub(crate) struct TokenizerConfig {
     pub(crate) bos_token: Option<String>,
     pub(crate) eos_token: Option<String>,
+    /// What ends a turn, beside the end of the sequence; only files that come from GGUF have it.
+    pub(crate) eot_token: Option<String>,
     pub(crate) pad_token: Option<String>,
     pub(crate) unk_token: Option<String>,
     pub(crate) chat_template: Option<String>,
@@ -40,6 +42,7 @@ impl TokenizerConfig {
         Ok(TokenizerConfig {
             bos_token: token("bos_token")?,
             eos_token: token("eos_token")?,
+            eot_token: token("eot_token")?,
             pad_token: token("pad_token")?,
             unk_token: token("unk_token")?,
             chat_template: chat_template(fields.get("chat_template"))
@@ -55,6 +58,7 @@ impl TokenizerConfig {
         for (field, value) in [
             ("bos_token", &self.bos_token),
             ("eos_token", &self.eos_token),
+            ("eot_token", &self.eot_token),
             ("pad_token", &self.pad_token),
             ("unk_token", &self.unk_token),
             ("chat_template", &self.chat_template),

@@ -43,6 +43,8 @@ pub struct GgufTokens {
     pub bos: Option<u32>,
     /// `eos_token_id`: ends a sequence.
     pub eos: Option<u32>,
+    /// `eot_token_id`: ends a turn.
+    pub end_of_turn: Option<u32>,
     /// `unknown_token_id`.
     pub unknown: Option<u32>,
     /// `padding_token_id`.
@@ -115,7 +117,7 @@ impl GgufTokens {
         let name = |id: Option<u32>| id.and_then(|id| self.tokens.get(id as usize));
         let config = json!({
             "bos_token": name(self.bos), "eos_token": name(self.eos), "pad_token": name(self.padding),
-            "unk_token": name(self.unknown), "chat_template": self.chat_template,
+            "unk_token": name(self.unknown), "eot_token": name(self.end_of_turn), "chat_template": self.chat_template,
         });
         Ok((tokenizer, config))
     }
@@ -140,6 +142,7 @@ impl GgufTokens {
         for (key, id) in [
             ("bos_token_id", self.bos),
             ("eos_token_id", self.eos),
+            ("eot_token_id", self.end_of_turn),
             ("unknown_token_id", self.unknown),
             ("padding_token_id", self.padding),
             ("seperator_token_id", self.separator),
@@ -162,7 +165,14 @@ impl GgufTokens {
 
     /// A token's type; what begins, ends or fills a sequence is control whatever the file says.
     fn kind(&self, id: usize) -> i32 {
-        let roles = [self.bos, self.eos, self.padding, self.separator, self.cls];
+        let roles = [
+            self.bos,
+            self.eos,
+            self.end_of_turn,
+            self.padding,
+            self.separator,
+            self.cls,
+        ];
         if roles.iter().flatten().any(|role| *role as usize == id) {
             return CONTROL;
         }

@@ -1,5 +1,6 @@
 //! The tokenizer of a model directory.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,6 +22,15 @@ const LARGEST_VOCABULARY: usize = 1 << 24;
 
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
 pub(crate) const CONFIG: &str = "tokenizer_config.json";
+/// Special tokens that end a turn, whatever else the configuration says.
+const ENDS_OF_TURN: [&str; 5] = [
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<end_of_turn>",
+];
+
 const TEMPLATE: &str = "chat_template.jinja";
 
 /// Turns text into the token ids of one model, and messages into prompts.
@@ -38,6 +48,7 @@ pub struct Tokenizer {
     chat: Option<ChatTemplate>,
     bos: Option<u32>,
     eos: Option<u32>,
+    end_tokens: Vec<u32>,
     vocabulary: usize,
 }
 
@@ -131,6 +142,7 @@ impl Tokenizer {
         };
         let bos = id_of("bos_token", &config.bos_token)?;
         let eos = id_of("eos_token", &config.eos_token)?;
+        let end_of_turn = id_of("eot_token", &config.eot_token)?;
 
         let chat = match (&template, &config.chat_template) {
             (Some(bytes), _) => {
@@ -172,6 +184,11 @@ impl Tokenizer {
             });
         }
         let added = inner.get_added_tokens_decoder();
+        let ends = added
+            .iter()
+            .filter(|(_, token)| token.special && ENDS_OF_TURN.contains(&token.content.as_str()))
+            .map(|(id, _)| *id);
+        let end_tokens: BTreeSet<u32> = ends.chain(eos).chain(end_of_turn).collect();
         let special_names = SpecialNames::new(
             added
                 .values()
@@ -202,6 +219,7 @@ impl Tokenizer {
             chat,
             bos,
             eos,
+            end_tokens: end_tokens.into_iter().collect(),
             vocabulary,
         })
     }
@@ -219,6 +237,12 @@ impl Tokenizer {
     /// The token that ends a sequence, if the configuration names one.
     pub fn eos(&self) -> Option<u32> {
         self.eos
+    }
+
+    /// The tokens that end an answer, ascending: the end of the sequence, and the special tokens by which chat models end
+    /// a turn (`<|eot_id|>`, `<|im_end|>`, `<|end|>`, `<end_of_turn>`). A model's `config.json` may know more.
+    pub fn end_tokens(&self) -> &[u32] {
+        &self.end_tokens
     }
 
     /// The id of a token by its name, `<|user|>` for example.

@@ -154,6 +154,25 @@ fn whether_a_prompt_begins_and_ends_is_as_the_file_says() {
 }
 
 #[test]
+fn an_answer_ends_with_the_sequence_or_the_turn() {
+    let ends = |tokens: &GgufTokens| Tokenizer::from_gguf(tokens).unwrap().end_tokens().to_vec();
+    assert_eq!(ends(&byte_level("gpt-2")), [1]);
+    assert_eq!(
+        ends(&GgufTokens {
+            end_of_turn: Some(4),
+            ..byte_level("gpt-2")
+        }),
+        [1, 4]
+    );
+    let mut named = byte_level("gpt-2");
+    named.tokens[3] = "<|im_end|>".into();
+    assert_eq!(ends(&named), [1, 3]);
+    // Only where it is a special token.
+    named.types[3] = NORMAL;
+    assert_eq!(ends(&named), [1]);
+}
+
+#[test]
 fn unused_tokens_are_not_there_and_added_ones_are_found_in_the_text() {
     let mut tokens = byte_level("gpt-2");
     tokens

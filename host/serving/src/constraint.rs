@@ -82,6 +82,11 @@ impl Constraint {
         self.matcher.rollback(tokens).map_err(failed)
     }
 
+    /// Whether the text can end here.
+    pub(crate) fn may_end(&mut self) -> Result<bool, ModelError> {
+        self.matcher.may_end().map_err(failed)
+    }
+
     /// Whether the text can only end here.
     pub(crate) fn must_end(&self) -> bool {
         self.matcher.must_end()

@@ -92,7 +92,7 @@ impl Sequence {
             guesses: Vec::new(),
             samplings: Vec::new(),
         };
-        let mut finish = sequence.limit_reached();
+        let mut finish = sequence.limit_reached()?;
         for token in prefix {
             finish = sequence.append(*token, end_tokens)?;
             if matches!(finish, Some(Finish::End | Finish::Stop)) {
@@ -255,17 +255,20 @@ impl Sequence {
         if self.answer.push(token) {
             return Ok(Some(Finish::Stop));
         }
-        Ok(self.limit_reached())
+        self.limit_reached()
     }
 
-    /// Whether nothing can follow: the structure is complete, or there is no more room.
-    fn limit_reached(&self) -> Option<Finish> {
-        if self.constraint.as_ref().is_some_and(Constraint::must_end) {
-            return Some(Finish::End);
-        }
+    /// Whether nothing can follow: the structure is complete, or there is no more room. A structured answer that has
+    /// room for no more but may end where it is has not been cut.
+    fn limit_reached(&mut self) -> Result<Option<Finish>, ModelError> {
         let full =
             self.made() >= self.parameters.max_tokens as usize || self.tokens.len() >= self.context;
-        full.then_some(Finish::Length)
+        if let Some(constraint) = &mut self.constraint
+            && (constraint.must_end() || (full && constraint.may_end()?))
+        {
+            return Ok(Some(Finish::End));
+        }
+        Ok(full.then_some(Finish::Length))
     }
 
     /// Makes the undecided text certain; a stop string may be complete only now.

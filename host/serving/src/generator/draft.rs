@@ -151,6 +151,13 @@ impl DraftModel {
         Ok(live)
     }
 
+    #[cfg(test)]
+    pub(super) fn check(&self, runs: impl Fn(u64) -> bool) {
+        self.blocks
+            .check(self.states.values().map(|state| &state.table));
+        assert!(self.states.keys().all(|key| runs(*key)));
+    }
+
     fn wrote(&mut self, key: u64, rows: usize) {
         if let Some(state) = self.states.get_mut(&key) {
             state.written += rows;

@@ -328,6 +328,30 @@ impl Generator {
         open.fail(error);
     }
 
+    /// What must hold between two steps.
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        self.blocks.check(self.running.iter().map(|s| &s.table));
+        if let Some(draft) = &self.draft {
+            draft.check(|key| self.index_of(key).is_some());
+        }
+        assert!(self.running.len() <= self.limits.sequences);
+        for sequence in &self.running {
+            assert!(sequence.written < sequence.tokens.len());
+            assert!(sequence.table.blocks().len() * BLOCK >= sequence.written);
+        }
+        for sequence in &self.waiting {
+            assert!(sequence.written == 0 && sequence.table.blocks().is_empty());
+        }
+        for (key, generation) in &self.requests {
+            let made = generation.choices.iter().flatten().count();
+            let all = self.running.iter().chain(&self.waiting);
+            let open = all.filter(|sequence| sequence.request == *key).count();
+            assert_eq!(made + open, generation.choices.len());
+            assert!(open > 0, "a complete request is still open");
+        }
+    }
+
     /// Tells the gauges.
     pub(crate) fn report(&self) {
         Counters::set(&self.counters.running, self.running.len());

@@ -1,1 +1,11 @@
-//! tests
+//! The engine on a decoder whose logits are a function of what stands in the blocks it is given: a block, position or
+//! prefix that is mixed up shows as another token.
+
+mod encoders;
+mod failures;
+mod golden;
+mod models;
+mod order;
+mod same;
+pub(crate) mod support;
+mod text;

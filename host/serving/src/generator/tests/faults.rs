@@ -1,0 +1,114 @@
+//! Steps that fail.
+
+use tidegate_contract::{DecodeError, ModelError};
+
+use super::*;
+
+fn no() -> DecodeError {
+    DecodeError::Device {
+        reason: "no".into(),
+    }
+}
+
+/// The prompt of the step that has this byte in it.
+fn has(step: &[StepSequence], letter: u8) -> Option<usize> {
+    step.iter()
+        .position(|sequence| sequence.position == 0 && sequence.tokens.contains(&byte(letter)))
+}
+
+#[test]
+fn a_step_that_is_refused_for_one_costs_only_that_one() {
+    let mut bench = Bench::new(shape(8, 64, 128), limits());
+    bench.control.refuse(|step| {
+        has(step, b'%').map(|sequence| DecodeError::Refused {
+            sequence,
+            what: "token",
+            value: "37".into(),
+            limit: "something else".into(),
+        })
+    });
+    let asks: Vec<Ask> = ["one", "tw%o", "three"].map(|c| ask(c, 9)).into();
+    let pending: Vec<Pending> = asks.iter().map(|ask| bench.submit(ask)).collect();
+    bench.run();
+    let reason = "sequence 1 of the step: token is 37, must be something else";
+    assert_eq!(pending[1].error(), ModelError::Device(reason.into()));
+    check(&asks[0], &pending[0], 128, &hashed);
+    check(&asks[2], &pending[2], 128, &hashed);
+    assert_eq!(bench.stats().failed_steps, 1);
+}
+
+#[test]
+fn a_step_that_fails_without_a_name_is_halved_until_the_culprit_is_alone() {
+    let mut bench = Bench::new(shape(8, 256, 128), limits());
+    bench.control.refuse(|step| has(step, b'%').map(|_| no()));
+    let asks: Vec<Ask> = (0..8)
+        .map(|n| ask(if n == 5 { "b%d" } else { "good" }, 9))
+        .collect();
+    let pending: Vec<Pending> = asks.iter().map(|ask| bench.submit(ask)).collect();
+    bench.run();
+    let reason = "device refused the step: no";
+    assert_eq!(pending[5].error(), ModelError::Device(reason.into()));
+    for place in (0..8).filter(|place| *place != 5) {
+        check(&asks[place], &pending[place], 128, &hashed);
+    }
+    assert_eq!(bench.stats().failed, 1);
+}
+
+#[test]
+fn who_lost_its_device_goes_on_where_it_was_and_the_second_time_fails() {
+    let mut bench = Bench::new(shape(2, 64, 128), limits());
+    let long = ask("long", 30);
+    let pending = bench.submit(&long);
+    for _ in 0..9 {
+        bench.step();
+    }
+    bench.generator.lost("reset");
+    bench.generator.check();
+    let other = bench.submit(&long);
+    for _ in 0..3 {
+        bench.step();
+    }
+    bench.generator.lost("reset again");
+    assert_eq!(pending.error(), ModelError::Device("reset again".into()));
+    bench.run();
+    check(&long, &other, 128, &hashed);
+    let stats = bench.stats();
+    assert_eq!((stats.retried, stats.failed, stats.answered), (2, 1, 1));
+}
+
+#[test]
+fn an_answer_over_a_lost_device_is_the_same() {
+    let mut dice = Dice(41);
+    let asks: Vec<Ask> = (0..6).map(|_| dice.ask(30, 30)).collect();
+    for at in [1, 5, 20] {
+        let mut bench = Bench::new(shape(6, 64, 96), limits());
+        let pending: Vec<Pending> = asks.iter().map(|ask| bench.submit(ask)).collect();
+        for _ in 0..at {
+            bench.step();
+        }
+        bench.generator.lost("reset");
+        bench.run();
+        for (ask, pending) in asks.iter().zip(&pending) {
+            check(ask, pending, 96, &hashed);
+        }
+    }
+}
+
+#[test]
+fn logits_that_are_no_numbers_fail_only_their_request() {
+    let logits = |history: &[u32], logits: &mut [f32]| {
+        hashed(history, logits);
+        if history.contains(&byte(b'!')) && history.len() > prompt("!").len() + 1 {
+            logits.fill(f32::NAN);
+        }
+    };
+    let mut bench = Bench::with(shape(2, 8, 64), limits(), Arc::new(logits), None);
+    let broken = bench.submit(&ask("!", 20));
+    let sound = bench.submit(&ask("?", 20));
+    bench.run();
+    assert_eq!(
+        broken.error(),
+        ModelError::Device("no logit of token 2 is a number".into())
+    );
+    check(&ask("?", 20), &sound, 64, &hashed);
+}

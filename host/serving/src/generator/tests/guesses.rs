@@ -1,0 +1,120 @@
+//! Tokens guessed ahead change how fast an answer comes, and nothing else.
+
+use tidegate_contract::{Speculation, Structure};
+
+use super::*;
+
+fn ahead(look_ahead: usize) -> Limits {
+    Limits {
+        look_ahead,
+        ..limits()
+    }
+}
+
+fn asks() -> Vec<Ask> {
+    let mut dice = Dice(31);
+    let mut asks: Vec<Ask> = (0..24).map(|_| dice.ask(40, 60)).collect();
+    for ask in asks.iter_mut().skip(12) {
+        ask.parameters.temperature = 0.0;
+        ask.parameters.repetition_penalty = 1.0;
+        ask.parameters.frequency_penalty = 0.0;
+    }
+    asks.push(structured());
+    asks
+}
+
+/// An answer of few letters, under a structure.
+fn structured() -> Ask {
+    let mut ask = ask("structured", 40);
+    ask.parameters.structure = Some(Structure::Regex("(ab|cd){12}!?".into()));
+    ask
+}
+
+fn run_all(mut bench: Bench, asks: &[Ask]) -> (usize, ModelStats) {
+    let pending: Vec<Pending> = asks.iter().map(|ask| bench.submit(ask)).collect();
+    let steps = bench.run();
+    for (ask, pending) in asks.iter().zip(&pending) {
+        check(ask, pending, 128, &local);
+    }
+    (steps, bench.stats())
+}
+
+#[test]
+fn looked_up_guesses_change_no_answer_and_save_steps() {
+    let asks = asks();
+    let bench = |limits| Bench::with(shape(8, 128, 128), limits, Arc::new(local), None);
+    let (plain, none) = run_all(bench(ahead(0)), &asks);
+    let (fewer, stats) = run_all(bench(ahead(8)), &asks);
+    assert_eq!((none.drafted, none.accepted), (0, 0));
+    assert!(stats.accepted > 50, "{stats:?}");
+    assert!(fewer < plain * 9 / 10, "{fewer} of {plain} steps");
+    assert_eq!(stats.tokens, none.tokens);
+}
+
+#[test]
+fn a_draft_model_that_thinks_alike_is_nearly_always_right() {
+    let asks = asks();
+    let (draft, control) = Fake::alone(shape(8, 128, 128), Arc::new(local));
+    let bench = Bench::with(shape(8, 128, 128), ahead(4), Arc::new(local), Some(draft));
+    let (_, stats) = run_all(bench, &asks);
+    control.is_sound();
+    assert!(control.steps() > 0);
+    assert!(stats.accepted * 10 >= stats.drafted * 9, "{stats:?}");
+    assert!(stats.accepted > 300, "{stats:?}");
+}
+
+#[test]
+fn a_draft_model_that_thinks_otherwise_changes_no_answer() {
+    let asks = asks();
+    let (draft, control) = Fake::alone(shape(2, 20, 80), Arc::new(hashed));
+    let bench = Bench::with(shape(8, 128, 128), ahead(4), Arc::new(local), Some(draft));
+    let (_, stats) = run_all(bench, &asks);
+    control.is_sound();
+    assert!(
+        stats.drafted > 0 && stats.accepted * 4 < stats.drafted,
+        "{stats:?}"
+    );
+}
+
+#[test]
+fn a_draft_model_that_fails_is_left_out() {
+    let asks = asks();
+    let (draft, control) = Fake::alone(shape(8, 128, 128), Arc::new(local));
+    let after = AtomicU64::new(0);
+    control.refuse(move |_| {
+        (after.fetch_add(1, Ordering::SeqCst) > 3).then(|| tidegate_contract::DecodeError::Device {
+            reason: "no".into(),
+        })
+    });
+    let bench = Bench::with(shape(8, 128, 128), ahead(4), Arc::new(local), Some(draft));
+    let (_, stats) = run_all(bench, &asks);
+    assert_eq!((stats.failed, stats.failed_steps), (0, 0));
+}
+
+#[test]
+fn who_wants_no_guesses_gets_none() {
+    let mut ask = asks().remove(20);
+    let run = |ask: &Ask, draft: bool| {
+        let draft = draft.then(|| Fake::alone(shape(8, 128, 128), Arc::new(local)).0);
+        let bench = Bench::with(shape(8, 128, 128), ahead(8), Arc::new(local), draft);
+        run_all(bench, std::slice::from_ref(ask)).1
+    };
+    ask.parameters.max_tokens = 60;
+    ask.parameters.speculation = Speculation::Off;
+    assert_eq!(run(&ask, true).drafted, 0);
+    ask.parameters.speculation = Speculation::PromptLookup;
+    let looked_up = run(&ask, false);
+    assert_eq!(run(&ask, true), looked_up, "the draft model is not asked");
+    assert!(looked_up.drafted > 0);
+}
+
+#[test]
+fn guesses_fit_where_blocks_samples_and_context_are_scarce() {
+    let asks = asks();
+    let mut tight = shape(3, 9, 128);
+    tight.max_samples = 5;
+    tight.blocks = 20;
+    let bench = Bench::with(tight, ahead(8), Arc::new(local), None);
+    let (_, stats) = run_all(bench, &asks);
+    assert!(stats.accepted > 0, "{stats:?}");
+}

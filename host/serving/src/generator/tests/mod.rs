@@ -1,0 +1,198 @@
+//! The scheduler under a virtual clock: no thread, no time but what a test says.
+
+mod deadlines;
+mod faults;
+mod guesses;
+mod leaks;
+mod prompts;
+mod sharing;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tidegate_contract::{Decoder, DecoderShape, Sampled, StepSequence};
+
+use super::{DraftModel, Generator, Limits, Verdict};
+use crate::order::Moment;
+use crate::stats::{Counters, ModelStats};
+use crate::tests::support::*;
+
+/// What a step takes here: 2 ms, 20 us a prompt token, 100 us a decode row.
+fn time_of(prefill: usize, decode: usize) -> Duration {
+    Duration::from_micros(2000 + 20 * prefill as u64 + 100 * decode as u64)
+}
+
+fn limits() -> Limits {
+    Limits {
+        step_tokens: usize::MAX,
+        prefill_tokens: usize::MAX,
+        step_time: Duration::from_secs(1),
+        sequences: usize::MAX,
+        aging: Duration::from_secs(1),
+        look_ahead: 0,
+        end_tokens: vec![EOS],
+    }
+}
+
+/// A scheduler, a fake decoder, and the time.
+struct Bench {
+    generator: Generator,
+    decoder: Box<dyn Decoder>,
+    control: Control,
+    counters: Arc<Counters>,
+    now: Moment,
+}
+
+impl Bench {
+    fn new(shape: DecoderShape, limits: Limits) -> Bench {
+        Bench::with(shape, limits, Arc::new(hashed), None)
+    }
+
+    fn with(
+        shape: DecoderShape,
+        limits: Limits,
+        logits: Arc<Logits>,
+        draft: Option<Box<dyn Decoder>>,
+    ) -> Bench {
+        let (decoder, control) = Fake::alone(shape.clone(), logits);
+        let counters = Arc::new(Counters::default());
+        Bench {
+            generator: Generator::new(
+                shape,
+                limits,
+                tokenizer(),
+                Arc::clone(&counters),
+                draft.map(DraftModel::new),
+            ),
+            decoder,
+            control,
+            counters,
+            now: Duration::ZERO,
+        }
+    }
+
+    fn submit(&mut self, ask: &Ask) -> Pending {
+        self.submit_until(ask, None)
+    }
+
+    fn submit_until(&mut self, ask: &Ask, deadline: Option<Moment>) -> Pending {
+        let (submission, pending) = ask.submission(self.now, deadline);
+        self.generator.submit(submission);
+        self.generator.check();
+        pending
+    }
+
+    /// One step; what it was, if there was anything to do.
+    fn step(&mut self) -> Option<Vec<StepSequence>> {
+        let plan = self.generator.plan(self.now)?;
+        self.generator.check();
+        let mut sampled: Vec<Sampled> = Vec::new();
+        let took = time_of(plan.prefill, plan.decode);
+        self.now += took;
+        let result = self
+            .decoder
+            .step(&plan.step, &mut sampled)
+            .and_then(|()| self.generator.deliver(&plan, &sampled, self.now, took));
+        if let Err(error) = result {
+            assert_eq!(self.generator.failed(&plan, &error), Verdict::GoesOn);
+        }
+        self.generator.check();
+        Some(plan.step)
+    }
+
+    /// Steps until nothing is left; how many.
+    fn run(&mut self) -> usize {
+        let mut steps = 0;
+        while self.step().is_some() {
+            steps += 1;
+            assert!(steps < 1_000_000);
+        }
+        assert!(
+            !self.generator.has_work(),
+            "work is left that is never done"
+        );
+        assert_eq!(self.generator.blocks.held(), 0, "blocks leak");
+        self.control.is_sound();
+        steps
+    }
+
+    fn stats(&self) -> ModelStats {
+        self.counters.snapshot("", 0)
+    }
+}
+
+/// Whether a request's answers are those it has alone.
+fn check(ask: &Ask, pending: &Pending, context: usize, logits: &Logits) {
+    let (handed_on, result) = pending.wait();
+    let choices = match result.unwrap().made {
+        tidegate_contract::Made::Choices(choices) => choices,
+        made => panic!("{made:?}"),
+    };
+    assert_eq!(choices.len(), ask.parameters.n as usize);
+    for (number, choice) in choices.iter().enumerate() {
+        let (tokens, finish) = choice_alone(ask, number as u32, context, logits);
+        assert_eq!(
+            (&choice.tokens, choice.finish),
+            (&tokens, finish),
+            "choice {number} of {ask:?}"
+        );
+        let wanted = match ask.parameters.logprobs {
+            Some(_) => tokens.len(),
+            None => 0,
+        };
+        assert_eq!(choice.logprobs.len(), wanted);
+        for (logprob, token) in choice.logprobs.iter().zip(&tokens) {
+            assert!(logprob.token == *token && logprob.top.len() == 2 && logprob.logprob <= 0.0);
+        }
+    }
+    // Tokens are handed on of the first only, each once and in order.
+    let wanted: Vec<(u32, u32)> = (0..).zip(choices[0].tokens.iter().copied()).collect();
+    let handed_on: Vec<(u32, u32)> = handed_on.iter().map(|(i, t, _)| (*i, *t)).collect();
+    assert_eq!(handed_on, wanted);
+}
+
+#[test]
+fn an_answer_is_the_same_at_batch_1_3_8_and_32() {
+    let mut dice = Dice(5);
+    let asks: Vec<Ask> = (0..32).map(|_| dice.ask(40, 24)).collect();
+    for batch in [1, 3, 8, 32] {
+        for step_tokens in [usize::MAX, 40] {
+            let limits = Limits {
+                sequences: batch,
+                step_tokens,
+                ..limits()
+            };
+            let mut bench = Bench::new(shape(batch, 256, 96), limits);
+            let pending: Vec<Pending> = asks.iter().map(|ask| bench.submit(ask)).collect();
+            bench.run();
+            for (ask, pending) in asks.iter().zip(&pending) {
+                check(ask, pending, 96, &hashed);
+            }
+            assert_eq!(bench.stats().answered, 32);
+        }
+    }
+}
+
+#[test]
+fn a_preempted_answer_is_the_same() {
+    let mut dice = Dice(6);
+    let asks: Vec<Ask> = (0..40).map(|_| dice.ask(40, 60)).collect();
+    let mut few = shape(1, 64, 128);
+    few.blocks = 9;
+    let mut bench = Bench::new(few, limits());
+    let pending: Vec<Pending> = asks.iter().map(|ask| bench.submit(ask)).collect();
+    bench.run();
+    for (ask, pending) in asks.iter().zip(&pending) {
+        check(ask, pending, 128, &hashed);
+    }
+    let stats = bench.stats();
+    assert!(stats.preemptions > 5, "{stats:?}");
+    assert!(stats.prefix_hit_tokens > 0, "{stats:?}");
+}
+
+/// Counts calls for seeds of generated tests.
+fn next_seed() -> u64 {
+    static SEED: AtomicU64 = AtomicU64::new(1);
+    SEED.fetch_add(1, Ordering::Relaxed)
+}

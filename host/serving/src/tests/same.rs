@@ -1,0 +1,194 @@
+//! An answer depends on its request only.
+
+use tidegate_contract::{Finish, Model, ModelError};
+
+use super::support::*;
+use crate::ModelOptions;
+
+#[test]
+fn requests_that_join_and_leave_get_the_tokens_they_get_alone() {
+    let options = ModelOptions {
+        prefill_tokens: 3,
+        ..at_once(5)
+    };
+    let (_engine, model, control) = free(shape(5, 16, 64), options);
+    let mut dice = Dice(7);
+    let asks: Vec<Ask> = (0..120).map(|_| dice.ask(40, 24)).collect();
+    let pending: Vec<Pending> = asks.iter().map(|ask| ask.of(&model)).collect();
+    for (ask, pending) in asks.iter().zip(pending) {
+        let (tokens, result) = pending.wait();
+        let answer = result.unwrap();
+        assert_eq!(answer.prompt_tokens as usize, prompt(&ask.content).len());
+        let tidegate_contract::Made::Choices(choices) = answer.made else {
+            panic!("choices")
+        };
+        for (number, choice) in choices.iter().enumerate() {
+            let wanted = choice_alone(ask, number as u32, 64, &hashed);
+            assert_eq!((choice.tokens.clone(), choice.finish), wanted, "{ask:?}");
+        }
+        let handed_on: Vec<u32> = tokens.iter().map(|(_, token, _)| *token).collect();
+        assert_eq!(handed_on, choices[0].tokens);
+        let mut places = tokens.iter().enumerate();
+        assert!(places.all(|(place, (index, ..))| place == *index as usize));
+    }
+    control.is_sound();
+    let stats = model.stats();
+    assert!(
+        stats.largest_batch > 1 && stats.largest_batch <= 5,
+        "{stats:?}"
+    );
+    assert_eq!(stats.answered, 120);
+    assert!(stats.prefix_hit_tokens > 0 && stats.step_time > std::time::Duration::ZERO);
+}
+
+#[test]
+fn a_forced_prefix_is_continued_exactly() {
+    let (_engine, model, control) = free(shape(3, 4, 64), ModelOptions::default());
+    let mut dice = Dice(11);
+    for _ in 0..12 {
+        let mut ask = dice.ask(10, 20);
+        ask.parameters.n = 1;
+        let (all, whole) = ask.of(&model).wait();
+        assert!(whole.is_ok());
+        let whole = ask.of(&model).choice();
+        for made in 0..=whole.tokens.len() {
+            let resumed = Ask {
+                prefix: whole.tokens[..made].to_vec(),
+                ..ask.clone()
+            };
+            let pending = resumed.of(&model);
+            let choice = pending.choice();
+            assert_eq!(
+                (&choice.tokens, &choice.text, choice.finish),
+                (&whole.tokens, &whole.text, whole.finish)
+            );
+            if ask.parameters.logprobs.is_some() {
+                assert_eq!(choice.logprobs, whole.logprobs[made..]);
+            }
+            // Those of the prefix are not handed on again, the others as before, index, id and text.
+            assert_eq!(pending.tokens(), all[made..]);
+        }
+    }
+    control.is_sound();
+}
+
+#[test]
+fn a_prefix_is_of_the_first_answer_only() {
+    let (_engine, model, _control) = free(shape(3, 8, 64), ModelOptions::default());
+    let mut several = ask("several", 10);
+    several.parameters.n = 3;
+    several.parameters.temperature = 1.0;
+    let whole = several.of(&model).choices();
+    several.prefix = whole[0].tokens[..4].to_vec();
+    assert_eq!(several.of(&model).choices(), whole);
+}
+
+#[test]
+fn a_prefix_that_is_complete_needs_no_step() {
+    let (_engine, model, control) = held(shape(1, 4, 64), ModelOptions::default());
+    let of = |prefix: Vec<u32>, max_tokens| Ask {
+        prefix,
+        ..ask("x", max_tokens)
+    };
+    let full = of(bytes("abc"), 3).of(&model).choice();
+    assert_eq!((full.text.as_str(), full.finish), ("abc", Finish::Length));
+    let mut stopping = of(bytes("ab. c"), 30);
+    stopping.parameters.stop = vec![". ".into()];
+    let stopped = stopping.of(&model).choice();
+    assert_eq!(
+        (stopped.text.as_str(), stopped.finish),
+        ("ab", Finish::Stop)
+    );
+    let mut ended = bytes("ab");
+    ended.push(EOS);
+    let ended = of(ended, 30).of(&model).choice();
+    assert_eq!(
+        (ended.text.as_str(), ended.finish, ended.tokens.len()),
+        ("ab", Finish::End, 2)
+    );
+    assert_eq!(ask("x", 0).of(&model).choice().finish, Finish::Length);
+    assert_eq!(model.stats().steps, 0);
+    drop(control);
+}
+
+#[test]
+fn a_seed_decides_an_answer_and_nothing_else_does() {
+    let (_engine, model, _control) = free(shape(4, 8, 64), ModelOptions::default());
+    let mut warm = ask("the same prompt", 16);
+    warm.parameters.temperature = 1.0;
+    let first = warm.of(&model).choice();
+    let crowd: Vec<Pending> = (0..10)
+        .map(|seed| {
+            Ask {
+                seed,
+                ..warm.clone()
+            }
+            .of(&model)
+        })
+        .collect();
+    let crowd: Vec<Vec<u32>> = crowd
+        .iter()
+        .map(|pending| pending.choice().tokens)
+        .collect();
+    assert_eq!(crowd[0], first.tokens);
+    for (one, tokens) in crowd.iter().enumerate() {
+        assert!(
+            !crowd[..one].contains(tokens),
+            "seeds {one} and an earlier one give the same answer"
+        );
+    }
+}
+
+#[test]
+fn ten_thousand_random_events_leave_nothing_behind() {
+    let options = ModelOptions {
+        queue: 16,
+        ..at_once(4)
+    };
+    let (_engine, model, control) = free(shape(4, 6, 32), options);
+    let mut dice = Dice(3);
+    let mut open: Vec<(Ask, Pending)> = Vec::new();
+    let mut events = 0;
+    while events < 10_000 {
+        events += 1;
+        if dice.below(3) == 0 && !open.is_empty() {
+            let place = dice.below(open.len() as u64) as usize;
+            model.cancel(open[place].1.id);
+        } else {
+            let ask = dice.ask(12, 6);
+            let (request, pending) = ask.request();
+            match model.submit(request) {
+                Ok(()) => open.push((ask, pending)),
+                // Full: the oldest must end first.
+                Err(_) => {
+                    let (ask, pending) = open.remove(0);
+                    ended(&ask, &pending);
+                }
+            }
+        }
+    }
+    for (ask, pending) in &open {
+        ended(ask, pending);
+    }
+    control.is_sound();
+    // The last reply comes before the gauges; one more request, and they have been told.
+    ask("x", 1).of(&model).answer();
+    let stats = model.stats();
+    assert_eq!(stats.waiting, 0, "{stats:?}");
+    assert!(stats.answered > 1000 && stats.blocks == 8, "{stats:?}");
+
+    fn ended(ask: &Ask, pending: &Pending) {
+        match pending.wait().1 {
+            Ok(answer) => {
+                let tidegate_contract::Made::Choices(choices) = answer.made else {
+                    panic!("choices")
+                };
+                assert_eq!(
+                    (choices[0].tokens.clone(), choices[0].finish),
+                    alone(ask, 32)
+                );
+            }
+            Err(error) => assert_eq!(error, ModelError::Cancelled),
+        }
+    }
+}

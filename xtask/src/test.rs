@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::steps::{Steps, cargo, run};
-use crate::{kafka, operators, setup};
+use crate::{FUZZ_SECONDS, fuzz, kafka, operators, setup};
 
 /// Sets up and runs them; `full` adds what takes minutes.
 pub(crate) fn test(root: &Path, full: bool) -> Result<()> {
@@ -21,7 +21,10 @@ fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
         setup::adapter()
     })?;
     steps.step("format", || {
-        run(cargo().args(["fmt", "--all", "--check"]).current_dir(root))
+        run(cargo().args(["fmt", "--all", "--check"]).current_dir(root))?;
+        // A workspace of its own.
+        let fuzz = root.join("host/weights/fuzz");
+        run(cargo().args(["fmt", "--check"]).current_dir(fuzz))
     })?;
     steps.step("build the operators", || operators::build(root))?;
     // One profile for the binary, the tests and the demo: the heavy dependencies are compiled once.
@@ -48,6 +51,7 @@ fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
         run(&mut command)
     })?;
     drop(broker);
+    steps.step("fuzz what reads models", || fuzz::fuzz(root, FUZZ_SECONDS))?;
     steps.step("lint", || {
         run(cargo()
             .args([

@@ -1,0 +1,139 @@
+//! Fuzzing of what reads models: `host/weights/fuzz`, by libFuzzer, on the stable toolchain.
+//!
+//! LLVM's coverage pass is switched on by flags that stable accepts; there is no address sanitizer, and no need of one
+//! where no unsafe code stands. What a run finds new is kept under `target/fuzz/corpus` for the next.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::steps::{cargo, output, run};
+
+const TARGETS: [&str; 3] = ["config", "gguf", "safetensors"];
+
+/// Counters for every edge, with their addresses, and what is compared with what.
+const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Clink-dead-code";
+
+/// Most memory of a target, MiB, and longest input, bytes.
+const MEMORY: u32 = 1024;
+const LONGEST: u32 = 16384;
+
+/// Builds the targets and runs all at once for `seconds`.
+pub(crate) fn fuzz(root: &Path, seconds: u32) -> Result<()> {
+    let directory = root.join("target/fuzz");
+    let host = host()?;
+    run(cargo()
+        .args(["build", "--release", "--manifest-path"])
+        .arg(root.join("host/weights/fuzz/Cargo.toml"))
+        // With a target named, build scripts and macros are compiled without the flags.
+        .args(["--target", &host, "--target-dir"])
+        .arg(&directory)
+        .env("RUSTFLAGS", FLAGS))?;
+    let binaries = directory.join(host).join("release");
+    let running: Vec<Run> = TARGETS
+        .iter()
+        .map(|target| Run::start(target, &binaries.join(target), &directory, seconds))
+        .collect::<Result<_>>()?;
+    // All are waited for before the first failure is told.
+    let ended: Vec<Result<()>> = running.into_iter().map(Run::finish).collect();
+    ended.into_iter().collect()
+}
+
+/// A target that runs.
+struct Run {
+    target: &'static str,
+    process: Child,
+    log: PathBuf,
+}
+
+impl Run {
+    fn start(target: &'static str, binary: &Path, directory: &Path, seconds: u32) -> Result<Run> {
+        let corpus = directory.join("corpus").join(target);
+        let found = directory.join("found").join(target);
+        for needed in [&corpus, &found] {
+            std::fs::create_dir_all(needed)
+                .with_context(|| format!("making {}", needed.display()))?;
+        }
+        let log = directory.join(format!("{target}.log"));
+        let file = File::create(&log).with_context(|| format!("making {}", log.display()))?;
+        let process = Command::new(binary)
+            .arg(&corpus)
+            .arg(format!("-max_total_time={seconds}"))
+            .arg(format!("-rss_limit_mb={MEMORY}"))
+            .arg(format!("-max_len={LONGEST}"))
+            .arg(format!("-artifact_prefix={}/", found.display()))
+            .args(["-timeout=10", "-print_final_stats=1", "-print_funcs=0"])
+            .env("TIDEGATE_FUZZ_SEEDS", &corpus)
+            .stdout(Stdio::null())
+            .stderr(file)
+            .spawn()
+            .with_context(|| format!("starting {}", binary.display()))?;
+        Ok(Run {
+            target,
+            process,
+            log,
+        })
+    }
+
+    fn finish(mut self) -> Result<()> {
+        let status = self.process.wait()?;
+        let bytes =
+            std::fs::read(&self.log).with_context(|| format!("reading {}", self.log.display()))?;
+        let log = String::from_utf8_lossy(&bytes);
+        if !status.success() {
+            let input = log
+                .lines()
+                .find_map(|line| line.split_once("Test unit written to "));
+            match input {
+                Some((_, path)) => bail!(
+                    "{}: {status}, by the input {path} (see {})",
+                    self.target,
+                    self.log.display()
+                ),
+                None => bail!("{}: {status} (see {})", self.target, self.log.display()),
+            }
+        }
+        let [began, ended] = [
+            log.lines().find_map(coverage),
+            log.lines().rev().find_map(coverage),
+        ];
+        let (Some(began), Some(ended)) = (began, ended) else {
+            bail!(
+                "{} reports no coverage (see {})",
+                self.target,
+                self.log.display()
+            );
+        };
+        ensure!(
+            log.contains("inline 8-bit counters"),
+            "{} was compiled without coverage counters",
+            self.target
+        );
+        let runs = log
+            .lines()
+            .find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+        let runs = runs.unwrap_or("?").trim();
+        println!(
+            "{:<12} {runs} inputs, edges {began} -> {ended}, nothing found",
+            self.target
+        );
+        Ok(())
+    }
+}
+
+/// The edges that a line of libFuzzer's log says were reached.
+fn coverage(line: &str) -> Option<u64> {
+    let (_, rest) = line.split_once(" cov: ")?;
+    rest.split(' ').next()?.parse().ok()
+}
+
+/// The triple that the compiler runs on.
+fn host() -> Result<String> {
+    let version = output(Command::new("rustc").arg("-vV")).context("rustc -vV failed")?;
+    let line = version.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(line.context("rustc -vV names no host")?.to_owned())
+}

@@ -1,6 +1,7 @@
 //! The reference against the transformers library, and against itself under other schedules.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod converted;
 mod decoders;
 mod encoders;
 mod schedules;

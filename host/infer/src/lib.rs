@@ -13,20 +13,24 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod bench;
 pub mod decoder;
 pub mod device;
+mod encoder;
 mod files;
 #[doc(hidden)]
 pub mod kernels;
 mod load_error;
 mod matrix;
 mod program;
+mod sampling;
 
 pub use decoder::{DecoderOptions, GpuDecoder, KernelTime, KvPrecision, MemoryReport};
 pub use device::{
     Adapter, AdapterError, AdapterInfo, AdapterKind, DeviceOptions, Features, Gpu,
     measure_copy_bandwidth,
 };
+pub use encoder::{EncoderOptions, GpuEncoder};
 pub use files::MappedFiles;
 pub use kernels::{KernelSet, KernelVariant};
 pub use load_error::LoadError;

@@ -80,10 +80,15 @@ impl Tiling {
     #[must_use]
     pub fn of(kernels: KernelSet, told: bool) -> Vec<(u32, Tiling)> {
         let registers = |rows| Tiling::Registers { rows, told };
-        let subgroup = kernels.matmul != KernelVariant::Portable && kernels.base == super::Base::Subgroup;
+        let subgroup =
+            kernels.matmul != KernelVariant::Portable && kernels.base == super::Base::Subgroup;
         let reduce = |rows| Tiling::Reduce { rows, subgroup };
         match Layout::of(kernels) {
-            Layout::Tiles => vec![(1, registers(1)), (4, registers(4)), (u32::MAX, registers(8))],
+            Layout::Tiles => vec![
+                (1, registers(1)),
+                (4, registers(4)),
+                (u32::MAX, registers(8)),
+            ],
             // Its order of sums is the same at any number of rows; that of a tile is another.
             Layout::Rows if kernels.reproducible => vec![(1, reduce(1)), (u32::MAX, reduce(4))],
             Layout::Rows => vec![(1, reduce(1)), (8, reduce(4)), (u32::MAX, Tiling::Tile)],
@@ -155,7 +160,12 @@ impl MatmulKernel {
 
     pub(crate) fn source(self) -> String {
         let [activation, store] = self.store.files();
-        let mut files = vec![shader!("step.wgsl"), shader!("matmul.wgsl"), activation, store];
+        let mut files = vec![
+            shader!("step.wgsl"),
+            shader!("matmul.wgsl"),
+            activation,
+            store,
+        ];
         let constants = match self.tiling {
             Tiling::Registers { rows, told } => {
                 files.push(lanes(self.stored));

@@ -11,7 +11,9 @@ use crate::program::{Axis, Builder, Choice, Count, Work};
 impl Shard {
     /// The buffers from binding 5 on.
     fn more(&self) -> impl Iterator<Item = &wgpu::Buffer> {
-        [&self.scales, &self.supers, &self.high].into_iter().flatten()
+        [&self.scales, &self.supers, &self.high]
+            .into_iter()
+            .flatten()
     }
 }
 
@@ -81,7 +83,13 @@ impl Builder<'_> {
         activation: Option<Activation>,
         of: Count,
     ) -> Result<(), LoadError> {
-        self.product(matrix, input_output, Store::Bias(activation), Some(bias), of)
+        self.product(
+            matrix,
+            input_output,
+            Store::Bias(activation),
+            Some(bias),
+            of,
+        )
     }
 
     fn product(

@@ -54,9 +54,11 @@ impl Lab {
             None => (Store::Plain, self.output(rows * matrix.columns)),
             Some(residual) => (Store::Residual, self.padded(residual, columns)?),
         };
-        self.experiment(&[tokens(&vec![0; rows])], vec![output.clone()], |builder, _| {
-            builder.matmul(&matrix, [&input, &output], store, Count::Rows)
-        })
+        self.experiment(
+            &[tokens(&vec![0; rows])],
+            vec![output.clone()],
+            |builder, _| builder.matmul(&matrix, [&input, &output], store, Count::Rows),
+        )
     }
 
     /// activation(`input` · gateᵀ) * (`input` · upᵀ), both `[columns, width]`; output `[rows, columns padded to 4]`.
@@ -74,10 +76,14 @@ impl Lab {
         let rows = input.len() / width;
         let input = self.padded(input, width)?;
         let output = self.output(rows * matrix.columns / 2);
-        self.experiment(&[tokens(&vec![0; rows])], vec![output.clone()], |builder, _| {
-            let store = Store::Gated(activation);
-            builder.matmul(&matrix, [&input, &output], store, Count::Rows)
-        })
+        self.experiment(
+            &[tokens(&vec![0; rows])],
+            vec![output.clone()],
+            |builder, _| {
+                let store = Store::Gated(activation);
+                builder.matmul(&matrix, [&input, &output], store, Count::Rows)
+            },
+        )
     }
 
     /// activation(`input` · weightsᵀ + `bias`); output `[rows, columns padded to 4]`.
@@ -96,9 +102,13 @@ impl Lab {
         let rows = input.len() / width;
         let [input, bias] = [self.padded(input, width)?, self.padded(bias, bias.len())?];
         let output = self.output(rows * matrix.columns);
-        self.experiment(&[tokens(&vec![0; rows])], vec![output.clone()], |builder, _| {
-            builder.matmul_bias(&matrix, &bias, [&input, &output], activation, Count::Rows)
-        })
+        self.experiment(
+            &[tokens(&vec![0; rows])],
+            vec![output.clone()],
+            |builder, _| {
+                builder.matmul_bias(&matrix, &bias, [&input, &output], activation, Count::Rows)
+            },
+        )
     }
 
     /// Bytes that these weights were guessed to take on the device, and those they take: stacked; or in turn, if there are two

@@ -43,10 +43,16 @@ impl<'a> Packing<'a> {
     pub(crate) fn stacked(tensors: Vec<Tensor<'a>>) -> Packing<'a> {
         let block = tensors.first().map_or(1, Tensor::width);
         let rows = |(index, tensor): (usize, &Tensor<'_>)| {
-            (0..tensor.rows()).map(move |row| Some((index, row))).collect::<Vec<_>>()
+            (0..tensor.rows())
+                .map(move |row| Some((index, row)))
+                .collect::<Vec<_>>()
         };
         let rows = tensors.iter().enumerate().flat_map(rows).collect();
-        let mixed = tensors.iter().rev().skip(1).any(|tensor| tensor.rows() % 4 != 0);
+        let mixed = tensors
+            .iter()
+            .rev()
+            .skip(1)
+            .any(|tensor| tensor.rows() % 4 != 0);
         Packing {
             tensors,
             rows,
@@ -111,7 +117,10 @@ impl<'a> Packing<'a> {
     fn stored(&self, tensor: &Tensor<'_>) -> Stored {
         let own = Stored::of(tensor.format());
         let alike = !self.mixed
-            || self.tensors.iter().all(|other| Stored::of(other.format()) == own);
+            || self
+                .tensors
+                .iter()
+                .all(|other| Stored::of(other.format()) == own);
         let whole = self.block == padded(self.block) || self.block == self.source_width();
         if alike && (own.is_float() || (whole && self.source_width().is_multiple_of(GROUP))) {
             own
@@ -128,7 +137,11 @@ impl<'a> Packing<'a> {
             match (runs.last_mut(), stored) {
                 // What a run is stored as may change only where a vector of four output columns begins.
                 (Some(run), Some(stored)) if run.stored != stored && index % 4 == 0 => {
-                    runs.push(Run { stored, first: index, rows: 1 });
+                    runs.push(Run {
+                        stored,
+                        first: index,
+                        rows: 1,
+                    });
                 }
                 (Some(run), _) => run.rows += 1,
                 (None, stored) => runs.push(Run {
@@ -161,7 +174,8 @@ impl<'a> Packing<'a> {
         let mut shards = Vec::new();
         for run in self.runs() {
             let largest = run.stored.group_bytes()[0] * groups;
-            let fit = (gpu.largest_binding as usize / largest.max(1)).min(MOST_COLUMNS) / TILE * TILE;
+            let fit =
+                (gpu.largest_binding as usize / largest.max(1)).min(MOST_COLUMNS) / TILE * TILE;
             if fit == 0 {
                 return Err(LoadError::BufferTooLarge {
                     what: "32 rows of a weight matrix",
@@ -211,7 +225,9 @@ impl<'a> Packing<'a> {
         for index in 0..tiles {
             for row in 0..TILE {
                 let at = index * TILE + row;
-                let source = (at < run.rows).then(|| self.rows.get(run.first + at)).flatten();
+                let source = (at < run.rows)
+                    .then(|| self.rows.get(run.first + at))
+                    .flatten();
                 numbers.clear(stored, tile.groups());
                 if let Some(Some((tensor, row))) = source
                     && let Some(tensor) = self.tensors.get(*tensor)

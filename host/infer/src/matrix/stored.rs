@@ -132,7 +132,10 @@ impl DeviceRow {
     /// Puts a row of floats, each `block` elements of it padded by themselves to a multiple of 4.
     pub(crate) fn put_floats(&mut self, bytes: &[u8], element: usize, block: usize) {
         let padded = block.next_multiple_of(4) * element;
-        for (from, to) in bytes.chunks(block * element).zip(self.values.chunks_mut(padded)) {
+        for (from, to) in bytes
+            .chunks(block * element)
+            .zip(self.values.chunks_mut(padded))
+        {
             if let Some(to) = to.get_mut(..from.len()) {
                 to.copy_from_slice(from);
             }
@@ -151,7 +154,11 @@ impl DeviceRow {
         match stored {
             // d alone; the other half of its word stays 0.
             Stored::Q6K => {
-                for (to, from) in self.supers.chunks_exact_mut(4).zip(parts.supers.chunks_exact(2)) {
+                for (to, from) in self
+                    .supers
+                    .chunks_exact_mut(4)
+                    .zip(parts.supers.chunks_exact(2))
+                {
                     put(to, from);
                 }
             }

@@ -31,7 +31,9 @@ fn labs() -> Vec<(String, Lab)> {
         let lab = Lab::open(adapter(), variant, checked, options).unwrap();
         (format!("{variant}, checked {checked}"), lab)
     };
-    let mut labs: Vec<_> = PLAIN.map(|variant| open(variant, Features::NONE, true)).into();
+    let mut labs: Vec<_> = PLAIN
+        .map(|variant| open(variant, Features::NONE, true))
+        .into();
     labs.extend(PLAIN.map(|variant| open(variant, Features::ALL, false)));
     labs.push(open(KernelVariant::Subgroup, Features::ALL, false));
     labs
@@ -120,7 +122,10 @@ fn assert_near(found: &[f32], expected: &[(f64, f64)], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
     for (index, (found, (expected, off))) in found.iter().zip(expected).enumerate() {
         let error = (f64::from(*found) - expected).abs();
-        assert!(error <= *off, "{what}: element {index} is {found}, should be {expected} ± {off}");
+        assert!(
+            error <= *off,
+            "{what}: element {index} is {found}, should be {expected} ± {off}"
+        );
     }
 }
 
@@ -129,7 +134,10 @@ fn products_match_the_reference_in_every_format_at_odd_sizes() {
     for (name, lab) in labs() {
         let mut random = Random(41);
         for format in FORMATS {
-            for (&width, columns) in widths(format).iter().flat_map(|width| [(width, 5), (width, 67)]) {
+            for (&width, columns) in widths(format)
+                .iter()
+                .flat_map(|width| [(width, 5), (width, 67)])
+            {
                 let weights = Weights::random(&mut random, format, columns, width);
                 for rows in [1, 3, 8, 33] {
                     let what = format!("{name}: {format:?} {columns}x{width}, {rows} rows");
@@ -141,8 +149,9 @@ fn products_match_the_reference_in_every_format_at_odd_sizes() {
                     assert_near(&found, &expected, &what);
 
                     let residual = random.units(rows * columns);
-                    let experiment =
-                        lab.matmul(vec![weights.tensor()], &input, Some(&residual)).unwrap();
+                    let experiment = lab
+                        .matmul(vec![weights.tensor()], &input, Some(&residual))
+                        .unwrap();
                     lab.run(&experiment, 1).unwrap();
                     let found = lab.output_of(&experiment, 0, columns).unwrap();
                     for (sum, residual) in expected.iter_mut().zip(&residual) {
@@ -194,8 +203,9 @@ fn gated_and_biased_products_match_the_reference() {
                 let input = random.units(rows * width);
                 let (gates, ups) = (gate.product(&input), up.product(&input));
                 for activation in activations {
-                    let experiment =
-                        lab.gated([gate.tensor(), up.tensor()], activation, &input).unwrap();
+                    let experiment = lab
+                        .gated([gate.tensor(), up.tensor()], activation, &input)
+                        .unwrap();
                     lab.run(&experiment, 1).unwrap();
                     let found = lab.output_of(&experiment, 0, columns).unwrap();
                     let gated = |(gate, up): (&(f64, f64), &(f64, f64))| {
@@ -207,13 +217,17 @@ fn gated_and_biased_products_match_the_reference() {
                 }
                 let bias: Vec<f32> = random.units(columns).iter().map(|x| x * 3.0).collect();
                 for activation in activations.map(Some).into_iter().chain([None]) {
-                    let experiment =
-                        lab.biased(gate.tensor(), &bias, activation, &input).unwrap();
+                    let experiment = lab
+                        .biased(gate.tensor(), &bias, activation, &input)
+                        .unwrap();
                     lab.run(&experiment, 1).unwrap();
                     let found = lab.output_of(&experiment, 0, columns).unwrap();
                     let biased = |(sum, bias): (&(f64, f64), &f32)| {
                         let x = sum.0 + f64::from(*bias);
-                        (activated(activation, x), sum.1 * 2.0 + TOLERANCE * (1.0 + x.abs()))
+                        (
+                            activated(activation, x),
+                            sum.1 * 2.0 + TOLERANCE * (1.0 + x.abs()),
+                        )
                     };
                     let biases = bias.iter().cycle();
                     let expected: Vec<_> = gates.iter().zip(biases).map(biased).collect();
@@ -236,8 +250,11 @@ fn an_embedding_is_the_exact_row_of_each_token_in_every_format() {
                 lab.run(&experiment, 1).unwrap();
                 let found = lab.output_of(&experiment, 0, width).unwrap();
                 let row = |id: &u32| &table.values[*id as usize * width..][..width];
-                let expected: Vec<f32> =
-                    ids.iter().flat_map(row).map(|value| *value as f32 * 2.0).collect();
+                let expected: Vec<f32> = ids
+                    .iter()
+                    .flat_map(row)
+                    .map(|value| *value as f32 * 2.0)
+                    .collect();
                 assert_eq!(found, expected, "{name}: {format:?} width {width}");
             }
         }
@@ -262,7 +279,11 @@ fn a_row_has_the_same_bits_at_any_number_of_rows() {
             let all = product(32);
             for rows in [1, 2, 3, 5, 8, 17] {
                 let found = product(rows);
-                assert_eq!(found, all[..rows * 37], "{name}: {format:?}, {rows} of 32 rows");
+                assert_eq!(
+                    found,
+                    all[..rows * 37],
+                    "{name}: {format:?}, {rows} of 32 rows"
+                );
             }
         }
     }
@@ -310,7 +331,10 @@ fn a_matrix_of_which_not_a_tile_fits_is_refused_with_the_limit() {
     };
     let lab = Lab::open(adapter(), KernelVariant::Portable, true, options).unwrap();
     let weights = Weights::random(&mut Random(46), Format::F32, 8, 64);
-    let error = lab.matmul(vec![weights.tensor()], &[0.0; 64], None).unwrap_err().to_string();
+    let error = lab
+        .matmul(vec![weights.tensor()], &[0.0; 64], None)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("8192") || error.contains("8 KiB"), "{error}");
 }
 
@@ -323,18 +347,29 @@ fn stacked_tensors_of_unlike_formats_keep_them() {
         let input = random.units(3 * 256);
         let stacked = parts.iter().map(Weights::tensor).collect();
         let experiment = lab.matmul(stacked, &input, None).unwrap();
-        assert_eq!(lab.run(&experiment, 1).unwrap(), 3, "{name}: one for each run of a format");
+        assert_eq!(
+            lab.run(&experiment, 1).unwrap(),
+            3,
+            "{name}: one for each run of a format"
+        );
         let found = lab.output_of(&experiment, 0, 4 * 36).unwrap();
         let expected: Vec<_> = input
             .chunks(256)
-            .flat_map(|row| parts.iter().flat_map(|part| part.product(row)).collect::<Vec<_>>())
+            .flat_map(|row| {
+                parts
+                    .iter()
+                    .flat_map(|part| part.product(row))
+                    .collect::<Vec<_>>()
+            })
             .collect();
         assert_near(&found, &expected, &name);
 
         let unlike = [Format::Int4, Format::F16];
         let [gate, up] = unlike.map(|format| Weights::random(&mut random, format, 36, 64));
         let input = random.units(2 * 64);
-        let gated = lab.gated([gate.tensor(), up.tensor()], Activation::Silu, &input).unwrap();
+        let gated = lab
+            .gated([gate.tensor(), up.tensor()], Activation::Silu, &input)
+            .unwrap();
         lab.run(&gated, 1).unwrap();
         let found = lab.output_of(&gated, 0, 36).unwrap();
         let products = gate.product(&input).into_iter().zip(up.product(&input));
@@ -363,9 +398,16 @@ fn a_row_that_is_no_number_leaves_the_others_alone() {
             let expected = weights.product(&input);
             for row in [0, 2] {
                 let of = row * 9..(row + 1) * 9;
-                assert_near(&found[of.clone()], &expected[of], &format!("{name}: {format:?}"));
+                assert_near(
+                    &found[of.clone()],
+                    &expected[of],
+                    &format!("{name}: {format:?}"),
+                );
             }
-            assert!(found[9..18].iter().all(|x| x.is_nan()), "{name}: {format:?}");
+            assert!(
+                found[9..18].iter().all(|x| x.is_nan()),
+                "{name}: {format:?}"
+            );
         }
     }
 }

@@ -1,0 +1,295 @@
+//! Encoders on a device: BERT and its kin, for embeddings and for scores of labels.
+//!
+//! The rows of all texts of a call lie one after another, without padding; a row sees the rows of its own text. GELU by the
+//! error function is within 2e-7 of the true one (Abramowitz and Stegun 7.1.26 and the rounding of f32).
+
+mod options;
+mod parts;
+mod pass;
+
+use std::time::{Duration, Instant};
+
+use tidegate_contract::{DecodeError, Encoder, EncoderOutput, check_texts};
+use tidegate_weights::{Checkpoint, EncoderConfig, EncoderHead};
+use tracing::{debug, info};
+
+pub use options::EncoderOptions;
+use options::Plan;
+use parts::{Ends, Parts};
+use pass::{PassWords, passes};
+
+use crate::decoder::MemoryReport;
+use crate::device::{DEADLINE, Gpu, Pace, WaitError};
+use crate::kernels::{KernelSet, choose_kernels};
+use crate::load_error::LoadError;
+use crate::program::{Extent, Program};
+
+/// A model that turns whole texts into vectors, on a device.
+#[derive(Debug)]
+pub struct GpuEncoder {
+    gpu: Gpu,
+    output: EncoderOutput,
+    width: usize,
+    vocabulary: usize,
+    plan: Plan,
+    memory: MemoryReport,
+    kernels: KernelSet,
+    program: Program,
+    ends: Ends,
+    words: PassWords,
+    pace: Pace,
+    /// Longest wait for a pass.
+    deadline: Duration,
+    /// The failure after which this encoder is of no more use.
+    failed: Option<DecodeError>,
+}
+
+impl GpuEncoder {
+    /// Uploads the weights of a model to a device and encodes a few texts, so that no request waits for a compiler.
+    ///
+    /// # Errors
+    /// The model is no encoder or not whole, an option is out of range, the model does not fit the adapter, the kernels asked
+    /// for do not run there, or the device failed. The device stays of use to others unless it was lost.
+    pub fn load(
+        gpu: &Gpu,
+        checkpoint: &Checkpoint,
+        options: &EncoderOptions,
+    ) -> Result<GpuEncoder, LoadError> {
+        let config = encoder_config(checkpoint)?;
+        let plan = Plan::new(config, options)?;
+        let kernels = KernelSet {
+            reproducible: options.reproducible,
+            ..choose_kernels(gpu, options.kernels)?
+        };
+        let memory = plan.report(parts::weight_bytes(checkpoint, config, &plan)?);
+        let parts = Parts {
+            gpu,
+            checkpoint,
+            config,
+            plan: &plan,
+            kernels,
+            checked: options.checked_shaders,
+            total: memory.total(),
+        };
+        let (loaded, fault) = gpu.scoped(|| parts.load());
+        if let Some(fault) = fault {
+            return Err(LoadError::from_fault(fault, memory.total()));
+        }
+        let (ends, program) = loaded?;
+        gpu.flush()
+            .map_err(|error| LoadError::from_wait(error, memory.total()))?;
+        info!(
+            adapter = %gpu.adapter(),
+            kernels = kernels.matmul.name(),
+            weights_bytes = memory.weights,
+            activations_bytes = memory.activations,
+            dispatches = program.len(),
+            "encoder loaded"
+        );
+        let (output, width) = match &config.head {
+            EncoderHead::Embedding(_) => (EncoderOutput::Embedding, config.hidden),
+            EncoderHead::Classification(labels) => (EncoderOutput::Scores, labels.len()),
+        };
+        let mut encoder = GpuEncoder {
+            gpu: gpu.clone(),
+            output,
+            width,
+            vocabulary: config.vocabulary,
+            plan,
+            memory,
+            kernels,
+            program,
+            ends,
+            words: PassWords::default(),
+            pace: Pace::new(gpu.is_software()),
+            deadline: DEADLINE,
+            failed: None,
+        };
+        encoder.warm_up()?;
+        Ok(encoder)
+    }
+
+    /// What an encoder would take on a device, without loading it.
+    ///
+    /// # Errors
+    /// As [`GpuEncoder::load`], for everything that can be known before a device is opened.
+    pub fn estimate(
+        checkpoint: &Checkpoint,
+        options: &EncoderOptions,
+    ) -> Result<MemoryReport, LoadError> {
+        let config = encoder_config(checkpoint)?;
+        let plan = Plan::new(config, options)?;
+        Ok(plan.report(parts::weight_bytes(checkpoint, config, &plan)?))
+    }
+
+    /// What it takes on the device, by part.
+    #[must_use]
+    pub fn memory_report(&self) -> MemoryReport {
+        self.memory
+    }
+
+    /// The kernels it runs.
+    #[must_use]
+    pub fn kernels(&self) -> KernelSet {
+        self.kernels
+    }
+
+    /// Drivers compile at the first dispatch: runs every kernel once.
+    fn warm_up(&mut self) -> Result<(), LoadError> {
+        let started = Instant::now();
+        let mut vectors = Vec::new();
+        for rows in [1, 4, 9] {
+            let text = vec![0; rows.min(self.plan.context)];
+            self.encode(&[&text], &mut vectors)
+                .map_err(|error| self.load_error(error))?;
+        }
+        // What these passes took was compiling.
+        self.pace = Pace::new(self.gpu.is_software());
+        let seconds = started.elapsed().as_secs_f64();
+        debug!(seconds, "kernels compiled");
+        Ok(())
+    }
+
+    fn load_error(&self, error: DecodeError) -> LoadError {
+        match error {
+            DecodeError::DeviceLost { reason } => LoadError::DeviceLost { reason },
+            DecodeError::OutOfMemory { reason } => LoadError::OutOfMemory {
+                bytes: self.memory.total(),
+                reason,
+            },
+            DecodeError::DeadlineExceeded { limit } => LoadError::DeadlineExceeded { limit },
+            DecodeError::Kernel { kernel, reason } => LoadError::Kernel { kernel, reason },
+            other => LoadError::Device {
+                reason: other.to_string(),
+            },
+        }
+    }
+
+    /// Most rows whose longest dispatch stays within the cap of a submission.
+    fn pass_rows(&self) -> usize {
+        let mut rows = self.plan.rows;
+        loop {
+            let extent = Extent {
+                rows: rows as u32,
+                samples: rows as u32,
+                positions: rows.div_ceil(4) as u32,
+            };
+            if rows == 1 || self.program.longest(extent) <= self.pace.most_work(rows as u32) {
+                return rows;
+            }
+            rows = rows.div_ceil(2);
+        }
+    }
+
+    fn run_pass(&mut self, texts: &[&[u32]], vectors: &mut Vec<f32>) -> Result<(), WaitError> {
+        let started = Instant::now();
+        let extent = self.words.fill(texts, self.plan.heads);
+        let queue = &self.gpu.queue;
+        queue.write_buffer(&self.ends.step, 0, bytemuck::cast_slice(&self.words.step));
+        queue.write_buffer(&self.ends.tiles, 0, bytemuck::cast_slice(&self.words.tiles));
+        queue.write_buffer(&self.ends.texts, 0, bytemuck::cast_slice(&self.words.texts));
+        let stride = self.width.next_multiple_of(4) * 4;
+        let bytes = (texts.len() * stride) as u64;
+        let ranges = self.program.submissions(extent, &self.pace);
+        let last = ranges.len().saturating_sub(1);
+        let mut submission = None;
+        for (index, range) in ranges.into_iter().enumerate() {
+            let mut encoder = self
+                .gpu
+                .device
+                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            {
+                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+                self.program.encode(&mut pass, range, extent);
+            }
+            if index == last {
+                let ends = &self.ends;
+                encoder.copy_buffer_to_buffer(&ends.vectors, 0, &ends.readback, 0, bytes);
+            }
+            submission = Some(self.gpu.queue.submit([encoder.finish()]));
+        }
+        let Some(submission) = submission else {
+            return Ok(());
+        };
+        let (width, unit) = (self.width, self.output == EncoderOutput::Embedding);
+        let take = |bytes: &[u8]| {
+            for row in bytes.chunks_exact(stride) {
+                let row = row.as_chunks().0.iter().take(width);
+                let row: Vec<f32> = row.map(|b| f32::from_le_bytes(*b)).collect();
+                let length = if unit { length(&row) } else { 1.0 };
+                vectors.extend(row.iter().map(|x| (f64::from(*x) / length) as f32));
+            }
+        };
+        self.gpu
+            .read(&self.ends.readback, bytes, submission, self.deadline, take)?;
+        let work = self.program.work(extent);
+        self.pace.learn(extent.rows, work, started.elapsed());
+        Ok(())
+    }
+}
+
+/// Length of a vector, at least that by which `torch.nn.functional.normalize` divides.
+fn length(vector: &[f32]) -> f64 {
+    let squares = vector.iter().map(|x| f64::from(*x).powi(2));
+    squares.sum::<f64>().sqrt().max(1e-12)
+}
+
+/// What of a checkpoint is an encoder.
+fn encoder_config(checkpoint: &Checkpoint) -> Result<&EncoderConfig, LoadError> {
+    checkpoint.encoder().ok_or_else(|| LoadError::Kind {
+        architecture: checkpoint
+            .decoder()
+            .map_or_else(String::new, |config| config.architecture.clone()),
+        wanted: "encoder",
+    })
+}
+
+impl Encoder for GpuEncoder {
+    fn output(&self) -> EncoderOutput {
+        self.output
+    }
+
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn context(&self) -> usize {
+        self.plan.context
+    }
+
+    fn max_rows(&self) -> usize {
+        self.plan.rows
+    }
+
+    fn memory(&self) -> u64 {
+        self.memory.total()
+    }
+
+    fn encode(&mut self, texts: &[&[u32]], vectors: &mut Vec<f32>) -> Result<(), DecodeError> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        check_texts(texts, self.vocabulary, self.plan.context, self.plan.rows)?;
+        vectors.clear();
+        for pass in passes(texts, self.pass_rows(), self.plan.quads) {
+            let gpu = self.gpu.clone();
+            let texts = texts.get(pass).unwrap_or_default();
+            let (result, fault) = gpu.scoped(|| self.run_pass(texts, vectors));
+            let result = match fault {
+                Some(fault) => Err(WaitError::Fault(fault)),
+                None => result,
+            };
+            let result = result.map_err(|error| match error {
+                WaitError::Fault(fault) => DecodeError::from(fault),
+                WaitError::Deadline(limit) => DecodeError::DeadlineExceeded { limit },
+            });
+            if let Err(error) = &result
+                && error.is_fatal()
+            {
+                self.failed = Some(error.clone());
+            }
+            result?;
+        }
+        Ok(())
+    }
+}

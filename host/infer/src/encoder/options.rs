@@ -1,0 +1,116 @@
+//! What an encoder is loaded with, and the sizes that follow.
+
+use tidegate_weights::{EncoderConfig, EncoderHead};
+
+use super::pass::quads_of;
+use crate::decoder::MemoryReport;
+use crate::kernels::KernelVariant;
+use crate::load_error::LoadError;
+use crate::matrix::padded;
+
+/// Rows in a call at most: it is also an axis of a dispatch.
+const MOST_ROWS: usize = 16_384;
+
+/// Bytes that scores of attention may take, unless one text needs more: calls that need more run in several passes.
+const SCORES: usize = 64 << 20;
+
+/// How much an encoder is loaded for, and how it computes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncoderOptions {
+    /// Most tokens of all texts of a call together.
+    pub max_rows: usize,
+    /// Most tokens of a text; by default what the model can take and `max_rows` allows.
+    pub context: Option<usize>,
+    /// Which kernels; by default as for decoders.
+    pub kernels: Option<KernelVariant>,
+    /// Whether a text's vector is the same bits whatever other texts are in its call. Costs speed on GPUs.
+    pub reproducible: bool,
+    /// Whether shaders keep wgpu's bounds and loop checks.
+    pub checked_shaders: bool,
+}
+
+impl Default for EncoderOptions {
+    /// 512 rows.
+    fn default() -> Self {
+        EncoderOptions {
+            max_rows: 512,
+            context: None,
+            kernels: None,
+            reproducible: false,
+            checked_shaders: false,
+        }
+    }
+}
+
+/// The sizes of everything an encoder puts on a device beside its weights.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) rows: usize,
+    pub(super) context: usize,
+    pub(super) heads: usize,
+    pub(super) head_dim: usize,
+    /// Elements of a row, padded.
+    pub(super) hidden: usize,
+    /// Elements of a row of heads, each padded.
+    pub(super) query: usize,
+    /// Elements of a row of the feed-forward layer, padded.
+    pub(super) intermediate: usize,
+    /// Elements of a vector, padded.
+    pub(super) vector: usize,
+    /// Score vectors of four keys for a head.
+    pub(super) quads: usize,
+}
+
+impl Plan {
+    pub(super) fn new(config: &EncoderConfig, options: &EncoderOptions) -> Result<Plan, LoadError> {
+        let rows = options.max_rows;
+        let most = config.context.min(rows);
+        let context = options.context.unwrap_or(most);
+        for (what, value, most) in [("max_rows", rows, MOST_ROWS), ("context", context, most)] {
+            if value == 0 || value > most {
+                return Err(LoadError::Option {
+                    what,
+                    value,
+                    least: 1,
+                    most,
+                });
+            }
+        }
+        let head_dim = config.hidden / config.heads;
+        // All rows in texts as long as they can be; an odd row more for each that is not.
+        let all = rows.div_ceil(context) * quads_of(context);
+        let quads = all.min(SCORES / 16 / config.heads).max(quads_of(context));
+        Ok(Plan {
+            rows,
+            context,
+            heads: config.heads,
+            head_dim,
+            hidden: padded(config.hidden),
+            query: config.heads * padded(head_dim),
+            intermediate: padded(config.intermediate),
+            vector: match &config.head {
+                EncoderHead::Embedding(_) => padded(config.hidden),
+                EncoderHead::Classification(labels) => padded(labels.len()),
+            },
+            quads,
+        })
+    }
+
+    /// Bytes of the scores of a pass.
+    pub(super) fn scores(&self) -> usize {
+        self.quads * self.heads * 16
+    }
+
+    /// What the whole encoder takes.
+    pub(super) fn report(&self, weights: u64) -> MemoryReport {
+        let widths = 2 * self.hidden + 4 * self.query + self.intermediate;
+        let texts = 2 * self.hidden + 2 * self.vector;
+        let words = 4 + 4 + 2;
+        let activations = self.rows * (widths + texts + words) * 4 + self.scores();
+        MemoryReport {
+            weights,
+            kv_cache: 0,
+            activations: activations as u64,
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Putting an encoder on a device: its buffers, its weights, and the dispatches that use them.
+
+use tidegate_weights::{
+    Checkpoint, EncoderConfig, EncoderHead, EncoderLayerTensor as Part, EncoderTensor, Pooling,
+    Tensor,
+};
+
+use super::options::Plan;
+use crate::device::Gpu;
+use crate::kernels::{KernelSet, TextAttention};
+use crate::load_error::LoadError;
+use crate::matrix::{Matrix, Packing, padded};
+use crate::program::{Builder, Count, Program};
+
+/// What loading an encoder works with.
+pub(super) struct Parts<'a> {
+    pub(super) gpu: &'a Gpu,
+    pub(super) checkpoint: &'a Checkpoint,
+    pub(super) config: &'a EncoderConfig,
+    pub(super) plan: &'a Plan,
+    pub(super) kernels: KernelSet,
+    pub(super) checked: bool,
+    /// Bytes of the whole model, for errors.
+    pub(super) total: u64,
+}
+
+/// The buffers a pass begins and ends with.
+#[derive(Debug)]
+pub(super) struct Ends {
+    /// `Step` in `shaders/step.wgsl`.
+    pub(super) step: wgpu::Buffer,
+    /// `Tile` in `shaders/encoder.wgsl`.
+    pub(super) tiles: wgpu::Buffer,
+    /// First row and rows of each text.
+    pub(super) texts: wgpu::Buffer,
+    /// `[texts, padded width]` f32.
+    pub(super) vectors: wgpu::Buffer,
+    pub(super) readback: wgpu::Buffer,
+}
+
+/// The buffers that every layer works in.
+struct Rows {
+    stream: wgpu::Buffer,
+    branch: wgpu::Buffer,
+    qkv: wgpu::Buffer,
+    scores: wgpu::Buffer,
+    attended: wgpu::Buffer,
+    active: wgpu::Buffer,
+}
+
+impl<'a> Parts<'a> {
+    /// A storage buffer, if the adapter can bind it whole.
+    fn storage(&self, what: &'static str, bytes: usize) -> Result<wgpu::Buffer, LoadError> {
+        let (bytes, limit) = (bytes as u64, self.gpu.largest_binding);
+        if bytes > limit {
+            return Err(LoadError::BufferTooLarge {
+                what,
+                bytes,
+                limit,
+                remedy: "lower max_rows or context",
+            });
+        }
+        Ok(self.gpu.storage(what, bytes))
+    }
+
+    fn activation(&self, what: &'static str, width: usize) -> Result<wgpu::Buffer, LoadError> {
+        self.storage(what, self.plan.rows * width * 4)
+    }
+
+    fn upload(&self, what: &'static str, values: &[f32]) -> Result<wgpu::Buffer, LoadError> {
+        let buffer = self.storage(what, values.len() * 4)?;
+        self.gpu
+            .upload(&buffer, 0, bytemuck::cast_slice(values))
+            .map_err(|error| LoadError::from_wait(error, self.total))?;
+        Ok(buffer)
+    }
+
+    fn pack(&self, label: &str, packing: Packing<'_>) -> Result<Matrix, LoadError> {
+        packing.upload(self.gpu, self.kernels, label, self.total)
+    }
+
+    fn tensor(&self, tensor: EncoderTensor) -> Result<Tensor<'a>, LoadError> {
+        Ok(self.checkpoint.encoder_tensor(tensor)?)
+    }
+
+    /// Vectors one after another, each cut into blocks that are padded by themselves.
+    fn vectors(
+        &self,
+        what: &'static str,
+        tensors: &[EncoderTensor],
+        block: usize,
+    ) -> Result<wgpu::Buffer, LoadError> {
+        let (mut values, mut all) = (Vec::new(), Vec::new());
+        for tensor in tensors {
+            self.tensor(*tensor)?.read_row(0, &mut values)?;
+            for block in values.chunks(block) {
+                all.extend_from_slice(block);
+                all.resize(padded(all.len()), 0.0);
+            }
+        }
+        self.upload(what, &all)
+    }
+
+    fn norm(&self, weight: EncoderTensor, bias: EncoderTensor) -> Result<wgpu::Buffer, LoadError> {
+        self.vectors(
+            "weight and bias of a norm",
+            &[weight, bias],
+            self.config.hidden,
+        )
+    }
+
+    /// What is added to a word at each position of a text: its position and the first token type, `[context, hidden]`.
+    fn places(&self) -> Result<wgpu::Buffer, LoadError> {
+        let positions = self.tensor(EncoderTensor::Positions)?;
+        let (mut kind, mut values, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        self.tensor(EncoderTensor::Types)?.read_row(0, &mut kind)?;
+        for position in 0..self.plan.context {
+            positions.read_row(self.config.first_position + position, &mut values)?;
+            all.extend(values.iter().zip(&kind).map(|(place, kind)| place + kind));
+            all.resize(padded(all.len()), 0.0);
+        }
+        self.upload("positions", &all)
+    }
+
+    /// Makes the buffers, uploads the weights and resolves the dispatches of a pass.
+    pub(super) fn load(&self) -> Result<(Ends, Program), LoadError> {
+        let (config, plan) = (self.config, self.plan);
+        let vectors = plan.rows * plan.vector * 4;
+        let ends = Ends {
+            step: self.storage("the rows of a pass", (4 + 4 * plan.rows) * 4)?,
+            tiles: self.activation("the tiles of a pass", 4)?,
+            texts: self.activation("the texts of a pass", 2)?,
+            vectors: self.storage("vectors", vectors)?,
+            readback: self.gpu.readback("vectors for the host", vectors as u64),
+        };
+        let rows = Rows {
+            stream: self.activation("residual stream", plan.hidden)?,
+            branch: self.activation("output of a branch", plan.hidden)?,
+            qkv: self.activation("queries, keys and values", 3 * plan.query)?,
+            scores: self.storage("scores of attention", plan.scores())?,
+            attended: self.activation("attention output", plan.query)?,
+            active: self.activation("feed-forward activations", plan.intermediate)?,
+        };
+        let mut builder = Builder::new(self.gpu, self.kernels, self.checked, &ends.step);
+        let words = self.pack("words", Packing::plain(self.tensor(EncoderTensor::Words)?))?;
+        builder.embed(&words, &rows.stream, 1.0)?;
+        let norm = self.norm(EncoderTensor::Norm, EncoderTensor::NormBias)?;
+        let buffers = [&rows.stream, &self.places()?];
+        builder.layer_norm(&norm, buffers, config.hidden, config.norm_epsilon, true)?;
+        for layer in 0..config.layers {
+            self.layer(&mut builder, layer, &rows, &ends.tiles)?;
+        }
+        self.head(&mut builder, &rows, &ends)?;
+        let program = builder.program;
+        Ok((ends, program))
+    }
+
+    fn layer(
+        &self,
+        builder: &mut Builder<'_>,
+        layer: usize,
+        rows: &Rows,
+        tiles: &wgpu::Buffer,
+    ) -> Result<(), LoadError> {
+        let (config, of) = (self.config, |part| EncoderTensor::Layer(layer, part));
+        let head_dim = self.plan.head_dim;
+        let [qkv, output, up, down] = layer_matrices(self.checkpoint, config, layer)?;
+        let qkv = self.pack("queries, keys and values", qkv)?;
+        let biases = [Part::QueryBias, Part::KeyBias, Part::ValueBias].map(of);
+        let bias = self.vectors("biases of heads", &biases, head_dim)?;
+        let buffers = [&rows.stream, &rows.qkv];
+        builder.matmul_bias(&qkv, &bias, buffers, None, Count::Rows)?;
+        builder.text_attention(TextAttention {
+            heads: config.heads,
+            head_dim,
+            context: self.plan.context,
+            tiles,
+            qkv: &rows.qkv,
+            scores: &rows.scores,
+            attended: &rows.attended,
+        })?;
+        let bias = |part, width| self.vectors("bias", &[of(part)], width);
+        let norm = |builder: &mut Builder<'_>, weight, bias| {
+            let norm = self.norm(of(weight), of(bias))?;
+            let buffers = [&rows.stream, &rows.branch];
+            builder.layer_norm(&norm, buffers, config.hidden, config.norm_epsilon, false)
+        };
+
+        let output = self.pack("attention output", output)?;
+        let output_bias = bias(Part::OutputBias, config.hidden)?;
+        let buffers = [&rows.attended, &rows.branch];
+        builder.matmul_bias(&output, &output_bias, buffers, None, Count::Rows)?;
+        norm(builder, Part::OutputNorm, Part::OutputNormBias)?;
+
+        let up = self.pack("up", up)?;
+        let up_bias = bias(Part::UpBias, config.intermediate)?;
+        let (buffers, activation) = ([&rows.stream, &rows.active], Some(config.activation));
+        builder.matmul_bias(&up, &up_bias, buffers, activation, Count::Rows)?;
+        let down = self.pack("down", down)?;
+        let down_bias = bias(Part::DownBias, config.hidden)?;
+        let buffers = [&rows.active, &rows.branch];
+        builder.matmul_bias(&down, &down_bias, buffers, None, Count::Rows)?;
+        norm(builder, Part::DownNorm, Part::DownNormBias)
+    }
+
+    /// From the rows of texts to a vector for each.
+    fn head(&self, builder: &mut Builder<'_>, rows: &Rows, ends: &Ends) -> Result<(), LoadError> {
+        let hidden = self.config.hidden;
+        let labels = match &self.config.head {
+            EncoderHead::Embedding(pooling) => {
+                let mean = *pooling == Pooling::Mean;
+                let buffers = [&rows.stream, &ends.vectors];
+                return builder.pool(&ends.texts, buffers, hidden, mean);
+            }
+            EncoderHead::Classification(labels) => labels.len(),
+        };
+        let pooled = self.activation("first rows", self.plan.hidden)?;
+        let inner = self.activation("inner rows of the head", self.plan.hidden)?;
+        builder.pool(&ends.texts, [&rows.stream, &pooled], hidden, false)?;
+        let [dense, output] = head_matrices(self.checkpoint)?;
+        let dense = self.pack("head dense", dense)?;
+        let bias = self.vectors("bias", &[EncoderTensor::HeadDenseBias], hidden)?;
+        builder.matmul_bias(&dense, &bias, [&pooled, &inner], None, Count::Samples)?;
+        builder.tanh(&inner, hidden)?;
+        let output = self.pack("head output", output)?;
+        let bias = self.vectors("bias", &[EncoderTensor::HeadOutputBias], labels)?;
+        let buffers = [&inner, &ends.vectors];
+        builder.matmul_bias(&output, &bias, buffers, None, Count::Samples)
+    }
+}
+
+/// The matrices of a layer, to be packed: queries, keys and values; attention output; up; down.
+fn layer_matrices<'a>(
+    checkpoint: &'a Checkpoint,
+    config: &EncoderConfig,
+    layer: usize,
+) -> Result<[Packing<'a>; 4], LoadError> {
+    let part = |part| checkpoint.encoder_tensor(EncoderTensor::Layer(layer, part));
+    let head_dim = config.hidden / config.heads;
+    let qkv = vec![part(Part::Query)?, part(Part::Key)?, part(Part::Value)?];
+    Ok([
+        Packing::heads(qkv, head_dim),
+        Packing::by_heads(part(Part::Output)?, head_dim),
+        Packing::plain(part(Part::Up)?),
+        Packing::plain(part(Part::Down)?),
+    ])
+}
+
+/// The matrices of a classification head.
+fn head_matrices(checkpoint: &Checkpoint) -> Result<[Packing<'_>; 2], LoadError> {
+    let part = |tensor| -> Result<Packing<'_>, LoadError> {
+        Ok(Packing::plain(checkpoint.encoder_tensor(tensor)?))
+    };
+    Ok([
+        part(EncoderTensor::HeadDense)?,
+        part(EncoderTensor::HeadOutput)?,
+    ])
+}
+
+/// Bytes of all weights on the device.
+pub(super) fn weight_bytes(
+    checkpoint: &Checkpoint,
+    config: &EncoderConfig,
+    plan: &Plan,
+) -> Result<u64, LoadError> {
+    let words = checkpoint.encoder_tensor(EncoderTensor::Words)?;
+    let mut bytes = Packing::plain(words).bytes();
+    let mut vectors = (plan.context + 2) * plan.hidden;
+    for layer in 0..config.layers {
+        let matrices = layer_matrices(checkpoint, config, layer)?;
+        bytes += matrices.iter().map(Packing::bytes).sum::<u64>();
+        vectors += 3 * plan.query + 6 * plan.hidden + plan.intermediate;
+    }
+    if let EncoderHead::Classification(_) = &config.head {
+        bytes += head_matrices(checkpoint)?
+            .iter()
+            .map(Packing::bytes)
+            .sum::<u64>();
+        vectors += plan.hidden + plan.vector;
+    }
+    Ok(bytes + (vectors * 4) as u64)
+}

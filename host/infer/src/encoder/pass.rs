@@ -1,0 +1,111 @@
+//! Texts as the device takes them: cut into passes, each a list of words.
+
+use std::ops::Range;
+
+use crate::program::Extent;
+
+/// Score vectors of four keys that a head needs for a text of so many rows: its tiles have four rows each.
+pub(super) fn quads_of(rows: usize) -> usize {
+    let fours = rows.div_ceil(4);
+    fours * 4 * fours
+}
+
+/// Cuts texts into passes of at most `rows` rows and `quads` score vectors for a head, in order; a text is never cut.
+pub(super) fn passes(texts: &[&[u32]], rows: usize, quads: usize) -> Vec<Range<usize>> {
+    let mut passes = Vec::new();
+    let (mut start, mut used, mut scores) = (0, 0, 0);
+    for (index, text) in texts.iter().enumerate() {
+        let (more, vectors) = (text.len(), quads_of(text.len()));
+        if index > start && (used + more > rows || scores + vectors > quads) {
+            passes.push(start..index);
+            (start, used, scores) = (index, 0, 0);
+        }
+        used += more;
+        scores += vectors;
+    }
+    if start < texts.len() {
+        passes.push(start..texts.len());
+    }
+    passes
+}
+
+/// The words of a pass, kept from call to call.
+#[derive(Debug, Default)]
+pub(super) struct PassWords {
+    /// `Step` in `shaders/step.wgsl`: token and position of each row.
+    pub(super) step: Vec<u32>,
+    /// `Tile` in `shaders/encoder.wgsl`.
+    pub(super) tiles: Vec<u32>,
+    /// First row and rows of each text.
+    pub(super) texts: Vec<u32>,
+}
+
+impl PassWords {
+    /// Fills in a pass and says what it comes to: rows, texts as samples, tiles as positions.
+    pub(super) fn fill(&mut self, texts: &[&[u32]], heads: usize) -> Extent {
+        self.step.clear();
+        self.tiles.clear();
+        self.texts.clear();
+        self.step.extend([0; 4]);
+        let (mut first, mut scores, mut tiles) = (0, 0, 0);
+        for text in texts {
+            let length = text.len() as u32;
+            for (position, token) in text.iter().enumerate() {
+                self.step.extend([0, *token, position as u32, 0]);
+            }
+            for row in (0..length).step_by(4) {
+                self.tiles.extend([first + row, first, length, scores]);
+                scores += heads as u32 * 4 * length.div_ceil(4);
+                tiles += 1;
+            }
+            self.texts.extend([first, length]);
+            first += length;
+        }
+        let extent = Extent {
+            rows: first,
+            samples: texts.len() as u32,
+            positions: tiles,
+        };
+        if let [rows, samples, ..] = self.step.as_mut_slice() {
+            (*rows, *samples) = (extent.rows, extent.samples);
+        }
+        extent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_taken_together_as_far_as_there_is_room() {
+        let texts = [3, 5, 4, 1, 8].map(|length| vec![7u32; length]);
+        let texts: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
+        assert_eq!(passes(&texts, 100, 1000), [0..5]);
+        assert_eq!(passes(&texts, 8, 1000), [0..2, 2..4, 4..5]);
+        assert_eq!(passes(&texts, 1, 1000), [0..1, 1..2, 2..3, 3..4, 4..5]);
+        // 4, 16, 4, 4 and 16 vectors.
+        assert_eq!(passes(&texts, 100, 24), [0..3, 3..5]);
+        assert_eq!(passes(&[], 8, 8), Vec::<Range<usize>>::new());
+    }
+
+    #[test]
+    fn words_say_where_texts_lie_and_where_their_scores_go() {
+        let mut words = PassWords::default();
+        let extent = words.fill(&[&[9, 8, 7, 6, 5], &[4]], 2);
+        let expected = Extent {
+            rows: 6,
+            samples: 2,
+            positions: 3,
+        };
+        assert_eq!(extent, expected);
+        assert_eq!(words.step[..8], [6, 2, 0, 0, 0, 9, 0, 0]);
+        assert_eq!(words.step[20..], [0, 5, 4, 0, 0, 4, 0, 0]);
+        assert_eq!(
+            words.tiles,
+            [[0, 0, 5, 0], [4, 0, 5, 16], [5, 5, 1, 32]].concat()
+        );
+        assert_eq!(words.texts, [0, 5, 5, 1]);
+        assert_eq!(quads_of(5) + quads_of(1), 16 + 4);
+    }
+}

@@ -1,0 +1,323 @@
+//! Encoders against the transformers library and the float64 reference, in every variant.
+//!
+//! Tolerance: the largest absolute error, as a share of 1 + the largest expected value, is at most 2e-5.
+
+use std::path::Path;
+
+use tidegate_contract::{DecodeError, Encoder, EncoderOutput};
+use tidegate_infer::{DeviceOptions, EncoderOptions, Gpu, GpuEncoder, KernelVariant, LoadError};
+use tidegate_reference::ReferenceEncoder;
+use tidegate_reference::golden::{self, ENCODERS};
+use tidegate_weights::{Checkpoint, ReadWhole};
+
+use crate::support::{
+    PLAIN, Random, adapter, assert_close, bare_gpu, golden_checkpoint, gpu, variants, wide,
+};
+
+const TOLERANCE: f64 = 2e-5;
+
+fn options(variant: KernelVariant) -> EncoderOptions {
+    EncoderOptions {
+        max_rows: 700,
+        context: None,
+        kernels: Some(variant),
+        reproducible: false,
+        checked_shaders: true,
+    }
+}
+
+fn encode(encoder: &mut GpuEncoder, texts: &[Vec<u32>]) -> Vec<f32> {
+    let texts: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
+    let mut vectors = Vec::new();
+    encoder.encode(&texts, &mut vectors).unwrap();
+    vectors
+}
+
+/// A BERT of odd sizes with random weights, written to `dir`: 3 heads of 10, 37 wide inside, 320 positions.
+fn odd_model(dir: &Path, classes: bool) -> Checkpoint {
+    let (vocabulary, hidden, inside, positions, labels) = (53, 30, 37, 320, 5);
+    let names: Vec<String> = (0..labels)
+        .map(|i| format!("\"{i}\": \"label {i}\""))
+        .collect();
+    let (architecture, more) = if classes {
+        let labels = names.join(", ");
+        (
+            "BertForSequenceClassification",
+            format!(", \"id2label\": {{{labels}}}"),
+        )
+    } else {
+        ("BertModel", String::new())
+    };
+    let config = format!(
+        "{{\"architectures\": [\"{architecture}\"], \"model_type\": \"bert\", \"vocab_size\": {vocabulary}, \
+         \"hidden_size\": {hidden}, \"intermediate_size\": {inside}, \"num_hidden_layers\": 2, \
+         \"num_attention_heads\": 3, \"max_position_embeddings\": {positions}, \"type_vocab_size\": 2, \
+         \"hidden_act\": \"gelu\", \"layer_norm_eps\": 1e-12{more}}}"
+    );
+    std::fs::write(dir.join("config.json"), config).unwrap();
+    let prefix = if classes { "bert." } else { "" };
+    let mut tensors: Vec<(String, Vec<usize>)> = Vec::new();
+    let mut add = |name: String, shape: &[usize]| tensors.push((name, shape.to_vec()));
+    for (name, rows) in [
+        ("word_embeddings.weight", vocabulary),
+        ("position_embeddings.weight", positions),
+        ("token_type_embeddings.weight", 2),
+    ] {
+        add(format!("{prefix}embeddings.{name}"), &[rows, hidden]);
+    }
+    for part in ["weight", "bias"] {
+        add(format!("{prefix}embeddings.LayerNorm.{part}"), &[hidden]);
+    }
+    for layer in 0..2 {
+        for (name, rows, width) in [
+            ("attention.self.query", hidden, hidden),
+            ("attention.self.key", hidden, hidden),
+            ("attention.self.value", hidden, hidden),
+            ("attention.output.dense", hidden, hidden),
+            ("intermediate.dense", inside, hidden),
+            ("output.dense", hidden, inside),
+        ] {
+            let name = format!("{prefix}encoder.layer.{layer}.{name}");
+            add(format!("{name}.weight"), &[rows, width]);
+            add(format!("{name}.bias"), &[rows]);
+        }
+        for name in ["attention.output.LayerNorm", "output.LayerNorm"] {
+            for part in ["weight", "bias"] {
+                add(
+                    format!("{prefix}encoder.layer.{layer}.{name}.{part}"),
+                    &[hidden],
+                );
+            }
+        }
+    }
+    if classes {
+        add(format!("{prefix}pooler.dense.weight"), &[hidden, hidden]);
+        add(format!("{prefix}pooler.dense.bias"), &[hidden]);
+        add("classifier.weight".to_owned(), &[labels, hidden]);
+        add("classifier.bias".to_owned(), &[labels]);
+    }
+    let mut random = Random(17);
+    let (mut header, mut data) = (Vec::new(), Vec::new());
+    for (name, shape) in &tensors {
+        let count: usize = shape.iter().product();
+        // Large enough for scores that differ.
+        let scale = if shape.len() == 2 { 0.4 } else { 1.0 };
+        let start = data.len();
+        for value in random.units(count) {
+            data.extend((value * scale).to_le_bytes());
+        }
+        let end = data.len();
+        header.push(format!(
+            "\"{name}\": {{\"dtype\": \"F32\", \"shape\": {shape:?}, \"data_offsets\": [{start}, {end}]}}"
+        ));
+    }
+    let header = format!("{{{}}}", header.join(", "));
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend_from_slice(header.as_bytes());
+    file.extend(data);
+    std::fs::write(dir.join("model.safetensors"), file).unwrap();
+    let checkpoint = Checkpoint::open(dir, &ReadWhole).unwrap();
+    checkpoint.check().unwrap();
+    checkpoint
+}
+
+/// Texts of lengths around every border of a tile.
+fn texts(random: &mut Random) -> Vec<Vec<u32>> {
+    [1, 2, 3, 4, 5, 8, 31, 33, 130, 320]
+        .into_iter()
+        .map(|length| random.tokens(53, length))
+        .collect()
+}
+
+#[test]
+fn every_encoder_gives_the_vectors_of_transformers() {
+    for (gpu, variant) in variants() {
+        for name in ENCODERS {
+            let checkpoint = golden_checkpoint(name);
+            let mut encoder = GpuEncoder::load(gpu, &checkpoint, &options(variant)).unwrap();
+            let cases = golden::encoder(name).unwrap();
+            let texts: Vec<Vec<u32>> = cases.iter().map(|case| case.tokens.clone()).collect();
+            let vectors = encode(&mut encoder, &texts);
+            assert_eq!(vectors.len(), cases.len() * encoder.width());
+            let found = vectors.chunks_exact(encoder.width());
+            for (case, found) in cases.iter().zip(found) {
+                let what = format!("{name}, {variant}, {} tokens", case.tokens.len());
+                assert_close(found, &case.vector, TOLERANCE, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn odd_sizes_and_texts_of_any_length_match_the_reference() {
+    for classes in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let checkpoint = odd_model(dir.path(), classes);
+        let texts = texts(&mut Random(3));
+        let mut expected = Vec::new();
+        let slices: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
+        let reference = ReferenceEncoder::load(&checkpoint, 700).unwrap();
+        reference.wide_encode(&slices, &mut expected).unwrap();
+        for (gpu, variant) in variants() {
+            for checked_shaders in [true, false] {
+                let options = EncoderOptions {
+                    checked_shaders,
+                    ..options(variant)
+                };
+                let mut encoder = GpuEncoder::load(gpu, &checkpoint, &options).unwrap();
+                let what = if classes {
+                    EncoderOutput::Scores
+                } else {
+                    EncoderOutput::Embedding
+                };
+                assert_eq!(encoder.output(), what);
+                assert_eq!(
+                    (encoder.width(), encoder.context()),
+                    (if classes { 5 } else { 30 }, 320)
+                );
+                let found = encode(&mut encoder, &texts);
+                assert_close(&found, &expected, TOLERANCE, &format!("{variant} {what:?}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_text_has_its_own_vector_whatever_is_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let checkpoint = odd_model(dir.path(), false);
+    let texts = texts(&mut Random(4));
+    for variant in PLAIN {
+        for reproducible in [true, false] {
+            let options = EncoderOptions {
+                reproducible,
+                ..options(variant)
+            };
+            let mut encoder = GpuEncoder::load(gpu(), &checkpoint, &options).unwrap();
+            let together = encode(&mut encoder, &texts);
+            for (text, together) in texts.iter().zip(together.chunks_exact(30)) {
+                let alone = encode(&mut encoder, std::slice::from_ref(text));
+                if reproducible {
+                    assert_eq!(alone, together, "{variant}, {} tokens", text.len());
+                } else {
+                    assert_close(&alone, &wide(together), TOLERANCE, variant.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn embeddings_have_unit_length() {
+    let dir = tempfile::tempdir().unwrap();
+    let checkpoint = odd_model(dir.path(), false);
+    let mut encoder =
+        GpuEncoder::load(gpu(), &checkpoint, &options(KernelVariant::Software)).unwrap();
+    for vector in encode(&mut encoder, &texts(&mut Random(5))).chunks_exact(30) {
+        let length: f64 = wide(vector).iter().map(|x| x * x).sum();
+        assert!((length - 1.0).abs() < 1e-6, "{length}");
+    }
+}
+
+#[test]
+fn a_call_that_is_too_much_for_one_pass_runs_in_several() {
+    let dir = tempfile::tempdir().unwrap();
+    let checkpoint = odd_model(dir.path(), true);
+    let mut random = Random(6);
+    let texts: Vec<Vec<u32>> = (0..174).map(|i| random.tokens(53, 1 + i % 7)).collect();
+    let wide_options = options(KernelVariant::Software);
+    let mut one = GpuEncoder::load(bare_gpu(), &checkpoint, &wide_options).unwrap();
+    let narrow = EncoderOptions {
+        context: Some(7),
+        ..wide_options
+    };
+    // Scores for texts of seven fill up with shorter ones.
+    let mut several = GpuEncoder::load(bare_gpu(), &checkpoint, &narrow).unwrap();
+    assert_eq!(several.context(), 7);
+    assert!(several.memory() < one.memory());
+    assert_eq!(encode(&mut several, &texts), encode(&mut one, &texts));
+}
+
+#[test]
+fn texts_outside_the_limits_are_refused_and_the_encoder_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let checkpoint = odd_model(dir.path(), false);
+    let mut encoder =
+        GpuEncoder::load(gpu(), &checkpoint, &options(KernelVariant::Software)).unwrap();
+    let mut refused = |texts: &[&[u32]]| {
+        let error = encoder.encode(texts, &mut Vec::new()).unwrap_err();
+        assert!(matches!(error, DecodeError::Refused { .. }));
+        error.to_string()
+    };
+    let long = [5; 321];
+    assert_eq!(
+        refused(&[&[1], &long]),
+        "sequence 1 of the step: tokens is 321, must be 1 to 320"
+    );
+    assert_eq!(
+        refused(&[&[]]),
+        "sequence 0 of the step: tokens is 0, must be 1 to 320"
+    );
+    assert!(refused(&[&[1, 53]]).contains("token is 53"));
+    assert!(
+        refused(&[&long[..320], &long[..320], &long[..61]]).contains("701, must be at most 700")
+    );
+    let mut vectors = vec![1.0];
+    encoder.encode(&[], &mut vectors).unwrap();
+    assert_eq!(vectors, [0.0; 0], "no texts, no vectors");
+    encoder.encode(&[&[3]], &mut vectors).unwrap();
+    assert_eq!(vectors.len(), 30);
+}
+
+#[test]
+fn what_cannot_be_loaded_says_why() {
+    let decoder = golden_checkpoint("qwen3-f16");
+    let error = GpuEncoder::load(gpu(), &decoder, &EncoderOptions::default()).unwrap_err();
+    assert_eq!(error.to_string(), "Qwen3ForCausalLM is no encoder");
+
+    let dir = tempfile::tempdir().unwrap();
+    let checkpoint = odd_model(dir.path(), false);
+    for (max_rows, context, what) in [
+        (0, None, "max_rows is 0, must be between 1 and 16384"),
+        (
+            1 << 20,
+            None,
+            "max_rows is 1048576, must be between 1 and 16384",
+        ),
+        (400, Some(321), "context is 321, must be between 1 and 320"),
+        (40, Some(41), "context is 41, must be between 1 and 40"),
+    ] {
+        let options = EncoderOptions {
+            max_rows,
+            context,
+            ..EncoderOptions::default()
+        };
+        let error = GpuEncoder::load(gpu(), &checkpoint, &options).unwrap_err();
+        assert_eq!(error.to_string(), what);
+    }
+    let small = DeviceOptions {
+        largest_binding: 64 << 10,
+        ..DeviceOptions::default()
+    };
+    let small = Gpu::open(adapter(), small).unwrap();
+    let error = GpuEncoder::load(&small, &checkpoint, &EncoderOptions::default()).unwrap_err();
+    assert!(matches!(error, LoadError::BufferTooLarge { .. }));
+    assert!(
+        error.to_string().contains("lower max_rows or context"),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_an_encoder_takes_is_known_before() {
+    let dir = tempfile::tempdir().unwrap();
+    for classes in [false, true] {
+        let checkpoint = odd_model(dir.path(), classes);
+        let estimate = GpuEncoder::estimate(&checkpoint, &EncoderOptions::default()).unwrap();
+        let encoder = GpuEncoder::load(gpu(), &checkpoint, &EncoderOptions::default()).unwrap();
+        assert_eq!(encoder.memory_report(), estimate);
+        assert_eq!(encoder.memory(), estimate.total());
+        let parameters = (53 + 320 + 2) * 30 + 2 * (4 * 30 * 30 + 2 * 30 * 37);
+        assert!(estimate.weights > parameters * 4, "{estimate:?}");
+    }
+}

@@ -21,7 +21,7 @@ const MOST_BYTES: usize = (1 << 22) - 1;
 /// A first byte that the library keeps for its own marks; no UTF-8 text has it.
 const MARK: u8 = 0xff;
 /// States that the automaton of a structure's terminals may have, of 1 to 2 KiB each.
-pub(crate) const MOST_LEXER_STATES: usize = 50_000;
+pub(crate) const MOST_LEXER_STATES: usize = 20_000;
 
 /// The tokens of one model: their bytes, and which of them end a text. Cheap to copy.
 #[derive(Clone)]

@@ -17,6 +17,10 @@ use crate::{PromptError, date, python};
 
 /// Instructions a template may run: far beyond what the longest published one needs for a long chat.
 const FUEL: u64 = 5_000_000;
+/// Longest template, in bytes; published ones have up to about 20 KiB.
+const LONGEST: usize = 256 << 10;
+/// Stack of the thread that compiles, in bytes of address space.
+const STACK: usize = 512 << 20;
 const NAME: &str = "chat";
 
 /// One message, as the template sees it.
@@ -47,7 +51,31 @@ impl std::error::Error for Raised {}
 
 impl ChatTemplate {
     /// Compiles a template; the error says where it is broken.
+    ///
+    /// The library compiles a chain of operators or conditions by recursion, so this happens on a thread whose stack
+    /// holds the longest chain that a template has room for.
     pub(crate) fn compile(source: &str) -> Result<ChatTemplate, String> {
+        if source.len() > LONGEST {
+            return Err(format!(
+                "template of {} bytes exceeds the limit of {LONGEST} bytes",
+                source.len()
+            ));
+        }
+        let compiled = std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new()
+                .name("tidegate-template".into())
+                .stack_size(STACK)
+                .spawn_scoped(scope, || ChatTemplate::compile_here(source))?;
+            Ok(thread.join())
+        });
+        match compiled {
+            Ok(Ok(compiled)) => compiled,
+            Ok(Err(_)) => Err("the template library failed on it".into()),
+            Err(error) => Err(io::Error::to_string(&error)),
+        }
+    }
+
+    fn compile_here(source: &str) -> Result<ChatTemplate, String> {
         let mut environment = Environment::new();
         let mut syntax = SyntaxConfig::builder();
         syntax.trim_blocks(true).lstrip_blocks(true);
@@ -347,6 +375,50 @@ mod tests {
     #[test]
     fn an_endless_template_ends() {
         let source = "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}";
+        assert!(matches!(
+            render(source).unwrap_err(),
+            PromptError::Template(_)
+        ));
+    }
+
+    #[test]
+    fn a_template_without_end_in_depth_or_length_does_not_end_the_process() {
+        for (open, part, middle, close, end) in [
+            ("{{ ", "(", "1", ")", " }}"),
+            ("{{ ", "not ", "1", "", " }}"),
+            ("{{ ", "-", "1", "", " }}"),
+            ("{{ ", "[", "", "]", " }}"),
+            ("", "{% if 1 %}", "a", "{% endif %}", ""),
+            ("{% if 0 %}", "{% elif 0 %}", "", "", "{% endif %}"),
+            ("{{ 1", "+1", "", "", " }}"),
+            ("{{ 1", "~1", "", "", " }}"),
+            ("{{ 1", "<1", "", "", " }}"),
+            ("{{ 1", " or 1", "", "", " }}"),
+            ("{{ messages", "[0]", "", "", " }}"),
+            ("{{ messages", ".a", "", "", " }}"),
+            ("{{ messages", "()", "", "", " }}"),
+            ("{{ 1", " if 1 else 1", "", "", " }}"),
+            ("{{ 1", "|string", "", "", " }}"),
+            ("{{ 1", " is string", "", "", " }}"),
+        ] {
+            let room = LONGEST - open.len() - middle.len() - end.len();
+            let depth = room / (part.len() + close.len());
+            let source = [open, &part.repeat(depth), middle, &close.repeat(depth), end].concat();
+            // Either too deep or too much to run, or even right.
+            if let Ok(template) = ChatTemplate::compile(&source) {
+                let _ = template.render(&CHAT, &TokenizerConfig::default());
+            }
+        }
+        let error = ChatTemplate::compile(&" ".repeat(LONGEST + 1)).err();
+        assert_eq!(
+            error.as_deref(),
+            Some("template of 262145 bytes exceeds the limit of 262144 bytes")
+        );
+    }
+
+    #[test]
+    fn a_template_that_calls_itself_without_end_ends() {
+        let source = "{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}";
         assert!(matches!(
             render(source).unwrap_err(),
             PromptError::Template(_)

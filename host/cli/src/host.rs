@@ -1,19 +1,20 @@
 //! The running host, as the admin API sees it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use tidegate_contract::Slot as _;
 use tidegate_control::{
-    ComponentVersion, DeployRefused, DeployReport, Host, Percentiles, RecordCounts, RunState,
-    SlotCounters, SlotReport, StatusReport,
+    ComponentVersion, DeployRefused, DeployReport, Host, ModelRefused, ModelReport, Percentiles,
+    RecordCounts, RunState, SlotCounters, SlotReport, StatusReport,
 };
 use tidegate_flow::Controls;
 use tidegate_operator::{ComponentSlot, digest};
 use tidegate_telemetry::events::{Deployed, DeploymentRefused};
 use tidegate_telemetry::{Meters, SlotSummary};
 
+use crate::models::HostedModel;
 use crate::wire::{forget_component, keep_component};
 
 /// How long all tasks have to switch: one batch each, however slow, and then some.
@@ -35,6 +36,7 @@ pub(crate) struct RunningHost {
     pub(crate) state: PathBuf,
     pub(crate) adapter: Option<String>,
     pub(crate) slots: Vec<HostedSlot>,
+    pub(crate) models: Vec<Arc<HostedModel>>,
     pub(crate) controls: Controls,
     pub(crate) meters: Arc<Meters>,
 }
@@ -52,6 +54,22 @@ impl RunningHost {
             }
         };
         self.slots.iter().map(summary).collect()
+    }
+
+    /// The model of a name, unless the run is ending.
+    fn model(&self, name: &str) -> Result<&HostedModel, ModelRefused> {
+        if self.controls.is_stopping() {
+            return Err(ModelRefused::Ending);
+        }
+        let reports = self.models();
+        let at = reports.iter().position(|report| report.name == name);
+        match at.and_then(|at| self.models.get(at)) {
+            Some(model) => Ok(model),
+            None => Err(ModelRefused::Unknown {
+                name: name.to_owned(),
+                models: reports.into_iter().map(|report| report.name).collect(),
+            }),
+        }
     }
 
     fn switch(
@@ -163,9 +181,22 @@ impl Host for RunningHost {
             },
             adapter: self.adapter.clone(),
             slots: slots.collect(),
+            models: self.models(),
             swaps: now.swaps,
             max_swap_wait_ms: now.longest_swap_wait_ms,
         }
+    }
+
+    fn models(&self) -> Vec<ModelReport> {
+        self.models.iter().map(|model| model.report()).collect()
+    }
+
+    fn load_model(&self, name: &str, path: Option<&Path>) -> Result<ModelReport, ModelRefused> {
+        self.model(name)?.replace(path)
+    }
+
+    fn unload_model(&self, name: &str) -> Result<ModelReport, ModelRefused> {
+        self.model(name)?.unload()
     }
 
     fn metrics(&self) -> Option<String> {
@@ -179,6 +210,7 @@ impl Host for RunningHost {
                 );
             }
         }
+        text += &model_metrics(&self.models());
         Some(text)
     }
 
@@ -224,5 +256,60 @@ impl Host for RunningHost {
                 Err(DeployRefused::Refused(why))
             }
         }
+    }
+}
+
+/// The models' gauges and counters in the text format of Prometheus.
+fn model_metrics(models: &[ModelReport]) -> String {
+    type Figure = (&'static str, &'static str, fn(&ModelReport) -> u64);
+    const FIGURES: [Figure; 15] = [
+        ("loaded", "gauge", |m| u64::from(m.loaded)),
+        ("memory_bytes", "gauge", |m| m.memory),
+        ("requests_waiting", "gauge", |m| m.waiting as u64),
+        ("requests_running", "gauge", |m| m.running as u64),
+        ("kv_blocks", "gauge", |m| m.blocks as u64),
+        ("kv_blocks_used", "gauge", |m| m.blocks_used as u64),
+        ("answered_total", "counter", |m| m.answered),
+        ("failed_total", "counter", |m| m.failed),
+        ("prompt_tokens_total", "counter", |m| m.prompt_tokens),
+        ("prefix_hit_tokens_total", "counter", |m| {
+            m.prefix_hit_tokens
+        }),
+        ("generated_tokens_total", "counter", |m| m.tokens),
+        ("drafted_tokens_total", "counter", |m| m.drafted),
+        ("accepted_tokens_total", "counter", |m| m.accepted),
+        ("preemptions_total", "counter", |m| m.preemptions),
+        ("reloads_total", "counter", |m| m.reloads),
+    ];
+    let mut text = String::new();
+    for (name, kind, figure) in FIGURES {
+        text += &format!("# TYPE tidegate_model_{name} {kind}\n");
+        for model in models {
+            let value = figure(model);
+            text += &format!(
+                "tidegate_model_{name}{{model=\"{}\"}} {value}\n",
+                model.name
+            );
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_model_has_its_metrics_under_its_name() {
+        let model = ModelReport {
+            name: "support".into(),
+            loaded: true,
+            tokens: 7,
+            ..ModelReport::default()
+        };
+        let text = model_metrics(&[model]);
+        assert!(text.contains("# TYPE tidegate_model_generated_tokens_total counter\n"));
+        assert!(text.contains("tidegate_model_generated_tokens_total{model=\"support\"} 7\n"));
+        assert!(text.contains("tidegate_model_loaded{model=\"support\"} 1\n"));
     }
 }

@@ -6,6 +6,7 @@
 mod commands;
 mod exit;
 mod host;
+mod models;
 mod wire;
 
 use std::path::PathBuf;
@@ -83,7 +84,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Look at models.
+    /// Look at models, convert and measure them, and change those of a running pipeline.
     #[command(subcommand)]
     Model(ModelCommand),
     /// Turn a core module into a component, or show what a component imports and says of itself.
@@ -101,21 +102,153 @@ enum Command {
 
 #[derive(Subcommand)]
 enum ModelCommand {
-    /// Show a model's architecture, parameters, memory by part, and what fits on the adapter.
-    #[command(after_help = "Example:\n  tidegate model info examples/support-bot/model")]
+    /// Show a model's architecture, parameters, memory by part, tokenizer, and what fits on the adapter.
+    #[command(after_help = "Examples:\n  \
+        tidegate model info examples/support-bot/model\n  \
+        tidegate model info --memory 8GiB llama-3.2-1b.Q4_K_M.gguf")]
     Info {
-        /// Directory with config.json, model.safetensors and tokenizer.json.
-        directory: PathBuf,
+        /// A directory with config.json, safetensors and tokenizer.json, or a .gguf file.
+        path: PathBuf,
         /// Index, part of a name, or cpu.
         #[arg(long)]
         adapter: Option<String>,
         /// Sequences to count memory for.
         #[arg(long, default_value_t = 32)]
         sequences: usize,
+        /// Positions of a sequence. Default: the model's own, at most 2048.
+        #[arg(long)]
+        context: Option<usize>,
+        /// Memory that may be used, to say what fits. Default on a software adapter: what the machine has available.
+        #[arg(long, value_parser = tidegate_control::config::size)]
+        memory: Option<u64>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
+    /// Write a model with its matrices in 8 or 4 bits, and say what that costs in held-out loss.
+    #[command(after_help = "Examples:\n  \
+        tidegate model convert models/qwen2.5-1.5b models/qwen2.5-1.5b-int8 --to int8\n  \
+        tidegate model convert tiny.gguf tiny-int4 --to int4 --text held-out.txt")]
+    Convert {
+        /// The model: a directory or a .gguf file.
+        source: PathBuf,
+        /// An empty or new directory.
+        destination: PathBuf,
+        /// How matrices are stored.
+        #[arg(long, value_enum)]
+        to: QuantizedFormat,
+        /// The text on which both are compared. Default: a text of some 509 words that comes with the program.
+        #[arg(long)]
+        text: Option<PathBuf>,
+        /// Index, part of a name, or cpu.
+        #[arg(long)]
+        adapter: Option<String>,
+        /// Do not measure the loss.
+        #[arg(long, conflicts_with = "text")]
+        no_loss: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Measure how fast a model, or one with random weights, runs.
+    #[command(after_help = "Examples:\n  \
+        tidegate model bench examples/support-bot/model\n  \
+        tidegate model bench --random 125M --quant int8 --json")]
+    Bench(BenchArguments),
+    /// Load a model of a running pipeline again, or put another in its place; old requests finish on the old one.
+    #[command(after_help = "Example:\n  \
+        tidegate model load support models/new --pipeline pipeline.toml\n\n\
+        It holds until the run ends: the next one begins with what the pipeline file says.")]
+    Load {
+        /// Its name in the pipeline file.
+        name: String,
+        /// A directory or a .gguf file on the host's machine. Default: what the pipeline file says.
+        path: Option<PathBuf>,
+        #[command(flatten)]
+        host: HostArguments,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a model of a running pipeline off its adapter; records for it wait until it is loaded again.
+    #[command(after_help = "Example:\n  tidegate model unload support --pipeline pipeline.toml")]
+    Unload {
+        /// Its name in the pipeline file.
+        name: String,
+        #[command(flatten)]
+        host: HostArguments,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the models of a running pipeline.
+    #[command(after_help = "Example:\n  tidegate model list --pipeline pipeline.toml")]
+    List {
+        #[command(flatten)]
+        host: HostArguments,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// A format that models are converted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum QuantizedFormat {
+    /// Eight bits, a scale for 32 elements.
+    Int8,
+    /// Four bits, a scale for 32 elements.
+    Int4,
+}
+
+impl QuantizedFormat {
+    fn format(self) -> tidegate_weights::Format {
+        match self {
+            QuantizedFormat::Int8 => tidegate_weights::Format::Int8,
+            QuantizedFormat::Int4 => tidegate_weights::Format::Int4,
+        }
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct BenchArguments {
+    /// The model: a directory or a .gguf file.
+    #[arg(required_unless_present = "random")]
+    model: Option<PathBuf>,
+    /// A model of a known shape with random weights.
+    #[arg(long, value_name = "SIZE", value_parser = ["125M", "1B", "8B"], conflicts_with = "model")]
+    random: Option<String>,
+    /// How the random weights are stored.
+    #[arg(long, default_value = "f16", value_parser = ["f32", "f16", "int8", "int4"], conflicts_with = "model")]
+    quant: String,
+    /// About how long each rate may be measured, seconds.
+    #[arg(long, default_value_t = 4.0, value_parser = seconds)]
+    seconds: f64,
+    /// The kernels by name. Default: the best that pass their test on the adapter.
+    #[arg(long, value_parser = ["portable", "software", "subgroup", "f16", "cooperative", "dot"])]
+    kernels: Option<String>,
+    /// The same bits at any batch, as pipelines run unless they say otherwise.
+    #[arg(long)]
+    reproducible: bool,
+    /// Index, part of a name, or cpu.
+    #[arg(long)]
+    adapter: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Only measure how long this process takes to be ready: for the process that starts it.
+    #[arg(long, hide = true)]
+    ready: bool,
+}
+
+/// A time that a measurement may take.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.01..=600.0).contains(&seconds) => Ok(seconds),
+        _ => Err(format!(
+            "{text:?} is not a number of seconds from 0.01 to 600"
+        )),
+    }
 }
 
 #[derive(Args)]
@@ -187,12 +320,7 @@ fn main() -> ExitCode {
             json,
         } => commands::deploy::deploy(&slot, &component, label.as_deref(), &host, json),
         Command::Status { host, json } => commands::status::status(&host, json),
-        Command::Model(ModelCommand::Info {
-            directory,
-            adapter,
-            sequences,
-            json,
-        }) => commands::model::info(&directory, adapter.as_deref(), sequences, json),
+        Command::Model(command) => model(&command),
         Command::Component { file, output } => {
             commands::component::component(&file, output.as_deref())
         }
@@ -200,5 +328,55 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
+    }
+}
+
+/// `tidegate model ...`.
+fn model(command: &ModelCommand) -> Result<(), Failure> {
+    use commands::model;
+    match command {
+        ModelCommand::Info {
+            path,
+            adapter,
+            sequences,
+            context,
+            memory,
+            json,
+        } => model::info(
+            path,
+            &model::InfoOptions {
+                adapter: adapter.as_deref(),
+                sequences: *sequences,
+                context: *context,
+                memory: *memory,
+                json: *json,
+            },
+        ),
+        ModelCommand::Convert {
+            source,
+            destination,
+            to,
+            text,
+            adapter,
+            no_loss,
+            json,
+        } => model::convert(&model::ConvertOptions {
+            source,
+            destination,
+            format: to.format(),
+            text: text.as_deref(),
+            adapter: adapter.as_deref(),
+            no_loss: *no_loss,
+            json: *json,
+        }),
+        ModelCommand::Bench(arguments) => model::bench(arguments),
+        ModelCommand::Load {
+            name,
+            path,
+            host,
+            json,
+        } => model::load(name, path.as_deref(), host, *json),
+        ModelCommand::Unload { name, host, json } => model::unload(name, host, *json),
+        ModelCommand::List { host, json } => model::list(host, *json),
     }
 }

@@ -8,6 +8,8 @@ mod hostile;
 mod house;
 mod kill;
 mod malformed;
+mod minilm;
+mod models;
 mod native;
 mod pressure;
 mod swap;

@@ -8,12 +8,12 @@ use tidegate_control::config::guarantee;
 
 use super::{print, read_pipeline, warnings};
 use crate::exit::{Failure, tell};
-use crate::wire;
+use crate::{models, wire};
 
 /// Reads a pipeline, compiles its operators and checks their configurations; says what it guarantees.
 pub(crate) fn check(path: &Path, as_json: bool) -> Result<(), Failure> {
     let pipeline = read_pipeline(path)?;
-    wire::check_models(&pipeline)?;
+    models::check(&pipeline)?;
     let slots = wire::slots(&pipeline, None, wire::Tasks { warm: 1, most: 1 })?;
     let warnings = warnings(&pipeline, &slots)?;
     let guarantee = guarantee(&pipeline);

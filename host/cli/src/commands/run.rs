@@ -16,7 +16,7 @@ use tidegate_telemetry::{Meters, ProgressLine, Summary};
 use super::{print, read_pipeline};
 use crate::exit::{Failure, tell};
 use crate::host::{HostedSlot, RunningHost};
-use crate::{RunArguments, Until, wire};
+use crate::{RunArguments, Until, models, wire};
 
 /// Instances that are made ahead for a topic.
 const TOPIC_WARM: usize = 8;
@@ -28,7 +28,7 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// Runs a pipeline until its input ends or it is stopped.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
-    let pipeline = read_pipeline(&arguments.pipeline)?;
+    let pipeline = Arc::new(read_pipeline(&arguments.pipeline)?);
     let until = arguments.until.unwrap_or_else(|| {
         let endless = |kind: &SourceKind| matches!(kind, SourceKind::Kafka(_));
         if pipeline.sources.iter().any(|source| endless(&source.kind)) {
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             "--json would mix the summary with the records on standard output; set pipeline.summary to a file instead",
         ));
     }
-    wire::check_models(&pipeline)?;
+    models::check(&pipeline)?;
     let state = StateDirectory::open(&pipeline.state)?;
     let layer: Arc<dyn FileLayer> = Arc::new(Disk);
     let (log, recovered) = FileCommitLog::open(layer.clone(), &state.log(), state.key())?;
@@ -55,16 +55,17 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         tell(format_args!("warning: {warning}\n"));
     }
     let configured = wire::restore(&slots, &recovered, state.path())?;
-    let engines = wire::load_models(&pipeline, arguments.adapter.as_deref())?;
+    let models = wire::load_models(&pipeline, arguments.adapter.as_deref())?;
     let parts = parts_of(until)?;
 
     let durable = guarantee(&pipeline).level == Level::ExactlyOnce;
-    let plan = wire::plan(&pipeline, &slots, &configured, &engines, durable)?;
+    let plan = wire::plan(&pipeline, &slots, &configured, &models, durable)?;
     let meters = Arc::new(Meters::new(
         &pipeline.name,
         pipeline.stages.iter().map(|stage| stage.name.as_str()),
     ));
-    let adapter = engines.first().map(|engine| engine.facts().adapter);
+    let models: Vec<_> = models.into_iter().flatten().collect();
+    let adapter = models.first().map(|model| model.facts().adapter);
     RunStarted {
         pipeline: &pipeline.name,
         workers: parts.len(),
@@ -77,6 +78,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         state: state.path().to_owned(),
         adapter: adapter.clone(),
         slots: hosted(&pipeline, slots),
+        models,
         controls: run.controls(),
         meters: meters.clone(),
     });

@@ -43,6 +43,9 @@ pub(crate) fn status(host: &HostArguments, as_json: bool) -> Result<(), Failure>
         "swaps     {}, longest wait {:.2} ms\n",
         report.swaps, report.max_swap_wait_ms
     );
+    for model in &report.models {
+        text += &super::model::line(model);
+    }
     for slot in &report.slots {
         let label = if slot.label.is_empty() {
             String::new()

@@ -7,24 +7,27 @@ use std::time::Duration;
 use anyhow::Context;
 use tidegate_contract::{Model, Parameters};
 use tidegate_control::config::{self, Input, Into, Node, Pipeline, SourceKind, StageKind};
-use tidegate_flow::{AnswerInto, ModelStage, OperatorStage, Order, Plan, Source, Stage, Target};
+use tidegate_flow::{
+    AnswerInto, Ask, ModelStage, OperatorStage, Order, Plan, Source, Stage, Target,
+};
 use tidegate_operator::ComponentSlot;
 
-use super::Engines;
+use super::Models;
+use crate::models::{HostedModel, TEMPLATE_TOKENS};
 
 /// Most bytes of a batch.
 const BATCH_BYTES: usize = 4 << 20;
 /// How long a stopping run waits for answers that it could not take up again.
 const DRAIN: Duration = Duration::from_secs(30);
-/// Positions kept free for the chat template around the user message.
-pub(super) const TEMPLATE_TOKENS: usize = 32;
+/// Positions of a text's first and last token, which stand for its beginning and end.
+const SPECIAL_TOKENS: usize = 2;
 
 /// The plan of a pipeline.
 pub(crate) fn plan(
     pipeline: &Pipeline,
     slots: &[Arc<ComponentSlot>],
     configured: &[String],
-    engines: &Engines,
+    models: &Models,
     durable_in_flight: bool,
 ) -> anyhow::Result<Plan> {
     let sources = pipeline.sources.iter().enumerate().map(|(index, source)| {
@@ -57,13 +60,15 @@ pub(crate) fn plan(
                     })
                 })
             }
-            StageKind::Model(stage) => engines.get(stage.model).map(|engine| {
-                tidegate_flow::StageKind::Model(Box::new(model_stage(
-                    stage,
-                    &pipeline.models[stage.model].name,
-                    engine.clone(),
-                )))
-            }),
+            StageKind::Model(stage) => {
+                models
+                    .get(stage.model)
+                    .and_then(Option::as_ref)
+                    .map(|hosted| {
+                        let stage = model_stage(pipeline, index, stage, hosted);
+                        tidegate_flow::StageKind::Model(Box::new(stage))
+                    })
+            }
         };
         stages.push(Stage {
             name: stage.name.clone(),
@@ -87,33 +92,48 @@ pub(crate) fn plan(
     })
 }
 
-fn model_stage(stage: &config::ModelStage, name: &str, model: Arc<dyn Model>) -> ModelStage {
-    let facts = model.facts();
-    let room = (facts.context as usize)
-        .saturating_sub(stage.max_tokens + TEMPLATE_TOKENS)
-        .max(1);
-    let system = stage
-        .system
-        .as_deref()
-        .map_or(0, |text| model.count_tokens(text).unwrap_or(0));
+fn model_stage(
+    pipeline: &Pipeline,
+    index: usize,
+    stage: &config::ModelStage,
+    hosted: &Arc<HostedModel>,
+) -> ModelStage {
+    let context = hosted.facts().context as usize;
+    let (room, ask) = match &stage.ask {
+        config::Ask::Generate(generate) => {
+            let most = generate.parameters.max_tokens as usize;
+            let system = generate
+                .system
+                .as_deref()
+                .map_or(0, |text| hosted.count_tokens(text).unwrap_or(0));
+            let ask = Ask::Generate {
+                system: generate.system.clone(),
+                parameters: Box::new(Parameters {
+                    logit_bias: hosted.biases(index),
+                    ..generate.parameters.clone()
+                }),
+            };
+            (context.saturating_sub(most + TEMPLATE_TOKENS + system), ask)
+        }
+        config::Ask::Embed => (context.saturating_sub(SPECIAL_TOKENS), Ask::Embed),
+        config::Ask::Classify { threshold } => {
+            let ask = Ask::Classify {
+                threshold: *threshold,
+                routes: named(pipeline, index),
+            };
+            (context.saturating_sub(SPECIAL_TOKENS), ask)
+        }
+    };
     let truncate = stage.truncate.as_ref();
     ModelStage {
-        name: name.to_owned(),
-        system: stage.system.clone(),
+        name: pipeline.models[stage.model].name.clone(),
+        ask,
         truncate: truncate
             .and_then(|cut| stage.prompt.parts.iter().position(|part| cut.matches(part))),
         prompt: stage.prompt.clone(),
-        prompt_tokens: stage
-            .prompt_tokens
-            .unwrap_or(usize::MAX)
-            .min(room.saturating_sub(system).max(1)),
-        parameters: Parameters {
-            max_tokens: stage.max_tokens as u32,
-            temperature: stage.temperature,
-            top_p: stage.top_p,
-            stop: stage.stop.clone(),
-        },
+        prompt_tokens: stage.prompt_tokens.unwrap_or(usize::MAX).min(room.max(1)),
         seed: stage.seed,
+        class: stage.priority,
         order: match stage.order {
             config::Order::Key => Order::Key,
             config::Order::Partition => Order::Partition,
@@ -128,7 +148,8 @@ fn model_stage(stage: &config::ModelStage, name: &str, model: Arc<dyn Model>) ->
             Into::Value => AnswerInto::Value,
             Into::Attributes => AnswerInto::Attributes,
         },
-        model,
+        field: stage.field.clone(),
+        model: hosted.clone(),
     }
 }
 

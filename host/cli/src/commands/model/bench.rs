@@ -1,0 +1,253 @@
+//! `tidegate model bench`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, ensure};
+use serde_json::{Value, json};
+use tidegate_infer::bench::{
+    BenchOptions, BenchReport, KernelReport, SHADER_CACHES, bench as measure, measure_ready,
+};
+use tidegate_infer::{Adapter, AdapterKind, DeviceOptions, Gpu, KernelVariant};
+use tidegate_weights::{Checkpoint, Format, ModelConfig};
+
+use super::size;
+use crate::BenchArguments;
+use crate::commands::print;
+use crate::exit::Failure;
+use crate::models::open_checkpoint;
+
+/// Kernels that are named for people; the JSON has all of them.
+const SHOWN_KERNELS: usize = 5;
+
+/// Measures a model: rates, times, and where the time goes.
+pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
+    let adapter = Adapter::choose(arguments.adapter.as_deref()).map_err(Failure::usage)?;
+    let options = options(arguments);
+    if arguments.ready {
+        return ready(arguments, &adapter, &options);
+    }
+    let checkpoint = checkpoint(arguments)?;
+    let readiness = readiness()?;
+    let gpu = Gpu::open(&adapter, DeviceOptions::default())?;
+    let report = measure(&gpu, &checkpoint, &options)?;
+    if arguments.json {
+        let json = as_json(arguments, &checkpoint, &adapter, &report, &readiness)?;
+        return print(&format!("{json:#}\n"));
+    }
+    print(&as_text(arguments, &checkpoint, &report, &readiness))
+}
+
+fn options(arguments: &BenchArguments) -> BenchOptions {
+    BenchOptions {
+        kernels: arguments.kernels.as_deref().and_then(KernelVariant::named),
+        reproducible: arguments.reproducible,
+        patience: Duration::from_secs_f64(arguments.seconds),
+        ..BenchOptions::default()
+    }
+}
+
+fn checkpoint(arguments: &BenchArguments) -> anyhow::Result<Checkpoint> {
+    match (&arguments.model, &arguments.random) {
+        (Some(path), _) => {
+            let checkpoint = open_checkpoint(path)?;
+            ensure!(
+                checkpoint.decoder().is_some(),
+                "{} is an encoder; bench measures models that make text",
+                path.display()
+            );
+            Ok(checkpoint)
+        }
+        (None, Some(name)) => {
+            let config =
+                ModelConfig::preset(name).with_context(|| format!("no shape is named {name:?}"))?;
+            let format = match arguments.quant.as_str() {
+                "f32" => Format::F32,
+                "int8" => Format::Int8,
+                "int4" => Format::Int4,
+                _ => Format::F16,
+            };
+            Ok(Checkpoint::random(config, format, 1))
+        }
+        (None, None) => Err(anyhow!("give a model, or --random with a size")),
+    }
+}
+
+/// Seconds until a process that has just been started can be asked.
+struct Readiness {
+    /// With an empty shader cache.
+    cold: Value,
+    /// With the cache that the cold one left.
+    warm: Value,
+}
+
+/// Starts this program twice, with a shader cache of its own that is empty at first.
+fn readiness() -> anyhow::Result<Readiness> {
+    let cache = CacheDirectory::new()?;
+    Ok(Readiness {
+        cold: ready_of_a_process(&cache.0)?,
+        warm: ready_of_a_process(&cache.0)?,
+    })
+}
+
+fn ready_of_a_process(cache: &Path) -> anyhow::Result<Value> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .args(std::env::args_os().skip(1))
+        .arg("--ready")
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
+    for variable in SHADER_CACHES {
+        command.env(variable, cache);
+    }
+    let output = command.output().context("cannot start another process")?;
+    ensure!(
+        output.status.success(),
+        "the process that measures the time to ready ended with {}",
+        output.status
+    );
+    serde_json::from_slice(&output.stdout)
+        .context("the process that measures the time to ready said something else")
+}
+
+/// An empty directory, removed at the end.
+struct CacheDirectory(PathBuf);
+
+impl CacheDirectory {
+    fn new() -> anyhow::Result<CacheDirectory> {
+        let name = format!("tidegate-bench-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        // Not one that somebody else has put there.
+        std::fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(CacheDirectory(path))
+    }
+}
+
+impl Drop for CacheDirectory {
+    fn drop(&mut self) {
+        // Caches that stay behind are of no harm.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// In the other process: measures itself once and says what it found as JSON.
+fn ready(
+    arguments: &BenchArguments,
+    adapter: &Adapter,
+    options: &BenchOptions,
+) -> Result<(), Failure> {
+    let began = Instant::now();
+    let checkpoint = checkpoint(arguments)?;
+    let files = began.elapsed().as_secs_f64();
+    let ready = measure_ready(adapter, &checkpoint, options)?;
+    let report = json!({
+        "ready_s": files + ready.open_s + ready.load_s,
+        "open_s": ready.open_s,
+        "load_s": ready.load_s,
+        "first_token_s": ready.first_token_s,
+    });
+    print(&format!("{report}\n"))
+}
+
+fn as_json(
+    arguments: &BenchArguments,
+    checkpoint: &Checkpoint,
+    adapter: &Adapter,
+    report: &BenchReport,
+    readiness: &Readiness,
+) -> anyhow::Result<Value> {
+    let mut json = serde_json::to_value(report)?;
+    json["model"] = json!(name(arguments));
+    json["quant"] = match arguments.random {
+        Some(_) => json!(arguments.quant),
+        None => Value::Null,
+    };
+    json["parameters"] = json!(checkpoint.decoder().map(ModelConfig::parameters));
+    json["software"] = json!(adapter.info().kind == AdapterKind::Software);
+    json["reproducible"] = json!(arguments.reproducible);
+    json["time_to_ready_s"] = json!({
+        "cold": readiness.cold["ready_s"], "warm": readiness.warm["ready_s"],
+    });
+    json["time_to_first_token_s"] = json!({
+        "cold": readiness.cold["first_token_s"], "warm": readiness.warm["first_token_s"],
+    });
+    Ok(json)
+}
+
+fn name(arguments: &BenchArguments) -> String {
+    match (&arguments.model, &arguments.random) {
+        (Some(path), _) => path.display().to_string(),
+        (None, name) => name.clone().unwrap_or_default(),
+    }
+}
+
+fn as_text(
+    arguments: &BenchArguments,
+    checkpoint: &Checkpoint,
+    report: &BenchReport,
+    readiness: &Readiness,
+) -> String {
+    let seconds = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+    let parameters = checkpoint.decoder().map_or(0, ModelConfig::parameters);
+    let mut text = format!(
+        "model          {}, {} parameters{}\nadapter        {}\nkernels        {}\n\
+         memory         weights {}, KV cache {}{}\n\
+         ready          {:.2} s with an empty shader cache, {:.2} s with a full one\n\
+         first token    {:.3} s after that, {:.3} s\n\
+         copy           {:.2} GB/s\n",
+        name(arguments),
+        tidegate_telemetry::count(parameters),
+        match arguments.random {
+            Some(_) => format!(" with random weights, {}", arguments.quant),
+            None => String::new(),
+        },
+        report.adapter,
+        report.kernels,
+        size(report.weights_bytes),
+        size(report.kv_cache_bytes),
+        if report.shared_blocks {
+            " shared by all sequences"
+        } else {
+            ""
+        },
+        seconds(&readiness.cold["ready_s"]),
+        seconds(&readiness.warm["ready_s"]),
+        seconds(&readiness.cold["first_token_s"]),
+        seconds(&readiness.warm["first_token_s"]),
+        report.copy_bandwidth_bytes_per_s / 1e9,
+    );
+    for context in &report.contexts {
+        text += &format!(
+            "\nat {} positions\n  prefill      {:.1} tokens/s\n",
+            context.context, context.prefill_tokens_per_s
+        );
+        text += &format!("               {}\n", kernels(&context.prefill_kernels));
+        for (batch, rate) in &context.decode_tokens_per_s {
+            let share = context.bandwidth_share.get(batch).copied().unwrap_or(0.0);
+            text += &format!(
+                "  decode {batch:>3}   {rate:.1} tokens/s, {:.1} % of the copy bandwidth\n",
+                share * 100.0
+            );
+            if let Some(times) = context.decode_kernels.get(batch) {
+                text += &format!("               {}\n", kernels(times));
+            }
+        }
+    }
+    text
+}
+
+/// The kernels that take most of a step.
+fn kernels(times: &[KernelReport]) -> String {
+    let mut times: Vec<&KernelReport> = times.iter().collect();
+    times.sort_by(|a, b| b.ms.total_cmp(&a.ms));
+    let shown = times.iter().take(SHOWN_KERNELS);
+    let shown: Vec<String> = shown
+        .map(|time| format!("{} {:.2} ms", time.kernel, time.ms))
+        .collect();
+    if shown.is_empty() {
+        "no timestamps on this device".to_owned()
+    } else {
+        shown.join(", ")
+    }
+}

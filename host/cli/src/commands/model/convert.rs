@@ -1,0 +1,228 @@
+//! `tidegate model convert`.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde_json::json;
+use tidegate_contract::BLOCK;
+use tidegate_infer::{Adapter, DecoderOptions, DeviceOptions, Gpu, GpuDecoder};
+use tidegate_text::Tokenizer;
+use tidegate_weights::{Checkpoint, ConvertReport, Format, convert as write};
+
+use super::size;
+use crate::commands::print;
+use crate::exit::{Failure, tell};
+use crate::models::{HELD_OUT, Loss, ModelFile, held_out_loss, open_checkpoint};
+
+/// Positions of a window on which the loss is measured, and rows of a step.
+const WINDOW: usize = 512;
+const ROWS: usize = 64;
+/// Files that say how texts become tokens, and when an answer ends; copied as they are.
+const TOKENIZER_FILES: [&str; 8] = [
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "generation_config.json",
+    "LICENSE",
+    "LICENSE.txt",
+];
+
+/// What is converted, and how the loss is measured.
+pub(crate) struct ConvertOptions<'a> {
+    /// The model.
+    pub(crate) source: &'a Path,
+    /// Where the converted one goes.
+    pub(crate) destination: &'a Path,
+    /// `int8` or `int4`.
+    pub(crate) format: Format,
+    /// The text on which both are compared; ours by default.
+    pub(crate) text: Option<&'a Path>,
+    /// Index, part of a name, or cpu.
+    pub(crate) adapter: Option<&'a str>,
+    /// Whether the loss is not measured.
+    pub(crate) no_loss: bool,
+    /// JSON instead of text.
+    pub(crate) json: bool,
+}
+
+/// Both losses and what lies between them.
+struct Change {
+    before: Loss,
+    after: Loss,
+    text: String,
+}
+
+/// Converts a model and says what that costs.
+pub(crate) fn convert(options: &ConvertOptions<'_>) -> Result<(), Failure> {
+    let source = ModelFile::open(options.source)?;
+    // What can be wrong with the measurement is said before an hour of work.
+    let measured = if options.no_loss {
+        None
+    } else {
+        let (text, tokens) = held_out(options.text, &source.tokenizer)?;
+        let adapter = Adapter::choose(options.adapter).map_err(Failure::usage)?;
+        Some((text, tokens, adapter))
+    };
+    let report = write(
+        &source.checkpoint,
+        options.format,
+        options.destination,
+        &mut progress(),
+    )?;
+    copy_tokenizer(&source, options.destination)?;
+    let converted = open_checkpoint(options.destination)?;
+    let change = match measured {
+        None => None,
+        Some((text, tokens, adapter)) => {
+            let gpu = Gpu::open(&adapter, DeviceOptions::default())?;
+            Some(Change {
+                before: loss(&gpu, &source.checkpoint, &tokens)?,
+                after: loss(&gpu, &converted, &tokens)?,
+                text,
+            })
+        }
+    };
+    if options.json {
+        print(&format!(
+            "{:#}\n",
+            as_json(options, &report, change.as_ref())
+        ))
+    } else {
+        print(&as_text(options, &report, change.as_ref()))
+    }
+}
+
+/// The held-out text's name and tokens.
+fn held_out(path: Option<&Path>, tokenizer: &Tokenizer) -> Result<(String, Vec<u32>), Failure> {
+    let (name, text) = match path {
+        None => ("the built-in text".to_owned(), HELD_OUT.to_owned()),
+        Some(path) => {
+            let name = path.display().to_string();
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read {name}"))
+                .map_err(|error| Failure::usage(format_args!("{error:#}")))?;
+            (name, text)
+        }
+    };
+    let tokens = tokenizer.encode_literal(&text)?;
+    if tokens.len() < 2 {
+        return Err(Failure::usage(format_args!(
+            "{name} has {} tokens; the loss needs at least 2",
+            tokens.len()
+        )));
+    }
+    Ok((name, tokens))
+}
+
+/// Loads a model and lets it foresee the text.
+fn loss(gpu: &Gpu, checkpoint: &Checkpoint, tokens: &[u32]) -> anyhow::Result<Loss> {
+    let own = checkpoint.decoder().map_or(WINDOW, |config| config.context);
+    let context = WINDOW.min(own);
+    let options = DecoderOptions {
+        context,
+        blocks: context.div_ceil(BLOCK),
+        max_rows: ROWS,
+        max_samples: ROWS,
+        reproducible: true,
+        ..DecoderOptions::default()
+    };
+    let mut decoder = GpuDecoder::load(gpu, checkpoint, &options)?;
+    held_out_loss(&mut decoder, tokens)
+}
+
+/// Tokenizer files as they are, or made from a GGUF file.
+fn copy_tokenizer(source: &ModelFile, destination: &Path) -> anyhow::Result<()> {
+    if !source.path.is_dir() {
+        return Ok(source.tokenizer.save(destination)?);
+    }
+    for name in TOKENIZER_FILES {
+        let (from, to) = (source.path.join(name), destination.join(name));
+        if from.is_file() {
+            std::fs::copy(&from, &to)
+                .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Shows on a terminal how far it is.
+fn progress() -> impl FnMut(u64, u64) {
+    let shown = std::io::stderr().is_terminal();
+    let mut last = 0;
+    move |done, total| {
+        let percent = done * 100 / total.max(1);
+        if shown && percent != last {
+            last = percent;
+            tell(format_args!("\r{percent} %"));
+            if done >= total {
+                tell(format_args!("\r     \r"));
+            }
+            let _ = std::io::stderr().flush();
+        }
+    }
+}
+
+fn as_json(
+    options: &ConvertOptions<'_>,
+    report: &ConvertReport,
+    change: Option<&Change>,
+) -> serde_json::Value {
+    json!({
+        "source": options.source,
+        "destination": options.destination,
+        "format": options.format.name(),
+        "files": report.files,
+        "bytes_before": report.bytes_before,
+        "bytes_after": report.bytes_after,
+        "quantized": report.quantized,
+        "left_as_they_are": report.left_as_they_are,
+        "loss": change.map(|change| json!({
+            "text": change.text,
+            "tokens": change.before.tokens,
+            "before": change.before.nats,
+            "after": change.after.nats,
+            "change": change.after.nats - change.before.nats,
+            "change_percent": percent(change),
+        })),
+    })
+}
+
+fn percent(change: &Change) -> f64 {
+    (change.after.nats / change.before.nats - 1.0) * 100.0
+}
+
+fn as_text(
+    options: &ConvertOptions<'_>,
+    report: &ConvertReport,
+    change: Option<&Change>,
+) -> String {
+    let mut text = format!(
+        "{}: {} matrices in {}, {} -> {}\n",
+        options.destination.display(),
+        report.quantized,
+        options.format.name(),
+        size(report.bytes_before),
+        size(report.bytes_after),
+    );
+    if !report.left_as_they_are.is_empty() {
+        text += &format!(
+            "left as they are, their rows are no multiple of 32: {}\n",
+            report.left_as_they_are.join(", ")
+        );
+    }
+    if let Some(change) = change {
+        text += &format!(
+            "held-out loss on {} ({} tokens): {:.4} -> {:.4} nats a token ({:+.4}, {:+.2} %)\n",
+            change.text,
+            change.before.tokens,
+            change.before.nats,
+            change.after.nats,
+            change.after.nats - change.before.nats,
+            percent(change),
+        );
+    }
+    text
+}

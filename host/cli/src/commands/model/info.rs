@@ -1,0 +1,372 @@
+//! `tidegate model info`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tidegate_contract::BLOCK;
+use tidegate_control::config::Engine;
+use tidegate_infer::{Adapter, AdapterKind, DecoderOptions, GpuEncoder, MemoryReport};
+use tidegate_text::{ChatMessage, Tokenizer};
+use tidegate_weights::{
+    Architecture, Checkpoint, EncoderConfig, EncoderHead, ModelConfig, TensorError,
+};
+
+use super::size;
+use crate::commands::print;
+use crate::exit::Failure;
+use crate::models::{
+    DEFAULT_CONTEXT, Fits, encoder_options, open_checkpoint, open_tokenizer, what_fits,
+};
+
+/// What memory is counted for.
+pub(crate) struct InfoOptions<'a> {
+    /// Index, part of a name, or cpu.
+    pub(crate) adapter: Option<&'a str>,
+    /// Sequences at once.
+    pub(crate) sequences: usize,
+    /// Positions of a sequence.
+    pub(crate) context: Option<usize>,
+    /// Bytes that may be used.
+    pub(crate) memory: Option<u64>,
+    /// JSON instead of text.
+    pub(crate) json: bool,
+}
+
+/// Shows a model's architecture, parameters, memory by part, tokenizer, and what fits.
+pub(crate) fn info(path: &Path, options: &InfoOptions<'_>) -> Result<(), Failure> {
+    let checkpoint = open_checkpoint(path)?;
+    let tokenizer = open_tokenizer(path, &checkpoint);
+    let chosen = Adapter::choose(options.adapter);
+    if let (Some(_), Err(error)) = (options.adapter, &chosen) {
+        return Err(Failure::usage(error));
+    }
+    let place = Place::of(&chosen, options.memory);
+    let formats = formats(&checkpoint)?;
+    let mut report = match checkpoint.architecture() {
+        Architecture::Decoder(config) => decoder(&checkpoint, config, options, &place)?,
+        Architecture::Encoder(config) => encoder(&checkpoint, config, options)?,
+    };
+    report.lines.push(("stored as", formats.text()));
+    report.json["stored_bytes"] = json!(formats.0);
+    let (text, tokenizer) = described(&tokenizer, report.makes_text);
+    report.lines.push(("tokenizer", text));
+    report.json["tokenizer"] = tokenizer;
+    report.lines.push(("adapter", place.text()));
+    report.json["adapter"] = json!(place.adapter);
+    report.json["budget_bytes"] = json!(place.budget);
+    let adapters: Vec<String> = Adapter::list()
+        .iter()
+        .map(|adapter| adapter.info().to_string())
+        .collect();
+    report.json["adapters"] = json!(adapters);
+    if options.json {
+        return print(&format!("{:#}\n", report.json));
+    }
+    let lines = report.lines.iter();
+    print(
+        &lines
+            .map(|(name, text)| format!("{name:<14} {text}\n"))
+            .collect::<String>(),
+    )
+}
+
+/// What is said, for people and for programs.
+struct Report {
+    lines: Vec<(&'static str, String)>,
+    json: Value,
+    makes_text: bool,
+}
+
+/// The adapter, and how much of its memory may be used.
+struct Place {
+    adapter: String,
+    budget: Option<u64>,
+    why: &'static str,
+}
+
+impl Place {
+    fn of(chosen: &Result<Adapter, tidegate_infer::AdapterError>, memory: Option<u64>) -> Place {
+        let adapter = match chosen {
+            Ok(adapter) => adapter.info().to_string(),
+            Err(error) => error.to_string(),
+        };
+        let software = chosen
+            .as_ref()
+            .is_ok_and(|adapter| adapter.info().kind == AdapterKind::Software);
+        let (budget, why) = match memory {
+            Some(memory) => (Some(memory), "as --memory says"),
+            None if software => (available_memory(), "of this machine's memory are available"),
+            None => (None, ""),
+        };
+        Place {
+            adapter,
+            budget,
+            why,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self.budget {
+            Some(budget) => format!("{}; {} {}", self.adapter, size(budget), self.why),
+            None => format!(
+                "{}; drivers do not tell how much memory is free, so say it with --memory to see what fits",
+                self.adapter
+            ),
+        }
+    }
+}
+
+/// What the kernel says may be used without swapping.
+fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes << 10)
+}
+
+fn decoder(
+    checkpoint: &Checkpoint,
+    config: &ModelConfig,
+    options: &InfoOptions<'_>,
+    place: &Place,
+) -> Result<Report, Failure> {
+    let sequences = options.sequences.max(1);
+    let context = options
+        .context
+        .unwrap_or(config.context.min(DEFAULT_CONTEXT));
+    let rows = Engine::default().step_tokens;
+    let counted = DecoderOptions {
+        context,
+        blocks: sequences * context.div_ceil(BLOCK),
+        max_rows: rows,
+        max_samples: sequences.min(rows),
+        ..DecoderOptions::default()
+    };
+    let memory = MemoryReport::estimate(checkpoint, &counted)?;
+    let fits = match place.budget {
+        Some(budget) => what_fits(checkpoint, &counted, config.context, budget)?,
+        None => Vec::new(),
+    };
+    let block = memory.kv_cache / counted.blocks as u64;
+    let sequence = block * context.div_ceil(BLOCK) as u64;
+    let windows = config.layers.iter().filter_map(|layer| layer.window);
+    let window = windows.clone().min();
+    let mut lines = vec![
+        ("architecture", config.architecture.clone()),
+        ("parameters", tidegate_telemetry::count(config.parameters())),
+        (
+            "layers",
+            format!(
+                "{}, hidden {}, feed-forward {}",
+                config.layers.len(),
+                config.hidden,
+                config.intermediate
+            ),
+        ),
+        (
+            "attention",
+            format!(
+                "{} heads, {} key/value heads of {}{}",
+                config.heads,
+                config.kv_heads,
+                config.head_dim,
+                window.map_or_else(String::new, |window| format!(
+                    "; {} layers see {window} positions",
+                    windows.count()
+                ))
+            ),
+        ),
+        (
+            "vocabulary",
+            format!(
+                "{}{}",
+                config.vocabulary,
+                if config.tied {
+                    ", head tied to the embedding"
+                } else {
+                    ""
+                }
+            ),
+        ),
+        ("context", config.context.to_string()),
+        (
+            "memory",
+            format!(
+                "{} for {sequences} sequences of {context} positions",
+                size(memory.total())
+            ),
+        ),
+        ("  weights", size(memory.weights)),
+        (
+            "  KV cache",
+            format!(
+                "{} in {}: {} a sequence, {} a block of {BLOCK}",
+                size(memory.kv_cache),
+                match counted.kv {
+                    tidegate_infer::KvPrecision::F32 => "f32",
+                    tidegate_infer::KvPrecision::F16 => "f16",
+                },
+                size(sequence),
+                size(block)
+            ),
+        ),
+        ("  activations", size(memory.activations)),
+    ];
+    for fit in &fits {
+        let Fits { context, sequences } = fit;
+        lines.push((
+            "  fits",
+            match sequences {
+                0 => format!("no sequence of {context} positions"),
+                1 => format!("1 sequence of {context} positions"),
+                more => format!("{more} sequences of {context} positions"),
+            },
+        ));
+    }
+    let fits: Vec<Value> = fits
+        .iter()
+        .map(|fit| json!({"context": fit.context, "sequences": fit.sequences}))
+        .collect();
+    let json = json!({
+        "architecture": config.architecture, "makes": "text", "parameters": config.parameters(),
+        "layers": config.layers.len(), "hidden": config.hidden, "intermediate": config.intermediate,
+        "heads": config.heads, "kv_heads": config.kv_heads, "head_dim": config.head_dim, "window": window,
+        "vocabulary": config.vocabulary, "context": config.context, "tied": config.tied,
+        "memory_bytes": {"weights": memory.weights, "kv_cache": memory.kv_cache,
+            "kv_sequence": sequence, "kv_block": block,
+            "activations": memory.activations, "total": memory.total()},
+        "counted_for": {"sequences": sequences, "context": context},
+        "fits": fits,
+    });
+    Ok(Report {
+        lines,
+        json,
+        makes_text: true,
+    })
+}
+
+fn encoder(
+    checkpoint: &Checkpoint,
+    config: &EncoderConfig,
+    options: &InfoOptions<'_>,
+) -> Result<Report, Failure> {
+    let context = options
+        .context
+        .unwrap_or(config.context.min(DEFAULT_CONTEXT));
+    let counted = encoder_options(Engine::default(), context);
+    let memory = GpuEncoder::estimate(checkpoint, &counted)?;
+    let (makes, head) = match &config.head {
+        EncoderHead::Embedding(_) => ("embeddings", format!("vectors of {}", config.hidden)),
+        EncoderHead::Classification(labels) => ("labels", labels.join(", ")),
+    };
+    let lines = vec![
+        ("architecture", config.architecture.clone()),
+        ("makes", format!("{makes}: {head}")),
+        ("parameters", tidegate_telemetry::count(config.parameters())),
+        (
+            "layers",
+            format!(
+                "{}, hidden {}, feed-forward {}, {} heads",
+                config.layers, config.hidden, config.intermediate, config.heads
+            ),
+        ),
+        ("vocabulary", config.vocabulary.to_string()),
+        ("context", config.context.to_string()),
+        (
+            "memory",
+            format!("{} for texts of {context} tokens", size(memory.total())),
+        ),
+        ("  weights", size(memory.weights)),
+        ("  activations", size(memory.activations)),
+    ];
+    let labels = match &config.head {
+        EncoderHead::Embedding(_) => Value::Null,
+        EncoderHead::Classification(labels) => json!(labels),
+    };
+    let json = json!({
+        "architecture": config.architecture, "makes": makes, "labels": labels,
+        "parameters": config.parameters(), "layers": config.layers, "hidden": config.hidden,
+        "intermediate": config.intermediate, "heads": config.heads, "vocabulary": config.vocabulary,
+        "context": config.context, "memory_bytes": {"weights": memory.weights, "activations": memory.activations,
+            "total": memory.total()}, "counted_for": {"context": context},
+    });
+    Ok(Report {
+        lines,
+        json,
+        makes_text: false,
+    })
+}
+
+/// Bytes on disk by format.
+struct Formats(BTreeMap<&'static str, u64>);
+
+impl Formats {
+    fn text(&self) -> String {
+        let mut formats: Vec<_> = self.0.iter().collect();
+        formats.sort_by_key(|(_, bytes)| std::cmp::Reverse(**bytes));
+        let formats = formats
+            .iter()
+            .map(|(format, bytes)| format!("{format} {}", size(**bytes)));
+        formats.collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn formats(checkpoint: &Checkpoint) -> Result<Formats, TensorError> {
+    let mut formats = BTreeMap::new();
+    let mut add = |format: tidegate_weights::Format, bytes: u64| {
+        *formats.entry(format.name()).or_insert(0) += bytes;
+    };
+    match checkpoint.architecture() {
+        Architecture::Decoder(config) => {
+            for tensor in config.tensors() {
+                let tensor = checkpoint.tensor(tensor)?;
+                add(tensor.format(), tensor.bytes());
+            }
+        }
+        Architecture::Encoder(config) => {
+            for tensor in config.tensors() {
+                let tensor = checkpoint.encoder_tensor(tensor)?;
+                add(tensor.format(), tensor.bytes());
+            }
+        }
+    }
+    Ok(Formats(formats))
+}
+
+/// Whether tokenizer and chat template can be used.
+fn described(tokenizer: &anyhow::Result<Tokenizer>, makes_text: bool) -> (String, Value) {
+    let tokenizer = match tokenizer {
+        Ok(tokenizer) => tokenizer,
+        Err(error) => {
+            let error = format!("{error:#}");
+            return (format!("cannot be used: {error}"), json!({"error": error}));
+        }
+    };
+    let tokens = tokenizer.vocabulary();
+    if !makes_text {
+        return (format!("{tokens} tokens"), json!({"tokens": tokens}));
+    }
+    let greeting = ChatMessage {
+        role: "user",
+        content: "hello",
+    };
+    let rendered = tokenizer.render_chat(&[greeting]);
+    let (template, json) = match (&rendered, tokenizer.has_chat_template()) {
+        (Ok(_), true) => ("its own chat template".to_owned(), json!("own")),
+        (Ok(_), false) => (
+            "no chat template: prompts are User: ..., Assistant:".to_owned(),
+            json!("none"),
+        ),
+        (Err(error), _) => (
+            format!("its chat template cannot be used: {error}"),
+            json!({"error": error.to_string()}),
+        ),
+    };
+    (
+        format!("{tokens} tokens, {template}"),
+        json!({"tokens": tokens, "chat_template": json, "bos": tokenizer.bos(), "eos": tokenizer.eos()}),
+    )
+}

@@ -1,0 +1,204 @@
+//! Whether models fit the stages that ask them: mistakes of the configuration, found without a device.
+
+use tidegate_contract::Makes;
+use tidegate_control::config::{
+    Ask, BiasedToken, Generate, Mistake, Mistakes, Model, ModelStage, Pipeline, Stage, StageKind,
+    check_labels,
+};
+use tidegate_grammar::{Compiler, Vocabulary};
+
+use super::{DEFAULT_CONTEXT, ModelFile};
+use crate::exit::Failure;
+
+/// Positions kept free for the chat template around the user message.
+pub(crate) const TEMPLATE_TOKENS: usize = 32;
+
+/// Opens every model that a stage asks, and holds it against its stages.
+pub(crate) fn check(pipeline: &Pipeline) -> Result<(), Failure> {
+    let mut all = Vec::new();
+    for (index, model) in pipeline.models.iter().enumerate() {
+        if asking(pipeline, index).next().is_none() {
+            continue;
+        }
+        match ModelFile::open(&model.path) {
+            Ok(file) => all.extend(mistakes(pipeline, index, &file)),
+            Err(error) => all.push(pipeline.mistake_of_model(model, format!("{error:#}"))),
+        }
+    }
+    if all.is_empty() {
+        return Ok(());
+    }
+    let mistakes = Mistakes {
+        mistakes: all,
+        warnings: Vec::new(),
+    };
+    Err(Failure::Usage(mistakes.to_string()))
+}
+
+/// The stages that ask a model.
+pub(crate) fn asking(
+    pipeline: &Pipeline,
+    model: usize,
+) -> impl Iterator<Item = (usize, &Stage, &ModelStage)> {
+    let stages = pipeline.stages.iter().enumerate();
+    stages.filter_map(move |(index, stage)| match &stage.kind {
+        StageKind::Model(kind) if kind.model == model => Some((index, stage, kind.as_ref())),
+        _ => None,
+    })
+}
+
+/// Positions of a sequence.
+pub(crate) fn context(model: &Model, file: &ModelFile) -> usize {
+    let own = file.own_context();
+    model.context.unwrap_or(own.min(DEFAULT_CONTEXT))
+}
+
+/// What keeps a model from being asked by its stages.
+pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> Vec<Mistake> {
+    let Some(model) = pipeline.models.get(index) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    let own = file.own_context();
+    if let Some(asked) = model.context.filter(|asked| *asked > own) {
+        found.push(pipeline.mistake_of_model(
+            model,
+            format!("context = {asked} exceeds the model's own of {own} positions"),
+        ));
+    }
+    if let Some(draft) = &model.draft {
+        let mistake = match ModelFile::open(draft) {
+            Err(error) => Some(format!("draft: {error:#}")),
+            Ok(draft) if draft.makes() != Makes::Text => {
+                Some("draft: the model makes no text".to_owned())
+            }
+            Ok(draft) if draft.vocabulary() != file.vocabulary() => Some(format!(
+                "draft has a vocabulary of {} tokens, the model one of {}; both must be the same",
+                draft.vocabulary(),
+                file.vocabulary()
+            )),
+            Ok(_) => None,
+        };
+        found.extend(mistake.map(|mistake| pipeline.mistake_of_model(model, mistake)));
+    }
+    let mut compiler = None;
+    for (number, stage, kind) in asking(pipeline, index) {
+        let mut wrong = |what: String| found.push(pipeline.mistake_of_stage(stage, what));
+        let (wanted, verb) = match kind.ask {
+            Ask::Generate(_) => (Makes::Text, "generate"),
+            Ask::Embed => (Makes::Embeddings, "embed"),
+            Ask::Classify { .. } => (Makes::Labels, "classify"),
+        };
+        let makes = file.makes();
+        if makes != wanted {
+            wrong(format!(
+                "model {:?} cannot {verb}: it makes {}",
+                model.name,
+                match makes {
+                    Makes::Text => "text",
+                    Makes::Embeddings => "embeddings",
+                    Makes::Labels => "labels",
+                }
+            ));
+            continue;
+        }
+        match &kind.ask {
+            Ask::Generate(generate) => {
+                for what in generate_mistakes(kind, generate, model, file, &mut compiler) {
+                    wrong(what);
+                }
+            }
+            Ask::Classify { .. } => {
+                if let Err(mistakes) = check_labels(pipeline, number, &file.labels()) {
+                    found.extend(mistakes);
+                }
+            }
+            Ask::Embed => {}
+        }
+    }
+    found
+}
+
+fn generate_mistakes(
+    kind: &ModelStage,
+    generate: &Generate,
+    model: &Model,
+    file: &ModelFile,
+    compiler: &mut Option<Result<Compiler, String>>,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    let context = context(model, file);
+    let most = generate.parameters.max_tokens as usize;
+    let room = context.saturating_sub(most + TEMPLATE_TOKENS);
+    if room == 0 || kind.prompt_tokens.is_some_and(|tokens| tokens > room) {
+        let needs = kind.prompt_tokens.map_or_else(String::new, |tokens| {
+            format!(", prompt-tokens = {tokens} needs more")
+        });
+        found.push(format!(
+            "max-tokens = {most} leaves {room} positions of {context} for the prompt{needs}"
+        ));
+    }
+    if let Err(what) = bias(generate, file) {
+        found.push(what);
+    }
+    if let Some(structure) = &generate.parameters.structure {
+        let compiler = compiler.get_or_insert_with(|| compiler_of(file));
+        let compiled = match compiler {
+            Ok(compiler) => compiler
+                .matcher(structure)
+                .map(drop)
+                .map_err(|error| error.to_string()),
+            Err(error) => Err(error.clone()),
+        };
+        if let Err(error) = compiled {
+            found.push(format!("what the answer must be: {error}"));
+        }
+    }
+    found
+}
+
+/// The biases of a stage by token, ascending.
+pub(crate) fn bias(generate: &Generate, file: &ModelFile) -> Result<Vec<(u32, f32)>, String> {
+    let mut biases: Vec<(u32, f32)> = Vec::new();
+    for (token, amount) in &generate.bias {
+        let id = match token {
+            BiasedToken::Id(id) if (*id as usize) < file.vocabulary() => *id,
+            BiasedToken::Id(id) => {
+                return Err(format!(
+                    "logit-bias: token {id} is not below the model's vocabulary of {}",
+                    file.vocabulary()
+                ));
+            }
+            BiasedToken::Text(text) => file
+                .token_id(text)
+                .ok_or_else(|| format!("logit-bias: {text:?} is not one token of the model"))?,
+        };
+        if biases.iter().any(|(other, _)| *other == id) {
+            return Err(format!("logit-bias: token {id} stands there twice"));
+        }
+        biases.push((id, *amount));
+    }
+    biases.sort_by_key(|(id, _)| *id);
+    Ok(biases)
+}
+
+/// Tokens that end an answer.
+pub(crate) fn end_tokens(file: &ModelFile) -> Vec<u32> {
+    let mut tokens = file
+        .checkpoint
+        .decoder()
+        .map_or_else(Vec::new, |config| config.eos_tokens.clone());
+    tokens.extend(file.tokenizer.end_tokens());
+    tokens.sort_unstable();
+    tokens.dedup();
+    tokens
+}
+
+fn compiler_of(file: &ModelFile) -> Result<Compiler, String> {
+    // A model's rows beyond the tokenizer's are padding.
+    let size = file.tokenizer.vocabulary() as u32;
+    let bytes = (0..size).map(|id| file.tokenizer.token_bytes(id)).collect();
+    let vocabulary =
+        Vocabulary::new(bytes, &end_tokens(file)).map_err(|error| error.to_string())?;
+    Ok(Compiler::new(vocabulary))
+}

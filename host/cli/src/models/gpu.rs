@@ -1,0 +1,98 @@
+//! Adapters in use: each is opened once, has one engine, and is opened anew when its device is lost.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_control::config::{AdapterChoice, Engine as EngineLimits};
+use tidegate_infer::{Adapter, AdapterError, AdapterInfo, DeviceOptions, Gpu, LoadError};
+use tidegate_serving::{Engine, EngineOptions};
+
+/// The adapters that models run on.
+pub(crate) struct Adapters {
+    limits: EngineLimits,
+    used: Mutex<Vec<Arc<UsedAdapter>>>,
+}
+
+/// An adapter, its device and its engine.
+pub(crate) struct UsedAdapter {
+    adapter: Adapter,
+    device: Mutex<Device>,
+    /// Runs every model of the adapter.
+    pub(crate) engine: Engine,
+}
+
+#[derive(Default)]
+struct Device {
+    open: Option<Gpu>,
+    /// Counts openings.
+    opened: u64,
+}
+
+/// A selector as the command line takes it.
+pub(crate) fn selector(choice: &AdapterChoice) -> Option<String> {
+    match choice {
+        AdapterChoice::Any => None,
+        AdapterChoice::Cpu => Some("cpu".to_owned()),
+        AdapterChoice::Index(index) => Some(index.to_string()),
+        AdapterChoice::Named(name) => Some(name.clone()),
+    }
+}
+
+impl Adapters {
+    pub(crate) fn new(limits: EngineLimits) -> Adapters {
+        Adapters {
+            limits,
+            used: Mutex::default(),
+        }
+    }
+
+    /// What all models of an adapter share.
+    pub(crate) fn limits(&self) -> EngineLimits {
+        self.limits
+    }
+
+    /// The adapter that a selector means; models that mean the same share it.
+    pub(crate) fn get(&self, selector: Option<&str>) -> Result<Arc<UsedAdapter>, AdapterError> {
+        let adapter = Adapter::choose(selector)?;
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = adapter.info().index;
+        if let Some(used) = used.iter().find(|used| used.info().index == index) {
+            return Ok(used.clone());
+        }
+        let new = Arc::new(UsedAdapter {
+            adapter,
+            device: Mutex::default(),
+            engine: Engine::start(EngineOptions {
+                memory_budget: self.limits.memory.unwrap_or(u64::MAX),
+                ..EngineOptions::default()
+            }),
+        });
+        used.push(new.clone());
+        Ok(new)
+    }
+}
+
+impl UsedAdapter {
+    pub(crate) fn info(&self) -> &AdapterInfo {
+        self.adapter.info()
+    }
+
+    /// The open device. `seen` is the opening that the caller used before: if that is still the newest, its device has
+    /// failed the caller, and another is opened; whoever comes next takes the new one.
+    pub(crate) fn device(&self, seen: &mut Option<u64>) -> Result<Gpu, LoadError> {
+        let mut device = self.device.lock().unwrap_or_else(PoisonError::into_inner);
+        if *seen == Some(device.opened) {
+            device.open = None;
+        }
+        let gpu = match &device.open {
+            Some(gpu) => gpu.clone(),
+            None => {
+                let gpu = Gpu::open(&self.adapter, DeviceOptions::default())?;
+                device.open = Some(gpu.clone());
+                device.opened += 1;
+                gpu
+            }
+        };
+        *seen = Some(device.opened);
+        Ok(gpu)
+    }
+}

@@ -1,0 +1,266 @@
+//! A model of the pipeline while it runs: asked by stages, loaded, replaced and unloaded by an administrator.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
+
+use tidegate_contract::{Makes, Model, ModelError, ModelFacts, Request, RequestId};
+use tidegate_control::config::{self, Ask, Pipeline};
+use tidegate_control::{ModelRefused, ModelReport};
+use tidegate_serving::ModelHandle;
+use tidegate_text::Tokenizer;
+
+use super::fit::{asking, bias, mistakes};
+use super::gpu::{Adapters, UsedAdapter};
+use super::open::ModelFile;
+use super::source::source;
+
+/// A name that stages ask. While no model is loaded under it, requests are given back, and their records wait.
+pub(crate) struct HostedModel {
+    pipeline: Arc<Pipeline>,
+    /// Its place among the pipeline's models.
+    index: usize,
+    adapters: Arc<Adapters>,
+    adapter: Arc<UsedAdapter>,
+    /// Held while it is loaded or unloaded.
+    changing: Mutex<()>,
+    /// Follows the name on its engine, whatever is loaded there.
+    handle: ModelHandle,
+    /// What was loaded last, also while nothing is.
+    last: RwLock<Last>,
+}
+
+#[derive(Clone)]
+struct Last {
+    path: PathBuf,
+    tokenizer: Arc<Tokenizer>,
+    facts: ModelFacts,
+    makes: Makes,
+    loaded: bool,
+    /// What the biases of each of its stages mean.
+    biases: Vec<Vec<(u32, f32)>>,
+}
+
+impl HostedModel {
+    /// Loads the model that the pipeline file names.
+    pub(crate) fn load(
+        pipeline: &Arc<Pipeline>,
+        index: usize,
+        adapters: &Arc<Adapters>,
+        adapter: &Arc<UsedAdapter>,
+    ) -> anyhow::Result<HostedModel> {
+        let file = ModelFile::open(&pipeline.models[index].path)?;
+        let (handle, last) = load(pipeline, index, adapters, adapter, &file)?;
+        Ok(HostedModel {
+            pipeline: pipeline.clone(),
+            index,
+            adapters: adapters.clone(),
+            adapter: adapter.clone(),
+            changing: Mutex::new(()),
+            handle,
+            last: RwLock::new(last),
+        })
+    }
+
+    /// What the biases of a stage mean, by the stage's index in the pipeline.
+    pub(crate) fn biases(&self, stage: usize) -> Vec<(u32, f32)> {
+        let place = asking(&self.pipeline, self.index).position(|(index, ..)| index == stage);
+        let biases = self.last().biases;
+        place
+            .and_then(|place| biases.into_iter().nth(place))
+            .unwrap_or_default()
+    }
+
+    /// Loads it again, or another in its place.
+    pub(crate) fn replace(&self, path: Option<&Path>) -> Result<ModelReport, ModelRefused> {
+        let _changing = self.change()?;
+        let refused = |error: anyhow::Error| ModelRefused::Refused(format!("{error:#}"));
+        let file = ModelFile::open(path.unwrap_or(&self.model().path)).map_err(refused)?;
+        if let Some(wrong) = mistakes(&self.pipeline, self.index, &file).first() {
+            return Err(ModelRefused::Refused(format!(
+                "{}: {}",
+                wrong.key, wrong.what
+            )));
+        }
+        // What the plan of the running pipeline took from the model it began with must hold for this one.
+        let before = self.last();
+        let context = super::fit::context(self.model(), &file);
+        if context < before.facts.context as usize {
+            return Err(ModelRefused::Refused(format!(
+                "its context of {context} positions is less than the {} that the pipeline counts on",
+                before.facts.context
+            )));
+        }
+        if biases(&self.pipeline, self.index, &file).map_err(refused)? != before.biases {
+            return Err(ModelRefused::Refused(
+                "logit-bias means other tokens in its vocabulary; start the pipeline with it"
+                    .to_owned(),
+            ));
+        }
+        let (_, last) = load(
+            &self.pipeline,
+            self.index,
+            &self.adapters,
+            &self.adapter,
+            &file,
+        )
+        .map_err(refused)?;
+        *self.last.write().unwrap_or_else(PoisonError::into_inner) = last;
+        Ok(self.report())
+    }
+
+    /// Takes it off its adapter when its requests have ended.
+    pub(crate) fn unload(&self) -> Result<ModelReport, ModelRefused> {
+        let _changing = self.change()?;
+        let name = &self.model().name;
+        self.adapter
+            .engine
+            .unload(name)
+            .map_err(|error| ModelRefused::Refused(error.to_string()))?;
+        let mut last = self.last.write().unwrap_or_else(PoisonError::into_inner);
+        last.loaded = false;
+        drop(last);
+        tracing::info!(model = name, "model unloaded");
+        Ok(self.report())
+    }
+
+    /// How it stands.
+    pub(crate) fn report(&self) -> ModelReport {
+        let last = self.last();
+        let stats = self.handle.stats();
+        ModelReport {
+            name: self.model().name.clone(),
+            path: last.path,
+            loaded: last.loaded,
+            digest: last.facts.digest,
+            adapter: last.facts.adapter,
+            context: last.facts.context,
+            sequences: last.facts.sequences,
+            memory: stats.memory,
+            waiting: stats.waiting,
+            running: stats.running,
+            blocks: stats.blocks,
+            blocks_used: stats.blocks_used,
+            answered: stats.answered,
+            failed: stats.failed + stats.expired + stats.hopeless + stats.cancelled,
+            prompt_tokens: stats.prompt_tokens,
+            prefix_hit_tokens: stats.prefix_hit_tokens,
+            tokens: stats.tokens,
+            drafted: stats.drafted,
+            accepted: stats.accepted,
+            preemptions: stats.preemptions,
+            reloads: stats.reloads,
+        }
+    }
+
+    fn model(&self) -> &config::Model {
+        &self.pipeline.models[self.index]
+    }
+
+    fn change(&self) -> Result<MutexGuard<'_, ()>, ModelRefused> {
+        match self.changing.try_lock() {
+            Ok(changing) => Ok(changing),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(ModelRefused::UnderWay {
+                name: self.model().name.clone(),
+            }),
+        }
+    }
+
+    fn last(&self) -> Last {
+        let last = self.last.read().unwrap_or_else(PoisonError::into_inner);
+        last.clone()
+    }
+
+    fn tokenizer(&self) -> Arc<Tokenizer> {
+        let last = self.last.read().unwrap_or_else(PoisonError::into_inner);
+        last.tokenizer.clone()
+    }
+}
+
+/// Puts the model in these files onto its adapter; new requests go to it from now on.
+fn load(
+    pipeline: &Pipeline,
+    index: usize,
+    adapters: &Adapters,
+    adapter: &Arc<UsedAdapter>,
+    file: &ModelFile,
+) -> anyhow::Result<(ModelHandle, Last)> {
+    let model = &pipeline.models[index];
+    let biases = biases(pipeline, index, file)?;
+    let source = source(model, adapters.limits(), adapter, file)?;
+    let handle = adapter.engine.load(&model.name, source)?;
+    let facts = handle.facts();
+    tracing::info!(
+        model = model.name,
+        path = %file.path.display(),
+        digest = facts.digest,
+        adapter = facts.adapter,
+        "model loaded"
+    );
+    let last = Last {
+        path: file.path.clone(),
+        tokenizer: file.tokenizer.clone(),
+        facts,
+        makes: file.makes(),
+        loaded: true,
+        biases,
+    };
+    Ok((handle, last))
+}
+
+/// What the biases of each stage that asks a model mean.
+fn biases(
+    pipeline: &Pipeline,
+    index: usize,
+    file: &ModelFile,
+) -> anyhow::Result<Vec<Vec<(u32, f32)>>> {
+    let stages = asking(pipeline, index).map(|(_, stage, kind)| match &kind.ask {
+        Ask::Generate(generate) => {
+            bias(generate, file).map_err(|why| anyhow::anyhow!("stage {}: {why}", stage.name))
+        }
+        Ask::Embed | Ask::Classify { .. } => Ok(Vec::new()),
+    });
+    stages.collect()
+}
+
+impl Model for HostedModel {
+    fn submit(&self, request: Request) -> Result<(), (Request, ModelError)> {
+        self.handle.submit(request)
+    }
+
+    fn cancel(&self, id: RequestId) {
+        self.handle.cancel(id);
+    }
+
+    /// Also while nothing is loaded: prompts are rendered before it is known whether a model takes them.
+    fn count_tokens(&self, text: &str) -> Result<usize, ModelError> {
+        let count = self.tokenizer().count(text);
+        count.map_err(|error| ModelError::Prompt(error.to_string()))
+    }
+
+    fn truncate<'a>(&self, text: &'a str, tokens: usize) -> Result<&'a str, ModelError> {
+        let cut = self.tokenizer().truncate(text, tokens);
+        cut.map_err(|error| ModelError::Prompt(error.to_string()))
+    }
+
+    fn token_text(&self, token: u32) -> Option<String> {
+        self.handle.token_text(token)
+    }
+
+    fn token_id(&self, text: &str) -> Option<u32> {
+        self.handle.token_id(text)
+    }
+
+    fn makes(&self) -> Makes {
+        self.last().makes
+    }
+
+    fn facts(&self) -> ModelFacts {
+        let last = self.last();
+        if last.loaded {
+            self.handle.facts()
+        } else {
+            last.facts
+        }
+    }
+}

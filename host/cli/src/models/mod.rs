@@ -1,0 +1,16 @@
+//! Models: from their files onto adapters, and what can be said of them before.
+
+mod fit;
+mod gpu;
+mod hosted;
+mod loss;
+mod open;
+mod sizes;
+mod source;
+
+pub(crate) use fit::{TEMPLATE_TOKENS, check};
+pub(crate) use gpu::{Adapters, selector};
+pub(crate) use hosted::HostedModel;
+pub(crate) use loss::{HELD_OUT, Loss, held_out_loss};
+pub(crate) use open::{ModelFile, open_checkpoint, open_tokenizer};
+pub(crate) use sizes::{DEFAULT_CONTEXT, Fits, encoder_options, what_fits};

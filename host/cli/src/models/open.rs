@@ -1,0 +1,144 @@
+//! A model's files, opened and held against each other: everything that can be known without a device.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, ensure};
+use tidegate_contract::Makes;
+use tidegate_infer::MappedFiles;
+use tidegate_text::{ChatMessage, GgufTokens, Tokenizer};
+use tidegate_weights::{Architecture, Checkpoint, EncoderHead, GgufVocabulary};
+
+/// A model's files.
+pub(crate) struct ModelFile {
+    /// Where they lie.
+    pub(crate) path: PathBuf,
+    /// Configuration and weights.
+    pub(crate) checkpoint: Arc<Checkpoint>,
+    /// The tokenizer of its directory, or of its GGUF file.
+    pub(crate) tokenizer: Arc<Tokenizer>,
+}
+
+impl ModelFile {
+    /// Opens a directory or a `.gguf` file. Weights are mapped, not read.
+    pub(crate) fn open(path: &Path) -> anyhow::Result<ModelFile> {
+        let checkpoint = open_checkpoint(path)?;
+        let tokenizer = open_tokenizer(path, &checkpoint)?;
+        let file = ModelFile {
+            path: path.to_owned(),
+            checkpoint: Arc::new(checkpoint),
+            tokenizer: Arc::new(tokenizer),
+        };
+        ensure!(
+            file.tokenizer.vocabulary() <= file.vocabulary(),
+            "the tokenizer has {} tokens, the model only {}",
+            file.tokenizer.vocabulary(),
+            file.vocabulary()
+        );
+        if file.makes() == Makes::Text {
+            let greeting = ChatMessage {
+                role: "user",
+                content: "hello",
+            };
+            file.tokenizer
+                .render_chat(&[greeting])
+                .context("the chat template cannot be used")?;
+        }
+        Ok(file)
+    }
+
+    /// Token ids the model knows.
+    pub(crate) fn vocabulary(&self) -> usize {
+        match self.checkpoint.architecture() {
+            Architecture::Decoder(config) => config.vocabulary,
+            Architecture::Encoder(config) => config.vocabulary,
+        }
+    }
+
+    /// Positions it was made for.
+    pub(crate) fn own_context(&self) -> usize {
+        match self.checkpoint.architecture() {
+            Architecture::Decoder(config) => config.context,
+            Architecture::Encoder(config) => config.context,
+        }
+    }
+
+    /// What it makes.
+    pub(crate) fn makes(&self) -> Makes {
+        match self.checkpoint.architecture() {
+            Architecture::Decoder(_) => Makes::Text,
+            Architecture::Encoder(config) => match config.head {
+                EncoderHead::Embedding(_) => Makes::Embeddings,
+                EncoderHead::Classification(_) => Makes::Labels,
+            },
+        }
+    }
+
+    /// Its labels, if it has a classification head.
+    pub(crate) fn labels(&self) -> Vec<String> {
+        match self.checkpoint.encoder().map(|config| &config.head) {
+            Some(EncoderHead::Classification(labels)) => labels.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The token that is exactly this text.
+    pub(crate) fn token_id(&self, text: &str) -> Option<u32> {
+        match self.tokenizer.encode_literal(text).ok()?.as_slice() {
+            [token] => Some(*token),
+            _ => None,
+        }
+    }
+
+    /// The name of its directory or file.
+    pub(crate) fn name(&self) -> String {
+        let name = self.path.file_stem().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+}
+
+/// Opens the weights and checks that they are whole.
+pub(crate) fn open_checkpoint(path: &Path) -> anyhow::Result<Checkpoint> {
+    let checkpoint = Checkpoint::open(path, &MappedFiles)?;
+    checkpoint.check()?;
+    Ok(checkpoint)
+}
+
+/// The tokenizer of a directory, or of a GGUF file.
+pub(crate) fn open_tokenizer(path: &Path, checkpoint: &Checkpoint) -> anyhow::Result<Tokenizer> {
+    if path.is_dir() {
+        return Ok(Tokenizer::from_dir(path)?);
+    }
+    let vocabulary = checkpoint
+        .gguf_vocabulary()
+        .with_context(|| format!("{} has no tokenizer", path.display()))?;
+    let architecture = checkpoint
+        .decoder()
+        .map(|config| config.architecture.as_str());
+    let tokens = tokens(vocabulary, architecture == Some("phi3"));
+    Ok(Tokenizer::from_gguf(&tokens)?)
+}
+
+/// The same fields; neither room knows the other.
+fn tokens(vocabulary: GgufVocabulary, strip_after_special: bool) -> GgufTokens {
+    GgufTokens {
+        model: vocabulary.model,
+        pre: vocabulary.pre,
+        tokens: vocabulary.tokens,
+        scores: vocabulary.scores,
+        types: vocabulary.types,
+        merges: vocabulary.merges,
+        bos: vocabulary.bos,
+        eos: vocabulary.eos,
+        end_of_turn: vocabulary.end_of_turn,
+        unknown: vocabulary.unknown,
+        padding: vocabulary.padding,
+        separator: vocabulary.separator,
+        cls: vocabulary.cls,
+        add_bos: vocabulary.add_bos,
+        add_eos: vocabulary.add_eos,
+        add_space_prefix: vocabulary.add_space_prefix,
+        chat_template: vocabulary.chat_template,
+        strip_after_special,
+    }
+}

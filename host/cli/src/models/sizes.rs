@@ -1,0 +1,94 @@
+//! How much a model is loaded for, and what fits.
+
+use tidegate_contract::BLOCK;
+use tidegate_control::config::{Engine, KvPrecision, Model};
+use tidegate_infer::{DecoderOptions, EncoderOptions, KernelVariant, LoadError, MemoryReport};
+use tidegate_weights::Checkpoint;
+
+/// Positions of a sequence unless a pipeline says otherwise, or the model has fewer.
+pub(crate) const DEFAULT_CONTEXT: usize = 2048;
+/// Rows of a step from which a token can be drawn, at least: guesses need several for a sequence.
+const LEAST_SAMPLES: usize = 64;
+
+/// What a decoder is loaded with.
+pub(crate) fn decoder_options(
+    model: &Model,
+    engine: Engine,
+    checkpoint: &Checkpoint,
+    context: usize,
+) -> Result<DecoderOptions, LoadError> {
+    let max_rows = engine.step_tokens;
+    let mut options = DecoderOptions {
+        context,
+        blocks: model.sequences * context.div_ceil(BLOCK),
+        max_rows,
+        max_samples: model.sequences.max(LEAST_SAMPLES).min(max_rows),
+        kv: match model.kv_precision {
+            KvPrecision::F32 => tidegate_infer::KvPrecision::F32,
+            KvPrecision::F16 => tidegate_infer::KvPrecision::F16,
+        },
+        kernels: kernels(model),
+        reproducible: model.reproducible,
+        ..DecoderOptions::default()
+    };
+    if let Some(memory) = model.kv_memory {
+        let one = DecoderOptions {
+            blocks: 1,
+            ..options.clone()
+        };
+        let block = MemoryReport::estimate(checkpoint, &one)?.kv_cache.max(1);
+        options.blocks = usize::try_from(memory / block).unwrap_or(usize::MAX);
+    }
+    Ok(options)
+}
+
+/// The kernels that a pipeline file names.
+pub(crate) fn kernels(model: &Model) -> Option<KernelVariant> {
+    model.kernels.as_deref().and_then(KernelVariant::named)
+}
+
+/// What an encoder is loaded with: at least one text of whole length goes into a call.
+pub(crate) fn encoder_options(engine: Engine, context: usize) -> EncoderOptions {
+    EncoderOptions {
+        context: Some(context),
+        max_rows: engine.step_tokens.max(context),
+        ..EncoderOptions::default()
+    }
+}
+
+/// What fits into a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fits {
+    /// Positions of a sequence.
+    pub(crate) context: usize,
+    /// Sequences that can be that long at once.
+    pub(crate) sequences: usize,
+}
+
+/// How many sequences fit beside the weights at a few lengths, up to the model's own.
+pub(crate) fn what_fits(
+    checkpoint: &Checkpoint,
+    options: &DecoderOptions,
+    own_context: usize,
+    budget: u64,
+) -> Result<Vec<Fits>, LoadError> {
+    let mut contexts: Vec<usize> = [512, 2048, 8192, 32_768, 131_072]
+        .into_iter()
+        .filter(|context| *context < own_context)
+        .collect();
+    contexts.push(own_context);
+    contexts
+        .into_iter()
+        .map(|context| {
+            let options = DecoderOptions {
+                context,
+                ..options.clone()
+            };
+            let blocks = MemoryReport::blocks_within(checkpoint, &options, budget)?;
+            Ok(Fits {
+                context,
+                sequences: blocks / context.div_ceil(BLOCK),
+            })
+        })
+        .collect()
+}

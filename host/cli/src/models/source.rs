@@ -1,0 +1,115 @@
+//! What an engine needs to put a model onto its adapter, and to put it there again when the device failed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_contract::{Decoder, Encoder, Makes, ModelFacts};
+use tidegate_control::config::{Engine, Model};
+use tidegate_infer::{
+    AdapterKind, DecoderOptions, EncoderOptions, GpuDecoder, GpuEncoder, MemoryReport,
+};
+use tidegate_serving::{Draft, Load, LoadDecoder, LoadEncoder, ModelOptions, ModelSource};
+use tidegate_weights::Checkpoint;
+
+use super::fit::{context, end_tokens};
+use super::gpu::UsedAdapter;
+use super::open::{ModelFile, open_checkpoint};
+use super::sizes::{decoder_options, encoder_options, kernels};
+
+/// How long a step should take while prompts are read beside answers: with a GPU, and with software.
+const STEP: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(250)];
+
+/// The model in these files, to be loaded by an engine of the adapter.
+pub(crate) fn source(
+    model: &Model,
+    engine: Engine,
+    adapter: &Arc<UsedAdapter>,
+    file: &ModelFile,
+) -> anyhow::Result<ModelSource> {
+    let context = context(model, file);
+    let facts = ModelFacts {
+        name: file.name(),
+        digest: file.checkpoint.digest()?,
+        adapter: adapter.info().to_string(),
+        context: context as u32,
+        sequences: model.sequences as u32,
+    };
+    let software = adapter.info().kind == AdapterKind::Software;
+    let mut options = ModelOptions {
+        queue: model.queue,
+        step_tokens: engine.step_tokens,
+        step_time: STEP[usize::from(software)],
+        sequences: model.sequences,
+        end_tokens: end_tokens(file),
+        labels: file.labels(),
+        ..ModelOptions::default()
+    };
+    let checkpoint = file.checkpoint.clone();
+    let (bytes, load) = match file.makes() {
+        Makes::Text => {
+            let sizes = decoder_options(model, engine, &checkpoint, context)?;
+            if let Some(path) = &model.draft {
+                let draft = Arc::new(open_checkpoint(path)?);
+                let own = draft.decoder().map_or(context, |config| config.context);
+                let sizes = DecoderOptions {
+                    context: context.min(own),
+                    ..sizes.clone()
+                };
+                options.draft = Some(Draft {
+                    bytes: MemoryReport::estimate(&draft, &sizes)?.total(),
+                    load: decoder(adapter.clone(), draft, sizes),
+                });
+            }
+            let bytes = MemoryReport::estimate(&checkpoint, &sizes)?.total();
+            (
+                bytes,
+                Load::Decoder(decoder(adapter.clone(), checkpoint, sizes)),
+            )
+        }
+        Makes::Embeddings | Makes::Labels => {
+            let sizes = EncoderOptions {
+                kernels: kernels(model),
+                reproducible: model.reproducible,
+                ..encoder_options(engine, context)
+            };
+            let bytes = GpuEncoder::estimate(&checkpoint, &sizes)?.total();
+            (
+                bytes,
+                Load::Encoder(encoder(adapter.clone(), checkpoint, sizes)),
+            )
+        }
+    };
+    Ok(ModelSource {
+        tokenizer: file.tokenizer.clone(),
+        facts,
+        bytes,
+        load,
+        options,
+    })
+}
+
+fn decoder(
+    adapter: Arc<UsedAdapter>,
+    checkpoint: Arc<Checkpoint>,
+    options: DecoderOptions,
+) -> LoadDecoder {
+    let mut seen = None;
+    Box::new(move || -> Result<Box<dyn Decoder>, String> {
+        let gpu = adapter.device(&mut seen).map_err(|e| e.to_string())?;
+        let decoder = GpuDecoder::load(&gpu, &checkpoint, &options).map_err(|e| e.to_string())?;
+        Ok(Box::new(decoder))
+    })
+}
+
+fn encoder(
+    adapter: Arc<UsedAdapter>,
+    checkpoint: Arc<Checkpoint>,
+    options: EncoderOptions,
+) -> LoadEncoder {
+    let mut seen = None;
+    Box::new(move || -> Result<Box<dyn Encoder>, String> {
+        let gpu = adapter.device(&mut seen).map_err(|e| e.to_string())?;
+        let encoder = GpuEncoder::load(&gpu, &checkpoint, &options).map_err(|e| e.to_string())?;
+        Ok(Box::new(encoder))
+    })
+}

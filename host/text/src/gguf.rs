@@ -241,25 +241,10 @@ impl GgufTokens {
         if self.merges.is_empty() {
             return Err(wrong("merges", "there are none"));
         }
-        let mut merges = Vec::with_capacity(self.merges.len());
-        let mut results: Vec<String> = Vec::with_capacity(self.merges.len());
-        let mut merged = BTreeSet::new();
-        for (index, merge) in self.merges.iter().enumerate() {
-            match merge.split_once(' ') {
-                Some((left, right))
-                    if !left.is_empty() && !right.is_empty() && !right.contains(' ') =>
-                {
-                    merges.push([left, right]);
-                    merged.extend([left, right]);
-                    results.push(format!("{left}{right}"));
-                }
-                _ => {
-                    let reason = format!("entry {index}, {merge:?}, is no pair of tokens");
-                    return Err(wrong("merges", reason));
-                }
-            }
-        }
-        merged.extend(results.iter().map(String::as_str));
+        let merges = self.pairs()?;
+        let results: Vec<String> = merges.iter().map(|pair| pair.concat()).collect();
+        let parts = merges.iter().flatten().copied();
+        let merged: BTreeSet<&str> = parts.chain(results.iter().map(String::as_str)).collect();
         let add_bos = self.add_bos.unwrap_or(pre.begins);
         let frame = self.frame(
             self.bos.filter(|_| add_bos),
@@ -277,9 +262,11 @@ impl GgufTokens {
 
     /// SentencePiece's BPE, as transformers writes it for Llama 2 (with a space before each text) and Gemma (without).
     fn sentence_piece(&self) -> Result<Value, LoadError> {
-        if self.scores.is_empty() {
-            return Err(wrong("scores", "there are none"));
-        }
+        let merges = match (self.merges.is_empty(), self.scores.is_empty()) {
+            (false, _) => self.pairs()?,
+            (true, false) => self.merges_of_scores(),
+            (true, true) => return Err(wrong("scores", "there are none")),
+        };
         let unknown = self
             .unknown
             .map(|id| id as usize)
@@ -302,7 +289,6 @@ impl GgufTokens {
             self.bos.filter(|_| self.add_bos.unwrap_or(true)),
             self.eos.filter(|_| self.add_eos == Some(true)),
         );
-        let merges = self.merges_of_scores();
         Ok(json!({
             "version": "1.0", "truncation": null, "padding": null, "added_tokens": self.added(),
             "normalizer": {"type": "Sequence", "normalizers": normalizers}, "pre_tokenizer": null,

@@ -1,15 +1,36 @@
-//! The merges of a SentencePiece vocabulary, which has scores instead.
+//! The merges of a vocabulary: as the file lists them, or from the scores that SentencePiece has instead.
 
 use std::collections::HashMap;
 
-use super::{GgufTokens, NORMAL};
+use super::{GgufTokens, NORMAL, wrong};
+use crate::LoadError;
 
 impl GgufTokens {
+    /// The listed merges as pairs.
+    pub(super) fn pairs(&self) -> Result<Vec<[&str; 2]>, LoadError> {
+        let mut pairs = Vec::with_capacity(self.merges.len());
+        for (index, merge) in self.merges.iter().enumerate() {
+            match merge.split_once(' ') {
+                Some((left, right))
+                    if !left.is_empty() && !right.is_empty() && !right.contains(' ') =>
+                {
+                    pairs.push([left, right]);
+                }
+                _ => {
+                    let reason = format!("entry {index}, {merge:?}, is no pair of tokens");
+                    return Err(wrong("merges", reason));
+                }
+            }
+        }
+        Ok(pairs)
+    }
+
     /// Each way to make a token of two others; the higher its score, the earlier.
     ///
     /// SentencePiece always merges the neighbours whose joint token has the highest score. Source of the order among
     /// equals: `generate_merges` of transformers (the longer left part, then the longer right part first; else as the
-    /// ids of the whole, the left and the right come).
+    /// ids of the whole, the left and the right come). Files that give every token the same score say nothing by it:
+    /// there the order of the tokens is that of the merges.
     pub(super) fn merges_of_scores(&self) -> Vec<[&str; 2]> {
         let normal = self
             .tokens
@@ -19,9 +40,13 @@ impl GgufTokens {
         let ids: HashMap<&str, usize> = normal.map(|(id, token)| (token.as_str(), id)).collect();
         let mut pieces: Vec<(&str, usize)> = ids.iter().map(|(token, id)| (*token, *id)).collect();
         pieces.sort_unstable_by_key(|(_, id)| *id);
+        let score_of = |id: usize| self.scores.get(id).copied().unwrap_or(f32::MIN);
+        let alike = pieces
+            .windows(2)
+            .all(|pair| score_of(pair[0].1) == score_of(pair[1].1));
         let mut merges = Vec::new();
-        for (token, id) in pieces {
-            let score = self.scores.get(id).copied().unwrap_or(f32::MIN);
+        for (place, (token, id)) in pieces.into_iter().enumerate() {
+            let score = if alike { -(place as f32) } else { score_of(id) };
             let begin = merges.len();
             for (at, _) in token.char_indices().skip(1) {
                 let (left, right) = token.split_at(at);

@@ -11,8 +11,11 @@ const QWEN_2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{
 /// Mistral's: words by their case.
 const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
+/// o200k's, of GPT-4o and Llama 4: words by their case, with their endings.
+const GPT_4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
 /// Every name that is known, for the message.
-const NAMES: [&str; 21] = [
+const NAMES: [&str; 25] = [
     "default",
     "gpt-2",
     "phi-2",
@@ -23,11 +26,15 @@ const NAMES: [&str; 21] = [
     "llama3",
     "llama-v3",
     "falcon3",
+    "falcon-h1",
     "lfm2",
     "pixtral",
     "dbrx",
     "smaug-bpe",
+    "gpt-4o",
+    "llama4",
     "qwen2",
+    "megrez",
     "deepseek-r1-qwen",
     "stablelm2",
     "smollm",
@@ -58,12 +65,13 @@ pub(super) fn named(name: &str) -> Result<Pre, String> {
     let digits = json!({"type": "Digits", "individual_digits": true});
     pre.splits = match name {
         "gpt-2" | "phi-2" | "mpt" | "olmo" | "jais" => sequence(vec![split(GPT_2)]),
-        "llama-bpe" | "llama3" | "llama-v3" | "falcon3" | "lfm2" | "pixtral" => {
+        "llama-bpe" | "llama3" | "llama-v3" | "falcon3" | "falcon-h1" | "lfm2" | "pixtral" => {
             (pre.whole_words, pre.begins) = (true, true);
             sequence(vec![split(LLAMA_3)])
         }
         "dbrx" | "smaug-bpe" => sequence(vec![split(LLAMA_3)]),
-        "qwen2" | "deepseek-r1-qwen" | "stablelm2" => {
+        "gpt-4o" | "llama4" => sequence(vec![split(GPT_4O)]),
+        "qwen2" | "megrez" | "deepseek-r1-qwen" | "stablelm2" => {
             // As their tokenizer.json has it.
             pre.normalizer = json!({"type": "NFC"});
             sequence(vec![split(QWEN_2)])

@@ -95,6 +95,10 @@ fn each_name_splits_as_its_models_do() {
     for (pre, wanted) in cases {
         assert_eq!(pieces(pre, text), wanted, "{pre}");
     }
+    assert_eq!(
+        pieces("gpt-4o", "DON'T getName's 12345"),
+        ["DON'T", " get", "Name's", " ", "123", "45"]
+    );
     // Tekken's words begin where the case rises.
     assert_eq!(
         pieces("tekken", "HTMLParser getName"),
@@ -215,6 +219,32 @@ fn white_space_behind_special_tokens_may_belong_to_them() {
     );
 }
 
+/// `a`, `b`, `c` and two joints, of which the first in the vocabulary or the one with the higher score goes first.
+fn joints(scores: [f32; 2], merges: &[&str]) -> Vec<String> {
+    let tables = GgufTokens {
+        model: "llama".into(),
+        tokens: ["a", "b", "c", "ab", "bc"].map(String::from).to_vec(),
+        scores: [&[0.0; 3][..], &scores].concat(),
+        merges: merges.iter().map(|merge| (*merge).to_owned()).collect(),
+        add_space_prefix: Some(false),
+        ..GgufTokens::default()
+    };
+    let tokenizer = Tokenizer::from_gguf(&tables).unwrap();
+    let ids = tokenizer.encode("abc").unwrap();
+    ids.iter()
+        .map(|id| tables.tokens[*id as usize].clone())
+        .collect()
+}
+
+#[test]
+fn the_higher_score_is_merged_first_and_where_all_are_alike_the_earlier_token() {
+    assert_eq!(joints([-2.0, -1.0], &[]), ["a", "bc"]);
+    assert_eq!(joints([-1.0, -2.0], &[]), ["ab", "c"]);
+    assert_eq!(joints([0.0, 0.0], &[]), ["ab", "c"]);
+    // Listed merges say it before the scores.
+    assert_eq!(joints([-1.0, -2.0], &["b c", "a b"]), ["a", "bc"]);
+}
+
 #[test]
 fn word_piece_tables_are_that_tokenizer() {
     let own = fixture::word_piece();
@@ -326,7 +356,7 @@ fn a_wrong_table_is_named_by_its_key() {
         "{template}"
     );
     assert_eq!(
-        refusal(|t| t.model = "llama".into()),
+        refusal(|t| (t.model, t.merges) = ("llama".into(), Vec::new())),
         "tokenizer.ggml.scores: there are none"
     );
     assert_eq!(

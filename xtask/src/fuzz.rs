@@ -25,10 +25,11 @@ const LONGEST: u32 = 16384;
 /// Builds the targets and runs all at once for `seconds`.
 pub(crate) fn fuzz(root: &Path, seconds: u32) -> Result<()> {
     let directory = root.join("target/fuzz");
+    let package = root.join("host/weights/fuzz");
     let host = host()?;
     run(cargo()
         .args(["build", "--release", "--manifest-path"])
-        .arg(root.join("host/weights/fuzz/Cargo.toml"))
+        .arg(package.join("Cargo.toml"))
         // With a target named, build scripts and macros are compiled without the flags.
         .args(["--target", &host, "--target-dir"])
         .arg(&directory)
@@ -36,7 +37,16 @@ pub(crate) fn fuzz(root: &Path, seconds: u32) -> Result<()> {
     let binaries = directory.join(host).join("release");
     let running: Vec<Run> = TARGETS
         .iter()
-        .map(|target| Run::start(target, &binaries.join(target), &directory, seconds))
+        .map(|target| {
+            let dictionary = package.join(format!("{target}.dict"));
+            Run::start(
+                target,
+                &binaries.join(target),
+                &dictionary,
+                &directory,
+                seconds,
+            )
+        })
         .collect::<Result<_>>()?;
     // All are waited for before the first failure is told.
     let ended: Vec<Result<()>> = running.into_iter().map(Run::finish).collect();
@@ -51,7 +61,13 @@ struct Run {
 }
 
 impl Run {
-    fn start(target: &'static str, binary: &Path, directory: &Path, seconds: u32) -> Result<Run> {
+    fn start(
+        target: &'static str,
+        binary: &Path,
+        dictionary: &Path,
+        directory: &Path,
+        seconds: u32,
+    ) -> Result<Run> {
         let corpus = directory.join("corpus").join(target);
         let found = directory.join("found").join(target);
         for needed in [&corpus, &found] {
@@ -66,6 +82,7 @@ impl Run {
             .arg(format!("-rss_limit_mb={MEMORY}"))
             .arg(format!("-max_len={LONGEST}"))
             .arg(format!("-artifact_prefix={}/", found.display()))
+            .arg(format!("-dict={}", dictionary.display()))
             .args(["-timeout=10", "-print_final_stats=1", "-print_funcs=0"])
             .env("TIDEGATE_FUZZ_SEEDS", &corpus)
             .stdout(Stdio::null())

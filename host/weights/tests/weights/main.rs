@@ -1,4 +1,10 @@
 //! Models on disk: what is read, what is refused, and with which words.
 
+mod configurations;
 mod converted;
 mod goldens;
+mod hostile_gguf;
+mod hostile_safetensors;
+mod made;
+mod probe;
+mod random;

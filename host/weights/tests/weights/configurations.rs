@@ -1,0 +1,656 @@
+//! What a `config.json` says: keys of both spellings, defaults of each family, and what is refused.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tidegate_weights::{
+    Activation, Architecture, Checkpoint, EncoderConfig, EncoderHead, ModelConfig, Pooling,
+    Quantization, RopeScaling,
+};
+
+use crate::made::{Files, safetensors, tensors};
+
+/// A configuration of that architecture with these keys added, changed, or (by null) taken out.
+fn with(architecture: &str, changes: Value) -> Value {
+    let mut config = json!({
+        "architectures": [architecture],
+        "vocab_size": 100,
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "max_position_embeddings": 8192,
+        "rms_norm_eps": 1e-5,
+    });
+    for (key, value) in changes.as_object().unwrap() {
+        config[key] = value.clone();
+    }
+    config
+}
+
+fn open_beside(config: &Value, beside: &[(&str, Value)]) -> Result<Checkpoint, String> {
+    let mut files = Files::default()
+        .with("m/config.json", config.to_string())
+        .with("m/model.safetensors", safetensors(&tensors()));
+    for (name, value) in beside {
+        files = files.with(&format!("m/{name}"), value.to_string());
+    }
+    Checkpoint::open(Path::new("m"), &files).map_err(|error| error.to_string())
+}
+
+#[track_caller]
+fn decoder(architecture: &str, changes: Value) -> ModelConfig {
+    let checkpoint = open_beside(&with(architecture, changes), &[]).unwrap();
+    checkpoint.decoder().unwrap().clone()
+}
+
+#[track_caller]
+fn encoder(changes: Value, beside: &[(&str, Value)]) -> EncoderConfig {
+    let mut config =
+        json!({"architectures": ["BertModel"], "hidden_size": 64, "num_attention_heads": 4});
+    for (key, value) in changes.as_object().unwrap() {
+        config[key] = value.clone();
+    }
+    open_beside(&config, beside)
+        .unwrap()
+        .encoder()
+        .unwrap()
+        .clone()
+}
+
+#[track_caller]
+fn assert_refused(architecture: &str, changes: Value, words: &str) {
+    let error = open_beside(&with(architecture, changes), &[]).unwrap_err();
+    assert!(error.starts_with("m/config.json: "), "{error}");
+    assert!(error.contains(words), "{error}");
+}
+
+fn windows(config: &ModelConfig) -> Vec<Option<usize>> {
+    config.layers.iter().map(|layer| layer.window).collect()
+}
+
+fn turns(config: &ModelConfig) -> Vec<Option<usize>> {
+    config.layers.iter().map(|layer| layer.rope).collect()
+}
+
+#[test]
+fn a_llama_is_what_its_keys_say() {
+    let llama = decoder(
+        "LlamaForCausalLM",
+        json!({"bos_token_id": 1, "eos_token_id": [2, 3], "rope_theta": 5e5}),
+    );
+    assert_eq!(
+        (llama.vocabulary, llama.hidden, llama.intermediate),
+        (100, 64, 96)
+    );
+    assert_eq!((llama.heads, llama.kv_heads, llama.head_dim), (4, 2, 16));
+    assert_eq!(
+        (windows(&llama), turns(&llama)),
+        (vec![None; 4], vec![Some(0); 4])
+    );
+    assert_eq!(
+        (
+            llama.ropes.len(),
+            llama.ropes[0].theta,
+            llama.ropes[0].width
+        ),
+        (1, 5e5, 16)
+    );
+    assert_eq!(
+        (
+            llama.qkv_bias,
+            llama.output_bias,
+            llama.head_norms,
+            llama.post_norms
+        ),
+        (false, false, false, false)
+    );
+    assert_eq!(
+        (llama.activation, llama.attention_scale),
+        (Activation::Silu, 0.25)
+    );
+    assert_eq!(
+        (llama.norm_offset, llama.embedding_scale, llama.tied),
+        (0.0, 1.0, false)
+    );
+    assert_eq!(
+        (llama.bos_token, llama.eos_tokens.as_slice()),
+        (Some(1), [2, 3].as_slice())
+    );
+    let older = json!({"num_key_value_heads": null, "head_dim": null, "attention_bias": true, "tie_word_embeddings": true});
+    let older = decoder("LlamaForCausalLM", older);
+    assert_eq!((older.kv_heads, older.head_dim), (4, 16));
+    assert_eq!(
+        (older.qkv_bias, older.output_bias, older.tied),
+        (true, true, true)
+    );
+}
+
+#[test]
+fn rotary_parameters_are_read_in_the_spelling_of_both_versions() {
+    let scaling = json!({"rope_type": "linear", "factor": 4.0});
+    let old = decoder(
+        "LlamaForCausalLM",
+        json!({"rope_theta": 5e5, "rope_scaling": scaling}),
+    );
+    let new = json!({"rope_type": "linear", "factor": 4.0, "rope_theta": 5e5});
+    let new = decoder("LlamaForCausalLM", json!({"rope_parameters": new}));
+    assert_eq!(old, new);
+    assert_eq!(old.ropes[0].scaling, RopeScaling::Linear { factor: 4.0 });
+    let nothing = decoder("SmolLM3ForCausalLM", json!({}));
+    assert_eq!(nothing.ropes[0].theta, 2e6);
+}
+
+/// Frequencies as transformers 5.23's `ROPE_INIT_FUNCTIONS` give them, to their seven digits.
+#[test]
+fn stretched_frequencies_are_those_of_transformers() {
+    let check = |config: ModelConfig, context: usize, expected: &[f64], factor: f64| {
+        let found = config.ropes[0].frequencies(context);
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(
+                (found - expected).abs() <= 2e-6 * expected,
+                "{found} and {expected}"
+            );
+        }
+        let first = config.rope_table(0, 3)[0];
+        assert!(
+            (first[0] - factor).abs() < 1e-9 && first[1] == 0.0,
+            "{first:?}"
+        );
+    };
+    let llama3 = json!({"rope_parameters": {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0,
+        "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 1024}});
+    let expected = [
+        1.0,
+        0.1939228,
+        0.03760603,
+        0.001312569,
+        0.0001767767,
+        3.428102e-05,
+        6.64787e-06,
+        1.289173e-06,
+    ];
+    check(decoder("LlamaForCausalLM", llama3), 100, &expected, 1.0);
+    let yarn = json!({"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}});
+    let expected = [
+        1.0,
+        0.3162278,
+        0.1,
+        0.02569351,
+        0.00625,
+        0.001383497,
+        0.00025,
+        7.905695e-05,
+    ];
+    check(
+        decoder("Qwen2ForCausalLM", yarn),
+        100,
+        &expected,
+        1.138629436111989,
+    );
+    let yarn = json!({"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048,
+        "truncate": false, "beta_fast": 16.0, "beta_slow": 2.0, "mscale": 0.7, "mscale_all_dim": 1.0}});
+    let expected = [
+        1.0,
+        0.3162278,
+        0.1,
+        0.0266075,
+        0.004261619,
+        0.0007905695,
+        0.00025,
+        7.905695e-05,
+    ];
+    check(
+        decoder("LlamaForCausalLM", yarn),
+        100,
+        &expected,
+        0.9634746568860826,
+    );
+    let long = json!({"original_max_position_embeddings": 2048, "partial_rotary_factor": 0.5, "rope_scaling": {
+        "type": "su", "short_factor": [1.0, 1.1, 1.2, 1.5], "long_factor": [1.0, 2.0, 4.0, 8.0]}});
+    let long = decoder("Phi3ForCausalLM", long);
+    assert_eq!(long.ropes[0].width, 8);
+    let factor = 1.087114613009218;
+    check(
+        long.clone(),
+        2048,
+        &[1.0, 0.09090909, 0.008333333, 0.0006666667],
+        factor,
+    );
+    check(long, 2049, &[1.0, 0.05, 0.0025, 0.000125], factor);
+}
+
+#[test]
+fn windows_stand_where_each_family_puts_them() {
+    let all = |window| vec![Some(window); 4];
+    assert_eq!(
+        windows(&decoder("MistralForCausalLM", json!({}))),
+        all(4096)
+    );
+    assert_eq!(
+        windows(&decoder(
+            "MistralForCausalLM",
+            json!({"sliding_window": null})
+        )),
+        [None; 4]
+    );
+    assert_eq!(
+        windows(&decoder("Phi3ForCausalLM", json!({"sliding_window": 2047}))),
+        all(2047)
+    );
+    assert_eq!(windows(&decoder("Phi3ForCausalLM", json!({}))), [None; 4]);
+    let late = json!({"use_sliding_window": true, "sliding_window": 8, "max_window_layers": 3});
+    assert_eq!(
+        windows(&decoder("Qwen2ForCausalLM", late)),
+        [None, None, None, Some(8)]
+    );
+    let off = json!({"use_sliding_window": false, "sliding_window": 8, "max_window_layers": 0});
+    assert_eq!(windows(&decoder("Qwen3ForCausalLM", off)), [None; 4]);
+    let by_layer = json!({"use_sliding_window": true, "sliding_window": 8,
+        "layer_types": ["sliding_attention", "full_attention", "full_attention", "sliding_attention"]});
+    assert_eq!(
+        windows(&decoder("Qwen3ForCausalLM", by_layer)),
+        [Some(8), None, None, Some(8)]
+    );
+    assert_eq!(
+        windows(&decoder("Gemma2ForCausalLM", json!({"sliding_window": 8}))),
+        [Some(8), None, Some(8), None]
+    );
+    let three = json!({"sliding_window": 8, "sliding_window_pattern": 3});
+    assert_eq!(
+        windows(&decoder("Gemma3ForCausalLM", three)),
+        [Some(8), Some(8), None, Some(8)]
+    );
+}
+
+#[test]
+fn smollm3_does_not_turn_in_every_fourth_layer_or_where_it_says() {
+    assert_eq!(
+        turns(&decoder("SmolLM3ForCausalLM", json!({}))),
+        [Some(0), Some(0), Some(0), None]
+    );
+    let said = decoder(
+        "SmolLM3ForCausalLM",
+        json!({"no_rope_layers": [0, 1, 1, 0, 1, 1]}),
+    );
+    assert_eq!(turns(&said), [None, Some(0), Some(0), None]);
+    assert!(said.tied);
+}
+
+#[test]
+fn biases_and_head_norms_are_those_of_the_family() {
+    let qwen2 = decoder("Qwen2ForCausalLM", json!({}));
+    assert_eq!(
+        (qwen2.qkv_bias, qwen2.output_bias, qwen2.head_norms),
+        (true, false, false)
+    );
+    let qwen3 = decoder("Qwen3ForCausalLM", json!({}));
+    assert_eq!(
+        (qwen3.qkv_bias, qwen3.output_bias, qwen3.head_norms),
+        (false, false, true)
+    );
+    let wide = json!({"num_attention_heads": 4, "head_dim": 128});
+    assert_eq!(
+        decoder("Qwen3ForCausalLM", wide).attention_scale,
+        128f64.powf(-0.5)
+    );
+}
+
+#[test]
+fn gemmas_have_caps_scales_and_offsets() {
+    let two = decoder(
+        "Gemma2ForCausalLM",
+        json!({"torch_dtype": "bfloat16", "query_pre_attn_scalar": 144}),
+    );
+    assert_eq!(
+        (two.attention_softcap, two.logit_softcap),
+        (Some(50.0), Some(30.0))
+    );
+    assert_eq!(
+        (two.post_norms, two.head_norms, two.norm_offset, two.tied),
+        (true, false, 1.0, true)
+    );
+    assert_eq!(
+        (two.activation, two.attention_scale),
+        (Activation::GeluTanh, 1.0 / 12.0)
+    );
+    let none = json!({"attn_logit_softcapping": null, "final_logit_softcapping": null});
+    let none = decoder("Gemma2ForCausalLM", none);
+    assert_eq!((none.attention_softcap, none.logit_softcap), (None, None));
+    // sqrt(2304) is 48 in any precision; sqrt(1152) = 33.94112549... is 34 in bf16, and 33.9375 in f16.
+    let scale = |dtype: Value| {
+        decoder(
+            "Gemma3ForCausalLM",
+            json!({"hidden_size": 1152, "dtype": dtype}),
+        )
+        .embedding_scale
+    };
+    assert_eq!(scale(json!("bfloat16")), 34.0);
+    assert_eq!(scale(json!("float16")), 33.9375);
+    assert_eq!(scale(json!(null)), f64::from(1152f32.sqrt()));
+    let three = decoder(
+        "Gemma3ForCausalLM",
+        json!({"rope_scaling": {"rope_type": "linear", "factor": 8.0}}),
+    );
+    assert_eq!(
+        (
+            three.attention_softcap,
+            three.logit_softcap,
+            three.head_norms
+        ),
+        (None, None, true)
+    );
+    assert_eq!([three.ropes[0].theta, three.ropes[1].theta], [1e6, 1e4]);
+    assert_eq!(three.ropes[0].scaling, RopeScaling::Linear { factor: 8.0 });
+    assert_eq!(three.ropes[1].scaling, RopeScaling::None);
+    assert_eq!(turns(&three), [Some(1); 4]);
+    let nested = json!({"sliding_window_pattern": 2, "rope_parameters": {
+        "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}});
+    let nested = decoder("Gemma3ForCausalLM", nested);
+    assert_eq!(nested.ropes, three.ropes);
+    assert_eq!(turns(&nested), [Some(1), Some(0), Some(1), Some(0)]);
+}
+
+#[test]
+fn the_part_of_gemma3_that_reads_text_is_read_with_its_defaults() {
+    let config = json!({"architectures": ["Gemma3ForConditionalGeneration"], "eos_token_id": [1, 106],
+        "torch_dtype": "bfloat16", "text_config": {"hidden_size": 2560, "intermediate_size": 10240,
+        "num_hidden_layers": 34, "sliding_window": 1024, "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}});
+    let checkpoint = open_beside(&config, &[]).unwrap();
+    let config = checkpoint.decoder().unwrap();
+    assert_eq!(
+        (
+            config.heads,
+            config.kv_heads,
+            config.head_dim,
+            config.vocabulary
+        ),
+        (8, 4, 256, 262_208)
+    );
+    assert_eq!(
+        (
+            config.layers.len(),
+            config.context,
+            config.eos_tokens.as_slice()
+        ),
+        (34, 131_072, [1, 106].as_slice())
+    );
+    assert_eq!(config.embedding_scale, 50.5);
+}
+
+#[test]
+fn end_tokens_of_generation_config_are_added() {
+    let config = with("LlamaForCausalLM", json!({"eos_token_id": 2}));
+    let beside = [("generation_config.json", json!({"eos_token_id": [2, 7]}))];
+    let checkpoint = open_beside(&config, &beside).unwrap();
+    assert_eq!(checkpoint.decoder().unwrap().eos_tokens, [2, 7]);
+}
+
+#[test]
+fn encoders_pool_label_and_place_as_their_files_say() {
+    let bert = encoder(json!({}), &[]);
+    assert_eq!(
+        (bert.head, bert.first_position, bert.context),
+        (EncoderHead::Embedding(Pooling::Mean), 0, 512)
+    );
+    assert_eq!(
+        (
+            bert.layers,
+            bert.intermediate,
+            bert.norm_epsilon,
+            bert.types
+        ),
+        (12, 3072, 1e-12, 2)
+    );
+    assert_eq!(bert.activation, Activation::Gelu);
+    let first = [
+        (
+            "1_Pooling/config.json",
+            json!({"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}),
+        ),
+        ("sentence_bert_config.json", json!({"max_seq_length": 256})),
+    ];
+    let first = encoder(json!({}), &first);
+    assert_eq!(
+        (first.head, first.context),
+        (EncoderHead::Embedding(Pooling::First), 256)
+    );
+    let newer = [("1_Pooling/config.json", json!({"pooling_mode": "cls"}))];
+    assert_eq!(
+        encoder(json!({}), &newer).head,
+        EncoderHead::Embedding(Pooling::First)
+    );
+    let roberta = json!({"architectures": ["XLMRobertaForSequenceClassification"], "max_position_embeddings": 514,
+        "id2label": {"1": "bad", "0": "good", "2": "odd"}});
+    let roberta = encoder(roberta, &[]);
+    assert_eq!(
+        (roberta.first_position, roberta.context, roberta.positions),
+        (2, 512, 514)
+    );
+    let labels = ["good", "bad", "odd"].map(str::to_owned).to_vec();
+    assert_eq!(roberta.head, EncoderHead::Classification(labels));
+    let most = [(
+        "1_Pooling/config.json",
+        json!({"pooling_mode_max_tokens": true}),
+    )];
+    let error = open_beside(&json!({"architectures": ["BertModel"]}), &most).unwrap_err();
+    assert!(
+        error.contains("is pooling_mode_max_tokens, supported: one of pooling_mode_mean_tokens"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_unknown_architecture_is_named_with_all_that_are_known() {
+    assert_refused(
+        "MambaForCausalLM",
+        json!({}),
+        "`architectures` is MambaForCausalLM, supported: LlamaForCausalLM, ",
+    );
+    assert_refused(
+        "LlamaForCausalLM",
+        json!({"architectures": null}),
+        "key `architectures` is missing",
+    );
+    assert_refused(
+        "LlamaForCausalLM",
+        json!({"architectures": []}),
+        "key `architectures` is missing",
+    );
+}
+
+#[test]
+fn absurd_values_are_refused_with_key_value_and_limit() {
+    for (changes, words) in [
+        (json!({"hidden_size": null}), "key `hidden_size` is missing"),
+        (
+            json!({"hidden_size": 0}),
+            "`hidden_size` is 0, must be between 1 and 1048576",
+        ),
+        (
+            json!({"vocab_size": 1_048_577}),
+            "`vocab_size` is 1048577, must be between 1 and 1048576",
+        ),
+        (
+            json!({"vocab_size": u64::MAX}),
+            "`vocab_size` is 18446744073709551615, must be between",
+        ),
+        (
+            json!({"vocab_size": -4}),
+            "`vocab_size` is -4, must be a whole number, not negative",
+        ),
+        (
+            json!({"vocab_size": "many"}),
+            "`vocab_size` is \"many\", must be a whole number",
+        ),
+        (
+            json!({"num_hidden_layers": 5000}),
+            "`num_hidden_layers` is 5000, must be between 1 and 4096",
+        ),
+        (
+            json!({"head_dim": 258}),
+            "`head_dim` is 258, must be even and at most 256",
+        ),
+        (
+            json!({"head_dim": 15}),
+            "`head_dim` is 15, must be even and at most 256",
+        ),
+        (
+            json!({"num_key_value_heads": 3}),
+            "`num_key_value_heads` is 3, must be a divisor of num_attention_heads 4",
+        ),
+        (
+            json!({"head_dim": null, "hidden_size": 66}),
+            "`hidden_size` is 66, must be a multiple of num_attention_heads 4 where head_dim is absent",
+        ),
+        (
+            json!({"num_attention_heads": 65_536, "head_dim": 256}),
+            "`num_attention_heads` is 65536, must be at most 1048576 when multiplied by the width of a head, 256",
+        ),
+        (
+            json!({"rms_norm_eps": 0.0}),
+            "`rms_norm_eps` is 0, must be above 0 and below 1",
+        ),
+        (
+            json!({"rms_norm_eps": 1e300}),
+            "must be above 0 and below 1",
+        ),
+        (
+            json!({"rope_theta": 0.5}),
+            "`rope_theta` is 0.5, must be above 1 and at most 1e12",
+        ),
+        (
+            json!({"partial_rotary_factor": 1.5}),
+            "`partial_rotary_factor` is 1.5, must be above 0 and at most 1",
+        ),
+        (
+            json!({"partial_rotary_factor": 0.19}),
+            "must be such that an even number of the 16 elements of a head turn",
+        ),
+        (
+            json!({"rope_scaling": {"rope_type": "ntk"}}),
+            "`rope_type` is ntk, supported: default, linear, llama3, yarn",
+        ),
+        (
+            json!({"rope_scaling": {"rope_type": "linear"}}),
+            "`factor` is missing, must be a number above 0",
+        ),
+        (
+            json!({"rope_scaling": {"rope_type": "linear", "factor": -1}}),
+            "`factor` is -1, must be a number above 0",
+        ),
+        (
+            json!({"rope_scaling": {"rope_type": "longrope", "short_factor": [1], "long_factor": [1]}}),
+            "`short_factor` is a list of 1, must be one for each of the 8 frequencies",
+        ),
+        (
+            json!({"hidden_act": "relu"}),
+            "`hidden_act` is relu, supported: silu, gelu, gelu_pytorch_tanh",
+        ),
+        (
+            json!({"mlp_bias": true}),
+            "`mlp_bias` is true, supported: false",
+        ),
+        (
+            json!({"sliding_window": 7}),
+            "`sliding_window` is 7, supported: null (full attention) for LlamaForCausalLM",
+        ),
+        (
+            json!({"eos_token_id": 100}),
+            "`eos_token_id` is 100, must be a token id below vocab_size 100",
+        ),
+        (
+            json!({"eos_token_id": [1, "x"]}),
+            "`eos_token_id` is \"x\", must be a token id",
+        ),
+        (
+            json!({"tie_word_embeddings": 1}),
+            "`tie_word_embeddings` is 1, must be true or false",
+        ),
+        (
+            json!({"quantization_config": {"quant_method": "gptq", "bits": 4}}),
+            "`quantization_config` is gptq, supported: none",
+        ),
+        (
+            json!({"quantization_config": {"quant_method": "tidegate", "bits": 4, "group_size": 64}}),
+            "`quantization_config` is tidegate with 4 bits in groups of 64, supported",
+        ),
+    ] {
+        assert_refused("LlamaForCausalLM", changes, words);
+    }
+    assert_refused(
+        "Gemma3ForCausalLM",
+        json!({"query_pre_attn_scalar": 0}),
+        "must be a number above 0",
+    );
+    assert_refused(
+        "Gemma3ForCausalLM",
+        json!({"sliding_window_pattern": 0}),
+        "`sliding_window_pattern` is 0",
+    );
+    assert_refused(
+        "Qwen2ForCausalLM",
+        json!({"use_sliding_window": true, "sliding_window": 0}),
+        "`sliding_window` is 0",
+    );
+    let types = json!({"layer_types": ["full_attention"]});
+    assert_refused(
+        "Gemma2ForCausalLM",
+        types,
+        "`layer_types` is a list of 1, must be one for each of num_hidden_layers 4",
+    );
+    let roberta = json!({"pad_token_id": 8191});
+    assert_refused(
+        "RobertaModel",
+        roberta,
+        "`pad_token_id` is 8191, must be below max_position_embeddings 8192 less 1",
+    );
+    assert_refused(
+        "BertModel",
+        json!({"layer_norm_eps": 2}),
+        "`layer_norm_eps` is 2, must be above 0 and below 1",
+    );
+    let labels = json!({"id2label": {"0": "a", "7": "b"}});
+    assert_refused(
+        "BertForSequenceClassification",
+        labels,
+        "must be an object with a label for each of the ids 0 to 1",
+    );
+}
+
+#[test]
+fn text_that_is_no_json_is_refused() {
+    for text in ["", "{", "[]", "\u{0}", &"[".repeat(100_000)] {
+        let files = Files::default().with("m/config.json", text);
+        let error = Checkpoint::open(Path::new("m"), &files)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("m/config.json is not a model configuration: "),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn how_weights_are_stored_is_read() {
+    let int4 =
+        json!({"quantization_config": {"quant_method": "tidegate", "bits": 4, "group_size": 32}});
+    assert_eq!(
+        decoder("LlamaForCausalLM", int4).quantization,
+        Some(Quantization::Int4)
+    );
+    assert!(matches!(
+        open_beside(&with("LlamaForCausalLM", json!({})), &[])
+            .unwrap()
+            .architecture(),
+        Architecture::Decoder(ModelConfig {
+            quantization: None,
+            ..
+        })
+    ));
+}

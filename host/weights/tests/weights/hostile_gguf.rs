@@ -1,0 +1,354 @@
+//! GGUF files that were cut, damaged, or made to do harm: each is refused with words that say what is wrong.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use tidegate_weights::{Checkpoint, CheckpointError, DecoderTensor, LayerTensor};
+
+use crate::made::{Files, Gguf, Value, gguf};
+use crate::probe::probe;
+
+fn open(bytes: Vec<u8>) -> Result<Checkpoint, CheckpointError> {
+    Checkpoint::open(Path::new("m.gguf"), &Files::default().with("m.gguf", bytes))
+}
+
+fn error(file: &Gguf) -> String {
+    error_of(file.bytes())
+}
+
+/// Why a file is refused when it is opened, or else when it is checked.
+fn error_of(bytes: Vec<u8>) -> String {
+    match open(bytes) {
+        Err(error) => error.to_string(),
+        Ok(checkpoint) => checkpoint.check().unwrap_err().to_string(),
+    }
+}
+
+#[track_caller]
+fn assert_refused(file: &Gguf, words: &str) {
+    let error = error(file);
+    assert!(error.contains(words), "{error}");
+    assert!(error.starts_with("m.gguf"), "{error}");
+}
+
+#[test]
+fn the_file_that_is_spoilt_below_is_whole_to_begin_with() {
+    let checkpoint = open(gguf().bytes()).unwrap();
+    checkpoint.check().unwrap();
+    assert_eq!(probe(&checkpoint), 11);
+    let vocabulary = checkpoint.gguf_vocabulary().unwrap();
+    assert_eq!(vocabulary.model, "gpt2");
+    assert_eq!(vocabulary.tokens, ["a", "b", "c", "d", "e", "f", "g", "h"]);
+    assert_eq!(vocabulary.types, [1; 8]);
+    assert_eq!(vocabulary.scores, [0.5; 8]);
+    assert_eq!(vocabulary.merges, ["a b"]);
+    assert_eq!(
+        (vocabulary.bos, vocabulary.eos, vocabulary.end_of_turn),
+        (Some(1), Some(2), None)
+    );
+    assert_eq!((vocabulary.add_bos, vocabulary.add_eos), (Some(true), None));
+    let version_2 = Gguf {
+        version: 2,
+        ..gguf()
+    };
+    open(version_2.bytes()).unwrap().check().unwrap();
+}
+
+#[test]
+fn a_file_that_is_cut_anywhere_is_refused() {
+    let whole = gguf().bytes();
+    for length in (0..whole.len())
+        .step_by(7)
+        .chain(whole.len() - 3..whole.len())
+    {
+        let error = match open(whole[..length].to_vec()) {
+            Err(error) => error.to_string(),
+            Ok(_) => panic!("{length} of {} bytes were taken for a model", whole.len()),
+        };
+        assert!(
+            error.contains(&format!("is not a whole GGUF file ({length} bytes)")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn another_format_version_or_byte_order_is_named() {
+    assert!(
+        error_of(b"PK\x03\x04 and so on".to_vec())
+            .contains("it does not begin with the letters GGUF")
+    );
+    assert_refused(
+        &Gguf {
+            version: 1,
+            ..gguf()
+        },
+        "its version is 1, supported: 2, 3",
+    );
+    assert_refused(
+        &Gguf {
+            version: 3 << 24,
+            ..gguf()
+        },
+        "it is big-endian, supported: little-endian",
+    );
+}
+
+#[test]
+fn absurd_counts_and_lengths_are_refused_before_anything_is_allocated() {
+    let counts = |tensors: u64, keys: u64| {
+        let mut bytes = gguf().bytes();
+        bytes[8..16].copy_from_slice(&tensors.to_le_bytes());
+        bytes[16..24].copy_from_slice(&keys.to_le_bytes());
+        error_of(bytes)
+    };
+    assert!(
+        counts(u64::MAX, 1)
+            .contains("the number of tensors is 18446744073709551615, must be at most 131072")
+    );
+    assert!(
+        counts(1, u64::MAX)
+            .contains("the number of keys is 18446744073709551615, must be at most 65536")
+    );
+    assert!(counts(131_072, 1).contains("it ends within the number of tensors"));
+    let list = |kind: u32, count: u64| {
+        let raw = [kind.to_le_bytes().as_slice(), &count.to_le_bytes()].concat();
+        error(&gguf().set("list", Value::Raw(9, raw)))
+    };
+    assert!(
+        list(4, u64::MAX).contains("key `list` is 18446744073709551615, must be at most 16777216")
+    );
+    assert!(list(10, 1 << 24).contains("it ends within key `list`"));
+    assert!(list(9, 1).contains("key `list` has the value type 9"));
+    assert!(list(13, 1).contains("key `list` has the value type 13"));
+    let text = Value::Raw(8, u64::MAX.to_le_bytes().to_vec());
+    assert_refused(
+        &gguf().set("text", text),
+        "key `text` is 18446744073709551615, must be at most 16777216",
+    );
+    assert_refused(
+        &gguf().set("odd", Value::Raw(99, Vec::new())),
+        "key `odd` has the value type 99",
+    );
+}
+
+#[test]
+fn names_that_stand_twice_and_texts_that_are_no_text_are_refused() {
+    let mut twice = gguf();
+    twice.keys.push(twice.keys[0].clone());
+    assert_refused(&twice, "key `general.architecture` stands there twice");
+    let mut twice = gguf();
+    twice.tensors.push(twice.tensors[8].clone());
+    assert_refused(&twice, "tensor `output_norm.weight` stands there twice");
+    let text = Value::Text(vec![b'l', 0xff]);
+    assert_refused(
+        &gguf().set("general.architecture", text),
+        "key `general.architecture` is not UTF-8",
+    );
+}
+
+#[test]
+fn tensors_outside_the_file_over_another_or_off_the_alignment_are_refused() {
+    let lying = |index: usize, offset: u64| {
+        let mut file = gguf();
+        file.lies = vec![None; file.tensors.len()];
+        file.lies[index] = Some(offset);
+        error(&file)
+    };
+    assert!(
+        lying(3, u64::MAX - 31).contains("past its end"),
+        "{}",
+        lying(3, u64::MAX - 31)
+    );
+    assert!(lying(3, 1 << 40).contains("past its end"));
+    assert!(lying(1, 8).contains("which does not begin at a multiple of the alignment 32"));
+    assert!(lying(2, 0).contains("over another that ends at"));
+    for alignment in [0, 3, 4, 1 << 20] {
+        let words =
+            format!("`general.alignment` is {alignment}, must be a power of two from 8 to 65536");
+        assert_refused(
+            &gguf().set("general.alignment", Value::U32(alignment)),
+            &words,
+        );
+    }
+}
+
+#[test]
+fn absurd_shapes_are_refused() {
+    let shaped = |shape: Vec<u64>| {
+        let mut file = gguf();
+        file.tensors[1].1 = shape;
+        error(&file)
+    };
+    assert!(shaped(vec![1 << 40, 1 << 40]).contains("which has more than 2^48 elements"));
+    assert!(shaped(vec![32, 0]).contains("which has no elements"));
+    assert!(shaped(vec![31, 16]).contains("whose rows are not whole blocks of 32 elements (int4)"));
+    assert!(shaped(vec![32, 1, 1, 1, 1]).contains("of 5 dimensions, must have 1 to 4"));
+    assert!(shaped(Vec::new()).contains("of 0 dimensions, must have 1 to 4"));
+    let shape = shaped(vec![32, 8]);
+    let words = "tensor `blk.0.attn_q.weight` has shape [8, 32], expected [16, 32] by the model's configuration";
+    assert!(shape.contains(words), "{shape}");
+}
+
+#[test]
+fn a_missing_tensor_a_surplus_layer_and_a_format_that_is_not_read_are_named() {
+    let mut file = gguf();
+    file.tensors.remove(6);
+    assert_refused(
+        &file,
+        "tensor `blk.0.ffn_up.weight` is missing, expected shape [32, 32]",
+    );
+    let mut file = gguf();
+    file.tensors[5].0 = "blk.1.ffn_gate.weight".to_owned();
+    file.tensors.push(gguf().tensors[5].clone());
+    assert_eq!(
+        error(&file),
+        "tensor `blk.1.ffn_gate.weight` belongs to layer 1 (the first is 0), but `llama.block_count` is 1 in m.gguf"
+    );
+    let mut file = gguf();
+    file.tensors[5].2 = 13;
+    assert_refused(
+        &file,
+        "tensor `blk.0.ffn_gate.weight` is stored as q5_K, supported: f32, f16, bf16, q8_0, q4_0, q4_K, q6_K",
+    );
+}
+
+#[test]
+fn absurd_and_missing_keys_are_named_with_their_limit() {
+    for (key, value, words) in [
+        (
+            "llama.embedding_length",
+            Value::U32(0),
+            "`llama.embedding_length` is 0, must be between 1 and 1048576",
+        ),
+        (
+            "llama.block_count",
+            Value::U32(5000),
+            "`llama.block_count` is 5000, must be between 1 and 4096",
+        ),
+        (
+            "llama.attention.key_length",
+            Value::U32(258),
+            "`llama.attention.key_length` is 258, must be even and at most",
+        ),
+        (
+            "llama.attention.head_count_kv",
+            Value::U32(3),
+            "`llama.attention.head_count_kv` is 3, must be a divisor of llama.attention.head_count 2",
+        ),
+        (
+            "llama.attention.value_length",
+            Value::U32(4),
+            "`llama.attention.value_length` is 4, supported: as",
+        ),
+        (
+            "llama.attention.layer_norm_rms_epsilon",
+            Value::F32(f32::NAN),
+            "is NaN, must be above 0 and below 1",
+        ),
+        (
+            "llama.rope.freq_base",
+            Value::F32(f32::INFINITY),
+            "`llama.rope.freq_base` is inf, must be above 1",
+        ),
+        (
+            "llama.rope.dimension_count",
+            Value::U32(4),
+            "`llama.rope.dimension_count` is 4, supported: the width",
+        ),
+        (
+            "llama.rope.scaling.type",
+            Value::Text(b"ntk".to_vec()),
+            "`llama.rope.scaling.type` is ntk, supported: none",
+        ),
+        (
+            "llama.expert_count",
+            Value::U32(8),
+            "`llama.expert_count` is 8, supported: 0 (no experts)",
+        ),
+        (
+            "llama.context_length",
+            Value::Flag(true),
+            "`llama.context_length` is true, must be a whole number",
+        ),
+        (
+            "general.architecture",
+            Value::Text(b"mamba".to_vec()),
+            "is mamba, supported: llama, smollm3, qwen2, qwen3",
+        ),
+        (
+            "tokenizer.ggml.token_type",
+            Value::I32s(vec![1]),
+            "is a list of 1, must be one for each of the 8 tokens",
+        ),
+    ] {
+        // Two keys that must be equal are not spoilt at once.
+        let file = match key {
+            "llama.attention.key_length" => gguf().without("llama.attention.value_length"),
+            _ => gguf(),
+        };
+        let error = error(&file.set(key, value));
+        assert!(error.contains(words), "{error}");
+    }
+    for key in [
+        "general.architecture",
+        "llama.block_count",
+        "llama.attention.layer_norm_rms_epsilon",
+    ] {
+        assert_refused(&gguf().without(key), &format!("key `{key}` is missing"));
+    }
+}
+
+#[test]
+fn a_scale_or_weight_that_is_no_number_is_named_with_its_place() {
+    let names = [
+        (1, DecoderTensor::Layer(0, LayerTensor::Query), 2 * 18),
+        (0, DecoderTensor::Embedding, 2 * 34),
+        (4, DecoderTensor::Layer(0, LayerTensor::Output), 2 * 32),
+    ];
+    for (index, tensor, at) in names {
+        let mut file = gguf();
+        file.tensors[index].3[at..at + 2].copy_from_slice(&0x7e00u16.to_le_bytes());
+        let checkpoint = open(file.bytes()).unwrap();
+        let error = checkpoint
+            .tensor(tensor)
+            .unwrap()
+            .check_finite()
+            .unwrap_err()
+            .to_string();
+        let name = &file.tensors[index].0;
+        assert_eq!(
+            error,
+            format!("tensor `{name}` holds NaN at element 0 of row 2, every weight must be finite")
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn no_bytes_make_the_parser_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        if let Ok(checkpoint) = open(bytes.clone()) {
+            probe(&checkpoint);
+        }
+        if let Ok(checkpoint) = open([b"GGUF\x03\0\0\0".as_slice(), &bytes].concat()) {
+            probe(&checkpoint);
+        }
+    }
+
+    #[test]
+    fn no_change_to_a_good_file_makes_the_parser_panic(
+        changes in prop::collection::vec((0..2200usize, any::<u8>()), 1..6),
+        cut in prop::option::of(0..6000usize),
+    ) {
+        let mut bytes = gguf().bytes();
+        for (at, value) in changes {
+            bytes[at] = value;
+        }
+        bytes.truncate(cut.unwrap_or(bytes.len()));
+        if let Ok(checkpoint) = open(bytes) {
+            probe(&checkpoint);
+        }
+    }
+}

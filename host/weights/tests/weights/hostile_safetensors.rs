@@ -1,0 +1,365 @@
+//! Safetensors files and indices that were cut, damaged, or made to do harm.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use tidegate_weights::{Checkpoint, CheckpointError, DecoderTensor, LayerTensor};
+
+use crate::made::{Files, Tensor, config, safetensors, tensors};
+use crate::probe::probe;
+
+fn with_weights(bytes: impl Into<Vec<u8>>) -> Files {
+    Files::default()
+        .with("m/config.json", config())
+        .with("m/model.safetensors", bytes)
+}
+
+fn open(files: &Files) -> Result<Checkpoint, CheckpointError> {
+    Checkpoint::open(Path::new("m"), files)
+}
+
+/// Why a model is refused when it is opened, or else when it is checked.
+fn error(files: &Files) -> String {
+    match open(files) {
+        Err(error) => error.to_string(),
+        Ok(checkpoint) => checkpoint.check().unwrap_err().to_string(),
+    }
+}
+
+/// A file whose header is this text, with so many bytes of data.
+fn file(header: &str, data: usize) -> Vec<u8> {
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    bytes.resize(bytes.len() + data, 0);
+    bytes
+}
+
+#[test]
+fn the_file_that_is_spoilt_below_is_whole_to_begin_with() {
+    let checkpoint = open(&with_weights(safetensors(&tensors()))).unwrap();
+    checkpoint.check().unwrap();
+    assert_eq!(probe(&checkpoint), 11);
+    // What the architecture does not know is let be.
+    let mut more = tensors();
+    more.push(Tensor {
+        name: "model.layers.0.self_attn.rotary_emb.inv_freq".to_owned(),
+        ..more[8].clone()
+    });
+    more.push(Tensor {
+        name: "vision_tower.layers.7.weight".to_owned(),
+        dtype: "I64",
+        shape: vec![8],
+        ..more[8].clone()
+    });
+    open(&with_weights(safetensors(&more)))
+        .unwrap()
+        .check()
+        .unwrap();
+}
+
+#[test]
+fn a_file_that_is_cut_anywhere_is_refused() {
+    let whole = safetensors(&tensors());
+    for length in (0..whole.len())
+        .step_by(61)
+        .chain(whole.len() - 3..whole.len())
+    {
+        let error = error(&with_weights(&whole[..length]));
+        assert!(
+            error.contains(&format!("is not a whole safetensors file ({length} bytes)")),
+            "{error}"
+        );
+    }
+    let longer = [whole.as_slice(), &[0]].concat();
+    assert!(error(&with_weights(longer)).contains("is not a whole safetensors file"));
+}
+
+#[test]
+fn absurd_headers_are_refused() {
+    let entry = |shape: &str, offsets: &str| {
+        file(
+            &format!(r#"{{"a":{{"dtype":"F32","shape":{shape},"data_offsets":{offsets}}}}}"#),
+            16,
+        )
+    };
+    for bytes in [
+        u64::MAX.to_le_bytes().to_vec(),
+        (1u64 << 40).to_le_bytes().to_vec(),
+        file("{", 0),
+        file("[]", 0),
+        file("\u{7}", 4),
+        file(&"[".repeat(100_000), 4),
+        file(
+            r#"{"a":{"dtype":"F7","shape":[4],"data_offsets":[0,16]}}"#,
+            16,
+        ),
+        entry("[4]", "[0,12]"),
+        entry("[4]", "[16,0]"),
+        entry("[4]", "[0,18446744073709551615]"),
+        entry("[4]", "[4,20]"),
+        entry("[-4]", "[0,16]"),
+        entry("[4294967296,4294967296,4294967296]", "[0,16]"),
+        entry("[4611686018427387904]", "[0,16]"),
+        // Two tensors over the same bytes, and a name that stands there twice.
+        file(
+            r#"{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"b":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}"#,
+            16,
+        ),
+        file(
+            r#"{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"a":{"dtype":"F32","shape":[4],"data_offsets":[16,32]}}"#,
+            32,
+        ),
+        [8u64.to_le_bytes().as_slice(), b"{\"\xff\":{}}"].concat(),
+    ] {
+        let error = error(&with_weights(bytes));
+        assert!(
+            error.starts_with("m/model.safetensors is not a whole safetensors file ("),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_missing_tensor_another_shape_or_precision_and_a_surplus_layer_are_named() {
+    let spoilt = |spoil: &dyn Fn(&mut Vec<Tensor>)| {
+        let mut all = tensors();
+        spoil(&mut all);
+        error(&with_weights(safetensors(&all)))
+    };
+    assert_eq!(
+        spoilt(&|all| {
+            all.remove(7);
+        }),
+        "m: tensor `model.layers.0.mlp.down_proj.weight` is missing, expected shape [32, 32]"
+    );
+    assert_eq!(
+        spoilt(&|all| all[1].shape = vec![32, 16]),
+        "m: tensor `model.layers.0.self_attn.q_proj.weight` has shape [32, 16], expected [16, 32] by the model's \
+         configuration"
+    );
+    let integer = spoilt(&|all| all[1].dtype = "I16");
+    assert!(
+        integer.starts_with("m: tensor `model.layers.0.self_attn.q_proj.weight` is stored as I16, supported: F32, F16, BF16"),
+        "{integer}"
+    );
+    // Numbers without a word of it in config.json.
+    let int8 = spoilt(&|all| {
+        all[1].dtype = "I8";
+        all[1].bytes.truncate(16 * 32);
+    });
+    assert!(
+        int8.contains("is stored as I8, supported: F32, F16, BF16"),
+        "{int8}"
+    );
+    assert_eq!(
+        spoilt(&|all| {
+            let surplus = Tensor {
+                name: "model.layers.1.mlp.up_proj.weight".to_owned(),
+                ..all[6].clone()
+            };
+            all.push(surplus);
+        }),
+        "tensor `model.layers.1.mlp.up_proj.weight` belongs to layer 1 (the first is 0), but `num_hidden_layers` is 1 in \
+         m/config.json"
+    );
+}
+
+#[test]
+fn quantized_tensors_need_their_scales_in_shape_and_finite() {
+    let quantized = config().replacen(
+        '{',
+        r#"{"quantization_config":{"quant_method":"tidegate","bits":8,"group_size":32},"#,
+        1,
+    );
+    let model = |spoil: &dyn Fn(&mut Vec<Tensor>)| {
+        let mut all = tensors();
+        all[1].dtype = "I8";
+        all[1].bytes.truncate(16 * 32);
+        all.push(Tensor {
+            name: format!("{}_scale", all[1].name),
+            dtype: "F16",
+            shape: vec![16, 1],
+            bytes: 0x2000u16.to_le_bytes().repeat(16),
+        });
+        spoil(&mut all);
+        Files::default()
+            .with("m/config.json", quantized.clone())
+            .with("m/model.safetensors", safetensors(&all))
+    };
+    open(&model(&|_| {})).unwrap().check().unwrap();
+    let missing = error(&model(&|all| {
+        all.pop();
+    }));
+    assert_eq!(
+        missing,
+        "m: tensor `model.layers.0.self_attn.q_proj.weight_scale` is missing, expected shape [16, 1]"
+    );
+    let shape = error(&model(&|all| all[11].shape = vec![4, 4]));
+    assert!(
+        shape.contains("q_proj.weight_scale` has shape [4, 4], expected [16, 1]"),
+        "{shape}"
+    );
+    let precision = error(&model(&|all| all[11].dtype = "BF16"));
+    assert!(
+        precision.contains("q_proj.weight_scale` is stored as BF16, supported: F16 for scales"),
+        "{precision}"
+    );
+    let nan = open(&model(&|all| {
+        all[11].bytes[10..12].copy_from_slice(&0xfc00u16.to_le_bytes())
+    }))
+    .unwrap();
+    let tensor = nan
+        .tensor(DecoderTensor::Layer(0, LayerTensor::Query))
+        .unwrap();
+    let text = tensor.check_finite().unwrap_err().to_string();
+    assert!(
+        text.starts_with("tensor `model.layers.0.self_attn.q_proj.weight` holds "),
+        "{text}"
+    );
+    assert!(
+        text.ends_with(" at element 0 of row 5, every weight must be finite"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_weight_that_is_no_number_is_named_with_its_place() {
+    for (bits, value) in [(0x7c00u16, "inf"), (0xfc00, "-inf"), (0x7e00, "NaN")] {
+        let mut all = tensors();
+        let at = 2 * (7 * 32 + 9);
+        all[7].bytes[at..at + 2].copy_from_slice(&bits.to_le_bytes());
+        let checkpoint = open(&with_weights(safetensors(&all))).unwrap();
+        let tensor = checkpoint
+            .tensor(DecoderTensor::Layer(0, LayerTensor::Down))
+            .unwrap();
+        let words = format!(
+            "tensor `model.layers.0.mlp.down_proj.weight` holds {value} at element 9 of row 7, every weight must be finite"
+        );
+        assert_eq!(tensor.check_finite().unwrap_err().to_string(), words);
+        assert_eq!(
+            tensor
+                .row_parts(7, &mut Default::default())
+                .unwrap_err()
+                .to_string(),
+            words
+        );
+    }
+}
+
+fn sharded(index: &str) -> Files {
+    let all = tensors();
+    Files::default()
+        .with("m/config.json", config())
+        .with("m/model.safetensors.index.json", index)
+        .with("m/a.safetensors", safetensors(&all[..5]))
+        .with("m/b.safetensors", safetensors(&all[5..]))
+}
+
+fn index(change: impl Fn(usize, &str) -> String) -> String {
+    let all = tensors();
+    let entries = all.iter().enumerate().map(|(number, tensor)| {
+        let place = change(
+            number,
+            if number < 5 {
+                "a.safetensors"
+            } else {
+                "b.safetensors"
+            },
+        );
+        format!("{:?}:{place:?}", tensor.name)
+    });
+    format!(
+        r#"{{"metadata":{{"total_size":1}},"weight_map":{{{}}}}}"#,
+        entries.collect::<Vec<_>>().join(",")
+    )
+}
+
+#[test]
+fn an_index_that_lies_or_leads_outside_is_refused() {
+    let honest = open(&sharded(&index(|_, place| place.to_owned()))).unwrap();
+    honest.check().unwrap();
+    assert_eq!(probe(&honest), 11);
+    let lie = error(&sharded(&index(|number, place| {
+        if number == 3 { "b.safetensors" } else { place }.to_owned()
+    })));
+    assert_eq!(
+        lie,
+        "m/model.safetensors.index.json: it says that tensor `model.layers.0.self_attn.v_proj.weight` is in \
+         \"b.safetensors\", where it is not"
+    );
+    let gone = error(&sharded(&index(|number, place| {
+        if number == 3 { "c.safetensors" } else { place }.to_owned()
+    })));
+    assert!(
+        gone.contains("it names the file \"c.safetensors\", which is not there"),
+        "{gone}"
+    );
+    for outside in [
+        "../a.safetensors",
+        "/etc/passwd",
+        "x/a.safetensors",
+        "x\\a.safetensors",
+        ".safetensors",
+        "a.bin",
+        "",
+    ] {
+        let error = error(&sharded(&index(|_, _| outside.to_owned())));
+        assert!(
+            error.contains("is not the plain name of a .safetensors file in this directory"),
+            "{error}"
+        );
+    }
+    for broken in ["", "{}", "[]", r#"{"weight_map":{"a":1}}"#] {
+        assert!(error(&sharded(broken)).contains("is not an index of safetensors files"));
+    }
+    assert!(
+        error(&sharded(r#"{"weight_map":{}}"#))
+            .contains("it names 0 files, must be between 1 and 4096")
+    );
+    let twice = sharded(&index(|_, place| place.to_owned()))
+        .with("m/b.safetensors", safetensors(&tensors()));
+    assert!(
+        error(&twice).contains("is in m/a.safetensors too"),
+        "{}",
+        error(&twice)
+    );
+}
+
+#[test]
+fn a_directory_without_a_model_says_what_was_expected() {
+    let error = error(&Files::default().with("m/config.json", config()));
+    assert!(
+        error.starts_with(
+            "m holds no model: expected a directory with config.json and model.safetensors"
+        ),
+        "{error}"
+    );
+    let none = open(&Files::default()).unwrap_err();
+    assert!(matches!(none, CheckpointError::NoModel { .. }));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn no_bytes_make_the_parser_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        for files in [with_weights(bytes.clone()), sharded(&String::from_utf8_lossy(&bytes))] {
+            if let Ok(checkpoint) = open(&files) {
+                probe(&checkpoint);
+            }
+        }
+    }
+
+    #[test]
+    fn no_change_to_a_good_file_makes_the_parser_panic(
+        changes in prop::collection::vec((0..1200usize, any::<u8>()), 1..4),
+    ) {
+        let mut bytes = safetensors(&tensors());
+        for (at, value) in changes {
+            bytes[at] = value;
+        }
+        if let Ok(checkpoint) = open(&with_weights(bytes)) {
+            probe(&checkpoint);
+        }
+    }
+}

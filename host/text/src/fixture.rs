@@ -113,7 +113,7 @@ pub(crate) fn byte_fallback() -> Tokenizer {
 pub(crate) fn word_piece() -> Tokenizer {
     let names = [
         "[PAD]", "[UNK]", "[CLS]", "[SEP]", "play", "##ing", "[", "]", "cl", "##s", "c", "se",
-        "##p", "s",
+        "##p", "s", "ℝ",
     ];
     let vocabulary: serde_json::Map<String, Value> = (0..)
         .zip(names)

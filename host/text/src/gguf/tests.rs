@@ -250,7 +250,7 @@ fn word_piece_tables_are_that_tokenizer() {
     let own = fixture::word_piece();
     let names = [
         "[PAD]", "[UNK]", "[CLS]", "[SEP]", "▁play", "ing", "▁[", "▁]", "▁cl", "s", "▁c", "▁se",
-        "p", "▁s",
+        "p", "▁s", "▁ℝ",
     ];
     let tokens = GgufTokens {
         model: "bert".into(),
@@ -271,6 +271,7 @@ fn word_piece_tables_are_that_tokenizer() {
         "play [SEP] [CLS]",
         "plays sep cls",
         "ünknown 漢字",
+        "ℝ s",
     ] {
         assert_eq!(
             tokenizer.encode_text(text).unwrap(),

@@ -36,11 +36,10 @@ impl GgufTokens {
                 }
             }
         };
-        // An uncased vocabulary has no capital letter outside its marks.
-        let lowercase = !self
-            .tokens
-            .iter()
-            .any(|token| token.starts_with(BEGIN) && token.chars().any(char::is_uppercase));
+        // An uncased vocabulary has no capital letter of ASCII outside its marks; it has some that are symbols (ℝ).
+        let lowercase = !self.tokens.iter().any(|token| {
+            token.starts_with(BEGIN) && token.bytes().any(|byte| byte.is_ascii_uppercase())
+        });
         Ok(json!({
             "version": "1.0", "truncation": null, "padding": null, "added_tokens": self.added(),
             "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,

@@ -61,16 +61,18 @@ impl RandomRows {
             }
             // q - 7.5 uniform over 16 values has the deviation sqrt((16² - 1) / 12) = 4.61; all s are 32 and all m 60.
             Format::Q4K => {
-                let d = self.deviation / (4.61 * 32.0);
-                let minimum = d * 32.0 * 7.5 / 60.0;
+                const S: u8 = 32;
+                const M: u8 = 60;
+                let d = self.deviation / (4.61 * f32::from(S));
+                let minimum = d * f32::from(S) * 7.5 / f32::from(M);
                 for _ in 0..width / SUPER_BLOCK {
                     bytes.extend(f16::from_f32(d).to_le_bytes());
                     bytes.extend(f16::from_f32(minimum).to_le_bytes());
                     // s and m of groups 0..4 are whole bytes; of groups 4..8 the low four bits stand in the last four
                     // bytes and the upper two above those of groups 0..4.
-                    bytes.extend([32 | ((32 >> 4) << 6); 4]);
-                    bytes.extend([60 | ((60 >> 4) << 6); 4]);
-                    bytes.extend([(32 & 15) | ((60 & 15) << 4); 4]);
+                    bytes.extend([S | ((S >> 4) << 6); 4]);
+                    bytes.extend([M | ((M >> 4) << 6); 4]);
+                    bytes.extend([(S & 15) | ((M & 15) << 4); 4]);
                     bits.bytes(SUPER_BLOCK / 2, &mut bytes, |b| b);
                 }
             }

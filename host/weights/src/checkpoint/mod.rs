@@ -37,7 +37,7 @@ enum Source {
         /// The bytes of `config.json`.
         config: FileBytes,
     },
-    Gguf(Gguf),
+    Gguf(Box<Gguf>),
     Random {
         format: Format,
         seed: u64,

@@ -64,7 +64,7 @@ fn open_gguf(path: &Path, files: &dyn ReadFile) -> Result<Checkpoint, Checkpoint
     Ok(Checkpoint {
         path: path.to_owned(),
         architecture: Architecture::Decoder(config),
-        source: Source::Gguf(gguf),
+        source: Source::Gguf(Box::new(gguf)),
     })
 }
 

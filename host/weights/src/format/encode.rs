@@ -1,9 +1,9 @@
 //! Floats to groups of [`GROUP`]: this project's int8 and int4.
 //!
 //! Int8: the scale is the greatest magnitude / 127, as in q8_0. Int4: q4_0's rule (the greatest element becomes -8) wastes
-//! steps where that element stands alone, so that other scales are tried too: for each of 19 about that one the nearest
-//! numbers are taken, then the scale that fits those numbers best (least squares), and of all the pairs the one with the
-//! least sum of squared errors is kept. q4_0's own is among them, so that no group is worse by it.
+//! steps where that element stands alone, so that 19 scales about it are tried: for each the nearest numbers are taken,
+//! and the numbers win whose best scale (least squares) leaves the least sum of squared errors. That scale is rounded to
+//! f16, the nearest numbers are taken again, and q4_0's own pair is kept where it is better after all.
 
 use half::f16;
 
@@ -17,7 +17,7 @@ pub(crate) fn encode_int8(group: &[f32; GROUP], values: &mut Vec<u8>, scales: &m
     values.extend(
         group
             .iter()
-            .map(|x| (x * inverse).round().clamp(-127.0, 127.0) as i8 as u8),
+            .map(|x| round((x * inverse).clamp(-127.0, 127.0)) as i8 as u8),
     );
     scales.extend(scale.to_le_bytes());
 }
@@ -42,33 +42,50 @@ fn best_int4(group: &[f32; GROUP]) -> (f16, [f32; GROUP]) {
         |most, x| if x.abs() > f32::abs(most) { *x } else { most },
     );
     let plain = storable(greatest / -8.0);
-    let mut best = (plain, nearest(group, inverse(plain)));
-    let mut least = squared_error(group, best.0, &best.1);
+    let numbers = nearest(group, inverse(plain));
     if plain == f16::ZERO {
-        return best;
+        return (plain, numbers);
     }
+    // With numbers q and the scale Σxq / Σq² the squared error is Σx² - (Σxq)² / Σq².
+    let (mut fitting, mut most) = (plain, 0f32);
     for step in -9..=9i8 {
         let numbers = nearest(group, (-8.0 + 0.1 * f32::from(step)) / greatest);
-        let (mut product, mut square) = (0f32, 0f32);
-        for (x, q) in group.iter().zip(&numbers) {
-            product += x * (q - 8.0);
-            square += (q - 8.0) * (q - 8.0);
+        let (mut product, mut square) = ([0f32; 4], [0f32; 4]);
+        for (x, q) in group
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .zip(numbers.as_chunks::<4>().0)
+        {
+            for lane in 0..4 {
+                let q = q[lane] - 8.0;
+                product[lane] += x[lane] * q;
+                square[lane] += q * q;
+            }
         }
-        if square == 0.0 {
-            continue;
-        }
-        let scale = storable(product / square);
-        let numbers = nearest(group, inverse(scale));
-        let error = squared_error(group, scale, &numbers);
-        if error < least {
-            (best, least) = ((scale, numbers), error);
+        let (product, square): (f32, f32) = (product.iter().sum(), square.iter().sum());
+        let explained = product * product / square;
+        if explained > most {
+            (fitting, most) = (storable(product / square), explained);
         }
     }
-    best
+    let fitted = nearest(group, inverse(fitting));
+    if squared_error(group, fitting, &fitted) < squared_error(group, plain, &numbers) {
+        (fitting, fitted)
+    } else {
+        (plain, numbers)
+    }
 }
 
 fn nearest(group: &[f32; GROUP], inverse: f32) -> [f32; GROUP] {
-    group.map(|x| (x * inverse).round().clamp(-8.0, 7.0) + 8.0)
+    group.map(|x| round((x * inverse).clamp(-8.0, 7.0)) + 8.0)
+}
+
+/// The nearest whole number to one below 2^22 in magnitude: added to 3 · 2^22 nothing of a float is left behind the
+/// point. `f32::round` is a call of the C library on processors that are not known to have an instruction for it.
+fn round(x: f32) -> f32 {
+    const SHIFT: f32 = 12_582_912.0;
+    (x + SHIFT) - SHIFT
 }
 
 fn squared_error(group: &[f32; GROUP], scale: f16, numbers: &[f32; GROUP]) -> f32 {

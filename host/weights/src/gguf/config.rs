@@ -162,6 +162,10 @@ impl Reader<'_> {
     }
 
     fn refuse_what_is_not_implemented(&self) -> Result<(), ConfigError> {
+        if let Some(count) = self.keys().count("split.count")?.filter(|count| *count > 1) {
+            let supported = "1 (one file: join the parts with llama-gguf-split --merge)";
+            return Err(ConfigError::unsupported("split.count", count, supported));
+        }
         let experts = self.key("expert_count");
         if let Some(count) = self.keys().count(&experts)?.filter(|count| *count > 0) {
             return Err(ConfigError::unsupported(experts, count, "0 (no experts)"));

@@ -90,13 +90,17 @@ impl Weights {
 
     /// The first tensor of a layer past the last, with its layer.
     pub(crate) fn surplus(&self, architecture: &Architecture) -> Option<(usize, &str)> {
-        let (layers, layer_of): (usize, fn(&str, &str) -> Option<usize>) = match architecture {
-            Architecture::Decoder(config) => (config.layers.len(), decoder_layer_of),
-            Architecture::Encoder(config) => (config.layers, encoder_layer_of),
+        let layers = match architecture {
+            Architecture::Decoder(config) => config.layers.len(),
+            Architecture::Encoder(config) => config.layers,
+        };
+        let layer_of = |name: &str| match architecture {
+            Architecture::Decoder(_) => decoder_layer_of(self.prefix, name),
+            Architecture::Encoder(_) => encoder_layer_of(self.prefix, name),
         };
         self.store
             .names()
-            .filter_map(|name| Some((layer_of(self.prefix, name)?, name)))
+            .filter_map(|name| Some((layer_of(name)?, name)))
             .filter(|(layer, _)| *layer >= layers)
             .min()
     }

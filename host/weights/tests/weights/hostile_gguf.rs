@@ -262,6 +262,11 @@ fn absurd_and_missing_keys_are_named_with_their_limit() {
             "`llama.rope.scaling.type` is ntk, supported: none",
         ),
         (
+            "split.count",
+            Value::U32(3),
+            "`split.count` is 3, supported: 1 (one file",
+        ),
+        (
             "llama.expert_count",
             Value::U32(8),
             "`llama.expert_count` is 8, supported: 0 (no experts)",

@@ -24,7 +24,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         return;
     }
     let row = rows[entry.y];
-    var logit = number(key);
+    var logit = logits_of(vec4<u32>(key)).x;
     if ((entry.z & 1u) == 1u) {
         logit = logit * select(row.repetition, row.inverse_repetition, logit > 0.0);
     }

@@ -20,7 +20,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         token = NONE;
     }
     var logprob = 0.0;
-    if (rows[row].logprobs > 0u && token != NONE) {
+    if (rows[row].logprobs > 0u) {
         let most = number(greatest.x);
         var sum = 0.0;
         for (var chunk = first_of(lane); chunk < params.chunks; chunk += STEP) {
@@ -30,7 +30,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             }
         }
         let total = logarithm(vec4<f32>(share_sum(lane, sum))).x;
-        logprob = number(keys_at(row, token / 4u)[token % 4u]) - most - total;
+        let drawn = min(token, params.vocabulary - 1u);
+        logprob = number(keys_at(row, drawn / 4u)[drawn % 4u]) - most - total;
         // The chunks' lists are ordered; the next of the row is the greatest after the one before.
         let wanted = rows[row].logprobs - 1u;
         var before = vec2<u32>(NONE, 0u);

@@ -35,12 +35,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     if (chunk == 0u && speaks(lane)) {
         store_search(state_at(row, params.parity), s);
     }
-    if (s.phase == FOUND) {
+    if (ALONE && s.phase == FOUND) {
         return;
     }
     let at_borders = Counts(borders(s, 0u), borders(s, 4u), borders(s, 8u), borders(s, 12u));
     let first = chunk * params.chunk4 + first_of(lane);
-    let end = select(chunk_end(chunk), 0u, s.idle);
+    let end = select(chunk_end(chunk), 0u, s.idle || s.phase == FOUND);
     let low = vec4<u32>(s.low);
     let width = vec4<u32>(s.high - s.low);
     var counts = Counts();
@@ -78,10 +78,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
                 masses = add_mass(masses, at_borders, key.w, mass.w);
             }
         }
-        masses = share_masses(lane, masses);
     }
+    masses = share_masses(lane, masses);
     counts = share_counts(lane, counts);
-    if (speaks(lane)) {
+    if (speaks(lane) && s.phase != FOUND) {
         let at = tally_at(row, params.parity, chunk);
         scratch[at] = counts.a;
         scratch[at + 1u] = counts.b;

@@ -48,14 +48,14 @@ fn keys(bits: vec4<u32>) -> vec4<u32> {
     return select(bounded, vec4<u32>(), max(bounded - vec4<u32>(LEAST), vec4<u32>(MOST - LEAST)) > vec4<u32>(MOST - LEAST));
 }
 
-// The numbers of keys, none so great that a difference of two would be infinite. Of an impossible one: anything.
-fn numbers(key: vec4<u32>) -> vec4<f32> {
-    let bits = select(~key, key & vec4<u32>(0x7fffffffu), key >= vec4<u32>(0x80000000u));
-    return clamp(bitcast<vec4<f32>>(bits), vec4<f32>(-1.7e38), vec4<f32>(1.7e38));
+// The logits of keys. Of an impossible one: anything.
+fn logits_of(key: vec4<u32>) -> vec4<f32> {
+    return bitcast<vec4<f32>>(select(~key, key & vec4<u32>(0x7fffffffu), key >= vec4<u32>(0x80000000u)));
 }
 
-fn key_of(value: f32) -> u32 {
-    return keys(vec4<u32>(bitcast<u32>(value))).x;
+// The same, none so great that a difference of two would be infinite.
+fn numbers(key: vec4<u32>) -> vec4<f32> {
+    return clamp(logits_of(key), vec4<f32>(-1.7e38), vec4<f32>(1.7e38));
 }
 
 fn number(key: u32) -> f32 {

@@ -9,6 +9,7 @@ fn first_of(lane: u32) -> u32 {
 }
 
 const STEP: u32 = 1u;
+const ALONE: bool = true;
 
 fn speaks(lane: u32) -> bool {
     return true;

@@ -78,7 +78,7 @@ fn load_counts(at: u32) -> Counts {
 
 // The interval after a level whose chunks have been counted.
 fn narrow(row: u32, chunk: u32, lane: u32, s: Search) -> Search {
-    if (s.phase == FOUND) {
+    if (ALONE && s.phase == FOUND) {
         return s;
     }
     let before = 1u - params.parity;
@@ -91,6 +91,20 @@ fn narrow(row: u32, chunk: u32, lane: u32, s: Search) -> Search {
         counts.d += tally.d;
     }
     counts = share_counts(lane, counts);
+    var masses = Masses();
+    if (!ALONE || s.phase == BY_MASS) {
+        for (var other = first_of(lane); other < params.chunks; other += STEP) {
+            let tally = load_counts(tally_at(row, before, other) + 4u);
+            masses.a += bitcast<vec4<f32>>(tally.a);
+            masses.b += bitcast<vec4<f32>>(tally.b);
+            masses.c += bitcast<vec4<f32>>(tally.c);
+            masses.d += bitcast<vec4<f32>>(tally.d);
+        }
+    }
+    masses = share_masses(lane, masses);
+    if (s.phase == FOUND) {
+        return s;
+    }
     // Both counts and masses fall from border to border: how many reach what is wanted says which is the last that does.
     var reach = 0u;
     var wanted = s.wanted;
@@ -103,15 +117,6 @@ fn narrow(row: u32, chunk: u32, lane: u32, s: Search) -> Search {
             return then_by_mass(row, s.low, s.most);
         }
     } else {
-        var masses = Masses();
-        for (var other = first_of(lane); other < params.chunks; other += STEP) {
-            let tally = load_counts(tally_at(row, before, other) + 4u);
-            masses.a += bitcast<vec4<f32>>(tally.a);
-            masses.b += bitcast<vec4<f32>>(tally.b);
-            masses.c += bitcast<vec4<f32>>(tally.c);
-            masses.d += bitcast<vec4<f32>>(tally.d);
-        }
-        masses = share_masses(lane, masses);
         if (wanted < 0.0) {
             wanted = masses.a.x * rows[row].top_p;
         }

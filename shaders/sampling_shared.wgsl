@@ -1,4 +1,5 @@
-// For GPUs: the lanes of a workgroup share a task (a chunk, or a row). What they share comes back to all of them.
+// For GPUs: the lanes of a workgroup share a task (a chunk, or a row). What they share comes back to all of them. Whether
+// they come to share something must not hang on scratch memory: some compilers refuse barriers under what others may write.
 
 var<workgroup> shared_pairs: array<vec2<u32>, LANES>;
 var<workgroup> shared_sums: array<f32, LANES>;
@@ -14,6 +15,7 @@ fn first_of(lane: u32) -> u32 {
 }
 
 const STEP: u32 = LANES;
+const ALONE: bool = false;
 
 fn speaks(lane: u32) -> bool {
     return lane == 0u;

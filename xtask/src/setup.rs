@@ -98,6 +98,23 @@ pub(crate) fn c_toolchain() -> Result<()> {
     bail!("a C and C++ compiler and make are missing; librdkafka is built from source with them");
 }
 
+/// What fetches a model for a test: Python 3 with pip.
+pub(crate) fn pip() -> Result<()> {
+    let works = || output(Command::new("python3").args(["-m", "pip", "--version"])).is_some();
+    if works() {
+        return Ok(());
+    }
+    if is_debian() {
+        apt(&["python3-pip"])?;
+    }
+    if !works() {
+        bail!(
+            "Python 3 with pip is missing (`python3 -m pip`): a test fetches all-MiniLM-L6-v2 with it"
+        );
+    }
+    Ok(())
+}
+
 /// Whether apt-get is how things are installed here.
 pub(crate) fn is_debian() -> bool {
     Path::new("/etc/debian_version").exists()

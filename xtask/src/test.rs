@@ -18,6 +18,7 @@ pub(crate) fn test(root: &Path, full: bool) -> Result<()> {
 fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
     steps.step("set up", || {
         setup::c_toolchain()?;
+        setup::pip()?;
         setup::adapter()
     })?;
     steps.step("format", || {

@@ -23,7 +23,8 @@ pub mod kernels;
 mod load_error;
 mod matrix;
 mod program;
-mod sampling;
+#[doc(hidden)]
+pub mod sampling;
 
 pub use decoder::{DecoderOptions, GpuDecoder, KernelTime, KvPrecision, MemoryReport};
 pub use device::{

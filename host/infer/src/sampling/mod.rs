@@ -8,6 +8,7 @@
 //! as close either may win. `top_k`, greedy tokens and the order of the likeliest are exact. A logit beyond 1.7e38 is taken
 //! for that where differences are formed, one of infinity for the greatest finite number.
 
+pub mod lab;
 mod rows;
 #[cfg(test)]
 mod tests;

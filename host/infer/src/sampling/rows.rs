@@ -18,7 +18,8 @@ const REACH: f64 = 88.0;
 pub(super) fn row_words(sampling: &Sampling, mask: u32) -> [u32; ROW] {
     let bounded = |value: f64| value.min(f64::from(f32::MAX)) as f32;
     let [inverse, reach, distance] = if sampling.temperature > 0.0 {
-        let temperature = f64::from(sampling.temperature).clamp(LEAST_TEMPERATURE, GREATEST_TEMPERATURE);
+        let temperature =
+            f64::from(sampling.temperature).clamp(LEAST_TEMPERATURE, GREATEST_TEMPERATURE);
         let distance = -temperature * f64::from(sampling.min_p).ln();
         [1.0 / temperature, REACH * temperature, distance].map(bounded)
     } else {

@@ -9,8 +9,9 @@ use proptest::test_runner::{Config, TestRunner};
 use tidegate_contract::Adjustment;
 use tidegate_reference::sampling as reference;
 
+use super::lab::Draws;
 use super::*;
-use crate::device::{Adapter, DEADLINE, DeviceOptions};
+use crate::device::{Adapter, DeviceOptions};
 use crate::kernels::KernelVariant;
 
 /// Of a score or border, relative to 1 + its size: some 30 units in the last place of f32.
@@ -19,55 +20,24 @@ const TOLERANCE: f64 = 4e-6;
 /// Logits beyond this are taken for it in differences: those of any two must stay finite.
 const MOST: f64 = 1.7e38;
 
-/// A sampler and its logits.
-struct Bench {
-    sampler: Sampler,
-    vocabulary: usize,
-}
+/// A sampler that is given rows with their logits.
+struct Bench(Draws);
 
 impl Bench {
     fn new(gpu: &Gpu, variant: KernelVariant, checked: bool, shape: [usize; 2]) -> Bench {
-        let [vocabulary, max_samples] = shape;
-        let bytes = (max_samples * vocabulary.next_multiple_of(4) * 4) as u64;
-        let logits = gpu.storage("logits", bytes);
         let kernels = KernelSet::of(variant, true, false);
-        let sampler = Sampler::load(gpu, kernels, checked, vocabulary, max_samples, &logits);
-        Bench {
-            sampler: sampler.unwrap(),
-            vocabulary,
-        }
+        Bench(Draws::new(gpu, kernels, checked, shape).unwrap())
     }
 
     fn try_draw(&mut self, rows: &[(Vec<f32>, Sampling)]) -> Result<Vec<Sampled>, DecodeError> {
-        let stride = self.vocabulary.next_multiple_of(4);
-        let mut logits = Vec::new();
-        for (row, _) in rows {
-            assert_eq!(row.len(), self.vocabulary);
-            logits.extend_from_slice(row);
-            // Padding must not matter.
-            logits.resize(logits.len().next_multiple_of(stride), 1e30);
-        }
-        let gpu = self.sampler.gpu.clone();
-        gpu.queue
-            .write_buffer(&self.sampler.logits, 0, bytemuck::cast_slice(&logits));
-        let samplings: Vec<(usize, &Sampling)> = rows
+        let logits: Vec<f32> = rows
             .iter()
-            .enumerate()
-            .map(|(row, (_, sampling))| (row, sampling))
+            .flat_map(|(logits, _)| logits)
+            .copied()
             .collect();
-        self.sampler.prepare(&samplings)?;
-        let mut encoder = gpu.device.create_command_encoder(&Default::default());
-        {
-            let mut pass = encoder.begin_compute_pass(&Default::default());
-            self.sampler.encode(&mut pass);
-        }
-        self.sampler.copy(&mut encoder);
-        let submission = gpu.queue.submit([encoder.finish()]);
-        let mut sampled = Vec::new();
-        self.sampler
-            .read(&samplings, submission, DEADLINE, &mut sampled)
-            .unwrap();
-        Ok(sampled)
+        let samplings: Vec<&Sampling> = rows.iter().map(|(_, sampling)| sampling).collect();
+        self.0.upload(&logits);
+        self.0.draw(&samplings)
     }
 
     fn draw(&mut self, rows: &[(Vec<f32>, Sampling)]) -> Vec<Sampled> {
@@ -517,10 +487,10 @@ fn plain_greedy_takes_one_pass_over_the_logits_and_one_over_its_chunks() {
     let mut bench = Bench::new(&gpu, KernelVariant::Software, false, [1000, 4]);
     let mut dispatches = |samplings: &[Sampling]| {
         let samplings: Vec<(usize, &Sampling)> = samplings.iter().map(|s| (0, s)).collect();
-        bench.sampler.prepare(&samplings).unwrap();
+        bench.0.sampler.prepare(&samplings).unwrap();
         let mut encoder = gpu.device.create_command_encoder(&Default::default());
         let mut pass = encoder.begin_compute_pass(&Default::default());
-        bench.sampler.encode(&mut pass)
+        bench.0.sampler.encode(&mut pass)
     };
     let idle = Adjustment {
         token: 3,
@@ -564,21 +534,21 @@ fn more_adjustments_than_there_is_room_for_are_refused() {
         };
         (vec![0.0; 5000], sampling)
     };
-    let before = bench.sampler.bytes_now();
+    let before = bench.0.sampler.bytes_now();
     let error = bench.try_draw(&[biased(4000), biased(96)]).unwrap_err();
     assert_eq!(
         error.to_string(),
         "sequence 1 of the step: adjustments of the step up to here is 4096, must be at most 4095"
     );
     assert!(!error.is_fatal());
-    assert_eq!(bench.sampler.bytes_now(), before);
+    assert_eq!(bench.0.sampler.bytes_now(), before);
     let drawn = bench.draw(&[biased(4000), biased(95)]);
     assert_eq!(
         drawn.iter().map(|s| s.token).collect::<Vec<_>>(),
         [Some(4); 2]
     );
     assert!(
-        bench.sampler.bytes_now() > before,
+        bench.0.sampler.bytes_now() > before,
         "memory for adjustments is taken when needed"
     );
 }
@@ -591,6 +561,6 @@ fn what_a_sampler_takes_is_known_before() {
         let kernels = KernelSet::of(variant, true, false);
         let rounding = 64;
         let bytes = Sampler::bytes(kernels, 50257, 7);
-        assert!(bench.sampler.bytes_now().abs_diff(bytes) <= rounding);
+        assert!(bench.0.sampler.bytes_now().abs_diff(bytes) <= rounding);
     }
 }

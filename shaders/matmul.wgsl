@@ -12,7 +12,6 @@ struct Params {
     unused_1: u32,
 }
 
-@group(0) @binding(2) var<storage, read> input: array<vec4<f32>>; // [rows, width / 4]
 @group(0) @binding(4) var<uniform> params: Params;
 
 fn row_count() -> u32 {

@@ -7,12 +7,14 @@
 mod attention;
 mod binding;
 mod choice;
+mod encoder;
 mod heads;
 pub mod lab;
 mod matmul;
 mod norm;
 mod pipelines;
 mod sampling;
+mod self_test;
 mod source;
 mod variant;
 
@@ -20,13 +22,16 @@ pub use attention::AttentionKernel;
 pub(crate) use attention::scratch;
 pub(crate) use binding::{Bindings, bind};
 pub(crate) use choice::choose_kernels;
+pub use encoder::EncoderKernel;
+pub(crate) use encoder::TextAttention;
 pub(crate) use heads::{Heads, KvBuffers};
 pub use heads::{HeadsKernel, KvPrecision};
-pub use matmul::{EmbedKernel, MatmulKernel, Store, Tiling};
+pub use matmul::{EmbedKernel, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling};
 pub use norm::{NormKernel, NormStore};
 pub(crate) use norm::{needs, reduction};
 pub(crate) use pipelines::{Pipeline, Pipelines};
 pub use sampling::{SamplingKernel, SamplingStage};
+pub(crate) use self_test::Verdicts;
 pub(crate) use variant::Base;
 pub use variant::{KernelSet, KernelVariant};
 
@@ -37,6 +42,8 @@ use crate::device::Features;
 pub enum Kernel {
     /// A product with weights.
     Matmul(MatmulKernel),
+    /// Activations in int8.
+    Quantize(QuantizeKernel),
     /// Rows of an embedding.
     Embed(EmbedKernel),
     /// Norms and sums of rows.
@@ -45,6 +52,8 @@ pub enum Kernel {
     Heads(HeadsKernel),
     /// Attention over the KV blocks.
     Attention(AttentionKernel),
+    /// What an encoder does beside products.
+    Encoder(EncoderKernel),
     /// Draws tokens from logits.
     Sampling(SamplingKernel),
 }
@@ -54,10 +63,12 @@ macro_rules! each {
     ($kernel:expr, $inner:ident => $call:expr) => {
         match $kernel {
             Kernel::Matmul($inner) => $call,
+            Kernel::Quantize($inner) => $call,
             Kernel::Embed($inner) => $call,
             Kernel::Norm($inner) => $call,
             Kernel::Heads($inner) => $call,
             Kernel::Attention($inner) => $call,
+            Kernel::Encoder($inner) => $call,
             Kernel::Sampling($inner) => $call,
         }
     };
@@ -92,10 +103,12 @@ impl Kernel {
     pub fn in_use() -> Vec<Kernel> {
         let mut kernels = Vec::new();
         kernels.extend(MatmulKernel::in_use().into_iter().map(Kernel::Matmul));
+        kernels.extend(QuantizeKernel::in_use().into_iter().map(Kernel::Quantize));
         kernels.extend(EmbedKernel::in_use().into_iter().map(Kernel::Embed));
         kernels.extend(NormKernel::in_use().into_iter().map(Kernel::Norm));
         kernels.extend(HeadsKernel::in_use().into_iter().map(Kernel::Heads));
         kernels.extend(AttentionKernel::in_use().into_iter().map(Kernel::Attention));
+        kernels.extend(EncoderKernel::in_use().into_iter().map(Kernel::Encoder));
         kernels.extend(SamplingKernel::in_use().into_iter().map(Kernel::Sampling));
         kernels
     }

@@ -1,8 +1,10 @@
 //! Products with weights, and rows of an embedding.
 
+use std::collections::HashSet;
+
 use super::binding::{Access, Bindings};
-use super::source::{LANES, join, shader};
-use super::{KernelSet, KernelVariant};
+use super::source::{LANES, join, join_enabled, shader};
+use super::{Base, KernelSet, KernelVariant};
 use crate::device::Features;
 use crate::matrix::{Layout, Stored};
 use tidegate_weights::Activation;
@@ -72,26 +74,61 @@ pub enum Tiling {
     },
     /// 32 by 32 in a workgroup: GPUs, many rows.
     Tile,
+    /// 64 by 64 in a workgroup, through its memory in f16: GPUs with f16, many rows.
+    TileF16,
+    /// 64 by 64 in a workgroup of four subgroups, by cooperative matrices: GPUs that have them, many rows.
+    Cooperative {
+        /// Lanes of the workgroup.
+        lanes: u32,
+    },
+    /// `rows` by 4 in a workgroup that shares the width, with the input in int8: int8 and int4 weights only.
+    Dot {
+        /// Rows of a tile.
+        rows: u32,
+    },
+}
+
+/// What tilings take of a device's subgroups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subgroups {
+    /// See [`Tiling::Registers`].
+    pub told: bool,
+    /// Lanes of a subgroup at most.
+    pub lanes: u32,
 }
 
 impl Tiling {
-    /// Every tiling of a set of kernels, from few rows to many: each with the most rows it is chosen for. `told`: see
-    /// [`Tiling::Registers`].
+    /// Every tiling of a set of kernels for weights that are so stored, from few rows to many: each with the most rows it is
+    /// chosen for.
     #[must_use]
-    pub fn of(kernels: KernelSet, told: bool) -> Vec<(u32, Tiling)> {
-        let registers = |rows| Tiling::Registers { rows, told };
-        let subgroup =
-            kernels.matmul != KernelVariant::Portable && kernels.base == super::Base::Subgroup;
+    pub fn of(kernels: KernelSet, stored: Stored, subgroups: Subgroups) -> Vec<(u32, Tiling)> {
+        let registers = |rows| Tiling::Registers {
+            rows,
+            told: subgroups.told,
+        };
+        let subgroup = kernels.matmul != KernelVariant::Portable && kernels.base == Base::Subgroup;
         let reduce = |rows| Tiling::Reduce { rows, subgroup };
-        match Layout::of(kernels) {
-            Layout::Tiles => vec![
+        let many = match kernels.matmul {
+            KernelVariant::F16 => Tiling::TileF16,
+            KernelVariant::Cooperative => Tiling::Cooperative {
+                lanes: 4 * subgroups.lanes,
+            },
+            _ => Tiling::Tile,
+        };
+        let integers = matches!(stored, Stored::Int8 | Stored::Int4);
+        match kernels.matmul {
+            KernelVariant::Software => vec![
                 (1, registers(1)),
                 (4, registers(4)),
                 (u32::MAX, registers(8)),
             ],
+            KernelVariant::Dot if integers => vec![
+                (1, Tiling::Dot { rows: 1 }),
+                (u32::MAX, Tiling::Dot { rows: 4 }),
+            ],
             // Its order of sums is the same at any number of rows; that of a tile is another.
-            Layout::Rows if kernels.reproducible => vec![(1, reduce(1)), (u32::MAX, reduce(4))],
-            Layout::Rows => vec![(1, reduce(1)), (8, reduce(4)), (u32::MAX, Tiling::Tile)],
+            _ if kernels.reproducible => vec![(1, reduce(1)), (u32::MAX, reduce(4))],
+            _ => vec![(1, reduce(1)), (8, reduce(4)), (u32::MAX, many)],
         }
     }
 
@@ -99,16 +136,9 @@ impl Tiling {
     pub(crate) fn extent(self) -> [u32; 2] {
         match self {
             Tiling::Registers { rows, .. } => [8, rows],
-            Tiling::Reduce { rows, .. } => [1, rows],
+            Tiling::Reduce { rows, .. } | Tiling::Dot { rows } => [1, rows],
             Tiling::Tile => [8, 32],
-        }
-    }
-
-    /// The order of weights it reads.
-    fn layout(self) -> Layout {
-        match self {
-            Tiling::Registers { .. } => Layout::Tiles,
-            Tiling::Reduce { .. } | Tiling::Tile => Layout::Rows,
+            Tiling::TileF16 | Tiling::Cooperative { .. } => [16, 64],
         }
     }
 }
@@ -134,6 +164,16 @@ impl MatmulKernel {
             Tiling::Registers { told: true, .. } | Tiling::Reduce { subgroup: true, .. } => {
                 Features::SUBGROUP
             }
+            Tiling::TileF16 => Features {
+                f16: true,
+                ..Features::NONE
+            },
+            Tiling::Cooperative { .. } => Features {
+                subgroup: true,
+                f16: true,
+                cooperative: true,
+                ..Features::NONE
+            },
             _ => Features::NONE,
         }
     }
@@ -146,6 +186,13 @@ impl MatmulKernel {
             };
         }
         let bias = matches!(self.store, Store::Bias(_));
+        if matches!(self.tiling, Tiling::Dot { .. }) {
+            return if bias {
+                bindings!(5, 9, 8)
+            } else {
+                bindings!(5, 9)
+            };
+        }
         match (self.stored, bias) {
             (Stored::F32 | Stored::F16 | Stored::Bf16, false) => bindings!(),
             (Stored::F32 | Stored::F16 | Stored::Bf16, true) => bindings!(8),
@@ -166,6 +213,10 @@ impl MatmulKernel {
             activation,
             store,
         ];
+        if !matches!(self.tiling, Tiling::Dot { .. }) {
+            files.push(shader!("input_f32.wgsl"));
+        }
+        let mut enable: &[&str] = &[];
         let constants = match self.tiling {
             Tiling::Registers { rows, told } => {
                 files.push(lanes(self.stored));
@@ -178,7 +229,7 @@ impl MatmulKernel {
                 vec![("ROWS", rows)]
             }
             Tiling::Reduce { rows, subgroup } => {
-                files.extend(weights(self.stored, self.tiling.layout()));
+                files.extend(weights(self.stored, Layout::Rows));
                 files.push(if subgroup {
                     shader!("matmul_reduce_subgroup.wgsl")
                 } else {
@@ -188,42 +239,98 @@ impl MatmulKernel {
                 vec![("LANES", LANES), ("ROWS", rows)]
             }
             Tiling::Tile => {
-                files.extend(weights(self.stored, self.tiling.layout()));
+                files.extend(weights(self.stored, Layout::Rows));
                 files.push(shader!("matmul_tile.wgsl"));
                 Vec::new()
             }
+            Tiling::TileF16 => {
+                enable = &["f16"];
+                files.extend(weights(self.stored, Layout::Rows));
+                files.push(shader!("matmul_tile_f16.wgsl"));
+                Vec::new()
+            }
+            Tiling::Cooperative { lanes } => {
+                enable = &["f16", "wgpu_cooperative_matrix"];
+                files.extend(weights(self.stored, Layout::Rows));
+                files.push(shader!("matmul_cooperative.wgsl"));
+                vec![("LANES", lanes)]
+            }
+            Tiling::Dot { rows } => {
+                files.push(shader!("layout_rows.wgsl"));
+                files.push(if self.stored == Stored::Int4 {
+                    shader!("dot_int4.wgsl")
+                } else {
+                    shader!("dot_int8.wgsl")
+                });
+                files.push(shader!("matmul_dot.wgsl"));
+                vec![("LANES", LANES), ("ROWS", rows)]
+            }
         };
-        join(&constants, &files)
+        join_enabled(enable, &constants, &files)
     }
 
     pub(crate) fn in_use() -> Vec<MatmulKernel> {
         let mut kernels = Vec::new();
-        let mut tilings: Vec<Tiling> = Vec::new();
+        let mut seen = HashSet::new();
         for variant in KernelVariant::ALL {
-            for (software, reproducible, told) in [
-                (false, false, false),
-                (false, true, false),
-                (true, false, false),
-                (true, false, true),
-            ] {
-                let mut set = KernelSet::of(variant, software, true);
+            for (told, lanes, reproducible) in
+                [(false, 32, true), (false, 32, false), (true, 64, false)]
+            {
+                let mut set = KernelSet::of(variant, false, told);
                 set.reproducible = reproducible;
-                let of = Tiling::of(set, told).into_iter().map(|(_, tiling)| tiling);
-                tilings.extend(of);
+                let subgroups = Subgroups { told, lanes };
+                for stored in Stored::ALL {
+                    for (_, tiling) in Tiling::of(set, stored, subgroups) {
+                        let kernel = |store| MatmulKernel {
+                            tiling,
+                            stored,
+                            store,
+                        };
+                        kernels.extend(
+                            Store::ALL
+                                .map(kernel)
+                                .into_iter()
+                                .filter(|k| seen.insert(*k)),
+                        );
+                    }
+                }
             }
         }
-        for tiling in tilings {
-            for stored in Stored::ALL {
-                kernels.extend(Store::ALL.map(|store| MatmulKernel {
-                    tiling,
-                    stored,
-                    store,
-                }));
-            }
-        }
-        let mut seen = std::collections::HashSet::new();
-        kernels.retain(|kernel| seen.insert(*kernel));
         kernels
+    }
+}
+
+/// Activations rounded to int8, for [`Tiling::Dot`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct QuantizeKernel {
+    /// Whether even elements of each eight stand before odd ones, as int4 weights are taken apart.
+    pub spread: bool,
+}
+
+impl QuantizeKernel {
+    /// Lanes of a workgroup.
+    pub(crate) const LANES: u32 = LANES;
+
+    pub(crate) fn name(self) -> &'static str {
+        "quantize"
+    }
+
+    pub(crate) fn needs(self) -> Features {
+        Features::NONE
+    }
+
+    pub(crate) fn bindings(self) -> Bindings {
+        use Access::{Read, Uniform, Write};
+        &[(2, Read), (3, Write), (4, Uniform), (9, Write)]
+    }
+
+    pub(crate) fn source(self) -> String {
+        let constants = [("LANES", Self::LANES), ("SPREAD", u32::from(self.spread))];
+        join(&constants, &[shader!("quantize.wgsl")])
+    }
+
+    pub(crate) fn in_use() -> Vec<QuantizeKernel> {
+        [false, true].map(|spread| QuantizeKernel { spread }).into()
     }
 }
 

@@ -2,9 +2,9 @@
 
 use tidegate_weights::Activation;
 
-use super::{Matrix, Shard};
+use super::{Matrix, Shard, Stored};
 use crate::device::Gpu;
-use crate::kernels::{EmbedKernel, Kernel, MatmulKernel, Store, Tiling};
+use crate::kernels::{EmbedKernel, Kernel, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling};
 use crate::load_error::LoadError;
 use crate::program::{Axis, Builder, Choice, Count, Work};
 
@@ -17,9 +17,13 @@ impl Shard {
     }
 }
 
-/// Whether the 8 lanes of a software kernel can tell each other what they have read.
-fn lanes_tell(gpu: &Gpu) -> bool {
-    gpu.features().subgroup && gpu.device.adapter_info().subgroup_min_size >= 8
+/// What tilings take of a device's subgroups.
+fn subgroups(gpu: &Gpu) -> Subgroups {
+    let info = gpu.device.adapter_info();
+    Subgroups {
+        told: gpu.features().subgroup && info.subgroup_min_size >= 8,
+        lanes: info.subgroup_max_size.clamp(4, 64),
+    }
 }
 
 impl Builder<'_> {
@@ -100,7 +104,9 @@ impl Builder<'_> {
         bias: Option<&wgpu::Buffer>,
         of: Count,
     ) -> Result<(), LoadError> {
-        let told = lanes_tell(self.gpu);
+        let subgroups = subgroups(self.gpu);
+        // The input in int8, even elements first and not.
+        let mut quantized: [Option<Quantized>; 2] = [None, None];
         for shard in &matrix.shards {
             let columns4 = (shard.columns / 4) as u32;
             let [width4, stride, first] =
@@ -109,31 +115,75 @@ impl Builder<'_> {
             let groups = matrix.groups as u32;
             let parameters = [columns4, width4, stride, first, samples, groups, 0, 0];
             let parameters = self.uniform("matmul", &parameters);
-            let choices: Vec<Choice> = Tiling::of(self.kernels, told)
-                .into_iter()
-                .map(|(most, tiling)| {
-                    let [columns, rows] = tiling.extent();
-                    Choice {
-                        most,
-                        kernel: Kernel::Matmul(MatmulKernel {
-                            tiling,
-                            stored: shard.stored,
-                            store,
-                        }),
-                        grid: [
-                            Axis::Fixed(columns4.div_ceil(columns)),
-                            Axis::Per { of, each: rows },
-                            Axis::Fixed(1),
-                        ],
-                    }
-                })
-                .collect();
+            let tilings = Tiling::of(self.kernels, shard.stored, subgroups);
+            let dot = tilings
+                .iter()
+                .any(|(_, tiling)| matches!(tiling, Tiling::Dot { .. }));
+            let mut choices = Vec::with_capacity(tilings.len());
+            for (most, tiling) in tilings {
+                let [columns, rows] = tiling.extent();
+                choices.push(Choice {
+                    most,
+                    kernel: Kernel::Matmul(MatmulKernel {
+                        tiling,
+                        stored: shard.stored,
+                        store,
+                    }),
+                    grid: [
+                        Axis::Fixed(columns4.div_ceil(columns)),
+                        Axis::Per { of, each: rows },
+                        Axis::Fixed(1),
+                    ],
+                });
+            }
+            let spread = shard.stored == Stored::Int4;
+            let slot = &mut quantized[usize::from(spread)];
+            if dot && slot.is_none() {
+                *slot = Some(self.quantize(matrix, input, spread, of)?);
+            }
+            let rounded = slot.as_ref().filter(|_| dot);
+            let input = rounded.map_or(input, |rounded| &rounded.values);
             let mut buffers = vec![self.step, &shard.values, input, output, &parameters];
             buffers.extend(shard.more());
+            buffers.extend(rounded.map(|rounded| &rounded.scales));
             buffers.extend(bias);
             let work = Work::rows((shard.columns * matrix.width) as u64);
             self.dispatch(of, &choices, &buffers, work)?;
         }
         Ok(())
     }
+
+    /// Rounds the rows of `input` to int8.
+    fn quantize(
+        &mut self,
+        matrix: &Matrix,
+        input: &wgpu::Buffer,
+        spread: bool,
+        of: Count,
+    ) -> Result<Quantized, LoadError> {
+        let rows = input.size() / (matrix.width * 4) as u64;
+        let groups = matrix.groups as u32;
+        let bytes = rows * u64::from(groups);
+        let quantized = Quantized {
+            values: self.gpu.storage("activations in int8", bytes * 32),
+            scales: self.gpu.storage("scales of activations", bytes * 4),
+        };
+        let parameters = self.uniform("quantize", &[(matrix.width / 4) as u32, groups, 0, 0]);
+        let kernel = Kernel::Quantize(QuantizeKernel { spread });
+        let grid = [
+            Axis::Fixed(groups.div_ceil(QuantizeKernel::LANES)),
+            Axis::Per { of, each: 1 },
+            Axis::Fixed(1),
+        ];
+        let buffers = [input, &quantized.values, &parameters, &quantized.scales];
+        let work = Work::rows(matrix.width as u64);
+        self.dispatch(of, &[Choice::always(kernel, grid)], &buffers, work)?;
+        Ok(quantized)
+    }
+}
+
+/// Rows of an input in int8.
+struct Quantized {
+    values: wgpu::Buffer,
+    scales: wgpu::Buffer,
 }

@@ -1,7 +1,7 @@
 //! The order of rows and groups in the buffers of a matrix: `shaders/layout_rows.wgsl` and `shaders/layout_tiles.wgsl`.
 
 use super::stored::{DeviceRow, Stored, TILE};
-use crate::kernels::{Base, KernelSet, KernelVariant};
+use crate::kernels::{KernelSet, KernelVariant};
 
 /// Rows of a tile that one lane has.
 const LANE_ROWS: usize = 4;
@@ -19,8 +19,8 @@ impl Layout {
     /// The order that a set of kernels reads.
     #[must_use]
     pub fn of(kernels: KernelSet) -> Layout {
-        match (kernels.matmul, kernels.base) {
-            (KernelVariant::Software, _) | (KernelVariant::Dot, Base::Software) => Layout::Tiles,
+        match kernels.matmul {
+            KernelVariant::Software => Layout::Tiles,
             _ => Layout::Rows,
         }
     }

@@ -430,3 +430,35 @@ fn memory_is_known_to_the_byte_before_it_is_taken() {
         }
     }
 }
+
+/// Variants that round the input of products: how far off they may be, as a share of what the sum would be if every weight of the
+/// column were as large as its largest. f16 has 11 bits, and a group of int8 is within 1/254 of its largest.
+#[test]
+fn products_of_rounded_inputs_are_as_near_as_the_rounding_allows() {
+    for (variant, share) in [(KernelVariant::F16, 1e-3), (KernelVariant::Dot, 8e-3)] {
+        let lab = Lab::open(adapter(), variant, false, DeviceOptions::default());
+        let Ok(lab) = lab else {
+            continue;
+        };
+        let mut random = Random(50);
+        for format in [Format::F32, Format::Int8, Format::Int4, Format::Q6K] {
+            for (&width, columns) in widths(format)
+                .iter()
+                .flat_map(|width| [(width, 5), (width, 67)])
+            {
+                let weights = Weights::random(&mut random, format, columns, width);
+                for rows in [1, 3, 70] {
+                    let input = random.units(rows * width);
+                    let expected = weights.product(&input);
+                    let experiment = lab.matmul(vec![weights.tensor()], &input, None).unwrap();
+                    lab.run(&experiment, 1).unwrap();
+                    let found = lab.output_of(&experiment, 0, columns).unwrap();
+                    let wider = |(sum, off): &(f64, f64)| (*sum, off / TOLERANCE * share);
+                    let expected: Vec<_> = expected.iter().map(wider).collect();
+                    let what = format!("{variant}: {format:?} {columns}x{width}, {rows} rows");
+                    assert_near(&found, &expected, &what);
+                }
+            }
+        }
+    }
+}

@@ -224,6 +224,12 @@ pub(crate) struct BenchArguments {
     /// About how long each rate may be measured, seconds.
     #[arg(long, default_value_t = 4.0, value_parser = seconds)]
     seconds: f64,
+    /// Sequences that decode together.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 8, 32])]
+    batches: Vec<usize>,
+    /// Positions of each sequence; the first is the one whose rates stand at the top.
+    #[arg(long, value_delimiter = ',', default_values_t = [128, 2048])]
+    contexts: Vec<usize>,
     /// The kernels by name. Default: the best that pass their test on the adapter.
     #[arg(long, value_parser = ["portable", "software", "subgroup", "f16", "cooperative", "dot"])]
     kernels: Option<String>,

@@ -70,6 +70,13 @@ impl HostedModel {
             .unwrap_or_default()
     }
 
+    /// Tokens that stand around every text: those for its beginning and its end.
+    pub(crate) fn special_tokens(&self) -> usize {
+        self.tokenizer()
+            .encode_text("")
+            .map_or(0, |tokens| tokens.len())
+    }
+
     /// Loads it again, or another in its place.
     pub(crate) fn replace(&self, path: Option<&Path>) -> Result<ModelReport, ModelRefused> {
         let _changing = self.change()?;

@@ -19,8 +19,6 @@ use crate::models::{HostedModel, TEMPLATE_TOKENS};
 const BATCH_BYTES: usize = 4 << 20;
 /// How long a stopping run waits for answers that it could not take up again.
 const DRAIN: Duration = Duration::from_secs(30);
-/// Positions of a text's first and last token, which stand for its beginning and end.
-const SPECIAL_TOKENS: usize = 2;
 
 /// The plan of a pipeline.
 pub(crate) fn plan(
@@ -115,13 +113,13 @@ fn model_stage(
             };
             (context.saturating_sub(most + TEMPLATE_TOKENS + system), ask)
         }
-        config::Ask::Embed => (context.saturating_sub(SPECIAL_TOKENS), Ask::Embed),
+        config::Ask::Embed => (context.saturating_sub(hosted.special_tokens()), Ask::Embed),
         config::Ask::Classify { threshold } => {
             let ask = Ask::Classify {
                 threshold: *threshold,
                 routes: named(pipeline, index),
             };
-            (context.saturating_sub(SPECIAL_TOKENS), ask)
+            (context.saturating_sub(hosted.special_tokens()), ask)
         }
     };
     let truncate = stage.truncate.as_ref();

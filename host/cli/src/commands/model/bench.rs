@@ -41,6 +41,8 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
 
 fn options(arguments: &BenchArguments) -> BenchOptions {
     BenchOptions {
+        batches: arguments.batches.clone(),
+        contexts: arguments.contexts.clone(),
         kernels: arguments.kernels.as_deref().and_then(KernelVariant::named),
         reproducible: arguments.reproducible,
         patience: Duration::from_secs_f64(arguments.seconds),

@@ -6,8 +6,8 @@
 use serde_json::{Map, Value};
 
 use super::limits::{self, Given, GivenSizes};
-use super::raw::{Raw, short};
-use super::{ConfigError, EncoderConfig, EncoderHead, Pooling, json};
+use super::raw::Raw;
+use super::{ConfigError, EncoderConfig, EncoderHead, Pooling, values_json};
 
 /// Name, whether of the RoBERTa family, whether it classifies.
 const ARCHITECTURES: [(&str, bool, bool); 9] = [
@@ -68,7 +68,7 @@ pub(super) fn encoder(
         let supported = "none (f32, f16 or bf16 weights) for encoders";
         return Err(ConfigError::unsupported(
             "quantization_config",
-            short(quantization),
+            quantization,
             supported,
         ));
     }
@@ -129,7 +129,10 @@ pub(super) fn encoder(
         layers: sizes.layers,
         heads: sizes.heads,
         norm_epsilon: limits::epsilon("layer_norm_eps", epsilon)?,
-        activation: json::activation("hidden_act", config.text("hidden_act")?.unwrap_or("gelu"))?,
+        activation: values_json::activation(
+            "hidden_act",
+            config.text("hidden_act")?.unwrap_or("gelu"),
+        )?,
         positions: sizes.context,
         first_position,
         types: config.given("type_vocab_size", Some(2))?.dimension()?,
@@ -159,11 +162,7 @@ fn labels(config: Raw<'_>) -> Result<Vec<String>, ConfigError> {
     (0..map.len())
         .map(|id| match map.get(&id.to_string()) {
             Some(Value::String(label)) => Ok(label.clone()),
-            Some(other) => Err(ConfigError::out_of_range(
-                key,
-                short(other),
-                "an object of texts",
-            )),
+            Some(other) => Err(ConfigError::out_of_range(key, other, "an object of texts")),
             None => {
                 let limit = format!(
                     "an object with a label for each of the ids 0 to {}",

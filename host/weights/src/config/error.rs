@@ -1,5 +1,8 @@
 //! Why a model's configuration was not accepted.
 
+/// Characters of a value in a message.
+const LONGEST_VALUE: usize = 80;
+
 /// Why a model's configuration was not accepted. The caller knows which file it stands in.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -44,7 +47,7 @@ impl ConfigError {
     ) -> Self {
         ConfigError::Unsupported {
             key: key.into(),
-            value: value.to_string(),
+            value: cut(&value.to_string()),
             supported: supported.into(),
         }
     }
@@ -56,8 +59,16 @@ impl ConfigError {
     ) -> Self {
         ConfigError::OutOfRange {
             key: key.into(),
-            value: value.to_string(),
+            value: cut(&value.to_string()),
             limit: limit.into(),
         }
+    }
+}
+
+/// A value for a message: what a file says may be as long as the file.
+fn cut(value: &str) -> String {
+    match value.char_indices().nth(LONGEST_VALUE) {
+        None => value.to_owned(),
+        Some((at, _)) => format!("{}...", &value[..at]),
     }
 }

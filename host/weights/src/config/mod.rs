@@ -2,12 +2,15 @@
 
 mod encoder_json;
 mod error;
+mod family;
 mod json;
+mod layers_json;
 pub(crate) mod limits;
 mod preset;
 mod raw;
 mod rope;
 mod rope_json;
+mod values_json;
 
 use serde_json::{Map, Value};
 
@@ -17,8 +20,9 @@ pub use error::ConfigError;
 pub use rope::{Rope, RopeScaling};
 
 pub(crate) use encoder_json::is_roberta;
-pub(crate) use json::{Precision, gemma_embedding_scale};
+
 pub(crate) use rope_json::long_rope_attention_factor;
+pub(crate) use values_json::{Precision, gemma_embedding_scale};
 
 /// A model that can be loaded.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,7 +155,7 @@ impl Architecture {
                 .generation
                 .as_ref()
                 .and_then(|generation| generation.get("eos_token_id"));
-            for token in json::token_ids("eos_token_id", more, decoder.vocabulary)? {
+            for token in values_json::token_ids("eos_token_id", more, decoder.vocabulary)? {
                 if !decoder.eos_tokens.contains(&token) {
                     decoder.eos_tokens.push(token);
                 }

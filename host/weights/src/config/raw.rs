@@ -65,17 +65,8 @@ impl<'a> Raw<'a> {
             None => Ok(None),
             Some(value) => match read(value) {
                 Some(read) => Ok(Some(read)),
-                None => Err(ConfigError::out_of_range(key, short(value), what)),
+                None => Err(ConfigError::out_of_range(key, value, what)),
             },
         }
-    }
-}
-
-/// A value for a message, cut where it is long.
-pub(super) fn short(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(80) {
-        None => text,
-        Some((at, _)) => format!("{}...", &text[..at]),
     }
 }

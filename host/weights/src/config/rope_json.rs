@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::raw::{Raw, short};
+use super::raw::Raw;
 use super::{ConfigError, Rope, RopeScaling, limits};
 
 const SUPPORTED: &str = "default, linear, llama3, yarn, longrope";
@@ -181,11 +181,7 @@ fn long_rope(
         }
         let one = |value: &Value| match value.as_f64() {
             Some(number) => limits::positive(key, number),
-            None => Err(ConfigError::out_of_range(
-                key,
-                short(value),
-                "a list of numbers",
-            )),
+            None => Err(ConfigError::out_of_range(key, value, "a list of numbers")),
         };
         list.iter().map(one).collect::<Result<Vec<f64>, _>>()
     };

@@ -3,14 +3,12 @@
 //! Keys, defaults and what is not written but known are those of llama.cpp (`llama-model.cpp`, `llm_load_hparams`;
 //! `convert_hf_to_gguf.py`).
 
-use super::header::{Entry, Header, Kind, Value};
+use super::header::{Entry, Header, Value};
 use super::keys::Keys;
 use crate::config::limits::{self, GivenSizes, Sizes};
 use crate::config::{
-    Activation, ConfigError, LayerConfig, ModelConfig, Precision, Rope, RopeScaling,
-    gemma_embedding_scale, long_rope_attention_factor,
+    Activation, ConfigError, LayerConfig, ModelConfig, Precision, gemma_embedding_scale,
 };
-use crate::format;
 
 /// What sets an architecture apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +52,7 @@ pub(super) fn read(header: &Header, bytes: &[u8]) -> Result<(Family, ModelConfig
         .ok_or_else(|| ConfigError::missing(key))?;
     let Some((name, family)) = ARCHITECTURES.iter().find(|(known, _)| *known == name) else {
         let supported: Vec<&str> = ARCHITECTURES.iter().map(|(name, _)| *name).collect();
-        let shown: String = name.chars().take(80).collect();
-        return Err(ConfigError::unsupported(key, shown, supported.join(", ")));
+        return Err(ConfigError::unsupported(key, name, supported.join(", ")));
     };
     let reader = Reader {
         header,
@@ -66,11 +63,12 @@ pub(super) fn read(header: &Header, bytes: &[u8]) -> Result<(Family, ModelConfig
     Ok((*family, reader.read()?))
 }
 
-struct Reader<'a> {
-    header: &'a Header,
-    bytes: &'a [u8],
-    name: &'static str,
-    family: Family,
+/// Reads the keys of one architecture.
+pub(super) struct Reader<'a> {
+    pub(super) header: &'a Header,
+    pub(super) bytes: &'a [u8],
+    pub(super) name: &'static str,
+    pub(super) family: Family,
 }
 
 impl Reader<'_> {
@@ -149,11 +147,11 @@ impl Reader<'_> {
         })
     }
 
-    fn keys(&self) -> Keys<'_> {
+    pub(super) fn keys(&self) -> Keys<'_> {
         Keys(&self.header.keys)
     }
 
-    fn key(&self, name: &str) -> String {
+    pub(super) fn key(&self, name: &str) -> String {
         format!("{}.{name}", self.name)
     }
 
@@ -256,152 +254,6 @@ impl Reader<'_> {
             .into_iter()
             .map(|sliding| sliding.then_some(window))
             .collect())
-    }
-
-    /// One table, or two where local layers have their own.
-    fn ropes(&self, sizes: Sizes) -> Result<Vec<Rope>, ConfigError> {
-        let theta = |name: &str, default: f64| {
-            let key = self.key(name);
-            limits::theta(&key, self.keys().number(&key)?.unwrap_or(default))
-        };
-        let width = match self.keys().given(self.key("rope.dimension_count"))? {
-            given if given.value.is_none() => sizes.head_dim,
-            given => {
-                let width = given.dimension()?;
-                if !width.is_multiple_of(2) || width > sizes.head_dim {
-                    let limit = format!("even and at most the width of a head, {}", sizes.head_dim);
-                    return Err(ConfigError::out_of_range(given.key, width, limit));
-                }
-                if self.family.interleaves() && width != sizes.head_dim {
-                    let supported =
-                        format!("the width of a head, {}, for {}", sizes.head_dim, self.name);
-                    return Err(ConfigError::unsupported(given.key, width, supported));
-                }
-                width
-            }
-        };
-        let default = if self.family == Family::Gemma3 {
-            1_000_000.0
-        } else {
-            10_000.0
-        };
-        let mut ropes = vec![Rope {
-            theta: theta("rope.freq_base", default)?,
-            scaling: self.scaling(sizes, width)?,
-            width,
-        }];
-        if self.family == Family::Gemma3 {
-            ropes.push(Rope {
-                theta: theta("rope.freq_base_swa", 10_000.0)?,
-                scaling: RopeScaling::None,
-                width,
-            });
-        }
-        Ok(ropes)
-    }
-
-    fn scaling(&self, sizes: Sizes, width: usize) -> Result<RopeScaling, ConfigError> {
-        let number = |name: &str| {
-            let key = self.key(name);
-            let number = self.keys().number(&key)?;
-            number
-                .map(|number| limits::positive(&key, number))
-                .transpose()
-        };
-        let original_context =
-            number("rope.scaling.original_context_length")?.unwrap_or(sizes.context as f64);
-        let attention_factor = number("rope.scaling.attn_factor")?;
-        let factors = |tensor: &str| self.factors(tensor, width);
-        if let (Some(long), Some(short)) = (
-            factors("rope_factors_long.weight")?,
-            factors("rope_factors_short.weight")?,
-        ) {
-            let stretch = sizes.context as f64 / original_context;
-            return Ok(RopeScaling::LongRope {
-                short,
-                long,
-                original_context,
-                attention_factor: match attention_factor {
-                    Some(factor) => factor,
-                    None => long_rope_attention_factor(stretch, original_context),
-                },
-            });
-        }
-        // Llama 3's stretch: the converter works out what each frequency is divided by.
-        if let Some(divisors) = factors("rope_freqs.weight")? {
-            return Ok(RopeScaling::LongRope {
-                short: divisors.clone(),
-                long: divisors,
-                original_context,
-                attention_factor: 1.0,
-            });
-        }
-        let key = self.key("rope.scaling.type");
-        let factor = number("rope.scaling.factor")?;
-        let needed = |name: &str| factor.ok_or_else(|| ConfigError::missing(self.key(name)));
-        match self.keys().text(&key)? {
-            None | Some("none") => Ok(RopeScaling::None),
-            Some("linear") => Ok(RopeScaling::Linear {
-                factor: needed("rope.scaling.factor")?,
-            }),
-            Some("yarn") => {
-                let factor = needed("rope.scaling.factor")?;
-                let magnitude = if factor <= 1.0 {
-                    1.0
-                } else {
-                    0.1 * factor.ln() + 1.0
-                };
-                Ok(RopeScaling::Yarn {
-                    factor,
-                    beta_fast: number("rope.scaling.yarn_beta_fast")?.unwrap_or(32.0),
-                    beta_slow: number("rope.scaling.yarn_beta_slow")?.unwrap_or(1.0),
-                    truncate: true,
-                    original_context,
-                    attention_factor: magnitude * attention_factor.unwrap_or(1.0),
-                })
-            }
-            // Phi-3 with plain positions names it without factors.
-            Some("longrope") => Err(ConfigError::missing(
-                "rope_factors_long.weight, rope_factors_short.weight",
-            )),
-            Some(other) => {
-                let shown: String = other.chars().take(80).collect();
-                Err(ConfigError::unsupported(
-                    key,
-                    shown,
-                    "none, linear, yarn, longrope",
-                ))
-            }
-        }
-    }
-
-    /// What each frequency is divided by, `[width / 2]`, if there is such a tensor.
-    fn factors(&self, tensor: &str, width: usize) -> Result<Option<Vec<f64>>, ConfigError> {
-        let Some(entry) = self.header.tensors.get(tensor) else {
-            return Ok(None);
-        };
-        let Kind::Known(kind) = entry.kind else {
-            return Err(ConfigError::unsupported(
-                tensor,
-                "not stored as floats",
-                "f32",
-            ));
-        };
-        if entry.shape != [width / 2] || !kind.is_float() {
-            let found = format!("of shape {:?} in {}", entry.shape, kind.name());
-            let limit = format!("one float for each of the {} frequencies", width / 2);
-            return Err(ConfigError::out_of_range(tensor, found, limit));
-        }
-        let mut factors = Vec::new();
-        format::decode(
-            kind,
-            self.bytes.get(entry.range.clone()).unwrap_or_default(),
-            &mut factors,
-        );
-        let factors = factors
-            .into_iter()
-            .map(|factor| limits::positive(tensor, f64::from(factor)));
-        factors.collect::<Result<_, _>>().map(Some)
     }
 
     fn attention_scale(&self, sizes: Sizes) -> Result<f64, ConfigError> {

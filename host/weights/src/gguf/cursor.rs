@@ -5,6 +5,9 @@ use super::GgufError;
 /// Longest text that is read, bytes.
 const LONGEST_TEXT: u64 = 16 << 20;
 
+/// Longest name of a key (by the format) or tensor (there it is 64), bytes.
+const LONGEST_NAME: u64 = 65_535;
+
 /// A place in a file.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -65,7 +68,15 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn text(&mut self, what: &str) -> Result<String, GgufError> {
-        let length = self.count(what, LONGEST_TEXT, 1)?;
+        self.text_within(what, LONGEST_TEXT)
+    }
+
+    pub(super) fn name(&mut self, what: &str) -> Result<String, GgufError> {
+        self.text_within(what, LONGEST_NAME)
+    }
+
+    fn text_within(&mut self, what: &str, limit: u64) -> Result<String, GgufError> {
+        let length = self.count(what, limit, 1)?;
         let bytes = &self.bytes[self.at..self.at + length];
         self.at += length;
         match std::str::from_utf8(bytes) {

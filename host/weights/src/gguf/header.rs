@@ -79,7 +79,7 @@ impl Header {
         let key_count = cursor.count("the number of keys", MOST_KEYS, LEAST_KEY)?;
         let mut keys = BTreeMap::new();
         for _ in 0..key_count {
-            let key = cursor.text("the name of a key")?;
+            let key = cursor.name("the name of a key")?;
             let value = read_value(&mut cursor, &key)?;
             if keys.insert(key.clone(), value).is_some() {
                 return Err(GgufError::Twice {
@@ -126,7 +126,7 @@ struct Listed {
 
 impl Listed {
     fn read(cursor: &mut Cursor<'_>) -> Result<Listed, GgufError> {
-        let name = cursor.text("the name of a tensor")?;
+        let name = cursor.name("the name of a tensor")?;
         let dimensions = cursor.u32(&name)?;
         if dimensions == 0 || dimensions > MOST_DIMENSIONS {
             return Err(GgufError::Shape {

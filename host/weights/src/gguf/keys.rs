@@ -98,7 +98,7 @@ fn wrong(key: &str, value: &Value, limit: &str) -> ConfigError {
         Value::Numbers(list) => format!("a list of {} numbers", list.len()),
         Value::Flags(list) => format!("a list of {} flags", list.len()),
         Value::Texts(list) => format!("a list of {} texts", list.len()),
-        Value::Text(text) => text.chars().take(80).collect(),
+        Value::Text(text) => text.clone(),
         Value::Unsigned(number) => number.to_string(),
         Value::Signed(number) => number.to_string(),
         Value::Float(number) => number.to_string(),

@@ -9,6 +9,7 @@ mod error;
 mod header;
 mod keys;
 mod lookup;
+mod rope;
 mod vocabulary;
 
 use std::path::Path;

@@ -1,5 +1,7 @@
 //! Models on disk: what is read, what is refused, and with which words.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod configurations;
 mod converted;
 mod goldens;
@@ -8,3 +10,4 @@ mod hostile_safetensors;
 mod made;
 mod probe;
 mod random;
+mod refused_configurations;

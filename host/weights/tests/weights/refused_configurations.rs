@@ -1,0 +1,208 @@
+//! A `config.json` that is absurd or not implemented: refused with key, value and limit.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tidegate_weights::Checkpoint;
+
+use crate::configurations::{open_beside, with};
+use crate::made::Files;
+
+#[track_caller]
+fn assert_refused(architecture: &str, changes: Value, words: &str) {
+    let error = open_beside(&with(architecture, changes), &[]).unwrap_err();
+    assert!(error.starts_with("m/config.json: "), "{error}");
+    assert!(error.contains(words), "{error}");
+}
+
+#[test]
+fn an_unknown_architecture_is_named_with_all_that_are_known() {
+    assert_refused(
+        "MambaForCausalLM",
+        json!({}),
+        "`architectures` is MambaForCausalLM, supported: LlamaForCausalLM, ",
+    );
+    assert_refused(
+        "LlamaForCausalLM",
+        json!({"architectures": null}),
+        "key `architectures` is missing",
+    );
+    assert_refused(
+        "LlamaForCausalLM",
+        json!({"architectures": []}),
+        "key `architectures` is missing",
+    );
+}
+
+#[test]
+fn absurd_values_are_refused_with_key_value_and_limit() {
+    for (changes, words) in [
+        (json!({"hidden_size": null}), "key `hidden_size` is missing"),
+        (
+            json!({"hidden_size": 0}),
+            "`hidden_size` is 0, must be between 1 and 1048576",
+        ),
+        (
+            json!({"vocab_size": 1_048_577}),
+            "`vocab_size` is 1048577, must be between 1 and 1048576",
+        ),
+        (
+            json!({"vocab_size": u64::MAX}),
+            "`vocab_size` is 18446744073709551615, must be between",
+        ),
+        (
+            json!({"vocab_size": -4}),
+            "`vocab_size` is -4, must be a whole number, not negative",
+        ),
+        (
+            json!({"vocab_size": "many"}),
+            "`vocab_size` is \"many\", must be a whole number",
+        ),
+        (
+            json!({"num_hidden_layers": 5000}),
+            "`num_hidden_layers` is 5000, must be between 1 and 4096",
+        ),
+        (
+            json!({"head_dim": 258}),
+            "`head_dim` is 258, must be even and at most 256",
+        ),
+        (
+            json!({"head_dim": 15}),
+            "`head_dim` is 15, must be even and at most 256",
+        ),
+        (
+            json!({"num_key_value_heads": 3}),
+            "`num_key_value_heads` is 3, must be a divisor of num_attention_heads 4",
+        ),
+        (
+            json!({"head_dim": null, "hidden_size": 66}),
+            "`hidden_size` is 66, must be a multiple of num_attention_heads 4 where head_dim is absent",
+        ),
+        (
+            json!({"num_attention_heads": 65_536, "head_dim": 256}),
+            "`num_attention_heads` is 65536, must be at most 1048576 when multiplied by the width of a head, 256",
+        ),
+        (
+            json!({"rms_norm_eps": 0.0}),
+            "`rms_norm_eps` is 0, must be above 0 and below 1",
+        ),
+        (
+            json!({"rms_norm_eps": 1e300}),
+            "must be above 0 and below 1",
+        ),
+        (
+            json!({"rope_theta": 0.5}),
+            "`rope_theta` is 0.5, must be above 1 and at most 1e12",
+        ),
+        (
+            json!({"partial_rotary_factor": 1.5}),
+            "`partial_rotary_factor` is 1.5, must be above 0 and at most 1",
+        ),
+        (
+            json!({"partial_rotary_factor": 0.19}),
+            "must be such that an even number of the 16 elements of a head turn",
+        ),
+        (
+            json!({"rope_scaling": {"rope_type": "ntk"}}),
+            "`rope_type` is ntk, supported: default, linear, llama3, yarn",
+        ),
+        (
+            json!({"rope_scaling": {"rope_type": "linear"}}),
+            "`factor` is missing, must be a number above 0",
+        ),
+        (
+            json!({"rope_scaling": {"rope_type": "linear", "factor": -1}}),
+            "`factor` is -1, must be a number above 0",
+        ),
+        (
+            json!({"rope_scaling": {"rope_type": "longrope", "short_factor": [1], "long_factor": [1]}}),
+            "`short_factor` is a list of 1, must be one for each of the 8 frequencies",
+        ),
+        (
+            json!({"hidden_act": "relu"}),
+            "`hidden_act` is relu, supported: silu, gelu, gelu_pytorch_tanh",
+        ),
+        (
+            json!({"mlp_bias": true}),
+            "`mlp_bias` is true, supported: false",
+        ),
+        (
+            json!({"sliding_window": 7}),
+            "`sliding_window` is 7, supported: null (full attention) for LlamaForCausalLM",
+        ),
+        (
+            json!({"eos_token_id": 100}),
+            "`eos_token_id` is 100, must be a token id below vocab_size 100",
+        ),
+        (
+            json!({"eos_token_id": [1, "x"]}),
+            "`eos_token_id` is \"x\", must be a token id",
+        ),
+        (
+            json!({"tie_word_embeddings": 1}),
+            "`tie_word_embeddings` is 1, must be true or false",
+        ),
+        (
+            json!({"quantization_config": {"quant_method": "gptq", "bits": 4}}),
+            "`quantization_config` is gptq, supported: none",
+        ),
+        (
+            json!({"quantization_config": {"quant_method": "tidegate", "bits": 4, "group_size": 64}}),
+            "`quantization_config` is tidegate with 4 bits in groups of 64, supported",
+        ),
+    ] {
+        assert_refused("LlamaForCausalLM", changes, words);
+    }
+    assert_refused(
+        "Gemma3ForCausalLM",
+        json!({"query_pre_attn_scalar": 0}),
+        "must be a number above 0",
+    );
+    assert_refused(
+        "Gemma3ForCausalLM",
+        json!({"sliding_window_pattern": 0}),
+        "`sliding_window_pattern` is 0",
+    );
+    assert_refused(
+        "Qwen2ForCausalLM",
+        json!({"use_sliding_window": true, "sliding_window": 0}),
+        "`sliding_window` is 0",
+    );
+    let types = json!({"layer_types": ["full_attention"]});
+    assert_refused(
+        "Gemma2ForCausalLM",
+        types,
+        "`layer_types` is a list of 1, must be one for each of num_hidden_layers 4",
+    );
+    let roberta = json!({"pad_token_id": 8191});
+    assert_refused(
+        "RobertaModel",
+        roberta,
+        "`pad_token_id` is 8191, must be below max_position_embeddings 8192 less 1",
+    );
+    assert_refused(
+        "BertModel",
+        json!({"layer_norm_eps": 2}),
+        "`layer_norm_eps` is 2, must be above 0 and below 1",
+    );
+    let labels = json!({"id2label": {"0": "a", "7": "b"}});
+    assert_refused(
+        "BertForSequenceClassification",
+        labels,
+        "must be an object with a label for each of the ids 0 to 1",
+    );
+}
+
+#[test]
+fn text_that_is_no_json_is_refused() {
+    for text in ["", "{", "[]", "\u{0}", &"[".repeat(100_000)] {
+        let files = Files::default().with("m/config.json", text);
+        let error = Checkpoint::open(Path::new("m"), &files)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("m/config.json is not a model configuration: "),
+            "{error}"
+        );
+    }
+}

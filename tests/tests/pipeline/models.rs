@@ -661,3 +661,79 @@ fn what_a_stage_asks_is_held_against_its_model_before_the_run() {
         "{stderr}"
     );
 }
+
+#[test]
+fn a_gguf_file_is_served_like_the_directory_it_is_converted_to() {
+    let gguf = root().join("host/reference/tests/golden/gguf-llama-q8_0");
+    let gguf = std::fs::read_dir(gguf)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "gguf")
+        })
+        .unwrap();
+    let answers = |model: &str, place: &Place| {
+        let pipeline =
+            asking("max-tokens = 8\norder = \"partition\"").replace("context = 256\n", "");
+        place.pipeline(&pipeline.replace(demo_model().to_str().unwrap(), model));
+        place.run_pipeline();
+        let answers = text(&place.read("out.jsonl"));
+        assert!(!answers.is_empty(), "{}", text(&place.read("dead.jsonl")));
+        for name in ["out.jsonl", "dead.jsonl"] {
+            let _ = std::fs::remove_file(place.path(name));
+        }
+        std::fs::remove_dir_all(place.path("state")).unwrap();
+        answers
+    };
+    let place = Place::new("");
+    place.write(
+        "tickets.jsonl",
+        "{\"customer\":\"a\",\"text\":\"a b c\"}\n{\"customer\":\"b\",\"text\":\"c\"}\n",
+    );
+    let from_gguf = answers(gguf.to_str().unwrap(), &place);
+    // Its rows have the format already, so they are copied, and the tokenizer is written as a file.
+    let converted = place.run(&[
+        "model",
+        "convert",
+        gguf.to_str().unwrap(),
+        "directory",
+        "--to",
+        "int8",
+        "--no-loss",
+    ]);
+    assert!(converted.status.success(), "{}", text(&converted.stderr));
+    assert!(place.path("directory/tokenizer.json").is_file());
+    assert_eq!(answers("directory", &place), from_gguf);
+}
+
+#[test]
+fn guesses_ahead_change_no_answer() {
+    let answers = |more: &str, temperature: &str| {
+        let pipeline = asking(&format!(
+            "max-tokens = 40\norder = \"partition\"\ntemperature = {temperature}\n{more}"
+        ));
+        let pipeline = if more.contains("auto") {
+            let draft = format!("sequences = 16\ndraft = {:?}\n", demo_model());
+            pipeline.replace("sequences = 16\n", &draft)
+        } else {
+            pipeline
+        };
+        let place = place(&pipeline, 6);
+        place.run_pipeline();
+        text(&place.read("out.jsonl"))
+    };
+    for temperature in ["0.0", "0.8"] {
+        let plain = answers("speculative = \"off\"", temperature);
+        assert_eq!(plain.lines().count(), 6);
+        assert_eq!(
+            answers("speculative = \"prompt-lookup\"", temperature),
+            plain
+        );
+        assert_eq!(
+            answers("speculative = \"auto\"", temperature),
+            plain,
+            "with a draft model"
+        );
+    }
+}

@@ -43,7 +43,7 @@ impl Gguf {
         bytes: FileBytes,
     ) -> Result<(Gguf, ModelConfig), CheckpointError> {
         let content: &[u8] = (*bytes).as_ref();
-        let header = Header::parse(content).map_err(|source| CheckpointError::Gguf {
+        let mut header = Header::parse(content).map_err(|source| CheckpointError::Gguf {
             path: path.to_owned(),
             bytes: content.len() as u64,
             source,
@@ -54,6 +54,8 @@ impl Gguf {
         };
         let (family, config) = config::read(&header, content).map_err(wrong)?;
         let vocabulary = GgufVocabulary::read(Keys(&header.keys)).map_err(wrong)?;
+        // They have been read; a vocabulary is not to be held twice.
+        header.keys.clear();
         let gguf = Gguf {
             bytes,
             header,

@@ -1,0 +1,80 @@
+//! `bench` measures what it says it does; never how fast that is.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tidegate_infer::bench::{BenchError, BenchOptions, bench, measure_ready};
+use tidegate_infer::{DeviceOptions, Gpu};
+use tidegate_weights::{Checkpoint, Format};
+
+use crate::support::{adapter, gpu, small_config};
+
+fn options() -> BenchOptions {
+    BenchOptions {
+        batches: vec![1, 3],
+        contexts: vec![20, 40, 4096],
+        chunk: 16,
+        patience: Duration::from_millis(1),
+        ..BenchOptions::default()
+    }
+}
+
+fn model() -> Checkpoint {
+    Checkpoint::random(small_config(), Format::F32, 1)
+}
+
+#[test]
+fn every_rate_is_measured_at_each_context_the_model_has() {
+    let report = bench(gpu(), &model(), &options()).unwrap();
+    let contexts: Vec<usize> = report.contexts.iter().map(|of| of.context).collect();
+    assert_eq!(contexts, [20, 40], "4096 is beyond the model");
+    for of in &report.contexts {
+        assert!(of.prefill_tokens_per_s > 0.0 && of.prefill_steps >= 3);
+        assert_eq!(of.decode_tokens_per_s.keys().collect::<Vec<_>>(), [&1, &3]);
+        assert!(of.decode_steps.values().all(|steps| *steps >= 3));
+        assert!(of.bandwidth_share.values().all(|share| *share > 0.0));
+        let named = |kernels: &[tidegate_infer::bench::KernelReport]| {
+            kernels
+                .iter()
+                .any(|kernel| kernel.kernel == "matmul" && kernel.dispatches > 0)
+        };
+        assert!(named(&of.prefill_kernels) && of.decode_kernels.values().all(|of| named(of)));
+    }
+    let first: &BTreeMap<usize, f64> = &report.contexts[0].decode_tokens_per_s;
+    assert_eq!(&report.decode_tokens_per_s, first);
+    assert!(!report.shared_blocks && report.copy_bandwidth_bytes_per_s > 0.0);
+}
+
+#[test]
+fn sequences_share_blocks_where_there_is_no_room_for_their_own() {
+    // A block of the small model is 16 positions of 2 heads of 12 f16 elements, 768 bytes; three sequences of 40 need nine.
+    let device = DeviceOptions {
+        largest_binding: 40 << 10,
+        ..DeviceOptions::default()
+    };
+    let gpu = Gpu::open(adapter(), device).unwrap();
+    let mut options = options();
+    options.contexts = vec![16];
+    assert!(!bench(&gpu, &model(), &options).unwrap().shared_blocks);
+    options.contexts = vec![512];
+    options.chunk = 2;
+    assert!(bench(&gpu, &model(), &options).unwrap().shared_blocks);
+}
+
+#[test]
+fn nothing_to_measure_is_said_with_the_limit() {
+    let mut options = options();
+    options.contexts = vec![4096];
+    let error = bench(gpu(), &model(), &options).unwrap_err();
+    assert!(
+        matches!(error, BenchError::Nothing { limit: 1024, .. }),
+        "{error}"
+    );
+    assert!(error.to_string().contains("4096"), "{error}");
+}
+
+#[test]
+fn the_time_to_be_ready_has_its_parts() {
+    let ready = measure_ready(adapter(), &model(), &options()).unwrap();
+    assert!(ready.open_s > 0.0 && ready.load_s > 0.0 && ready.first_token_s > 0.0);
+}

@@ -306,6 +306,7 @@ pub(crate) fn check_model(
     let is_gguf = path
         .extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
+    let usable = path.is_dir() || is_gguf && path.is_file();
     if !path.exists() {
         found.about(
             typed,
@@ -315,7 +316,7 @@ pub(crate) fn check_model(
                 directory.0.display()
             ),
         );
-    } else if !path.is_dir() && !(is_gguf && path.is_file()) {
+    } else if !usable {
         found.about(
             typed,
             format!(

@@ -262,7 +262,11 @@ impl GpuDecoder {
     pub(super) fn upload_words(&self) {
         let queue = &self.gpu.queue;
         queue.write_buffer(&self.ends.step, 0, bytemuck::cast_slice(&self.words.step));
-        queue.write_buffer(&self.ends.tables, 0, bytemuck::cast_slice(&self.words.tables));
+        queue.write_buffer(
+            &self.ends.tables,
+            0,
+            bytemuck::cast_slice(&self.words.tables),
+        );
     }
 
     fn run_pass(
@@ -312,7 +316,8 @@ impl GpuDecoder {
         };
         match wanted {
             Wanted::Tokens(tokens) if draw => {
-                self.sampler.read(&samples, submission, self.deadline, tokens)?;
+                self.sampler
+                    .read(&samples, submission, self.deadline, tokens)?;
             }
             Wanted::Logits(logits) if bytes > 0 => {
                 let missing = || Fault::Refused("logits have no readback buffer".to_owned());

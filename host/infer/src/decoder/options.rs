@@ -12,6 +12,10 @@ const MOST_ROWS: usize = 4096;
 /// KV blocks at most.
 const MOST_BLOCKS: usize = 1 << 24;
 
+/// Token ids, and elements of a row, at most: beyond every model there is, and within what kernels count in 32 bits.
+const MOST_TOKENS: usize = 1 << 24;
+const MOST_WIDTH: usize = 1 << 20;
+
 /// How much a decoder is loaded for, and how it computes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecoderOptions {
@@ -66,7 +70,21 @@ impl DecoderOptions {
 
     /// Whether every number is within its limits, for this model.
     pub(super) fn check(&self, config: &ModelConfig) -> Result<(), LoadError> {
+        let heads = (config.heads + 2 * config.kv_heads).saturating_mul(config.head_dim);
         for (what, value, most) in [
+            ("the model's vocabulary", config.vocabulary, MOST_TOKENS),
+            ("the model's hidden width", config.hidden, MOST_WIDTH),
+            (
+                "the model's feed-forward width",
+                config.intermediate,
+                MOST_WIDTH,
+            ),
+            ("the model's width of all heads", heads, MOST_WIDTH),
+            (
+                "the model's head_dim",
+                config.head_dim,
+                ModelConfig::LARGEST_HEAD,
+            ),
             ("context", self.context, config.context),
             ("blocks", self.blocks, MOST_BLOCKS),
             ("max_rows", self.max_rows, MOST_ROWS),

@@ -235,7 +235,13 @@ impl<'a> Parts<'a> {
         builder.attention(&heads, buffers, cache, self.options.context)?;
         let bias = if config.output_bias {
             let tensor = self.checkpoint.tensor(of(LayerTensor::OutputBias))?;
-            Some(upload_vector(self.gpu, tensor.name(), &tensor, 0.0, self.total)?)
+            Some(upload_vector(
+                self.gpu,
+                tensor.name(),
+                &tensor,
+                0.0,
+                self.total,
+            )?)
         } else {
             None
         };
@@ -277,7 +283,10 @@ impl<'a> Parts<'a> {
         rows: &Rows,
     ) -> Result<(), LoadError> {
         let config = self.config;
-        let Some(branch) = rows.branch.as_ref().filter(|_| bias.is_some() || config.post_norms)
+        let Some(branch) = rows
+            .branch
+            .as_ref()
+            .filter(|_| bias.is_some() || config.post_norms)
         else {
             return builder.matmul(matrix, [input, &rows.stream], Store::Residual, Count::Rows);
         };

@@ -125,7 +125,10 @@ mod tests {
                 .map(|piece| [piece.sequence, piece.from, piece.to])
                 .collect()
         };
-        passes(step, rows, samples).into_iter().map(pieces).collect()
+        passes(step, rows, samples)
+            .into_iter()
+            .map(pieces)
+            .collect()
     }
 
     #[test]
@@ -147,7 +150,12 @@ mod tests {
     #[test]
     fn every_row_is_in_one_pass_and_every_sample_too() {
         for (rows, samples) in [(1, 1), (2, 1), (3, 2), (5, 5), (16, 3)] {
-            let step = [sequence(0, 9, 9), sequence(3, 1, 1), sequence(20, 14, 0), sequence(1, 6, 4)];
+            let step = [
+                sequence(0, 9, 9),
+                sequence(3, 1, 1),
+                sequence(20, 14, 0),
+                sequence(1, 6, 4),
+            ];
             let mut words = StepWords::default();
             let (mut all, mut drawn) = (0, 0);
             for pass in passes(&step, rows, samples) {

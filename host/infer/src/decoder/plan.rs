@@ -107,7 +107,8 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new(config: &ModelConfig, options: &DecoderOptions, base: Base) -> Plan {
         let head = padded(config.head_dim);
-        let of_layer = |layer| scratch(base, &layer_heads(config, options, layer), options.context).0;
+        let of_layer =
+            |layer| scratch(base, &layer_heads(config, options, layer), options.context).0;
         let scratch = (0..config.layers.len()).map(of_layer).max().unwrap_or(0);
         let rows = (SCRATCH / (scratch * 4).max(1)).clamp(1, options.max_rows);
         Plan {
@@ -130,7 +131,11 @@ impl Plan {
     /// Bytes by part.
     pub(super) fn report(&self, weights: u64) -> MemoryReport {
         let branch = if self.branches { self.hidden } else { 0 };
-        let row = 2 * self.hidden + branch + self.qkv + 2 * self.query + self.intermediate
+        let row = 2 * self.hidden
+            + branch
+            + self.qkv
+            + 2 * self.query
+            + self.intermediate
             + self.scratch
             + 4;
         let elements = self.rows * row + self.tables + 2 * self.samples * self.vocabulary;

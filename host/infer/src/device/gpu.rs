@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::fault::Faults;
 use super::{Adapter, AdapterInfo, AdapterKind, Fault, Features, ready};
-use crate::kernels::{Kernel, Pipeline, Pipelines};
+use crate::kernels::{Kernel, KernelSet, Pipeline, Pipelines, Verdicts};
 use crate::load_error::LoadError;
 
 /// Longest wait for the device, after which the decoder is given up.
@@ -58,6 +58,8 @@ pub struct Open {
     faults: Faults,
     staged: AtomicU64,
     pipelines: Mutex<Pipelines>,
+    /// Which kernels compute the right numbers here.
+    verdicts: Mutex<Verdicts>,
     /// What tests make go wrong: kernels by name, and memory.
     sabotaged: Mutex<HashMap<&'static str, Sabotage>>,
     exhausted: AtomicBool,
@@ -149,6 +151,7 @@ impl Gpu {
             faults,
             staged: AtomicU64::new(0),
             pipelines: Mutex::default(),
+            verdicts: Mutex::default(),
             sabotaged: Mutex::default(),
             exhausted: AtomicBool::new(false),
         })))
@@ -156,16 +159,40 @@ impl Gpu {
 
     /// A kernel, compiled when first asked for.
     pub(crate) fn pipeline(&self, kernel: Kernel, checked: bool) -> Result<Pipeline, LoadError> {
-        let mut pipelines = self.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pipelines = self
+            .pipelines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         pipelines.get(self, kernel, checked)
+    }
+
+    /// What is known of a set of kernels here.
+    pub(crate) fn verdict(&self, set: KernelSet) -> Option<Option<String>> {
+        let verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
+        verdicts.get(&set).cloned()
+    }
+
+    pub(crate) fn keep_verdict(&self, set: KernelSet, verdict: Option<String>) {
+        let mut verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
+        verdicts.insert(set, verdict);
     }
 
     /// Puts something else in the place of a kernel that is compiled from now on.
     #[doc(hidden)]
     pub fn sabotage(&self, kernel: &'static str, sabotage: Sabotage) {
-        let mut sabotaged = self.sabotaged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sabotaged = self
+            .sabotaged
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         sabotaged.insert(kernel, sabotage);
-        *self.pipelines.lock().unwrap_or_else(PoisonError::into_inner) = Pipelines::default();
+        *self
+            .pipelines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Pipelines::default();
+        self.verdicts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
     }
 
     /// Makes the next allocation or step fail as if memory had run out.
@@ -206,7 +233,10 @@ impl Open {
     }
 
     pub(crate) fn sabotage_of(&self, kernel: &str) -> Option<Sabotage> {
-        let sabotaged = self.sabotaged.lock().unwrap_or_else(PoisonError::into_inner);
+        let sabotaged = self
+            .sabotaged
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         sabotaged.get(kernel).copied()
     }
 
@@ -222,7 +252,18 @@ impl Open {
             ready(validation.pop()),
             ready(internal.pop()),
         ];
-        let fault = errors.into_iter().flatten().flatten().next().map(Fault::from);
+        let fault = errors
+            .into_iter()
+            .flatten()
+            .flatten()
+            .next()
+            .map(Fault::from);
+        // Whatever else a lost device says of the work, that is why.
+        let lost = self
+            .faults
+            .first()
+            .filter(|first| matches!(first, Fault::Lost(_)));
+        let fault = fault.map(|fault| lost.unwrap_or(fault));
         if self.exhausted.swap(false, Ordering::AcqRel) {
             return (result, Some(Fault::OutOfMemory("injected".to_owned())));
         }
@@ -321,11 +362,16 @@ impl Open {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(wgpu::PollError::Timeout)) => Err(WaitError::Deadline(deadline)),
             // A submission that was refused for any other reason has left a fault: only a loss is told by its index alone.
-            Ok(Err(error)) => Err(WaitError::Fault(Fault::Lost(error.to_string()))),
-            Err(_) => Err(WaitError::Fault(Fault::Lost(
-                "the driver failed while it was waited for".to_owned(),
-            ))),
+            Ok(Err(error)) => Err(self.lost(error.to_string())),
+            Err(_) => Err(self.lost("the driver failed while it was waited for".to_owned())),
         }
+    }
+
+    /// Keeps a loss, so that everything on the device hears of it.
+    fn lost(&self, reason: String) -> WaitError {
+        let fault = Fault::Lost(reason);
+        self.faults.record(fault.clone());
+        WaitError::Fault(fault)
     }
 
     /// Reads the first `bytes` of a buffer that was copied to by `submission`.
@@ -344,7 +390,8 @@ impl Open {
         });
         self.wait(Some(submission), deadline)?;
         let refused = |what: String| WaitError::Fault(Fault::Refused(what));
-        match told.try_recv() {
+        // The wait of another thread may be the one that tells; then it is a moment away.
+        match told.recv_timeout(deadline) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(refused(error.to_string())),
             Err(_) => return Err(WaitError::Deadline(deadline)),

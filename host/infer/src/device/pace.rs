@@ -86,7 +86,11 @@ mod tests {
         assert_eq!(pace.most_work(1), 50_000_000);
         assert_eq!(pace.most_work(64), 5_000_000_000);
         pace.learn(1, 1_000_000, Duration::from_millis(5));
-        assert_eq!(pace.most_work(1), 25_000_000, "a quarter of the way to 5 ms");
+        assert_eq!(
+            pace.most_work(1),
+            25_000_000,
+            "a quarter of the way to 5 ms"
+        );
         assert_eq!(pace.estimate(1, 1_000_000), Duration::from_millis(2));
         pace.learn(1, 0, Duration::from_secs(1));
         assert_eq!(pace.most_work(1), 25_000_000);

@@ -66,10 +66,10 @@ pub(crate) fn unit_of(group: u32) -> u32 {
 impl AttentionKernel {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            AttentionKernel::Scores { .. } => "attention scores",
-            AttentionKernel::Values { .. } => "attention values",
+            AttentionKernel::Scores { .. } => "attention_scores",
+            AttentionKernel::Values { .. } => "attention_values",
             AttentionKernel::Split { .. } => "attention",
-            AttentionKernel::Merge => "attention merge",
+            AttentionKernel::Merge => "attention_merge",
         }
     }
 

@@ -1,13 +1,17 @@
 //! Which kernels a model runs on a device.
 
+use tracing::warn;
+
+use super::self_test::self_test;
 use super::{KernelSet, KernelVariant};
-use crate::device::Gpu;
+use crate::device::{Features, Gpu};
 use crate::load_error::LoadError;
 
 /// The environment variable that names kernels where options do not.
 const VARIABLE: &str = "TIDEGATE_KERNELS";
 
-/// The kernels for a device: those asked for, those that the environment names, or the best of those that are right here.
+/// The kernels for a device: those asked for, those that the environment names, or else the fastest of those that compute in
+/// f32 and passed their self-test here. What rounds the inputs of products (f16, cooperative, dot) must be asked for.
 pub(crate) fn choose_kernels(
     gpu: &Gpu,
     asked: Option<KernelVariant>,
@@ -16,16 +20,73 @@ pub(crate) fn choose_kernels(
         Some(variant) => Some(variant),
         None => from_environment(std::env::var(VARIABLE).ok())?,
     };
+    let refused = |variant: KernelVariant, reason| LoadError::Variant {
+        variant: variant.name(),
+        adapter: gpu.adapter().to_string(),
+        reason,
+    };
     let set = |variant| KernelSet::of(variant, gpu.is_software(), gpu.features().subgroup);
     if let Some(variant) = asked {
-        return Ok(set(variant));
+        let missing = needs(variant).without(gpu.features());
+        if missing != Features::NONE {
+            return Err(refused(variant, format!("the device lacks {missing}")));
+        }
+        return match verdict(gpu, set(variant))? {
+            None => Ok(set(variant)),
+            Some(wrong) => Err(refused(variant, wrong)),
+        };
     }
-    let plain = if gpu.is_software() {
-        KernelVariant::Software
+    let mut reason = String::new();
+    for &variant in candidates(gpu) {
+        match verdict(gpu, set(variant))? {
+            None => return Ok(set(variant)),
+            Some(wrong) => {
+                let adapter = gpu.adapter();
+                warn!(kernels = variant.name(), %adapter, wrong, "kernels failed their self-test");
+                reason = wrong;
+            }
+        }
+    }
+    Err(refused(KernelVariant::Portable, reason))
+}
+
+/// Variants to try, the fastest first; the last needs nothing.
+fn candidates(gpu: &Gpu) -> &'static [KernelVariant] {
+    use KernelVariant::{Portable, Software, Subgroup};
+    if gpu.is_software() {
+        &[Software, Portable]
+    } else if gpu.features().subgroup {
+        &[Subgroup, Portable]
     } else {
-        KernelVariant::Portable
-    };
-    Ok(set(plain))
+        &[Portable]
+    }
+}
+
+/// What a variant cannot do without.
+fn needs(variant: KernelVariant) -> Features {
+    match variant {
+        KernelVariant::Portable | KernelVariant::Software | KernelVariant::Dot => Features::NONE,
+        KernelVariant::Subgroup => Features::SUBGROUP,
+        KernelVariant::F16 => Features {
+            f16: true,
+            ..Features::NONE
+        },
+        KernelVariant::Cooperative => Features {
+            f16: true,
+            cooperative: true,
+            ..Features::NONE
+        },
+    }
+}
+
+/// What is wrong with a set of kernels on a device; tested once.
+fn verdict(gpu: &Gpu, set: KernelSet) -> Result<Option<String>, LoadError> {
+    if let Some(known) = gpu.verdict(set) {
+        return Ok(known);
+    }
+    let found = self_test(gpu, set)?;
+    gpu.keep_verdict(set, found.clone());
+    Ok(found)
 }
 
 fn from_environment(value: Option<String>) -> Result<Option<KernelVariant>, LoadError> {

@@ -143,7 +143,10 @@ impl Lab {
         let rows = input.len() / width;
         let [weight, input] = [self.padded(weight, width)?, self.padded(input, width)?];
         let (output, store) = match sum {
-            None => (self.output(rows * width.next_multiple_of(4)), NormStore::Plain),
+            None => (
+                self.output(rows * width.next_multiple_of(4)),
+                NormStore::Plain,
+            ),
             Some(sum) => (self.padded(sum, width)?, NormStore::Add),
         };
         let step = sequence(0, rows, &[0; 64]);
@@ -168,7 +171,10 @@ impl Lab {
         step: &[StepSequence],
     ) -> Result<Experiment, LoadError> {
         let angles = self.buffer(bytemuck::cast_slice(angles))?;
-        let [extras, qkv] = [self.padded(extras, shape.dim)?, self.padded(qkv, shape.dim)?];
+        let [extras, qkv] = [
+            self.padded(extras, shape.dim)?,
+            self.padded(qkv, shape.dim)?,
+        ];
         let rows: usize = step.iter().map(|sequence| sequence.tokens.len()).sum();
         let queries = self.output(rows * shape.heads * shape.stride());
         let (keys, values) = (self.output(shape.cache()), self.output(shape.cache()));

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::binding::{self, Bindings};
 use super::Kernel;
+use super::binding::{self, Bindings};
 use crate::device::{Gpu, Sabotage, ready};
 use crate::load_error::LoadError;
 

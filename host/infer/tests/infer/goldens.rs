@@ -4,7 +4,7 @@ use tidegate_infer::{DecoderOptions, KernelVariant, KvPrecision};
 use tidegate_reference::golden::{self, DECODERS, GGUF_DECODERS};
 
 use crate::support::{
-    assert_close, blocks, gpu, golden_checkpoint, load, logits, options, sequence, variants,
+    assert_close, blocks, golden_checkpoint, gpu, load, logits, options, sequence, variants,
 };
 
 /// Sums of a few hundred products in f32, through at most three layers, as a share of 1 + the largest logit.
@@ -37,7 +37,10 @@ fn check(name: &str, gpu: &tidegate_infer::Gpu, options: &DecoderOptions, tolera
         for (&position, expected) in case.positions.iter().zip(&case.logits) {
             let found = &found[position * vocabulary..][..vocabulary];
             let kernels = options.kernels;
-            let what = format!("{name}, {kernels:?}, {}, position {position}", gpu.features());
+            let what = format!(
+                "{name}, {kernels:?}, {}, position {position}",
+                gpu.features()
+            );
             assert_close(found, expected, tolerance, &what);
         }
     }

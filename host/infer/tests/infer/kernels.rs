@@ -1,329 +1,308 @@
-//! Each kernel against the float64 reference at odd sizes, in both families, with shader checks on and off.
-//!
-//! Tolerance: the largest absolute error, as a share of 1 + the largest expected value, is at most 4e-6: some 30 units in
-//! the last place of f32, for sums of up to 172 products.
+//! Norms, heads and attention against the float64 reference, at odd sizes, on every variant that runs here.
 
-use tidegate_infer::kernels::lab::{HeadShape, Lab, plain_rows};
-use tidegate_infer::weights::Precision;
-use tidegate_infer::{KernelFamily, StepRow, reference};
+use tidegate_contract::{BLOCK, StepSequence};
+use tidegate_infer::kernels::lab::{HeadShape, Lab, sequence};
+use tidegate_infer::{DeviceOptions, Features, KernelVariant, KvPrecision};
+use tidegate_reference::kernels as reference;
 
-use crate::support::{FAMILIES, PRECISIONS, Random, Stored, adapter, assert_close, wide};
+use crate::support::{PLAIN, Random, adapter, assert_close, wide};
 
-const TOLERANCE: f64 = 4e-6;
-const WIDTHS: [usize; 3] = [17, 64, 172];
-const ROWS: [usize; 3] = [1, 3, 65];
+/// A kernel's tolerance, as a share of 1 + the largest element: f32 sums of at most a few hundred terms.
+const TOLERANCE: f64 = 1e-5;
 
-/// Both families, each with shader checks on and off.
-fn labs() -> impl Iterator<Item = (KernelFamily, Lab)> {
-    let kinds = FAMILIES
-        .into_iter()
-        .flat_map(|family| [(family, true), (family, false)]);
-    kinds.map(|(family, checked)| (family, Lab::open(adapter(), family, checked, None).unwrap()))
-}
-
-#[test]
-fn embedding_reads_the_row_of_each_token() {
-    let mut random = Random(1);
-    for precision in PRECISIONS {
-        for width in WIDTHS {
-            let mut lab = Lab::open(adapter(), KernelFamily::Software, true, None).unwrap();
-            let table = Stored::random(&mut random, &[29, width], precision);
-            for count in ROWS {
-                let mut rows = plain_rows(count);
-                rows.iter_mut().for_each(|row| row.token = random.below(29));
-                let experiment = lab.embed(table.tensor(), &rows).unwrap();
-                lab.run(&experiment, 1).unwrap();
-                let found = lab.output_of(&experiment, 0, width).unwrap();
-                let of =
-                    |row: &StepRow| table.values[row.token as usize * width..][..width].to_vec();
-                let expected: Vec<f64> = rows.iter().flat_map(of).collect();
-                assert_close(
-                    &found,
-                    &expected,
-                    0.0,
-                    &format!("{precision:?} width {width} rows {count}"),
-                );
-            }
-        }
-    }
-}
-
-#[test]
-fn rms_norm_matches_the_reference_at_odd_sizes() {
-    for (family, mut lab) in labs() {
-        let mut random = Random(2);
-        for width in WIDTHS {
-            for count in ROWS {
-                let weight = Stored::random(&mut random, &[width], Precision::F16);
-                let input = random.units(count * width);
-                let experiment = lab
-                    .rms_norm(weight.tensor(), &input, 1e-5, &plain_rows(count), false)
-                    .unwrap();
-                lab.run(&experiment, 1).unwrap();
-                let found = lab.output_of(&experiment, 0, width).unwrap();
-                let expected = reference::rms_norm(&wide(&input), &weight.values, 1e-5);
-                assert_close(
-                    &found,
-                    &expected,
-                    TOLERANCE,
-                    &format!("{family:?} width {width} rows {count}"),
-                );
-            }
-        }
-    }
-}
-
-#[test]
-fn the_last_norm_takes_only_rows_whose_logits_are_wanted() {
-    for (family, mut lab) in labs() {
-        let mut random = Random(3);
-        let weight = Stored::random(&mut random, &[17], Precision::F32);
-        let input = random.units(9 * 17);
-        let mut rows = plain_rows(9);
-        rows.iter_mut()
-            .for_each(|row| row.wants_logits = matches!(row.position, 2 | 3 | 8));
-        let experiment = lab
-            .rms_norm(weight.tensor(), &input, 1e-6, &rows, true)
-            .unwrap();
-        lab.run(&experiment, 1).unwrap();
-        let found = lab.output_of(&experiment, 0, 17).unwrap();
-        let normed = reference::rms_norm(&wide(&input), &weight.values, 1e-6);
-        let mut expected: Vec<f64> = [2, 3, 8]
-            .iter()
-            .flat_map(|row| normed[row * 17..][..17].to_vec())
-            .collect();
-        expected.resize(9 * 17, 0.0);
-        assert_close(&found, &expected, TOLERANCE, &format!("{family:?}"));
-    }
-}
-
-#[test]
-fn matmul_matches_the_reference_at_odd_sizes() {
-    for (family, mut lab) in labs() {
-        let mut random = Random(4);
-        for precision in PRECISIONS {
-            for width in WIDTHS {
-                for (count, columns) in ROWS.into_iter().flat_map(|rows| [(rows, 5), (rows, 67)]) {
-                    let what = format!(
-                        "{family:?} {precision:?} width {width} rows {count} columns {columns}"
-                    );
-                    let weights = Stored::random(&mut random, &[columns, width], precision);
-                    let input = random.units(count * width);
-                    let product = reference::matmul(&wide(&input), &weights.values, width);
-
-                    let experiment = lab.matmul(weights.tensor(), &input, None, count).unwrap();
-                    lab.run(&experiment, 1).unwrap();
-                    let found = lab.output_of(&experiment, 0, columns).unwrap();
-                    assert_close(&found, &product, TOLERANCE, &what);
-
-                    let residual = random.units(count * columns);
-                    let experiment = lab
-                        .matmul(weights.tensor(), &input, Some(&residual), count)
-                        .unwrap();
-                    lab.run(&experiment, 1).unwrap();
-                    let found = lab.output_of(&experiment, 0, columns).unwrap();
-                    let sum: Vec<f64> = product
-                        .iter()
-                        .zip(wide(&residual))
-                        .map(|(p, r)| p + r)
-                        .collect();
-                    assert_close(&found, &sum, TOLERANCE, &format!("residual, {what}"));
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn swiglu_matches_the_reference_at_odd_sizes() {
-    for (family, mut lab) in labs() {
-        let mut random = Random(5);
-        for precision in PRECISIONS {
-            for width in WIDTHS {
-                for (count, columns) in ROWS.into_iter().flat_map(|rows| [(rows, 3), (rows, 43)]) {
-                    let gate = Stored::random(&mut random, &[columns, width], precision);
-                    let up = Stored::random(&mut random, &[columns, width], precision);
-                    let input = random.units(count * width);
-                    let experiment = lab
-                        .swiglu(gate.tensor(), up.tensor(), &input, count)
-                        .unwrap();
-                    lab.run(&experiment, 1).unwrap();
-                    let found = lab.output_of(&experiment, 0, columns).unwrap();
-                    let product =
-                        |weights: &Stored| reference::matmul(&wide(&input), &weights.values, width);
-                    let expected = reference::swiglu(&product(&gate), &product(&up));
-                    let what = format!(
-                        "{family:?} {precision:?} width {width} rows {count} columns {columns}"
-                    );
-                    assert_close(&found, &expected, TOLERANCE, &what);
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn a_matrix_beyond_the_largest_binding_is_split_by_rows() {
-    // Four rows of 64 f16 elements are 512 bytes: 67 columns come to 17 shards, 9 of two groups at 1024.
-    for (binding, shards) in [(512, 17), (1024, 9)] {
-        for family in FAMILIES {
-            let mut random = Random(6);
-            let mut lab = Lab::open(adapter(), family, true, Some(binding)).unwrap();
-            let weights = Stored::random(&mut random, &[67, 64], Precision::F16);
-            let input = random.units(5 * 64);
-            let experiment = lab.matmul(weights.tensor(), &input, None, 5).unwrap();
-            assert_eq!(lab.run(&experiment, 1).unwrap(), shards);
-            let found = lab.output_of(&experiment, 0, 67).unwrap();
-            let expected = reference::matmul(&wide(&input), &weights.values, 64);
-            assert_close(
-                &found,
-                &expected,
-                TOLERANCE,
-                &format!("{family:?} split at {binding}"),
-            );
-
-            let mut rows = plain_rows(67);
-            rows.iter_mut().for_each(|row| row.token = row.position);
-            let experiment = lab.embed(weights.tensor(), &rows).unwrap();
-            assert_eq!(lab.run(&experiment, 1).unwrap(), shards);
-            let found = lab.output_of(&experiment, 0, 64).unwrap();
-            assert_close(
-                &found,
-                &weights.values,
-                0.0,
-                &format!("embedding split at {binding}"),
-            );
-        }
-    }
-}
-
-fn head_shapes() -> impl Iterator<Item = HeadShape> {
-    let heads = [(6, 3, 3), (8, 4, 2), (64, 4, 1), (6, 8, 1)];
-    heads.into_iter().map(|(dim, heads, kv_heads)| HeadShape {
-        heads,
-        kv_heads,
-        dim,
-        context: 71,
-        slots: 3,
-    })
-}
-
-/// `count` rows: a prefill chunk of slot 2, and a decode row of slot 0 if there is room for both.
-fn mixed_rows(count: usize) -> Vec<StepRow> {
-    let row = |slot, position| StepRow {
-        slot,
-        token: 0,
-        position,
-        wants_logits: false,
+/// Every variant of what is no product with weights; those without a feature on a bare device too, with wgpu's checks.
+fn labs() -> Vec<(String, Lab)> {
+    let open = |variant: KernelVariant, features, checked| {
+        let options = DeviceOptions {
+            features,
+            ..DeviceOptions::default()
+        };
+        let lab = Lab::open(adapter(), variant, checked, options).unwrap();
+        (format!("{variant}, {features}, checked {checked}"), lab)
     };
-    let mut rows: Vec<StepRow> = (0..count as u32).map(|i| row(2, i + 5)).collect();
-    if count > 1 {
-        rows[0] = row(0, 40);
-    }
-    rows
+    let mut labs: Vec<_> = PLAIN
+        .map(|variant| open(variant, Features::NONE, true))
+        .into();
+    labs.push(open(KernelVariant::Subgroup, Features::ALL, true));
+    labs.push(open(KernelVariant::Subgroup, Features::ALL, false));
+    labs
 }
 
 #[test]
-fn rope_matches_the_reference_and_writes_the_cache() {
-    for (family, mut lab) in labs() {
-        let mut random = Random(7);
-        for shape in head_shapes() {
-            for count in ROWS {
-                let what = format!("{family:?} {shape:?} rows {count}");
-                let rows = mixed_rows(count);
-                let (heads, half) = (shape.heads + 2 * shape.kv_heads, shape.dim / 2);
-                let angles: Vec<[f32; 2]> = (0..shape.context * half)
-                    .map(|_| random.unit() * 3.0)
-                    .map(|a| [a.cos(), a.sin()])
-                    .collect();
-                let qkv = random.units(count * heads * shape.dim);
-                let experiment = lab.rope(shape, &angles, &qkv, &rows).unwrap();
+fn norms_match_the_reference_alone_and_added() {
+    for (what, lab) in labs() {
+        for (width, rows) in [(1, 1), (3, 5), (64, 1), (70, 9), (257, 17), (1030, 2)] {
+            let mut random = Random(width as u64);
+            let (weight, input) = (random.units(width), random.units(rows * width));
+            let sum = random.units(rows * width);
+            for sum in [None, Some(&sum[..])] {
+                let experiment = lab.rms_norm(&weight, &input, 1e-5, sum).unwrap();
                 lab.run(&experiment, 1).unwrap();
-
-                let mut rotated = wide(&qkv);
-                let mut keys = vec![0.0; shape.slots * shape.context * shape.kv_heads * shape.dim];
-                let mut values = keys.clone();
-                for (row, heads) in rows.iter().zip(rotated.chunks_exact_mut(heads * shape.dim)) {
-                    let table: Vec<[f64; 2]> = angles[row.position as usize * half..][..half]
-                        .iter()
-                        .map(|a| a.map(f64::from))
-                        .collect();
-                    let at = (row.slot as usize * shape.context + row.position as usize)
-                        * shape.kv_heads
-                        * shape.dim;
-                    let cached = at..at + shape.kv_heads * shape.dim;
-                    let (query, rest) = heads.split_at_mut(shape.heads * shape.dim);
-                    let (key, value) = rest.split_at_mut(shape.kv_heads * shape.dim);
-                    query
-                        .chunks_exact_mut(shape.dim)
-                        .for_each(|head| reference::rope(head, &table));
-                    keys[cached.clone()].copy_from_slice(key);
-                    keys[cached.clone()]
-                        .chunks_exact_mut(shape.dim)
-                        .for_each(|head| reference::rope(head, &table));
-                    values[cached].copy_from_slice(value);
+                let found = lab.output_of(&experiment, 0, width).unwrap();
+                let mut expected = Vec::new();
+                for (index, row) in wide(&input).chunks(width).enumerate() {
+                    let normed = reference::rms_norm(row, &wide(&weight), 1e-5);
+                    let before = sum.map(|sum| wide(&sum[index * width..][..width]));
+                    let before = before.unwrap_or_else(|| vec![0.0; width]);
+                    expected.extend(normed.iter().zip(before).map(|(x, before)| x + before));
                 }
-                for (index, expected) in [(0, &rotated), (1, &keys), (2, &values)] {
-                    let found = lab.output_of(&experiment, index, shape.dim).unwrap();
-                    assert_close(
-                        &found,
-                        expected,
-                        TOLERANCE,
-                        &format!("output {index}, {what}"),
-                    );
-                }
+                let what = format!("{what}, {rows} rows of {width}, added {}", sum.is_some());
+                assert_close(&found, &expected, TOLERANCE, &what);
             }
         }
     }
 }
 
-#[test]
-fn attention_matches_the_reference_at_odd_sizes() {
-    for (family, mut lab) in labs() {
-        let mut random = Random(8);
-        for shape in head_shapes() {
-            for count in ROWS {
-                let rows = mixed_rows(count);
-                let heads = shape.heads + 2 * shape.kv_heads;
-                let qkv: Vec<f32> = random
-                    .units(count * heads * shape.dim)
-                    .iter()
-                    .map(|v| v * 4.0)
-                    .collect();
-                let cache = shape.slots * shape.context * shape.kv_heads * shape.dim;
-                let (keys, values) = (random.units(cache), random.units(cache));
-                let experiment = lab.attention(shape, &qkv, [&keys, &values], &rows).unwrap();
-                lab.run(&experiment, 1).unwrap();
-                let found = lab.output_of(&experiment, 0, shape.dim).unwrap();
+/// What a row's head must become.
+fn head(
+    shape: &HeadShape,
+    extras: &[f64],
+    index: usize,
+    x: &[f64],
+    angles: &[[f64; 2]],
+) -> Vec<f64> {
+    let count = shape.heads + 2 * shape.kv_heads;
+    let mut head = x.to_vec();
+    if shape.bias {
+        let bias = &extras[index * shape.dim..][..shape.dim];
+        head.iter_mut().zip(bias).for_each(|(x, bias)| *x += bias);
+    }
+    if index >= shape.heads + shape.kv_heads {
+        return head;
+    }
+    if let Some(epsilon) = shape.norm_epsilon {
+        let biases = if shape.bias { count } else { 0 };
+        let norm = biases + usize::from(index >= shape.heads);
+        head = reference::rms_norm(&head, &extras[norm * shape.dim..][..shape.dim], epsilon);
+    }
+    let half = shape.rope / 2;
+    for i in 0..half {
+        let [cos, sin] = angles[i];
+        let (a, b) = (head[i], head[i + half]);
+        head[i] = a * cos - b * sin;
+        head[i + half] = b * cos + a * sin;
+    }
+    head
+}
 
-                let (qkv, keys, values) = (wide(&qkv), wide(&keys), wide(&values));
-                let mut expected = Vec::new();
-                for (row, heads) in rows.iter().zip(qkv.chunks_exact(heads * shape.dim)) {
-                    for (head, query) in heads.chunks_exact(shape.dim).take(shape.heads).enumerate()
-                    {
-                        let kv_head = head / (shape.heads / shape.kv_heads);
-                        let at = |position: usize| {
-                            let slot = row.slot as usize * shape.context;
-                            ((slot + position) * shape.kv_heads + kv_head) * shape.dim
-                        };
-                        let of = |cache: &'_ [f64]| -> Vec<Vec<f64>> {
-                            (0..=row.position as usize)
-                                .map(|p| cache[at(p)..][..shape.dim].to_vec())
-                                .collect()
-                        };
-                        let (keys, values) = (of(&keys), of(&values));
-                        let keys: Vec<&[f64]> = keys.iter().map(Vec::as_slice).collect();
-                        let values: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
-                        expected.extend(reference::attention(query, &keys, &values));
-                    }
-                }
-                assert_close(
-                    &found,
-                    &expected,
-                    TOLERANCE,
-                    &format!("{family:?} {shape:?} rows {count}"),
+#[test]
+fn heads_are_biased_normed_turned_and_kept_where_their_block_lies() {
+    let plain = HeadShape::plain;
+    let shapes = [
+        plain(3, 1, 6, 5),
+        HeadShape {
+            rope: 4,
+            bias: true,
+            ..plain(4, 2, 10, 5)
+        },
+        HeadShape {
+            norm_epsilon: Some(1e-5),
+            ..plain(2, 2, 64, 5)
+        },
+        HeadShape {
+            rope: 0,
+            ..plain(2, 1, 8, 5)
+        },
+        HeadShape {
+            bias: true,
+            norm_epsilon: Some(1e-6),
+            rope: 96,
+            ..plain(9, 3, 128, 5)
+        },
+        plain(2, 1, 256, 5),
+    ];
+    for (what, lab) in labs() {
+        for shape in shapes {
+            for kv in [KvPrecision::F32, KvPrecision::F16] {
+                check_heads(
+                    &format!("{what}, {kv:?}, {shape:?}"),
+                    &lab,
+                    HeadShape { kv, ..shape },
                 );
             }
         }
     }
+}
+
+fn check_heads(what: &str, lab: &Lab, shape: HeadShape) {
+    let mut random = Random(shape.dim as u64);
+    let step = [sequence(14, 5, &[3, 0]), sequence(40, 1, &[4, 2, 1])];
+    let rows: [(usize, &[u32]); 6] = [
+        (14, &[3, 0]),
+        (15, &[3, 0]),
+        (16, &[3, 0]),
+        (17, &[3, 0]),
+        (18, &[3, 0]),
+        (40, &[4, 2, 1]),
+    ];
+    let (count, half) = (shape.heads + 2 * shape.kv_heads, shape.rope / 2);
+    let angles: Vec<[f32; 2]> = (0..(shape.context * half).max(1))
+        .map(|_| [random.unit(), random.unit()])
+        .collect();
+    let extras = random.units((count + 2) * shape.dim);
+    let mut used = Vec::new();
+    if shape.bias {
+        used.extend_from_slice(&extras[..count * shape.dim]);
+    }
+    if shape.norm_epsilon.is_some() {
+        used.extend_from_slice(&extras[count * shape.dim..]);
+    }
+    if used.is_empty() {
+        used.resize(shape.dim, 0.0);
+    }
+    let mut qkv = random.units(rows.len() * count * shape.dim);
+    // Beyond what f16 holds: kept as the largest it does.
+    let beyond = (count - 1) * shape.dim;
+    qkv[beyond] = -1e6;
+    let experiment = lab.heads(shape, &angles, &used, &qkv, &step).unwrap();
+    lab.run(&experiment, 1).unwrap();
+    let queries = lab.output_of(&experiment, 0, shape.dim).unwrap();
+    let stride = shape.dim.next_multiple_of(4);
+    let cached = |index| -> Vec<f32> {
+        let words = lab.words_of(&experiment, index).unwrap();
+        match shape.kv {
+            KvPrecision::F32 => words.into_iter().map(f32::from_bits).collect(),
+            KvPrecision::F16 => words
+                .into_iter()
+                .take(words_of_cache(&shape, stride) / 2)
+                .flat_map(|word| [word as u16, (word >> 16) as u16])
+                .map(|bits| half::f16::from_bits(bits).to_f32())
+                .collect(),
+        }
+    };
+    let (keys, values) = (cached(1), cached(2));
+    let (angles, used) = (angles.map_wide(), wide(&used));
+    let tolerance = match shape.kv {
+        KvPrecision::F32 => TOLERANCE,
+        KvPrecision::F16 => 1e-3,
+    };
+    for (row, (position, table)) in rows.into_iter().enumerate() {
+        let place = table[position / BLOCK] as usize * BLOCK + position % BLOCK;
+        for index in 0..count {
+            let x = wide(&qkv[(row * count + index) * shape.dim..][..shape.dim]);
+            let turned = head(&shape, &used, index, &x, &angles[position * half..]);
+            let (kind, found, tolerance) = if index < shape.heads {
+                let at = (row * shape.heads + index) * shape.dim;
+                ("query", &queries[at..][..shape.dim], TOLERANCE)
+            } else if index < shape.heads + shape.kv_heads {
+                let at = (place * shape.kv_heads + index - shape.heads) * stride;
+                ("key", &keys[at..][..shape.dim], tolerance)
+            } else {
+                let of = index - shape.heads - shape.kv_heads;
+                let at = (place * shape.kv_heads + of) * stride;
+                ("value", &values[at..][..shape.dim], tolerance)
+            };
+            let mut expected = turned;
+            if kind != "query" && shape.kv == KvPrecision::F16 {
+                expected
+                    .iter_mut()
+                    .for_each(|x| *x = x.clamp(-65504.0, 65504.0));
+            }
+            assert_close(
+                found,
+                &expected,
+                tolerance,
+                &format!("{what}, row {row}, {kind} {index}"),
+            );
+        }
+    }
+}
+
+fn words_of_cache(shape: &HeadShape, stride: usize) -> usize {
+    shape.blocks * BLOCK * shape.kv_heads * stride
+}
+
+trait Wide {
+    fn map_wide(&self) -> Vec<[f64; 2]>;
+}
+
+impl Wide for Vec<[f32; 2]> {
+    fn map_wide(&self) -> Vec<[f64; 2]> {
+        self.iter().map(|pair| pair.map(f64::from)).collect()
+    }
+}
+
+#[test]
+fn attention_sees_what_its_window_shows_through_the_block_table() {
+    let plain = HeadShape::plain;
+    let shapes = [
+        plain(3, 1, 6, 48),
+        plain(4, 4, 10, 48),
+        HeadShape {
+            window: Some(37),
+            ..plain(6, 2, 20, 48)
+        },
+        HeadShape {
+            window: Some(1),
+            ..plain(2, 1, 8, 48)
+        },
+        HeadShape {
+            window: Some(300),
+            softcap: Some(2.0),
+            ..plain(14, 2, 16, 48)
+        },
+        HeadShape {
+            softcap: Some(0.5),
+            ..plain(8, 1, 64, 48)
+        },
+        plain(2, 1, 256, 48),
+    ];
+    for (what, lab) in labs() {
+        for shape in shapes {
+            for kv in [KvPrecision::F32, KvPrecision::F16] {
+                let shape = HeadShape { kv, ..shape };
+                check_attention(&format!("{what}, {shape:?}"), &lab, shape);
+            }
+        }
+    }
+}
+
+fn check_attention(what: &str, lab: &Lab, shape: HeadShape) {
+    let mut random = Random(shape.dim as u64);
+    let mut table: Vec<u32> = (0..shape.blocks as u32).collect();
+    for index in (1..table.len()).rev() {
+        table.swap(index, (random.bits() % (index as u64 + 1)) as usize);
+    }
+    // Beginnings, borders of blocks, quads, splits and windows, and a long one.
+    let positions = [
+        0, 1, 3, 4, 15, 16, 36, 37, 38, 63, 255, 256, 299, 300, 301, 511, 512, 700,
+    ];
+    let step: Vec<StepSequence> = positions
+        .iter()
+        .map(|&position| sequence(position, 1, &table))
+        .collect();
+    let queries = random.units(positions.len() * shape.heads * shape.dim);
+    let count = shape.blocks * BLOCK * shape.kv_heads * shape.dim;
+    let sixteen = |x: f32| half::f16::from_f32(x).to_f32();
+    let keys: Vec<f32> = random.units(count).into_iter().map(sixteen).collect();
+    let values: Vec<f32> = random.units(count).into_iter().map(sixteen).collect();
+    let experiment = lab
+        .attention(shape, &queries, [&keys, &values], &step)
+        .unwrap();
+    lab.run(&experiment, 1).unwrap();
+    let found = lab.output_of(&experiment, 0, shape.dim).unwrap();
+    let [keys, values] = [wide(&keys), wide(&values)];
+    let scale = 1.0 / (shape.dim as f64).sqrt();
+    let mut expected = Vec::new();
+    for (row, &position) in positions.iter().enumerate() {
+        for head in 0..shape.heads {
+            let query = wide(&queries[(row * shape.heads + head) * shape.dim..][..shape.dim]);
+            let seen = reference::visible(position, shape.window);
+            let of = |cache: &'_ [f64], position: usize| {
+                let place = table[position / BLOCK] as usize * BLOCK + position % BLOCK;
+                let head = place * shape.kv_heads + head * shape.kv_heads / shape.heads;
+                head * shape.dim..head * shape.dim + shape.dim.min(cache.len())
+            };
+            let keys: Vec<&[f64]> = seen.clone().map(|p| &keys[of(&keys, p)]).collect();
+            let values: Vec<&[f64]> = seen.map(|p| &values[of(&values, p)]).collect();
+            expected.extend(reference::attention(
+                &query,
+                &keys,
+                &values,
+                scale,
+                shape.softcap,
+            ));
+        }
+    }
+    assert_close(&found, &expected, TOLERANCE, what);
 }

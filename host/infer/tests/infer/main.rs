@@ -3,11 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-//mod faults;
+mod bench;
+mod encoders;
+mod faults;
 mod goldens;
-//mod kernels;
+mod kernels;
 mod matmul;
-//mod refusals;
+mod refusals;
 mod shaders;
 mod support;
 mod whole_model;

@@ -38,7 +38,11 @@ fn every_shader_passes_the_writers_of_every_backend() {
             .unwrap_or_else(|error| panic!("{kernel:?}: {}", error.emit_to_string(&source)));
 
         let options = spv::Options {
-            lang_version: if needs.subgroup || needs.cooperative { (1, 6) } else { (1, 0) },
+            lang_version: if needs.subgroup || needs.cooperative {
+                (1, 6)
+            } else {
+                (1, 0)
+            },
             ..spv::Options::default()
         };
         let words = spv::write_vec(&module, &info, &options, None)
@@ -60,7 +64,11 @@ fn every_shader_passes_the_writers_of_every_backend() {
         }
         let mut text = String::new();
         let options = hlsl::Options {
-            shader_model: if needs.f16 { hlsl::ShaderModel::V6_2 } else { hlsl::ShaderModel::V6_0 },
+            shader_model: if needs.f16 {
+                hlsl::ShaderModel::V6_2
+            } else {
+                hlsl::ShaderModel::V6_0
+            },
             ..hlsl::Options::default()
         };
         let pipeline = hlsl::PipelineOptions::default();
@@ -78,7 +86,10 @@ fn every_file_under_shaders_is_part_of_a_kernel() {
     let mut files = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "wgsl") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "wgsl")
+        {
             let text = std::fs::read_to_string(&path).unwrap();
             assert!(
                 sources.iter().any(|source| source.contains(&text)),

@@ -1,7 +1,9 @@
 //! Whole models: against the float64 reference, and what paging, chunking, batching and sharing must not change.
 
 use tidegate_contract::{Decoder, Sampled, StepSequence};
-use tidegate_infer::{DecoderOptions, DeviceOptions, Gpu, KernelVariant, KvPrecision, MemoryReport};
+use tidegate_infer::{
+    DecoderOptions, DeviceOptions, Gpu, KernelVariant, KvPrecision, MemoryReport,
+};
 use tidegate_reference::ReferenceDecoder;
 
 use crate::support::{
@@ -24,9 +26,8 @@ fn reference(checkpoint: &Checkpoint, tokens: &[u32]) -> Vec<f64> {
 /// What only differs in precision from the reference.
 fn exact_variants() -> Vec<(&'static Gpu, KernelVariant)> {
     use KernelVariant::{Portable, Software, Subgroup};
-    let exact = |(_, variant): &(&Gpu, KernelVariant)| {
-        [Portable, Software, Subgroup].contains(variant)
-    };
+    let exact =
+        |(_, variant): &(&Gpu, KernelVariant)| [Portable, Software, Subgroup].contains(variant);
     variants().into_iter().filter(exact).collect()
 }
 
@@ -55,7 +56,13 @@ fn every_format_of_weights_matches_the_reference() {
         head_dim: 16,
         ..small_config()
     };
-    for format in [Format::F32, Format::F16, Format::Bf16, Format::Int8, Format::Int4] {
+    for format in [
+        Format::F32,
+        Format::F16,
+        Format::Bf16,
+        Format::Int8,
+        Format::Int4,
+    ] {
         let checkpoint = Checkpoint::random(config.clone(), format, 2);
         let tokens = Random(2).tokens(53, 20);
         let expected = reference(&checkpoint, &tokens);
@@ -96,7 +103,10 @@ fn batched_rows_equal_the_same_sequences_alone() {
             .iter()
             .map(|tokens| in_chunks(&mut decoder, tokens, &blocks(0, tokens.len()), 64))
             .collect();
-        let places: Vec<Vec<u32>> = (1..).zip(&prompts).map(|(i, p)| blocks(10 * i, p.len())).collect();
+        let places: Vec<Vec<u32>> = (1..)
+            .zip(&prompts)
+            .map(|(i, p)| blocks(10 * i, p.len()))
+            .collect();
         // The first three up to their last token; then that of each, together with the fourth.
         let prefill: Vec<StepSequence> = prompts[..3]
             .iter()
@@ -150,12 +160,20 @@ fn reproducible_logits_are_the_same_bits_at_any_batch_chunk_and_place() {
             let expected = in_chunks(&mut decoder, &tokens, &blocks(0, 60), 64);
             for chunk in [1, 3, 8, 32] {
                 let found = in_chunks(&mut decoder, &tokens, &blocks(7, 60), chunk);
-                assert_same(&found, &expected, &format!("{format:?} {variant}, chunks of {chunk}"));
+                assert_same(
+                    &found,
+                    &expected,
+                    &format!("{format:?} {variant}, chunks of {chunk}"),
+                );
             }
             // Scattered blocks, back to front.
             let scattered: Vec<u32> = (0..4).map(|i| 399 - 3 * i).collect();
             let found = in_chunks(&mut decoder, &tokens, &scattered, 17);
-            assert_same(&found, &expected, &format!("{format:?} {variant}, scattered"));
+            assert_same(
+                &found,
+                &expected,
+                &format!("{format:?} {variant}, scattered"),
+            );
             // The last token in a batch of so many.
             for batch in [1, 3, 8, 32] {
                 let others: Vec<(Vec<u32>, Vec<u32>)> = (1..batch as u32)
@@ -171,7 +189,10 @@ fn reproducible_logits_are_the_same_bits_at_any_batch_chunk_and_place() {
                         sequence(tokens.len() - 1, &tokens[tokens.len() - 1..], blocks)
                     })
                     .collect();
-                step.insert(step.len() / 2, sequence(59, &tokens[59..], &blocks(300, 60)));
+                step.insert(
+                    step.len() / 2,
+                    sequence(59, &tokens[59..], &blocks(300, 60)),
+                );
                 let found = logits(&mut decoder, &step);
                 let at = (batch - 1) / 2 * 53;
                 assert_same(
@@ -220,7 +241,12 @@ fn a_position_that_is_written_again_holds_what_was_written_last() {
         in_chunks(&mut decoder, &tokens[..14], &blocks(9, 20), 64);
         logits(&mut decoder, &[sequence(14, &wrong, &blocks(9, 20))]);
         let found = logits(&mut decoder, &[sequence(14, &tokens[14..], &blocks(9, 20))]);
-        assert_close(&found, &wide(&expected[14 * 53..]), TOLERANCE, variant.name());
+        assert_close(
+            &found,
+            &wide(&expected[14 * 53..]),
+            TOLERANCE,
+            variant.name(),
+        );
     }
 }
 
@@ -266,7 +292,12 @@ fn unchecked_shaders_give_the_bits_of_checked_ones() {
                 checked_shaders,
                 ..options(variant)
             };
-            in_chunks(&mut load(gpu, &checkpoint, &options), &tokens, &blocks(0, 50), 30)
+            in_chunks(
+                &mut load(gpu, &checkpoint, &options),
+                &tokens,
+                &blocks(0, 50),
+                30,
+            )
         };
         assert_same(&run(false), &run(true), variant.name());
     }
@@ -274,7 +305,10 @@ fn unchecked_shaders_give_the_bits_of_checked_ones() {
 
 #[test]
 fn several_models_on_one_device_do_not_disturb_each_other() {
-    let models = [random_model(small_config(), 10), random_model(full_config(), 11)];
+    let models = [
+        random_model(small_config(), 10),
+        random_model(full_config(), 11),
+    ];
     let tokens = Random(10).tokens(53, 24);
     let mut decoders = models
         .each_ref()
@@ -327,15 +361,21 @@ fn a_slow_device_is_given_little_at_once_and_answers_the_same() {
         let mut decoder = load(gpu(), &checkpoint, &options);
         let step = [sequence(0, &tokens, &blocks(0, 33))];
         let expected = logits(&mut decoder, &step);
-        let (dispatches, submissions) =
-            (decoder.dispatches_last_step(), decoder.submissions_last_step());
+        let (dispatches, submissions) = (
+            decoder.dispatches_last_step(),
+            decoder.submissions_last_step(),
+        );
         assert_eq!(submissions, 1);
 
         // The whole step is 3 caps of work, no dispatch more than one: about as many submissions.
         let cap = std::time::Duration::from_millis(50);
         let work = decoder.work_of(&step) as f64;
         decoder.pretend_pace(0.15 / work, cap);
-        assert_same(&logits(&mut decoder, &step), &expected, "cut into submissions");
+        assert_same(
+            &logits(&mut decoder, &step),
+            &expected,
+            "cut into submissions",
+        );
         let cut = decoder.submissions_last_step();
         assert!((3..=8).contains(&cut), "{cut} submissions");
         assert_eq!(decoder.dispatches_last_step(), dispatches);
@@ -357,10 +397,16 @@ fn profiles_name_the_kernels_of_a_step_and_how_often_they_ran() {
         logits(&mut decoder, &step);
         let dispatches = decoder.dispatches_last_step();
         let profile = decoder.profile(&step).unwrap();
-        assert_eq!(profile.iter().map(|kernel| kernel.dispatches).sum::<u32>(), dispatches);
+        assert_eq!(
+            profile.iter().map(|kernel| kernel.dispatches).sum::<u32>(),
+            dispatches
+        );
         let count = |name| {
             let of = |kernel: &&tidegate_infer::KernelTime| kernel.kernel == name;
-            profile.iter().find(of).map_or(0, |kernel| kernel.dispatches)
+            profile
+                .iter()
+                .find(of)
+                .map_or(0, |kernel| kernel.dispatches)
         };
         // Two before and two after in each of three layers, and the last.
         assert_eq!(count("norm"), 13);

@@ -28,7 +28,6 @@ pub(crate) use heads::{Heads, KvBuffers};
 pub use heads::{HeadsKernel, KvPrecision};
 pub use matmul::{EmbedKernel, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling};
 pub use norm::{NormKernel, NormStore};
-pub(crate) use norm::{needs, reduction};
 pub(crate) use pipelines::{Pipeline, Pipelines};
 pub use sampling::{SamplingKernel, SamplingStage};
 pub(crate) use self_test::Verdicts;

@@ -28,6 +28,8 @@ pub struct GpuDecoder {
     pub(super) program: Program,
     ends: Ends,
     sampler: Sampler,
+    /// What of the sampler is in `memory`.
+    sampler_bytes: u64,
     /// Where logits are read back through; made when first asked for.
     readback: Option<wgpu::Buffer>,
     pub(super) words: StepWords,
@@ -67,7 +69,7 @@ impl GpuDecoder {
             reproducible: options.reproducible,
             ..choose_kernels(gpu, options.kernels)?
         };
-        let plan = Plan::new(config, options, kernels.base);
+        let plan = Plan::new(config, options, kernels);
         let memory = plan.report(weights);
         let parts = Parts {
             gpu,
@@ -115,6 +117,7 @@ impl GpuDecoder {
             program,
             ends,
             sampler,
+            sampler_bytes: plan.sampler,
             readback: None,
             words: StepWords::default(),
             pass: [plan.rows, plan.samples],
@@ -346,7 +349,7 @@ impl Decoder for GpuDecoder {
     }
 
     fn memory(&self) -> u64 {
-        self.memory.total() + self.sampler.bytes_now()
+        self.memory.total() + self.sampler.bytes_now().saturating_sub(self.sampler_bytes)
     }
 
     fn step(

@@ -4,9 +4,10 @@ use tidegate_contract::BLOCK;
 use tidegate_weights::{Checkpoint, DecoderTensor, LayerTensor, ModelConfig, Tensor};
 
 use super::DecoderOptions;
-use crate::kernels::{Base, Heads, scratch};
+use crate::kernels::{Base, Heads, KernelSet, KernelVariant, scratch};
 use crate::load_error::LoadError;
 use crate::matrix::{Packing, padded};
+use crate::sampling::Sampler;
 
 /// Bytes that the scratch of attention may take: a step whose rows need more runs in several passes.
 const SCRATCH: usize = 64 << 20;
@@ -40,7 +41,14 @@ impl MemoryReport {
         let config = decoder_config(checkpoint)?;
         options.check(config)?;
         let weights = weight_bytes(checkpoint, config, options)?;
-        let plans = Base::ALL.map(|base| Plan::new(config, options, base).report(weights));
+        let plans = Base::ALL.map(|base| {
+            let kernels = KernelSet {
+                base,
+                matmul: KernelVariant::Portable,
+                reproducible: options.reproducible,
+            };
+            Plan::new(config, options, kernels).report(weights)
+        });
         Ok(plans
             .into_iter()
             .max_by_key(MemoryReport::total)
@@ -101,16 +109,25 @@ pub(super) struct Plan {
     pub(super) tables: usize,
     /// Bytes of the keys, or values, of a layer.
     pub(super) cache: u64,
+    /// Bytes of what draws tokens, until masks and adjustments need more.
+    pub(super) sampler: u64,
     layers: usize,
 }
 
 impl Plan {
-    pub(super) fn new(config: &ModelConfig, options: &DecoderOptions, base: Base) -> Plan {
+    pub(super) fn new(config: &ModelConfig, options: &DecoderOptions, kernels: KernelSet) -> Plan {
         let head = padded(config.head_dim);
-        let of_layer =
-            |layer| scratch(base, &layer_heads(config, options, layer), options.context).0;
+        let of_layer = |layer| {
+            scratch(
+                kernels.base,
+                &layer_heads(config, options, layer),
+                options.context,
+            )
+            .0
+        };
         let scratch = (0..config.layers.len()).map(of_layer).max().unwrap_or(0);
         let rows = (SCRATCH / (scratch * 4).max(1)).clamp(1, options.max_rows);
+        let samples = rows.min(options.max_samples);
         Plan {
             hidden: padded(config.hidden),
             intermediate: padded(config.intermediate),
@@ -120,10 +137,11 @@ impl Plan {
             scratch,
             branches: config.post_norms || config.output_bias,
             rows,
-            samples: rows.min(options.max_samples),
+            samples,
             tables: rows * options.context.div_ceil(BLOCK),
             cache: (options.cached_positions() * config.kv_heads * head * options.kv.bytes())
                 as u64,
+            sampler: Sampler::bytes(kernels, config.vocabulary, samples),
             layers: config.layers.len(),
         }
     }
@@ -142,7 +160,7 @@ impl Plan {
         MemoryReport {
             weights,
             kv_cache: 2 * self.layers as u64 * self.cache,
-            activations: elements as u64 * 4,
+            activations: elements as u64 * 4 + self.sampler,
         }
     }
 }

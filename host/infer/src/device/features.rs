@@ -75,7 +75,11 @@ impl Features {
         Features {
             subgroup: has(wgpu::Features::SUBGROUP),
             f16: has(wgpu::Features::SHADER_F16),
-            cooperative: has(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX),
+            cooperative: has(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX)
+                && adapter
+                    .cooperative_matrix_properties()
+                    .iter()
+                    .any(is_usable),
             timestamps: has(wgpu::Features::TIMESTAMP_QUERY),
         }
     }
@@ -86,6 +90,14 @@ impl Features {
             .filter(|(on, ..)| *on)
             .fold(wgpu::Features::empty(), |all, (_, _, one)| all | one)
     }
+}
+
+/// The one shape that kernels use: 16 x 16 x 16, f16 summed in f32.
+fn is_usable(shape: &wgpu::CooperativeMatrixProperties) -> bool {
+    use wgpu::CooperativeScalarType as Scalar;
+    [shape.m_size, shape.n_size, shape.k_size] == [16; 3]
+        && shape.ab_type == Scalar::F16
+        && shape.cr_type == Scalar::F32
 }
 
 impl fmt::Display for Features {

@@ -53,8 +53,6 @@ pub struct Open {
     pub(crate) largest_binding: u64,
     info: AdapterInfo,
     features: Features,
-    /// Shapes of cooperative matrices.
-    cooperative: Vec<wgpu::CooperativeMatrixProperties>,
     faults: Faults,
     staged: AtomicU64,
     pipelines: Mutex<Pipelines>,
@@ -133,11 +131,6 @@ impl Gpu {
             .map_err(|error| error.to_string())?;
         let faults = Faults::default();
         faults.listen(&device);
-        let cooperative = if features.cooperative {
-            adapter.inner().cooperative_matrix_properties()
-        } else {
-            Vec::new()
-        };
         Ok(Gpu(Arc::new(Open {
             device,
             queue,
@@ -147,7 +140,6 @@ impl Gpu {
                 .min(options.largest_binding),
             info: adapter.info().clone(),
             features,
-            cooperative,
             faults,
             staged: AtomicU64::new(0),
             pipelines: Mutex::default(),
@@ -225,11 +217,6 @@ impl Open {
     #[must_use]
     pub fn is_software(&self) -> bool {
         self.info.kind == AdapterKind::Software
-    }
-
-    /// Shapes of cooperative matrices; empty without that feature.
-    pub(crate) fn cooperative(&self) -> &[wgpu::CooperativeMatrixProperties] {
-        &self.cooperative
     }
 
     pub(crate) fn sabotage_of(&self, kernel: &str) -> Option<Sabotage> {

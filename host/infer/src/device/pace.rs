@@ -67,12 +67,6 @@ impl Pace {
         let most = self.cap.as_secs_f64() / self.seconds[Pace::class(rows)];
         (most as u64).max(1)
     }
-
-    /// How long so much work takes, guessed.
-    pub(crate) fn estimate(&self, rows: u32, work: u64) -> Duration {
-        Duration::try_from_secs_f64(self.seconds[Pace::class(rows)] * work as f64)
-            .unwrap_or(Duration::MAX)
-    }
 }
 
 #[cfg(test)]
@@ -91,7 +85,6 @@ mod tests {
             25_000_000,
             "a quarter of the way to 5 ms"
         );
-        assert_eq!(pace.estimate(1, 1_000_000), Duration::from_millis(2));
         pace.learn(1, 0, Duration::from_secs(1));
         assert_eq!(pace.most_work(1), 25_000_000);
     }

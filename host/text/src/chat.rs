@@ -3,8 +3,12 @@
 //! What a template finds is what `apply_chat_template` gives it: `messages`, `add_generation_prompt`, the special
 //! tokens, `tools` and `documents` as none, `raise_exception`, `strftime_now` (here in UTC), a `tojson` that writes
 //! as Python does, Python's string methods, `break` and `continue`, and trimmed blocks.
+//!
+//! A template is bounded in its length, its depth and the instructions it runs, but not in memory: one that doubles a
+//! text in a loop takes all there is. Templates come with models, and a model is trusted as far as that.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use minijinja::syntax::SyntaxConfig;
@@ -122,7 +126,7 @@ impl ChatTemplate {
             .environment
             .get_template(NAME)
             .map_err(|e| PromptError::Template(describe(&e)))?;
-        let rendered = template.render(context! {
+        let given = context! {
             messages,
             add_generation_prompt => true,
             bos_token => token(&config.bos_token),
@@ -131,7 +135,9 @@ impl ChatTemplate {
             unk_token => token(&config.unk_token),
             tools => Value::from(()),
             documents => Value::from(()),
-        });
+        };
+        let rendered = catch_unwind(AssertUnwindSafe(|| template.render(given)))
+            .map_err(|_| PromptError::Template("the template library failed on it".into()))?;
         rendered.map_err(|e| {
             let raised = std::error::Error::source(&e).is_some_and(|source| source.is::<Raised>());
             match e.detail() {
@@ -423,6 +429,14 @@ mod tests {
             render(source).unwrap_err(),
             PromptError::Template(_)
         ));
+    }
+
+    #[test]
+    fn a_template_that_breaks_the_library_is_an_error() {
+        assert_eq!(
+            render("{{ 'a'|indent(10000000000000000000) }}").unwrap_err(),
+            PromptError::Template("the template library failed on it".into())
+        );
     }
 
     #[test]

@@ -16,6 +16,9 @@ use crate::{LoadError, Tokenizer};
 /// Tokens of a vocabulary; as for files.
 const MOST_TOKENS: usize = 1 << 24;
 
+/// Longest name of a token, in bytes: every way to split one is looked up. Published ones have up to 512.
+const LONGEST_TOKEN: usize = 2048;
+
 /// The token types of GGUF that matter here.
 const NORMAL: i32 = 1;
 const UNKNOWN: i32 = 2;
@@ -69,7 +72,7 @@ impl Tokenizer {
     /// From the tables of a GGUF file.
     ///
     /// # Errors
-    /// [`LoadError::Gguf`] with the key that is wrong: an unknown `model` or `pre`, tables of different lengths, ids
+    /// [`LoadError::Gguf`] with the key that is wrong: an unknown `model` or `pre`, tables of different lengths, tokens too long, ids
     /// that are no tokens, merges of tokens that are not there, a template that does not compile.
     pub fn from_gguf(tokens: &GgufTokens) -> Result<Tokenizer, LoadError> {
         let (tokenizer, config) = tokens.files()?;
@@ -130,6 +133,14 @@ impl GgufTokens {
         if count > MOST_TOKENS {
             let reason = format!("{count} tokens exceed the limit of {MOST_TOKENS}");
             return Err(wrong("tokens", reason));
+        }
+        let long = |token: &String| token.len() > LONGEST_TOKEN;
+        if let Some(id) = self.tokens.iter().position(long) {
+            let bytes = self.tokens[id].len();
+            return Err(wrong(
+                "tokens",
+                format!("token {id} of {bytes} bytes exceeds the limit of {LONGEST_TOKEN} bytes"),
+            ));
         }
         for (key, length) in [
             ("scores", self.scores.len()),

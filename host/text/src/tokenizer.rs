@@ -6,6 +6,8 @@ use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use tokenizers::ModelWrapper;
+
 use crate::chat::{self, ChatTemplate};
 use crate::config::TokenizerConfig;
 use crate::encode::Frame;
@@ -37,6 +39,8 @@ const TEMPLATE: &str = "chat_template.jinja";
 pub struct Tokenizer {
     pub(crate) inner: tokenizers::Tokenizer,
     pub(crate) special_names: SpecialNames,
+    /// Special tokens that are looked for in the normalized text, where a name may come from other letters.
+    pub(crate) normalized_special: BTreeSet<u32>,
     /// The bytes of every token.
     pub(crate) bytes: TokenBytes,
     /// Whether a text is the bytes of its tokens and nothing else.
@@ -195,6 +199,18 @@ impl Tokenizer {
                 .filter(|token| token.special)
                 .map(|token| token.content.clone()),
         );
+        let unknown = [
+            unknown_token(inner.get_model()),
+            config.unk_token.as_deref(),
+        ];
+        let normalized = added.iter().filter(|(_, token)| {
+            let is_unknown = unknown.contains(&Some(token.content.as_str()));
+            token.special && token.normalized && !is_unknown
+        });
+        let normalized_special = match inner.get_normalizer() {
+            Some(_) => normalized.map(|(id, _)| *id).collect(),
+            None => BTreeSet::new(),
+        };
         let longest_token = vocabulary_map
             .keys()
             .map(|token| token.chars().count())
@@ -211,6 +227,7 @@ impl Tokenizer {
         Ok(Tokenizer {
             inner,
             special_names,
+            normalized_special,
             bytes,
             byte_level: decoder["type"] == "ByteLevel",
             longest_token,
@@ -276,7 +293,7 @@ impl Tokenizer {
     /// [`PromptError::Encode`] if the tokenizer fails on the text.
     pub fn encode_literal(&self, text: &str) -> Result<Vec<u32>, PromptError> {
         let mut ids = Vec::new();
-        for piece in self.special_names.pieces(text) {
+        for piece in self.literal_pieces(text)? {
             ids.extend(self.encode_piece(piece, false)?);
         }
         Ok(ids)
@@ -294,7 +311,7 @@ impl Tokenizer {
     /// [`PromptError::Encode`] if the tokenizer fails on the text.
     pub fn count(&self, text: &str) -> Result<usize, PromptError> {
         let mut count = 0;
-        for piece in self.special_names.pieces(text) {
+        for piece in self.literal_pieces(text)? {
             count += guarded(|| self.inner.encode_fast(piece, false))
                 .map_err(PromptError::Encode)?
                 .len();
@@ -324,14 +341,14 @@ impl Tokenizer {
     /// # Errors
     /// The template refuses the messages or fails on them, or the tokenizer fails on the text.
     pub fn encode_chat(&self, messages: &[ChatMessage<'_>]) -> Result<Vec<u32>, PromptError> {
-        let has_names = messages
-            .iter()
-            .any(|m| !self.special_names.cuts(m.content).is_empty());
+        let contents = messages.iter().map(|m| self.literal_pieces(m.content));
+        let contents: Vec<Vec<&str>> = contents.collect::<Result<_, _>>()?;
+        let has_names = contents.iter().any(|pieces| pieces.len() > 1);
         let (rendered, mark) = if has_names {
             let mark = unused_mark(messages)?;
-            let marked: Vec<String> = messages
+            let marked: Vec<String> = contents
                 .iter()
-                .map(|m| self.special_names.marked(m.content, mark))
+                .map(|pieces| pieces.join(mark.encode_utf8(&mut [0; 4])))
                 .collect();
             let messages: Vec<ChatMessage<'_>> = messages
                 .iter()
@@ -365,6 +382,16 @@ impl Tokenizer {
     /// [`PromptError::Encode`] if the tokenizer's decoder fails.
     pub fn decode(&self, ids: &[u32]) -> Result<String, PromptError> {
         guarded(|| self.inner.decode(ids, true)).map_err(PromptError::Encode)
+    }
+}
+
+/// What a model gives for text that it does not know, where it says so.
+fn unknown_token(model: &ModelWrapper) -> Option<&str> {
+    match model {
+        ModelWrapper::BPE(model) => model.get_unk_token().as_deref(),
+        ModelWrapper::WordPiece(model) => Some(&model.unk_token),
+        ModelWrapper::WordLevel(model) => Some(&model.unk_token),
+        ModelWrapper::Unigram(_) => None,
     }
 }
 

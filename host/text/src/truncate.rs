@@ -88,7 +88,7 @@ impl Tokenizer {
     fn encode_with_ends(&self, text: &str) -> Result<Encoded, PromptError> {
         let mut ends = Vec::new();
         let mut start = 0;
-        for piece in self.special_names.pieces(text) {
+        for piece in self.literal_pieces(text)? {
             let encoded =
                 guarded(|| self.inner.encode(piece, false)).map_err(PromptError::Encode)?;
             ends.extend(encoded.get_offsets().iter().map(|(_, end)| start + end));

@@ -78,7 +78,7 @@ pub(super) fn named(name: &str) -> Result<Pre, String> {
         }
         "smollm" | "starcoder" | "refact" => sequence(vec![digits, split(GPT_2)]),
         "tekken" => {
-            pre.whole_words = true;
+            (pre.whole_words, pre.begins) = (true, true);
             sequence(vec![split(TEKKEN)])
         }
         // What llama.cpp does where a file names nothing.
@@ -117,6 +117,21 @@ mod tests {
         for name in NAMES {
             assert!(named(name).is_ok(), "{name}");
         }
+        // As llama.cpp has it where a file does not say.
+        let begins = NAMES.iter().filter(|name| named(name).unwrap().begins);
+        assert_eq!(
+            begins.copied().collect::<Vec<_>>(),
+            [
+                "llama-bpe",
+                "llama3",
+                "llama-v3",
+                "falcon3",
+                "falcon-h1",
+                "lfm2",
+                "pixtral",
+                "tekken"
+            ]
+        );
         let refused = named("poro-chat").unwrap_err();
         assert!(refused.starts_with("\"poro-chat\" is not known, only default, gpt-2, phi-2"));
     }

@@ -317,6 +317,10 @@ fn a_wrong_table_is_named_by_its_key() {
         "tokenizer.ggml.tokens: the vocabulary is empty"
     );
     assert_eq!(
+        refusal(|t| t.tokens[9] = "a".repeat(2049)),
+        "tokenizer.ggml.tokens: token 9 of 2049 bytes exceeds the limit of 2048 bytes"
+    );
+    assert_eq!(
         refusal(|t| t.types.truncate(3)),
         "tokenizer.ggml.token_type: 3 entries for 267 tokens"
     );

@@ -3,6 +3,8 @@
 //! It is the only place that knows all rooms, and it decides nothing that a room could decide. Exit codes: 0 done,
 //! 1 failed at run time, 2 wrong usage or configuration.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
 mod commands;
 mod exit;
 mod host;

@@ -38,7 +38,8 @@ pub(crate) fn read_stage(mut table: Table<'_>) -> TypedStage {
         .collect();
     let kind = match does.as_slice() {
         [("operator", _)] => {
-            let operator = read_operator(&table).map(TypedStageKind::Operator);
+            let operator =
+                read_operator(&table).map(|stage| TypedStageKind::Operator(Box::new(stage)));
             table.misplaced(
                 &all_model_keys(),
                 "belongs to a model stage; this one runs an operator",

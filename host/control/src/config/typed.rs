@@ -95,7 +95,7 @@ pub(crate) struct TypedStage {
 
 #[derive(Debug)]
 pub(crate) enum TypedStageKind {
-    Operator(TypedOperator),
+    Operator(Box<TypedOperator>),
     Model(Box<TypedModelStage>),
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tidegate_contract::{
-    BLOCK, DecodeError, Decoder, DecoderShape, Sampled, Sampling, StepSequence,
+    Adjustment, BLOCK, DecodeError, Decoder, DecoderShape, Sampled, Sampling, StepSequence,
 };
 use tidegate_weights::Checkpoint;
 use tracing::{debug, info};
@@ -180,13 +180,20 @@ impl GpuDecoder {
         let room = (self.shape.blocks * BLOCK).min(self.shape.context);
         let most = self.shape.max_rows.min(room).min(9);
         let mut sampled = Vec::new();
-        for rows in [1, 4, most] {
+        let plain = Sampling::default();
+        let cases = [
+            (1, &plain),
+            (4, &plain),
+            (most, &plain),
+            (1, &self.every_stage()),
+        ];
+        for (rows, sampling) in cases {
             let rows = rows.min(most);
             let sequence = StepSequence {
                 position: 0,
                 tokens: vec![0; rows],
                 blocks: vec![0],
-                samples: vec![Sampling::default(); rows.min(self.shape.max_samples)],
+                samples: vec![sampling.clone(); rows.min(self.shape.max_samples)],
             };
             self.step(&[sequence], &mut sampled)
                 .map_err(|error| self.load_error(error))?;
@@ -198,6 +205,27 @@ impl GpuDecoder {
             "kernels compiled"
         );
         Ok(())
+    }
+
+    /// A draw that takes every kernel there is for one.
+    fn every_stage(&self) -> Sampling {
+        let adjustment = Adjustment {
+            token: 0,
+            count: 1,
+            seen: true,
+            bias: 0.0,
+        };
+        let words = self.shape.vocabulary.div_ceil(32);
+        Sampling {
+            temperature: 1.0,
+            top_k: 2,
+            top_p: 0.9,
+            repetition: 1.1,
+            adjustments: vec![adjustment],
+            allowed: Some(vec![u32::MAX; words].into()),
+            logprobs: Some(1),
+            ..Sampling::default()
+        }
     }
 
     fn load_error(&self, error: DecodeError) -> LoadError {

@@ -102,7 +102,8 @@ fn every_answer_by_a_schema_is_what_the_schema_accepts() {
 #[test]
 fn answers_keep_to_a_regex_a_list_and_a_grammar() {
     let whole = "temperature = 1.0\nmax-tokens = 40\n";
-    let forms: [(&str, fn(&str) -> bool); 3] = [
+    type Form = (&'static str, fn(&str) -> bool);
+    let forms: [Form; 3] = [
         ("regex = '[A-Z]{2}-[0-9]{1,3}'", |answer| {
             let Some((letters, digits)) = answer.split_once('-') else {
                 return false;

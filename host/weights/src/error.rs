@@ -93,6 +93,16 @@ pub enum CheckpointError {
         /// Why.
         source: serde_json::Error,
     },
+    /// A JSON file is larger than any model's.
+    #[error("{path} has {bytes} bytes, must have at most {limit}")]
+    LargeJson {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
     /// The configuration is absurd or not implemented.
     #[error("{path}: {source}")]
     Config {

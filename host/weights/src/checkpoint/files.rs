@@ -4,7 +4,12 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
+
 use crate::error::CheckpointError;
+
+/// Most bytes of a JSON file.
+const LARGEST_JSON: usize = 64 << 20;
 
 /// The content of a file, in memory or mapped.
 pub type FileBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
@@ -48,4 +53,24 @@ pub(crate) fn read(
             source,
         }),
     }
+}
+
+/// What a JSON file holds, which should be `expected`.
+pub(crate) fn json<T: DeserializeOwned>(
+    path: &Path,
+    bytes: &[u8],
+    expected: &'static str,
+) -> Result<T, CheckpointError> {
+    if bytes.len() > LARGEST_JSON {
+        return Err(CheckpointError::LargeJson {
+            path: path.to_owned(),
+            bytes: bytes.len() as u64,
+            limit: LARGEST_JSON as u64,
+        });
+    }
+    serde_json::from_slice(bytes).map_err(|source| CheckpointError::Json {
+        path: path.to_owned(),
+        expected,
+        source,
+    })
 }

@@ -19,7 +19,7 @@ use crate::tensor::{Layout, Order, Tensor};
 
 pub use files::{FileBytes, ReadFile, ReadWhole};
 
-pub(crate) use files::read;
+pub(crate) use files::{json, read};
 
 /// A model on disk, opened: what it is, and its tensors.
 ///

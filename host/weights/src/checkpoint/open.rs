@@ -4,14 +4,14 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::{Checkpoint, ReadFile, Source, read};
+use super::{Checkpoint, ReadFile, Source, json, read};
 use crate::config::{Architecture, Beside};
 use crate::error::CheckpointError;
 use crate::gguf::Gguf;
 use crate::safetensors::{Store, Weights};
 
-/// Most bytes of a JSON file beside the weights.
-const LARGEST_JSON: usize = 64 << 20;
+/// What a JSON file beside the weights should be.
+const CONFIGURATION: &str = "a model configuration";
 
 impl Checkpoint {
     /// Opens a directory with `config.json` and safetensors files, or a `.gguf` file. Only headers are read.
@@ -32,7 +32,7 @@ impl Checkpoint {
             path: path.to_owned(),
         };
         let config_bytes = read(files, &config_path)?.ok_or_else(no_model)?;
-        let config = object(&config_path, (*config_bytes).as_ref())?;
+        let config = json(&config_path, (*config_bytes).as_ref(), CONFIGURATION)?;
         let beside = Beside {
             pooling: optional(files, &path.join("1_Pooling").join("config.json"))?,
             sentence: optional(files, &path.join("sentence_bert_config.json"))?,
@@ -74,24 +74,6 @@ fn optional(
 ) -> Result<Option<Map<String, Value>>, CheckpointError> {
     match read(files, path)? {
         None => Ok(None),
-        Some(bytes) => object(path, (*bytes).as_ref()).map(Some),
+        Some(bytes) => json(path, (*bytes).as_ref(), CONFIGURATION).map(Some),
     }
-}
-
-/// A JSON file that holds an object.
-fn object(path: &Path, bytes: &[u8]) -> Result<Map<String, Value>, CheckpointError> {
-    let expected = "a model configuration";
-    if bytes.len() > LARGEST_JSON {
-        return Err(CheckpointError::Header {
-            path: path.to_owned(),
-            kind: "JSON",
-            bytes: bytes.len() as u64,
-            reason: format!("longer than {LARGEST_JSON} bytes"),
-        });
-    }
-    serde_json::from_slice(bytes).map_err(|source| CheckpointError::Json {
-        path: path.to_owned(),
-        expected,
-        source,
-    })
 }

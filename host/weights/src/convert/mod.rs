@@ -138,28 +138,30 @@ pub(crate) fn convert_in_shards(
         path,
         architecture: config.architecture.clone(),
     })?;
-    refuse_to_overwrite(out)?;
-    std::fs::create_dir_all(out).map_err(|source| ConvertError::write(out, source))?;
 
     // What `config.json` will say of norms may be another thing than the source says.
     let norm_offset = if config.post_norms { 1.0 } else { 0.0 };
     let planned = plan::plan(checkpoint, config, norm_offset, format)?;
     let shards = plan::shards(&planned, largest_shard);
+    let names: Vec<String> = match shards.len() {
+        1 => vec![WHOLE.to_owned()],
+        count => (1..=count)
+            .map(|number| format!("model-{number:05}-of-{count:05}.safetensors"))
+            .collect(),
+    };
+    refuse_to_overwrite(out, &names)?;
+    std::fs::create_dir_all(out).map_err(|source| ConvertError::write(out, source))?;
     let total = planned.iter().map(Planned::bytes).sum();
     let mut done = 0;
     let mut pending = Vec::new();
     let mut places = BTreeMap::new();
-    for (number, shard) in shards.iter().enumerate() {
-        let name = match shards.len() {
-            1 => WHOLE.to_owned(),
-            count => format!("model-{:05}-of-{count:05}.safetensors", number + 1),
-        };
+    for (shard, name) in shards.iter().zip(&names) {
         places.extend(
             shard
                 .iter()
                 .map(|tensor| (tensor.name.clone(), name.clone())),
         );
-        pending.push(write_shard(checkpoint, out, &name, shard, &mut |bytes| {
+        pending.push(write_shard(checkpoint, out, name, shard, &mut |bytes| {
             done += bytes;
             progress(done, total);
         })?);
@@ -169,18 +171,34 @@ pub(crate) fn convert_in_shards(
         pending.push(write::small(out, INDEX, &index)?);
     }
     pending.push(write::small(out, "config.json", &description.into())?);
-    let files = pending
-        .into_iter()
-        .map(Pending::keep)
-        .collect::<Result<Vec<_>, _>>()?;
+    let files = keep(pending)?;
     sync_directory(out)?;
     report(checkpoint, config, &planned, files)
 }
 
-fn refuse_to_overwrite(out: &Path) -> Result<(), ConvertError> {
+/// Gives every file its name, or none.
+fn keep(pending: Vec<Pending>) -> Result<Vec<PathBuf>, ConvertError> {
+    let mut files = Vec::with_capacity(pending.len());
+    for file in pending {
+        match file.keep() {
+            Ok(path) => files.push(path),
+            Err(error) => {
+                for path in files {
+                    // What is told is why the one failed, not that others stay.
+                    let _ = std::fs::remove_file(path);
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(files)
+}
+
+fn refuse_to_overwrite(out: &Path, shards: &[String]) -> Result<(), ConvertError> {
     let taken = ["config.json", WHOLE, INDEX]
-        .map(|name| out.join(name))
         .into_iter()
+        .chain(shards.iter().map(String::as_str))
+        .map(|name| out.join(name))
         .find(|path| path.exists());
     match taken {
         Some(path) => Err(ConvertError::Exists { path }),

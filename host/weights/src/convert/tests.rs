@@ -117,6 +117,45 @@ fn a_large_model_is_cut_into_several_files_with_an_index() {
 }
 
 #[test]
+fn a_conversion_that_fails_leaves_nothing_of_its_own() {
+    let before = Checkpoint::random(small(), Format::Bf16, 2);
+    let directory = tempfile::tempdir().unwrap();
+    let in_the_way = directory.path().join("model.safetensors.index.json");
+    let convert = |progress: &mut dyn FnMut(u64, u64)| {
+        convert_in_shards(&before, Format::Int8, directory.path(), 20_000, progress)
+    };
+    // A directory takes the name while the conversion runs.
+    let failed = convert(&mut |_, _| std::fs::create_dir_all(&in_the_way).unwrap()).unwrap_err();
+    assert!(
+        failed.to_string().contains("model.safetensors.index.json"),
+        "{failed}"
+    );
+    let left = std::fs::read_dir(directory.path()).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(left, std::slice::from_ref(&in_the_way));
+
+    std::fs::remove_dir(&in_the_way).unwrap();
+    let report = convert(&mut |_, _| {}).unwrap();
+    for kept in [&report.files[0], &report.files[report.files.len() - 1]] {
+        for file in &report.files {
+            if file != kept {
+                std::fs::rename(file, file.with_extension("away")).unwrap();
+            }
+        }
+        let refused = convert(&mut |_, _| {}).unwrap_err();
+        assert!(
+            matches!(&refused, ConvertError::Exists { path } if path == kept),
+            "{refused}"
+        );
+        for file in &report.files {
+            if file != kept {
+                std::fs::rename(file.with_extension("away"), file).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
 fn rows_that_are_stored_in_the_format_are_copied_as_they_are() {
     for format in [Format::Int8, Format::Int4] {
         let before = Checkpoint::random(small(), format, 3);

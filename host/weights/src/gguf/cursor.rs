@@ -10,13 +10,21 @@ const LONGEST_NAME: u64 = 65_535;
 
 /// A place in a file.
 pub(super) struct Cursor<'a> {
+    /// The beginning of the file, as far as a header may reach.
     bytes: &'a [u8],
     at: usize,
+    /// Whether the file goes on behind `bytes`.
+    goes_on: bool,
 }
 
 impl<'a> Cursor<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Cursor { bytes, at: 0 }
+    /// At the beginning of a file, whose header has at most `longest` bytes.
+    pub(super) fn new(file: &'a [u8], longest: usize) -> Self {
+        Cursor {
+            bytes: &file[..file.len().min(longest)],
+            at: 0,
+            goes_on: file.len() > longest,
+        }
     }
 
     pub(super) fn at(&self) -> usize {
@@ -88,10 +96,43 @@ impl<'a> Cursor<'a> {
     }
 
     fn cut_short(&self, what: &str, needed: u64) -> GgufError {
+        if self.goes_on {
+            return GgufError::LongHeader {
+                what: what.to_owned(),
+                end: self.at as u64 + needed,
+                limit: self.bytes.len() as u64,
+            };
+        }
         GgufError::CutShort {
             what: what.to_owned(),
             at: self.at,
             needed,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_ends_at_its_limit_though_the_file_goes_on() {
+        let mut file = 9u64.to_le_bytes().to_vec();
+        file.extend([b'a'; 9]);
+        assert_eq!(Cursor::new(&file, 17).text("a").unwrap(), "aaaaaaaaa");
+        assert_eq!(
+            Cursor::new(&file, 16)
+                .text("key `a`")
+                .unwrap_err()
+                .to_string(),
+            "the header reaches with key `a` to byte 17, must end by byte 16"
+        );
+        assert_eq!(
+            Cursor::new(&file[..16], 17)
+                .text("key `a`")
+                .unwrap_err()
+                .to_string(),
+            "it ends within key `a` (at byte 8, 9 bytes are needed)"
+        );
     }
 }

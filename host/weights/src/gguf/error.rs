@@ -26,6 +26,16 @@ pub enum GgufError {
         /// Bytes that are needed from there.
         needed: u64,
     },
+    /// The header is longer than any model's.
+    #[error("the header reaches with {what} to byte {end}, must end by byte {limit}")]
+    LongHeader {
+        /// What was being read.
+        what: String,
+        /// Where it ends at the earliest, bytes from the beginning.
+        end: u64,
+        /// Most bytes of a header.
+        limit: u64,
+    },
     /// A count or length above its limit.
     #[error("{what} is {count}, must be at most {limit}")]
     TooMany {

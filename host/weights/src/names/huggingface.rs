@@ -82,6 +82,19 @@ pub(crate) fn encoder_name(roberta: bool, prefix: &str, tensor: EncoderTensor) -
     format!("{prefix}encoder.layer.{layer}.{part}")
 }
 
+/// What the first BERT models call a tensor of a norm (transformers renames them as it loads: `LayerNorm.gamma`,
+/// `LayerNorm.beta`); none if it belongs to no norm.
+pub(crate) fn old_norm_name(name: &str) -> Option<String> {
+    let (norm, part) = name
+        .rsplit_once('.')
+        .filter(|(norm, _)| norm.ends_with("LayerNorm"))?;
+    match part {
+        "weight" => Some(format!("{norm}.gamma")),
+        "bias" => Some(format!("{norm}.beta")),
+        _ => None,
+    }
+}
+
 /// The layer that a tensor of this name belongs to; none if it belongs to no layer.
 pub(crate) fn encoder_layer_of(prefix: &str, name: &str) -> Option<usize> {
     number_after(name.strip_prefix(prefix)?, "encoder.layer.")

@@ -3,7 +3,9 @@
 mod huggingface;
 mod shapes;
 
-pub(crate) use huggingface::{decoder_layer_of, decoder_name, encoder_layer_of, encoder_name};
+pub(crate) use huggingface::{
+    decoder_layer_of, decoder_name, encoder_layer_of, encoder_name, old_norm_name,
+};
 
 /// A tensor of a decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,7 +8,7 @@ use crate::error::TensorError;
 use crate::format::{Format, GROUP};
 use crate::names::{
     DecoderTensor, EncoderTensor, LayerTensor, decoder_layer_of, decoder_name, encoder_layer_of,
-    encoder_name,
+    encoder_name, old_norm_name,
 };
 use crate::tensor::{Layout, Order, Tensor};
 
@@ -85,6 +85,10 @@ impl Weights {
         shape: &[usize],
     ) -> Result<Tensor<'_>, TensorError> {
         let name = encoder_name(is_roberta(&config.architecture), self.prefix, tensor);
+        let name = match old_norm_name(&name) {
+            Some(old) if self.store.get(&name).is_none() && self.store.get(&old).is_some() => old,
+            _ => name,
+        };
         self.tensor(name, shape, None, None)
     }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde::Deserialize;
 
-use crate::checkpoint::{FileBytes, ReadFile, read};
+use crate::checkpoint::{FileBytes, ReadFile, json, read};
 use crate::error::CheckpointError;
 
 pub(crate) use lookup::{SCALE_SUFFIX, Weights};
@@ -77,12 +77,7 @@ impl Store {
         let Some(bytes) = read(files, &path)? else {
             return Ok(None);
         };
-        let index: Index =
-            serde_json::from_slice((*bytes).as_ref()).map_err(|source| CheckpointError::Json {
-                path: path.clone(),
-                expected: "an index of safetensors files",
-                source,
-            })?;
+        let index: Index = json(&path, (*bytes).as_ref(), "an index of safetensors files")?;
         let wrong = |reason: String| CheckpointError::Index {
             path: path.clone(),
             reason,

@@ -6,6 +6,8 @@ use tidegate_weights::{
     Architecture, Checkpoint, DecoderTensor, LayerTensor, ModelConfig, ReadWhole,
 };
 
+use crate::made::Files;
+
 /// A golden model, in either format.
 pub(crate) fn golden(name: &str) -> Checkpoint {
     let directory = goldens().join(name);
@@ -48,6 +50,38 @@ fn every_model_that_transformers_wrote_opens_whole_and_finite() {
         opened += 1;
     }
     assert!(opened >= 25, "{opened} models");
+}
+
+#[test]
+fn the_norms_of_the_first_bert_models_are_found_by_their_old_names() {
+    let directory = goldens().join("bert-f16");
+    let bytes = std::fs::read(directory.join("model.safetensors")).unwrap();
+    let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let names = std::str::from_utf8(&bytes[8..header]).unwrap();
+    // As long as before, so that nothing else moves.
+    let old = names
+        .replace("LayerNorm.weight\"", "LayerNorm.gamma\" ")
+        .replace("LayerNorm.bias\"", "LayerNorm.beta\"");
+    assert_eq!(old.len(), names.len());
+    assert!(!old.contains("LayerNorm.weight") && !old.contains("LayerNorm.bias"));
+    let files = Files::default()
+        .with(
+            "m/config.json",
+            std::fs::read(directory.join("config.json")).unwrap(),
+        )
+        .with(
+            "m/model.safetensors",
+            [&bytes[..8], old.as_bytes(), &bytes[header..]].concat(),
+        );
+    let (new, old) = (
+        golden("bert-f16"),
+        Checkpoint::open(Path::new("m"), &files).unwrap(),
+    );
+    old.check().unwrap();
+    for tensor in new.encoder().unwrap().tensors() {
+        let read = |model: &Checkpoint| model.encoder_tensor(tensor).unwrap().to_f32().unwrap();
+        assert_eq!(read(&new), read(&old), "{tensor:?}");
+    }
 }
 
 /// Every tensor of the two models is the same, norms with their offset, to within `tolerance`.

@@ -326,6 +326,17 @@ fn an_index_that_lies_or_leads_outside_is_refused() {
 }
 
 #[test]
+fn a_json_file_without_end_is_refused_unread() {
+    let long = vec![b' '; (64 << 20) + 1];
+    for name in ["m/config.json", "m/model.safetensors.index.json"] {
+        assert_eq!(
+            error(&sharded(&index(|_, place| place.to_owned())).with(name, long.clone())),
+            format!("{name} has 67108865 bytes, must have at most 67108864")
+        );
+    }
+}
+
+#[test]
 fn a_directory_without_a_model_says_what_was_expected() {
     let error = error(&Files::default().with("m/config.json", config()));
     assert!(

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::{Checkpoint, ReadFile, Source, json, read};
@@ -34,6 +35,7 @@ impl Checkpoint {
         let config_bytes = read(files, &config_path)?.ok_or_else(no_model)?;
         let config = json(&config_path, (*config_bytes).as_ref(), CONFIGURATION)?;
         let beside = Beside {
+            modules: optional(files, &path.join("modules.json"))?,
             pooling: optional(files, &path.join("1_Pooling").join("config.json"))?,
             sentence: optional(files, &path.join("sentence_bert_config.json"))?,
             generation: optional(files, &path.join("generation_config.json"))?,
@@ -68,10 +70,10 @@ fn open_gguf(path: &Path, files: &dyn ReadFile) -> Result<Checkpoint, Checkpoint
     })
 }
 
-fn optional(
+fn optional<T: DeserializeOwned>(
     files: &dyn ReadFile,
     path: &Path,
-) -> Result<Option<Map<String, Value>>, CheckpointError> {
+) -> Result<Option<T>, CheckpointError> {
     match read(files, path)? {
         None => Ok(None),
         Some(bytes) => json(path, (*bytes).as_ref(), CONFIGURATION).map(Some),

@@ -1,13 +1,13 @@
 //! `config.json` of an encoder, and the files of sentence-transformers beside it.
 //!
 //! Keys and defaults are those of transformers' `configuration_bert.py` and `configuration_roberta.py`, and of
-//! sentence-transformers' `1_Pooling/config.json` and `sentence_bert_config.json`.
+//! sentence-transformers' `modules.json`, `1_Pooling/config.json` and `sentence_bert_config.json`.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::limits::{self, Given, GivenSizes};
 use super::raw::Raw;
-use super::{ConfigError, EncoderConfig, EncoderHead, Pooling, values_json};
+use super::{Beside, ConfigError, EncoderConfig, EncoderHead, Pooling, values_json};
 
 /// Name, whether of the RoBERTa family, whether it classifies.
 const ARCHITECTURES: [(&str, bool, bool); 9] = [
@@ -37,13 +37,11 @@ pub(crate) fn is_roberta(architecture: &str) -> bool {
         .any(|(name, roberta, _)| *name == architecture && *roberta)
 }
 
-/// Reads an encoder's configuration; nothing if `architecture` is not one. `pooling` and `sentence` are what
-/// `1_Pooling/config.json` and `sentence_bert_config.json` hold.
+/// Reads an encoder's configuration; nothing if `architecture` is not one.
 pub(super) fn encoder(
     architecture: &str,
     config: Raw<'_>,
-    pooling: Option<&Map<String, Value>>,
-    sentence: Option<&Map<String, Value>>,
+    beside: &Beside,
 ) -> Result<Option<EncoderConfig>, ConfigError> {
     let Some((_, roberta, classifies)) = ARCHITECTURES
         .iter()
@@ -101,7 +99,9 @@ pub(super) fn encoder(
         0
     };
     let longest = sizes.context - first_position;
-    let context = match sentence
+    let context = match beside
+        .sentence
+        .as_ref()
         .map(Raw)
         .map(|sentence| sentence.count("max_seq_length"))
     {
@@ -115,7 +115,8 @@ pub(super) fn encoder(
     let head = if *classifies {
         EncoderHead::Classification(labels(config)?)
     } else {
-        EncoderHead::Embedding(match pooling {
+        check_modules(beside.modules.as_deref().unwrap_or_default())?;
+        EncoderHead::Embedding(match &beside.pooling {
             None => Pooling::Mean,
             Some(pooling) => read_pooling(Raw(pooling))?,
         })
@@ -176,6 +177,20 @@ fn labels(config: Raw<'_>) -> Result<Vec<String>, ConfigError> {
             }
         })
         .collect()
+}
+
+/// What sentence-transformers would do after the encoder: a layer more would make other vectors.
+fn check_modules(modules: &[Value]) -> Result<(), ConfigError> {
+    for module in modules {
+        let kind = module.get("type").and_then(Value::as_str);
+        let name = kind.and_then(|kind| kind.rsplit('.').next());
+        if !matches!(name, Some("Transformer" | "Pooling" | "Normalize")) {
+            let found = kind.map_or_else(|| module.to_string(), str::to_owned);
+            let supported = "Transformer, Pooling, Normalize";
+            return Err(ConfigError::unsupported("modules.json", found, supported));
+        }
+    }
+    Ok(())
 }
 
 fn read_pooling(pooling: Raw<'_>) -> Result<Pooling, ConfigError> {

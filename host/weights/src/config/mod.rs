@@ -130,6 +130,8 @@ impl ModelConfig {
 pub(crate) struct Beside {
     /// `1_Pooling/config.json`.
     pub(crate) pooling: Option<Map<String, Value>>,
+    /// `modules.json`.
+    pub(crate) modules: Option<Vec<Value>>,
     /// `sentence_bert_config.json`.
     pub(crate) sentence: Option<Map<String, Value>>,
     /// `generation_config.json`.
@@ -162,12 +164,7 @@ impl Architecture {
             }
             return Ok(Architecture::Decoder(decoder));
         }
-        match encoder_json::encoder(
-            name,
-            config,
-            beside.pooling.as_ref(),
-            beside.sentence.as_ref(),
-        )? {
+        match encoder_json::encoder(name, config, beside)? {
             Some(encoder) => Ok(Architecture::Encoder(encoder)),
             None => {
                 let supported: Vec<&str> = json::architectures()

@@ -438,6 +438,37 @@ fn encoders_pool_label_and_place_as_their_files_say() {
 }
 
 #[test]
+fn a_layer_of_sentence_transformers_that_is_not_implemented_is_named() {
+    let modules = |last: Value| {
+        let kinds = ["Transformer", "Pooling", "Normalize"];
+        let kinds =
+            kinds.map(|kind| json!({"type": format!("sentence_transformers.models.{kind}")}));
+        [(
+            "modules.json",
+            Value::from_iter(kinds.into_iter().chain([last])),
+        )]
+    };
+    let newer =
+        json!({"type": "sentence_transformers.sentence_transformer.modules.normalize.Normalize"});
+    encoder(json!({}), &modules(newer));
+    let bert = json!({"architectures": ["BertModel"]});
+    for (last, found) in [
+        (
+            json!({"type": "sentence_transformers.models.Dense"}),
+            "sentence_transformers.models.Dense",
+        ),
+        (json!({"type": 1}), "{\"type\":1}"),
+    ] {
+        assert_eq!(
+            open_beside(&bert, &modules(last)).unwrap_err(),
+            format!(
+                "m/config.json: `modules.json` is {found}, supported: Transformer, Pooling, Normalize"
+            )
+        );
+    }
+}
+
+#[test]
 fn how_weights_are_stored_is_read() {
     let int4 =
         json!({"quantization_config": {"quant_method": "tidegate", "bits": 4, "group_size": 32}});

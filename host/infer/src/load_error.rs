@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::device::{Fault, WaitError};
+use tidegate_contract::DecodeError;
 use tidegate_weights::{CheckpointError, TensorError};
 
 /// Why a decoder could not be loaded.
@@ -117,6 +118,19 @@ impl LoadError {
         match error {
             WaitError::Deadline(limit) => LoadError::DeadlineExceeded { limit },
             WaitError::Fault(fault) => LoadError::from_fault(fault, bytes),
+        }
+    }
+
+    /// What a failed first step means while `bytes` are being loaded.
+    pub(crate) fn from_decode(error: DecodeError, bytes: u64) -> LoadError {
+        match error {
+            DecodeError::DeviceLost { reason } => LoadError::DeviceLost { reason },
+            DecodeError::OutOfMemory { reason } => LoadError::OutOfMemory { bytes, reason },
+            DecodeError::DeadlineExceeded { limit } => LoadError::DeadlineExceeded { limit },
+            DecodeError::Kernel { kernel, reason } => LoadError::Kernel { kernel, reason },
+            other => LoadError::Device {
+                reason: other.to_string(),
+            },
         }
     }
 

@@ -12,7 +12,7 @@ use super::parts::{Ends, Parts};
 use super::passes::{Piece, passes};
 use super::plan::{Plan, decoder_config, weight_bytes};
 use super::{DecoderOptions, MemoryReport, StepWords};
-use crate::device::{DEADLINE, Fault, Gpu, Pace};
+use crate::device::{DEADLINE, Fault, Gpu, LOAD_DEADLINE, Pace};
 use crate::kernels::{KernelSet, choose_kernels};
 use crate::load_error::LoadError;
 use crate::program::{Extent, Program};
@@ -39,7 +39,7 @@ pub struct GpuDecoder {
     /// Submissions and dispatches of the last step.
     submissions: u32,
     dispatches: u32,
-    /// Longest wait for a pass.
+    /// Longest wait for a submission.
     pub(super) deadline: Duration,
     /// The failure after which this decoder is of no more use.
     failed: Option<DecodeError>,
@@ -124,7 +124,7 @@ impl GpuDecoder {
             pace: Pace::new(gpu.is_software()),
             submissions: 0,
             dispatches: 0,
-            deadline: DEADLINE,
+            deadline: LOAD_DEADLINE,
             failed: None,
         };
         decoder.warm_up()?;
@@ -168,26 +168,27 @@ impl GpuDecoder {
         self.pace = Pace::fixed(seconds, cap);
     }
 
-    /// Gives up on a pass after `deadline`.
+    /// Gives up on a submission after `deadline`.
     #[doc(hidden)]
     pub fn set_deadline(&mut self, deadline: Duration) {
         self.deadline = deadline;
     }
 
     /// Drivers compile at the first dispatch: runs every kernel once, in the first blocks, which no sequence has written yet.
+    /// Then one row and several run again, so that the first step of a request is cut by a pace that was measured.
     fn warm_up(&mut self) -> Result<(), LoadError> {
         let started = Instant::now();
         let room = (self.shape.blocks * BLOCK).min(self.shape.context);
         let most = self.shape.max_rows.min(room).min(9);
         let mut sampled = Vec::new();
-        let plain = Sampling::default();
-        let cases = [
-            (1, &plain),
-            (4, &plain),
-            (most, &plain),
-            (1, &self.every_stage()),
-        ];
-        for (rows, sampling) in cases {
+        let (plain, every_stage) = (Sampling::default(), self.every_stage());
+        let compiled = [(1, &plain), (4, &plain), (most, &plain), (1, &every_stage)];
+        let measured = [(1, &plain), (most, &plain)];
+        for (index, (rows, sampling)) in compiled.into_iter().chain(measured).enumerate() {
+            if index == compiled.len() {
+                // What the steps up to here took was compiling.
+                self.pace = Pace::new(self.gpu.is_software());
+            }
             let rows = rows.min(most);
             let sequence = StepSequence {
                 position: 0,
@@ -195,11 +196,11 @@ impl GpuDecoder {
                 blocks: vec![0],
                 samples: vec![sampling.clone(); rows.min(self.shape.max_samples)],
             };
-            self.step(&[sequence], &mut sampled)
-                .map_err(|error| self.load_error(error))?;
+            // In one pass, however slow the device is thought to be: the kernels depend on the rows of a pass.
+            self.run(&[sequence], rows, Wanted::Tokens(&mut sampled))
+                .map_err(|error| LoadError::from_decode(error, self.memory.total()))?;
         }
-        // What these steps took was compiling.
-        self.pace = Pace::new(self.gpu.is_software());
+        self.deadline = DEADLINE;
         debug!(
             seconds = started.elapsed().as_secs_f64(),
             "kernels compiled"
@@ -228,32 +229,18 @@ impl GpuDecoder {
         }
     }
 
-    fn load_error(&self, error: DecodeError) -> LoadError {
-        match error {
-            DecodeError::DeviceLost { reason } => LoadError::DeviceLost { reason },
-            DecodeError::OutOfMemory { reason } => LoadError::OutOfMemory {
-                bytes: self.memory.total(),
-                reason,
-            },
-            DecodeError::DeadlineExceeded { limit } => LoadError::DeadlineExceeded { limit },
-            DecodeError::Kernel { kernel, reason } => LoadError::Kernel { kernel, reason },
-            other => LoadError::Device {
-                reason: other.to_string(),
-            },
-        }
-    }
-
     /// Most rows whose longest dispatch stays within the cap of a submission.
     fn pass_rows(&self, step: &[StepSequence]) -> usize {
         let positions = step
             .iter()
             .map(|sequence| sequence.position + sequence.tokens.len() as u32)
             .max();
+        let samples: usize = step.iter().map(|sequence| sequence.samples.len()).sum();
         let mut rows = self.pass[0];
         loop {
             let extent = Extent {
                 rows: rows as u32,
-                samples: rows.min(self.pass[1]) as u32,
+                samples: rows.min(self.pass[1]).min(samples) as u32,
                 positions: positions.unwrap_or(0),
             };
             if rows == 1 || self.program.longest(extent) <= self.pace.most_work(rows as u32) {
@@ -263,17 +250,28 @@ impl GpuDecoder {
         }
     }
 
-    fn run(&mut self, step: &[StepSequence], mut wanted: Wanted<'_>) -> Result<(), DecodeError> {
+    /// Checks a step and runs it in passes that keep to the cap of a submission.
+    fn run_capped(&mut self, step: &[StepSequence], wanted: Wanted<'_>) -> Result<(), DecodeError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
         self.shape.check(step)?;
+        self.run(step, self.pass_rows(step), wanted)
+    }
+
+    /// Runs a step that was checked, in passes of at most so many rows.
+    fn run(
+        &mut self,
+        step: &[StepSequence],
+        rows: usize,
+        mut wanted: Wanted<'_>,
+    ) -> Result<(), DecodeError> {
         match &mut wanted {
             Wanted::Logits(logits) => logits.clear(),
             Wanted::Tokens(tokens) => tokens.clear(),
         }
         (self.submissions, self.dispatches) = (0, 0);
-        for pass in passes(step, self.pass_rows(step), self.pass[1]) {
+        for pass in passes(step, rows.min(self.pass[0]), self.pass[1]) {
             let gpu = self.gpu.clone();
             let (result, fault) = gpu.scoped(|| self.run_pass(step, &pass, &mut wanted));
             let result = match fault {
@@ -318,7 +316,7 @@ impl GpuDecoder {
         let bytes = (extent.samples as usize * stride) as u64;
         let ranges = self.program.submissions(extent, &self.pace);
         let last = ranges.len() - 1;
-        let mut submission = None;
+        let mut submissions = Vec::with_capacity(ranges.len());
         for (index, range) in ranges.into_iter().enumerate() {
             let mut encoder = self
                 .gpu
@@ -339,10 +337,10 @@ impl GpuDecoder {
                     .get_or_insert_with(|| self.gpu.readback("logits", self.ends.logits.size()));
                 encoder.copy_buffer_to_buffer(&self.ends.logits, 0, readback, 0, bytes);
             }
-            submission = Some(self.gpu.queue.submit([encoder.finish()]));
+            submissions.push(self.gpu.queue.submit([encoder.finish()]));
             self.submissions += 1;
         }
-        let Some(submission) = submission else {
+        let Some(submission) = self.gpu.wait_for_all_but_one(submissions, self.deadline)? else {
             return Ok(());
         };
         match wanted {
@@ -385,10 +383,10 @@ impl Decoder for GpuDecoder {
         step: &[StepSequence],
         sampled: &mut Vec<Sampled>,
     ) -> Result<(), DecodeError> {
-        self.run(step, Wanted::Tokens(sampled))
+        self.run_capped(step, Wanted::Tokens(sampled))
     }
 
     fn logits(&mut self, step: &[StepSequence], logits: &mut Vec<f32>) -> Result<(), DecodeError> {
-        self.run(step, Wanted::Logits(logits))
+        self.run_capped(step, Wanted::Logits(logits))
     }
 }

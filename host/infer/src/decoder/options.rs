@@ -13,7 +13,7 @@ const MOST_ROWS: usize = 4096;
 const MOST_BLOCKS: usize = 1 << 24;
 
 /// Token ids, and elements of a row, at most: beyond every model there is, and within what kernels count in 32 bits.
-const MOST_TOKENS: usize = 1 << 24;
+const MOST_TOKENS: usize = 4 * 64 * 65_535;
 const MOST_WIDTH: usize = 1 << 20;
 
 /// How much a decoder is loaded for, and how it computes.

@@ -43,7 +43,7 @@ impl From<wgpu::Error> for Fault {
     }
 }
 
-/// The first failure of a device; a loss replaces any other.
+/// The first failure of a device that nobody was told of; a loss replaces any other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults(Arc<Mutex<Option<Fault>>>);
 
@@ -56,11 +56,21 @@ impl Faults {
         }
     }
 
-    pub(crate) fn first(&self) -> Option<Fault> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    /// The failure that is to be told now. A loss is told to everybody who asks; any other once, as the device goes on.
+    pub(crate) fn tell(&self) -> Option<Fault> {
+        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*first {
+            Some(Fault::Lost(_)) => first.clone(),
+            _ => first.take(),
+        }
+    }
+
+    /// The loss of the device, if it was lost.
+    pub(crate) fn loss(&self) -> Option<Fault> {
+        let first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        first
             .clone()
+            .filter(|first| matches!(first, Fault::Lost(_)))
     }
 
     /// Sends everything wgpu reports about `device` here. Without this wgpu panics on an error outside a scope.
@@ -80,13 +90,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_fault_is_kept_but_a_loss_replaces_it() {
+    fn the_first_fault_is_told_once_and_a_loss_for_ever() {
         let faults = Faults::default();
         faults.record(Fault::Refused("first".into()));
         faults.record(Fault::OutOfMemory("second".into()));
-        assert_eq!(faults.first(), Some(Fault::Refused("first".into())));
+        assert_eq!(faults.tell(), Some(Fault::Refused("first".into())));
+        assert_eq!(faults.tell(), None);
+        faults.record(Fault::Refused("third".into()));
+        assert_eq!(faults.loss(), None);
         faults.record(Fault::Lost("gone".into()));
         faults.record(Fault::Lost("gone again".into()));
-        assert_eq!(faults.first(), Some(Fault::Lost("gone".into())));
+        for _ in 0..2 {
+            assert_eq!(faults.tell(), Some(Fault::Lost("gone".into())));
+            assert_eq!(faults.loss(), Some(Fault::Lost("gone".into())));
+        }
     }
 }

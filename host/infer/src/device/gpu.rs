@@ -12,8 +12,12 @@ use super::{Adapter, AdapterInfo, AdapterKind, Fault, Features, ready};
 use crate::kernels::{Kernel, KernelSet, Pipeline, Pipelines, Verdicts};
 use crate::load_error::LoadError;
 
-/// Longest wait for the device, after which the decoder is given up.
+/// Longest wait for a submission, after which the model is given up. Submissions are capped far below.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Longest wait for a submission while a model is loaded: drivers compile a kernel when it is first dispatched, and a software
+/// adapter that several models are loaded on takes its time for that.
+pub(crate) const LOAD_DEADLINE: Duration = Duration::from_secs(300);
 
 /// Uploads that may stand in staging memory at once, bytes.
 const STAGED: u64 = 64 << 20;
@@ -55,6 +59,8 @@ pub struct Open {
     features: Features,
     faults: Faults,
     staged: AtomicU64,
+    /// Bytes of all buffers made so far.
+    made: AtomicU64,
     pipelines: Mutex<Pipelines>,
     /// Which kernels compute the right numbers here.
     verdicts: Mutex<Verdicts>,
@@ -142,6 +148,7 @@ impl Gpu {
             features,
             faults,
             staged: AtomicU64::new(0),
+            made: AtomicU64::new(0),
             pipelines: Mutex::default(),
             verdicts: Mutex::default(),
             sabotaged: Mutex::default(),
@@ -219,6 +226,13 @@ impl Open {
         self.info.kind == AdapterKind::Software
     }
 
+    /// Bytes of all buffers made so far, those included that are gone.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn bytes_made(&self) -> u64 {
+        self.made.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn sabotage_of(&self, kernel: &str) -> Option<Sabotage> {
         let sabotaged = self
             .sabotaged
@@ -246,11 +260,7 @@ impl Open {
             .next()
             .map(Fault::from);
         // Whatever else a lost device says of the work, that is why.
-        let lost = self
-            .faults
-            .first()
-            .filter(|first| matches!(first, Fault::Lost(_)));
-        let fault = fault.map(|fault| lost.unwrap_or(fault));
+        let fault = fault.map(|fault| self.faults.loss().unwrap_or(fault));
         if self.exhausted.swap(false, Ordering::AcqRel) {
             return (result, Some(Fault::OutOfMemory("injected".to_owned())));
         }
@@ -296,6 +306,7 @@ impl Open {
 
     fn buffer(&self, label: &str, bytes: u64, usage: wgpu::BufferUsages) -> wgpu::Buffer {
         let size = bytes.max(16).next_multiple_of(16);
+        self.made.fetch_add(size, Ordering::Relaxed);
         self.device.create_buffer(&wgpu::BufferDescriptor {
             label: Some(label),
             size,
@@ -320,11 +331,25 @@ impl Open {
         }
     }
 
-    /// Submits every upload and waits for it.
+    /// Submits every upload of a model that is loaded and waits for it.
     pub(crate) fn flush(&self) -> Result<(), WaitError> {
         self.staged.store(0, Ordering::Relaxed);
         let submission = self.queue.submit(std::iter::empty());
-        self.wait(Some(submission), DEADLINE)
+        self.wait(Some(submission), LOAD_DEADLINE)
+    }
+
+    /// Waits for all but the last of a pass's submissions, `deadline` for each: a device that gets on is not given up,
+    /// however long the pass takes. Gives the last.
+    pub(crate) fn wait_for_all_but_one(
+        &self,
+        mut submissions: Vec<wgpu::SubmissionIndex>,
+        deadline: Duration,
+    ) -> Result<Option<wgpu::SubmissionIndex>, WaitError> {
+        let last = submissions.pop();
+        for submission in submissions {
+            self.wait(Some(submission), deadline)?;
+        }
+        Ok(last)
     }
 
     /// Waits for a submission, sleeping, at most `deadline`; any failure of the device so far is the answer.
@@ -333,7 +358,7 @@ impl Open {
         submission: Option<wgpu::SubmissionIndex>,
         deadline: Duration,
     ) -> Result<(), WaitError> {
-        if let Some(fault) = self.faults.first() {
+        if let Some(fault) = self.faults.tell() {
             return Err(WaitError::Fault(fault));
         }
         let wait = wgpu::PollType::Wait {
@@ -342,7 +367,7 @@ impl Open {
         };
         // wgpu 30 panics in `poll` where the driver reports a loss: that too is a failure of the device, not of ours.
         let polled = catch_unwind(AssertUnwindSafe(|| self.device.poll(wait)));
-        if let Some(fault) = self.faults.first() {
+        if let Some(fault) = self.faults.tell() {
             return Err(WaitError::Fault(fault));
         }
         match polled {

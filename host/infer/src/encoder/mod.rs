@@ -19,7 +19,7 @@ use parts::{Ends, Parts};
 use pass::{PassWords, passes};
 
 use crate::decoder::MemoryReport;
-use crate::device::{DEADLINE, Gpu, Pace, WaitError};
+use crate::device::{DEADLINE, Gpu, LOAD_DEADLINE, Pace, WaitError};
 use crate::kernels::{KernelSet, choose_kernels};
 use crate::load_error::LoadError;
 use crate::program::{Extent, Program};
@@ -38,7 +38,7 @@ pub struct GpuEncoder {
     ends: Ends,
     words: PassWords,
     pace: Pace,
-    /// Longest wait for a pass.
+    /// Longest wait for a submission.
     deadline: Duration,
     /// The failure after which this encoder is of no more use.
     failed: Option<DecodeError>,
@@ -102,7 +102,7 @@ impl GpuEncoder {
             ends,
             words: PassWords::default(),
             pace: Pace::new(gpu.is_software()),
-            deadline: DEADLINE,
+            deadline: LOAD_DEADLINE,
             failed: None,
         };
         encoder.warm_up()?;
@@ -134,35 +134,25 @@ impl GpuEncoder {
         self.kernels
     }
 
-    /// Drivers compile at the first dispatch: runs every kernel once.
+    /// Drivers compile at the first dispatch: runs every kernel once. Then one row and several run again, so that the first call
+    /// is cut by a pace that was measured.
     fn warm_up(&mut self) -> Result<(), LoadError> {
         let started = Instant::now();
         let mut vectors = Vec::new();
-        for rows in [1, 4, 9] {
+        let (compiled, measured) = ([1, 4, 9], [1, 9]);
+        for (index, rows) in compiled.into_iter().chain(measured).enumerate() {
+            if index == compiled.len() {
+                // What the passes up to here took was compiling.
+                self.pace = Pace::new(self.gpu.is_software());
+            }
             let text = vec![0; rows.min(self.plan.context)];
             self.encode(&[&text], &mut vectors)
-                .map_err(|error| self.load_error(error))?;
+                .map_err(|error| LoadError::from_decode(error, self.memory.total()))?;
         }
-        // What these passes took was compiling.
-        self.pace = Pace::new(self.gpu.is_software());
+        self.deadline = DEADLINE;
         let seconds = started.elapsed().as_secs_f64();
         debug!(seconds, "kernels compiled");
         Ok(())
-    }
-
-    fn load_error(&self, error: DecodeError) -> LoadError {
-        match error {
-            DecodeError::DeviceLost { reason } => LoadError::DeviceLost { reason },
-            DecodeError::OutOfMemory { reason } => LoadError::OutOfMemory {
-                bytes: self.memory.total(),
-                reason,
-            },
-            DecodeError::DeadlineExceeded { limit } => LoadError::DeadlineExceeded { limit },
-            DecodeError::Kernel { kernel, reason } => LoadError::Kernel { kernel, reason },
-            other => LoadError::Device {
-                reason: other.to_string(),
-            },
-        }
     }
 
     /// Most rows whose longest dispatch stays within the cap of a submission.
@@ -192,7 +182,7 @@ impl GpuEncoder {
         let bytes = (texts.len() * stride) as u64;
         let ranges = self.program.submissions(extent, &self.pace);
         let last = ranges.len().saturating_sub(1);
-        let mut submission = None;
+        let mut submissions = Vec::with_capacity(ranges.len());
         for (index, range) in ranges.into_iter().enumerate() {
             let mut encoder = self
                 .gpu
@@ -206,9 +196,9 @@ impl GpuEncoder {
                 let ends = &self.ends;
                 encoder.copy_buffer_to_buffer(&ends.vectors, 0, &ends.readback, 0, bytes);
             }
-            submission = Some(self.gpu.queue.submit([encoder.finish()]));
+            submissions.push(self.gpu.queue.submit([encoder.finish()]));
         }
-        let Some(submission) = submission else {
+        let Some(submission) = self.gpu.wait_for_all_but_one(submissions, self.deadline)? else {
             return Ok(());
         };
         let (width, unit) = (self.width, self.output == EncoderOutput::Embedding);

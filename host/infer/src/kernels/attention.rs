@@ -266,7 +266,7 @@ impl Builder<'_> {
             window: heads.window,
             most: SPLIT,
         };
-        let work = Work::rows(u64::from(heads.heads * heads.dim * per_head));
+        let work = Work::rows(u64::from(heads.heads * heads.dim) * u64::from(per_head));
         self.dispatch(beyond, &[Choice::always(kernel, grid)], &buffers, work)
     }
 }

@@ -5,7 +5,7 @@ use tidegate_contract::{BLOCK, StepSequence};
 use super::heads::KvBuffers;
 use super::{Heads, KernelSet, KernelVariant, KvPrecision, NormStore, scratch};
 use crate::decoder::StepWords;
-use crate::device::{Adapter, DEADLINE, DeviceOptions, Gpu};
+use crate::device::{Adapter, DeviceOptions, Gpu, LOAD_DEADLINE};
 use crate::load_error::LoadError;
 use crate::program::{Builder, Count, Extent, Program};
 
@@ -238,7 +238,7 @@ impl Lab {
         }
         let submission = self.gpu.queue.submit([encoder.finish()]);
         self.gpu
-            .wait(Some(submission), DEADLINE)
+            .wait(Some(submission), LOAD_DEADLINE)
             .map_err(|error| LoadError::from_wait(error, 0))?;
         Ok(dispatches)
     }
@@ -277,9 +277,15 @@ impl Lab {
         let submission = self.gpu.queue.submit([encoder.finish()]);
         let mut words = Vec::new();
         self.gpu
-            .read(&readback, buffer.size(), submission, DEADLINE, |bytes| {
-                words.extend(bytes.as_chunks().0.iter().map(|b| u32::from_le_bytes(*b)));
-            })
+            .read(
+                &readback,
+                buffer.size(),
+                submission,
+                LOAD_DEADLINE,
+                |bytes| {
+                    words.extend(bytes.as_chunks().0.iter().map(|b| u32::from_le_bytes(*b)));
+                },
+            )
             .map_err(|error| LoadError::from_wait(error, 0))?;
         Ok(words)
     }

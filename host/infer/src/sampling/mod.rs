@@ -28,8 +28,8 @@ const TOP: usize = MOST_LOGPROBS as usize;
 /// Least logits of a chunk / 4.
 const LEAST_CHUNK4: usize = 128;
 
-/// Adjustments of a step that there is ever room for: 64 MiB.
-const MOST_ADJUSTMENTS: usize = 1 << 22;
+/// Adjustments of a step that there is ever room for: what fits the workgroups of an axis, 64 MiB.
+const MOST_ADJUSTMENTS: usize = 64 * 65_535;
 
 /// Levels of the search that find one border.
 const LEVELS: u32 = 8;

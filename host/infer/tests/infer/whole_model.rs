@@ -2,13 +2,13 @@
 
 use tidegate_contract::{Decoder, Sampled, StepSequence};
 use tidegate_infer::{
-    DecoderOptions, DeviceOptions, Gpu, KernelVariant, KvPrecision, MemoryReport,
+    DecoderOptions, DeviceOptions, Features, Gpu, KernelVariant, KvPrecision, MemoryReport,
 };
 use tidegate_reference::ReferenceDecoder;
 
 use crate::support::{
     PLAIN, Random, adapter, assert_close, assert_same, blocks, full_config, gpu, in_chunks, load,
-    logits, options, random_model, sequence, silent, small_config, variants, wide,
+    logits, open, options, random_model, sequence, silent, small_config, variants, wide,
 };
 use tidegate_weights::{Checkpoint, Format, ModelConfig};
 
@@ -46,16 +46,21 @@ fn logits_match_the_float64_reference_with_every_part_on_and_off() {
     }
 }
 
-#[test]
-fn every_format_of_weights_matches_the_reference() {
-    let config = ModelConfig {
+/// Widths that quantized rows can have.
+fn even_config() -> ModelConfig {
+    ModelConfig {
         hidden: 64,
         intermediate: 96,
         heads: 4,
         kv_heads: 2,
         head_dim: 16,
         ..small_config()
-    };
+    }
+}
+
+#[test]
+fn every_format_of_weights_matches_the_reference() {
+    let config = even_config();
     for format in [
         Format::F32,
         Format::F16,
@@ -359,6 +364,8 @@ fn a_slow_device_is_given_little_at_once_and_answers_the_same() {
             ..options(variant)
         };
         let mut decoder = load(gpu(), &checkpoint, &options);
+        let cap = std::time::Duration::from_millis(50);
+        decoder.pretend_pace(1e-15, cap);
         let step = [sequence(0, &tokens, &blocks(0, 33))];
         let expected = logits(&mut decoder, &step);
         let (dispatches, submissions) = (
@@ -368,7 +375,6 @@ fn a_slow_device_is_given_little_at_once_and_answers_the_same() {
         assert_eq!(submissions, 1);
 
         // The whole step is 3 caps of work, no dispatch more than one: about as many submissions.
-        let cap = std::time::Duration::from_millis(50);
         let work = decoder.work_of(&step) as f64;
         decoder.pretend_pace(0.15 / work, cap);
         assert_same(
@@ -436,5 +442,37 @@ fn a_decoder_takes_no_more_memory_than_was_estimated() {
         assert_eq!(fit(estimate.total()), options.blocks);
         assert_eq!(fit(estimate.total() - 1), options.blocks - 1);
         assert_eq!(fit(estimate.weights), 0);
+    }
+}
+
+/// What is really made, buffer by buffer, is what was said, but for the parameters of dispatches and what rounds a buffer up to 16
+/// bytes.
+#[test]
+fn a_decoder_makes_the_buffers_that_its_report_says() {
+    for (config, format) in [
+        (small_config(), Format::F32),
+        (full_config(), Format::F32),
+        (even_config(), Format::Int8),
+        (even_config(), Format::Int4),
+    ] {
+        let checkpoint = Checkpoint::random(config, format, 16);
+        for variant in PLAIN {
+            let device = open(Features::ALL);
+            // The first load tests kernels, in buffers that are gone afterwards.
+            drop(load(&device, &checkpoint, &options(variant)));
+            let before = device.bytes_made();
+            let mut decoder = load(&device, &checkpoint, &options(variant));
+            // The buffer that logits are read back through.
+            logits(&mut decoder, &[sequence(0, &[1], &[0])]);
+            let made = device.bytes_made() - before;
+            let said = decoder.memory();
+            let dispatches = u64::from(decoder.dispatches_last_step());
+            let what = format!("{format:?}, {variant}: {made} bytes made, {said} said");
+            assert!(made >= said, "{what}");
+            assert!(
+                made - said <= (dispatches + 8) * (32 + 16),
+                "{what}, {dispatches} dispatches"
+            );
+        }
     }
 }

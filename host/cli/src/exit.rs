@@ -19,7 +19,7 @@ impl Failure {
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Failure::Run(error) => {
-                tell(format_args!("tidegate: {error:#}\n"));
+                tell(format_args!("tidegate: {}\n", told(&error)));
                 ExitCode::from(1)
             }
             Failure::Usage(text) => {
@@ -33,6 +33,20 @@ impl Failure {
     pub(crate) fn usage(text: impl std::fmt::Display) -> Failure {
         Failure::Usage(format!("tidegate: {text}"))
     }
+}
+
+/// An error with its causes, each said once: many of the rooms' errors end with the text of their cause already.
+pub(crate) fn told(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    let mut last = text.clone();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !last.ends_with(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+        last = cause;
+    }
+    text
 }
 
 impl<E: Into<anyhow::Error>> From<E> for Failure {
@@ -59,4 +73,37 @@ pub(crate) fn log_to_stderr(filter: &str) -> Result<(), Failure> {
         .with_target(false)
         .init();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::told;
+
+    #[derive(Debug)]
+    struct Read(std::io::Error);
+
+    impl std::fmt::Display for Read {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "cannot read model.gguf: {}", self.0)
+        }
+    }
+
+    impl std::error::Error for Read {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn a_cause_is_said_once_whether_its_error_says_it_or_not() {
+        let source = std::io::Error::other("the disk is gone");
+        let error = Err::<(), _>(Read(source)).context("model `support`");
+        let error = error.expect_err("it is one");
+        assert_eq!(
+            told(&error),
+            "model `support`: cannot read model.gguf: the disk is gone"
+        );
+    }
 }

@@ -6,13 +6,13 @@ use anyhow::Context;
 use tidegate_operator::{Engine, EngineOptions, Grants, componentize};
 
 use super::print;
-use crate::exit::Failure;
+use crate::exit::{Failure, told};
 
 /// Shows what a component is, and writes it out if asked.
 pub(crate) fn component(file: &Path, output: Option<&Path>) -> Result<(), Failure> {
     let bytes = std::fs::read(file)
         .with_context(|| format!("cannot read {}", file.display()))
-        .map_err(|error| Failure::usage(format_args!("{error:#}")))?;
+        .map_err(|error| Failure::usage(told(&error)))?;
     let label = file.display().to_string();
     let engine = Engine::new(EngineOptions {
         instances: 4,

@@ -7,7 +7,7 @@ use tidegate_control::client::Client;
 
 use super::print;
 use crate::HostArguments;
-use crate::exit::Failure;
+use crate::exit::{Failure, told};
 
 /// The running host that is meant.
 pub(super) fn client(host: &HostArguments) -> Result<Client, Failure> {
@@ -32,7 +32,7 @@ pub(crate) fn deploy(
 ) -> Result<(), Failure> {
     let bytes = std::fs::read(component)
         .with_context(|| format!("cannot read {}", component.display()))
-        .map_err(|error| Failure::usage(format_args!("{error:#}")))?;
+        .map_err(|error| Failure::usage(told(&error)))?;
     let name = component
         .file_name()
         .map(|name| name.to_string_lossy().into_owned());

@@ -8,7 +8,7 @@ use tidegate_control::config::{
 use tidegate_grammar::{Compiler, Vocabulary};
 
 use super::{DEFAULT_CONTEXT, ModelFile};
-use crate::exit::Failure;
+use crate::exit::{Failure, told};
 
 /// Positions kept free for the chat template around the user message.
 pub(crate) const TEMPLATE_TOKENS: usize = 32;
@@ -22,7 +22,7 @@ pub(crate) fn check(pipeline: &Pipeline) -> Result<(), Failure> {
         }
         match ModelFile::open(&model.path) {
             Ok(file) => all.extend(mistakes(pipeline, index, &file)),
-            Err(error) => all.push(pipeline.mistake_of_model(model, format!("{error:#}"))),
+            Err(error) => all.push(pipeline.mistake_of_model(model, told(&error))),
         }
     }
     if all.is_empty() {
@@ -68,7 +68,7 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
     }
     if let Some(draft) = &model.draft {
         let mistake = match ModelFile::open(draft) {
-            Err(error) => Some(format!("draft: {error:#}")),
+            Err(error) => Some(format!("draft: {}", told(&error))),
             Ok(draft) if draft.makes() != Makes::Text => {
                 Some("draft: the model makes no text".to_owned())
             }

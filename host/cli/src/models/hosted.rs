@@ -1,5 +1,6 @@
 //! A model of the pipeline while it runs: asked by stages, loaded, replaced and unloaded by an administrator.
 
+use crate::exit::told;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
@@ -80,7 +81,7 @@ impl HostedModel {
     /// Loads it again, or another in its place.
     pub(crate) fn replace(&self, path: Option<&Path>) -> Result<ModelReport, ModelRefused> {
         let _changing = self.change()?;
-        let refused = |error: anyhow::Error| ModelRefused::Refused(format!("{error:#}"));
+        let refused = |error: anyhow::Error| ModelRefused::Refused(told(&error));
         let file = ModelFile::open(path.unwrap_or(&self.model().path)).map_err(refused)?;
         if let Some(wrong) = mistakes(&self.pipeline, self.index, &file).first() {
             return Err(ModelRefused::Refused(format!(
@@ -194,7 +195,12 @@ fn load(
 ) -> anyhow::Result<(ModelHandle, Last)> {
     let model = &pipeline.models[index];
     let biases = biases(pipeline, index, file)?;
-    let source = source(model, adapters.limits(), adapter, file)?;
+    let mut source = source(model, adapters.limits(), adapter, file)?;
+    let structures = asking(pipeline, index).filter_map(|(_, _, kind)| match &kind.ask {
+        Ask::Generate(generate) => generate.parameters.structure.clone(),
+        Ask::Embed | Ask::Classify { .. } => None,
+    });
+    source.options.structures = structures.collect();
     let handle = adapter.engine.load(&model.name, source)?;
     let facts = handle.facts();
     tracing::info!(

@@ -12,6 +12,7 @@ use tidegate_weights::{Checkpoint, ConvertReport, Format, convert as write};
 
 use super::size;
 use crate::commands::print;
+use crate::exit::told;
 use crate::exit::{Failure, tell};
 use crate::models::{HELD_OUT, Loss, ModelFile, held_out_loss, open_checkpoint};
 
@@ -103,7 +104,7 @@ fn held_out(path: Option<&Path>, tokenizer: &Tokenizer) -> Result<(String, Vec<u
             let name = path.display().to_string();
             let text = std::fs::read_to_string(path)
                 .with_context(|| format!("cannot read {name}"))
-                .map_err(|error| Failure::usage(format_args!("{error:#}")))?;
+                .map_err(|error| Failure::usage(told(&error)))?;
             (name, text)
         }
     };

@@ -14,7 +14,7 @@ use tidegate_weights::{
 
 use super::size;
 use crate::commands::print;
-use crate::exit::Failure;
+use crate::exit::{Failure, told};
 use crate::models::{
     DEFAULT_CONTEXT, Fits, encoder_options, open_checkpoint, open_tokenizer, what_fits,
 };
@@ -341,7 +341,7 @@ fn described(tokenizer: &anyhow::Result<Tokenizer>, makes_text: bool) -> (String
     let tokenizer = match tokenizer {
         Ok(tokenizer) => tokenizer,
         Err(error) => {
-            let error = format!("{error:#}");
+            let error = told(error);
             return (format!("cannot be used: {error}"), json!({"error": error}));
         }
     };

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
 
 use super::{Checkpoint, ReadFile, Source, json, read};
 use crate::config::{Architecture, Beside};

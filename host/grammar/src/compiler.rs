@@ -135,9 +135,8 @@ impl Compiler {
     ///
     /// JSON Schema is read as llguidance does (draft 2020-12 if none is named, references only within the schema), and
     /// JSON's white space is at most 32 characters in a place, unless the schema's own `x-guidance` says otherwise; a
-    /// number without bounds may be larger than an f64. A
-    /// regular expression has the syntax of the `regex` crate without look-around and matches from the beginning to
-    /// the end, with or without anchors.
+    /// number without bounds may be larger than an f64. A regular expression has the syntax of the `regex` crate without
+    /// look-around and matches from the beginning to the end, with or without anchors.
     ///
     /// # Errors
     /// [`GrammarError::Structure`] with what is wrong, [`GrammarError::TooLong`], [`GrammarError::TooSlow`] and

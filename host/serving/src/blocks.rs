@@ -50,6 +50,9 @@ struct Block {
     kept: Option<Kept>,
 }
 
+/// The hash of what is before the first block.
+const START: u64 = 0;
+
 /// Mixes the hash of what is before a block with its tokens.
 type ChainHash = fn(u64, &[u32]) -> u64;
 
@@ -62,24 +65,22 @@ pub(crate) struct Blocks {
     idle: BTreeMap<u64, u32>,
     by_hash: HashMap<u64, u32>,
     clock: u64,
-    salt: u64,
     hash: ChainHash,
 }
 
 impl Blocks {
-    /// `count` free blocks. `salt` keeps what one model (or one adapter of it) wrote apart from another's.
-    pub(crate) fn new(count: usize, salt: u64) -> Blocks {
-        Blocks::with_hash(count, salt, chain)
+    /// `count` free blocks. Each decoder has blocks of its own: what another model wrote cannot be found in them.
+    pub(crate) fn new(count: usize) -> Blocks {
+        Blocks::with_hash(count, chain)
     }
 
-    fn with_hash(count: usize, salt: u64, hash: ChainHash) -> Blocks {
+    fn with_hash(count: usize, hash: ChainHash) -> Blocks {
         Blocks {
             blocks: (0..count).map(|_| Block::default()).collect(),
             free: (0..count as u32).rev().collect(),
             idle: BTreeMap::new(),
             by_hash: HashMap::new(),
             clock: 0,
-            salt,
             hash,
         }
     }
@@ -106,7 +107,7 @@ impl Blocks {
 
     /// How many of the first tokens are in kept blocks, and how many of those blocks are idle.
     pub(crate) fn cached(&self, tokens: &[u32]) -> (usize, usize) {
-        let (mut parent, mut hash, mut idle) = (None, self.salt, 0);
+        let (mut parent, mut hash, mut idle) = (None, START, 0);
         let mut positions = 0;
         for chunk in tokens.chunks_exact(BLOCK) {
             hash = (self.hash)(hash, chunk);
@@ -201,7 +202,7 @@ impl Blocks {
     fn end_of(&self, table: &Table) -> (Option<u32>, u64) {
         let last = table.kept.checked_sub(1).map(|index| table.blocks[index]);
         let hash = last.and_then(|block| self.blocks[block as usize].kept.as_ref());
-        (last, hash.map_or(self.salt, |kept| kept.hash))
+        (last, hash.map_or(START, |kept| kept.hash))
     }
 
     /// The kept block of these tokens after this parent.
@@ -329,7 +330,7 @@ mod tests {
 
     #[test]
     fn who_begins_alike_shares_full_blocks_only() {
-        let mut blocks = Blocks::new(10, 0);
+        let mut blocks = Blocks::new(10);
         let text: Vec<u32> = (0..40).collect();
         let first = written(&mut blocks, &text);
         let mut other = text.clone();
@@ -348,7 +349,7 @@ mod tests {
 
     #[test]
     fn the_longest_idle_goes_first_and_ends_go_before_beginnings() {
-        let mut blocks = Blocks::new(6, 0);
+        let mut blocks = Blocks::new(6);
         let texts: Vec<Vec<u32>> = (0..2u32)
             .map(|n| (n * 100..n * 100 + 48).collect())
             .collect();
@@ -374,7 +375,7 @@ mod tests {
 
     #[test]
     fn too_few_blocks_take_nothing() {
-        let mut blocks = Blocks::new(2, 0);
+        let mut blocks = Blocks::new(2);
         let mut table = Table::default();
         assert!(!blocks.grow(&mut table, 33));
         assert_eq!(blocks.available(), 2);
@@ -384,7 +385,7 @@ mod tests {
 
     #[test]
     fn an_equal_hash_of_other_tokens_is_a_miss() {
-        let mut blocks = Blocks::with_hash(8, 0, |_, _| 7);
+        let mut blocks = Blocks::with_hash(8, |_, _| 7);
         let one = written(&mut blocks, &[1; 20]);
         let two = written(&mut blocks, &[2; 20]);
         assert_ne!(one.blocks()[0], two.blocks()[0]);
@@ -397,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn another_salt_finds_nothing() {
+    fn another_beginning_or_order_is_another_hash() {
         let text: Vec<u32> = (0..16).collect();
         assert_ne!(chain(1, &text), chain(2, &text));
         assert_ne!(chain(0, &[1, 2]), chain(0, &[2, 1]));
@@ -411,7 +412,7 @@ mod tests {
             collide in any::<bool>(),
         ) {
             let hash: ChainHash = if collide { |before, tokens| (before + u64::from(tokens[0])) % 3 } else { chain };
-            let mut blocks = Blocks::with_hash(12, 0, hash);
+            let mut blocks = Blocks::with_hash(12, hash);
             let mut open: Vec<(Table, Vec<u32>, usize)> = Vec::new();
             for (what, place, letter, length) in steps {
                 match what {

@@ -2,8 +2,16 @@
 
 use std::time::Duration;
 
+use crate::order::Moment;
+
 /// Steps after which the measurement is believed.
 const ENOUGH: u32 = 8;
+/// Steps with prompt tokens after which the least time of others is believed: the first of a shape compiles kernels.
+const ENOUGH_PREFILL: u32 = 4;
+/// How long after a step its time says anything about the next.
+const FRESH: Duration = Duration::from_secs(1);
+/// Share of the newest step in how far steps stayed below what was expected, where they come nearer to it again.
+const NEARER: f64 = 0.125;
 /// Share of the newest step in the averages.
 const NEWEST: f64 = 1.0 / 32.0;
 /// A step that took this many times what was expected counts as this many times: the first use of a kernel, or a
@@ -18,6 +26,11 @@ const RIDGE: f64 = 1e-6;
 #[derive(Debug, Default)]
 pub(crate) struct StepCosts {
     steps: u32,
+    steps_with_prefill: u32,
+    /// When the last of them ended.
+    measured: Moment,
+    /// By what share steps have lately stayed below what was expected at most: without prompt tokens, and with.
+    below: [f64; 2],
     /// Averages of the products of (1, prefill units, decode rows) with each other.
     moments: [[f64; 3]; 3],
     /// And with the seconds of the step.
@@ -27,16 +40,23 @@ pub(crate) struct StepCosts {
 }
 
 impl StepCosts {
-    /// Learns from a step.
-    pub(crate) fn observe(&mut self, prefill: usize, decode: usize, took: Duration) {
+    /// Learns from a step that ended now.
+    pub(crate) fn observe(&mut self, prefill: usize, decode: usize, took: Duration, now: Moment) {
         let mut seconds = took.as_secs_f64();
-        if self.steps >= ENOUGH {
-            let expected = self.seconds_for(prefill, decode);
-            if expected > 0.0 {
+        let expected = self.seconds_for(prefill, decode);
+        if self.steps > 0 && expected > 0.0 {
+            let now_below = (1.0 - seconds / expected).max(0.0);
+            let below = &mut self.below[usize::from(prefill > 0)];
+            *below = now_below.max(*below + NEARER * (now_below - *below));
+            if self.steps >= ENOUGH {
                 seconds = seconds.min(expected * OUTLIER);
             }
         }
+        self.measured = now;
         self.steps = self.steps.saturating_add(1);
+        self.steps_with_prefill = self
+            .steps_with_prefill
+            .saturating_add(u32::from(prefill > 0));
         // The first steps are averaged evenly.
         let share = NEWEST.max(1.0 / f64::from(self.steps));
         let counts = [1.0, prefill as f64 / UNIT, decode as f64];
@@ -56,6 +76,18 @@ impl StepCosts {
             return None;
         }
         Duration::try_from_secs_f64(self.seconds_for(prefill, decode)).ok()
+    }
+
+    /// What a step would take at the least, for decisions that nothing corrects later: as much below what is expected
+    /// as steps of its kind have been. `None` until enough were measured, and again when the last is a while ago: who
+    /// is then let through measures anew, so that a time when all was slow is not held against anybody for ever.
+    pub(crate) fn least(&self, prefill: usize, decode: usize, now: Moment) -> Option<Duration> {
+        let unknown = prefill > 0 && self.steps_with_prefill < ENOUGH_PREFILL;
+        if unknown || now.saturating_sub(self.measured) > FRESH {
+            return None;
+        }
+        let below = self.below[usize::from(prefill > 0)];
+        Some(self.predict(prefill, decode)?.mul_f64(1.0 - below))
     }
 
     /// Prompt tokens that a step with `decode` rows can have within `limit`; `None` if it is not known.
@@ -135,6 +167,8 @@ impl StepCosts {
 mod tests {
     use super::*;
 
+    const NOW: Moment = Duration::ZERO;
+
     fn micros(fixed: u64, prefill: usize, decode: usize) -> Duration {
         Duration::from_micros(fixed + 40 * prefill as u64 + 300 * decode as u64)
     }
@@ -150,7 +184,7 @@ mod tests {
         for step in 0..60 {
             let (prefill, decode) = ((step * 37) % 256, 1 + step % 7);
             assert_eq!(costs.predict(1, 1).is_some(), step >= 8);
-            costs.observe(prefill, decode, micros(2000, prefill, decode));
+            costs.observe(prefill, decode, micros(2000, prefill, decode), NOW);
         }
         close(costs.predict(512, 8).unwrap(), micros(2000, 512, 8));
         close(costs.predict(0, 1).unwrap(), micros(2000, 0, 1));
@@ -163,7 +197,7 @@ mod tests {
     fn what_was_never_seen_costs_nothing_yet() {
         let mut costs = StepCosts::default();
         for _ in 0..20 {
-            costs.observe(0, 1, micros(2000, 0, 1));
+            costs.observe(0, 1, micros(2000, 0, 1), NOW);
         }
         close(costs.predict(0, 1).unwrap(), micros(2000, 0, 1));
         assert!(costs.predict(1000, 1).unwrap() < micros(2100, 0, 1));
@@ -174,12 +208,12 @@ mod tests {
     fn one_slow_step_is_no_measure_and_a_lasting_change_is() {
         let mut costs = StepCosts::default();
         for step in 0..60 {
-            costs.observe(0, 1 + step % 4, micros(2000, 0, 1 + step % 4));
+            costs.observe(0, 1 + step % 4, micros(2000, 0, 1 + step % 4), NOW);
         }
-        costs.observe(0, 2, Duration::from_secs(5));
+        costs.observe(0, 2, Duration::from_secs(5), NOW);
         assert!(costs.predict(0, 2).unwrap() < Duration::from_millis(4));
         for step in 0..200 {
-            costs.observe(0, 1 + step % 4, 10 * micros(2000, 0, 1 + step % 4));
+            costs.observe(0, 1 + step % 4, 10 * micros(2000, 0, 1 + step % 4), NOW);
         }
         close(costs.predict(0, 2).unwrap(), 10 * micros(2000, 0, 2));
     }
@@ -193,9 +227,36 @@ mod tests {
                 step as usize * 16,
                 3,
                 Duration::from_micros(5000 - step * 50),
+                NOW,
             );
         }
         assert!(costs.predict(1 << 20, 0).unwrap() > Duration::ZERO);
         assert!(costs.parts().iter().all(|part| *part >= Duration::ZERO));
+    }
+
+    #[test]
+    fn a_slow_first_step_and_a_slow_time_raise_no_least() {
+        let mut costs = StepCosts::default();
+        let quick = micros(2000, 64, 1);
+        for step in 0..12 {
+            let took = if step == 0 { 1000 * quick } else { quick };
+            costs.observe(64, 1, took, NOW);
+            let least = costs.least(64, 1, NOW);
+            assert!(least.is_none_or(|least| least <= quick), "{step} {least:?}");
+            assert_eq!(least.is_some(), step >= 7);
+        }
+        for _ in 0..300 {
+            costs.observe(64, 1, quick, NOW);
+        }
+        close(costs.least(64, 1, NOW).unwrap(), quick);
+        for _ in 0..300 {
+            costs.observe(64, 1, 20 * quick, NOW);
+        }
+        close(costs.least(64, 1, FRESH).unwrap(), 20 * quick);
+        // Long after nothing is known; after one quick step all is known that matters.
+        let later = FRESH + Duration::from_millis(1);
+        assert_eq!(costs.least(64, 1, later), None);
+        costs.observe(64, 1, quick, later);
+        assert!(costs.least(64, 1, later).unwrap() <= quick.mul_f64(1.2));
     }
 }

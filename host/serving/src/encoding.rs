@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::{DecodeError, Made, ModelError, RequestId};
+use tidegate_contract::{DecodeError, Encoder, Made, ModelError, RequestId};
 
 use crate::costs::StepCosts;
 use crate::generator::{Groups, Verdict};
@@ -111,14 +111,14 @@ impl Encoding {
         let costs = std::mem::take(&mut self.costs);
         self.fail_where(|text| {
             let left = text.open.standing.deadline?.saturating_sub(now);
-            let needed = costs.predict(text.tokens.len(), 0)?;
+            let needed = costs.least(text.tokens.len(), 0, now)?;
             (needed > left).then_some(ModelError::Hopeless { left, needed })
         });
         self.costs = costs;
         let allowed = {
             let waiting = &self.waiting;
-            self.groups
-                .next(|key| waiting.iter().any(|text| text.key == key))
+            let waits = |key| waiting.iter().any(|text: &Text| text.key == key);
+            self.groups.next(waits, waits)
         };
         let mut order: Vec<(Rank, usize)> = self
             .waiting
@@ -171,7 +171,7 @@ impl Encoding {
                 reason: format!("{} numbers were made, not {wanted}", vectors.len()),
             });
         }
-        self.costs.observe(plan.tokens, 0, took);
+        self.costs.observe(plan.tokens, 0, took, now);
         self.counters
             .step(plan.keys.len(), plan.tokens, took, self.costs.parts());
         Counters::add(&self.counters.prompt_tokens, plan.tokens);
@@ -219,9 +219,9 @@ impl Encoding {
         verdict
     }
 
-    /// The encoder is gone: the texts of its last step are tried once more, and fail if that has happened before.
+    /// The encoder is gone: the texts of its last step are tried once more, each alone, and fail if that has happened
+    /// before.
     pub(crate) fn lost(&mut self, plan: &EncodingPlan, reason: &str) {
-        self.groups.clear();
         let error = ModelError::Device(reason.to_owned());
         let retried = |text: &Text| plan.keys.contains(&text.key) && text.open.retried;
         self.fail_where(|text| retried(text).then(|| error.clone()));
@@ -231,6 +231,12 @@ impl Encoding {
                 Counters::add(&self.counters.retried, 1);
             }
         }
+        self.groups.apart(&plan.keys);
+    }
+
+    /// The encoder was loaded again. False if it is not the one it was.
+    pub(crate) fn restored(&self, encoder: &dyn Encoder) -> bool {
+        encoder.width() == self.limits.width && encoder.max_rows() >= self.limits.step_tokens
     }
 
     pub(crate) fn report(&self) {
@@ -271,12 +277,5 @@ impl Encoding {
     fn count_failure(&self, open: Open, error: ModelError) {
         self.counters.failure(&error);
         open.fail(error);
-    }
-}
-
-impl Encoding {
-    /// The encoder was loaded again. False if it is not the one it was.
-    pub(crate) fn restored(&self, encoder: &dyn tidegate_contract::Encoder) -> bool {
-        encoder.width() == self.limits.width && encoder.max_rows() >= self.limits.step_tokens
     }
 }

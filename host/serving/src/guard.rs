@@ -20,6 +20,19 @@ pub(crate) fn guarded_step(
     })
 }
 
+/// Gives a step's logits; as [`guarded_step`].
+pub(crate) fn guarded_logits(
+    decoder: &mut dyn Decoder,
+    step: &[StepSequence],
+    logits: &mut Vec<f32>,
+) -> Result<(), DecodeError> {
+    catch_unwind(AssertUnwindSafe(|| decoder.logits(step, logits))).unwrap_or_else(|_| {
+        Err(DecodeError::DeviceLost {
+            reason: "the decoder panicked".into(),
+        })
+    })
+}
+
 /// Runs an encoder; as [`guarded_step`].
 pub(crate) fn guarded_encode(
     encoder: &mut dyn Encoder,

@@ -136,6 +136,7 @@ mod tests {
                 0,
                 decode,
                 Duration::from_micros(fixed + row * decode as u64),
+                Duration::ZERO,
             );
         }
         costs

@@ -13,7 +13,7 @@ use crate::encoding::{Encoding, EncodingLimits};
 use crate::engine::Shared;
 use crate::error::LoadError;
 use crate::generator::{DraftModel, Generator, Limits, context_of};
-use crate::guard::{guarded_encode, guarded_load, guarded_step};
+use crate::guard::{guarded_encode, guarded_load, guarded_logits, guarded_step};
 use crate::model::{Loaded, Slot};
 use crate::options::{Draft, Load, LoadDecoder, ModelSource};
 use crate::request::Places;
@@ -48,7 +48,11 @@ pub(crate) enum Job {
         reply: Reply,
     },
     /// The decoder or encoder of a model again.
-    Reload { number: u64, loaders: Box<Loaders> },
+    Reload {
+        number: u64,
+        name: String,
+        loaders: Box<Loaders>,
+    },
 }
 
 /// Tells the caller of a load.
@@ -96,10 +100,11 @@ pub(crate) fn run(jobs: &Receiver<Job>, shared: &Shared) {
             }
             Job::Reload {
                 number,
+                name,
                 mut loaders,
             } => {
                 std::thread::sleep(PAUSE);
-                let parts = load_parts("", &mut loaders).map_err(|error| error.to_string());
+                let parts = load_parts(&name, &mut loaders).map_err(|error| error.to_string());
                 let reloaded = Command::Reloaded {
                     number,
                     loaders,
@@ -178,6 +183,14 @@ fn load(
             };
             loaded.vocabulary = shape.vocabulary;
             loaded.context = context_of(&shape);
+            for structure in &options.structures {
+                loaded
+                    .compile(structure)
+                    .map_err(|error| LoadError::Failed {
+                        name: name.clone(),
+                        reason: error.to_string(),
+                    })?;
+            }
             let sequences = limits.clone().within(&shape).sequences;
             loaded.facts.sequences = u32::try_from(sequences).unwrap_or(u32::MAX);
             let tokenizer = Arc::clone(&loaded.tokenizer);
@@ -306,7 +319,7 @@ fn try_decoder(name: &str, decoder: &mut dyn Decoder) -> Result<(), LoadError> {
         error,
     };
     let mut logits = Vec::new();
-    decoder.logits(&step, &mut logits).map_err(first_step)?;
+    guarded_logits(decoder, &step, &mut logits).map_err(first_step)?;
     finite(name, &logits)?;
     guarded_step(decoder, &step, &mut Vec::new()).map_err(first_step)
 }

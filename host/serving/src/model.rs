@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use tidegate_contract::{Makes, Message, ModelError, ModelFacts, Parameters, Role, Task};
+use tidegate_contract::{Makes, Message, ModelError, ModelFacts, Role, Structure, Task};
 use tidegate_grammar::{Compiler, Matcher};
 use tidegate_text::{ChatMessage, PromptError, Tokenizer};
 
@@ -48,7 +48,10 @@ impl Loaded {
                     prompt: self.prompt(&messages, &forced_prefix)?,
                     prefix: forced_prefix,
                     seed,
-                    matcher: self.matcher(&parameters)?,
+                    matcher: match &parameters.structure {
+                        Some(structure) => Some(self.compile(structure)?),
+                        None => None,
+                    },
                     parameters,
                 })
             }
@@ -123,16 +126,14 @@ impl Loaded {
         Ok(tokens)
     }
 
-    fn matcher(&self, parameters: &Parameters) -> Result<Option<Matcher>, ModelError> {
-        let Some(structure) = &parameters.structure else {
-            return Ok(None);
-        };
+    /// A structure for this model's tokens; quick if it was compiled before.
+    pub(crate) fn compile(&self, structure: &Structure) -> Result<Matcher, ModelError> {
         let compiler = self.compiler.get_or_init(|| {
             constraint::compiler(&self.tokenizer, self.vocabulary, &self.end_tokens)
                 .map_err(|error| error.to_string())
         });
         match compiler {
-            Ok(compiler) => constraint::matcher(compiler, structure).map(Some),
+            Ok(compiler) => constraint::matcher(compiler, structure),
             Err(reason) => Err(parameters::wrong(
                 "structure",
                 "asked for",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::{Decoder, Encoder, ModelFacts};
+use tidegate_contract::{Decoder, Encoder, ModelFacts, Structure};
 use tidegate_text::Tokenizer;
 
 /// How an engine is started.
@@ -83,6 +83,9 @@ pub struct ModelOptions {
     pub end_tokens: Vec<u32>,
     /// Most tokens of an answer that are guessed ahead in a step; 0 is none.
     pub look_ahead: usize,
+    /// What answers will have to be: compiled while the model is loaded, so that the first request with it does not
+    /// keep its caller waiting. Others are compiled when they are first asked for, on the thread that asks.
+    pub structures: Vec<Structure>,
     /// Who guesses; without, guesses are looked up in prompt and answer.
     pub draft: Option<Draft>,
     /// Encoders with scores: the label of each score.
@@ -105,6 +108,7 @@ impl Default for ModelOptions {
             most_choices: 16,
             end_tokens: Vec::new(),
             look_ahead: 8,
+            structures: Vec::new(),
             draft: None,
             labels: Vec::new(),
             truncate: false,

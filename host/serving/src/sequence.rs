@@ -139,7 +139,8 @@ impl Sequence {
         Ok(())
     }
 
-    /// Adds a guess; false if it cannot be one. Guesses end with [`Sequence::forget`].
+    /// Adds a guess; false if it cannot be one, or nothing is known to follow it. Guesses end with
+    /// [`Sequence::forget`].
     pub(crate) fn guess(&mut self, token: u32, end_tokens: &[u32]) -> Result<bool, ModelError> {
         if end_tokens.contains(&token) {
             return Ok(false);
@@ -151,9 +152,17 @@ impl Sequence {
         }
         self.counts.add(token);
         self.guesses.push(token);
-        let sampling = self.sampling()?;
-        self.samplings.push(sampling);
-        Ok(true)
+        if let Ok(sampling) = self.sampling() {
+            self.samplings.push(sampling);
+            return Ok(true);
+        }
+        // A dead end that the answer itself may never come to: no reason to fail.
+        self.guesses.pop();
+        self.counts.remove(token);
+        if let Some(constraint) = &mut self.constraint {
+            constraint.rollback(1)?;
+        }
+        Ok(false)
     }
 
     /// Takes penalties and structure back to where they were before the guesses.

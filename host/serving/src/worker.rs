@@ -20,8 +20,10 @@ use crate::request::Submission;
 use crate::shares::Shares;
 use crate::stats::Counters;
 
-/// Faults in a row, failed loads included, after which a model is given up.
-const FAULTS: u32 = 3;
+/// Failed loads in a row after which a model is given up.
+const FAILED_LOADS: u32 = 3;
+/// Fatal steps in a row after which a model is given up, though it could be loaded again each time.
+const FATAL_STEPS: u32 = 8;
 /// Commands taken between two steps, so that a flood of them does not hold up the steps.
 const COMMANDS_PER_STEP: usize = 1024;
 /// How long an idle thread sleeps at most.
@@ -66,7 +68,8 @@ pub(crate) struct Hosted {
     loaders: Option<Box<Loaders>>,
     /// The loader is yet to be asked.
     needs_reload: bool,
-    faults: u32,
+    failed_loads: u32,
+    fatal_steps: u32,
     _reservation: Reservation,
 }
 
@@ -179,7 +182,7 @@ impl Core {
                     return Ok(Stepped::Badly);
                 }
                 *place = None;
-                generator.lost(&error.to_string());
+                generator.lost(&plan, &error.to_string());
                 Err(error.to_string())
             }
             Core::Encoding {
@@ -268,7 +271,8 @@ impl Hosted {
             slot,
             loaders: Some(Box::new(loaders)),
             needs_reload: false,
-            faults: 0,
+            failed_loads: 0,
+            fatal_steps: 0,
             _reservation: reservation,
         }
     }
@@ -409,13 +413,19 @@ impl Worker {
                 continue;
             };
             let number = model.loaded.number;
-            match self.jobs.try_send(Job::Reload { number, loaders }) {
+            let name = model.slot.name.clone();
+            let job = Job::Reload {
+                number,
+                name,
+                loaders,
+            };
+            match self.jobs.try_send(job) {
                 Ok(()) => model.needs_reload = false,
                 Err(TrySendError::Full(Job::Reload { loaders, .. })) => {
                     model.loaders = Some(loaders);
                 }
                 // The loader is gone, and with it the way to load anything.
-                Err(_) => model.faults = FAULTS,
+                Err(_) => model.failed_loads = FAILED_LOADS,
             }
         }
         self.give_up("the engine's loader has ended");
@@ -430,20 +440,21 @@ impl Worker {
         let reason = match parts {
             Ok(parts) => {
                 if model.core.restore(parts) {
+                    model.failed_loads = 0;
                     tracing::warn!(model = %model.slot.name, "the model was loaded again");
                     Counters::add(&model.loaded.counters.reloads, 1);
                     return;
                 }
-                model.faults = FAULTS;
+                model.failed_loads = FAILED_LOADS;
                 "the model that was loaded again has another shape".to_owned()
             }
             Err(reason) => {
-                model.faults += 1;
+                model.failed_loads += 1;
                 model.needs_reload = true;
                 reason
             }
         };
-        tracing::error!(model = %model.slot.name, %reason, faults = model.faults, "the model could not be loaded again");
+        tracing::error!(model = %model.slot.name, %reason, failed_loads = model.failed_loads, "the model could not be loaded again");
         self.give_up(&reason);
     }
 
@@ -451,7 +462,7 @@ impl Worker {
     fn give_up(&mut self, reason: &str) {
         let shares = &mut self.shares;
         self.models.retain_mut(|model| {
-            if model.faults < FAULTS {
+            if model.failed_loads < FAILED_LOADS && model.fatal_steps < FATAL_STEPS {
                 return true;
             }
             tracing::error!(model = %model.slot.name, %reason, "the model is given up");
@@ -481,10 +492,10 @@ impl Worker {
         self.shares.charge(number, took);
         model.core.report();
         match stepped {
-            Ok(Stepped::Well) => model.faults = 0,
+            Ok(Stepped::Well) => model.fatal_steps = 0,
             Ok(Stepped::Nothing | Stepped::Badly) => {}
             Err(reason) => {
-                model.faults += 1;
+                model.fatal_steps += 1;
                 model.needs_reload = true;
                 self.give_up(&reason);
             }

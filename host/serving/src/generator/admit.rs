@@ -20,29 +20,30 @@ impl Generator {
         }
         let mut order: Vec<((Rank, u32), u64)> = self
             .waiting
-            .iter()
+            .values()
             .map(|sequence| (self.rank(sequence, now), sequence.key))
             .collect();
         order.sort_unstable();
         let mut full = false;
         for (rank, key) in order {
-            let Some(place) = self.waiting.iter().position(|s| s.key == key) else {
+            let Some(sequence) = self.waiting.get(&key) else {
                 continue;
             };
-            if let Some(error) = self.hopeless(&self.waiting[place], now) {
-                let request = self.waiting[place].request;
+            if let Some(error) = self.hopeless(sequence, now) {
+                let request = sequence.request;
                 self.fail(request, error);
                 continue;
             }
-            if full || self.waits_for_first(&self.waiting[place]) {
+            if full || self.waits_for_first(sequence) {
                 continue;
             }
-            full = !self.make_room(place, rank.0, now);
+            full = !self.make_room(key, rank.0, now);
             if full {
                 continue;
             }
-            // Making room may have queued others behind it; its own place stays.
-            let mut sequence = self.waiting.swap_remove(place);
+            let Some(mut sequence) = self.waiting.remove(&key) else {
+                continue;
+            };
             self.adopt(&mut sequence);
             let tokens = sequence.tokens.len();
             if self.blocks.grow(&mut sequence.table, tokens) {
@@ -50,7 +51,7 @@ impl Generator {
             } else {
                 self.blocks.release(&mut sequence.table);
                 sequence.written = 0;
-                self.waiting.push(sequence);
+                self.waiting.insert(key, sequence);
                 full = true;
             }
         }
@@ -71,7 +72,7 @@ impl Generator {
     fn waits_for_first(&self, sequence: &Sequence) -> bool {
         let first = |other: &&Sequence| other.request == sequence.request && other.choice == 0;
         sequence.choice > 0
-            && (self.waiting.iter().any(|other| first(&other))
+            && (self.waiting.values().any(|other| first(&other))
                 || self
                     .running
                     .iter()
@@ -94,14 +95,17 @@ impl Generator {
 
     /// Whether there is a place and enough blocks, if need be by preempting those of a lower class that are not
     /// overdue.
-    fn make_room(&mut self, place: usize, rank: Rank, now: Moment) -> bool {
+    fn make_room(&mut self, key: u64, rank: Rank, now: Moment) -> bool {
         let class = |generator: &Generator, request: u64| {
             let generation = generator.requests.get(&request);
             generation.map_or(0, |generation| generation.open.standing.class)
         };
-        let own = class(self, self.waiting[place].request);
         loop {
-            let (needed, available) = self.needed(&self.waiting[place]);
+            let Some(sequence) = self.waiting.get(&key) else {
+                return false;
+            };
+            let own = class(self, sequence.request);
+            let (needed, available) = self.needed(sequence);
             let place_free = self.running.len() < self.limits.sequences;
             if place_free && needed <= available {
                 return true;
@@ -136,28 +140,28 @@ impl Generator {
     pub(super) fn hopeless(&self, sequence: &Sequence, now: Moment) -> Option<ModelError> {
         let generation = self.requests.get(&sequence.request)?;
         let left = generation.open.standing.deadline?.saturating_sub(now);
-        let needed = self.least_time(sequence.unwritten())?;
+        let needed = self.least_time(sequence.unwritten(), now)?;
         if needed <= left {
             return None;
         }
         // Looked at only now: a prompt that is known already needs less.
         let (found, _) = self.blocks.cached(&sequence.tokens);
         let unwritten = sequence.tokens.len() - found.max(sequence.written);
-        let needed = self.least_time(unwritten.max(1))?;
+        let needed = self.least_time(unwritten.max(1), now)?;
         (needed > left).then_some(ModelError::Hopeless { left, needed })
     }
 
-    fn least_time(&self, tokens: usize) -> Option<Duration> {
+    fn least_time(&self, tokens: usize, now: Moment) -> Option<Duration> {
         let budget = self.limits.step_tokens.max(1);
         if tokens <= 1 {
-            return self.costs.predict(0, 1);
+            return self.costs.least(0, 1, now);
         }
         let whole = u32::try_from(tokens / budget).unwrap_or(u32::MAX);
         let rest = match tokens % budget {
             0 => Duration::ZERO,
-            rest => self.costs.predict(rest, 0)?,
+            rest => self.costs.least(rest, 0, now)?,
         };
-        Some(self.costs.predict(budget, 0)?.saturating_mul(whole) + rest)
+        Some(self.costs.least(budget, 0, now)?.saturating_mul(whole) + rest)
     }
 
     /// Ends what runs and has no token yet, and cannot have one in time.

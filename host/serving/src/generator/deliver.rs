@@ -27,7 +27,7 @@ impl Generator {
                 reason: format!("{} tokens were drawn, not {wanted}", sampled.len()),
             });
         }
-        self.costs.observe(plan.prefill, plan.decode, took);
+        self.costs.observe(plan.prefill, plan.decode, took, now);
         self.counters.step(
             plan.parts.len(),
             plan.prefill + plan.decode,
@@ -72,8 +72,11 @@ impl Generator {
         if let Some(draft) = &mut self.draft {
             draft.keep(part.key, sequence.written);
         }
-        self.blocks
-            .keep(&mut sequence.table, &sequence.tokens, sequence.written);
+        // What made no token is not kept for others: numbers that are none would go on to them.
+        if !matches!(end, Some(Err(_))) {
+            self.blocks
+                .keep(&mut sequence.table, &sequence.tokens, sequence.written);
+        }
         match end {
             None => {}
             Some(Ok(finish)) => self.finish(part.key, finish),

@@ -35,7 +35,7 @@ struct Live {
 impl DraftModel {
     pub(crate) fn new(decoder: Box<dyn Decoder>) -> DraftModel {
         DraftModel {
-            blocks: Blocks::new(decoder.shape().blocks, 0),
+            blocks: Blocks::new(decoder.shape().blocks),
             decoder,
             states: HashMap::new(),
             sampled: Vec::new(),
@@ -116,6 +116,8 @@ impl DraftModel {
             let tokens = &sequence.tokens;
             let end = tokens.len() + count;
             let state = self.states.entry(sequence.key).or_default();
+            // After a step that failed, the guesses for it are still written; the last token is drawn from anew.
+            state.written = state.written.min(tokens.len() - 1);
             state.written = self.blocks.adopt(&mut state.table, tokens, state.written);
             self.blocks.keep(&mut state.table, tokens, state.written);
             if end > shape.context || !self.blocks.grow(&mut state.table, end) {

@@ -7,6 +7,7 @@ use tidegate_contract::{DecodeError, Decoder, ModelError};
 use super::plan::Plan;
 use super::{DraftModel, Generator};
 use crate::blocks::Blocks;
+use crate::sequence::Sequence;
 use crate::stats::Counters;
 
 /// Steps of one sequence that fail one after another before the decoder is to blame.
@@ -29,32 +30,33 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Who may take part in the next step; everybody if `None`. `runs` tells who is still there.
-    pub(crate) fn next(&mut self, runs: impl Fn(u64) -> bool) -> Option<HashSet<u64>> {
-        while let Some(group) = self.stack.last_mut() {
-            group.retain(|key| runs(*key));
-            if !group.is_empty() {
-                return Some(group.iter().copied().collect());
-            }
-            self.stack.pop();
+    /// Who may take part in the next step; everybody if `None`. A group waits while none of it runs, and is gone when
+    /// none of it exists.
+    pub(crate) fn next(
+        &mut self,
+        exists: impl Fn(u64) -> bool,
+        runs: impl Fn(u64) -> bool,
+    ) -> Option<HashSet<u64>> {
+        for group in &mut self.stack {
+            group.retain(|key| exists(*key));
         }
-        None
+        self.stack.retain(|group| !group.is_empty());
+        let running = |group: &&Vec<u64>| group.iter().any(|key| runs(*key));
+        let group = self.stack.iter().rev().find(running)?;
+        Some(group.iter().copied().collect())
     }
 
     /// A step of these went well.
     pub(crate) fn succeeded(&mut self, keys: impl Iterator<Item = u64>) {
         self.alone = 0;
-        if let Some(group) = self.stack.last_mut() {
-            let keys: HashSet<u64> = keys.collect();
-            group.retain(|key| !keys.contains(key));
+        if !self.stack.is_empty() {
+            self.leave(&keys.collect());
         }
     }
 
     /// A step of these failed: the culprit, if it is one alone, and whether there have been too many.
     pub(crate) fn failed(&mut self, mut keys: Vec<u64>) -> (Option<u64>, Verdict) {
-        if let Some(group) = self.stack.last_mut() {
-            group.retain(|key| !keys.contains(key));
-        }
+        self.leave(&keys.iter().copied().collect());
         if let [culprit] = keys[..] {
             self.alone += 1;
             let verdict = match self.alone >= ALONE {
@@ -69,9 +71,18 @@ impl Groups {
         (None, Verdict::GoesOn)
     }
 
-    /// There is another decoder now.
-    pub(crate) fn clear(&mut self) {
-        *self = Groups::default();
+    fn leave(&mut self, keys: &HashSet<u64>) {
+        for group in &mut self.stack {
+            group.retain(|key| !keys.contains(key));
+        }
+    }
+
+    /// The decoder was lost in a step of these: each is to be tried alone, and before those who were to be tried
+    /// already.
+    pub(crate) fn apart(&mut self, keys: &[u64]) {
+        self.alone = 0;
+        self.leave(&keys.iter().copied().collect());
+        self.stack.extend(keys.iter().rev().map(|key| vec![*key]));
     }
 }
 
@@ -97,18 +108,24 @@ impl Generator {
         verdict
     }
 
-    /// The decoder is gone, and all blocks with it: who ran is queued again with its tokens, unless that has happened
-    /// to it before.
-    pub(crate) fn lost(&mut self, reason: &str) {
-        let requests: HashSet<u64> = self.running.iter().map(|s| s.request).collect();
+    /// The decoder is gone, and all blocks with it: who ran is queued again with its tokens. Who was in the step, and
+    /// has been in one that ended like this before, fails; the others of the step are tried alone at first, so that one
+    /// that does this to every decoder takes no other along.
+    pub(crate) fn lost(&mut self, plan: &Plan, reason: &str) {
         for index in (0..self.running.len()).rev() {
             self.preempt(index);
         }
-        self.blocks = Blocks::new(self.shape.blocks, 0);
+        self.blocks = Blocks::new(self.shape.blocks);
         self.draft = None;
-        self.groups.clear();
-        let mut requests: Vec<u64> = requests.into_iter().collect();
+        let stepped = |sequence: &&Sequence| plan.parts.iter().any(|part| part.key == sequence.key);
+        let mut requests: Vec<u64> = self
+            .waiting
+            .values()
+            .filter(stepped)
+            .map(|sequence| sequence.request)
+            .collect();
         requests.sort_unstable();
+        requests.dedup();
         for request in requests {
             let retried = match self.requests.get_mut(&request) {
                 Some(generation) => std::mem::replace(&mut generation.open.retried, true),
@@ -120,6 +137,8 @@ impl Generator {
                 Counters::add(&self.counters.retried, 1);
             }
         }
+        let keys: Vec<u64> = plan.parts.iter().map(|part| part.key).collect();
+        self.groups.apart(&keys);
     }
 
     /// The decoder was loaded again. False if it is not the one it was: nothing that is queued could be relied on.
@@ -147,13 +166,28 @@ mod tests {
             } else {
                 groups.succeeded(step.iter().copied());
             }
-            match groups.next(|key| !found.contains(&key)) {
+            match groups.next(|key| !found.contains(&key), |_| true) {
                 Some(group) => step = group.into_iter().collect(),
                 None => break,
             }
         }
         assert_eq!(found, [6]);
-        assert_eq!(groups.next(|_| true), None);
+        assert_eq!(groups.next(|_| true, |_| true), None);
+    }
+
+    #[test]
+    fn who_is_to_be_tried_alone_keeps_its_turn_while_it_waits() {
+        let mut groups = Groups::default();
+        groups.apart(&[1, 2, 3]);
+        let only = |key: u64| Some(HashSet::from([key]));
+        // 1 has no blocks yet: 2 goes first, and 1 when it runs.
+        assert_eq!(groups.next(|_| true, |key| key > 1), only(2));
+        groups.succeeded([2].into_iter());
+        assert_eq!(groups.next(|_| true, |_| true), only(1));
+        assert_eq!(groups.next(|key| key == 3, |_| true), only(3));
+        // Others may go on while none of them runs.
+        assert_eq!(groups.next(|_| true, |_| false), None);
+        assert_eq!(groups.next(|_| true, |_| true), only(3));
     }
 
     #[test]
@@ -167,7 +201,7 @@ mod tests {
             if verdict == Verdict::Reload {
                 break;
             }
-            let group = groups.next(|key| !gone.contains(&key));
+            let group = groups.next(|key| !gone.contains(&key), |_| true);
             step = group.unwrap().into_iter().collect();
             step.sort_unstable();
         }

@@ -15,7 +15,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,8 +76,8 @@ pub(crate) struct Generator {
     blocks: Blocks,
     draft: Option<DraftModel>,
     requests: HashMap<u64, Generation>,
-    /// Without blocks.
-    waiting: Vec<Sequence>,
+    /// Without blocks, by their keys.
+    waiting: BTreeMap<u64, Sequence>,
     /// With blocks.
     running: Vec<Sequence>,
     costs: StepCosts,
@@ -96,13 +96,13 @@ impl Generator {
     ) -> Generator {
         Generator {
             limits: limits.within(&shape),
-            blocks: Blocks::new(shape.blocks, 0),
+            blocks: Blocks::new(shape.blocks),
             shape,
             tokenizer,
             counters,
             draft,
             requests: HashMap::new(),
-            waiting: Vec::new(),
+            waiting: BTreeMap::new(),
             running: Vec::new(),
             costs: StepCosts::default(),
             groups: Groups::default(),
@@ -165,7 +165,11 @@ impl Generator {
                 Err(error) => return self.count_failure(generation.open, error),
             }
         }
-        self.waiting.extend(sequences);
+        self.waiting.extend(
+            sequences
+                .into_iter()
+                .map(|sequence| (sequence.key, sequence)),
+        );
         self.requests.insert(number, generation);
         self.end_if_complete(number);
     }
@@ -249,7 +253,7 @@ impl Generator {
     /// Answer tokens of a request's first choice so far.
     fn made(&self, request: u64) -> usize {
         let first = |sequence: &&Sequence| sequence.request == request && sequence.choice == 0;
-        let open = self.running.iter().chain(&self.waiting).find(first);
+        let open = self.running.iter().chain(self.waiting.values()).find(first);
         match open {
             Some(sequence) => sequence.made(),
             None => self
@@ -269,7 +273,7 @@ impl Generator {
         if let Some(draft) = &mut self.draft {
             draft.forget(sequence.key);
         }
-        self.waiting.push(sequence);
+        self.waiting.insert(sequence.key, sequence);
     }
 
     /// A sequence is complete.
@@ -310,7 +314,8 @@ impl Generator {
         for mut sequence in gone as Vec<Sequence> {
             self.let_go(&mut sequence);
         }
-        self.waiting.retain(|sequence| sequence.request != request);
+        self.waiting
+            .retain(|_, sequence| sequence.request != request);
         if let Some(generation) = self.requests.remove(&request) {
             self.count_failure(generation.open, error);
         }
@@ -340,12 +345,12 @@ impl Generator {
             assert!(sequence.written < sequence.tokens.len());
             assert!(sequence.table.blocks().len() * BLOCK >= sequence.written);
         }
-        for sequence in &self.waiting {
+        for sequence in self.waiting.values() {
             assert!(sequence.written == 0 && sequence.table.blocks().is_empty());
         }
         for (key, generation) in &self.requests {
             let made = generation.choices.iter().flatten().count();
-            let all = self.running.iter().chain(&self.waiting);
+            let all = self.running.iter().chain(self.waiting.values());
             let open = all.filter(|sequence| sequence.request == *key).count();
             assert_eq!(made + open, generation.choices.len());
             assert!(open > 0, "a complete request is still open");

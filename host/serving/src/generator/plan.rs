@@ -42,9 +42,10 @@ impl Generator {
         self.expire(now);
         self.drop_hopeless(now);
         self.admit(now);
-        let running = &self.running;
+        let (running, waiting) = (&self.running, &self.waiting);
         let runs = |key| running.iter().any(|sequence| sequence.key == key);
-        let allowed = self.groups.next(runs);
+        let exists = |key| waiting.contains_key(&key) || runs(key);
+        let allowed = self.groups.next(exists, runs);
         self.secure_blocks(now, allowed.as_ref());
 
         let order = self.running_in_order(now);

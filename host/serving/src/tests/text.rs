@@ -103,7 +103,7 @@ fn an_answer_ends_with_its_length_the_context_or_an_end_token() {
     assert_eq!((short.text.as_str(), short.finish), ("yyy", Finish::Length));
     // Four tokens of prompt and twelve of answer are the sixteen positions.
     let long = ask("x", 1000).of(&model);
-    assert_eq!(long.tokens().len() <= 12, true);
+    assert!(long.tokens().len() <= 12);
     let answer = long.answer();
     assert_eq!(answer.prompt_tokens, 4);
     assert_eq!(long.tokens().len(), 12);

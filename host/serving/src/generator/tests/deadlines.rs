@@ -6,11 +6,12 @@ use super::*;
 
 /// Steps enough for the costs to be known.
 fn warm(bench: &mut Bench) {
-    let pending: Vec<Pending> = (0..4)
-        .map(|n| bench.submit(&ask(&"warm".repeat(1 + n * 5), 8)))
-        .collect();
-    bench.run();
-    pending.iter().for_each(|pending| drop(pending.answer()));
+    for n in 0..30 {
+        let text = format!("{n}{}", "warm".repeat(1 + n % 5 * 5));
+        let pending = bench.submit(&ask(&text, 8));
+        bench.run();
+        drop(pending.answer());
+    }
 }
 
 #[test]
@@ -71,6 +72,47 @@ fn who_cannot_meet_its_deadline_is_told_before_anything_is_spent_on_it() {
     let again = bench.submit_until(&long, Some(bench.now + Duration::from_millis(20)));
     bench.run();
     check(&long, &again, 1024, &hashed);
+}
+
+#[test]
+fn a_slow_time_is_not_held_against_anybody_for_ever() {
+    let mut bench = Bench::new(shape(4, 64, 256), limits());
+    warm(&mut bench);
+    bench.slow = 20;
+    for n in 0..30 {
+        bench.submit(&ask(&format!("slow {n}"), 8));
+        bench.run();
+    }
+    bench.slow = 1;
+    // Alone 2.2 ms, as usual again; by the steps there were more than 40.
+    let soon = |bench: &Bench| Some(bench.now + Duration::from_millis(10));
+    let refused = bench.submit_until(&ask("a", 1), soon(&bench));
+    bench.run();
+    assert!(matches!(refused.error(), ModelError::Hopeless { .. }));
+    // Nothing else comes, so nothing is measured; later somebody is let through, and then everybody.
+    bench.now += Duration::from_millis(1001);
+    for n in 0..10 {
+        let ask = ask(&format!("fine {n}"), 1);
+        let pending = bench.submit_until(&ask, soon(&bench));
+        bench.run();
+        check(&ask, &pending, 256, &hashed);
+    }
+}
+
+#[test]
+fn a_first_step_that_compiles_kernels_refuses_nobody() {
+    let mut bench = Bench::new(shape(4, 64, 256), limits());
+    bench.slow = 1000;
+    bench.submit(&ask("the first", 20));
+    bench.step();
+    bench.slow = 1;
+    bench.run();
+    for n in 0..20 {
+        let ask = ask(&format!("fine {n}"), 2);
+        let pending = bench.submit_until(&ask, Some(bench.now + Duration::from_millis(10)));
+        bench.run();
+        check(&ask, &pending, 256, &hashed);
+    }
 }
 
 #[test]

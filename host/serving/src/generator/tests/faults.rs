@@ -55,6 +55,29 @@ fn a_step_that_fails_without_a_name_is_halved_until_the_culprit_is_alone() {
 }
 
 #[test]
+fn a_failed_step_with_guesses_of_a_draft_model_changes_no_answer() {
+    let (draft, control) = Fake::alone(shape(8, 64, 128), Arc::new(local));
+    let ahead = Limits {
+        look_ahead: 4,
+        ..limits()
+    };
+    let mut bench = Bench::with(shape(8, 64, 128), ahead, Arc::new(local), Some(draft));
+    let steps = AtomicU64::new(0);
+    bench
+        .control
+        .refuse(move |_| (steps.fetch_add(1, Ordering::SeqCst) % 4 == 3).then(no));
+    let asks: Vec<Ask> = ["one", "two", "three"].map(|c| ask(c, 40)).into();
+    let pending: Vec<Pending> = asks.iter().map(|ask| bench.submit(ask)).collect();
+    bench.run();
+    for (ask, pending) in asks.iter().zip(&pending) {
+        check(ask, pending, 128, &local);
+    }
+    let stats = bench.stats();
+    assert!(stats.failed_steps > 2 && stats.accepted > 10, "{stats:?}");
+    control.is_sound();
+}
+
+#[test]
 fn who_lost_its_device_goes_on_where_it_was_and_the_second_time_fails() {
     let mut bench = Bench::new(shape(2, 64, 128), limits());
     let long = ask("long", 30);
@@ -62,13 +85,12 @@ fn who_lost_its_device_goes_on_where_it_was_and_the_second_time_fails() {
     for _ in 0..9 {
         bench.step();
     }
-    bench.generator.lost("reset");
-    bench.generator.check();
+    bench.lose("reset");
     let other = bench.submit(&long);
     for _ in 0..3 {
         bench.step();
     }
-    bench.generator.lost("reset again");
+    bench.lose("reset again");
     assert_eq!(pending.error(), ModelError::Device("reset again".into()));
     bench.run();
     check(&long, &other, 128, &hashed);
@@ -86,7 +108,7 @@ fn an_answer_over_a_lost_device_is_the_same() {
         for _ in 0..at {
             bench.step();
         }
-        bench.generator.lost("reset");
+        bench.lose("reset");
         bench.run();
         for (ask, pending) in asks.iter().zip(&pending) {
             check(ask, pending, 96, &hashed);

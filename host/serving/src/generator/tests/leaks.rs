@@ -34,8 +34,7 @@ fn churn(
                 bench.generator.check();
             }
             3 if dice.below(40) == 0 => {
-                bench.generator.lost("it went away");
-                bench.generator.check();
+                bench.lose("it went away");
             }
             _ => {
                 bench.step();

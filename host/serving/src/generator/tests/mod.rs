@@ -42,6 +42,8 @@ struct Bench {
     control: Control,
     counters: Arc<Counters>,
     now: Moment,
+    /// How many times as long as usual steps take.
+    slow: u32,
 }
 
 impl Bench {
@@ -69,6 +71,7 @@ impl Bench {
             control,
             counters,
             now: Duration::ZERO,
+            slow: 1,
         }
     }
 
@@ -88,7 +91,7 @@ impl Bench {
         let plan = self.generator.plan(self.now)?;
         self.generator.check();
         let mut sampled: Vec<Sampled> = Vec::new();
-        let took = time_of(plan.prefill, plan.decode);
+        let took = time_of(plan.prefill, plan.decode) * self.slow;
         self.now += took;
         let result = self
             .decoder
@@ -99,6 +102,14 @@ impl Bench {
         }
         self.generator.check();
         Some(plan.step)
+    }
+
+    /// The device goes away in the middle of a step, if there is one to be done.
+    fn lose(&mut self, reason: &str) {
+        if let Some(plan) = self.generator.plan(self.now) {
+            self.generator.lost(&plan, reason);
+            self.generator.check();
+        }
     }
 
     /// Steps until nothing is left; how many.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
-use tidegate_contract::{BLOCK, Decoder, Encoder, EncoderOutput, Makes, Sampling, StepSequence};
+use tidegate_contract::{Decoder, Encoder, EncoderOutput, Makes, Sampling, StepSequence};
 
 use crate::budget::Reservation;
 use crate::encoding::{Encoding, EncodingLimits};
@@ -33,7 +33,7 @@ pub(crate) struct Loaders {
 
 /// What was loaded.
 pub(crate) enum Parts {
-    Decoder(Box<dyn Decoder>, Option<DraftModel>),
+    Decoder(Box<dyn Decoder>, Option<Box<DraftModel>>),
     Encoder(Box<dyn Encoder>),
 }
 
@@ -243,7 +243,7 @@ impl Parts {
     fn memory(&self) -> u64 {
         match self {
             Parts::Decoder(decoder, draft) => {
-                decoder.memory() + draft.as_ref().map_or(0, DraftModel::memory)
+                decoder.memory() + draft.as_ref().map_or(0, |draft| draft.memory())
             }
             Parts::Encoder(encoder) => encoder.memory(),
         }
@@ -275,7 +275,7 @@ fn load_parts(name: &str, loaders: &mut Loaders) -> Result<Parts, LoadError> {
                         });
                     }
                     try_decoder(name, draft.as_mut())?;
-                    Some(DraftModel::new(draft))
+                    Some(Box::new(DraftModel::new(draft)))
                 }
             };
             Ok(Parts::Decoder(decoder, draft))
@@ -307,7 +307,6 @@ fn try_decoder(name: &str, decoder: &mut dyn Decoder) -> Result<(), LoadError> {
     at_least(name, "KV blocks", shape.blocks, 1)?;
     at_least(name, "rows of a step", shape.max_rows, 1)?;
     at_least(name, "samples of a step", shape.max_samples, 1)?;
-    debug_assert!(BLOCK >= 2);
     let step = [StepSequence {
         position: 0,
         tokens: vec![0],

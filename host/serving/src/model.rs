@@ -49,7 +49,7 @@ impl Loaded {
                     prefix: forced_prefix,
                     seed,
                     matcher: match &parameters.structure {
-                        Some(structure) => Some(self.compile(structure)?),
+                        Some(structure) => Some(Box::new(self.compile(structure)?)),
                         None => None,
                     },
                     parameters,

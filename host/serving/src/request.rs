@@ -65,7 +65,7 @@ pub(crate) enum Work {
         prefix: Vec<u32>,
         seed: u64,
         parameters: Parameters,
-        matcher: Option<Matcher>,
+        matcher: Option<Box<Matcher>>,
     },
     /// The vector of a text.
     Encode { tokens: Vec<u32> },

@@ -142,7 +142,11 @@ impl Generator {
     }
 
     /// The decoder was loaded again. False if it is not the one it was: nothing that is queued could be relied on.
-    pub(crate) fn restored(&mut self, decoder: &dyn Decoder, draft: Option<DraftModel>) -> bool {
+    pub(crate) fn restored(
+        &mut self,
+        decoder: &dyn Decoder,
+        draft: Option<Box<DraftModel>>,
+    ) -> bool {
         self.draft = draft;
         decoder.shape() == &self.shape
     }

@@ -74,7 +74,7 @@ pub(crate) struct Generator {
     tokenizer: Arc<Tokenizer>,
     counters: Arc<Counters>,
     blocks: Blocks,
-    draft: Option<DraftModel>,
+    draft: Option<Box<DraftModel>>,
     requests: HashMap<u64, Generation>,
     /// Without blocks, by their keys.
     waiting: BTreeMap<u64, Sequence>,
@@ -92,7 +92,7 @@ impl Generator {
         limits: Limits,
         tokenizer: Arc<Tokenizer>,
         counters: Arc<Counters>,
-        draft: Option<DraftModel>,
+        draft: Option<Box<DraftModel>>,
     ) -> Generator {
         Generator {
             limits: limits.within(&shape),
@@ -146,8 +146,8 @@ impl Generator {
                 seed,
             };
             let constraint = matcher
-                .clone()
-                .map(|matcher| Constraint::new(matcher, self.shape.vocabulary));
+                .as_deref()
+                .map(|matcher| Constraint::new(matcher.clone(), self.shape.vocabulary));
             let made = Sequence::new(
                 place,
                 prompt.clone(),

@@ -65,7 +65,7 @@ impl Bench {
                 limits,
                 tokenizer(),
                 Arc::clone(&counters),
-                draft.map(DraftModel::new),
+                draft.map(|draft| Box::new(DraftModel::new(draft))),
             ),
             decoder,
             control,

@@ -175,7 +175,7 @@ impl Ask {
                 prompt: prompt(&self.content),
                 prefix: self.prefix.clone(),
                 seed: self.seed,
-                matcher: self.matcher(),
+                matcher: self.matcher().map(Box::new),
                 parameters: self.parameters.clone(),
             }),
         };

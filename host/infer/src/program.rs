@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::device::{Gpu, Pace};
 use crate::kernels::{Kernel, KernelSet, Pipeline, bind};
 use crate::load_error::LoadError;
+use crate::matrix::Quantized;
 
 /// What a step comes to. An encoder or a sampler counts what it likes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -216,6 +217,8 @@ pub(crate) struct Builder<'a> {
     /// The rows of a step, `shaders/step.wgsl`.
     pub(crate) step: &'a wgpu::Buffer,
     pub(crate) program: Program,
+    /// Activations in int8, which products share.
+    pub(crate) quantized: Vec<Quantized>,
 }
 
 impl<'a> Builder<'a> {
@@ -231,7 +234,14 @@ impl<'a> Builder<'a> {
             checked,
             step,
             program: Program::default(),
+            quantized: Vec::new(),
         }
+    }
+
+    /// The program, and the bytes of buffers that it alone knows of.
+    pub(crate) fn finish(self) -> (Program, u64) {
+        let bytes = self.quantized.iter().map(Quantized::bytes).sum();
+        (self.program, bytes)
     }
 
     /// A buffer with the parameters of a dispatch.

@@ -10,7 +10,7 @@ use tracing::{debug, info};
 
 use super::parts::{Ends, Parts};
 use super::passes::{Piece, passes};
-use super::plan::{Plan, decoder_config, weight_bytes};
+use super::plan::{Plan, decoder_config, stored_ways, weight_bytes};
 use super::{DecoderOptions, MemoryReport, StepWords};
 use crate::device::{DEADLINE, Fault, Gpu, LOAD_DEADLINE, Pace};
 use crate::kernels::{KernelSet, choose_kernels};
@@ -65,12 +65,10 @@ impl GpuDecoder {
         let config = decoder_config(checkpoint)?;
         options.check(config)?;
         let weights = weight_bytes(checkpoint, config, options)?;
-        let kernels = KernelSet {
-            reproducible: options.reproducible,
-            ..choose_kernels(gpu, options.kernels)?
-        };
+        let stored = stored_ways(checkpoint, config)?;
+        let kernels = choose_kernels(gpu, options.kernels, options.reproducible, &stored)?;
         let plan = Plan::new(config, options, kernels);
-        let memory = plan.report(weights);
+        let mut memory = plan.report(weights);
         let parts = Parts {
             gpu,
             checkpoint,
@@ -80,7 +78,7 @@ impl GpuDecoder {
             kernels,
             total: memory.total(),
         };
-        let load = || -> Result<(Ends, Program, Sampler), LoadError> {
+        let load = || -> Result<(Ends, (Program, u64), Sampler), LoadError> {
             let ends = parts.ends()?;
             let program = parts.program(&ends)?;
             let sampler = Sampler::load(
@@ -97,7 +95,8 @@ impl GpuDecoder {
         if let Some(fault) = fault {
             return Err(LoadError::from_fault(fault, memory.total()));
         }
-        let (ends, program, sampler) = loaded?;
+        let (ends, (program, scratch), sampler) = loaded?;
+        memory.activations += scratch;
         gpu.flush()
             .map_err(|error| LoadError::from_wait(error, memory.total()))?;
         info!(

@@ -148,8 +148,8 @@ impl<'a> Parts<'a> {
         self.upload("biases and norms of heads", &extras)
     }
 
-    /// Uploads the weights and resolves the dispatches of a step.
-    pub(super) fn program(&self, ends: &Ends) -> Result<Program, LoadError> {
+    /// Uploads the weights and resolves the dispatches of a step. Also gives the bytes of what they alone know of.
+    pub(super) fn program(&self, ends: &Ends) -> Result<(Program, u64), LoadError> {
         let (config, plan) = (self.config, self.plan);
         let rows = Rows {
             stream: self.activation("residual stream", plan.hidden)?,
@@ -197,7 +197,7 @@ impl<'a> Parts<'a> {
         if let Some(cap) = config.logit_softcap {
             builder.softcap(&ends.logits, config.vocabulary, cap)?;
         }
-        Ok(builder.program)
+        Ok(builder.finish())
     }
 
     fn layer(

@@ -1,12 +1,14 @@
 //! The sizes of everything a decoder puts on the device, known before anything is allocated.
 
+use std::collections::HashSet;
+
 use tidegate_contract::BLOCK;
 use tidegate_weights::{Checkpoint, DecoderTensor, LayerTensor, ModelConfig, Tensor};
 
 use super::DecoderOptions;
-use crate::kernels::{Base, Heads, KernelSet, KernelVariant, scratch};
+use crate::kernels::{Base, Heads, KernelSet, KernelVariant, asked_for, scratch};
 use crate::load_error::LoadError;
-use crate::matrix::{Packing, padded};
+use crate::matrix::{Packing, Stored, most_quantized, padded};
 use crate::sampling::Sampler;
 
 /// Bytes that the scratch of attention may take: a step whose rows need more runs in several passes.
@@ -49,10 +51,16 @@ impl MemoryReport {
             };
             Plan::new(config, options, kernels).report(weights)
         });
-        Ok(plans
+        let mut report = plans
             .into_iter()
             .max_by_key(MemoryReport::total)
-            .unwrap_or_default())
+            .unwrap_or_default();
+        if asked_for(options.kernels)? == Some(KernelVariant::Dot) {
+            let heads = config.heads * padded(config.head_dim);
+            let widths = [config.hidden, heads, config.intermediate];
+            report.activations += most_quantized(options.max_rows, widths);
+        }
+        Ok(report)
     }
 
     /// KV blocks that fit beside everything else into `budget` bytes; 0 where not even that fits.
@@ -208,6 +216,24 @@ pub(super) fn layer_matrices<'a>(
         Packing::alternating(part(LayerTensor::Gate)?, part(LayerTensor::Up)?),
         Packing::plain(part(LayerTensor::Down)?),
     ])
+}
+
+/// How the matrices of products are stored on the device: each way once.
+pub(super) fn stored_ways(
+    checkpoint: &Checkpoint,
+    config: &ModelConfig,
+) -> Result<Vec<Stored>, LoadError> {
+    let head = if config.tied {
+        DecoderTensor::Embedding
+    } else {
+        DecoderTensor::Head
+    };
+    let mut ways: HashSet<Stored> = Packing::plain(checkpoint.tensor(head)?).kinds().collect();
+    for layer in 0..config.layers.len() {
+        let matrices = layer_matrices(checkpoint, config, layer)?;
+        ways.extend(matrices.iter().flat_map(Packing::kinds));
+    }
+    Ok(ways.into_iter().collect())
 }
 
 /// Bytes of the weights as they are packed on the device, and of the rotary tables.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::fault::Faults;
 use super::{Adapter, AdapterInfo, AdapterKind, Fault, Features, ready};
-use crate::kernels::{Kernel, KernelSet, Pipeline, Pipelines, Verdicts};
+use crate::kernels::{Kernel, KernelSet, Pipeline, Pipelines, Tested, Verdicts};
 use crate::load_error::LoadError;
 
 /// Longest wait for a submission, after which the model is given up. Submissions are capped far below.
@@ -166,14 +166,14 @@ impl Gpu {
     }
 
     /// What is known of a set of kernels here.
-    pub(crate) fn verdict(&self, set: KernelSet) -> Option<Option<String>> {
+    pub(crate) fn verdict(&self, set: KernelSet, tested: Tested) -> Option<Option<String>> {
         let verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
-        verdicts.get(&set).cloned()
+        verdicts.get(&(set, tested)).cloned()
     }
 
-    pub(crate) fn keep_verdict(&self, set: KernelSet, verdict: Option<String>) {
+    pub(crate) fn keep_verdict(&self, set: KernelSet, tested: Tested, verdict: Option<String>) {
         let mut verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
-        verdicts.insert(set, verdict);
+        verdicts.insert((set, tested), verdict);
     }
 
     /// Puts something else in the place of a kernel that is compiled from now on.

@@ -20,8 +20,9 @@ use pass::{PassWords, passes};
 
 use crate::decoder::MemoryReport;
 use crate::device::{DEADLINE, Gpu, LOAD_DEADLINE, Pace, WaitError};
-use crate::kernels::{KernelSet, choose_kernels};
+use crate::kernels::{KernelSet, KernelVariant, asked_for, choose_kernels};
 use crate::load_error::LoadError;
+use crate::matrix::most_quantized;
 use crate::program::{Extent, Program};
 
 /// A model that turns whole texts into vectors, on a device.
@@ -57,11 +58,9 @@ impl GpuEncoder {
     ) -> Result<GpuEncoder, LoadError> {
         let config = encoder_config(checkpoint)?;
         let plan = Plan::new(config, options)?;
-        let kernels = KernelSet {
-            reproducible: options.reproducible,
-            ..choose_kernels(gpu, options.kernels)?
-        };
-        let memory = plan.report(parts::weight_bytes(checkpoint, config, &plan)?);
+        let stored = parts::stored_ways(checkpoint, config)?;
+        let kernels = choose_kernels(gpu, options.kernels, options.reproducible, &stored)?;
+        let mut memory = plan.report(parts::weight_bytes(checkpoint, config, &plan)?);
         let parts = Parts {
             gpu,
             checkpoint,
@@ -75,7 +74,8 @@ impl GpuEncoder {
         if let Some(fault) = fault {
             return Err(LoadError::from_fault(fault, memory.total()));
         }
-        let (ends, program) = loaded?;
+        let (ends, program, scratch) = loaded?;
+        memory.activations += scratch;
         gpu.flush()
             .map_err(|error| LoadError::from_wait(error, memory.total()))?;
         info!(
@@ -109,7 +109,7 @@ impl GpuEncoder {
         Ok(encoder)
     }
 
-    /// What an encoder would take on a device, without loading it.
+    /// What an encoder would take on a device at most, without loading it.
     ///
     /// # Errors
     /// As [`GpuEncoder::load`], for everything that can be known before a device is opened.
@@ -119,7 +119,12 @@ impl GpuEncoder {
     ) -> Result<MemoryReport, LoadError> {
         let config = encoder_config(checkpoint)?;
         let plan = Plan::new(config, options)?;
-        Ok(plan.report(parts::weight_bytes(checkpoint, config, &plan)?))
+        let mut report = plan.report(parts::weight_bytes(checkpoint, config, &plan)?);
+        if asked_for(options.kernels)? == Some(KernelVariant::Dot) {
+            report.activations +=
+                most_quantized(plan.rows, [plan.hidden, plan.query, plan.intermediate]);
+        }
+        Ok(report)
     }
 
     /// What it takes on the device, by part.

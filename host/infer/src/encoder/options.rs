@@ -59,6 +59,8 @@ pub(super) struct Plan {
     pub(super) vector: usize,
     /// Score vectors of four keys for a head.
     pub(super) quads: usize,
+    /// Whether there is a classification head.
+    classes: bool,
 }
 
 impl Plan {
@@ -93,6 +95,7 @@ impl Plan {
                 EncoderHead::Classification(labels) => padded(labels.len()),
             },
             quads,
+            classes: matches!(config.head, EncoderHead::Classification(_)),
         })
     }
 
@@ -104,7 +107,8 @@ impl Plan {
     /// What the whole encoder takes.
     pub(super) fn report(&self, weights: u64) -> MemoryReport {
         let widths = 2 * self.hidden + 4 * self.query + self.intermediate;
-        let texts = 2 * self.hidden + 2 * self.vector;
+        let head = if self.classes { 2 * self.hidden } else { 0 };
+        let texts = head + 2 * self.vector;
         let words = 4 + 4 + 2;
         let activations = self.rows * (widths + texts + words) * 4 + self.scores();
         MemoryReport {

@@ -1,5 +1,7 @@
 //! Putting an encoder on a device: its buffers, its weights, and the dispatches that use them.
 
+use std::collections::HashSet;
+
 use tidegate_weights::{
     Checkpoint, EncoderConfig, EncoderHead, EncoderLayerTensor as Part, EncoderTensor, Pooling,
     Tensor,
@@ -9,7 +11,7 @@ use super::options::Plan;
 use crate::device::Gpu;
 use crate::kernels::{KernelSet, TextAttention};
 use crate::load_error::LoadError;
-use crate::matrix::{Matrix, Packing, padded};
+use crate::matrix::{Matrix, Packing, Stored, padded};
 use crate::program::{Builder, Count, Program};
 
 /// What loading an encoder works with.
@@ -122,8 +124,9 @@ impl<'a> Parts<'a> {
         self.upload("positions", &all)
     }
 
-    /// Makes the buffers, uploads the weights and resolves the dispatches of a pass.
-    pub(super) fn load(&self) -> Result<(Ends, Program), LoadError> {
+    /// Makes the buffers, uploads the weights and resolves the dispatches of a pass. Also gives the bytes of what they alone know
+    /// of.
+    pub(super) fn load(&self) -> Result<(Ends, Program, u64), LoadError> {
         let (config, plan) = (self.config, self.plan);
         let vectors = plan.rows * plan.vector * 4;
         let ends = Ends {
@@ -151,8 +154,8 @@ impl<'a> Parts<'a> {
             self.layer(&mut builder, layer, &rows, &ends.tiles)?;
         }
         self.head(&mut builder, &rows, &ends)?;
-        let program = builder.program;
-        Ok((ends, program))
+        let (program, scratch) = builder.finish();
+        Ok((ends, program, scratch))
     }
 
     fn layer(
@@ -255,6 +258,23 @@ fn head_matrices(checkpoint: &Checkpoint) -> Result<[Packing<'_>; 2], LoadError>
         part(EncoderTensor::HeadDense)?,
         part(EncoderTensor::HeadOutput)?,
     ])
+}
+
+/// How the matrices of products are stored on the device: each way once.
+pub(super) fn stored_ways(
+    checkpoint: &Checkpoint,
+    config: &EncoderConfig,
+) -> Result<Vec<Stored>, LoadError> {
+    let mut ways = HashSet::new();
+    for layer in 0..config.layers {
+        let matrices = layer_matrices(checkpoint, config, layer)?;
+        ways.extend(matrices.iter().flat_map(Packing::kinds));
+    }
+    if let EncoderHead::Classification(_) = &config.head {
+        let matrices = head_matrices(checkpoint)?;
+        ways.extend(matrices.iter().flat_map(Packing::kinds));
+    }
+    Ok(ways.into_iter().collect())
 }
 
 /// Bytes of all weights on the device.

@@ -2,8 +2,8 @@
 
 use tracing::warn;
 
-use super::self_test::self_test;
-use super::{KernelSet, KernelVariant};
+use super::self_test::{Tested, self_test};
+use super::{KernelSet, KernelVariant, Stored};
 use crate::device::{Features, Gpu};
 use crate::load_error::LoadError;
 
@@ -11,34 +11,37 @@ use crate::load_error::LoadError;
 const VARIABLE: &str = "TIDEGATE_KERNELS";
 
 /// The kernels for a device: those asked for, those that the environment names, or else the fastest of those that compute in
-/// f32 and passed their self-test here. What rounds the inputs of products (f16, cooperative, dot) must be asked for.
+/// f32 and passed their self-test here, with weights that are stored in these ways. What rounds the inputs of products (f16,
+/// cooperative, dot) must be asked for.
 pub(crate) fn choose_kernels(
     gpu: &Gpu,
     asked: Option<KernelVariant>,
+    reproducible: bool,
+    stored: &[Stored],
 ) -> Result<KernelSet, LoadError> {
-    let asked = match asked {
-        Some(variant) => Some(variant),
-        None => from_environment(std::env::var(VARIABLE).ok())?,
-    };
+    let asked = asked_for(asked)?;
     let refused = |variant: KernelVariant, reason| LoadError::Variant {
         variant: variant.name(),
         adapter: gpu.adapter().to_string(),
         reason,
     };
-    let set = |variant| KernelSet::of(variant, gpu.is_software(), gpu.features().subgroup);
+    let set = |variant| KernelSet {
+        reproducible,
+        ..KernelSet::of(variant, gpu.is_software(), gpu.features().subgroup)
+    };
     if let Some(variant) = asked {
         let missing = needs(variant).without(gpu.features());
         if missing != Features::NONE {
             return Err(refused(variant, format!("the device lacks {missing}")));
         }
-        return match verdict(gpu, set(variant))? {
+        return match verdict(gpu, set(variant), stored)? {
             None => Ok(set(variant)),
             Some(wrong) => Err(refused(variant, wrong)),
         };
     }
     let mut reason = String::new();
     for &variant in candidates(gpu) {
-        match verdict(gpu, set(variant))? {
+        match verdict(gpu, set(variant), stored)? {
             None => return Ok(set(variant)),
             Some(wrong) => {
                 let adapter = gpu.adapter();
@@ -79,14 +82,33 @@ fn needs(variant: KernelVariant) -> Features {
     }
 }
 
-/// What is wrong with a set of kernels on a device; tested once.
-fn verdict(gpu: &Gpu, set: KernelSet) -> Result<Option<String>, LoadError> {
-    if let Some(known) = gpu.verdict(set) {
-        return Ok(known);
+/// What is wrong with a set of kernels on a device, for a model whose weights are stored in these ways; each is tested once.
+fn verdict(gpu: &Gpu, set: KernelSet, stored: &[Stored]) -> Result<Option<String>, LoadError> {
+    let products = stored.iter().copied().map(Tested::Products);
+    for tested in std::iter::once(Tested::Rest).chain(products) {
+        let found = match gpu.verdict(set, tested) {
+            Some(known) => known,
+            None => {
+                let found = self_test(gpu, set, tested)?;
+                gpu.keep_verdict(set, tested, found.clone());
+                found
+            }
+        };
+        if found.is_some() {
+            return Ok(found);
+        }
     }
-    let found = self_test(gpu, set)?;
-    gpu.keep_verdict(set, found.clone());
-    Ok(found)
+    Ok(None)
+}
+
+/// The kernels that are asked for, by options or by the environment.
+pub(crate) fn asked_for(
+    options: Option<KernelVariant>,
+) -> Result<Option<KernelVariant>, LoadError> {
+    match options {
+        Some(variant) => Ok(Some(variant)),
+        None => from_environment(std::env::var(VARIABLE).ok()),
+    }
 }
 
 fn from_environment(value: Option<String>) -> Result<Option<KernelVariant>, LoadError> {

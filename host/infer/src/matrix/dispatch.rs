@@ -2,6 +2,7 @@
 
 use tidegate_weights::Activation;
 
+use super::stored::GROUP;
 use super::{Matrix, Shard, Stored};
 use crate::device::Gpu;
 use crate::kernels::{EmbedKernel, Kernel, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling};
@@ -153,6 +154,23 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// Buffers for so many groups in int8: those of an earlier product of the same size, which has run by then.
+    fn quantized(&mut self, spread: bool, groups: u64) -> Quantized {
+        let bytes = Quantized::bytes_of(groups);
+        let fits = |made: &&Quantized| made.spread == spread && made.bytes() == bytes;
+        if let Some(made) = self.quantized.iter().find(fits) {
+            return made.clone();
+        }
+        let groups = groups.next_multiple_of(4);
+        let made = Quantized {
+            spread,
+            values: self.gpu.storage("activations in int8", groups * 32),
+            scales: self.gpu.storage("scales of activations", groups * 4),
+        };
+        self.quantized.push(made.clone());
+        made
+    }
+
     /// Rounds the rows of `input` to int8.
     fn quantize(
         &mut self,
@@ -163,11 +181,7 @@ impl Builder<'_> {
     ) -> Result<Quantized, LoadError> {
         let rows = input.size() / (matrix.width * 4) as u64;
         let groups = matrix.groups as u32;
-        let bytes = rows * u64::from(groups);
-        let quantized = Quantized {
-            values: self.gpu.storage("activations in int8", bytes * 32),
-            scales: self.gpu.storage("scales of activations", bytes * 4),
-        };
+        let quantized = self.quantized(spread, rows * u64::from(groups));
         let parameters = self.uniform("quantize", &[(matrix.width / 4) as u32, groups, 0, 0]);
         let kernel = Kernel::Quantize(QuantizeKernel { spread });
         let grid = [
@@ -182,8 +196,29 @@ impl Builder<'_> {
     }
 }
 
+/// Bytes that activations in int8 take at most, where `rows` rows of these widths are multiplied: each width once for weights in int8
+/// and once for int4.
+pub(crate) fn most_quantized(rows: usize, widths: [usize; 3]) -> u64 {
+    let groups = widths.map(|width| (rows * width.div_ceil(GROUP)) as u64);
+    2 * groups.map(Quantized::bytes_of).iter().sum::<u64>()
+}
+
 /// Rows of an input in int8.
-struct Quantized {
+#[derive(Clone, Debug)]
+pub(crate) struct Quantized {
+    spread: bool,
     values: wgpu::Buffer,
     scales: wgpu::Buffer,
+}
+
+impl Quantized {
+    /// Bytes for so many groups of 32 elements.
+    pub(crate) fn bytes_of(groups: u64) -> u64 {
+        groups.next_multiple_of(4) * (32 + 4)
+    }
+
+    /// Bytes on the device.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.values.size() + self.scales.size()
+    }
 }

@@ -9,6 +9,7 @@ mod stored;
 
 use tidegate_weights::Tensor;
 
+pub(crate) use dispatch::{Quantized, most_quantized};
 pub use layout::Layout;
 pub(crate) use packing::Packing;
 pub use stored::Stored;

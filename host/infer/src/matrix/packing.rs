@@ -154,6 +154,11 @@ impl<'a> Packing<'a> {
         runs
     }
 
+    /// How its rows are stored on the device, in any order and more than once.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = Stored> {
+        self.runs().into_iter().map(|run| run.stored)
+    }
+
     /// Bytes it will take on the device.
     pub(crate) fn bytes(&self) -> u64 {
         let groups = self.groups();

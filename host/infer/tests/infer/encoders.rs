@@ -5,13 +5,15 @@
 use std::path::Path;
 
 use tidegate_contract::{DecodeError, Encoder, EncoderOutput};
-use tidegate_infer::{DeviceOptions, EncoderOptions, Gpu, GpuEncoder, KernelVariant, LoadError};
+use tidegate_infer::{
+    DeviceOptions, EncoderOptions, Features, Gpu, GpuEncoder, KernelVariant, LoadError,
+};
 use tidegate_reference::ReferenceEncoder;
 use tidegate_reference::golden::{self, ENCODERS};
 use tidegate_weights::{Checkpoint, ReadWhole};
 
 use crate::support::{
-    PLAIN, Random, adapter, assert_close, bare_gpu, golden_checkpoint, gpu, variants, wide,
+    PLAIN, Random, adapter, assert_close, bare_gpu, golden_checkpoint, gpu, open, variants, wide,
 };
 
 const TOLERANCE: f64 = 2e-5;
@@ -330,6 +332,14 @@ fn what_an_encoder_takes_is_known_before() {
         let encoder = GpuEncoder::load(gpu(), &checkpoint, &EncoderOptions::default()).unwrap();
         assert_eq!(encoder.memory_report(), estimate);
         assert_eq!(encoder.memory(), estimate.total());
+        // What is made, buffer by buffer, but for the parameters of dispatches and what rounds a buffer up to 16 bytes.
+        let device = open(Features::ALL);
+        drop(GpuEncoder::load(&device, &checkpoint, &EncoderOptions::default()).unwrap());
+        let before = device.bytes_made();
+        drop(GpuEncoder::load(&device, &checkpoint, &EncoderOptions::default()).unwrap());
+        let made = device.bytes_made() - before;
+        let (least, most) = (estimate.total(), estimate.total() + 40 * (32 + 16));
+        assert!(made >= least && made <= most, "{made} bytes, {estimate:?}");
         let parameters = (53 + 320 + 2) * 30 + 2 * (4 * 30 * 30 + 2 * 30 * 37);
         assert!(estimate.weights > parameters * 4, "{estimate:?}");
     }

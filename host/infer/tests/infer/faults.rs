@@ -89,7 +89,7 @@ fn running_out_of_memory_ends_the_model_it_happens_to_and_no_other() {
 #[test]
 fn a_kernel_that_does_not_compile_is_named() {
     let checkpoint = random_model(small_config(), 4);
-    for kernel in ["heads", "embed", "sample_draw"] {
+    for kernel in ["embed", "sample_draw", "sample_finish"] {
         let device = open(Features::ALL);
         device.sabotage(kernel, Sabotage::DoesNotCompile);
         let error = GpuDecoder::load(&device, &checkpoint, &default_kernels()).unwrap_err();
@@ -167,4 +167,31 @@ fn a_step_that_was_refused_changes_nothing_and_can_be_followed_by_a_right_one() 
         assert!(!error.is_fatal());
     }
     assert_same(&logits(&mut decoder, &good), &expected, "after refusals");
+}
+
+/// The variable is read where options name no kernels: this test starts itself again with it.
+#[test]
+fn the_environment_chooses_the_kernels() {
+    const VARIABLE: &str = "TIDEGATE_KERNELS";
+    let Ok(name) = std::env::var(VARIABLE) else {
+        for name in ["portable", "dot", "cuda"] {
+            let again = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "faults::the_environment_chooses_the_kernels"])
+                .env(VARIABLE, name)
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&again.stdout);
+            assert!(said.contains("1 passed"), "{name}: {said}");
+        }
+        return;
+    };
+    let checkpoint = random_model(small_config(), 7);
+    let loaded = GpuDecoder::load(gpu(), &checkpoint, &default_kernels());
+    match KernelVariant::named(&name) {
+        Some(variant) => assert_eq!(loaded.unwrap().kernels().matmul, variant),
+        None => {
+            let error = loaded.unwrap_err().to_string();
+            assert!(error.contains(&format!("is `{name}`")), "{error}");
+        }
+    }
 }

@@ -456,7 +456,11 @@ fn a_decoder_makes_the_buffers_that_its_report_says() {
         (even_config(), Format::Int4),
     ] {
         let checkpoint = Checkpoint::random(config, format, 16);
-        for variant in PLAIN {
+        for variant in [
+            KernelVariant::Software,
+            KernelVariant::Portable,
+            KernelVariant::Dot,
+        ] {
             let device = open(Features::ALL);
             // The first load tests kernels, in buffers that are gone afterwards.
             drop(load(&device, &checkpoint, &options(variant)));
@@ -468,6 +472,8 @@ fn a_decoder_makes_the_buffers_that_its_report_says() {
             let said = decoder.memory();
             let dispatches = u64::from(decoder.dispatches_last_step());
             let what = format!("{format:?}, {variant}: {made} bytes made, {said} said");
+            let most = MemoryReport::estimate(&checkpoint, &options(variant)).unwrap();
+            assert!(most.total() >= decoder.memory_report().total(), "{what}");
             assert!(made >= said, "{what}");
             assert!(
                 made - said <= (dispatches + 8) * (32 + 16),

@@ -219,18 +219,23 @@ impl Encoding {
         verdict
     }
 
-    /// The encoder is gone: the texts of its last step are tried once more, each alone, and fail if that has happened
-    /// before.
+    /// The encoder is gone: the texts of its last step are tried once more, each alone, and fail if it is lost again
+    /// ([`Open::lost`]).
     pub(crate) fn lost(&mut self, plan: &EncodingPlan, reason: &str) {
-        let error = ModelError::Device(reason.to_owned());
-        let retried = |text: &Text| plan.keys.contains(&text.key) && text.open.retried;
-        self.fail_where(|text| retried(text).then(|| error.clone()));
+        let alone = plan.keys.len() == 1;
+        let mut failed = Vec::new();
         for text in &mut self.waiting {
-            if plan.keys.contains(&text.key) {
-                text.open.retried = true;
+            if !plan.keys.contains(&text.key) {
+                continue;
+            }
+            if text.open.lost(alone) {
                 Counters::add(&self.counters.retried, 1);
+            } else {
+                failed.push(text.key);
             }
         }
+        let error = ModelError::Device(reason.to_owned());
+        self.fail_where(|text| failed.contains(&text.key).then(|| error.clone()));
         self.groups.apart(&plan.keys);
     }
 

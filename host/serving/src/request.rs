@@ -10,6 +10,9 @@ use tidegate_grammar::Matcher;
 use crate::order::{Moment, Standing};
 use crate::reply::GuardedReply;
 
+/// Most losses of the device that a request goes on after, where others were in the step too.
+const MOST_FAULTS: u32 = 3;
+
 /// Places of a queue.
 #[derive(Debug)]
 pub(crate) struct Places {
@@ -89,8 +92,8 @@ pub(crate) struct Open {
     pub(crate) id: RequestId,
     pub(crate) standing: Standing,
     pub(crate) reply: GuardedReply,
-    /// Whether a lost device has cost it its blocks before.
-    pub(crate) retried: bool,
+    /// Steps with it in which the device was lost.
+    faults: u32,
     pub(crate) prompt_tokens: usize,
     permit: Option<Permit>,
     first_step: Option<Moment>,
@@ -114,7 +117,7 @@ impl Open {
                 number,
             },
             reply: submission.reply,
-            retried: false,
+            faults: 0,
             prompt_tokens,
             permit: Some(submission.permit),
             first_step: None,
@@ -134,6 +137,13 @@ impl Open {
     pub(crate) fn token_at(&mut self, now: Moment) {
         self.first_token.get_or_insert(now);
         self.last_token = Some(now);
+    }
+
+    /// The device was lost in a step with it; whether it may be tried once more. Alone in the step, it may once; with
+    /// others, one of them may be to blame.
+    pub(crate) fn lost(&mut self, alone: bool) -> bool {
+        self.faults += 1;
+        self.faults <= if alone { 1 } else { MOST_FAULTS }
     }
 
     /// Whether its deadline has passed.

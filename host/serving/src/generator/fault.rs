@@ -109,8 +109,8 @@ impl Generator {
     }
 
     /// The decoder is gone, and all blocks with it: who ran is queued again with its tokens. Who was in the step, and
-    /// has been in one that ended like this before, fails; the others of the step are tried alone at first, so that one
-    /// that does this to every decoder takes no other along.
+    /// has been in too many that ended like this, fails ([`crate::request::Open::lost`]); the others of the step are
+    /// tried alone at first, so that one that does this to every decoder takes no other along.
     pub(crate) fn lost(&mut self, plan: &Plan, reason: &str) {
         for index in (0..self.running.len()).rev() {
             self.preempt(index);
@@ -126,15 +126,16 @@ impl Generator {
             .collect();
         requests.sort_unstable();
         requests.dedup();
+        let alone = requests.len() == 1;
         for request in requests {
-            let retried = match self.requests.get_mut(&request) {
-                Some(generation) => std::mem::replace(&mut generation.open.retried, true),
+            let goes_on = match self.requests.get_mut(&request) {
+                Some(generation) => generation.open.lost(alone),
                 None => continue,
             };
-            if retried {
-                self.fail(request, ModelError::Device(reason.to_owned()));
-            } else {
+            if goes_on {
                 Counters::add(&self.counters.retried, 1);
+            } else {
+                self.fail(request, ModelError::Device(reason.to_owned()));
             }
         }
         let keys: Vec<u64> = plan.parts.iter().map(|part| part.key).collect();

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use tidegate_contract::{DecodeError, Encoder, EncoderOutput};
+use tidegate_infer::device::Sabotage;
 use tidegate_infer::{
     DeviceOptions, EncoderOptions, Features, Gpu, GpuEncoder, KernelVariant, LoadError,
 };
@@ -343,4 +344,43 @@ fn what_an_encoder_takes_is_known_before() {
         let parameters = (53 + 320 + 2) * 30 + 2 * (4 * 30 * 30 + 2 * 30 * 37);
         assert!(estimate.weights > parameters * 4, "{estimate:?}");
     }
+}
+
+#[test]
+fn what_goes_wrong_on_the_device_is_a_typed_error_of_the_encoder_it_happens_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let checkpoint = odd_model(dir.path(), false);
+    let load = |device: &Gpu| GpuEncoder::load(device, &checkpoint, &EncoderOptions::default());
+    let text: &[u32] = &[1, 2, 3];
+    let device = open(Features::ALL);
+    let (mut encoder, mut other) = (load(&device).unwrap(), load(&device).unwrap());
+    let (mut expected, mut found) = (Vec::new(), Vec::new());
+    other.encode(&[text], &mut expected).unwrap();
+
+    device.exhaust();
+    let error = encoder.encode(&[text], &mut found).unwrap_err();
+    assert!(
+        matches!(error, DecodeError::OutOfMemory { .. }),
+        "{error:?}"
+    );
+    assert_eq!(encoder.encode(&[text], &mut found).unwrap_err(), error);
+    other.encode(&[text], &mut found).unwrap();
+    assert_eq!(found, expected);
+
+    device.lose();
+    let error = other.encode(&[text], &mut found).unwrap_err();
+    assert!(matches!(error, DecodeError::DeviceLost { .. }), "{error:?}");
+    let error = load(&device).unwrap_err();
+    assert!(matches!(error, LoadError::DeviceLost { .. }), "{error:?}");
+    let mut again = load(&open(Features::ALL)).unwrap();
+    again.encode(&[text], &mut found).unwrap();
+    assert_eq!(found, expected);
+
+    let device = open(Features::ALL);
+    device.sabotage("encoder_scores", Sabotage::DoesNotCompile);
+    let error = load(&device).unwrap_err();
+    let LoadError::Kernel { kernel, .. } = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(kernel, "encoder_scores");
 }

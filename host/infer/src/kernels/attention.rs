@@ -16,14 +16,14 @@ pub(crate) const SPLIT: u32 = 256;
 /// Most query heads that are taken together.
 const MOST_UNIT: u32 = 8;
 
-/// Lanes of the scores on a software adapter.
-const SCORE_LANES: u32 = 16;
+/// Queries that a software adapter takes together: a lane keeps the sums of each in registers.
+const MOST_QUERIES: u32 = 8;
 
-/// Positions of a lane there, in registers: a load costs more than a sum.
-const SCORE_POSITIONS: u32 = 4;
+/// Positions of a group there: four for each of its 8 lanes.
+const GROUP: u32 = 32;
 
-/// Lanes of the values on a software adapter: one vector of its CPU.
-const VALUE_LANES: u32 = 8;
+/// Groups of a workgroup there, so that one with nothing to do costs little.
+const SPAN: u32 = 8;
 
 /// One of the kernels of attention. `unit` query heads, all of one key and value head, are taken together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,6 +32,10 @@ pub enum AttentionKernel {
     Scores {
         /// Query heads taken together.
         unit: u32,
+        /// Neighbouring rows taken together: one, or [`tile_of`] the unit.
+        rows: u32,
+        /// Whether lanes tell each other what they have read, which takes subgroups of 8 or more.
+        told: bool,
         /// How keys are kept.
         kv: KvPrecision,
     },
@@ -39,6 +43,10 @@ pub enum AttentionKernel {
     Values {
         /// Query heads taken together.
         unit: u32,
+        /// Neighbouring rows taken together: one, or [`tile_of`] the unit.
+        rows: u32,
+        /// Whether lanes tell each other what they have read, which takes subgroups of 8 or more.
+        told: bool,
         /// How values are kept.
         kv: KvPrecision,
     },
@@ -63,6 +71,41 @@ pub(crate) fn unit_of(group: u32) -> u32 {
         .unwrap_or(1)
 }
 
+/// Rows of one sequence that a software adapter takes together.
+fn tile_of(unit: u32) -> u32 {
+    (MOST_QUERIES / unit).max(1)
+}
+
+/// Rows that kernels of a software adapter take together: alone, and in tiles where those are more.
+fn rows_of(unit: u32) -> impl Iterator<Item = u32> {
+    [1, tile_of(unit)]
+        .into_iter()
+        .take(if tile_of(unit) > 1 { 2 } else { 1 })
+}
+
+/// Scores and values on a software adapter.
+fn software(unit: u32, rows: u32, told: bool, kv: KvPrecision) -> [AttentionKernel; 2] {
+    [
+        AttentionKernel::Scores {
+            unit,
+            rows,
+            told,
+            kv,
+        },
+        AttentionKernel::Values {
+            unit,
+            rows,
+            told,
+            kv,
+        },
+    ]
+}
+
+/// What the kernels of a software adapter may count as visible: tiles hang over the window, groups over both ends.
+fn software_window(window: u32) -> u32 {
+    window.saturating_add(MOST_QUERIES + 2 * GROUP)
+}
+
 impl AttentionKernel {
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -76,6 +119,8 @@ impl AttentionKernel {
     pub(crate) fn needs(self) -> Features {
         match self {
             AttentionKernel::Split { base, .. } => needs(base),
+            AttentionKernel::Scores { told: true, .. }
+            | AttentionKernel::Values { told: true, .. } => Features::SUBGROUP,
             _ => Features::NONE,
         }
     }
@@ -116,19 +161,53 @@ impl AttentionKernel {
                 kernel,
             ]
         };
-        match self {
-            AttentionKernel::Scores { unit, kv } => join(
+        let software = |unit, rows, kv: KvPrecision, shared, kernel| {
+            join(
                 &[
-                    ("LANES", SCORE_LANES),
                     ("HEADS", unit),
-                    ("POSITIONS", SCORE_POSITIONS),
+                    ("ROWS", rows),
+                    ("QUERIES", unit * rows),
+                    ("TILE", tile_of(unit)),
+                    ("SPAN", SPAN),
                 ],
-                &files(kv, "", shader!("attention_scores.wgsl")),
-            ),
-            AttentionKernel::Values { unit, kv } => join(
-                &[("LANES", VALUE_LANES), ("HEADS", unit)],
-                &files(kv, "", shader!("attention_values.wgsl")),
-            ),
+                &[
+                    shader!("step.wgsl"),
+                    shader!("paged.wgsl"),
+                    kv.file(),
+                    shader!("attention.wgsl"),
+                    shader!("attention_software.wgsl"),
+                    shared,
+                    kernel,
+                ],
+            )
+        };
+        match self {
+            AttentionKernel::Scores {
+                unit,
+                rows,
+                told,
+                kv,
+            } => {
+                let queries = if told {
+                    shader!("attention_queries_told.wgsl")
+                } else {
+                    shader!("attention_queries_direct.wgsl")
+                };
+                software(unit, rows, kv, queries, shader!("attention_scores.wgsl"))
+            }
+            AttentionKernel::Values {
+                unit,
+                rows,
+                told,
+                kv,
+            } => {
+                let weights = if told {
+                    shader!("attention_weights_told.wgsl")
+                } else {
+                    shader!("attention_weights_direct.wgsl")
+                };
+                software(unit, rows, kv, weights, shader!("attention_values.wgsl"))
+            }
             AttentionKernel::Split { base, unit, kv } => join(
                 &[("LANES", LANES), ("HEADS", unit), ("SPLIT", SPLIT)],
                 &files(kv, reduction(base), shader!("attention_split.wgsl")),
@@ -148,8 +227,11 @@ impl AttentionKernel {
         let mut kernels = vec![AttentionKernel::Merge];
         for unit in 1..=MOST_UNIT {
             for kv in KvPrecision::ALL {
-                kernels.push(AttentionKernel::Scores { unit, kv });
-                kernels.push(AttentionKernel::Values { unit, kv });
+                for told in [false, true] {
+                    for rows in rows_of(unit) {
+                        kernels.extend(software(unit, rows, told, kv));
+                    }
+                }
                 for base in [Base::Portable, Base::Subgroup] {
                     kernels.push(AttentionKernel::Split { base, unit, kv });
                 }
@@ -161,13 +243,14 @@ impl AttentionKernel {
 
 /// Elements of attention's scratch for a row, and what a kernel counts of them for a head.
 pub(crate) fn scratch(base: Base, heads: &Heads, context: usize) -> (usize, u32) {
-    let visible = (heads.window as usize).saturating_add(3).min(context);
     match base {
         Base::Software => {
-            let scores = visible.next_multiple_of(4);
+            let visible = (software_window(heads.window) as usize).min(context);
+            let scores = visible.next_multiple_of(GROUP as usize);
             (heads.heads as usize * scores, scores as u32)
         }
         Base::Portable | Base::Subgroup => {
+            let visible = (heads.window as usize).saturating_add(3).min(context);
             let splits = visible.div_ceil(SPLIT as usize);
             let part = (heads.stride4() as usize + 1) * 4;
             (heads.heads as usize * splits * part, splits as u32)
@@ -210,10 +293,14 @@ impl Builder<'_> {
         let work = Work::positions(u64::from(heads.heads * heads.dim), heads.window);
         let kv = heads.kv;
         if self.kernels.base == Base::Software {
-            let kernel = Kernel::Attention(AttentionKernel::Scores { unit, kv });
-            // A row of scores is filled to a multiple of four.
-            let grid = [positions(SCORE_LANES * SCORE_POSITIONS), units, rows];
-            let buffers = [
+            let told = self.gpu.features().subgroup
+                && self.gpu.device.adapter_info().subgroup_min_size >= 8;
+            let groups = Axis::Per {
+                of: Count::Visible(software_window(heads.window)),
+                each: GROUP * SPAN,
+            };
+            let elements = Axis::Fixed(heads.stride4().div_ceil(8));
+            let scored = [
                 self.step,
                 cache.tables,
                 cache.keys,
@@ -221,14 +308,7 @@ impl Builder<'_> {
                 &parameters,
                 scratch_buffer,
             ];
-            self.dispatch(Count::Rows, &[Choice::always(kernel, grid)], &buffers, work)?;
-            let kernel = Kernel::Attention(AttentionKernel::Values { unit, kv });
-            let grid = [
-                Axis::Fixed(heads.stride4().div_ceil(VALUE_LANES)),
-                units,
-                rows,
-            ];
-            let buffers = [
+            let summed = [
                 self.step,
                 cache.tables,
                 cache.values,
@@ -236,7 +316,18 @@ impl Builder<'_> {
                 &parameters,
                 output,
             ];
-            return self.dispatch(Count::Rows, &[Choice::always(kernel, grid)], &buffers, work);
+            for each in rows_of(unit) {
+                let rows = Axis::Per {
+                    of: Count::Rows,
+                    each,
+                };
+                let [scores, values] = software(unit, each, told, kv).map(Kernel::Attention);
+                let choice = Choice::always(scores, [groups, units, rows]);
+                self.dispatch(Count::Rows, &[choice], &scored, work)?;
+                let choice = Choice::always(values, [elements, units, rows]);
+                self.dispatch(Count::Rows, &[choice], &summed, work)?;
+            }
+            return Ok(());
         }
         let kernel = Kernel::Attention(AttentionKernel::Split {
             base: self.kernels.base,

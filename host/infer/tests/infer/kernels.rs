@@ -24,6 +24,7 @@ fn labs() -> Vec<(String, Lab)> {
         .map(|variant| open(variant, Features::NONE, true))
         .into();
     labs.push(open(KernelVariant::Subgroup, Features::ALL, true));
+    labs.push(open(KernelVariant::Software, Features::ALL, true));
     labs.push(open(KernelVariant::Subgroup, Features::ALL, false));
     labs
 }
@@ -264,13 +265,17 @@ fn check_attention(what: &str, lab: &Lab, shape: HeadShape) {
         table.swap(index, (random.bits() % (index as u64 + 1)) as usize);
     }
     // Beginnings, borders of blocks, quads, splits and windows, and a long one.
-    let positions = [
+    let alone = [
         0, 1, 3, 4, 15, 16, 36, 37, 38, 63, 255, 256, 299, 300, 301, 511, 512, 700,
     ];
-    let step: Vec<StepSequence> = positions
+    let mut step: Vec<StepSequence> = alone
         .iter()
         .map(|&position| sequence(position, 1, &table))
         .collect();
+    // Neighbours, whose windows begin in different groups of positions, and which end in different ones.
+    step.push(sequence(29, 21, &table));
+    step.push(sequence(326, 14, &table));
+    let positions: Vec<usize> = alone.into_iter().chain(29..50).chain(326..340).collect();
     let queries = random.units(positions.len() * shape.heads * shape.dim);
     let count = shape.blocks * BLOCK * shape.kv_heads * shape.dim;
     let sixteen = |x: f32| half::f16::from_f32(x).to_f32();
@@ -305,4 +310,39 @@ fn check_attention(what: &str, lab: &Lab, shape: HeadShape) {
         }
     }
     assert_close(&found, &expected, TOLERANCE, what);
+}
+
+#[test]
+fn a_row_is_attended_the_same_alone_and_among_its_neighbours() {
+    for (what, lab) in labs() {
+        for (heads, kv_heads) in [(2, 2), (4, 2), (6, 2)] {
+            let shape = HeadShape {
+                window: Some(70),
+                ..HeadShape::plain(heads, kv_heads, 20, 12)
+            };
+            let table: Vec<u32> = (0..shape.blocks as u32).collect();
+            let mut random = Random(heads as u64);
+            let row = shape.heads * shape.dim;
+            let queries = random.units(30 * row);
+            let count = shape.blocks * BLOCK * shape.kv_heads * shape.dim;
+            let (keys, values) = (random.units(count), random.units(count));
+            let attend = |queries: &[f32], step: &[StepSequence]| {
+                let experiment = lab
+                    .attention(shape, queries, [&keys, &values], step)
+                    .unwrap();
+                lab.run(&experiment, 1).unwrap();
+                lab.output_of(&experiment, 0, shape.dim).unwrap()
+            };
+            let together = attend(&queries, &[sequence(90, 30, &table)]);
+            for first in 0..30 {
+                let alone = &queries[first * row..][..row];
+                let alone = attend(alone, &[sequence(90 + first, 1, &table)]);
+                assert_eq!(
+                    alone,
+                    together[first * row..][..row],
+                    "{what}, {heads}, row {first}"
+                );
+            }
+        }
+    }
 }

@@ -1,0 +1,180 @@
+// How lanes of the software attention come by the weights of a group's positions, and by where they lie: each works out four and
+// tells the others. Needs subgroups of 8 or more.
+
+// The highest score of each query.
+fn find_highest(groups: u32, lane: u32, starts: ptr<function, array<u32, QUERIES>>, highest: ptr<function, array<f32, QUERIES>>) {
+    for (var q = 0u; q < QUERIES; q++) {
+        var most = vec4<f32>(NOTHING);
+        for (var g = 0u; g < groups; g++) {
+            most = max(most, scores[(*starts)[q] + g * 8u + lane]);
+        }
+        let mine = max(max(most.x, most.y), max(most.z, most.w));
+        var all = max(subgroupBroadcast(mine, 0u), subgroupBroadcast(mine, 1u));
+        all = max(all, max(subgroupBroadcast(mine, 2u), subgroupBroadcast(mine, 3u)));
+        all = max(all, max(subgroupBroadcast(mine, 4u), subgroupBroadcast(mine, 5u)));
+        (*highest)[q] = max(all, max(subgroupBroadcast(mine, 6u), subgroupBroadcast(mine, 7u)));
+    }
+}
+
+fn hold_weights(
+    g: u32,
+    lane: u32,
+    starts: ptr<function, array<u32, QUERIES>>,
+    highest: ptr<function, array<f32, QUERIES>>,
+    own: ptr<function, array<vec4<f32>, QUERIES>>,
+    totals: ptr<function, array<vec4<f32>, QUERIES>>,
+) {
+    for (var q = 0u; q < QUERIES; q++) {
+        let weight = exp(scores[(*starts)[q] + g * 8u + lane] - (*highest)[q]);
+        (*own)[q] = weight;
+        (*totals)[q] += weight;
+    }
+}
+
+fn hold_place(table: u32, position: u32, last: u32, lane: u32) -> u32 {
+    return paged(table, min(position + lane * 4u, last & 0xfffffffcu));
+}
+
+// The sum of a query's weights.
+fn total_of(total: vec4<f32>) -> f32 {
+    let mine = total.x + total.y + total.z + total.w;
+    let low = subgroupBroadcast(mine, 0u) + subgroupBroadcast(mine, 1u) + subgroupBroadcast(mine, 2u) + subgroupBroadcast(mine, 3u);
+    let high = subgroupBroadcast(mine, 4u) + subgroupBroadcast(mine, 5u) + subgroupBroadcast(mine, 6u) + subgroupBroadcast(mine, 7u);
+    return low + high;
+}
+
+fn weight_0(
+    g: u32,
+    starts: ptr<function, array<u32, QUERIES>>,
+    highest: ptr<function, array<f32, QUERIES>>,
+    own: ptr<function, array<vec4<f32>, QUERIES>>,
+    totals: ptr<function, array<vec4<f32>, QUERIES>>,
+    x: ptr<function, array<vec4<f32>, QUERIES>>,
+) {
+    for (var q = 0u; q < QUERIES; q++) {
+        (*x)[q] = subgroupBroadcast((*own)[q], 0u);
+    }
+}
+
+fn place_0(table: u32, position: u32, last: u32, place: u32) -> u32 {
+    return subgroupBroadcast(place, 0u);
+}
+
+fn weight_1(
+    g: u32,
+    starts: ptr<function, array<u32, QUERIES>>,
+    highest: ptr<function, array<f32, QUERIES>>,
+    own: ptr<function, array<vec4<f32>, QUERIES>>,
+    totals: ptr<function, array<vec4<f32>, QUERIES>>,
+    x: ptr<function, array<vec4<f32>, QUERIES>>,
+) {
+    for (var q = 0u; q < QUERIES; q++) {
+        (*x)[q] = subgroupBroadcast((*own)[q], 1u);
+    }
+}
+
+fn place_1(table: u32, position: u32, last: u32, place: u32) -> u32 {
+    return subgroupBroadcast(place, 1u);
+}
+
+fn weight_2(
+    g: u32,
+    starts: ptr<function, array<u32, QUERIES>>,
+    highest: ptr<function, array<f32, QUERIES>>,
+    own: ptr<function, array<vec4<f32>, QUERIES>>,
+    totals: ptr<function, array<vec4<f32>, QUERIES>>,
+    x: ptr<function, array<vec4<f32>, QUERIES>>,
+) {
+    for (var q = 0u; q < QUERIES; q++) {
+        (*x)[q] = subgroupBroadcast((*own)[q], 2u);
+    }
+}
+
+fn place_2(table: u32, position: u32, last: u32, place: u32) -> u32 {
+    return subgroupBroadcast(place, 2u);
+}
+
+fn weight_3(
+    g: u32,
+    starts: ptr<function, array<u32, QUERIES>>,
+    highest: ptr<function, array<f32, QUERIES>>,
+    own: ptr<function, array<vec4<f32>, QUERIES>>,
+    totals: ptr<function, array<vec4<f32>, QUERIES>>,
+    x: ptr<function, array<vec4<f32>, QUERIES>>,
+) {
+    for (var q = 0u; q < QUERIES; q++) {
+        (*x)[q] = subgroupBroadcast((*own)[q], 3u);
+    }
+}
+
+fn place_3(table: u32, position: u32, last: u32, place: u32) -> u32 {
+    return subgroupBroadcast(place, 3u);
+}
+
+fn weight_4(
+    g: u32,
+    starts: ptr<function, array<u32, QUERIES>>,
+    highest: ptr<function, array<f32, QUERIES>>,
+    own: ptr<function, array<vec4<f32>, QUERIES>>,
+    totals: ptr<function, array<vec4<f32>, QUERIES>>,
+    x: ptr<function, array<vec4<f32>, QUERIES>>,
+) {
+    for (var q = 0u; q < QUERIES; q++) {
+        (*x)[q] = subgroupBroadcast((*own)[q], 4u);
+    }
+}
+
+fn place_4(table: u32, position: u32, last: u32, place: u32) -> u32 {
+    return subgroupBroadcast(place, 4u);
+}
+
+fn weight_5(
+    g: u32,
+    starts: ptr<function, array<u32, QUERIES>>,
+    highest: ptr<function, array<f32, QUERIES>>,
+    own: ptr<function, array<vec4<f32>, QUERIES>>,
+    totals: ptr<function, array<vec4<f32>, QUERIES>>,
+    x: ptr<function, array<vec4<f32>, QUERIES>>,
+) {
+    for (var q = 0u; q < QUERIES; q++) {
+        (*x)[q] = subgroupBroadcast((*own)[q], 5u);
+    }
+}
+
+fn place_5(table: u32, position: u32, last: u32, place: u32) -> u32 {
+    return subgroupBroadcast(place, 5u);
+}
+
+fn weight_6(
+    g: u32,
+    starts: ptr<function, array<u32, QUERIES>>,
+    highest: ptr<function, array<f32, QUERIES>>,
+    own: ptr<function, array<vec4<f32>, QUERIES>>,
+    totals: ptr<function, array<vec4<f32>, QUERIES>>,
+    x: ptr<function, array<vec4<f32>, QUERIES>>,
+) {
+    for (var q = 0u; q < QUERIES; q++) {
+        (*x)[q] = subgroupBroadcast((*own)[q], 6u);
+    }
+}
+
+fn place_6(table: u32, position: u32, last: u32, place: u32) -> u32 {
+    return subgroupBroadcast(place, 6u);
+}
+
+fn weight_7(
+    g: u32,
+    starts: ptr<function, array<u32, QUERIES>>,
+    highest: ptr<function, array<f32, QUERIES>>,
+    own: ptr<function, array<vec4<f32>, QUERIES>>,
+    totals: ptr<function, array<vec4<f32>, QUERIES>>,
+    x: ptr<function, array<vec4<f32>, QUERIES>>,
+) {
+    for (var q = 0u; q < QUERIES; q++) {
+        (*x)[q] = subgroupBroadcast((*own)[q], 7u);
+    }
+}
+
+fn place_7(table: u32, position: u32, last: u32, place: u32) -> u32 {
+    return subgroupBroadcast(place, 7u);
+}

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
-use tidegate_contract::ModelError;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded, unbounded};
+use tidegate_contract::{ModelError, RequestId};
 
 use crate::budget::Budget;
 use crate::error::LoadError;
@@ -16,19 +16,23 @@ use crate::loader::{self, Job, Reply};
 use crate::model::{Slot, Standing};
 use crate::options::{EngineOptions, ModelSource};
 use crate::order::Moment;
+use crate::request::Places;
 use crate::stats::EngineStats;
 use crate::worker::{Command, Worker};
 
 /// How long a dropped engine waits for its thread; a step of a decoder has a shorter limit of its own.
 const END_LIMIT: Duration = Duration::from_secs(60);
-/// Commands that wait for the engine's thread; the queues of the models are far shorter.
-const COMMANDS: usize = 1 << 16;
+/// Most cancellations that wait for the engine's thread; its other commands are as many as queues have places.
+const CANCELLATIONS: usize = 1 << 16;
 /// Models that wait to be loaded.
 const JOBS: usize = 64;
 
 /// What the engine, its handles and its threads share.
 pub(crate) struct Shared {
+    /// Unbounded, as only such a channel drops what is in it when its receiver goes: a submission is answered by that.
+    /// What may wait in it is bounded by the models' queues, by [`JOBS`] and by [`CANCELLATIONS`].
     pub(crate) commands: Sender<Command>,
+    cancellations: Arc<Places>,
     pub(crate) closed: AtomicBool,
     pub(crate) budget: Arc<Budget>,
     /// When time began.
@@ -45,10 +49,18 @@ impl Shared {
         instant.saturating_duration_since(self.epoch)
     }
 
+    /// Sends a cancellation; false if too many wait already.
+    pub(crate) fn cancel(&self, id: RequestId) -> bool {
+        let Some(permit) = self.cancellations.take() else {
+            return false;
+        };
+        let _ = self.commands.send(Command::Cancel(id, permit));
+        true
+    }
+
     fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        // If there is no room, the thread is awake.
-        let _ = self.commands.try_send(Command::Wake);
+        let _ = self.commands.send(Command::Wake);
     }
 }
 
@@ -91,11 +103,12 @@ impl Engine {
     /// Starts the threads. If the system has none to give, the engine is closed.
     #[must_use]
     pub fn start(options: EngineOptions) -> Engine {
-        let (commands, receiver) = bounded(COMMANDS);
+        let (commands, receiver) = unbounded();
         let (jobs, job_receiver) = bounded(JOBS);
         let (alive, ended) = bounded::<()>(0);
         let shared = Arc::new(Shared {
             commands,
+            cancellations: Places::new(CANCELLATIONS),
             closed: AtomicBool::new(false),
             budget: Budget::new(options.memory_budget),
             epoch: Instant::now(),
@@ -191,7 +204,7 @@ impl Engine {
         match slot.put(Standing::Empty) {
             Standing::Empty => Err(unknown()),
             Standing::Loaded(_) | Standing::Ended => {
-                let _ = self.shared.commands.try_send(Command::Wake);
+                let _ = self.shared.commands.send(Command::Wake);
                 Ok(())
             }
         }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crossbeam_channel::TrySendError;
 use tidegate_contract::{Makes, Model, ModelError, ModelFacts, Request, RequestId};
 
 use crate::engine::Shared;
@@ -94,28 +93,20 @@ impl Model for ModelHandle {
             submitted,
             permit,
         };
-        match self
+        // If the thread has just ended, the submission is dropped here and its reply answers `Closed`.
+        let _ = self
             .shared
             .commands
-            .try_send(Command::Submit(loaded, Box::new(submission)))
-        {
-            // If the thread has just ended, the submission is dropped here and its reply answers `Closed`.
-            Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
-            Err(TrySendError::Full(command)) => {
-                if let Command::Submit(_, mut submission) = command {
-                    submission.reply.done(Err(full));
-                }
-                Ok(())
-            }
-        }
+            .send(Command::Submit(loaded, Box::new(submission)));
+        Ok(())
     }
 
-    /// With very many commands before it a cancellation is dropped, and the request goes on to its end.
+    /// With very many cancellations before it one is dropped, and the request goes on to its end.
     fn cancel(&self, id: RequestId) {
-        if let Err(TrySendError::Full(_)) = self.shared.commands.try_send(Command::Cancel(id)) {
+        if !self.shared.cancel(id) {
             tracing::warn!(
                 request = id.0,
-                "a cancellation is dropped: the engine has too many commands"
+                "a cancellation is dropped: too many are waiting"
             );
         }
     }

@@ -22,8 +22,6 @@ use crate::worker::{Command, Core, Hosted};
 
 /// Before a model is loaded again: a driver that restarts takes a moment.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Longest wait for the engine's thread to take what was loaded; a step has a shorter limit of its own.
-const HAND_OVER: Duration = Duration::from_secs(60);
 
 /// How a model's parts are loaded, kept to do it again.
 pub(crate) struct Loaders {
@@ -93,7 +91,7 @@ pub(crate) fn run(jobs: &Receiver<Job>, shared: &Shared) {
                     Ok(hosted) => {
                         let loaded = Command::Loaded(Box::new(hosted), reply);
                         // Dropped with the command, the reply tells the caller `Closed`.
-                        let _ = shared.commands.send_timeout(loaded, HAND_OVER);
+                        let _ = shared.commands.send(loaded);
                     }
                     Err(error) => reply.tell(Err(error)),
                 }
@@ -110,7 +108,7 @@ pub(crate) fn run(jobs: &Receiver<Job>, shared: &Shared) {
                     loaders,
                     parts,
                 };
-                let _ = shared.commands.send_timeout(reloaded, HAND_OVER);
+                let _ = shared.commands.send(reloaded);
             }
         }
     }

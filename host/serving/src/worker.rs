@@ -16,7 +16,7 @@ use crate::guard::{guarded_encode, guarded_step};
 use crate::loader::{Job, Loaders, Parts, Reply};
 use crate::model::{Loaded, Slot, Standing};
 use crate::order::Moment;
-use crate::request::Submission;
+use crate::request::{Permit, Submission};
 use crate::shares::Shares;
 use crate::stats::Counters;
 
@@ -32,7 +32,7 @@ const IDLE: Duration = Duration::from_secs(1);
 /// What callers and the loader ask of the thread.
 pub(crate) enum Command {
     Submit(Arc<Loaded>, Box<Submission>),
-    Cancel(RequestId),
+    Cancel(RequestId, Permit),
     /// A model has been loaded.
     Loaded(Box<Hosted>, Reply),
     /// A model has been loaded again.
@@ -356,7 +356,8 @@ impl Worker {
                     None => drop(submission),
                 }
             }
-            Command::Cancel(id) => {
+            Command::Cancel(id, permit) => {
+                drop(permit);
                 for model in &mut self.models {
                     model.core.cancel(id);
                 }

@@ -230,6 +230,37 @@ fn a_dropped_engine_answers_everyone() {
     ));
 }
 
+#[test]
+fn what_is_submitted_while_the_engine_ends_is_answered() {
+    for round in 0..50 {
+        let (engine, model, _control) = free(shape(2, 8, 64), ModelOptions::default());
+        let submitted = std::thread::scope(|scope| {
+            let submitting = scope.spawn(|| {
+                let mut pending = Vec::new();
+                loop {
+                    let (request, one) = ask("a", 3).request();
+                    match model.submit(request) {
+                        Ok(()) => pending.push(one),
+                        Err((_, ModelError::Full { .. })) => {}
+                        Err((_, error)) => {
+                            assert_eq!(error, ModelError::Closed);
+                            return pending;
+                        }
+                    }
+                }
+            });
+            std::thread::sleep(Duration::from_micros(50 * round));
+            drop(engine);
+            submitting.join().unwrap()
+        });
+        for pending in submitted {
+            if let Err(error) = pending.wait().1 {
+                assert_eq!(error, ModelError::Closed);
+            }
+        }
+    }
+}
+
 struct Owning {
     engine: Option<Arc<Engine>>,
     done: Sender<()>,

@@ -400,7 +400,11 @@ impl Open {
             // The receiver is gone only if the wait failed, and then nobody asks.
             let _ = tell.send(mapped);
         });
-        self.wait(Some(submission), deadline)?;
+        if let Err(error) = self.wait(Some(submission), deadline) {
+            // The buffer is wanted again, unless the device is gone.
+            readback.unmap();
+            return Err(error);
+        }
         let refused = |what: String| WaitError::Fault(Fault::Refused(what));
         // The wait of another thread may be the one that tells; then it is a moment away.
         match told.recv_timeout(deadline) {
@@ -416,5 +420,39 @@ impl Open {
         }
         readback.unmap();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_fault_that_is_no_loss_harms_one_read_and_not_the_next() {
+        let adapter = Adapter::choose(Some("cpu")).unwrap();
+        let gpu = Gpu::open(&adapter, DeviceOptions::default()).unwrap();
+        let (buffer, readback) = (gpu.storage("words", 16), gpu.readback("words", 16));
+        gpu.upload(&buffer, 0, &[7; 16]).unwrap();
+        let read = || {
+            let mut encoder = gpu
+                .device
+                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            encoder.copy_buffer_to_buffer(&buffer, 0, &readback, 0, 16);
+            let submission = gpu.queue.submit([encoder.finish()]);
+            let mut found = Vec::new();
+            let take = |bytes: &[u8]| found.extend_from_slice(bytes);
+            gpu.read(&readback, 16, submission, DEADLINE, take)?;
+            Ok::<_, WaitError>(found)
+        };
+        assert_eq!(read().unwrap(), [7; 16]);
+        gpu.faults
+            .record(Fault::Refused("something else".to_owned()));
+        let error = read().unwrap_err();
+        let WaitError::Fault(Fault::Refused(what)) = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(what, "something else");
+        assert_eq!(read().unwrap(), [7; 16]);
     }
 }

@@ -4,7 +4,7 @@ use super::Kernel;
 use super::binding::{Access, Bindings};
 use super::heads::{Heads, KvBuffers, KvPrecision};
 use super::norm::{needs, reduction};
-use super::source::{LANES, join, shader};
+use super::source::{LANES, for_each_lane, join, shader};
 use super::variant::Base;
 use crate::device::Features;
 use crate::load_error::LoadError;
@@ -19,8 +19,11 @@ const MOST_UNIT: u32 = 8;
 /// Queries that a software adapter takes together: a lane keeps the sums of each in registers.
 const MOST_QUERIES: u32 = 8;
 
-/// Positions of a group there: four for each of its 8 lanes.
-const GROUP: u32 = 32;
+/// Lanes of a workgroup there: one vector of the CPU.
+const NARROW_LANES: u32 = 8;
+
+/// Positions of a group there: four for each lane.
+const GROUP: u32 = 4 * NARROW_LANES;
 
 /// Groups of a workgroup there, so that one with nothing to do costs little.
 const SPAN: u32 = 8;
@@ -161,7 +164,7 @@ impl AttentionKernel {
                 kernel,
             ]
         };
-        let software = |unit, rows, kv: KvPrecision, shared, kernel| {
+        let software = |unit, rows, kv: KvPrecision, (shared, lane), kernel| {
             join(
                 &[
                     ("HEADS", unit),
@@ -177,6 +180,7 @@ impl AttentionKernel {
                     shader!("attention.wgsl"),
                     shader!("attention_software.wgsl"),
                     shared,
+                    &for_each_lane(NARROW_LANES, lane),
                     kernel,
                 ],
             )
@@ -189,9 +193,15 @@ impl AttentionKernel {
                 kv,
             } => {
                 let queries = if told {
-                    shader!("attention_queries_told.wgsl")
+                    (
+                        shader!("attention_queries_told.wgsl"),
+                        shader!("attention_queries_told_lane.wgsl"),
+                    )
                 } else {
-                    shader!("attention_queries_direct.wgsl")
+                    (
+                        shader!("attention_queries_direct.wgsl"),
+                        shader!("attention_queries_direct_lane.wgsl"),
+                    )
                 };
                 software(unit, rows, kv, queries, shader!("attention_scores.wgsl"))
             }
@@ -202,9 +212,15 @@ impl AttentionKernel {
                 kv,
             } => {
                 let weights = if told {
-                    shader!("attention_weights_told.wgsl")
+                    (
+                        shader!("attention_weights_told.wgsl"),
+                        shader!("attention_weights_told_lane.wgsl"),
+                    )
                 } else {
-                    shader!("attention_weights_direct.wgsl")
+                    (
+                        shader!("attention_weights_direct.wgsl"),
+                        shader!("attention_weights_direct_lane.wgsl"),
+                    )
                 };
                 software(unit, rows, kv, weights, shader!("attention_values.wgsl"))
             }
@@ -294,12 +310,12 @@ impl Builder<'_> {
         let kv = heads.kv;
         if self.kernels.base == Base::Software {
             let told = self.gpu.features().subgroup
-                && self.gpu.device.adapter_info().subgroup_min_size >= 8;
+                && self.gpu.device.adapter_info().subgroup_min_size >= NARROW_LANES;
             let groups = Axis::Per {
                 of: Count::Visible(software_window(heads.window)),
                 each: GROUP * SPAN,
             };
-            let elements = Axis::Fixed(heads.stride4().div_ceil(8));
+            let elements = Axis::Fixed(heads.stride4().div_ceil(NARROW_LANES));
             let scored = [
                 self.step,
                 cache.tables,

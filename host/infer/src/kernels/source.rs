@@ -24,6 +24,15 @@ pub(crate) fn join(constants: &[(&str, u32)], files: &[&str]) -> String {
     text
 }
 
+/// Writes a file out for each of `lanes` lanes, `$N` in it being the lane: WGSL has no macros, a broadcast wants a constant
+/// lane, and drivers do not unroll loops of that length.
+pub(crate) fn for_each_lane(lanes: u32, file: &str) -> String {
+    (0..lanes)
+        .map(|lane| file.replace("$N", &lane.to_string()))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
 /// As [`join`], after `enable` directives: those must stand first.
 pub(crate) fn join_enabled(enable: &[&str], constants: &[(&str, u32)], files: &[&str]) -> String {
     let mut text: String = enable

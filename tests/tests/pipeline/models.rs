@@ -738,3 +738,33 @@ fn guesses_ahead_change_no_answer() {
         );
     }
 }
+
+/// Log-probabilities are written with every digit of their f32, so that equal text is equal bits.
+#[test]
+fn answers_have_the_same_bits_at_batch_1_3_8_and_32_and_when_memory_is_short() {
+    let answers = |sequences: usize, memory: &str| {
+        let pipeline = asking(
+            "max-tokens = 24\norder = \"partition\"\nmax-in-flight = 64\ntemperature = 0.8\ntop-k = 50\n\
+             repetition-penalty = 1.1\nlogprobs = 2",
+        );
+        let pipeline = pipeline.replace(
+            "sequences = 16\n",
+            &format!("sequences = {sequences}\n{memory}"),
+        );
+        let place = place(&pipeline, 32);
+        place.run_pipeline();
+        text(&place.read("out.jsonl"))
+    };
+    let alone = answers(1, "");
+    assert_eq!(alone.lines().count(), 32);
+    assert!(alone.contains("\"logprob\":-"), "{alone}");
+    for sequences in [3, 8, 32] {
+        assert_eq!(answers(sequences, ""), alone, "{sequences} at once");
+    }
+    // A tenth of what 32 sequences can fill: some give up their blocks and are computed again.
+    assert_eq!(
+        answers(32, "kv-memory = \"1MiB\"\n"),
+        alone,
+        "with little memory"
+    );
+}

@@ -18,7 +18,7 @@ pub struct Tensor<'a> {
 }
 
 /// Where the rows of a tensor lie.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Layout<'a> {
     /// Row after row, each as its format says; `bytes` holds all rows of the stored tensor.
     Rows { bytes: &'a [u8] },
@@ -26,6 +26,8 @@ pub(crate) enum Layout<'a> {
     Apart { values: &'a [u8], scales: &'a [u8] },
     /// Made on demand.
     Random(RandomRows),
+    /// Encoded on demand from the rows of another, which are in its order already.
+    Encoded(Box<Tensor<'a>>),
 }
 
 /// Which stored row is row `r` of the tensor.
@@ -83,6 +85,25 @@ impl<'a> Tensor<'a> {
     }
 }
 
+impl<'a> Tensor<'a> {
+    /// The same rows in `format`, one of those that rows can be encoded to ([`Format::F32`], [`Format::F16`],
+    /// [`Format::Int8`] or [`Format::Int4`]); the tensor itself if it is stored so. The width must be a multiple of the
+    /// format's block. Rows are encoded when they are read, each time anew.
+    pub(crate) fn encoded(self, format: Format) -> Tensor<'a> {
+        if self.format == format {
+            return self;
+        }
+        Tensor {
+            name: self.name.clone(),
+            rows: self.rows,
+            width: self.width,
+            format,
+            layout: Layout::Encoded(Box::new(self)),
+            order: Order::STRAIGHT,
+        }
+    }
+}
+
 impl Tensor<'_> {
     /// The name it has in its file.
     #[must_use]
@@ -122,7 +143,9 @@ impl Tensor<'_> {
         out.clear();
         match self.stored_row(row)? {
             Row::Whole(bytes) => format::decode(self.format, &bytes, out),
-            Row::Apart { values, scales } => format::decode_apart(self.format, values, scales, out),
+            Row::Apart { values, scales } => {
+                format::decode_apart(self.format, &values, &scales, out)
+            }
         }
         if let Some(element) = out.iter().position(|value| !value.is_finite()) {
             return Err(self.not_finite(row, element, out[element]));
@@ -145,8 +168,8 @@ impl Tensor<'_> {
         match self.stored_row(row)? {
             Row::Whole(bytes) => format::split(self.format, &bytes, parts),
             Row::Apart { values, scales } => {
-                parts.values.extend_from_slice(values);
-                parts.scales.extend_from_slice(scales);
+                parts.values.extend_from_slice(&values);
+                parts.scales.extend_from_slice(&scales);
             }
         }
         if let Some((element, value)) = format::not_finite(self.format, parts) {
@@ -205,7 +228,7 @@ impl Tensor<'_> {
             let end = start.checked_add(size)?;
             (end <= bytes.len()).then_some(start..end)
         };
-        match self.layout {
+        match &self.layout {
             Layout::Rows { bytes } => {
                 let range = slice(bytes, self.format.row_bytes(self.width)).ok_or_else(beyond)?;
                 Ok(Row::Whole(Cow::Borrowed(&bytes[range])))
@@ -213,14 +236,34 @@ impl Tensor<'_> {
             Layout::Apart { values, scales } => {
                 let (value_bytes, scale_bytes) = self.format.apart_bytes(self.width);
                 Ok(Row::Apart {
-                    values: &values[slice(values, value_bytes).ok_or_else(beyond)?],
-                    scales: &scales[slice(scales, scale_bytes).ok_or_else(beyond)?],
+                    values: Cow::Borrowed(&values[slice(values, value_bytes).ok_or_else(beyond)?]),
+                    scales: Cow::Borrowed(&scales[slice(scales, scale_bytes).ok_or_else(beyond)?]),
                 })
             }
             Layout::Random(random) => {
                 let bytes = random.stored(self.format, stored, self.width);
                 Ok(Row::Whole(Cow::Owned(bytes)))
             }
+            Layout::Encoded(source) => {
+                let mut floats = Vec::with_capacity(self.width);
+                source.read_row(row, &mut floats)?;
+                Ok(self.encode(&floats))
+            }
+        }
+    }
+
+    /// A row of floats in this tensor's format.
+    fn encode(&self, floats: &[f32]) -> Row<'static> {
+        if self.format.is_float() {
+            let mut bytes = Vec::with_capacity(self.format.row_bytes(self.width));
+            format::encode_floats(self.format, floats, &mut bytes);
+            return Row::Whole(Cow::Owned(bytes));
+        }
+        let (mut values, mut scales) = (Vec::new(), Vec::new());
+        format::encode_groups(self.format, floats, &mut values, &mut scales);
+        Row::Apart {
+            values: Cow::Owned(values),
+            scales: Cow::Owned(scales),
         }
     }
 
@@ -247,5 +290,8 @@ impl Tensor<'_> {
 /// A stored row.
 enum Row<'a> {
     Whole(Cow<'a, [u8]>),
-    Apart { values: &'a [u8], scales: &'a [u8] },
+    Apart {
+        values: Cow<'a, [u8]>,
+        scales: Cow<'a, [u8]>,
+    },
 }

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use tidegate_contract::GgufVocabulary;
 
 use crate::config::{Architecture, EncoderConfig, ModelConfig};
 use crate::error::{CheckpointError, TensorError};
 use crate::format::Format;
-use crate::gguf::{Gguf, GgufVocabulary};
+use crate::gguf::Gguf;
 use crate::names::{DecoderTensor, EncoderTensor, LayerTensor};
 use crate::random::RandomRows;
 use crate::safetensors::Weights;
@@ -28,6 +29,8 @@ pub struct Checkpoint {
     path: PathBuf,
     architecture: Architecture,
     source: Source,
+    /// What a decoder's matrices are encoded to when they are read, if not what they are stored in.
+    encoding: Option<Format>,
 }
 
 /// Where the tensors come from.
@@ -65,7 +68,21 @@ impl Checkpoint {
             path: PathBuf::from("random"),
             architecture: Architecture::Decoder(config),
             source: Source::Random { format, seed },
+            encoding: None,
         }
+    }
+
+    /// The same decoder with its matrices in `format`, as [`convert`](crate::convert) would write them: encoded when they
+    /// are read, each time anew, with nothing written. What the format cannot store stays as it is stored.
+    ///
+    /// `None` where rows cannot be encoded to the format ([`Format::Q4K`], [`Format::Q6K`]), or where the model is an
+    /// encoder.
+    #[must_use]
+    pub fn encoded(self, format: Format) -> Option<Checkpoint> {
+        (format.is_encoded() && self.decoder().is_some()).then(|| Checkpoint {
+            encoding: Some(format),
+            ..self
+        })
     }
 
     /// Where it was opened.
@@ -108,11 +125,17 @@ impl Checkpoint {
         };
         let config = self.decoder().ok_or_else(absent)?;
         let shape = config.shape(tensor).ok_or_else(absent)?;
-        match &self.source {
+        let stored = match &self.source {
             Source::Safetensors { weights, .. } => weights.decoder_tensor(config, tensor, &shape),
             Source::Gguf(gguf) => gguf.tensor(config, tensor, &shape),
             Source::Random { format, seed } => Ok(random(config, tensor, &shape, *format, *seed)),
-        }
+        }?;
+        Ok(match self.encoding {
+            Some(format) if can_store(format, &shape) => {
+                stored.encoded(format_of(format, tensor, &shape))
+            }
+            _ => stored,
+        })
     }
 
     /// An encoder's tensor, its shape checked against the configuration.
@@ -206,8 +229,8 @@ impl Checkpoint {
         })
     }
 
-    /// SHA-256 over every file of the model (its configuration and its weights, with their names and lengths), as
-    /// `sha256:` and lower-case hexadecimal digits. Reads all of it.
+    /// SHA-256 over every file of the model (its configuration and its weights, with their names and lengths) and over the
+    /// format it is [encoded](Checkpoint::encoded) to, as `sha256:` and lower-case hexadecimal digits. Reads all of it.
     ///
     /// # Errors
     /// None today; files that are read piece by piece could fail.
@@ -224,6 +247,9 @@ impl Checkpoint {
             hash.update((bytes.len() as u64).to_le_bytes());
             hash.update(bytes);
         };
+        if let Some(format) = self.encoding {
+            add(Path::new("encoding"), format.name().as_bytes());
+        }
         match &self.source {
             Source::Safetensors { weights, config } => {
                 add(Path::new("config.json"), (**config).as_ref());
@@ -254,10 +280,16 @@ pub(crate) fn format_of(format: Format, tensor: DecoderTensor, shape: &[usize]) 
         DecoderTensor::Embedding | DecoderTensor::Head if format == Format::Int4 => Format::Int8,
         _ => format,
     };
-    match *shape {
-        [_, width] if width.is_multiple_of(format.block()) => format,
-        _ => Format::F32,
+    if can_store(format, shape) {
+        format
+    } else {
+        Format::F32
     }
+}
+
+/// Whether a tensor of this shape is a matrix whose rows the format can store.
+fn can_store(format: Format, shape: &[usize]) -> bool {
+    matches!(*shape, [_, width] if width.is_multiple_of(format.block()))
 }
 
 fn random(

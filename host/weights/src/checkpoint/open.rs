@@ -53,6 +53,7 @@ impl Checkpoint {
                 config: config_bytes,
             },
             architecture,
+            encoding: None,
         })
     }
 }
@@ -66,6 +67,7 @@ fn open_gguf(path: &Path, files: &dyn ReadFile) -> Result<Checkpoint, Checkpoint
         path: path.to_owned(),
         architecture: Architecture::Decoder(config),
         source: Source::Gguf(Box::new(gguf)),
+        encoding: None,
     })
 }
 

@@ -1,10 +1,8 @@
 //! The bytes of a converted tensor, some rows at a time.
 
-use half::{bf16, f16};
-
 use super::plan::{Kind, Planned};
 use crate::error::TensorError;
-use crate::format::{Format, GROUP, RowParts, encode_int4, encode_int8};
+use crate::format::{RowParts, encode_floats, encode_groups};
 use crate::tensor::Tensor;
 
 /// Elements that a thread converts at once.
@@ -75,28 +73,14 @@ impl Rows {
             }
             Kind::Quantized(format) => {
                 tensor.read_row(row, &mut self.floats)?;
-                for group in self.floats.as_chunks::<GROUP>().0 {
-                    match format {
-                        Format::Int4 => encode_int4(group, &mut self.values, &mut self.scales),
-                        _ => encode_int8(group, &mut self.values, &mut self.scales),
-                    }
-                }
+                encode_groups(format, &self.floats, &mut self.values, &mut self.scales);
             }
             Kind::Floats { format, less_one } => {
                 tensor.read_row(row, &mut self.floats)?;
-                let floats = self
-                    .floats
-                    .iter()
-                    .map(|x| if less_one { x - 1.0 } else { *x });
-                match format {
-                    Format::F16 => {
-                        floats.for_each(|x| self.values.extend(f16::from_f32(x).to_le_bytes()))
-                    }
-                    Format::Bf16 => {
-                        floats.for_each(|x| self.values.extend(bf16::from_f32(x).to_le_bytes()))
-                    }
-                    _ => floats.for_each(|x| self.values.extend(x.to_le_bytes())),
+                if less_one {
+                    self.floats.iter_mut().for_each(|x| *x -= 1.0);
                 }
+                encode_floats(format, &self.floats, &mut self.values);
             }
         }
         Ok(())

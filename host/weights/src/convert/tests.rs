@@ -1,6 +1,7 @@
 use super::*;
 use crate::checkpoint::ReadWhole;
 use crate::config::{LayerConfig, ModelConfig};
+use crate::format::RowParts;
 use crate::names::{DecoderTensor, LayerTensor};
 
 fn small() -> ModelConfig {
@@ -247,4 +248,71 @@ fn only_int8_and_int4_are_written() {
         error.to_string(),
         "cannot convert to q4_K, supported: int8, int4"
     );
+}
+
+#[test]
+fn encoding_while_reading_gives_what_a_conversion_writes() {
+    for format in [Format::Int8, Format::Int4] {
+        let source = || Checkpoint::random(small(), Format::F16, 4);
+        let (_directory, converted, report) = written(&source(), format, LARGEST_SHARD);
+        let encoded = source().encoded(format).unwrap();
+        let (mut parts, mut expected) = (RowParts::default(), RowParts::default());
+        let mut bytes = 0;
+        for tensor in converted.decoder().unwrap().tensors() {
+            let (found, written) = (
+                encoded.tensor(tensor).unwrap(),
+                converted.tensor(tensor).unwrap(),
+            );
+            assert_eq!(found.format(), written.format(), "{tensor:?}");
+            bytes += found.bytes();
+            for row in 0..written.rows() {
+                found.row_parts(row, &mut parts).unwrap();
+                written.row_parts(row, &mut expected).unwrap();
+                assert_eq!(parts, expected, "row {row} of {tensor:?} in {format:?}");
+            }
+        }
+        assert_eq!(bytes, report.bytes_after);
+        assert_ne!(encoded.digest().unwrap(), source().digest().unwrap());
+    }
+}
+
+#[test]
+fn what_is_stored_in_the_format_asked_for_is_not_rounded_again() {
+    for format in [Format::F32, Format::F16, Format::Int8, Format::Int4] {
+        let source = || Checkpoint::random(small(), format, 5);
+        let encoded = source().encoded(format).unwrap();
+        let source = source();
+        for tensor in source.decoder().unwrap().tensors() {
+            let found = encoded.tensor(tensor).unwrap().to_f32().unwrap();
+            assert_eq!(found, source.tensor(tensor).unwrap().to_f32().unwrap());
+        }
+    }
+}
+
+#[test]
+fn floats_are_encoded_to_the_nearest_and_what_becomes_infinite_is_named() {
+    let embedding = DecoderTensor::Embedding;
+    let source = || Checkpoint::random(small(), Format::Int8, 6);
+    let wide = source().tensor(embedding).unwrap().to_f32().unwrap();
+    let single = source().encoded(Format::F32).unwrap();
+    assert_eq!(single.tensor(embedding).unwrap().to_f32().unwrap(), wide);
+    let half = source().encoded(Format::F16).unwrap();
+    let nearest: Vec<f32> = wide
+        .iter()
+        .map(|x| half::f16::from_f32(*x).to_f32())
+        .collect();
+    assert_eq!(half.tensor(embedding).unwrap().to_f32().unwrap(), nearest);
+
+    let bytes: Vec<u8> = [1.0f32, 7e4].iter().flat_map(|x| x.to_le_bytes()).collect();
+    let tensor = crate::Tensor::in_memory("big", Format::F32, 1, 2, &bytes).unwrap();
+    let error = tensor.encoded(Format::F16).to_f32().unwrap_err();
+    assert!(error.to_string().contains("big"), "{error}");
+}
+
+#[test]
+fn rows_are_encoded_to_no_format_of_another_makers() {
+    for format in [Format::Q4K, Format::Q6K] {
+        let source = Checkpoint::random(small(), Format::F16, 1);
+        assert!(source.encoded(format).is_none(), "{format:?}");
+    }
 }

@@ -1,13 +1,38 @@
-//! Floats to groups of [`GROUP`]: this project's int8 and int4.
+//! Floats as they are stored: in a float format, or in groups of [`GROUP`], this project's int8 and int4.
 //!
 //! Int8: the scale is the greatest magnitude / 127, as in q8_0. Int4: q4_0's rule (the greatest element becomes -8) wastes
 //! steps where that element stands alone, so that 19 scales about it are tried: for each the nearest numbers are taken,
 //! and the numbers win whose best scale (least squares) leaves the least sum of squared errors. That scale is rounded to
 //! f16, the nearest numbers are taken again, and q4_0's own pair is kept where it is better after all.
 
-use half::f16;
+use half::{bf16, f16};
 
-use super::GROUP;
+use super::{Format, GROUP};
+
+/// Appends `floats` in a float format; what is none is taken for [`Format::F32`].
+pub(crate) fn encode_floats(format: Format, floats: &[f32], bytes: &mut Vec<u8>) {
+    let floats = floats.iter();
+    match format {
+        Format::F16 => floats.for_each(|x| bytes.extend(f16::from_f32(*x).to_le_bytes())),
+        Format::Bf16 => floats.for_each(|x| bytes.extend(bf16::from_f32(*x).to_le_bytes())),
+        _ => floats.for_each(|x| bytes.extend(x.to_le_bytes())),
+    }
+}
+
+/// Appends a row, a multiple of [`GROUP`] long, in [`Format::Int4`]; any other format is taken for [`Format::Int8`].
+pub(crate) fn encode_groups(
+    format: Format,
+    floats: &[f32],
+    values: &mut Vec<u8>,
+    scales: &mut Vec<u8>,
+) {
+    for group in floats.as_chunks::<GROUP>().0 {
+        match format {
+            Format::Int4 => encode_int4(group, values, scales),
+            _ => encode_int8(group, values, scales),
+        }
+    }
+}
 
 /// Appends one group of int8: its scale to `scales`, its 32 numbers to `values`.
 pub(crate) fn encode_int8(group: &[f32; GROUP], values: &mut Vec<u8>, scales: &mut Vec<u8>) {

@@ -11,6 +11,9 @@ mod split;
 mod tests;
 
 pub(crate) use decode::{decode, decode_apart};
+pub(crate) use encode::{encode_floats, encode_groups};
+
+#[cfg(test)]
 pub(crate) use encode::{encode_int4, encode_int8};
 pub(crate) use split::{not_finite, split};
 
@@ -89,6 +92,11 @@ impl Format {
     #[must_use]
     pub fn is_float(self) -> bool {
         matches!(self, Format::F32 | Format::F16 | Format::Bf16)
+    }
+
+    /// Whether rows can be encoded to it here.
+    pub(crate) fn is_encoded(self) -> bool {
+        self.is_float() || matches!(self, Format::Int8 | Format::Int4)
     }
 
     /// Bytes of the values and of the scales of a row where the two are stored apart.

@@ -98,6 +98,15 @@ impl Entry {
     pub(crate) fn view(&self) -> Option<RecordView<'_>> {
         self.record.view().get(0)
     }
+
+    /// The model of this digest is asked from now on. Another than before does not go on with the tokens so far, it
+    /// begins anew; an answer that is there already stays that of the model that made it.
+    pub(crate) fn goes_to(&mut self, digest: &str) {
+        if *self.model != *digest && !matches!(self.state, State::Answered(_)) {
+            self.tokens = Tokens::default();
+            self.model = digest.into();
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -207,4 +216,68 @@ pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Restored, String> {
         number,
         entry,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_contract::{Made, Timings};
+    use tidegate_record::{BatchBuilder, NewRecord};
+
+    use super::*;
+
+    fn entry(state: State) -> Entry {
+        let mut record = BatchBuilder::default();
+        record.push(&NewRecord::default()).unwrap();
+        Entry {
+            record: record.finish(0),
+            lane: Lane::Own(1),
+            offset: 0,
+            arrived: Instant::now(),
+            attempt: 1,
+            state,
+            prompt: "a prompt".into(),
+            tokens: Tokens::new(vec![5, 6]),
+            logged: None,
+            versions: "[]".into(),
+            model: "sha256:old".into(),
+        }
+    }
+
+    /// As a run finds it that begins with this model.
+    fn found(entry: &Entry, digest: &str) -> Entry {
+        let mut found = decode(7, &encode("source", 0, "stage", entry))
+            .unwrap()
+            .entry;
+        found.goes_to(digest);
+        found
+    }
+
+    #[test]
+    fn another_model_begins_anew_and_the_same_one_goes_on() {
+        let same = found(&entry(State::Submitted(3)), "sha256:old");
+        assert_eq!(
+            (&*same.model, same.tokens.to_vec()),
+            ("sha256:old", vec![5, 6])
+        );
+        let other = found(&entry(State::Submitted(3)), "sha256:new");
+        assert_eq!(
+            (&*other.model, other.tokens.to_vec()),
+            ("sha256:new", vec![])
+        );
+    }
+
+    #[test]
+    fn an_answer_that_waits_behind_its_lane_keeps_its_tokens_and_the_model_that_made_it() {
+        let answer = Answer {
+            made: Made::Embedding(vec![1.0]),
+            prompt_tokens: 3,
+            timings: Timings::default(),
+        };
+        let waits = found(&entry(State::Answered(Box::new(answer))), "sha256:new");
+        assert!(matches!(waits.state, State::Answered(_)));
+        assert_eq!(
+            (&*waits.model, waits.tokens.to_vec()),
+            ("sha256:old", vec![5, 6])
+        );
+    }
 }

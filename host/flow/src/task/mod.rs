@@ -93,12 +93,7 @@ impl Task {
         let order = match &self.plan.stages[index].kind {
             StageKind::Operator(_) if entry.model.is_empty() => Order::Key,
             StageKind::Model(model) if !entry.model.is_empty() => {
-                let digest = model.model.facts().digest;
-                if *entry.model != *digest {
-                    // Another model does not go on with these tokens; it begins anew.
-                    entry.tokens = Tokens::default();
-                    entry.model = digest.into();
-                }
+                entry.goes_to(&model.model.facts().digest);
                 model.order
             }
             _ => {

@@ -10,7 +10,7 @@ use tidegate_contract::{
 
 use super::{Delivery, MAX_SUBMITTED, Worker};
 use crate::answer::record_seed;
-use crate::entry::{Entry, Lane, State, Tokens, UNKNOWN_MODEL};
+use crate::entry::{Entry, Lane, State, UNKNOWN_MODEL};
 use crate::error::FlowError;
 use crate::plan::{Ask, ModelStage, Order, StageKind};
 use crate::waiting::lane;
@@ -96,9 +96,7 @@ impl Worker {
             if *entry.model != *digest
                 && let Some(entry) = task.waiting[stage].change(number)
             {
-                // Another model does not go on with these tokens; it begins anew.
-                entry.tokens = Tokens::default();
-                entry.model = digest.as_str().into();
+                entry.goes_to(&digest);
             }
             let Some(entry) = task.waiting[stage].get(number) else {
                 continue;

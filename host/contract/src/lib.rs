@@ -24,8 +24,9 @@ pub use decoder::{
 };
 pub use files::{AppendFile, FileLayer};
 pub use model::{
-    Answer, Choice, Finish, Made, Makes, Message, Model, ModelError, ModelFacts, Parameters, Reply,
-    Request, RequestId, Role, Speculation, Structure, Task, Timings, TokenLogprob,
+    Answer, Choice, Finish, MOST_STOPS, Made, Makes, Message, Model, ModelError, ModelFacts,
+    Parameters, Reply, Request, RequestId, Role, Speculation, Structure, Task, Timings,
+    TokenLogprob,
 };
 pub use operator::{DeadLetterCause, Operator, OperatorError, OperatorVersion, Processed, Slot};
 pub use prompt::{PromptError, PromptPart, PromptTemplate};

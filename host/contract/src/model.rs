@@ -26,6 +26,9 @@ pub struct Message {
     pub content: String,
 }
 
+/// Most stop strings of a request.
+pub const MOST_STOPS: usize = 64;
+
 /// How to generate. How the parts of the sampling follow each other is said at [`crate::Sampling`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters {
@@ -51,7 +54,7 @@ pub struct Parameters {
     pub logprobs: Option<u8>,
     /// Answers to make; each has a seed of its own, the first the request's.
     pub n: u32,
-    /// The answer ends before any of these.
+    /// The answer ends before any of these, [`MOST_STOPS`] at most.
     pub stop: Vec<String>,
     /// What the answer must be.
     pub structure: Option<Structure>,

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use ureq::http::Response;
 use ureq::{Agent, Body};
 
-use crate::admin::MAX_COMPONENT;
+use crate::admin::{CONNECTION, MAX_COMPONENT};
 use crate::api::{DeployReport, StatusReport};
 use crate::config::{Mistakes, state_directory};
 use crate::models::ModelReport;
@@ -16,8 +16,10 @@ use crate::token::AdminFile;
 
 /// For a question.
 const ASK: Duration = Duration::from_secs(10);
-/// For a deployment or a model: the host compiles or loads, warms and switches.
+/// For a deployment: the host compiles, warms and switches.
 const DEPLOY: Duration = Duration::from_secs(300);
+/// For a model: as long as the host keeps the connection, since weights of many gigabytes are read, hashed and loaded.
+const LOAD: Duration = CONNECTION;
 /// Longest answer that is read, bytes.
 const ANSWER: u64 = 16 << 20;
 
@@ -200,7 +202,7 @@ impl Client {
             None => String::new(),
             Some(path) => serde_json::json!({ "path": path }).to_string(),
         };
-        let answer = agent(DEPLOY)
+        let answer = agent(LOAD)
             .post(self.url(&format!("/v1/models/{}", escaped(name))))
             .header("authorization", self.authorization())
             .header("content-type", "application/json")

@@ -2,10 +2,7 @@
 
 use std::collections::HashSet;
 
-use tidegate_contract::{MOST_LOGPROBS, ModelError, Parameters};
-
-/// Most stop strings of a request.
-const MOST_STOPS: usize = 64;
+use tidegate_contract::{MOST_LOGPROBS, MOST_STOPS, ModelError, Parameters};
 
 /// Checks what a request asks for against what is possible.
 pub(crate) fn check(

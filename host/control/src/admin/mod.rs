@@ -34,8 +34,9 @@ pub const MAX_COMPONENT: usize = 64 << 20;
 const CONNECTIONS: usize = 32;
 /// For the head of a request.
 const HEAD: Duration = Duration::from_secs(5);
-/// For a whole connection: a deployment compiles and waits for every task.
-const CONNECTION: Duration = Duration::from_secs(600);
+/// For a whole connection: a deployment compiles and waits for every task; a model is read, hashed and loaded, and the
+/// engine takes up to ten minutes for the last of these.
+pub(crate) const CONNECTION: Duration = Duration::from_secs(900);
 /// For the requests under way when the server stops.
 const STOP: Duration = Duration::from_secs(5);
 

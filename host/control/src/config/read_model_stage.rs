@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_contract::{MOST_LOGPROBS, Parameters, PromptTemplate, Speculation};
+use tidegate_contract::{MOST_LOGPROBS, MOST_STOPS, Parameters, PromptTemplate, Speculation};
 
 use super::findings::Typed;
 use super::models::{Into, Order};
@@ -161,6 +161,7 @@ fn read_generate(table: &Table<'_>) -> TypedGenerate {
     ];
     let usual = Parameters::default();
     let n = table.number("n", 1..=16);
+    let structure = read_structure(table);
     let temperature = real("temperature", 0.0, 2.0, usual.temperature);
     if let Some(n) = n.as_ref().filter(|n| n.value > 1)
         && temperature == 0.0
@@ -203,7 +204,7 @@ fn read_generate(table: &Table<'_>) -> TypedGenerate {
             .number("logprobs", 0..=u64::from(MOST_LOGPROBS))
             .map(|typed| typed.value as u8),
         n: n.map_or(usual.n, |typed| typed.value as u32),
-        stop: read_stop(table),
+        stop: read_stop(table, structure.is_some()),
         speculation: table
             .word("speculative", &words)
             .map_or(usual.speculation, |typed| typed.value),
@@ -214,12 +215,25 @@ fn read_generate(table: &Table<'_>) -> TypedGenerate {
         max_tokens: table.count("max-tokens", 1..=1_048_576),
         parameters,
         bias: read_bias(table),
-        structure: read_structure(table),
+        structure,
     }
 }
 
-fn read_stop(table: &Table<'_>) -> Vec<String> {
+/// Where an answer ends, unless it has a form: `structured`.
+fn read_stop(table: &Table<'_>, structured: bool) -> Vec<String> {
     let stop = table.strings("stop").unwrap_or_default();
+    if let (false, Some(value)) = (stop.is_empty(), table.get("stop")) {
+        let wrong = |what: String| table.found.mistake(&value.place, &value.key, what);
+        if structured {
+            wrong("would cut an answer before it has its form; leave it out".to_owned());
+        }
+        if stop.len() > MOST_STOPS {
+            wrong(format!(
+                "has {} texts; at most {MOST_STOPS} are looked for",
+                stop.len()
+            ));
+        }
+    }
     if let Some(empty) = stop.iter().find(|text| text.value.is_empty()) {
         table.found.about(
             empty,

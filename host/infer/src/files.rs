@@ -13,6 +13,13 @@ pub struct MappedFiles;
 
 impl ReadFile for MappedFiles {
     fn read(&self, path: &Path) -> io::Result<FileBytes> {
+        // Opening a pipe would wait for a writer that may never come.
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "not a regular file",
+            ));
+        }
         let file = File::open(path)?;
         // An empty file cannot be mapped everywhere.
         if file.metadata()?.len() == 0 {
@@ -40,5 +47,7 @@ mod tests {
         let empty = MappedFiles.read(&directory.path().join("empty")).unwrap();
         assert!((*empty).as_ref().is_empty());
         assert!(MappedFiles.read(&directory.path().join("none")).is_err());
+        let error = MappedFiles.read(directory.path()).err().unwrap();
+        assert_eq!(error.to_string(), "not a regular file");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -418,8 +418,14 @@ fn read(file: &Path, limit: u64) -> Result<Vec<u8>, LoadError> {
         file: file.to_owned(),
         source,
     };
+    let facts = fs::metadata(file).map_err(failed)?;
+    if !facts.is_file() {
+        // Opening a pipe would wait for a writer that may never come.
+        let why = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
+        return Err(failed(why));
+    }
     let opened = fs::File::open(file).map_err(failed)?;
-    let bytes = opened.metadata().map_err(failed)?.len();
+    let bytes = facts.len();
     if bytes > limit {
         return Err(LoadError::TooLarge {
             file: file.to_owned(),

@@ -13,6 +13,7 @@ mod operator;
 mod prompt;
 mod sink;
 mod source;
+mod vocabulary;
 
 pub use commit::{
     CommitLog, CommitLogError, Cut, InFlightEntry, Recovered, SinkPosition, SlotVersion,
@@ -32,3 +33,4 @@ pub use operator::{DeadLetterCause, Operator, OperatorError, OperatorVersion, Pr
 pub use prompt::{PromptError, PromptPart, PromptTemplate};
 pub use sink::{DeadLetter, Delivery, Sink, SinkError};
 pub use source::{Partition, Rejected, Source, SourceError, SourceEvent};
+pub use vocabulary::GgufVocabulary;

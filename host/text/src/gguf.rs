@@ -8,8 +8,10 @@ mod pre;
 mod word_piece;
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
 
 use serde_json::{Map, Value, json};
+use tidegate_contract::GgufVocabulary;
 
 use crate::{LoadError, Tokenizer};
 
@@ -27,46 +29,8 @@ const USER_DEFINED: i32 = 4;
 const UNUSED: i32 = 5;
 const BYTE: i32 = 6;
 
-/// The tokenizer's part of a GGUF file: what stands under the keys `tokenizer.ggml.*` and `tokenizer.chat_template`.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct GgufTokens {
-    /// `model`: `gpt2` (byte-level BPE), `llama` (SentencePiece BPE) or `bert` (WordPiece).
-    pub model: String,
-    /// `pre`: how byte-level BPE splits a text before merging.
-    pub pre: Option<String>,
-    /// `tokens`: the name of each token id.
-    pub tokens: Vec<String>,
-    /// `scores`: for each token, or empty; the higher is merged first.
-    pub scores: Vec<f32>,
-    /// `token_type`: for each token, or empty.
-    pub types: Vec<i32>,
-    /// `merges`: pairs with a space between, the first is merged first.
-    pub merges: Vec<String>,
-    /// `bos_token_id`: begins a sequence.
-    pub bos: Option<u32>,
-    /// `eos_token_id`: ends a sequence.
-    pub eos: Option<u32>,
-    /// `eot_token_id`: ends a turn.
-    pub end_of_turn: Option<u32>,
-    /// `unknown_token_id`.
-    pub unknown: Option<u32>,
-    /// `padding_token_id`.
-    pub padding: Option<u32>,
-    /// `seperator_token_id` (so it is spelled): ends an encoder's text.
-    pub separator: Option<u32>,
-    /// `cls_token_id`: begins an encoder's text.
-    pub cls: Option<u32>,
-    /// `add_bos_token`: whether a prompt without chat template begins with `bos`.
-    pub add_bos: Option<bool>,
-    /// `add_eos_token`: whether a prompt without chat template ends with `eos`.
-    pub add_eos: Option<bool>,
-    /// `add_space_prefix`: whether a SentencePiece text begins with a space of its own; it does if this is missing.
-    pub add_space_prefix: Option<bool>,
-    /// `tokenizer.chat_template`.
-    pub chat_template: Option<String>,
-    /// Whether white space behind a special token belongs to it, as with Phi-3; GGUF has no key for it.
-    pub strip_after_special: bool,
-}
+/// Special tokens of Phi-3 that white space behind does not belong to. Source: llama.cpp's attributes of Phi-3's tokens.
+const WITHOUT_STRIPPING: [&str; 3] = ["<unk>", "<s>", "<|endoftext|>"];
 
 impl Tokenizer {
     /// From the tables of a GGUF file.
@@ -74,8 +38,8 @@ impl Tokenizer {
     /// # Errors
     /// [`LoadError::Gguf`] with the key that is wrong: an unknown `model` or `pre`, tables of different lengths, tokens too long, ids
     /// that are no tokens, merges of tokens that are not there, a template that does not compile.
-    pub fn from_gguf(tokens: &GgufTokens) -> Result<Tokenizer, LoadError> {
-        let (tokenizer, config) = tokens.files()?;
+    pub fn from_gguf(vocabulary: &GgufVocabulary) -> Result<Tokenizer, LoadError> {
+        let (tokenizer, config) = Tables(vocabulary).files()?;
         let config = config.to_string();
         Tokenizer::from_parts(
             tokenizer.to_string().as_bytes(),
@@ -102,18 +66,29 @@ pub(crate) fn wrong(key: &str, reason: impl Into<String>) -> LoadError {
     }
 }
 
-impl GgufTokens {
+/// A vocabulary, and what is made of it.
+struct Tables<'a>(&'a GgufVocabulary);
+
+impl Deref for Tables<'_> {
+    type Target = GgufVocabulary;
+
+    fn deref(&self) -> &GgufVocabulary {
+        self.0
+    }
+}
+
+impl Tables<'_> {
     /// The `tokenizer.json` and the `tokenizer_config.json`.
     fn files(&self) -> Result<(Value, Value), LoadError> {
         self.check()?;
         let tokenizer = match self.model.as_str() {
             "gpt2" => self.byte_level()?,
-            "llama" => self.sentence_piece()?,
+            "llama" | "gemma4" => self.sentence_piece()?,
             "bert" => self.word_piece()?,
             other => {
                 return Err(wrong(
                     "model",
-                    format!("{other:?} is not known, only gpt2, llama and bert are"),
+                    format!("{other:?} is not known, only gpt2, llama, gemma4 and bert are"),
                 ));
             }
         };
@@ -215,9 +190,10 @@ impl GgufTokens {
                 USER_DEFINED => false,
                 _ => return None,
             };
+            let strips = self.strip_after_special && !WITHOUT_STRIPPING.contains(&token.as_str());
             (!token.is_empty()).then(|| {
                 json!({"id": id, "content": token, "single_word": false, "lstrip": false,
-                    "rstrip": special && self.strip_after_special, "normalized": false, "special": special})
+                    "rstrip": special && strips, "normalized": false, "special": special})
             })
         });
         added.collect()
@@ -247,8 +223,12 @@ impl GgufTokens {
     }
 
     fn byte_level(&self) -> Result<Value, LoadError> {
-        let pre = pre::named(self.pre.as_deref().unwrap_or("default"))
-            .map_err(|reason| wrong("pre", reason))?;
+        // llama.cpp takes its default then and warns; the ids would be wrong for most models.
+        let Some(pre) = &self.pre else {
+            let reason = "there is none, so how the model splits a text is not known; newer conversions of the model have it";
+            return Err(wrong("pre", reason));
+        };
+        let pre = pre::named(pre).map_err(|reason| wrong("pre", reason))?;
         if self.merges.is_empty() {
             return Err(wrong("merges", "there are none"));
         }
@@ -272,6 +252,7 @@ impl GgufTokens {
     }
 
     /// SentencePiece's BPE, as transformers writes it for Llama 2 (with a space before each text) and Gemma (without).
+    /// `gemma4` is the same with its merges listed.
     fn sentence_piece(&self) -> Result<Value, LoadError> {
         let merges = match (self.merges.is_empty(), self.scores.is_empty()) {
             (false, _) => self.pairs()?,
@@ -284,7 +265,7 @@ impl GgufTokens {
             .or_else(|| (0..self.tokens.len()).find(|id| self.kind(*id) == UNKNOWN))
             .and_then(|id| self.tokens.get(id));
         let bytes = (0..self.tokens.len()).any(|id| self.kind(id) == BYTE);
-        let prefix = self.add_space_prefix.unwrap_or(true);
+        let prefix = self.add_space_prefix.unwrap_or(self.model == "llama");
         let replace = json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"});
         let mut normalizers = vec![replace];
         let mut decoders = vec![

@@ -34,6 +34,5 @@ mod fixture;
 pub use chat::ChatMessage;
 pub use detokenize::Detokenizer;
 pub use error::{LoadError, PromptError, SaveError};
-pub use gguf::GgufTokens;
 pub use stop::StopStrings;
 pub use tokenizer::Tokenizer;

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate_text::{Detokenizer, GgufTokens, Tokenizer};
+use tidegate_contract::GgufVocabulary;
+use tidegate_text::{Detokenizer, Tokenizer};
 
 fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
@@ -36,7 +37,7 @@ fn texts() -> Vec<String> {
 }
 
 /// A byte-level `tokenizer.json` as GGUF's tables.
-fn tables(tokenizer: &Value, pre: &str) -> GgufTokens {
+fn tables(tokenizer: &Value, pre: &str) -> GgufVocabulary {
     let vocabulary = tokenizer["model"]["vocab"].as_object().unwrap();
     let added = tokenizer["added_tokens"].as_array().unwrap();
     let id = |value: &Value| value.as_u64().unwrap() as usize;
@@ -69,13 +70,13 @@ fn tables(tokenizer: &Value, pre: &str) -> GgufTokens {
                 pair[1].as_str().unwrap()
             ),
         });
-    GgufTokens {
+    GgufVocabulary {
         model: "gpt2".into(),
         pre: Some(pre.into()),
         tokens,
         types,
         merges: merges.collect(),
-        ..GgufTokens::default()
+        ..GgufVocabulary::default()
     }
 }
 
@@ -114,7 +115,7 @@ fn sentencepiece_tables_give_the_ids_of_sentencepiece() {
             |values: &Value| -> Vec<String> { serde_json::from_value(values.clone()).unwrap() };
         let id = |value: &Value| Some(value.as_u64().unwrap() as u32);
         let tokenizer = Arc::new(
-            Tokenizer::from_gguf(&GgufTokens {
+            Tokenizer::from_gguf(&GgufVocabulary {
                 model: "llama".into(),
                 tokens: texts(&tables["tokens"]),
                 scores: serde_json::from_value(tables["scores"].clone()).unwrap(),
@@ -123,7 +124,7 @@ fn sentencepiece_tables_give_the_ids_of_sentencepiece() {
                 eos: id(&tables["eos"]),
                 unknown: id(&tables["unknown"]),
                 add_space_prefix: golden["space_prefix"].as_bool(),
-                ..GgufTokens::default()
+                ..GgufVocabulary::default()
             })
             .unwrap(),
         );

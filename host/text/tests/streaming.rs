@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use tidegate_text::{Detokenizer, GgufTokens, StopStrings, Tokenizer};
+use tidegate_contract::GgufVocabulary;
+use tidegate_text::{Detokenizer, StopStrings, Tokenizer};
 
 fn golden(name: &str) -> Vec<u8> {
     std::fs::read(
@@ -23,14 +24,14 @@ fn tokenizers() -> Vec<(Arc<Tokenizer>, Vec<u32>)> {
     let byte_level = Tokenizer::from_parts(&golden("tokenizer.json"), None, None).unwrap();
     let sentencepiece: Value = serde_json::from_slice(&golden("sentencepiece.json")).unwrap();
     let tables = &sentencepiece["llama"]["tables"];
-    let sentencepiece = Tokenizer::from_gguf(&GgufTokens {
+    let sentencepiece = Tokenizer::from_gguf(&GgufVocabulary {
         model: "llama".into(),
         tokens: serde_json::from_value(tables["tokens"].clone()).unwrap(),
         scores: serde_json::from_value(tables["scores"].clone()).unwrap(),
         types: serde_json::from_value(tables["types"].clone()).unwrap(),
         bos: Some(1),
         eos: Some(2),
-        ..GgufTokens::default()
+        ..GgufVocabulary::default()
     })
     .unwrap();
     let with_bytes = |tokenizer: Tokenizer| {

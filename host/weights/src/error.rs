@@ -120,6 +120,15 @@ pub enum CheckpointError {
         /// The path.
         path: PathBuf,
     },
+    /// A GGUF file of a vocabulary alone.
+    #[error(
+        "{path} holds no model: its header says at byte 8 that it has 0 tensors; a vocabulary-only file has a tokenizer, \
+         but no weights"
+    )]
+    NoTensors {
+        /// The file.
+        path: PathBuf,
+    },
     /// A header is damaged, or the file was cut short.
     #[error("{path} is not a whole {kind} file ({bytes} bytes): {reason}")]
     Header {

@@ -1,7 +1,8 @@
 //! Models as they lie on disk: what `config.json` or a GGUF header says, and tensors in every format that is read.
 //!
-//! It deliberately does not know devices, kernels, tokenizers or text, and maps no memory itself: its files are given to
-//! it as bytes ([`ReadFile`]), so that every parser can be fuzzed and no unsafe code stands here.
+//! It deliberately does not know devices, kernels, tokenizers or text (a GGUF file's vocabulary is handed on as it
+//! stands there), and maps no memory itself: its files are given to it as bytes ([`ReadFile`]), so that every parser can
+//! be fuzzed and no unsafe code stands here.
 //!
 //! Invariants:
 //! - nothing in a file is believed before it is checked against the file's length and the limits named here;
@@ -30,6 +31,6 @@ pub use config::{
 pub use convert::{ConvertError, ConvertReport, convert};
 pub use error::{CheckpointError, TensorError};
 pub use format::{Format, GROUP, RowParts, SUPER_BLOCK};
-pub use gguf::{GgufError, GgufVocabulary};
+pub use gguf::{GgufError, gguf_vocabulary};
 pub use names::{DecoderTensor, EncoderLayerTensor, EncoderTensor, LayerTensor};
 pub use tensor::Tensor;

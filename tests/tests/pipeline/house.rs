@@ -52,12 +52,12 @@ fn rooms_depend_only_on_what_they_may_touch() {
         ("tidegate-codec", &["tidegate-record", "tidegate-contract"]),
         ("tidegate-state", &["tidegate-contract"]),
         ("tidegate-telemetry", &["tidegate-record"]),
-        ("tidegate-text", &[]),
+        ("tidegate-text", &["tidegate-contract"]),
         (
             "tidegate-operator",
             &["tidegate-record", "tidegate-contract", "tidegate-telemetry"],
         ),
-        ("tidegate-weights", &[]),
+        ("tidegate-weights", &["tidegate-contract"]),
         ("tidegate-grammar", &["tidegate-contract"]),
         (
             "tidegate-reference",

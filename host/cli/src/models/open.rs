@@ -6,8 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, ensure};
 use tidegate_contract::Makes;
 use tidegate_infer::MappedFiles;
-use tidegate_text::{ChatMessage, GgufTokens, Tokenizer};
-use tidegate_weights::{Architecture, Checkpoint, EncoderHead, GgufVocabulary};
+use tidegate_text::{ChatMessage, Tokenizer};
+use tidegate_weights::{Architecture, Checkpoint, EncoderHead};
 
 /// A model's files.
 pub(crate) struct ModelFile {
@@ -112,33 +112,5 @@ pub(crate) fn open_tokenizer(path: &Path, checkpoint: &Checkpoint) -> anyhow::Re
     let vocabulary = checkpoint
         .gguf_vocabulary()
         .with_context(|| format!("{} has no tokenizer", path.display()))?;
-    let architecture = checkpoint
-        .decoder()
-        .map(|config| config.architecture.as_str());
-    let tokens = tokens(vocabulary, architecture == Some("phi3"));
-    Ok(Tokenizer::from_gguf(&tokens)?)
-}
-
-/// The same fields; neither room knows the other.
-fn tokens(vocabulary: GgufVocabulary, strip_after_special: bool) -> GgufTokens {
-    GgufTokens {
-        model: vocabulary.model,
-        pre: vocabulary.pre,
-        tokens: vocabulary.tokens,
-        scores: vocabulary.scores,
-        types: vocabulary.types,
-        merges: vocabulary.merges,
-        bos: vocabulary.bos,
-        eos: vocabulary.eos,
-        end_of_turn: vocabulary.end_of_turn,
-        unknown: vocabulary.unknown,
-        padding: vocabulary.padding,
-        separator: vocabulary.separator,
-        cls: vocabulary.cls,
-        add_bos: vocabulary.add_bos,
-        add_eos: vocabulary.add_eos,
-        add_space_prefix: vocabulary.add_space_prefix,
-        chat_template: vocabulary.chat_template,
-        strip_after_special,
-    }
+    Ok(Tokenizer::from_gguf(&vocabulary)?)
 }

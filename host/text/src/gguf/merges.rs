@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::{GgufTokens, NORMAL, wrong};
+use super::{NORMAL, Tables, wrong};
 use crate::LoadError;
 
-impl GgufTokens {
+impl Tables<'_> {
     /// The listed merges as pairs.
     pub(super) fn pairs(&self) -> Result<Vec<[&str; 2]>, LoadError> {
         let mut pairs = Vec::with_capacity(self.merges.len());

@@ -1,4 +1,7 @@
 //! How byte-level BPE splits a text before it merges: what the names under `tokenizer.ggml.pre` stand for.
+//!
+//! Sources: `llm_tokenizer_bpe` of llama.cpp's `llama-vocab.cpp`, where its patterns are those of the models'
+//! `tokenizer.json`, and the latter for what that leaves out (NFC).
 
 use serde_json::{Value, json};
 
@@ -14,8 +17,15 @@ const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}
 /// o200k's, of GPT-4o and Llama 4: words by their case, with their endings.
 const GPT_4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
+/// Letters with two cases, as DeepSeek LLM lists them.
+const DEEPSEEK_LETTERS: &str = r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+";
+/// Punctuation, as DeepSeek LLM lists it.
+const DEEPSEEK_PUNCTUATION: &str = r"\s?[!-/:-~！-／：-～‘-‟　-。]+";
+/// Scripts that are written without spaces, as DeepSeek lists them.
+const DEEPSEEK_SCRIPTS: &str = r"[一-龥ࠀ-一가-퟿]+";
+
 /// Every name that is known, for the message.
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 29] = [
     "default",
     "gpt-2",
     "phi-2",
@@ -40,6 +50,10 @@ const NAMES: [&str; 25] = [
     "smollm",
     "starcoder",
     "refact",
+    "command-r",
+    "falcon",
+    "deepseek-llm",
+    "deepseek-coder",
     "tekken",
 ];
 
@@ -77,11 +91,35 @@ pub(super) fn named(name: &str) -> Result<Pre, String> {
             sequence(vec![split(QWEN_2)])
         }
         "smollm" | "starcoder" | "refact" => sequence(vec![digits, split(GPT_2)]),
+        "command-r" => {
+            pre.normalizer = json!({"type": "NFC"});
+            sequence(vec![digits, split(GPT_2)])
+        }
+        "falcon" => sequence(vec![
+            split(r"[\p{P}\$\+<=>\^~\|`]+"),
+            split(GPT_2),
+            split("[0-9][0-9][0-9]"),
+        ]),
+        "deepseek-llm" => sequence(vec![
+            split(r"[\r\n]"),
+            split(DEEPSEEK_LETTERS),
+            split(DEEPSEEK_PUNCTUATION),
+            split(r"\s+$"),
+            split(DEEPSEEK_SCRIPTS),
+            split(r"\p{N}+"),
+        ]),
+        "deepseek-coder" => sequence(vec![
+            split(r"[\r\n]"),
+            split(r"\s?\p{L}+"),
+            split(r"\s?\p{P}+"),
+            split(DEEPSEEK_SCRIPTS),
+            split(r"\p{N}"),
+        ]),
         "tekken" => {
             (pre.whole_words, pre.begins) = (true, true);
             sequence(vec![split(TEKKEN)])
         }
-        // What llama.cpp does where a file names nothing.
+        // A name too, which llama.cpp also takes where a file has none.
         "default" => sequence(vec![
             split(r"[\p{P}\$\+<=>\^~\|]+"),
             split(GPT_2),

@@ -5,14 +5,14 @@ use super::*;
 use crate::fixture;
 
 /// The byte-level fixture as GGUF has it.
-fn byte_level(pre: &str) -> GgufTokens {
+fn byte_level(pre: &str) -> GgufVocabulary {
     let json = fixture::byte_level_json();
     let mut tokens = vec![String::new(); 267];
     for (name, id) in json["model"]["vocab"].as_object().unwrap() {
         tokens[id.as_u64().unwrap() as usize] = name.clone();
     }
     let merges = json["model"]["merges"].as_array().unwrap();
-    GgufTokens {
+    GgufVocabulary {
         model: "gpt2".into(),
         pre: Some(pre.into()),
         types: (0..tokens.len())
@@ -26,11 +26,11 @@ fn byte_level(pre: &str) -> GgufTokens {
         bos: Some(0),
         eos: Some(1),
         chat_template: Some(fixture::TEMPLATE.into()),
-        ..GgufTokens::default()
+        ..GgufVocabulary::default()
     }
 }
 
-fn refusal(change: impl FnOnce(&mut GgufTokens)) -> String {
+fn refusal(change: impl FnOnce(&mut GgufVocabulary)) -> String {
     let mut tokens = byte_level("gpt-2");
     change(&mut tokens);
     Tokenizer::from_gguf(&tokens).unwrap_err().to_string()
@@ -135,7 +135,7 @@ fn the_tables_of_a_tokenizer_are_that_tokenizer() {
 
 #[test]
 fn whether_a_prompt_begins_and_ends_is_as_the_file_says() {
-    let ids = |tokens: &GgufTokens| {
+    let ids = |tokens: &GgufVocabulary| {
         Tokenizer::from_gguf(tokens)
             .unwrap()
             .encode_text("a")
@@ -144,13 +144,13 @@ fn whether_a_prompt_begins_and_ends_is_as_the_file_says() {
     let a = fixture::byte_token(b'a');
     assert_eq!(ids(&byte_level("gpt-2")), [a]);
     assert_eq!(ids(&byte_level("llama-bpe")), [0, a]);
-    let all = GgufTokens {
+    let all = GgufVocabulary {
         add_bos: Some(true),
         add_eos: Some(true),
         ..byte_level("gpt-2")
     };
     assert_eq!(ids(&all), [0, a, 1]);
-    let none = GgufTokens {
+    let none = GgufVocabulary {
         add_bos: Some(false),
         ..byte_level("llama-bpe")
     };
@@ -159,10 +159,11 @@ fn whether_a_prompt_begins_and_ends_is_as_the_file_says() {
 
 #[test]
 fn an_answer_ends_with_the_sequence_or_the_turn() {
-    let ends = |tokens: &GgufTokens| Tokenizer::from_gguf(tokens).unwrap().end_tokens().to_vec();
+    let ends =
+        |tokens: &GgufVocabulary| Tokenizer::from_gguf(tokens).unwrap().end_tokens().to_vec();
     assert_eq!(ends(&byte_level("gpt-2")), [1]);
     assert_eq!(
-        ends(&GgufTokens {
+        ends(&GgufVocabulary {
             end_of_turn: Some(4),
             ..byte_level("gpt-2")
         }),
@@ -208,7 +209,7 @@ fn unused_tokens_are_not_there_and_added_ones_are_found_in_the_text() {
 
 #[test]
 fn white_space_behind_special_tokens_may_belong_to_them() {
-    let tokens = GgufTokens {
+    let tokens = GgufVocabulary {
         strip_after_special: true,
         ..byte_level("gpt-2")
     };
@@ -217,17 +218,25 @@ fn white_space_behind_special_tokens_may_belong_to_them() {
         tokenizer.encode("<|user|>\n a").unwrap(),
         [3, fixture::byte_token(b'a')]
     );
+    // The tokens around a whole text keep it.
+    let mut tokens = tokens;
+    tokens.tokens[3] = "<s>".into();
+    let tokenizer = Tokenizer::from_gguf(&tokens).unwrap();
+    assert_eq!(
+        tokenizer.encode("<s>\n").unwrap(),
+        [3, fixture::byte_token(b'\n')]
+    );
 }
 
 /// `a`, `b`, `c` and two joints, of which the first in the vocabulary or the one with the higher score goes first.
 fn joints(scores: [f32; 2], merges: &[&str]) -> Vec<String> {
-    let tables = GgufTokens {
+    let tables = GgufVocabulary {
         model: "llama".into(),
         tokens: ["a", "b", "c", "ab", "bc"].map(String::from).to_vec(),
         scores: [&[0.0; 3][..], &scores].concat(),
         merges: merges.iter().map(|merge| (*merge).to_owned()).collect(),
         add_space_prefix: Some(false),
-        ..GgufTokens::default()
+        ..GgufVocabulary::default()
     };
     let tokenizer = Tokenizer::from_gguf(&tables).unwrap();
     let ids = tokenizer.encode("abc").unwrap();
@@ -252,7 +261,7 @@ fn word_piece_tables_are_that_tokenizer() {
         "[PAD]", "[UNK]", "[CLS]", "[SEP]", "▁play", "ing", "▁[", "▁]", "▁cl", "s", "▁c", "▁se",
         "p", "▁s", "▁ℝ",
     ];
-    let tokens = GgufTokens {
+    let tokens = GgufVocabulary {
         model: "bert".into(),
         types: (0..names.len())
             .map(|id| if id < 4 { CONTROL } else { NORMAL })
@@ -262,7 +271,7 @@ fn word_piece_tables_are_that_tokenizer() {
         padding: Some(0),
         cls: Some(2),
         separator: Some(3),
-        ..GgufTokens::default()
+        ..GgufVocabulary::default()
     };
     let tokenizer = Tokenizer::from_gguf(&tokens).unwrap();
     for text in [
@@ -279,7 +288,7 @@ fn word_piece_tables_are_that_tokenizer() {
             "{text}"
         );
     }
-    let cased = GgufTokens {
+    let cased = GgufVocabulary {
         tokens: tokens
             .tokens
             .iter()
@@ -292,7 +301,7 @@ fn word_piece_tables_are_that_tokenizer() {
         tokenizer.encode_text("S").unwrap(),
         tokenizer.encode_text("s").unwrap()
     );
-    let without = GgufTokens {
+    let without = GgufVocabulary {
         separator: None,
         ..tokens
     };
@@ -306,12 +315,13 @@ fn word_piece_tables_are_that_tokenizer() {
 fn a_wrong_table_is_named_by_its_key() {
     assert_eq!(
         refusal(|t| t.model = "t5".into()),
-        "tokenizer.ggml.model: \"t5\" is not known, only gpt2, llama and bert are"
+        "tokenizer.ggml.model: \"t5\" is not known, only gpt2, llama, gemma4 and bert are"
     );
     assert!(
         refusal(|t| t.pre = Some("poro".into()))
             .starts_with("tokenizer.ggml.pre: \"poro\" is not known, only default,")
     );
+    assert!(refusal(|t| t.pre = None).starts_with("tokenizer.ggml.pre: there is none, so how"));
     assert_eq!(
         refusal(|t| t.tokens.clear()),
         "tokenizer.ggml.tokens: the vocabulary is empty"
@@ -410,15 +420,15 @@ mod hostile {
 
         #[test]
         fn any_tables_are_an_answer(
-            model in "gpt2|llama|bert", tokens in proptest::collection::vec("[ab▁<0x1>\\[\\]]{0,4}", 0..12),
+            model in "gpt2|llama|gemma4|bert", tokens in proptest::collection::vec("[ab▁<0x1>\\[\\]]{0,4}", 0..12),
             scores in proptest::collection::vec(-2f32..2.0, 12), types in proptest::collection::vec(0i32..8, 12),
             merges in proptest::collection::vec("[ab ]{0,4}", 0..4), ids in proptest::collection::vec(0u32..14, 4), text in "[ab <0x1>▁é\\[\\]]{0,12}",
         ) {
             let count = tokens.len();
-            let tables = GgufTokens {
-                model, pre: None, scores: scores[..count].to_vec(), types: types[..count].to_vec(), tokens, merges,
+            let tables = GgufVocabulary {
+                model, pre: Some("default".into()), scores: scores[..count].to_vec(), types: types[..count].to_vec(), tokens, merges,
                 bos: Some(ids[0]), eos: Some(ids[1]), unknown: Some(ids[2]), separator: Some(ids[3]), add_bos: Some(true),
-                ..GgufTokens::default()
+                ..GgufVocabulary::default()
             };
             if let Ok(tokenizer) = Tokenizer::from_gguf(&tables) {
                 let _ = tokenizer.encode_text(&text);

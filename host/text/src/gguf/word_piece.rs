@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{CONTROL, GgufTokens, UNKNOWN, wrong};
+use super::{CONTROL, Tables, UNKNOWN, wrong};
 use crate::LoadError;
 
 /// Where a word begins, in GGUF.
@@ -12,7 +12,7 @@ const BEGIN: &str = "▁";
 /// Where a word goes on, in BERT.
 const GOES_ON: &str = "##";
 
-impl GgufTokens {
+impl Tables<'_> {
     pub(super) fn word_piece(&self) -> Result<Value, LoadError> {
         let Some(unknown) = self.unknown.and_then(|id| self.tokens.get(id as usize)) else {
             return Err(wrong("unknown_token_id", "WordPiece needs one"));

@@ -18,15 +18,41 @@ use config::Family;
 use header::Header;
 use keys::Keys;
 use lookup::Lookup;
+use tidegate_contract::GgufVocabulary;
 
-use crate::checkpoint::FileBytes;
+use crate::checkpoint::{FileBytes, ReadFile, read};
 use crate::config::ModelConfig;
 use crate::error::{CheckpointError, TensorError};
 use crate::names::DecoderTensor;
 use crate::tensor::Tensor;
 
 pub use error::GgufError;
-pub use vocabulary::GgufVocabulary;
+
+/// The tokenizer in a GGUF file of any architecture, also in one that holds nothing else; nothing if it has none.
+///
+/// # Errors
+/// The file cannot be read or is damaged, or a table is not what it must be.
+pub fn gguf_vocabulary(
+    path: &Path,
+    files: &dyn ReadFile,
+) -> Result<Option<GgufVocabulary>, CheckpointError> {
+    let bytes = read(files, path)?.ok_or_else(|| CheckpointError::NoModel {
+        path: path.to_owned(),
+    })?;
+    let header = header(path, (*bytes).as_ref())?;
+    vocabulary::read(Keys(&header.keys)).map_err(|source| CheckpointError::Config {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn header(path: &Path, content: &[u8]) -> Result<Header, CheckpointError> {
+    Header::parse(content).map_err(|source| CheckpointError::Gguf {
+        path: path.to_owned(),
+        bytes: content.len() as u64,
+        source,
+    })
+}
 
 /// A GGUF file whose header was read.
 pub(crate) struct Gguf {
@@ -43,17 +69,19 @@ impl Gguf {
         bytes: FileBytes,
     ) -> Result<(Gguf, ModelConfig), CheckpointError> {
         let content: &[u8] = (*bytes).as_ref();
-        let mut header = Header::parse(content).map_err(|source| CheckpointError::Gguf {
-            path: path.to_owned(),
-            bytes: content.len() as u64,
-            source,
-        })?;
+        let mut header = header(path, content)?;
+        // The first of several parts may have none; what it lacks is said below.
+        if header.tensors.is_empty() && !header.keys.contains_key("split.count") {
+            return Err(CheckpointError::NoTensors {
+                path: path.to_owned(),
+            });
+        }
         let wrong = |source| CheckpointError::Config {
             path: path.to_owned(),
             source,
         };
         let (family, config) = config::read(&header, content).map_err(wrong)?;
-        let vocabulary = GgufVocabulary::read(Keys(&header.keys)).map_err(wrong)?;
+        let vocabulary = vocabulary::read(Keys(&header.keys)).map_err(wrong)?;
         // They have been read; a vocabulary is not to be held twice.
         header.keys.clear();
         let gguf = Gguf {

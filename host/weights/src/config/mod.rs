@@ -4,6 +4,7 @@ mod encoder_json;
 mod error;
 mod family;
 mod json;
+mod lacking;
 mod layers_json;
 pub(crate) mod limits;
 mod preset;
@@ -20,7 +21,7 @@ pub use error::ConfigError;
 pub use rope::{Rope, RopeScaling};
 
 pub(crate) use encoder_json::is_roberta;
-
+pub(crate) use lacking::with_what_is_lacking;
 pub(crate) use rope_json::long_rope_attention_factor;
 pub(crate) use values_json::{Precision, gemma_embedding_scale};
 
@@ -170,6 +171,7 @@ impl Architecture {
                 let supported: Vec<&str> = json::architectures()
                     .chain(encoder_json::architectures())
                     .collect();
+                let name = with_what_is_lacking(name, Some(config.0));
                 Err(ConfigError::unsupported(key, name, supported.join(", ")))
             }
         }

@@ -8,6 +8,7 @@ use super::keys::Keys;
 use crate::config::limits::{self, GivenSizes, Sizes};
 use crate::config::{
     Activation, ConfigError, LayerConfig, ModelConfig, Precision, gemma_embedding_scale,
+    with_what_is_lacking,
 };
 
 /// What sets an architecture apart.
@@ -52,6 +53,7 @@ pub(super) fn read(header: &Header, bytes: &[u8]) -> Result<(Family, ModelConfig
         .ok_or_else(|| ConfigError::missing(key))?;
     let Some((name, family)) = ARCHITECTURES.iter().find(|(known, _)| *known == name) else {
         let supported: Vec<&str> = ARCHITECTURES.iter().map(|(name, _)| *name).collect();
+        let name = with_what_is_lacking(name, None);
         return Err(ConfigError::unsupported(key, name, supported.join(", ")));
     };
     let reader = Reader {

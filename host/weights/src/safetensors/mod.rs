@@ -3,6 +3,7 @@
 //! Format: a u64 length, a JSON header, data. Every offset in it is checked by the `safetensors` crate before any tensor
 //! is looked at. The index is transformers' `model.safetensors.index.json`: `weight_map` names the file of each tensor.
 
+mod damage;
 mod lookup;
 
 use std::collections::BTreeMap;
@@ -124,8 +125,8 @@ impl Store {
             bytes: content.len() as u64,
             reason,
         };
-        let (length, metadata) =
-            SafeTensors::read_metadata(content).map_err(|error| header(error.to_string()))?;
+        let (length, metadata) = SafeTensors::read_metadata(content)
+            .map_err(|error| header(damage::reason(content, &error)))?;
         let data = length + 8;
         let shard = self.shards.len();
         for (name, info) in metadata.tensors() {

@@ -279,7 +279,7 @@ fn absurd_and_missing_keys_are_named_with_their_limit() {
         (
             "general.architecture",
             Value::Text(b"mamba".to_vec()),
-            "is mamba, supported: llama, smollm3, qwen2, qwen3",
+            "is mamba (it needs state space layers), supported: llama, smollm3, qwen2, qwen3",
         ),
         (
             "tokenizer.ggml.token_type",

@@ -60,18 +60,26 @@ fn the_file_that_is_spoilt_below_is_whole_to_begin_with() {
 #[test]
 fn a_file_that_is_cut_anywhere_is_refused() {
     let whole = safetensors(&tensors());
+    let (first, _) = whole.split_first_chunk().unwrap();
+    let header = u64::from_le_bytes(*first) as usize;
     for length in (0..whole.len())
         .step_by(61)
         .chain(whole.len() - 3..whole.len())
     {
         let error = error(&with_weights(&whole[..length]));
-        assert!(
-            error.contains(&format!("is not a whole safetensors file ({length} bytes)")),
-            "{error}"
-        );
+        let why = match length {
+            0..8 => "it begins with a length of 8 bytes".to_owned(),
+            _ if length < 8 + header => format!("its header should be {header} bytes long"),
+            _ => format!("its header announces {} bytes", whole.len()),
+        };
+        let expected = format!("is not a whole safetensors file ({length} bytes): {why}");
+        assert!(error.ends_with(&expected), "{error}");
     }
-    let longer = [whole.as_slice(), &[0]].concat();
-    assert!(error(&with_weights(longer)).contains("is not a whole safetensors file"));
+    let longer = error(&with_weights([whole.as_slice(), &[0]].concat()));
+    let why = format!("its header announces {} bytes", whole.len());
+    assert!(longer.ends_with(&why), "{longer}");
+    let endless = error(&with_weights(u64::MAX.to_le_bytes()));
+    assert!(endless.ends_with("the limit is 100000000"), "{endless}");
 }
 
 #[test]

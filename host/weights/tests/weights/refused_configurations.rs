@@ -16,11 +16,16 @@ fn assert_refused(architecture: &str, changes: Value, words: &str) {
 }
 
 #[test]
-fn an_unknown_architecture_is_named_with_all_that_are_known() {
+fn an_unknown_architecture_is_named_with_what_it_needs_and_all_that_are_known() {
+    assert_refused(
+        "NewForCausalLM",
+        json!({}),
+        "`architectures` is NewForCausalLM, supported: LlamaForCausalLM, ",
+    );
     assert_refused(
         "MambaForCausalLM",
         json!({}),
-        "`architectures` is MambaForCausalLM, supported: LlamaForCausalLM, ",
+        "`architectures` is MambaForCausalLM (it needs state space layers), supported: LlamaForCausalLM, ",
     );
     assert_refused(
         "LlamaForCausalLM",

@@ -14,7 +14,7 @@ mod wire;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use crate::exit::Failure;
 
@@ -115,10 +115,10 @@ enum ModelCommand {
         #[arg(long)]
         adapter: Option<String>,
         /// Sequences to count memory for.
-        #[arg(long, default_value_t = 32)]
+        #[arg(long, default_value_t = 32, value_parser = count)]
         sequences: usize,
         /// Positions of a sequence. Default: the model's own, at most 2048.
-        #[arg(long)]
+        #[arg(long, value_parser = count)]
         context: Option<usize>,
         /// Memory that may be used, to say what fits. Default on a software adapter: what the machine has available.
         #[arg(long, value_parser = tidegate_control::config::size)]
@@ -168,7 +168,7 @@ enum ModelCommand {
         path: Option<PathBuf>,
         #[command(flatten)]
         host: HostArguments,
-        /// Print JSON.
+        /// Print JSON: a list of the one model.
         #[arg(long)]
         json: bool,
     },
@@ -179,7 +179,7 @@ enum ModelCommand {
         name: String,
         #[command(flatten)]
         host: HostArguments,
-        /// Print JSON.
+        /// Print JSON: a list of the one model.
         #[arg(long)]
         json: bool,
     },
@@ -188,7 +188,7 @@ enum ModelCommand {
     List {
         #[command(flatten)]
         host: HostArguments,
-        /// Print JSON.
+        /// Print JSON: a list of the models.
         #[arg(long)]
         json: bool,
     },
@@ -213,24 +213,24 @@ impl QuantizedFormat {
 }
 
 #[derive(Args)]
+#[command(group(ArgGroup::new("what").required(true).args(["model", "random"])))]
 pub(crate) struct BenchArguments {
     /// The model: a directory or a .gguf file.
-    #[arg(required_unless_present = "random")]
     model: Option<PathBuf>,
     /// A model of a known shape with random weights.
-    #[arg(long, value_name = "SIZE", value_parser = ["125M", "1B", "8B"], conflicts_with = "model")]
+    #[arg(long, value_name = "SIZE", value_parser = ["125M", "1B", "8B"])]
     random: Option<String>,
-    /// How the random weights are stored.
-    #[arg(long, default_value = "f16", value_parser = ["f32", "f16", "int8", "int4"], conflicts_with = "model")]
-    quant: String,
+    /// What the matrices are stored in. Default: what a model has them in, and f16 for random weights.
+    #[arg(long, value_parser = ["f32", "f16", "int8", "int4"])]
+    quant: Option<String>,
     /// About how long each rate may be measured, seconds.
     #[arg(long, default_value_t = 4.0, value_parser = seconds)]
     seconds: f64,
-    /// Sequences that decode together.
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 8, 32])]
+    /// Sequences that decode together, separated by commas.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 8, 32], value_parser = batch)]
     batches: Vec<usize>,
-    /// Positions of each sequence; the first is the one whose rates stand at the top.
-    #[arg(long, value_delimiter = ',', default_values_t = [128, 2048])]
+    /// Positions of each sequence, separated by commas; the first is the one whose rates stand at the top.
+    #[arg(long, value_delimiter = ',', default_values_t = [128, 2048], value_parser = count)]
     contexts: Vec<usize>,
     /// The kernels by name. Default: the best that pass their test on the adapter.
     #[arg(long, value_parser = ["portable", "software", "subgroup", "f16", "cooperative", "dot"])]
@@ -247,6 +247,23 @@ pub(crate) struct BenchArguments {
     /// Only measure how long this process takes to be ready: for the process that starts it.
     #[arg(long, hide = true)]
     ready: bool,
+}
+
+/// A number of sequences or positions.
+fn count(text: &str) -> Result<usize, String> {
+    whole_number(text, 1 << 20)
+}
+
+/// Sequences that decode together; as many as a pipeline file may ask for.
+fn batch(text: &str) -> Result<usize, String> {
+    whole_number(text, 1024)
+}
+
+fn whole_number(text: &str, most: usize) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if (1..=most).contains(&number) => Ok(number),
+        _ => Err(format!("{text:?} is not a whole number from 1 to {most}")),
+    }
 }
 
 /// A time that a measurement may take.

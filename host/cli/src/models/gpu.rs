@@ -6,6 +6,8 @@ use tidegate_control::config::{AdapterChoice, Engine as EngineLimits};
 use tidegate_infer::{Adapter, AdapterError, AdapterInfo, DeviceOptions, Gpu, LoadError};
 use tidegate_serving::{Engine, EngineOptions};
 
+use super::memory::available_memory;
+
 /// The adapters that models run on.
 pub(crate) struct Adapters {
     limits: EngineLimits,
@@ -58,13 +60,15 @@ impl Adapters {
         if let Some(used) = used.iter().find(|used| used.info().index == index) {
             return Ok(used.clone());
         }
+        let available = || available_memory(adapter.info());
+        let engine = Engine::start(EngineOptions {
+            memory_budget: self.limits.memory.or_else(available).unwrap_or(u64::MAX),
+            ..EngineOptions::default()
+        });
         let new = Arc::new(UsedAdapter {
             adapter,
             device: Mutex::default(),
-            engine: Engine::start(EngineOptions {
-                memory_budget: self.limits.memory.unwrap_or(u64::MAX),
-                ..EngineOptions::default()
-            }),
+            engine,
         });
         used.push(new.clone());
         Ok(new)

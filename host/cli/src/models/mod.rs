@@ -4,13 +4,15 @@ mod fit;
 mod gpu;
 mod hosted;
 mod loss;
+mod memory;
 mod open;
 mod sizes;
 mod source;
 
-pub(crate) use fit::{TEMPLATE_TOKENS, check};
+pub(crate) use fit::check;
 pub(crate) use gpu::{Adapters, selector};
 pub(crate) use hosted::HostedModel;
 pub(crate) use loss::{HELD_OUT, Loss, held_out_loss};
+pub(crate) use memory::available_memory;
 pub(crate) use open::{ModelFile, open_checkpoint, open_tokenizer};
 pub(crate) use sizes::{DEFAULT_CONTEXT, Fits, encoder_options, what_fits};

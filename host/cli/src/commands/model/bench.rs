@@ -1,25 +1,31 @@
 //! `tidegate model bench`.
 
-use std::path::{Path, PathBuf};
+use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use serde_json::{Value, json};
+use tidegate_contract::BLOCK;
 use tidegate_infer::bench::{
     BenchOptions, BenchReport, KernelReport, SHADER_CACHES, bench as measure, measure_ready,
 };
-use tidegate_infer::{Adapter, AdapterKind, DeviceOptions, Gpu, KernelVariant};
+use tidegate_infer::{
+    Adapter, AdapterKind, DecoderOptions, DeviceOptions, Gpu, KernelVariant, MemoryReport,
+};
 use tidegate_weights::{Checkpoint, Format, ModelConfig};
 
 use super::size;
 use crate::BenchArguments;
 use crate::commands::print;
 use crate::exit::Failure;
-use crate::models::open_checkpoint;
+use crate::models::{available_memory, open_checkpoint};
 
 /// Kernels that are named for people; the JSON has all of them.
 const SHOWN_KERNELS: usize = 5;
+/// What random weights are stored in, if nothing else is asked for.
+const RANDOM: Format = Format::F16;
 
 /// Measures a model: rates, times, and where the time goes.
 pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
@@ -29,6 +35,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
         return ready(arguments, &adapter, &options);
     }
     let checkpoint = checkpoint(arguments)?;
+    has_room(&adapter, &checkpoint, &options)?;
     let readiness = readiness()?;
     let gpu = Gpu::open(&adapter, DeviceOptions::default())?;
     let report = measure(&gpu, &checkpoint, &options)?;
@@ -50,7 +57,41 @@ fn options(arguments: &BenchArguments) -> BenchOptions {
     }
 }
 
+/// Refuses what no memory is left for, before it is taken: a system that runs out of memory ends who it likes.
+fn has_room(
+    adapter: &Adapter,
+    checkpoint: &Checkpoint,
+    options: &BenchOptions,
+) -> anyhow::Result<()> {
+    let Some(available) = available_memory(adapter.info()) else {
+        return Ok(());
+    };
+    let own = checkpoint.decoder().map_or(0, |config| config.context);
+    let context = options
+        .contexts
+        .iter()
+        .min()
+        .map_or(own, |least| *least.min(&own));
+    let least = DecoderOptions {
+        context,
+        blocks: context.div_ceil(BLOCK),
+        max_rows: options.chunk,
+        ..DecoderOptions::default()
+    };
+    let needed = MemoryReport::estimate(checkpoint, &least)?.total();
+    ensure!(
+        needed <= available,
+        "the model needs {}, and {} of this machine's memory are available",
+        size(needed),
+        size(available)
+    );
+    Ok(())
+}
+
+/// The model, or the random one, in the format asked for. A model's matrices are encoded while it is loaded, which the
+/// time to ready then includes.
 fn checkpoint(arguments: &BenchArguments) -> anyhow::Result<Checkpoint> {
+    let quant = arguments.quant.as_deref().and_then(format);
     match (&arguments.model, &arguments.random) {
         (Some(path), _) => {
             let checkpoint = open_checkpoint(path)?;
@@ -59,20 +100,33 @@ fn checkpoint(arguments: &BenchArguments) -> anyhow::Result<Checkpoint> {
                 "{} is an encoder; bench measures models that make text",
                 path.display()
             );
-            Ok(checkpoint)
+            match quant {
+                None => Ok(checkpoint),
+                Some(format) => checkpoint
+                    .encoded(format)
+                    .with_context(|| format!("matrices cannot be encoded to {}", format.name())),
+            }
         }
         (None, Some(name)) => {
             let config =
                 ModelConfig::preset(name).with_context(|| format!("no shape is named {name:?}"))?;
-            let format = match arguments.quant.as_str() {
-                "f32" => Format::F32,
-                "int8" => Format::Int8,
-                "int4" => Format::Int4,
-                _ => Format::F16,
-            };
-            Ok(Checkpoint::random(config, format, 1))
+            Ok(Checkpoint::random(config, quant.unwrap_or(RANDOM), 1))
         }
         (None, None) => Err(anyhow!("give a model, or --random with a size")),
+    }
+}
+
+fn format(name: &str) -> Option<Format> {
+    [Format::F32, Format::F16, Format::Int8, Format::Int4]
+        .into_iter()
+        .find(|format| format.name() == name)
+}
+
+/// What the matrices are stored in, where that is known before they are read.
+fn quant(arguments: &BenchArguments) -> Option<&str> {
+    match arguments.model {
+        Some(_) => arguments.quant.as_deref(),
+        None => Some(arguments.quant.as_deref().unwrap_or(RANDOM.name())),
     }
 }
 
@@ -86,10 +140,13 @@ struct Readiness {
 
 /// Starts this program twice, with a shader cache of its own that is empty at first.
 fn readiness() -> anyhow::Result<Readiness> {
-    let cache = CacheDirectory::new()?;
+    let cache = tempfile::Builder::new()
+        .prefix("tidegate-bench-")
+        .tempdir()
+        .context("cannot make a directory for compiled shaders")?;
     Ok(Readiness {
-        cold: ready_of_a_process(&cache.0)?,
-        warm: ready_of_a_process(&cache.0)?,
+        cold: ready_of_a_process(cache.path())?,
+        warm: ready_of_a_process(cache.path())?,
     })
 }
 
@@ -98,39 +155,23 @@ fn ready_of_a_process(cache: &Path) -> anyhow::Result<Value> {
     command
         .args(std::env::args_os().skip(1))
         .arg("--ready")
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit());
+        .stdin(Stdio::null());
     for variable in SHADER_CACHES {
         command.env(variable, cache);
     }
     let output = command.output().context("cannot start another process")?;
-    ensure!(
-        output.status.success(),
-        "the process that measures the time to ready ended with {}",
-        output.status
-    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        let said = said.trim().trim_start_matches("tidegate: ");
+        bail!(
+            "the process that measures the time to ready ended with {}: {said}",
+            output.status
+        );
+    }
+    // Its log.
+    std::io::stderr().write_all(said.as_bytes())?;
     serde_json::from_slice(&output.stdout)
         .context("the process that measures the time to ready said something else")
-}
-
-/// An empty directory, removed at the end.
-struct CacheDirectory(PathBuf);
-
-impl CacheDirectory {
-    fn new() -> anyhow::Result<CacheDirectory> {
-        let name = format!("tidegate-bench-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        // Not one that somebody else has put there.
-        std::fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(CacheDirectory(path))
-    }
-}
-
-impl Drop for CacheDirectory {
-    fn drop(&mut self) {
-        // Caches that stay behind are of no harm.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// In the other process: measures itself once and says what it found as JSON.
@@ -161,10 +202,7 @@ fn as_json(
 ) -> anyhow::Result<Value> {
     let mut json = serde_json::to_value(report)?;
     json["model"] = json!(name(arguments));
-    json["quant"] = match arguments.random {
-        Some(_) => json!(arguments.quant),
-        None => Value::Null,
-    };
+    json["quant"] = json!(quant(arguments));
     json["parameters"] = json!(checkpoint.decoder().map(ModelConfig::parameters));
     json["software"] = json!(adapter.info().kind == AdapterKind::Software);
     json["reproducible"] = json!(arguments.reproducible);
@@ -200,9 +238,10 @@ fn as_text(
          copy           {:.2} GB/s\n",
         name(arguments),
         tidegate_telemetry::count(parameters),
-        match arguments.random {
-            Some(_) => format!(" with random weights, {}", arguments.quant),
-            None => String::new(),
+        match (&arguments.random, quant(arguments)) {
+            (Some(_), Some(quant)) => format!(" with random weights, {quant}"),
+            (None, Some(quant)) => format!(", matrices as {quant}"),
+            _ => String::new(),
         },
         report.adapter,
         report.kernels,

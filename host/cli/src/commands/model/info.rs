@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tidegate_contract::BLOCK;
 use tidegate_control::config::Engine;
-use tidegate_infer::{Adapter, AdapterKind, DecoderOptions, GpuEncoder, MemoryReport};
+use tidegate_infer::{Adapter, DecoderOptions, GpuEncoder, MemoryReport};
 use tidegate_text::{ChatMessage, Tokenizer};
 use tidegate_weights::{
     Architecture, Checkpoint, EncoderConfig, EncoderHead, ModelConfig, TensorError,
@@ -16,7 +16,8 @@ use super::size;
 use crate::commands::print;
 use crate::exit::{Failure, told};
 use crate::models::{
-    DEFAULT_CONTEXT, Fits, encoder_options, open_checkpoint, open_tokenizer, what_fits,
+    DEFAULT_CONTEXT, Fits, available_memory, encoder_options, open_checkpoint, open_tokenizer,
+    what_fits,
 };
 
 /// What memory is counted for.
@@ -91,13 +92,13 @@ impl Place {
             Ok(adapter) => adapter.info().to_string(),
             Err(error) => error.to_string(),
         };
-        let software = chosen
-            .as_ref()
-            .is_ok_and(|adapter| adapter.info().kind == AdapterKind::Software);
+        let available = |adapter: &Adapter| available_memory(adapter.info());
         let (budget, why) = match memory {
             Some(memory) => (Some(memory), "as --memory says"),
-            None if software => (available_memory(), "of this machine's memory are available"),
-            None => (None, ""),
+            None => (
+                chosen.as_ref().ok().and_then(available),
+                "of this machine's memory are available",
+            ),
         };
         Place {
             adapter,
@@ -117,23 +118,13 @@ impl Place {
     }
 }
 
-/// What the kernel says may be used without swapping.
-fn available_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes << 10)
-}
-
 fn decoder(
     checkpoint: &Checkpoint,
     config: &ModelConfig,
     options: &InfoOptions<'_>,
     place: &Place,
 ) -> Result<Report, Failure> {
-    let sequences = options.sequences.max(1);
+    let sequences = options.sequences;
     let context = options
         .context
         .unwrap_or(config.context.min(DEFAULT_CONTEXT));
@@ -194,10 +185,7 @@ fn decoder(
         ("context", config.context.to_string()),
         (
             "memory",
-            format!(
-                "{} for {sequences} sequences of {context} positions",
-                size(memory.total())
-            ),
+            format!("{} for {}", size(memory.total()), room(sequences, context)),
         ),
         ("  weights", size(memory.weights)),
         (
@@ -217,14 +205,7 @@ fn decoder(
     ];
     for fit in &fits {
         let Fits { context, sequences } = fit;
-        lines.push((
-            "  fits",
-            match sequences {
-                0 => format!("no sequence of {context} positions"),
-                1 => format!("1 sequence of {context} positions"),
-                more => format!("{more} sequences of {context} positions"),
-            },
-        ));
+        lines.push(("  fits", room(*sequences, *context)));
     }
     let fits: Vec<Value> = fits
         .iter()
@@ -246,6 +227,15 @@ fn decoder(
         json,
         makes_text: true,
     })
+}
+
+/// So many sequences of a length, for people.
+fn room(sequences: usize, context: usize) -> String {
+    match sequences {
+        0 => format!("no sequence of {context} positions"),
+        1 => format!("1 sequence of {context} positions"),
+        more => format!("{more} sequences of {context} positions"),
+    }
 }
 
 fn encoder(

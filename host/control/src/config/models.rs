@@ -10,7 +10,8 @@ use super::text::Place;
 /// What the models of an adapter share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Engine {
-    /// Most bytes of all models together, on each adapter; without it, as much as the device gives.
+    /// Most bytes of all models together, on each adapter; without it, what is available at the start (software) or as much
+    /// as the device gives (GPU).
     pub memory: Option<u64>,
     /// Most tokens of a step: decode rows and pieces of prompts together.
     pub step_tokens: usize,

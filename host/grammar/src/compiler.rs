@@ -1,6 +1,5 @@
-//! Compiles structures, and keeps what was compiled.
+//! Compiles structures, and keeps what became of them.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
@@ -12,6 +11,7 @@ use tidegate_contract::Structure;
 
 use crate::compile::{bytes, grammar, kind};
 use crate::error::reason;
+use crate::recent::Recent;
 use crate::vocabulary::MOST_LEXER_STATES;
 use crate::{GrammarError, Matcher, Vocabulary};
 
@@ -28,17 +28,22 @@ pub struct Limits {
     pub bytes: usize,
     /// Longest time to compile one, the wait for others included.
     pub time: Duration,
-    /// Compiled structures that are kept; the one that was asked for longest ago goes first.
+    /// Compiled structures that are kept, and as many that were refused; the one that was asked for longest ago goes
+    /// first.
     pub kept: usize,
+    /// How long a structure that was not compiled in time is refused without another try: the machine may have been
+    /// busy with something else.
+    pub slow_for: Duration,
 }
 
 impl Default for Limits {
-    /// 256 KiB, 10 s, 64 structures.
+    /// 256 KiB, 10 s, 64 structures, a minute.
     fn default() -> Self {
         Limits {
             bytes: 256 << 10,
             time: Duration::from_secs(10),
             kept: 64,
+            slow_for: Duration::from_secs(60),
         }
     }
 }
@@ -81,19 +86,22 @@ impl Compiled {
     }
 }
 
-struct Kept {
-    compiled: Arc<Compiled>,
-    /// When it was last asked for, counted in requests.
-    asked: u64,
+/// A structure that is not to be compiled.
+#[derive(Clone)]
+struct Refusal {
+    error: GrammarError,
+    /// When it may be tried again; what is wrong with its text stays wrong.
+    until: Option<Instant>,
 }
 
-#[derive(Default)]
+/// What became of structures; those that were refused push out none that were compiled.
 struct Cache {
-    structures: HashMap<Structure, Kept>,
-    asked: u64,
+    compiled: Recent<Arc<Compiled>>,
+    refused: Recent<Refusal>,
 }
 
-/// Compiles structures for one vocabulary. A structure is compiled once; asked for again, it is ready.
+/// Compiles structures for one vocabulary. A structure is compiled once; asked for again, it is ready, or refused at once
+/// with the same error.
 pub struct Compiler {
     vocabulary: Vocabulary,
     limits: Limits,
@@ -120,8 +128,11 @@ impl Compiler {
     pub fn with_limits(vocabulary: Vocabulary, limits: Limits) -> Compiler {
         Compiler {
             vocabulary,
+            cache: Mutex::new(Cache {
+                compiled: Recent::new(limits.kept),
+                refused: Recent::new(limits.kept),
+            }),
             limits,
-            cache: Mutex::default(),
             places: Arc::default(),
         }
     }
@@ -139,42 +150,57 @@ impl Compiler {
     /// look-around and matches from the beginning to the end, with or without anchors.
     ///
     /// # Errors
-    /// [`GrammarError::Structure`] with what is wrong, [`GrammarError::TooLong`], [`GrammarError::TooSlow`] and
-    /// [`GrammarError::Busy`] at the limits.
+    /// [`GrammarError::Structure`] with what is wrong, [`GrammarError::TooLong`], [`GrammarError::TooSlow`],
+    /// [`GrammarError::Busy`] and [`GrammarError::NoThread`] at the limits.
     pub fn matcher(&self, structure: &Structure) -> Result<Matcher, GrammarError> {
-        if let Some(compiled) = self.kept(structure) {
-            return Ok(Matcher::new(compiled, self.vocabulary.clone()));
+        if let Some(known) = self.known(structure) {
+            return known.map(|compiled| Matcher::new(compiled, self.vocabulary.clone()));
         }
-        let compiled = Arc::new(Compiled::new(self.compile(structure)?));
-        let matcher = Matcher::new(Arc::clone(&compiled), self.vocabulary.clone());
-        self.keep(structure.clone(), compiled);
-        Ok(matcher)
+        match self.compile(structure) {
+            Ok(parser) => {
+                let compiled = Arc::new(Compiled::new(parser));
+                let matcher = Matcher::new(Arc::clone(&compiled), self.vocabulary.clone());
+                lock(&self.cache).compiled.put(structure.clone(), compiled);
+                Ok(matcher)
+            }
+            Err(error) => {
+                self.refuse(structure, &error);
+                Err(error)
+            }
+        }
     }
 
-    fn kept(&self, structure: &Structure) -> Option<Arc<Compiled>> {
+    /// What became of the structure, where that still holds.
+    fn known(&self, structure: &Structure) -> Option<Result<Arc<Compiled>, GrammarError>> {
         let mut cache = lock(&self.cache);
-        cache.asked += 1;
-        let asked = cache.asked;
-        let kept = cache.structures.get_mut(structure)?;
-        if kept.compiled.usable() {
-            kept.asked = asked;
-            return Some(Arc::clone(&kept.compiled));
+        if let Some(compiled) = cache.compiled.get(structure) {
+            if compiled.usable() {
+                return Some(Ok(Arc::clone(compiled)));
+            }
+            cache.compiled.remove(structure);
+            return None;
         }
-        cache.structures.remove(structure);
+        let refusal = cache.refused.get(structure)?;
+        if refusal.until.is_none_or(|until| Instant::now() < until) {
+            return Some(Err(refusal.error.clone()));
+        }
+        cache.refused.remove(structure);
         None
     }
 
-    fn keep(&self, structure: Structure, compiled: Arc<Compiled>) {
-        let mut cache = lock(&self.cache);
-        let asked = cache.asked;
-        cache.structures.insert(structure, Kept { compiled, asked });
-        while cache.structures.len() > self.limits.kept {
-            let oldest = cache.structures.iter().min_by_key(|(_, kept)| kept.asked);
-            let Some(oldest) = oldest.map(|(structure, _)| structure.clone()) else {
-                return;
-            };
-            cache.structures.remove(&oldest);
-        }
+    /// Keeps a refusal that would be the same the next time, or cost as much.
+    fn refuse(&self, structure: &Structure, error: &GrammarError) {
+        let until = match error {
+            GrammarError::Structure { .. } => None,
+            GrammarError::TooSlow { .. } => Instant::now().checked_add(self.limits.slow_for),
+            // Found at once, or nothing that the structure can help.
+            _ => return,
+        };
+        let refusal = Refusal {
+            error: error.clone(),
+            until,
+        };
+        lock(&self.cache).refused.put(structure.clone(), refusal);
     }
 
     /// Compiles on a thread of its own, which has the stack for it and can be left behind: the library's own limits
@@ -203,10 +229,7 @@ impl Compiler {
                 // Nobody may be waiting any more.
                 let _ = sender.send(parser);
             })
-            .map_err(|e| GrammarError::Structure {
-                kind,
-                reason: format!("no thread to compile it: {e}"),
-            })?;
+            .map_err(|error| GrammarError::NoThread(error.to_string()))?;
         match receiver.recv_timeout(self.limits.time.saturating_sub(begin.elapsed())) {
             Ok(parser) => parser,
             Err(mpsc::RecvTimeoutError::Timeout) => Err(GrammarError::TooSlow {
@@ -283,4 +306,111 @@ impl Drop for Place {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compiler(limits: Limits) -> Compiler {
+        let mut tokens = vec![None];
+        tokens.extend((0..=255u8).map(|byte| Some(vec![byte])));
+        Compiler::with_limits(Vocabulary::new(tokens, &[0]).unwrap(), limits)
+    }
+
+    /// From here on nothing can be compiled: who tries waits for the limit, and is told that others are.
+    fn close(compiler: &Compiler) -> Vec<Place> {
+        let take = |_| Place::take(&compiler.places, Duration::ZERO).unwrap();
+        (0..MOST_AT_ONCE).map(take).collect()
+    }
+
+    fn regex(text: &str) -> Structure {
+        Structure::Regex(text.into())
+    }
+
+    fn error(compiler: &Compiler, structure: &Structure) -> GrammarError {
+        compiler.matcher(structure).unwrap_err()
+    }
+
+    #[test]
+    fn a_structure_that_was_refused_is_not_compiled_again() {
+        let compiler = compiler(Limits {
+            time: Duration::from_secs(5),
+            ..Limits::default()
+        });
+        let wrong = [
+            regex("a("),
+            Structure::JsonSchema(r#"{"type": "text"}"#.into()),
+            Structure::Grammar("start: none".into()),
+            Structure::Choice(Vec::new()),
+        ];
+        let errors = wrong.each_ref().map(|wrong| error(&compiler, wrong));
+        let _closed = close(&compiler);
+        for (wrong, first) in wrong.iter().zip(errors) {
+            assert_eq!(error(&compiler, wrong), first);
+            assert!(matches!(first, GrammarError::Structure { .. }));
+        }
+    }
+
+    #[test]
+    fn refusals_are_as_many_as_are_kept_and_push_out_nothing_that_was_compiled() {
+        let compiler = compiler(Limits {
+            kept: 2,
+            time: Duration::from_secs(5),
+            ..Limits::default()
+        });
+        let sound = regex("a+");
+        compiler.matcher(&sound).unwrap();
+        for n in 0..5 {
+            error(&compiler, &regex(&format!("{n}(")));
+        }
+        let closed = close(&compiler);
+        assert!(compiler.matcher(&sound).is_ok());
+        assert!(compiler.known(&regex("2(")).is_none());
+        for n in [3, 4] {
+            let wrong = error(&compiler, &regex(&format!("{n}(")));
+            assert!(matches!(wrong, GrammarError::Structure { .. }), "{wrong}");
+        }
+        // Forgotten, it is compiled again.
+        drop(closed);
+        let wrong = error(&compiler, &regex("0("));
+        assert!(matches!(wrong, GrammarError::Structure { .. }), "{wrong}");
+    }
+
+    #[test]
+    fn who_took_too_long_is_refused_for_a_while_and_then_tried_again() {
+        let slow = regex("a{1,3}");
+        let too_slow = GrammarError::TooSlow {
+            kind: kind(&slow),
+            limit: Duration::ZERO,
+        };
+        let refusing = |slow_for| {
+            let compiler = compiler(Limits {
+                slow_for,
+                ..Limits::default()
+            });
+            compiler.refuse(&slow, &too_slow);
+            compiler
+        };
+        let compiler = refusing(Duration::from_secs(3600));
+        assert_eq!(error(&compiler, &slow), too_slow);
+        let compiler = refusing(Duration::ZERO);
+        assert!(compiler.matcher(&slow).is_ok());
+    }
+
+    #[test]
+    fn that_others_are_compiled_is_not_held_against_a_structure() {
+        let compiler = compiler(Limits {
+            time: Duration::from_millis(1),
+            ..Limits::default()
+        });
+        let sound = regex("a+");
+        let closed = close(&compiler);
+        let busy = GrammarError::Busy {
+            limit: MOST_AT_ONCE,
+        };
+        assert_eq!(error(&compiler, &sound), busy);
+        drop(closed);
+        assert!(compiler.known(&sound).is_none());
+    }
 }

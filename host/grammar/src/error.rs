@@ -41,6 +41,9 @@ pub enum GrammarError {
         /// The most at once.
         limit: usize,
     },
+    /// The system has no thread to compile it on.
+    #[error("no thread to compile the structure: {0}")]
+    NoThread(String),
     /// A token cannot come at its place. The matcher is as it was.
     #[error("token {token} at {at} is not what the structure asks for")]
     Refused {

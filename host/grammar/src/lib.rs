@@ -18,6 +18,7 @@ mod compile;
 mod compiler;
 mod error;
 mod matcher;
+mod recent;
 mod vocabulary;
 
 pub use compiler::{Compiler, Limits};

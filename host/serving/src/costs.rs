@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::order::Moment;
+use crate::pace::Pace;
 
 /// Steps after which the measurement is believed.
 const ENOUGH: u32 = 8;
@@ -99,6 +100,19 @@ impl StepCosts {
         Some((left.max(0.0) / self.seconds[1] * UNIT) as usize)
     }
 
+    /// How fast work goes beside `decode` answers in the making, `rows_per_step` rows of prompts at a time; the default
+    /// pace, in which nothing takes any time, until enough steps were measured.
+    pub(crate) fn pace(&self, decode: usize, rows_per_step: usize) -> Pace {
+        if self.steps < ENOUGH {
+            return Pace::default();
+        }
+        Pace {
+            step_seconds: self.seconds_for(0, decode),
+            row_seconds: self.seconds[1] / UNIT,
+            rows_per_step,
+        }
+    }
+
     /// The three parts: of a step, of a prompt token, of a decode row.
     pub(crate) fn parts(&self) -> [Duration; 3] {
         let part = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
@@ -166,6 +180,7 @@ impl StepCosts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pace::Remaining;
 
     const NOW: Moment = Duration::ZERO;
 
@@ -184,10 +199,18 @@ mod tests {
         for step in 0..60 {
             let (prefill, decode) = ((step * 37) % 256, 1 + step % 7);
             assert_eq!(costs.predict(1, 1).is_some(), step >= 8);
+            assert_eq!(costs.pace(1, 64) != Pace::default(), step >= 8);
             costs.observe(prefill, decode, micros(2000, prefill, decode), NOW);
         }
         close(costs.predict(512, 8).unwrap(), micros(2000, 512, 8));
         close(costs.predict(0, 1).unwrap(), micros(2000, 0, 1));
+        // Two steps for the prompt, and nine more for the tokens after the first.
+        let remaining = Remaining {
+            rows: 100,
+            tokens: 10,
+        };
+        let wanted = 11 * micros(2000, 0, 3) + Duration::from_micros(100 * 40);
+        close(costs.pace(3, 64).time_for(remaining), wanted);
         let within = costs.prefill_within(4, micros(2000, 100, 4)).unwrap();
         assert!((97..=103).contains(&within), "{within}");
         assert_eq!(costs.prefill_within(4, Duration::ZERO), Some(0));

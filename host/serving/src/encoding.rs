@@ -11,6 +11,7 @@ use tidegate_contract::{DecodeError, Encoder, Made, ModelError, RequestId};
 use crate::costs::StepCosts;
 use crate::generator::{Groups, Verdict};
 use crate::order::{Moment, Rank};
+use crate::pace::Remaining;
 use crate::request::{Open, Submission, Work};
 use crate::stats::Counters;
 
@@ -32,6 +33,16 @@ struct Text {
     key: u64,
     open: Open,
     tokens: Vec<u32>,
+}
+
+impl Text {
+    /// One step with all its tokens.
+    fn remaining(&self) -> Remaining {
+        Remaining {
+            rows: self.tokens.len(),
+            tokens: 1,
+        }
+    }
 }
 
 /// Everything of an encoder model but the encoder.
@@ -120,12 +131,17 @@ impl Encoding {
             let waits = |key| waiting.iter().any(|text: &Text| text.key == key);
             self.groups.next(waits, waits)
         };
+        let pace = self.costs.pace(0, self.limits.step_tokens);
+        let rank = |text: &Text| {
+            let work = pace.time_for(text.remaining());
+            text.open.standing.rank(now, self.limits.aging, work)
+        };
         let mut order: Vec<(Rank, usize)> = self
             .waiting
             .iter()
             .enumerate()
             .filter(|(_, text)| allowed.as_ref().is_none_or(|keys| keys.contains(&text.key)))
-            .map(|(place, text)| (text.open.standing.rank(now, self.limits.aging), place))
+            .map(|(place, text)| (rank(text), place))
             .collect();
         order.sort_unstable();
         let mut plan = EncodingPlan {

@@ -1,7 +1,7 @@
 //! Serving: many requests, the models of one adapter.
 //!
 //! One thread owns every model of an adapter. Between two steps requests join and leave: those whose deadline passed or
-//! cannot be met and those that were cancelled go, waiting ones take KV blocks in the order of class, deadline and
+//! cannot be met and those that were cancelled go, waiting ones take KV blocks in the order of class, deadline slack and
 //! arrival, and the rows of the next step are filled with one row for every answer in the making, then with guesses, and
 //! then with pieces of prompts. The schedulers have no thread and no clock; the engine lends them both.
 //!
@@ -31,11 +31,14 @@ mod generator;
 mod guard;
 mod guess;
 mod handle;
+mod hosted;
 mod loader;
 mod model;
 mod options;
 mod order;
+mod pace;
 mod parameters;
+mod parts;
 mod reply;
 mod request;
 mod sequence;

@@ -6,34 +6,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
-use tidegate_contract::{Decoder, Encoder, EncoderOutput, Makes, Sampling, StepSequence};
+use tidegate_contract::{EncoderOutput, Makes};
 
 use crate::budget::Reservation;
 use crate::encoding::{Encoding, EncodingLimits};
 use crate::engine::Shared;
 use crate::error::LoadError;
-use crate::generator::{DraftModel, Generator, Limits, context_of};
-use crate::guard::{guarded_encode, guarded_load, guarded_logits, guarded_step};
+use crate::generator::{Generator, Limits, context_of};
+use crate::hosted::{Core, Hosted};
 use crate::model::{Loaded, Slot};
-use crate::options::{Draft, Load, LoadDecoder, ModelSource};
+use crate::options::{Draft, ModelSource};
+use crate::parts::{Loaders, Parts, load_draft, load_parts};
 use crate::request::Places;
 use crate::stats::Counters;
-use crate::worker::{Command, Core, Hosted};
+use crate::worker::Command;
 
 /// Before a model is loaded again: a driver that restarts takes a moment.
 const PAUSE: Duration = Duration::from_millis(250);
-
-/// How a model's parts are loaded, kept to do it again.
-pub(crate) struct Loaders {
-    pub(crate) load: Load,
-    pub(crate) draft: Option<LoadDecoder>,
-}
-
-/// What was loaded.
-pub(crate) enum Parts {
-    Decoder(Box<dyn Decoder>, Option<Box<DraftModel>>),
-    Encoder(Box<dyn Encoder>),
-}
 
 /// What the loader is asked for.
 pub(crate) enum Job {
@@ -49,6 +38,13 @@ pub(crate) enum Job {
     Reload {
         number: u64,
         name: String,
+        loaders: Box<Loaders>,
+    },
+    /// The draft of a model again, which goes on meanwhile.
+    Draft {
+        number: u64,
+        name: String,
+        vocabulary: usize,
         loaders: Box<Loaders>,
     },
 }
@@ -102,13 +98,34 @@ pub(crate) fn run(jobs: &Receiver<Job>, shared: &Shared) {
                 mut loaders,
             } => {
                 std::thread::sleep(PAUSE);
-                let parts = load_parts(&name, &mut loaders).map_err(|error| error.to_string());
+                let parts =
+                    load_parts(&name, &mut loaders, true).map_err(|error| error.to_string());
                 let reloaded = Command::Reloaded {
                     number,
                     loaders,
                     parts,
                 };
                 let _ = shared.commands.send(reloaded);
+            }
+            Job::Draft {
+                number,
+                name,
+                vocabulary,
+                mut loaders,
+            } => {
+                std::thread::sleep(PAUSE);
+                let draft = match &mut loaders.draft {
+                    Some(load) => {
+                        load_draft(&name, load, vocabulary).map_err(|error| error.to_string())
+                    }
+                    None => Err("there is none".to_owned()),
+                };
+                let loaded = Command::DraftLoaded {
+                    number,
+                    loaders,
+                    draft,
+                };
+                let _ = shared.commands.send(loaded);
             }
         }
     }
@@ -127,7 +144,7 @@ fn load(
         load: source.load,
         draft: options.draft.map(|Draft { load, .. }| load),
     };
-    let parts = load_parts(name, &mut loaders)?;
+    let parts = load_parts(name, &mut loaders, false)?;
     let memory = parts.memory();
     reservation
         .resize(memory)
@@ -235,112 +252,4 @@ fn load(
         loaders,
         reservation,
     ))
-}
-
-impl Parts {
-    fn memory(&self) -> u64 {
-        match self {
-            Parts::Decoder(decoder, draft) => {
-                decoder.memory() + draft.as_ref().map_or(0, |draft| draft.memory())
-            }
-            Parts::Encoder(encoder) => encoder.memory(),
-        }
-    }
-}
-
-/// Loads a model's parts and lets each make something, so that what cannot is found here, and drivers compile what
-/// they compile late.
-fn load_parts(name: &str, loaders: &mut Loaders) -> Result<Parts, LoadError> {
-    let failed = |reason| LoadError::Failed {
-        name: name.into(),
-        reason,
-    };
-    match &mut loaders.load {
-        Load::Decoder(load) => {
-            let mut decoder = guarded_load(load).map_err(failed)?;
-            try_decoder(name, decoder.as_mut())?;
-            let draft = match &mut loaders.draft {
-                None => None,
-                Some(load) => {
-                    let mut draft = guarded_load(load)
-                        .map_err(|reason| failed(format!("its draft model: {reason}")))?;
-                    let (own, model) = (draft.shape().vocabulary, decoder.shape().vocabulary);
-                    if own != model {
-                        return Err(LoadError::DraftVocabulary {
-                            name: name.into(),
-                            draft: own,
-                            model,
-                        });
-                    }
-                    try_decoder(name, draft.as_mut())?;
-                    Some(Box::new(DraftModel::new(draft)))
-                }
-            };
-            Ok(Parts::Decoder(decoder, draft))
-        }
-        Load::Encoder(load) => {
-            let mut encoder = guarded_load(load).map_err(failed)?;
-            try_encoder(name, encoder.as_mut())?;
-            Ok(Parts::Encoder(encoder))
-        }
-    }
-}
-
-fn at_least(name: &str, what: &'static str, value: usize, least: usize) -> Result<(), LoadError> {
-    match value >= least {
-        true => Ok(()),
-        false => Err(LoadError::Shape {
-            name: name.into(),
-            what,
-            value,
-            least,
-        }),
-    }
-}
-
-fn try_decoder(name: &str, decoder: &mut dyn Decoder) -> Result<(), LoadError> {
-    let shape = decoder.shape().clone();
-    at_least(name, "vocabulary", shape.vocabulary, 1)?;
-    at_least(name, "context", shape.context, 2)?;
-    at_least(name, "KV blocks", shape.blocks, 1)?;
-    at_least(name, "rows of a step", shape.max_rows, 1)?;
-    at_least(name, "samples of a step", shape.max_samples, 1)?;
-    let step = [StepSequence {
-        position: 0,
-        tokens: vec![0],
-        blocks: vec![0],
-        samples: vec![Sampling::default()],
-    }];
-    let first_step = |error| LoadError::FirstStep {
-        name: name.into(),
-        error,
-    };
-    let mut logits = Vec::new();
-    guarded_logits(decoder, &step, &mut logits).map_err(first_step)?;
-    finite(name, &logits)?;
-    guarded_step(decoder, &step, &mut Vec::new()).map_err(first_step)
-}
-
-fn try_encoder(name: &str, encoder: &mut dyn Encoder) -> Result<(), LoadError> {
-    at_least(name, "width", encoder.width(), 1)?;
-    at_least(name, "context", encoder.context(), 1)?;
-    at_least(name, "rows of a step", encoder.max_rows(), 1)?;
-    let mut vectors = Vec::new();
-    guarded_encode(encoder, &[&[0]], &mut vectors).map_err(|error| LoadError::FirstStep {
-        name: name.into(),
-        error,
-    })?;
-    finite(name, &vectors)
-}
-
-fn finite(name: &str, numbers: &[f32]) -> Result<(), LoadError> {
-    match numbers.iter().position(|number| !number.is_finite()) {
-        Some(index) => Err(LoadError::NotFinite {
-            name: name.into(),
-            index,
-            of: numbers.len(),
-            value: numbers[index].to_string(),
-        }),
-        None => Ok(()),
-    }
 }

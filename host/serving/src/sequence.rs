@@ -11,6 +11,7 @@ use crate::blocks::Table;
 use crate::constraint::Constraint;
 use crate::counts::Counts;
 use crate::guess::GuessRate;
+use crate::pace::Remaining;
 use crate::parameters::choice_seed;
 
 /// A prompt, the tokens of an answer to it, and everything that decides the next one.
@@ -27,6 +28,8 @@ pub(crate) struct Sequence {
     /// How many of `tokens` are in the blocks.
     pub(crate) written: usize,
     pub(crate) rate: GuessRate,
+    /// What it needed when it was queued last.
+    pub(crate) remaining: Remaining,
     prompt: usize,
     /// Most tokens of prompt and answer together.
     context: usize,
@@ -80,6 +83,7 @@ impl Sequence {
             table: Table::default(),
             written: 0,
             rate: GuessRate::default(),
+            remaining: Remaining::default(),
             prompt: prompt.len(),
             context: place.context,
             seed: choice_seed(place.seed, place.choice),
@@ -100,7 +104,17 @@ impl Sequence {
             }
         }
         let finish = finish.map(|finish| sequence.close_text(finish));
+        sequence.queue();
         Ok((sequence, finish))
+    }
+
+    /// It is queued, without blocks: all its tokens are to be written.
+    pub(crate) fn queue(&mut self) {
+        self.written = 0;
+        self.remaining = Remaining {
+            rows: self.tokens.len(),
+            tokens: self.left(),
+        };
     }
 
     /// Tokens of the answer.
@@ -125,9 +139,14 @@ impl Sequence {
 
     /// Guesses that the answer and the context have room for, a drawn token after them included.
     pub(crate) fn room(&self) -> usize {
+        self.left().saturating_sub(1)
+    }
+
+    /// Tokens that the answer may still have, by its own limit and the context.
+    fn left(&self) -> usize {
         let answer = (self.parameters.max_tokens as usize).saturating_sub(self.made());
         let context = self.context.saturating_sub(self.tokens.len());
-        answer.min(context).saturating_sub(1)
+        answer.min(context)
     }
 
     /// Begins a step: how the next token is drawn is made ready.

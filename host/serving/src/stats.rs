@@ -61,6 +61,10 @@ pub struct ModelStats {
     pub retried: u64,
     /// Times the model was loaded again after a fault, in total.
     pub reloads: u64,
+    /// Times the draft model failed a step or could not be loaded again, in total.
+    pub draft_failures: u64,
+    /// Times the draft model alone was loaded again, in total.
+    pub draft_reloads: u64,
     /// Tokens guessed ahead, in total.
     pub drafted: u64,
     /// Guesses that were right, in total.
@@ -104,6 +108,8 @@ pub(crate) struct Counters {
     pub(crate) preemptions: AtomicU64,
     pub(crate) retried: AtomicU64,
     pub(crate) reloads: AtomicU64,
+    pub(crate) draft_failures: AtomicU64,
+    pub(crate) draft_reloads: AtomicU64,
     pub(crate) drafted: AtomicU64,
     pub(crate) accepted: AtomicU64,
     pub(crate) steps: AtomicU64,
@@ -142,6 +148,8 @@ impl Counters {
             preemptions: total(&self.preemptions),
             retried: total(&self.retried),
             reloads: total(&self.reloads),
+            draft_failures: total(&self.draft_failures),
+            draft_reloads: total(&self.draft_reloads),
             drafted: total(&self.drafted),
             accepted: total(&self.accepted),
             steps: total(&self.steps),

@@ -5,17 +5,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, TrySendError};
-use tidegate_contract::{Decoder, Encoder, ModelError, RequestId, Sampled};
+use tidegate_contract::{ModelError, RequestId};
 
-use crate::budget::Reservation;
-use crate::encoding::Encoding;
 use crate::engine::Shared;
 use crate::error::LoadError;
-use crate::generator::{Generator, Verdict};
-use crate::guard::{guarded_encode, guarded_step};
-use crate::loader::{Job, Loaders, Parts, Reply};
-use crate::model::{Loaded, Slot, Standing};
-use crate::order::Moment;
+use crate::generator::DraftModel;
+use crate::hosted::{Hosted, Stepped};
+use crate::loader::{Job, Reply};
+use crate::model::{Loaded, Standing};
+use crate::parts::{Loaders, Parts};
 use crate::request::{Permit, Submission};
 use crate::shares::Shares;
 use crate::stats::Counters;
@@ -41,36 +39,14 @@ pub(crate) enum Command {
         loaders: Box<Loaders>,
         parts: Result<Parts, String>,
     },
+    /// A model's draft has been loaded again.
+    DraftLoaded {
+        number: u64,
+        loaders: Box<Loaders>,
+        draft: Result<Box<DraftModel>, String>,
+    },
     /// Something has changed that the thread looks at by itself.
     Wake,
-}
-
-/// A model's scheduler, and what it schedules for; that is gone while it is being loaded again.
-pub(crate) enum Core {
-    Generating {
-        generator: Box<Generator>,
-        decoder: Option<Box<dyn Decoder>>,
-        sampled: Vec<Sampled>,
-    },
-    Encoding {
-        encoding: Box<Encoding>,
-        encoder: Option<Box<dyn Encoder>>,
-        vectors: Vec<f32>,
-    },
-}
-
-/// A model on the engine's thread. Fields are dropped in this order: the bytes are free when the decoder is gone.
-pub(crate) struct Hosted {
-    core: Core,
-    loaded: Arc<Loaded>,
-    slot: Arc<Slot>,
-    /// `None` while the loader has them.
-    loaders: Option<Box<Loaders>>,
-    /// The loader is yet to be asked.
-    needs_reload: bool,
-    failed_loads: u32,
-    fatal_steps: u32,
-    _reservation: Reservation,
 }
 
 pub(crate) struct Worker {
@@ -79,209 +55,6 @@ pub(crate) struct Worker {
     jobs: Sender<Job>,
     models: Vec<Hosted>,
     shares: Shares,
-}
-
-impl Core {
-    pub(crate) fn generating(decoder: Box<dyn Decoder>, generator: Generator) -> Core {
-        Core::Generating {
-            generator: Box::new(generator),
-            decoder: Some(decoder),
-            sampled: Vec::new(),
-        }
-    }
-
-    pub(crate) fn encoding(encoder: Box<dyn Encoder>, encoding: Encoding) -> Core {
-        Core::Encoding {
-            encoding: Box::new(encoding),
-            encoder: Some(encoder),
-            vectors: Vec::new(),
-        }
-    }
-
-    fn submit(&mut self, submission: Submission) {
-        match self {
-            Core::Generating { generator, .. } => generator.submit(submission),
-            Core::Encoding { encoding, .. } => encoding.submit(submission),
-        }
-    }
-
-    fn cancel(&mut self, id: RequestId) {
-        match self {
-            Core::Generating { generator, .. } => generator.cancel(id),
-            Core::Encoding { encoding, .. } => encoding.cancel(id),
-        }
-    }
-
-    fn expire(&mut self, now: Moment) {
-        match self {
-            Core::Generating { generator, .. } => generator.expire(now),
-            Core::Encoding { encoding, .. } => encoding.expire(now),
-        }
-    }
-
-    fn fail_all(&mut self, error: &ModelError) {
-        match self {
-            Core::Generating { generator, .. } => generator.fail_all(error),
-            Core::Encoding { encoding, .. } => encoding.fail_all(error),
-        }
-    }
-
-    fn has_work(&self) -> bool {
-        match self {
-            Core::Generating { generator, .. } => generator.has_work(),
-            Core::Encoding { encoding, .. } => encoding.has_work(),
-        }
-    }
-
-    fn can_step(&self) -> bool {
-        match self {
-            Core::Generating { decoder, .. } => decoder.is_some(),
-            Core::Encoding { encoder, .. } => encoder.is_some(),
-        }
-    }
-
-    fn deadline(&self) -> Option<Moment> {
-        match self {
-            Core::Generating { generator, .. } => generator.deadline(),
-            Core::Encoding { encoding, .. } => encoding.deadline(),
-        }
-    }
-
-    fn report(&self) {
-        match self {
-            Core::Generating { generator, .. } => generator.report(),
-            Core::Encoding { encoding, .. } => encoding.report(),
-        }
-    }
-
-    /// Runs a step. The error is why the model must be loaded again; what it ran with is dropped then.
-    fn step(&mut self, shared: &Shared) -> Result<Stepped, String> {
-        match self {
-            Core::Generating {
-                generator,
-                decoder: place,
-                sampled,
-            } => {
-                let Some(decoder) = place else {
-                    return Ok(Stepped::Nothing);
-                };
-                let Some(plan) = generator.plan(shared.now()) else {
-                    return Ok(Stepped::Nothing);
-                };
-                let began = shared.now();
-                let result = guarded_step(decoder.as_mut(), &plan.step, sampled);
-                let now = shared.now();
-                let result = result.and_then(|()| {
-                    generator.deliver(&plan, sampled, now, now.saturating_sub(began))
-                });
-                let Err(error) = result else {
-                    return Ok(Stepped::Well);
-                };
-                tracing::error!(%error, "a step of the model failed");
-                if generator.failed(&plan, &error) == Verdict::GoesOn {
-                    return Ok(Stepped::Badly);
-                }
-                *place = None;
-                generator.lost(&plan, &error.to_string());
-                Err(error.to_string())
-            }
-            Core::Encoding {
-                encoding,
-                encoder: place,
-                vectors,
-            } => {
-                let Some(encoder) = place else {
-                    return Ok(Stepped::Nothing);
-                };
-                let Some(plan) = encoding.plan(shared.now()) else {
-                    return Ok(Stepped::Nothing);
-                };
-                let began = shared.now();
-                let texts = encoding.texts(&plan);
-                let result = guarded_encode(encoder.as_mut(), &texts, vectors);
-                let now = shared.now();
-                let result = result.and_then(|()| {
-                    encoding.deliver(&plan, vectors, now, now.saturating_sub(began))
-                });
-                let Err(error) = result else {
-                    return Ok(Stepped::Well);
-                };
-                tracing::error!(%error, "a step of the encoder failed");
-                if encoding.failed(&plan, &error) == Verdict::GoesOn {
-                    return Ok(Stepped::Badly);
-                }
-                *place = None;
-                encoding.lost(&plan, &error.to_string());
-                Err(error.to_string())
-            }
-        }
-    }
-
-    /// Takes what was loaded again; false if it is not what it was.
-    fn restore(&mut self, parts: Parts) -> bool {
-        match (self, parts) {
-            (
-                Core::Generating {
-                    generator,
-                    decoder: place,
-                    ..
-                },
-                Parts::Decoder(decoder, draft),
-            ) => {
-                let same = generator.restored(decoder.as_ref(), draft);
-                *place = Some(decoder);
-                same
-            }
-            (
-                Core::Encoding {
-                    encoding,
-                    encoder: place,
-                    ..
-                },
-                Parts::Encoder(encoder),
-            ) => {
-                let same = encoding.restored(encoder.as_ref());
-                *place = Some(encoder);
-                same
-            }
-            _ => false,
-        }
-    }
-}
-
-/// How a step went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stepped {
-    Nothing,
-    Well,
-    Badly,
-}
-
-impl Hosted {
-    pub(crate) fn new(
-        loaded: Arc<Loaded>,
-        slot: Arc<Slot>,
-        core: Core,
-        loaders: Loaders,
-        reservation: Reservation,
-    ) -> Hosted {
-        Hosted {
-            core,
-            loaded,
-            slot,
-            loaders: Some(Box::new(loaders)),
-            needs_reload: false,
-            failed_loads: 0,
-            fatal_steps: 0,
-            _reservation: reservation,
-        }
-    }
-
-    /// Whether new requests come to it.
-    fn is_current(&self) -> bool {
-        let current = self.slot.loaded();
-        current.is_some_and(|current| current.number == self.loaded.number)
-    }
 }
 
 impl Worker {
@@ -309,6 +82,7 @@ impl Worker {
             }
             self.retire();
             self.ask_for_reloads();
+            self.ask_for_drafts();
             self.step();
         }
         for model in &mut self.models {
@@ -368,6 +142,17 @@ impl Worker {
                 loaders,
                 parts,
             } => self.reloaded(number, loaders, parts),
+            Command::DraftLoaded {
+                number,
+                loaders,
+                draft,
+            } => {
+                let same = |model: &&mut Hosted| model.loaded.number == number;
+                if let Some(model) = self.models.iter_mut().find(same) {
+                    model.loaders = Some(loaders);
+                    model.core.draft_loaded(draft);
+                }
+            }
             Command::Wake => {}
         }
     }
@@ -430,6 +215,32 @@ impl Worker {
             }
         }
         self.give_up("the engine's loader has ended");
+    }
+
+    fn ask_for_drafts(&mut self) {
+        for model in &mut self.models {
+            let Some(vocabulary) = model.core.misses_draft() else {
+                continue;
+            };
+            let Some(loaders) = model.loaders.take() else {
+                continue;
+            };
+            let job = Job::Draft {
+                number: model.loaded.number,
+                name: model.slot.name.clone(),
+                vocabulary,
+                loaders,
+            };
+            match self.jobs.try_send(job) {
+                Ok(()) => model.core.draft_is_asked_for(),
+                // Too many models are being loaded: later.
+                Err(error) => {
+                    if let Job::Draft { loaders, .. } = error.into_inner() {
+                        model.loaders = Some(loaders);
+                    }
+                }
+            }
+        }
     }
 
     fn reloaded(&mut self, number: u64, loaders: Box<Loaders>, parts: Result<Parts, String>) {

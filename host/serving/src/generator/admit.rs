@@ -137,6 +137,12 @@ impl Generator {
 
     /// Why a sequence's request cannot meet its deadline: the steps its unwritten tokens need at the least, with
     /// nothing beside them and an answer of one token, take longer than there is time.
+    ///
+    /// What is ahead of it is not counted, as no part of it is certain: whoever runs may end with its very next token, be
+    /// cancelled or preempted before the next step, and its place and blocks go on at once; who waits ahead may be
+    /// cancelled, expire, or turn out to have its prompt in kept blocks. A bound that counted any of them would refuse
+    /// some that would have been in time. Who waits behind too many is told when its deadline passes or its own work
+    /// alone has become too much, and a queue holds no more than its limit.
     pub(super) fn hopeless(&self, sequence: &Sequence, now: Moment) -> Option<ModelError> {
         let generation = self.requests.get(&sequence.request)?;
         let left = generation.open.standing.deadline?.saturating_sub(now);

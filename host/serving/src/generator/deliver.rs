@@ -35,6 +35,7 @@ impl Generator {
             self.costs.parts(),
         );
         Counters::add(&self.counters.prompt_tokens, plan.prefill);
+        self.draft.rests();
         self.groups
             .succeeded(plan.parts.iter().map(|part| part.key));
         let mut sampled = sampled;
@@ -69,9 +70,7 @@ impl Generator {
             sequence.rate.learn(part.guesses.len(), right);
             Counters::add(&self.counters.accepted, right);
         }
-        if let Some(draft) = &mut self.draft {
-            draft.keep(part.key, sequence.written);
-        }
+        self.draft.keep(part.key, sequence.written);
         // What made no token is not kept for others: numbers that are none would go on to them.
         if !matches!(end, Some(Err(_))) {
             self.blocks

@@ -54,6 +54,12 @@ impl DraftModel {
         }
     }
 
+    /// It starts anew with every sequence.
+    pub(super) fn forget_all(&mut self) {
+        self.states.clear();
+        self.blocks = Blocks::new(self.blocks.count());
+    }
+
     /// Of a sequence's tokens, as the draft has them, the first `written` were right.
     pub(crate) fn keep(&mut self, key: u64, written: usize) {
         if let Some(state) = self.states.get_mut(&key) {

@@ -110,13 +110,14 @@ impl Generator {
 
     /// The decoder is gone, and all blocks with it: who ran is queued again with its tokens. Who was in the step, and
     /// has been in too many that ended like this, fails ([`crate::request::Open::lost`]); the others of the step are
-    /// tried alone at first, so that one that does this to every decoder takes no other along.
+    /// tried alone at first, so that one that does this to every decoder takes no other along. Where the draft was lost
+    /// just before, it is to blame and none of them.
     pub(crate) fn lost(&mut self, plan: &Plan, reason: &str) {
         for index in (0..self.running.len()).rev() {
             self.preempt(index);
         }
         self.blocks = Blocks::new(self.shape.blocks);
-        self.draft = None;
+        let by_draft = self.draft.lost();
         let stepped = |sequence: &&Sequence| plan.parts.iter().any(|part| part.key == sequence.key);
         let mut requests: Vec<u64> = self
             .waiting
@@ -129,7 +130,7 @@ impl Generator {
         let alone = requests.len() == 1;
         for request in requests {
             let goes_on = match self.requests.get_mut(&request) {
-                Some(generation) => generation.open.lost(alone),
+                Some(generation) => by_draft || generation.open.lost(alone),
                 None => continue,
             };
             if goes_on {
@@ -138,8 +139,10 @@ impl Generator {
                 self.fail(request, ModelError::Device(reason.to_owned()));
             }
         }
-        let keys: Vec<u64> = plan.parts.iter().map(|part| part.key).collect();
-        self.groups.apart(&keys);
+        if !by_draft {
+            let keys: Vec<u64> = plan.parts.iter().map(|part| part.key).collect();
+            self.groups.apart(&keys);
+        }
     }
 
     /// The decoder was loaded again. False if it is not the one it was: nothing that is queued could be relied on.
@@ -148,8 +151,28 @@ impl Generator {
         decoder: &dyn Decoder,
         draft: Option<Box<DraftModel>>,
     ) -> bool {
-        self.draft = draft;
+        self.draft.restored(draft);
         decoder.shape() == &self.shape
+    }
+
+    /// Whether the draft is to be loaded again, and which vocabulary it must have.
+    pub(crate) fn misses_draft(&self) -> Option<usize> {
+        self.draft.is_missing().then_some(self.shape.vocabulary)
+    }
+
+    /// The loader has been asked for the draft.
+    pub(crate) fn draft_is_asked_for(&mut self) {
+        self.draft.is_asked_for();
+    }
+
+    /// What the loader has to say of the draft.
+    pub(crate) fn draft_loaded(&mut self, draft: Result<Box<DraftModel>, String>) {
+        let counter = match draft {
+            Ok(_) => &self.counters.draft_reloads,
+            Err(_) => &self.counters.draft_failures,
+        };
+        Counters::add(counter, 1);
+        self.draft.loaded(draft);
     }
 }
 

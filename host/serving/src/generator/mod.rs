@@ -10,6 +10,7 @@
 mod admit;
 mod deliver;
 mod draft;
+mod drafting;
 mod fault;
 mod plan;
 #[cfg(test)]
@@ -27,11 +28,13 @@ use crate::blocks::Blocks;
 use crate::constraint::Constraint;
 use crate::costs::StepCosts;
 use crate::order::{Moment, Rank};
+use crate::pace::Pace;
 use crate::request::{Open, Submission, Work};
 use crate::sequence::{Place, Sequence};
 use crate::stats::Counters;
 
 pub(crate) use draft::DraftModel;
+use drafting::Drafting;
 pub(crate) use fault::{Groups, Verdict};
 
 /// The sizes a generator keeps to.
@@ -74,13 +77,15 @@ pub(crate) struct Generator {
     tokenizer: Arc<Tokenizer>,
     counters: Arc<Counters>,
     blocks: Blocks,
-    draft: Option<Box<DraftModel>>,
+    draft: Drafting,
     requests: HashMap<u64, Generation>,
     /// Without blocks, by their keys.
     waiting: BTreeMap<u64, Sequence>,
     /// With blocks.
     running: Vec<Sequence>,
     costs: StepCosts,
+    /// How fast work went when the step was begun: one for a whole step, so that its order is one.
+    pace: Pace,
     /// Where a step failed without a known culprit: whom to try apart.
     groups: Groups,
     next: u64,
@@ -100,11 +105,12 @@ impl Generator {
             shape,
             tokenizer,
             counters,
-            draft,
+            draft: Drafting::new(draft),
             requests: HashMap::new(),
             waiting: BTreeMap::new(),
             running: Vec::new(),
             costs: StepCosts::default(),
+            pace: Pace::default(),
             groups: Groups::default(),
             next: 0,
         }
@@ -224,13 +230,27 @@ impl Generator {
         }
     }
 
-    /// The order in which sequences go: their request's, then their place in it.
+    /// How fast work goes beside those that generate now.
+    fn measure_pace(&mut self) {
+        let generating = self.running.iter().filter(|s| s.generates()).count();
+        let rows = match generating {
+            0 => self.limits.step_tokens,
+            _ => self.limits.step_tokens.min(self.limits.prefill_tokens),
+        };
+        self.pace = self.costs.pace(generating.max(1), rows);
+    }
+
+    /// The order in which sequences go: their request's with the work they were queued with, then their place in it.
     fn rank(&self, sequence: &Sequence, now: Moment) -> (Rank, u32) {
+        let work = self.pace.time_for(sequence.remaining);
         let rank = self.requests.get(&sequence.request).map_or(
             Rank::Overdue {
                 number: sequence.request,
             },
-            |generation| generation.open.standing.rank(now, self.limits.aging),
+            |generation| {
+                let standing = &generation.open.standing;
+                standing.rank(now, self.limits.aging, work)
+            },
         );
         (rank, sequence.choice)
     }
@@ -269,10 +289,8 @@ impl Generator {
     fn preempt(&mut self, index: usize) {
         let mut sequence = self.running.remove(index);
         self.blocks.release(&mut sequence.table);
-        sequence.written = 0;
-        if let Some(draft) = &mut self.draft {
-            draft.forget(sequence.key);
-        }
+        sequence.queue();
+        self.draft.forget(sequence.key);
         self.waiting.insert(sequence.key, sequence);
     }
 
@@ -323,9 +341,7 @@ impl Generator {
 
     fn let_go(&mut self, sequence: &mut Sequence) {
         self.blocks.release(&mut sequence.table);
-        if let Some(draft) = &mut self.draft {
-            draft.forget(sequence.key);
-        }
+        self.draft.forget(sequence.key);
     }
 
     fn count_failure(&self, open: Open, error: ModelError) {
@@ -337,9 +353,7 @@ impl Generator {
     #[cfg(test)]
     pub(crate) fn check(&self) {
         self.blocks.check(self.running.iter().map(|s| &s.table));
-        if let Some(draft) = &self.draft {
-            draft.check(|key| self.index_of(key).is_some());
-        }
+        self.draft.check(|key| self.index_of(key).is_some());
         assert!(self.running.len() <= self.limits.sequences);
         for sequence in &self.running {
             assert!(sequence.written < sequence.tokens.len());

@@ -39,6 +39,7 @@ struct Budget {
 impl Generator {
     /// The next step; `None` if there is nothing to do. `now` never goes back.
     pub(crate) fn plan(&mut self, now: Moment) -> Option<Plan> {
+        self.measure_pace();
         self.expire(now);
         self.drop_hopeless(now);
         self.admit(now);
@@ -162,7 +163,7 @@ impl Generator {
                 sequence.rate.rest();
                 continue;
             }
-            let drafted = sequence.speculation() == Speculation::Auto && self.draft.is_some();
+            let drafted = sequence.speculation() == Speculation::Auto && self.draft.is_ready();
             if drafted {
                 left -= count;
                 rows += count;
@@ -184,24 +185,8 @@ impl Generator {
                 }
             }
         }
-        if let Some(draft) = &mut self.draft
-            && !wanted.is_empty()
-        {
-            let mut sequences: Vec<(&mut Sequence, usize)> = self
-                .running
-                .iter_mut()
-                .filter_map(|sequence| {
-                    let wants = wanted.iter().find(|(key, _)| *key == sequence.key);
-                    wants.map(|(_, count)| (sequence, *count))
-                })
-                .collect();
-            match draft.guess(&mut sequences, &self.limits.end_tokens) {
-                Ok(failed) => broken.extend(failed),
-                Err(error) => {
-                    tracing::error!(%error, "the draft model failed; answers are made without it");
-                    self.draft = None;
-                }
-            }
+        if !wanted.is_empty() {
+            broken.extend(self.ask_draft(&wanted));
         }
         let guessed: usize = decoding
             .iter()
@@ -211,6 +196,32 @@ impl Generator {
         budget.rows -= guessed;
         budget.samples -= guessed;
         broken
+    }
+
+    /// Has the draft guess so many tokens for each of these; those whose structure fails.
+    fn ask_draft(&mut self, wanted: &[(u64, usize)]) -> Vec<(u64, ModelError)> {
+        let Some(draft) = self.draft.ready() else {
+            return Vec::new();
+        };
+        let mut sequences: Vec<(&mut Sequence, usize)> = self
+            .running
+            .iter_mut()
+            .filter_map(|sequence| {
+                let wants = wanted.iter().find(|(key, _)| *key == sequence.key);
+                wants.map(|(_, count)| (sequence, *count))
+            })
+            .collect();
+        match draft.guess(&mut sequences, &self.limits.end_tokens) {
+            Ok(broken) => {
+                self.draft.did_well();
+                broken
+            }
+            Err(error) => {
+                Counters::add(&self.counters.draft_failures, 1);
+                self.draft.failed(&error);
+                Vec::new()
+            }
+        }
     }
 
     /// The row of an answer's last token, and of its guesses.

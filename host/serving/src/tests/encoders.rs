@@ -10,6 +10,9 @@ use tidegate_contract::{
 };
 
 use super::support::*;
+use crate::encoding::{Encoding, EncodingLimits};
+use crate::request::{Submission, Work};
+use crate::stats::Counters;
 use crate::{Engine, EngineOptions, Load, LoadError, ModelHandle, ModelOptions};
 
 /// Vectors of two: the number of tokens, and a sum that the order of the tokens changes.
@@ -253,4 +256,46 @@ fn a_text_that_fails_a_step_fails_alone_and_a_lost_device_is_loaded_again() {
     }
     *kept.fails.lock().unwrap() = None;
     assert!(encode(&model, "%", &ask("", 0)).wait().1.is_ok());
+}
+
+#[test]
+fn of_texts_too_the_one_with_the_least_slack_goes_first() {
+    let limits = EncodingLimits {
+        step_tokens: 200,
+        texts: 1,
+        aging: Duration::from_secs(1),
+        width: 2,
+        labels: Vec::new(),
+    };
+    let mut encoding = Encoding::new(limits, Arc::new(Counters::default()));
+    let mut now = Duration::ZERO;
+    let submit = |encoding: &mut Encoding, tokens: usize, now, deadline| {
+        let (submission, pending) = ask("", 0).submission(now, deadline);
+        encoding.submit(Submission {
+            work: Ok(Work::Encode {
+                tokens: vec![1; tokens],
+            }),
+            ..submission
+        });
+        pending
+    };
+    // A millisecond, and a tenth for each token.
+    let step = |encoding: &mut Encoding, now: &mut Duration| {
+        let plan = encoding.plan(*now).unwrap();
+        let tokens: usize = encoding.texts(&plan).iter().map(|text| text.len()).sum();
+        let took = Duration::from_micros(1000 + 100 * tokens as u64);
+        *now += took;
+        encoding.deliver(&plan, &[0.5, 0.5], *now, took).unwrap();
+    };
+    for n in 0..20 {
+        submit(&mut encoding, 1 + n * 37 % 190, now, None);
+        step(&mut encoding, &mut now);
+    }
+    let within = |milliseconds| Some(now + Duration::from_millis(milliseconds));
+    let short = submit(&mut encoding, 2, now, within(40));
+    let long = submit(&mut encoding, 190, now, within(41));
+    step(&mut encoding, &mut now);
+    assert!(long.has_ended() && !short.has_ended());
+    step(&mut encoding, &mut now);
+    assert!(long.wait().1.is_ok() && short.wait().1.is_ok());
 }

@@ -202,6 +202,55 @@ fn a_draft_model_comes_with_its_model_and_again_after_a_fault() {
     draft_control.is_sound();
 }
 
+#[test]
+fn a_draft_model_that_is_lost_is_loaded_again_while_its_model_goes_on() {
+    let engine = budget(u64::MAX);
+    let (mut with_draft, control) = fake(Arc::new(local));
+    let (draft, draft_control) = draft(shape(2, 16, 64), Arc::new(local), 100);
+    with_draft.options.draft = Some(draft);
+    let model = engine.load("m", with_draft).unwrap();
+    let asked = ask("something to guess", 40);
+    let wanted = choice_alone(&asked, 0, 64, &local).0;
+    draft_control.refuse(|_| {
+        Some(DecodeError::DeviceLost {
+            reason: "reset".into(),
+        })
+    });
+    assert_eq!(asked.of(&model).choice().tokens, wanted);
+    assert_eq!(model.stats().draft_failures, 1);
+    draft_control.refuse(|_| None);
+    // A rest is counted in steps; the draft comes while answers are made.
+    until(|| {
+        assert_eq!(asked.of(&model).choice().tokens, wanted);
+        model.stats().draft_reloads == 1
+    });
+    assert_eq!(asked.of(&model).choice().tokens, wanted);
+    assert_eq!((draft_control.loads(), control.loads()), (2, 1));
+    assert_eq!((model.stats().reloads, model.stats().failed), (0, 0));
+    draft_control.is_sound();
+}
+
+#[test]
+fn a_model_is_loaded_again_without_a_draft_that_cannot_be() {
+    let engine = budget(u64::MAX);
+    let (mut with_draft, control) = fake(Arc::new(local));
+    let (draft, draft_control) = draft(shape(2, 16, 64), Arc::new(local), 100);
+    with_draft.options.draft = Some(draft);
+    let model = engine.load("m", with_draft).unwrap();
+    let asked = ask("something to guess", 30);
+    let wanted = choice_alone(&asked, 0, 64, &local).0;
+    draft_control.fail_loads(u64::MAX);
+    control.hold();
+    let pending = asked.of(&model);
+    control.entered();
+    control.then(Then::Panic);
+    control.run_free();
+    assert_eq!(pending.choice().tokens, wanted);
+    let stats = model.stats();
+    assert_eq!((stats.reloads, stats.failed), (1, 0));
+    assert_eq!((control.loads(), draft_control.loads()), (2, 1));
+}
+
 /// A decoder of any shape whose logits are this number.
 struct Constant(DecoderShape, f32);
 

@@ -5,7 +5,7 @@ use tidegate_contract::ModelError;
 use super::*;
 
 /// Steps enough for the costs to be known.
-fn warm(bench: &mut Bench) {
+pub(super) fn warm(bench: &mut Bench) {
     for n in 0..30 {
         let text = format!("{n}{}", "warm".repeat(1 + n % 5 * 5));
         let pending = bench.submit(&ask(&text, 8));
@@ -134,14 +134,14 @@ fn a_prompt_in_the_middle_is_given_up_when_it_cannot_be_done_in_time() {
     let mut bench = Bench::new(shape(4, 64, 1024), limits);
     warm(&mut bench);
     // Alone it would need 50 steps of 2.3 ms; it is given just that, and then a more urgent one comes between.
-    let long = ask(&"just so ".repeat(100), 1);
+    let mut long = ask(&"just so ".repeat(100), 1);
+    long.class = 1;
     let tight = bench.submit_until(&long, Some(bench.now + Duration::from_millis(130)));
     for _ in 0..4 {
         bench.step();
     }
     assert!(!tight.has_ended());
-    let mut urgent = ask(&"urgent".repeat(60), 1);
-    urgent.class = 0;
+    let urgent = ask(&"urgent".repeat(60), 1);
     let other = bench.submit_until(&urgent, Some(bench.now + Duration::from_millis(90)));
     bench.run();
     check(&urgent, &other, 1024, &hashed);

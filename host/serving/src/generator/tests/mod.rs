@@ -1,11 +1,13 @@
 //! The scheduler under a virtual clock: no thread, no time but what a test says.
 
 mod deadlines;
+mod drafts;
 mod faults;
 mod guesses;
 mod leaks;
 mod prompts;
 mod sharing;
+mod slack;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,0 +1,272 @@
+//! A model on the engine's thread: its scheduler together with what it schedules for, a decoder or an encoder.
+
+use std::sync::Arc;
+
+use tidegate_contract::{Decoder, Encoder, ModelError, RequestId, Sampled};
+
+use crate::budget::Reservation;
+use crate::encoding::Encoding;
+use crate::engine::Shared;
+use crate::generator::{DraftModel, Generator, Verdict};
+use crate::guard::{guarded_encode, guarded_step};
+use crate::model::{Loaded, Slot};
+use crate::order::Moment;
+use crate::parts::{Loaders, Parts};
+use crate::request::Submission;
+
+/// A model's scheduler, and what it schedules for; that is gone while it is being loaded again.
+pub(crate) enum Core {
+    Generating {
+        generator: Box<Generator>,
+        decoder: Option<Box<dyn Decoder>>,
+        sampled: Vec<Sampled>,
+    },
+    Encoding {
+        encoding: Box<Encoding>,
+        encoder: Option<Box<dyn Encoder>>,
+        vectors: Vec<f32>,
+    },
+}
+
+/// A model on the engine's thread. Fields are dropped in this order: the bytes are free when the decoder is gone.
+pub(crate) struct Hosted {
+    pub(crate) core: Core,
+    pub(crate) loaded: Arc<Loaded>,
+    pub(crate) slot: Arc<Slot>,
+    /// `None` while the loader has them.
+    pub(crate) loaders: Option<Box<Loaders>>,
+    /// The loader is yet to be asked.
+    pub(crate) needs_reload: bool,
+    pub(crate) failed_loads: u32,
+    pub(crate) fatal_steps: u32,
+    _reservation: Reservation,
+}
+
+impl Core {
+    pub(crate) fn generating(decoder: Box<dyn Decoder>, generator: Generator) -> Core {
+        Core::Generating {
+            generator: Box::new(generator),
+            decoder: Some(decoder),
+            sampled: Vec::new(),
+        }
+    }
+
+    pub(crate) fn encoding(encoder: Box<dyn Encoder>, encoding: Encoding) -> Core {
+        Core::Encoding {
+            encoding: Box::new(encoding),
+            encoder: Some(encoder),
+            vectors: Vec::new(),
+        }
+    }
+
+    pub(crate) fn submit(&mut self, submission: Submission) {
+        match self {
+            Core::Generating { generator, .. } => generator.submit(submission),
+            Core::Encoding { encoding, .. } => encoding.submit(submission),
+        }
+    }
+
+    pub(crate) fn cancel(&mut self, id: RequestId) {
+        match self {
+            Core::Generating { generator, .. } => generator.cancel(id),
+            Core::Encoding { encoding, .. } => encoding.cancel(id),
+        }
+    }
+
+    pub(crate) fn expire(&mut self, now: Moment) {
+        match self {
+            Core::Generating { generator, .. } => generator.expire(now),
+            Core::Encoding { encoding, .. } => encoding.expire(now),
+        }
+    }
+
+    pub(crate) fn fail_all(&mut self, error: &ModelError) {
+        match self {
+            Core::Generating { generator, .. } => generator.fail_all(error),
+            Core::Encoding { encoding, .. } => encoding.fail_all(error),
+        }
+    }
+
+    pub(crate) fn has_work(&self) -> bool {
+        match self {
+            Core::Generating { generator, .. } => generator.has_work(),
+            Core::Encoding { encoding, .. } => encoding.has_work(),
+        }
+    }
+
+    pub(crate) fn can_step(&self) -> bool {
+        match self {
+            Core::Generating { decoder, .. } => decoder.is_some(),
+            Core::Encoding { encoder, .. } => encoder.is_some(),
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Moment> {
+        match self {
+            Core::Generating { generator, .. } => generator.deadline(),
+            Core::Encoding { encoding, .. } => encoding.deadline(),
+        }
+    }
+
+    pub(crate) fn report(&self) {
+        match self {
+            Core::Generating { generator, .. } => generator.report(),
+            Core::Encoding { encoding, .. } => encoding.report(),
+        }
+    }
+
+    /// Runs a step. The error is why the model must be loaded again; what it ran with is dropped then.
+    pub(crate) fn step(&mut self, shared: &Shared) -> Result<Stepped, String> {
+        match self {
+            Core::Generating {
+                generator,
+                decoder: place,
+                sampled,
+            } => {
+                let Some(decoder) = place else {
+                    return Ok(Stepped::Nothing);
+                };
+                let Some(plan) = generator.plan(shared.now()) else {
+                    return Ok(Stepped::Nothing);
+                };
+                let began = shared.now();
+                let result = guarded_step(decoder.as_mut(), &plan.step, sampled);
+                let now = shared.now();
+                let result = result.and_then(|()| {
+                    generator.deliver(&plan, sampled, now, now.saturating_sub(began))
+                });
+                let Err(error) = result else {
+                    return Ok(Stepped::Well);
+                };
+                tracing::error!(%error, "a step of the model failed");
+                if generator.failed(&plan, &error) == Verdict::GoesOn {
+                    return Ok(Stepped::Badly);
+                }
+                *place = None;
+                generator.lost(&plan, &error.to_string());
+                Err(error.to_string())
+            }
+            Core::Encoding {
+                encoding,
+                encoder: place,
+                vectors,
+            } => {
+                let Some(encoder) = place else {
+                    return Ok(Stepped::Nothing);
+                };
+                let Some(plan) = encoding.plan(shared.now()) else {
+                    return Ok(Stepped::Nothing);
+                };
+                let began = shared.now();
+                let texts = encoding.texts(&plan);
+                let result = guarded_encode(encoder.as_mut(), &texts, vectors);
+                let now = shared.now();
+                let result = result.and_then(|()| {
+                    encoding.deliver(&plan, vectors, now, now.saturating_sub(began))
+                });
+                let Err(error) = result else {
+                    return Ok(Stepped::Well);
+                };
+                tracing::error!(%error, "a step of the encoder failed");
+                if encoding.failed(&plan, &error) == Verdict::GoesOn {
+                    return Ok(Stepped::Badly);
+                }
+                *place = None;
+                encoding.lost(&plan, &error.to_string());
+                Err(error.to_string())
+            }
+        }
+    }
+
+    /// Takes what was loaded again; false if it is not what it was.
+    pub(crate) fn restore(&mut self, parts: Parts) -> bool {
+        match (self, parts) {
+            (
+                Core::Generating {
+                    generator,
+                    decoder: place,
+                    ..
+                },
+                Parts::Decoder(decoder, draft),
+            ) => {
+                let same = generator.restored(decoder.as_ref(), draft);
+                *place = Some(decoder);
+                same
+            }
+            (
+                Core::Encoding {
+                    encoding,
+                    encoder: place,
+                    ..
+                },
+                Parts::Encoder(encoder),
+            ) => {
+                let same = encoding.restored(encoder.as_ref());
+                *place = Some(encoder);
+                same
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether its draft model is to be loaded again while it goes on, and which vocabulary that must have.
+    pub(crate) fn misses_draft(&self) -> Option<usize> {
+        match self {
+            Core::Generating {
+                generator,
+                decoder: Some(_),
+                ..
+            } => generator.misses_draft(),
+            _ => None,
+        }
+    }
+
+    /// The loader has been asked for the draft.
+    pub(crate) fn draft_is_asked_for(&mut self) {
+        if let Core::Generating { generator, .. } = self {
+            generator.draft_is_asked_for();
+        }
+    }
+
+    /// What the loader has to say of the draft.
+    pub(crate) fn draft_loaded(&mut self, draft: Result<Box<DraftModel>, String>) {
+        if let Core::Generating { generator, .. } = self {
+            generator.draft_loaded(draft);
+        }
+    }
+}
+
+/// How a step went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stepped {
+    Nothing,
+    Well,
+    Badly,
+}
+
+impl Hosted {
+    pub(crate) fn new(
+        loaded: Arc<Loaded>,
+        slot: Arc<Slot>,
+        core: Core,
+        loaders: Loaders,
+        reservation: Reservation,
+    ) -> Hosted {
+        Hosted {
+            core,
+            loaded,
+            slot,
+            loaders: Some(Box::new(loaders)),
+            needs_reload: false,
+            failed_loads: 0,
+            fatal_steps: 0,
+            _reservation: reservation,
+        }
+    }
+
+    /// Whether new requests come to it.
+    pub(crate) fn is_current(&self) -> bool {
+        let current = self.slot.loaded();
+        current.is_some_and(|current| current.number == self.loaded.number)
+    }
+}

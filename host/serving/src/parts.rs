@@ -1,0 +1,155 @@
+//! What a model is run by: loaded, and tried before it serves.
+
+use tidegate_contract::{Decoder, Encoder, Sampling, StepSequence};
+
+use crate::error::LoadError;
+use crate::generator::DraftModel;
+use crate::guard::{guarded_encode, guarded_load, guarded_logits, guarded_step};
+use crate::options::{Load, LoadDecoder, LoadEncoder};
+
+/// How a model's parts are loaded, kept to do it again.
+pub(crate) struct Loaders {
+    pub(crate) load: Load,
+    pub(crate) draft: Option<LoadDecoder>,
+}
+
+/// What was loaded.
+pub(crate) enum Parts {
+    Decoder(Box<dyn Decoder>, Option<Box<DraftModel>>),
+    Encoder(Box<dyn Encoder>),
+}
+
+impl Parts {
+    /// Bytes they hold on the device.
+    pub(crate) fn memory(&self) -> u64 {
+        match self {
+            Parts::Decoder(decoder, draft) => {
+                decoder.memory() + draft.as_ref().map_or(0, |draft| draft.memory())
+            }
+            Parts::Encoder(encoder) => encoder.memory(),
+        }
+    }
+}
+
+/// Loads a model's parts and lets each make something, so that what cannot is found here, and drivers compile what
+/// they compile late. A model that has served already serves again without its draft, if only that cannot be loaded.
+///
+/// # Errors
+/// A part cannot be loaded, or fails its first step.
+pub(crate) fn load_parts(
+    name: &str,
+    loaders: &mut Loaders,
+    has_served: bool,
+) -> Result<Parts, LoadError> {
+    let load = match &mut loaders.load {
+        Load::Encoder(load) => return load_encoder(name, load),
+        Load::Decoder(load) => load,
+    };
+    let mut decoder = guarded_load(load).map_err(|reason| failed(name, reason))?;
+    try_decoder(name, decoder.as_mut())?;
+    let vocabulary = decoder.shape().vocabulary;
+    let draft = loaders.draft.as_mut();
+    let draft = match draft.map(|load| load_draft(name, load, vocabulary)) {
+        Some(Err(error)) if has_served => {
+            tracing::error!(model = name, %error, "the draft model could not be loaded again with its model");
+            None
+        }
+        draft => draft.transpose()?,
+    };
+    Ok(Parts::Decoder(decoder, draft))
+}
+
+/// Loads a model's draft, which must have the model's vocabulary.
+///
+/// # Errors
+/// It has another, cannot be loaded, or fails its first step.
+pub(crate) fn load_draft(
+    name: &str,
+    load: &mut LoadDecoder,
+    vocabulary: usize,
+) -> Result<Box<DraftModel>, LoadError> {
+    let mut draft =
+        guarded_load(load).map_err(|reason| failed(name, format!("its draft model: {reason}")))?;
+    let own = draft.shape().vocabulary;
+    if own != vocabulary {
+        return Err(LoadError::DraftVocabulary {
+            name: name.into(),
+            draft: own,
+            model: vocabulary,
+        });
+    }
+    try_decoder(name, draft.as_mut())?;
+    Ok(Box::new(DraftModel::new(draft)))
+}
+
+fn failed(name: &str, reason: String) -> LoadError {
+    LoadError::Failed {
+        name: name.into(),
+        reason,
+    }
+}
+
+fn load_encoder(name: &str, load: &mut LoadEncoder) -> Result<Parts, LoadError> {
+    let mut encoder = guarded_load(load).map_err(|reason| failed(name, reason))?;
+    try_encoder(name, encoder.as_mut())?;
+    Ok(Parts::Encoder(encoder))
+}
+
+fn at_least(name: &str, what: &'static str, value: usize, least: usize) -> Result<(), LoadError> {
+    match value >= least {
+        true => Ok(()),
+        false => Err(LoadError::Shape {
+            name: name.into(),
+            what,
+            value,
+            least,
+        }),
+    }
+}
+
+fn try_decoder(name: &str, decoder: &mut dyn Decoder) -> Result<(), LoadError> {
+    let shape = decoder.shape().clone();
+    at_least(name, "vocabulary", shape.vocabulary, 1)?;
+    at_least(name, "context", shape.context, 2)?;
+    at_least(name, "KV blocks", shape.blocks, 1)?;
+    at_least(name, "rows of a step", shape.max_rows, 1)?;
+    at_least(name, "samples of a step", shape.max_samples, 1)?;
+    let step = [StepSequence {
+        position: 0,
+        tokens: vec![0],
+        blocks: vec![0],
+        samples: vec![Sampling::default()],
+    }];
+    let first_step = |error| LoadError::FirstStep {
+        name: name.into(),
+        error,
+    };
+    let mut logits = Vec::new();
+    guarded_logits(decoder, &step, &mut logits).map_err(first_step)?;
+    finite(name, &logits)?;
+    guarded_step(decoder, &step, &mut Vec::new()).map_err(first_step)
+}
+
+fn try_encoder(name: &str, encoder: &mut dyn Encoder) -> Result<(), LoadError> {
+    at_least(name, "width", encoder.width(), 1)?;
+    at_least(name, "context", encoder.context(), 1)?;
+    at_least(name, "rows of a step", encoder.max_rows(), 1)?;
+    let mut vectors = Vec::new();
+    guarded_encode(encoder, &[&[0]], &mut vectors).map_err(|error| LoadError::FirstStep {
+        name: name.into(),
+        error,
+    })?;
+    finite(name, &vectors)
+}
+
+fn finite(name: &str, numbers: &[f32]) -> Result<(), LoadError> {
+    match numbers.iter().position(|number| !number.is_finite()) {
+        Some(index) => Err(LoadError::NotFinite {
+            name: name.into(),
+            index,
+            of: numbers.len(),
+            value: numbers[index].to_string(),
+        }),
+        None => Ok(()),
+    }
+}

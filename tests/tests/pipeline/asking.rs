@@ -263,3 +263,57 @@ fn a_model_does_not_go_on_with_the_tokens_of_the_one_it_replaced() {
         assert_eq!(*prefixes.lock().unwrap(), [vec![], second]);
     }
 }
+
+#[test]
+fn the_priority_and_the_deadline_of_a_stage_reach_its_model() {
+    for (class, deadline) in [(7, Some(Duration::from_secs(300))), (0, None)] {
+        let model = Scripted::new(move |_, request| {
+            assert_eq!(request.class, class);
+            let left = request.deadline.map(|at| at - std::time::Instant::now());
+            assert_eq!(left.is_some(), deadline.is_some());
+            assert!(left <= deadline, "{left:?}");
+            // The record was not asked of the model a minute ago.
+            assert!(left.is_none_or(|left| left > Duration::from_secs(240)));
+            Ok(answer("[]".into(), vec![1]))
+        });
+        let stage = ModelStage {
+            class,
+            deadline,
+            ..asking(model, "{n}")
+        };
+        let left = run_stage(stage, &["out"], &[r#"{"n":1}"#]);
+        assert_eq!(left.lines("out"), [json!([])]);
+    }
+}
+
+#[test]
+fn a_record_that_a_deadline_ends_says_which_deadline() {
+    let model = Scripted::new(|before, _| {
+        Err(match before {
+            0 => ModelError::Expired { made: 4 },
+            _ => ModelError::Hopeless {
+                left: Duration::from_secs(60),
+                needed: Duration::from_secs(70),
+            },
+        })
+    });
+    let stage = ModelStage {
+        deadline: Some(Duration::from_secs(60)),
+        order: Order::Partition,
+        ..asking(model, "{n}")
+    };
+    let left = run_stage(stage, &["out"], &[r#"{"n":1}"#, r#"{"n":2}"#]);
+    let mut reasons: Vec<String> = left
+        .lines("dead-letters")
+        .iter()
+        .map(|dead| dead["reason"].as_str().unwrap().to_owned())
+        .collect();
+    reasons.sort();
+    assert_eq!(
+        reasons,
+        [
+            "deadline passed after 4 tokens; the stage's is 60s from asking",
+            "the deadline in 60s cannot be met: 70s are needed; the stage's is 60s from asking",
+        ]
+    );
+}

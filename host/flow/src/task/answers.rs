@@ -1,6 +1,6 @@
 //! A model stage: answers in, in the order of their lanes out.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidegate_contract::{Answer, ModelError};
 use tidegate_record::{BatchBuilder, Patch};
@@ -14,6 +14,16 @@ use crate::plan::{Ask, StageKind};
 
 /// Bytes of answered records that go on in one batch.
 const MAX_ANSWERS: usize = 16 << 20;
+
+/// Why a record has no answer; what ends by a deadline names the one of the stage.
+fn refusal(error: &ModelError, deadline: Option<Duration>) -> String {
+    match (error, deadline) {
+        (ModelError::Expired { .. } | ModelError::Hopeless { .. }, Some(deadline)) => {
+            format!("{error}; the stage's is {deadline:?} from asking")
+        }
+        _ => error.to_string(),
+    }
+}
 
 impl Task {
     /// An answer came, or a model's refusal. Sends on what may go now.
@@ -80,7 +90,8 @@ impl Task {
                     .emit(&output.meters);
                     return Ok(());
                 }
-                self.bury_entry(stage, number, &error.to_string(), output)?;
+                let reason = refusal(&error, kind.deadline);
+                self.bury_entry(stage, number, &reason, output)?;
             }
         }
         self.send_answers(stage, numbers, output)

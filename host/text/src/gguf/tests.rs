@@ -96,6 +96,26 @@ fn each_name_splits_as_its_models_do() {
         assert_eq!(pieces(pre, text), wanted, "{pre}");
     }
     assert_eq!(
+        pieces("falcon", "a... it's `12345`"),
+        ["a", "...", " it", "'", "s", " ", "`", "123", "45", "`"]
+    );
+    // The punctuation that DeepSeek LLM lists is a range with the letters of ASCII in it.
+    assert_eq!(
+        pieces("deepseek-llm", "Wörter, 漢字カ 12\n "),
+        ["W", "ö", "rter", ",", " ", "漢字カ", " ", "12", "\n", " "]
+    );
+    assert_eq!(
+        pieces("deepseek-coder", "Wörter, 漢字カ 12\n "),
+        ["Wörter", ",", " ", "漢字カ", " ", "1", "2", "\n", " "]
+    );
+    assert_eq!(pieces("command-r", "it's 12"), ["it", "'s", " ", "1", "2"]);
+    // Marks are joined to their letters before the split.
+    let tokenizer = Tokenizer::from_gguf(&byte_level("command-r")).unwrap();
+    assert_eq!(
+        tokenizer.encode("e\u{301}").unwrap(),
+        tokenizer.encode("é").unwrap()
+    );
+    assert_eq!(
         pieces("gpt-4o", "DON'T getName's 12345"),
         ["DON'T", " get", "Name's", " ", "123", "45"]
     );

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use tidegate_weights::{Checkpoint, CheckpointError, DecoderTensor, LayerTensor};
+use tidegate_weights::{Checkpoint, CheckpointError, DecoderTensor, LayerTensor, gguf_vocabulary};
 
 use crate::made::{Files, Gguf, Value, gguf};
 use crate::probe::probe;
@@ -210,6 +210,51 @@ fn a_missing_tensor_a_surplus_layer_and_a_format_that_is_not_read_are_named() {
     assert_refused(
         &file,
         "tensor `blk.0.ffn_gate.weight` is stored as q5_K, supported: f32, f16, bf16, q8_0, q4_0, q4_K, q6_K",
+    );
+}
+
+#[test]
+fn a_file_of_a_vocabulary_alone_is_no_model_and_its_vocabulary_can_be_had() {
+    let mut alone = gguf();
+    alone.tensors.clear();
+    assert_eq!(
+        error(&alone),
+        "m.gguf holds no model: its header says at byte 8 that it has 0 tensors; a vocabulary-only file has a \
+         tokenizer, but no weights"
+    );
+    // The first of several parts may hold none either.
+    assert_refused(
+        &alone.set("split.count", Value::U32(2)),
+        "`split.count` is 2, supported: 1 (one file",
+    );
+    let vocabulary = |file: &Gguf| {
+        let files = Files::default().with("m.gguf", file.bytes());
+        gguf_vocabulary(Path::new("m.gguf"), &files)
+    };
+    let whole = vocabulary(&gguf()).unwrap().unwrap();
+    assert_eq!(
+        open(gguf().bytes()).unwrap().gguf_vocabulary(),
+        Some(whole.clone())
+    );
+    assert!(!whole.strip_after_special);
+    let mut alone = gguf();
+    alone.tensors.clear();
+    assert_eq!(vocabulary(&alone).unwrap(), Some(whole.clone()));
+    // Whatever the architecture, of which only Phi-3 is known for its special tokens.
+    let of = |name: &str| {
+        let file = gguf().set("general.architecture", Value::Text(name.into()));
+        vocabulary(&file).unwrap().unwrap()
+    };
+    assert_eq!(of("mamba"), whole);
+    assert!(of("phi3").strip_after_special);
+    assert_eq!(
+        vocabulary(&gguf().without("tokenizer.ggml.model")).unwrap(),
+        None
+    );
+    let refused = vocabulary(&gguf().without("tokenizer.ggml.tokens")).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "m.gguf: key `tokenizer.ggml.tokens` is missing"
     );
 }
 

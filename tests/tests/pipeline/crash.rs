@@ -11,7 +11,7 @@ use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
     FileLayer, Model, ModelError, ModelFacts, Operator, OperatorError, OperatorVersion, Processed,
-    Request, RequestId, Sink, Slot,
+    Request, Sink, Slot,
 };
 use tidegate_flow::{
     Ended, ModelStage, OperatorStage, Order, Plan, Run, Source, Stage, StageKind, Target,
@@ -22,7 +22,7 @@ use tidegate_state::{Crash, FileCommitLog, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
 use tidegate_tests::{Random, until};
 
-use crate::native::{answer, asked, asking};
+use crate::native::{answer, asked, asking, facts, tokens_are_bytes};
 
 /// Drops every 7th record, sends every 11th to the dead letters, splits every 5th, asks to retry every 13th once,
 /// and marks the rest.
@@ -122,21 +122,9 @@ impl Model for Echo {
         });
         Ok(())
     }
-    fn cancel(&self, _: RequestId) {}
-    fn count_tokens(&self, text: &str) -> Result<usize, ModelError> {
-        Ok(text.len())
-    }
-    fn truncate<'a>(&self, text: &'a str, tokens: usize) -> Result<&'a str, ModelError> {
-        Ok(&text[..tokens.min(text.len())])
-    }
+    tokens_are_bytes!();
     fn facts(&self) -> ModelFacts {
-        ModelFacts {
-            name: "echo".into(),
-            digest: "sha256:0".into(),
-            adapter: "none".into(),
-            context: 1000,
-            sequences: 8,
-        }
+        facts()
     }
 }
 
@@ -423,15 +411,9 @@ impl Model for Halting {
         }
         Ok(())
     }
-    fn cancel(&self, _: RequestId) {}
-    fn count_tokens(&self, text: &str) -> Result<usize, ModelError> {
-        Echo.count_tokens(text)
-    }
-    fn truncate<'a>(&self, text: &'a str, tokens: usize) -> Result<&'a str, ModelError> {
-        Echo.truncate(text, tokens)
-    }
+    tokens_are_bytes!();
     fn facts(&self) -> ModelFacts {
-        Echo.facts()
+        facts()
     }
 }
 

@@ -9,6 +9,7 @@ mod house;
 mod kill;
 mod malformed;
 mod minilm;
+mod model_commands;
 mod models;
 mod native;
 mod pressure;

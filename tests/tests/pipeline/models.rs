@@ -2,6 +2,7 @@
 //! replaced or damaged.
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,14 +10,14 @@ use serde_json::{Value, json};
 use tidegate_tests::{Place, Random, root, until};
 
 /// Longest wait for a model on a machine with other work.
-const PATIENCE: Duration = Duration::from_secs(180);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
-fn demo_model() -> PathBuf {
+pub(crate) fn demo_model() -> PathBuf {
     root().join("examples/support-bot/model")
 }
 
 /// A pipeline over `tickets.jsonl` with the demo's model; `stage` is the rest of its only stage.
-fn asking(stage: &str) -> String {
+pub(crate) fn asking(stage: &str) -> String {
     format!(
         "[pipeline]\nname = \"models\"\ncut-interval = \"20ms\"\n[source.tickets]\ntype = \"file\"\n\
          paths = [\"tickets.jsonl\"]\nkey = \"customer\"\n[model.support]\npath = {:?}\nsequences = 16\ncontext = 256\n\
@@ -27,7 +28,7 @@ fn asking(stage: &str) -> String {
 }
 
 /// The first tickets of the demo.
-fn tickets(count: usize) -> String {
+pub(crate) fn tickets(count: usize) -> String {
     let all = std::fs::read_to_string(root().join("examples/support-bot/tickets.jsonl")).unwrap();
     let whole = all
         .lines()
@@ -35,14 +36,30 @@ fn tickets(count: usize) -> String {
     whole.take(count).map(|line| format!("{line}\n")).collect()
 }
 
-fn place(pipeline: &str, count: usize) -> Place {
+pub(crate) fn place(pipeline: &str, count: usize) -> Place {
     let place = Place::new(pipeline);
     place.write("tickets.jsonl", tickets(count));
     place
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// `tidegate model convert MODEL DIRECTORY --to int8 --no-loss`: its exit code and what it said.
+pub(crate) fn convert(place: &Place, model: &Path, directory: &str) -> (Option<i32>, String) {
+    let model = model.to_str().unwrap();
+    let arguments = [
+        "model",
+        "convert",
+        model,
+        directory,
+        "--to",
+        "int8",
+        "--no-loss",
+    ];
+    let output = place.run(&arguments);
+    (output.status.code(), text(&output.stderr))
 }
 
 #[test]
@@ -352,17 +369,16 @@ fn killed_while_it_answers_a_run_gives_byte_identical_answers() {
 fn a_model_is_replaced_unloaded_and_loaded_again_while_records_flow() {
     let records = 120;
     let pipeline = asking("max-tokens = 12\nspeculative = \"prompt-lookup\"");
-    let place = place(&pipeline, records);
-    let converted = place.run(&[
-        "model",
-        "convert",
-        demo_model().to_str().unwrap(),
-        "int8",
-        "--to",
-        "int8",
-        "--no-loss",
-    ]);
-    assert!(converted.status.success(), "{}", text(&converted.stderr));
+    let all = tickets(records);
+    let all: Vec<&str> = all.split_inclusive('\n').collect();
+    let place = place(&pipeline, 40);
+    let append = |lines: &[&str]| {
+        let path = place.path("tickets.jsonl");
+        let mut file = std::fs::File::options().append(true).open(path).unwrap();
+        file.write_all(lines.concat().as_bytes()).unwrap();
+    };
+    let (code, said) = convert(&place, &demo_model(), "int8");
+    assert_eq!(code, Some(0), "{said}");
     let mut running = place.start(&["run", "--until", "forever", "pipeline.toml"]);
     let out = || {
         place
@@ -379,7 +395,8 @@ fn a_model_is_replaced_unloaded_and_loaded_again_while_records_flow() {
         );
         out() >= 10
     });
-    let admin = |arguments: &[&str]| {
+    append(&all[40..80]);
+    let ask = |arguments: &[&str]| -> Value {
         let arguments: Vec<&str> = [arguments, &["--state", "state", "--json"]].concat();
         let output = place.run(&arguments);
         assert!(
@@ -387,9 +404,9 @@ fn a_model_is_replaced_unloaded_and_loaded_again_while_records_flow() {
             "{arguments:?}: {}",
             text(&output.stderr)
         );
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-        report[0].clone()
+        serde_json::from_slice(&output.stdout).unwrap()
     };
+    let admin = |arguments: &[&str]| ask(arguments)[0].clone();
     let first = admin(&["model", "list"]);
     assert_eq!(
         (&first["name"], &first["loaded"]),
@@ -398,18 +415,18 @@ fn a_model_is_replaced_unloaded_and_loaded_again_while_records_flow() {
     let second = admin(&["model", "load", "support", "int8"]);
     assert_ne!(first["digest"], second["digest"]);
     assert!(second["path"].as_str().unwrap().ends_with("int8"));
+    until("every record so far is answered", PATIENCE, || out() == 80);
     let unloaded = admin(&["model", "unload", "support"]);
     assert_eq!(unloaded["loaded"], false);
+    append(&all[80..]);
+    until("the records that came since wait", PATIENCE, || {
+        ask(&["status"])["records"]["in_flight"] == 40
+    });
     // What does not fit the stages is refused, and the name stays empty.
     let refused = place.run(&["model", "load", "support", "state", "--state", "state"]);
     assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stderr));
-    until("nothing runs any more", PATIENCE, || {
-        let report = admin(&["model", "list"]);
-        report["running"] == 0 && report["waiting"] == 0
-    });
-    let before = out();
-    std::thread::sleep(Duration::from_millis(200));
-    assert!(out() <= before + 64, "records are answered without a model");
+    assert_eq!(out(), 80, "records are answered without a model");
+    assert_eq!(ask(&["status"])["records"]["in_flight"], 40);
     let third = admin(&["model", "load", "support"]);
     assert_eq!(third["digest"], first["digest"]);
     until("every record is answered", PATIENCE, || out() == records);
@@ -479,21 +496,13 @@ fn a_conversion_says_what_it_costs_and_the_result_can_be_looked_at() {
         );
     }
     assert!(losses[0] < 1.0 && losses[1] < 20.0, "{losses:?} %");
-    let again = place.run(&[
-        "model",
-        "convert",
-        source.to_str().unwrap(),
-        "int8",
-        "--to",
-        "int8",
-    ]);
-    assert_eq!(again.status.code(), Some(1));
-    let said = text(&again.stderr);
+    let (code, said) = convert(&place, &source, "int8");
+    assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("is there already"), "{said}");
 }
 
 /// A copy of the demo's model, to be damaged.
-fn copy(place: &Place, name: &str) -> PathBuf {
+pub(crate) fn copy(place: &Place, name: &str) -> PathBuf {
     let to = place.path(name);
     std::fs::create_dir(&to).unwrap();
     for file in [
@@ -694,16 +703,8 @@ fn a_gguf_file_is_served_like_the_directory_it_is_converted_to() {
     );
     let from_gguf = answers(gguf.to_str().unwrap(), &place);
     // Its rows have the format already, so they are copied, and the tokenizer is written as a file.
-    let converted = place.run(&[
-        "model",
-        "convert",
-        gguf.to_str().unwrap(),
-        "directory",
-        "--to",
-        "int8",
-        "--no-loss",
-    ]);
-    assert!(converted.status.success(), "{}", text(&converted.stderr));
+    let (code, said) = convert(&place, &gguf, "directory");
+    assert_eq!(code, Some(0), "{said}");
     assert!(place.path("directory/tokenizer.json").is_file());
     assert_eq!(answers("directory", &place), from_gguf);
 }

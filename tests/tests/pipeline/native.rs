@@ -9,7 +9,7 @@ use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
     Answer, Choice, FileLayer, Finish, Made, Model, ModelError, ModelFacts, Parameters,
-    PromptTemplate, Request, RequestId, Sink, Task, Timings,
+    PromptTemplate, Request, Sink, Task, Timings,
 };
 use tidegate_flow::{
     AnswerInto, Ask, Ended, ModelStage, Order, Plan, Run, Source, Stage, StageKind, Target,
@@ -79,6 +79,35 @@ pub(crate) fn asking(model: Arc<dyn Model>, prompt: &str) -> ModelStage {
     }
 }
 
+/// The rest of a model whose tokens are bytes.
+macro_rules! tokens_are_bytes {
+    () => {
+        fn cancel(&self, _: tidegate_contract::RequestId) {}
+        fn count_tokens(&self, text: &str) -> Result<usize, tidegate_contract::ModelError> {
+            Ok(text.len())
+        }
+        fn truncate<'a>(
+            &self,
+            text: &'a str,
+            tokens: usize,
+        ) -> Result<&'a str, tidegate_contract::ModelError> {
+            Ok(&text[..tokens.min(text.len())])
+        }
+    };
+}
+pub(crate) use tokens_are_bytes;
+
+/// What a model says that runs nowhere.
+pub(crate) fn facts() -> ModelFacts {
+    ModelFacts {
+        name: "native".into(),
+        digest: "sha256:0".into(),
+        adapter: "none".into(),
+        context: 1000,
+        sequences: 8,
+    }
+}
+
 type Script = dyn Fn(usize, &mut Request) -> Result<Answer, ModelError> + Send + Sync;
 
 /// Answers as the test says, at once.
@@ -127,23 +156,14 @@ impl Model for Scripted {
             }
         }
     }
-    fn cancel(&self, _: RequestId) {}
-    fn count_tokens(&self, text: &str) -> Result<usize, ModelError> {
-        Ok(text.len())
-    }
-    fn truncate<'a>(&self, text: &'a str, tokens: usize) -> Result<&'a str, ModelError> {
-        Ok(&text[..tokens.min(text.len())])
-    }
+    tokens_are_bytes!();
     fn token_text(&self, token: u32) -> Option<String> {
         char::from_u32(token).map(String::from)
     }
     fn facts(&self) -> ModelFacts {
         ModelFacts {
-            name: "scripted".into(),
             digest: self.digest.lock().unwrap().clone(),
-            adapter: "none".into(),
-            context: 1000,
-            sequences: 8,
+            ..facts()
         }
     }
 }

@@ -8,8 +8,7 @@ use std::time::Duration;
 use tidegate_codec::{Encoder, EncoderOptions};
 use tidegate_connect::file::FileSink;
 use tidegate_contract::{
-    Model, ModelError, ModelFacts, Partition, Request, RequestId, Sink, Source, SourceError,
-    SourceEvent,
+    Model, ModelError, ModelFacts, Partition, Request, Sink, Source, SourceError, SourceEvent,
 };
 use tidegate_flow::{ModelStage, Order, Plan, Run, Stage, StageKind, Target, WorkerParts};
 use tidegate_record::{BatchBuilder, NewRecord, RecordId};
@@ -17,7 +16,7 @@ use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
 use tidegate_tests::until;
 
-use crate::native::{answer, asking};
+use crate::native::{answer, asking, facts, tokens_are_bytes};
 
 const RECORDS: u64 = 5_000;
 const MAX_IN_FLIGHT: usize = 32;
@@ -124,22 +123,9 @@ impl Model for Held {
         self.most.fetch_max(requests.len() as u64, Ordering::SeqCst);
         Ok(())
     }
-    fn cancel(&self, _: RequestId) {}
-    fn count_tokens(&self, text: &str) -> Result<usize, ModelError> {
-        Ok(text.len())
-    }
-    fn truncate<'a>(&self, text: &'a str, _: usize) -> Result<&'a str, ModelError> {
-        Ok(text)
-    }
+    tokens_are_bytes!();
     fn facts(&self) -> ModelFacts {
-        let none = String::from("none");
-        ModelFacts {
-            name: none.clone(),
-            digest: none.clone(),
-            adapter: none,
-            context: 100,
-            sequences: 8,
-        }
+        facts()
     }
 }
 

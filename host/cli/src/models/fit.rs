@@ -6,12 +6,15 @@ use tidegate_control::config::{
     check_labels,
 };
 use tidegate_grammar::{Compiler, Vocabulary};
+use tidegate_text::{ChatMessage, PromptError, Tokenizer};
 
 use super::{DEFAULT_CONTEXT, ModelFile};
 use crate::exit::{Failure, told};
 
-/// Positions kept free for the chat template around the user message.
-pub(crate) const TEMPLATE_TOKENS: usize = 32;
+/// Positions kept free for the chat template around the user message, at least.
+const TEMPLATE_TOKENS: usize = 32;
+/// Tokens that a user message can have more in the template than alone, where they merge otherwise at its ends.
+const SEAMS: usize = 8;
 
 /// Opens every model that a stage asks, and holds it against its stages.
 pub(crate) fn check(pipeline: &Pipeline) -> Result<(), Failure> {
@@ -119,6 +122,28 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
     found
 }
 
+/// Positions that are no room for a user message: those of the chat template, which may write a page of its own, and of
+/// the system message.
+///
+/// # Errors
+/// The template does not take such messages; some refuse a system message.
+pub(crate) fn around_prompt(
+    tokenizer: &Tokenizer,
+    system: Option<&str>,
+) -> Result<usize, PromptError> {
+    let message = |role, content| ChatMessage { role, content };
+    let greeting = "hello";
+    let mut messages: Vec<ChatMessage<'_>> = system
+        .map(|text| message("system", text))
+        .into_iter()
+        .collect();
+    messages.push(message("user", greeting));
+    let whole = tokenizer.encode_chat(&messages)?.len();
+    let around = whole.saturating_sub(tokenizer.count(greeting)?) + SEAMS;
+    let usual = TEMPLATE_TOKENS + system.map_or(Ok(0), |text| tokenizer.count(text))?;
+    Ok(around.max(usual))
+}
+
 fn generate_mistakes(
     kind: &ModelStage,
     generate: &Generate,
@@ -129,14 +154,22 @@ fn generate_mistakes(
     let mut found = Vec::new();
     let context = context(model, file);
     let most = generate.parameters.max_tokens as usize;
-    let room = context.saturating_sub(most + TEMPLATE_TOKENS);
-    if room == 0 || kind.prompt_tokens.is_some_and(|tokens| tokens > room) {
-        let needs = kind.prompt_tokens.map_or_else(String::new, |tokens| {
-            format!(", prompt-tokens = {tokens} needs more")
-        });
-        found.push(format!(
-            "max-tokens = {most} leaves {room} positions of {context} for the prompt{needs}"
-        ));
+    match around_prompt(&file.tokenizer, generate.system.as_deref()) {
+        Ok(around) => {
+            let room = context.saturating_sub(most + around);
+            if room == 0 || kind.prompt_tokens.is_some_and(|tokens| tokens > room) {
+                let needs = kind.prompt_tokens.map_or_else(String::new, |tokens| {
+                    format!(", prompt-tokens = {tokens} needs more")
+                });
+                found.push(format!(
+                    "max-tokens = {most} leaves {room} positions of {context} for the prompt, since chat template and \
+                     system message take {around}{needs}"
+                ));
+            }
+        }
+        Err(error) => found.push(format!(
+            "the model's chat template does not take the stage's messages: {error}"
+        )),
     }
     if let Err(what) = bias(generate, file) {
         found.push(what);

@@ -1,6 +1,5 @@
 //! A model of the pipeline while it runs: asked by stages, loaded, replaced and unloaded by an administrator.
 
-use crate::exit::told;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
@@ -10,10 +9,11 @@ use tidegate_control::{ModelRefused, ModelReport};
 use tidegate_serving::ModelHandle;
 use tidegate_text::Tokenizer;
 
-use super::fit::{asking, bias, mistakes};
+use super::fit::{around_prompt, asking, bias, mistakes};
 use super::gpu::{Adapters, UsedAdapter};
 use super::open::ModelFile;
 use super::source::source;
+use crate::exit::told;
 
 /// A name that stages ask. While no model is loaded under it, requests are given back, and their records wait.
 pub(crate) struct HostedModel {
@@ -69,6 +69,11 @@ impl HostedModel {
         place
             .and_then(|place| biases.into_iter().nth(place))
             .unwrap_or_default()
+    }
+
+    /// Positions that are no room for a user message: those of the chat template and the system message.
+    pub(crate) fn around_prompt(&self, system: Option<&str>) -> anyhow::Result<usize> {
+        Ok(around_prompt(&self.tokenizer(), system)?)
     }
 
     /// Tokens that stand around every text: those for its beginning and its end.
@@ -268,12 +273,14 @@ impl Model for HostedModel {
         self.last().makes
     }
 
+    /// Of the model that takes requests now, so that what is made is never ascribed to another; while there is none, of
+    /// the last one.
     fn facts(&self) -> ModelFacts {
-        let last = self.last();
-        if last.loaded {
-            self.handle.facts()
+        let now = self.handle.facts();
+        if now.digest.is_empty() {
+            self.last().facts
         } else {
-            last.facts
+            now
         }
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use tidegate_contract::{Decoder, Encoder, Makes, ModelFacts};
 use tidegate_control::config::{Engine, Model};
 use tidegate_infer::{
-    AdapterKind, DecoderOptions, EncoderOptions, GpuDecoder, GpuEncoder, MemoryReport,
+    AdapterKind, DecoderOptions, EncoderOptions, Gpu, GpuDecoder, GpuEncoder, LoadError,
+    MemoryReport,
 };
 use tidegate_serving::{Draft, Load, LoadDecoder, LoadEncoder, ModelOptions, ModelSource};
 use tidegate_weights::Checkpoint;
@@ -93,11 +94,9 @@ fn decoder(
     checkpoint: Arc<Checkpoint>,
     options: DecoderOptions,
 ) -> LoadDecoder {
-    let mut seen = None;
-    Box::new(move || -> Result<Box<dyn Decoder>, String> {
-        let gpu = adapter.device(&mut seen).map_err(|e| e.to_string())?;
-        let decoder = GpuDecoder::load(&gpu, &checkpoint, &options).map_err(|e| e.to_string())?;
-        Ok(Box::new(decoder))
+    on_device(adapter, move |gpu| {
+        let decoder = GpuDecoder::load(gpu, &checkpoint, &options)?;
+        Ok(Box::new(decoder) as Box<dyn Decoder>)
     })
 }
 
@@ -106,10 +105,20 @@ fn encoder(
     checkpoint: Arc<Checkpoint>,
     options: EncoderOptions,
 ) -> LoadEncoder {
+    on_device(adapter, move |gpu| {
+        let encoder = GpuEncoder::load(gpu, &checkpoint, &options)?;
+        Ok(Box::new(encoder) as Box<dyn Encoder>)
+    })
+}
+
+/// Loads onto the adapter's open device; onto another one when the first has failed.
+fn on_device<T>(
+    adapter: Arc<UsedAdapter>,
+    load: impl Fn(&Gpu) -> Result<T, LoadError> + Send + 'static,
+) -> Box<dyn FnMut() -> Result<T, String> + Send> {
     let mut seen = None;
-    Box::new(move || -> Result<Box<dyn Encoder>, String> {
+    Box::new(move || {
         let gpu = adapter.device(&mut seen).map_err(|e| e.to_string())?;
-        let encoder = GpuEncoder::load(&gpu, &checkpoint, &options).map_err(|e| e.to_string())?;
-        Ok(Box::new(encoder))
+        load(&gpu).map_err(|e| e.to_string())
     })
 }

@@ -13,7 +13,7 @@ use tidegate_flow::{
 use tidegate_operator::ComponentSlot;
 
 use super::Models;
-use crate::models::{HostedModel, TEMPLATE_TOKENS};
+use crate::models::HostedModel;
 
 /// Most bytes of a batch.
 const BATCH_BYTES: usize = 4 << 20;
@@ -59,13 +59,11 @@ pub(crate) fn plan(
                 })
             }
             StageKind::Model(stage) => {
-                models
-                    .get(stage.model)
-                    .and_then(Option::as_ref)
-                    .map(|hosted| {
-                        let stage = model_stage(pipeline, index, stage, hosted);
-                        tidegate_flow::StageKind::Model(Box::new(stage))
-                    })
+                let hosted = models.get(stage.model).and_then(Option::as_ref);
+                let stage = hosted.map(|hosted| model_stage(pipeline, index, stage, hosted));
+                stage
+                    .transpose()?
+                    .map(|stage| tidegate_flow::StageKind::Model(Box::new(stage)))
             }
         };
         stages.push(Stage {
@@ -95,15 +93,12 @@ fn model_stage(
     index: usize,
     stage: &config::ModelStage,
     hosted: &Arc<HostedModel>,
-) -> ModelStage {
+) -> anyhow::Result<ModelStage> {
     let context = hosted.facts().context as usize;
     let (room, ask) = match &stage.ask {
         config::Ask::Generate(generate) => {
             let most = generate.parameters.max_tokens as usize;
-            let system = generate
-                .system
-                .as_deref()
-                .map_or(0, |text| hosted.count_tokens(text).unwrap_or(0));
+            let around = hosted.around_prompt(generate.system.as_deref())?;
             let ask = Ask::Generate {
                 system: generate.system.clone(),
                 parameters: Box::new(Parameters {
@@ -111,7 +106,7 @@ fn model_stage(
                     ..generate.parameters.clone()
                 }),
             };
-            (context.saturating_sub(most + TEMPLATE_TOKENS + system), ask)
+            (context.saturating_sub(most + around), ask)
         }
         config::Ask::Embed => (context.saturating_sub(hosted.special_tokens()), Ask::Embed),
         config::Ask::Classify { threshold } => {
@@ -123,7 +118,7 @@ fn model_stage(
         }
     };
     let truncate = stage.truncate.as_ref();
-    ModelStage {
+    Ok(ModelStage {
         name: pipeline.models[stage.model].name.clone(),
         ask,
         truncate: truncate
@@ -148,7 +143,7 @@ fn model_stage(
         },
         field: stage.field.clone(),
         model: hosted.clone(),
-    }
+    })
 }
 
 /// Who takes an output.

@@ -1,6 +1,6 @@
 //! `tidegate model convert`.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -12,8 +12,7 @@ use tidegate_weights::{Checkpoint, ConvertReport, Format, convert as write};
 
 use super::size;
 use crate::commands::print;
-use crate::exit::told;
-use crate::exit::{Failure, tell};
+use crate::exit::{Failure, tell, told};
 use crate::models::{HELD_OUT, Loss, ModelFile, held_out_loss, open_checkpoint};
 
 /// Positions of a window on which the loss is measured, and rows of a step.
@@ -67,25 +66,24 @@ pub(crate) fn convert(options: &ConvertOptions<'_>) -> Result<(), Failure> {
         let adapter = Adapter::choose(options.adapter).map_err(Failure::usage)?;
         Some((text, tokens, adapter))
     };
-    let report = write(
-        &source.checkpoint,
-        options.format,
-        options.destination,
-        &mut progress(),
-    )?;
-    copy_tokenizer(&source, options.destination)?;
-    let converted = open_checkpoint(options.destination)?;
-    let change = match measured {
-        None => None,
-        Some((text, tokens, adapter)) => {
-            let gpu = Gpu::open(&adapter, DeviceOptions::default())?;
-            Some(Change {
-                before: loss(&gpu, &source.checkpoint, &tokens)?,
-                after: loss(&gpu, &converted, &tokens)?,
-                text,
-            })
-        }
+    let destination = Destination::begin(options.destination)?;
+    let written = write_all(&source, options);
+    if written.is_err() {
+        destination.undo();
+    }
+    let (report, converted) = written?;
+    let measure = |(text, tokens, adapter): (String, Vec<u32>, Adapter)| {
+        let gpu = Gpu::open(&adapter, DeviceOptions::default())?;
+        anyhow::Ok(Change {
+            before: loss(&gpu, &source.checkpoint, &tokens)?,
+            after: loss(&gpu, &converted, &tokens)?,
+            text,
+        })
     };
+    let change = measured.map(measure).transpose().with_context(|| {
+        let written = options.destination.display();
+        format!("{written} is written, but what it costs cannot be measured")
+    })?;
     if options.json {
         print(&format!(
             "{:#}\n",
@@ -94,6 +92,62 @@ pub(crate) fn convert(options: &ConvertOptions<'_>) -> Result<(), Failure> {
     } else {
         print(&as_text(options, &report, change.as_ref()))
     }
+}
+
+/// The directory that a model is converted into, which held nothing when the conversion began.
+struct Destination<'a> {
+    directory: &'a Path,
+    /// Whether the directory itself was made.
+    new: bool,
+}
+
+impl Destination<'_> {
+    fn begin(directory: &Path) -> Result<Destination<'_>, Failure> {
+        let wrong = |why: &str| Failure::usage(format_args!("{} {why}", directory.display()));
+        let is_empty = std::fs::read_dir(directory).map(|mut entries| entries.next().is_none());
+        let new = match is_empty {
+            Ok(true) => false,
+            Ok(false) => {
+                let why =
+                    "is there already and not empty: convert into an empty or a new directory";
+                return Err(wrong(why));
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => true,
+            Err(error) => return Err(wrong(&format!("cannot be used: {error}"))),
+        };
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
+        Ok(Destination { directory, new })
+    }
+
+    /// Takes away what was written. What is told is why the conversion failed, not that something stays.
+    fn undo(&self) {
+        for entry in std::fs::read_dir(self.directory)
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let _ = std::fs::remove_file(entry.path());
+        }
+        if self.new {
+            let _ = std::fs::remove_dir(self.directory);
+        }
+    }
+}
+
+/// The tokenizer first: the weights' `config.json` comes last of all, and without it there is no model.
+fn write_all(
+    source: &ModelFile,
+    options: &ConvertOptions<'_>,
+) -> anyhow::Result<(ConvertReport, Checkpoint)> {
+    copy_tokenizer(source, options.destination)?;
+    let report = write(
+        &source.checkpoint,
+        options.format,
+        options.destination,
+        &mut progress(),
+    )?;
+    Ok((report, open_checkpoint(options.destination)?))
 }
 
 /// The held-out text's name and tokens.

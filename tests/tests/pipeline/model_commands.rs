@@ -1,0 +1,159 @@
+//! `tidegate model ...` where something is in its way, and what `check` says of a model's own chat template.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tidegate_tests::Place;
+
+use crate::models::{PATIENCE, asking, convert, copy, demo_model, place, text};
+
+#[test]
+fn a_conversion_writes_over_nothing() {
+    let place = Place::new("");
+    std::fs::create_dir(place.path("taken")).unwrap();
+    place.write("taken/tokenizer.json", "mine");
+    place.write("file", "mine");
+    let (code, said) = convert(&place, &demo_model(), "taken");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("taken is there already and not empty"),
+        "{said}"
+    );
+    assert_eq!(place.read("taken/tokenizer.json"), b"mine");
+    assert!(!place.path("taken/config.json").exists());
+    let (code, said) = convert(&place, &demo_model(), "file");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("file cannot be used"), "{said}");
+    assert_eq!(place.read("file"), b"mine");
+}
+
+#[test]
+fn a_conversion_that_fails_leaves_nothing_behind() {
+    let place = Place::new("");
+    // The last rows of the weights are no numbers: that is found when they are converted.
+    let model = copy(&place, "model");
+    let weights = model.join("model.safetensors");
+    let mut bytes = std::fs::read(&weights).unwrap();
+    let end = bytes.len();
+    bytes[end - 64..].fill(0xff);
+    std::fs::write(&weights, bytes).unwrap();
+    let (code, said) = convert(&place, &model, "new");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(!place.path("new").exists(), "{said}");
+    // A directory that was there, empty, stays.
+    std::fs::create_dir(place.path("empty")).unwrap();
+    let (code, said) = convert(&place, &model, "empty");
+    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(
+        std::fs::read_dir(place.path("empty")).unwrap().count(),
+        0,
+        "{said}"
+    );
+    let (code, said) = convert(&place, &demo_model(), "empty");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(place.path("empty/tokenizer.json").is_file());
+}
+
+#[test]
+fn counts_out_of_range_are_refused_with_their_limits() {
+    let place = Place::new("");
+    let model = demo_model();
+    let model = model.to_str().unwrap();
+    for (command, option, value) in [
+        ("info", "--sequences", "0"),
+        ("info", "--sequences", "18446744073709551615"),
+        ("info", "--context", "0"),
+        ("bench", "--contexts", "128,0"),
+        ("bench", "--contexts", "1048577"),
+    ] {
+        let output = place.run(&["model", command, model, option, value]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{option} {value}: {said}");
+        assert!(
+            said.contains("is not a whole number from 1 to 1048576"),
+            "{said}"
+        );
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_the_place_of_a_model_file_is_refused_and_not_waited_for() {
+    let place = Place::new("");
+    std::fs::create_dir(place.path("config")).unwrap();
+    copy(&place, "tokenizer");
+    std::fs::remove_file(place.path("tokenizer/tokenizer.json")).unwrap();
+    let pipes = [
+        "model.gguf",
+        "config/config.json",
+        "tokenizer/tokenizer.json",
+    ];
+    for (pipe, model) in pipes.into_iter().zip(["model.gguf", "config", "tokenizer"]) {
+        let made = Command::new("mkfifo")
+            .arg(place.path(pipe))
+            .status()
+            .unwrap();
+        assert!(made.success());
+        let mut running = place.start(&["model", "info", model]);
+        let status = running.wait(PATIENCE);
+        let said = text(&place.read("stderr.log"));
+        if model == "tokenizer" {
+            // The rest of the model can be looked at; the line of the tokenizer says what is wrong.
+            assert!(status.success(), "{said}");
+        } else {
+            assert_eq!(status.code(), Some(1), "{said}");
+            assert!(said.contains("not a regular file"), "{said}");
+        }
+    }
+}
+
+/// Gives a model another chat template.
+fn set_template(model: &Path, template: &str) {
+    let path = model.join("tokenizer_config.json");
+    let mut config: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    config["chat_template"] = json!(template);
+    std::fs::write(path, config.to_string()).unwrap();
+}
+
+#[test]
+fn a_long_chat_template_leaves_less_room_and_long_texts_are_cut_to_it() {
+    let place = place(
+        &asking("max-tokens = 8").replace(demo_model().to_str().unwrap(), "model"),
+        1,
+    );
+    let model = copy(&place, "model");
+    let page = "Answer in plain words, be kind and do not say what you do not know. ".repeat(5);
+    let own = "{{ bos_token }}PAGE{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}{% endfor %}<|assistant|>";
+    set_template(&model, &own.replace("PAGE", &page));
+    let long = json!({"customer": "a", "text": "the order did not come ".repeat(200)});
+    place.write("tickets.jsonl", format!("{long}\n"));
+    place.run_pipeline();
+    let dead = text(&place.read("dead.jsonl"));
+    assert_eq!(place.json_lines("out.jsonl").len(), 1, "{dead}");
+}
+
+#[test]
+fn a_chat_template_that_takes_no_system_message_is_a_mistake_of_the_stage_that_has_one() {
+    let stage = "max-tokens = 8\nsystem = \"Be brief.\"";
+    let place = place(
+        &asking(stage).replace(demo_model().to_str().unwrap(), "model"),
+        1,
+    );
+    let model = copy(&place, "model");
+    let checked = place.run(&["check", "pipeline.toml"]);
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
+    set_template(
+        &model,
+        "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}\
+         {% for m in messages %}{{ m['content'] }}{% endfor %}",
+    );
+    let checked = place.run(&["check", "pipeline.toml"]);
+    let said = text(&checked.stderr);
+    assert_eq!(checked.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("stage.answer: the model's chat template does not take"),
+        "{said}"
+    );
+    assert!(said.contains("System role not supported"), "{said}");
+}

@@ -149,11 +149,11 @@ pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<
 }
 
 fn read_generate(table: &Table<'_>) -> TypedGenerate {
-    let real = |name, least: f64, most: f64, usual: f32| {
-        let bounds = format!("{least:?} to {most:?}");
-        let typed = table.real(name, |number| (least..=most).contains(&number), &bounds);
+    let real = |name, fits: fn(f64) -> bool, bounds: &str, usual: f32| {
+        let typed = table.real(name, fits, bounds);
         typed.map_or(usual, |typed| typed.value as f32)
     };
+    let penalty = |name, usual| real(name, |p| (-2.0..=2.0).contains(&p), "-2.0 to 2.0", usual);
     let words = [
         ("auto", Speculation::Auto),
         ("prompt-lookup", Speculation::PromptLookup),
@@ -162,7 +162,12 @@ fn read_generate(table: &Table<'_>) -> TypedGenerate {
     let usual = Parameters::default();
     let n = table.number("n", 1..=16);
     let structure = read_structure(table);
-    let temperature = real("temperature", 0.0, 2.0, usual.temperature);
+    let temperature = real(
+        "temperature",
+        |t| (0.0..=2.0).contains(&t),
+        "0.0 to 2.0",
+        usual.temperature,
+    );
     if let Some(n) = n.as_ref().filter(|n| n.value > 1)
         && temperature == 0.0
     {
@@ -177,29 +182,26 @@ fn read_generate(table: &Table<'_>) -> TypedGenerate {
         top_k: table
             .number("top-k", 0..=1_048_576)
             .map_or(usual.top_k, |typed| typed.value as u32),
-        top_p: table
-            .real(
-                "top-p",
-                |p| p > 0.0 && p <= 1.0,
-                "more than 0.0 and at most 1.0",
-            )
-            .map_or(usual.top_p, |typed| typed.value as f32),
-        min_p: table
-            .real(
-                "min-p",
-                |p| (0.0..1.0).contains(&p),
-                "at least 0.0 and less than 1.0",
-            )
-            .map_or(usual.min_p, |typed| typed.value as f32),
-        repetition_penalty: table
-            .real(
-                "repetition-penalty",
-                |p| p > 0.0 && p <= 10.0,
-                "more than 0.0 and at most 10.0",
-            )
-            .map_or(usual.repetition_penalty, |typed| typed.value as f32),
-        presence_penalty: real("presence-penalty", -2.0, 2.0, usual.presence_penalty),
-        frequency_penalty: real("frequency-penalty", -2.0, 2.0, usual.frequency_penalty),
+        top_p: real(
+            "top-p",
+            |p| p > 0.0 && p <= 1.0,
+            "more than 0.0 and at most 1.0",
+            usual.top_p,
+        ),
+        min_p: real(
+            "min-p",
+            |p| (0.0..1.0).contains(&p),
+            "at least 0.0 and less than 1.0",
+            usual.min_p,
+        ),
+        repetition_penalty: real(
+            "repetition-penalty",
+            |p| p > 0.0 && p <= 10.0,
+            "more than 0.0 and at most 10.0",
+            usual.repetition_penalty,
+        ),
+        presence_penalty: penalty("presence-penalty", usual.presence_penalty),
+        frequency_penalty: penalty("frequency-penalty", usual.frequency_penalty),
         logprobs: table
             .number("logprobs", 0..=u64::from(MOST_LOGPROBS))
             .map(|typed| typed.value as u8),

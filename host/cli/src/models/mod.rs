@@ -9,6 +9,9 @@ mod open;
 mod sizes;
 mod source;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use fit::check;
 pub(crate) use gpu::{Adapters, selector};
 pub(crate) use hosted::HostedModel;

@@ -283,16 +283,17 @@ impl Encoding {
 
     /// Ends the texts for which `why` has a reason, in the order of arrival.
     fn fail_where(&mut self, why: impl Fn(&Text) -> Option<ModelError>) {
-        let mut place = 0;
-        while place < self.waiting.len() {
-            match why(&self.waiting[place]) {
-                Some(error) => {
-                    let text = self.waiting.remove(place);
-                    self.count_failure(text.open, error);
-                }
-                None => place += 1,
+        if !self.waiting.iter().any(|text| why(text).is_some()) {
+            return;
+        }
+        let mut kept = Vec::with_capacity(self.waiting.len());
+        for text in std::mem::take(&mut self.waiting) {
+            match why(&text) {
+                Some(error) => self.count_failure(text.open, error),
+                None => kept.push(text),
             }
         }
+        self.waiting = kept;
     }
 
     fn count_failure(&self, open: Open, error: ModelError) {

@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     cancellations: Arc<Places>,
     pub(crate) closed: AtomicBool,
     pub(crate) budget: Arc<Budget>,
+    /// How long a model may take to be loaded, or to be loaded again.
+    pub(crate) load_limit: Duration,
     /// When time began.
     epoch: Instant,
 }
@@ -84,7 +86,6 @@ pub struct Engine {
     shared: Arc<Shared>,
     slots: Mutex<BTreeMap<String, Arc<Slot>>>,
     jobs: Sender<Job>,
-    load_limit: Duration,
     next: AtomicU64,
     thread: Option<JoinHandle<()>>,
     /// Disconnected when the thread has ended.
@@ -111,6 +112,7 @@ impl Engine {
             cancellations: Places::new(CANCELLATIONS),
             closed: AtomicBool::new(false),
             budget: Budget::new(options.memory_budget),
+            load_limit: options.load_limit,
             epoch: Instant::now(),
         });
         let worker = Worker::new(Arc::clone(&shared), receiver, jobs.clone());
@@ -134,7 +136,6 @@ impl Engine {
             shared,
             slots: Mutex::new(BTreeMap::new()),
             jobs,
-            load_limit: options.load_limit,
             next: AtomicU64::new(1),
             thread: thread.ok(),
             ended,
@@ -180,7 +181,7 @@ impl Engine {
             Err(TrySendError::Full(_)) => return Err(LoadError::Busy { limit: JOBS }),
             Err(TrySendError::Disconnected(_)) => return Err(LoadError::Closed),
         }
-        match outcome.recv_timeout(self.load_limit) {
+        match outcome.recv_timeout(self.shared.load_limit) {
             Ok(Ok(())) => Ok(ModelHandle::new(Arc::clone(&self.shared), slot)),
             Ok(Err(error)) => Err(error),
             Err(RecvTimeoutError::Disconnected) => Err(LoadError::Closed),
@@ -188,7 +189,7 @@ impl Engine {
                 abandoned.store(true, Ordering::Release);
                 Err(LoadError::TookTooLong {
                     name: name.into(),
-                    limit: self.load_limit,
+                    limit: self.shared.load_limit,
                 })
             }
         }
@@ -250,13 +251,27 @@ impl Engine {
         self.shared.close();
     }
 
+    /// Names that are known.
+    #[cfg(test)]
+    pub(crate) fn names(&self) -> usize {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.len()
+    }
+
     fn known(&self, name: &str) -> Option<Arc<Slot>> {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.get(name).cloned()
     }
 
+    /// The place of a name. Names that nothing stands under and nobody holds any more go meanwhile, so that there are
+    /// never more than are in use.
     fn slot(&self, name: &str) -> Arc<Slot> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.retain(|known, slot| {
+            known == name
+                || Arc::strong_count(slot) > 1
+                || !matches!(slot.standing(), Standing::Empty)
+        });
         let slot = slots
             .entry(name.into())
             .or_insert_with(|| Arc::new(Slot::new(name)));

@@ -37,6 +37,8 @@ pub(crate) struct Hosted {
     pub(crate) loaders: Option<Box<Loaders>>,
     /// The loader is yet to be asked.
     pub(crate) needs_reload: bool,
+    /// Since when it has nothing to run with.
+    pub(crate) away_since: Option<Moment>,
     pub(crate) failed_loads: u32,
     pub(crate) fatal_steps: u32,
     _reservation: Reservation,
@@ -258,6 +260,7 @@ impl Hosted {
             slot,
             loaders: Some(Box::new(loaders)),
             needs_reload: false,
+            away_since: None,
             failed_loads: 0,
             fatal_steps: 0,
             _reservation: reservation,

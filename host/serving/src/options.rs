@@ -11,7 +11,7 @@ use tidegate_text::Tokenizer;
 pub struct EngineOptions {
     /// Bytes that all models together may hold on the device.
     pub memory_budget: u64,
-    /// How long a caller waits for a model to be loaded.
+    /// How long a caller waits for a model to be loaded, and requests for one that is loaded again after a fault.
     pub load_limit: Duration,
 }
 

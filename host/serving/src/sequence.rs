@@ -11,6 +11,7 @@ use crate::blocks::Table;
 use crate::constraint::Constraint;
 use crate::counts::Counts;
 use crate::guess::GuessRate;
+use crate::order::Standing;
 use crate::pace::Remaining;
 use crate::parameters::choice_seed;
 
@@ -28,6 +29,8 @@ pub(crate) struct Sequence {
     /// How many of `tokens` are in the blocks.
     pub(crate) written: usize,
     pub(crate) rate: GuessRate,
+    /// Its request's.
+    pub(crate) standing: Standing,
     /// What it needed when it was queued last.
     pub(crate) remaining: Remaining,
     prompt: usize,
@@ -52,6 +55,7 @@ pub(crate) struct Place {
     pub(crate) choice: u32,
     pub(crate) context: usize,
     pub(crate) seed: u64,
+    pub(crate) standing: Standing,
 }
 
 /// What a drawn token did.
@@ -83,6 +87,7 @@ impl Sequence {
             table: Table::default(),
             written: 0,
             rate: GuessRate::default(),
+            standing: place.standing,
             remaining: Remaining::default(),
             prompt: prompt.len(),
             context: place.context,

@@ -83,6 +83,7 @@ impl Worker {
             self.retire();
             self.ask_for_reloads();
             self.ask_for_drafts();
+            self.give_up_late();
             self.step();
         }
         for model in &mut self.models {
@@ -253,6 +254,7 @@ impl Worker {
             Ok(parts) => {
                 if model.core.restore(parts) {
                     model.failed_loads = 0;
+                    model.away_since = None;
                     tracing::warn!(model = %model.slot.name, "the model was loaded again");
                     Counters::add(&model.loaded.counters.reloads, 1);
                     return;
@@ -268,6 +270,26 @@ impl Worker {
         };
         tracing::error!(model = %model.slot.name, %reason, failed_loads = model.failed_loads, "the model could not be loaded again");
         self.give_up(&reason);
+    }
+
+    /// Ends the models that have been away for too long, so that nobody waits for ever where a driver hangs; what comes
+    /// of them later is dropped.
+    fn give_up_late(&mut self) {
+        let limit = self.shared.load_limit;
+        let now = self.shared.now();
+        let mut late = false;
+        for model in &mut self.models {
+            if model
+                .away_since
+                .is_some_and(|since| now.saturating_sub(since) > limit)
+            {
+                model.failed_loads = FAILED_LOADS;
+                late = true;
+            }
+        }
+        if late {
+            self.give_up(&format!("the model was not loaded again within {limit:?}"));
+        }
     }
 
     /// Ends the models that have failed too often.
@@ -309,6 +331,7 @@ impl Worker {
             Err(reason) => {
                 model.fatal_steps += 1;
                 model.needs_reload = true;
+                model.away_since = Some(self.shared.now());
                 self.give_up(&reason);
             }
         }

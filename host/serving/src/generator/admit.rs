@@ -1,11 +1,12 @@
 //! Who gets blocks.
 
-use std::collections::HashSet;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
 use std::time::Duration;
 
 use tidegate_contract::{BLOCK, ModelError};
 
-use super::Generator;
+use super::{Generator, first_of};
 use crate::blocks::blocks_for;
 use crate::order::{Moment, Rank};
 use crate::sequence::Sequence;
@@ -18,28 +19,26 @@ impl Generator {
         if self.waiting.is_empty() {
             return;
         }
-        let mut order: Vec<((Rank, u32), u64)> = self
-            .waiting
-            .values()
-            .map(|sequence| (self.rank(sequence, now), sequence.key))
-            .collect();
-        order.sort_unstable();
-        let mut full = false;
-        for (rank, key) in order {
-            let Some(sequence) = self.waiting.get(&key) else {
-                continue;
-            };
-            if let Some(error) = self.hopeless(sequence, now) {
-                let request = sequence.request;
-                self.fail(request, error);
-                continue;
+        let mut hopeless = Vec::new();
+        let mut order = Vec::with_capacity(self.waiting.len());
+        for sequence in self.waiting.values() {
+            match self.hopeless(sequence, now) {
+                Some(error) => hopeless.push((sequence.request, error)),
+                None => order.push(Reverse((self.rank(sequence, now), sequence.key))),
             }
-            if full || self.waits_for_first(sequence) {
-                continue;
+        }
+        for (request, error) in hopeless {
+            self.fail(request, error);
+        }
+        // Of very many that wait only the first few are looked at: a heap, and not a sorted list.
+        let mut order = BinaryHeap::from(order);
+        while let Some(Reverse((rank, key))) = order.pop() {
+            match self.waiting.get(&key) {
+                Some(sequence) if !self.waits_for_first(sequence) => {}
+                _ => continue,
             }
-            full = !self.make_room(key, rank.0, now);
-            if full {
-                continue;
+            if !self.make_room(key, rank.0, now) {
+                return;
             }
             let Some(mut sequence) = self.waiting.remove(&key) else {
                 continue;
@@ -52,7 +51,7 @@ impl Generator {
                 self.blocks.release(&mut sequence.table);
                 sequence.written = 0;
                 self.waiting.insert(key, sequence);
-                full = true;
+                return;
             }
         }
     }
@@ -70,13 +69,13 @@ impl Generator {
     /// Whether it is a further answer to a prompt that the first answer is still having written: it will find the
     /// blocks.
     fn waits_for_first(&self, sequence: &Sequence) -> bool {
-        let first = |other: &&Sequence| other.request == sequence.request && other.choice == 0;
+        let first = first_of(sequence.request);
+        let has_prompt = |other: &Sequence| other.made() > 0 || other.generates();
         sequence.choice > 0
-            && (self.waiting.values().any(|other| first(&other))
+            && (self.waiting.contains_key(&first)
                 || self
-                    .running
-                    .iter()
-                    .any(|other| first(&other) && other.made() == 0 && !other.generates()))
+                    .index_of(first)
+                    .is_some_and(|index| !has_prompt(&self.running[index])))
     }
 
     /// Blocks that a waiting sequence needs beyond those it finds, and blocks there are for it.
@@ -96,15 +95,11 @@ impl Generator {
     /// Whether there is a place and enough blocks, if need be by preempting those of a lower class that are not
     /// overdue.
     fn make_room(&mut self, key: u64, rank: Rank, now: Moment) -> bool {
-        let class = |generator: &Generator, request: u64| {
-            let generation = generator.requests.get(&request);
-            generation.map_or(0, |generation| generation.open.standing.class)
-        };
         loop {
             let Some(sequence) = self.waiting.get(&key) else {
                 return false;
             };
-            let own = class(self, sequence.request);
+            let own = sequence.standing.class;
             let (needed, available) = self.needed(sequence);
             let place_free = self.running.len() < self.limits.sequences;
             if place_free && needed <= available {
@@ -113,7 +108,7 @@ impl Generator {
             let mut victims: Vec<((Rank, u32), u64)> = self
                 .running
                 .iter()
-                .filter(|sequence| class(self, sequence.request) > own)
+                .filter(|sequence| sequence.standing.class > own)
                 .map(|sequence| (self.rank(sequence, now), sequence.key))
                 .filter(|((other, _), _)| matches!(other, Rank::OnTime { .. }) && *other > rank)
                 .collect();
@@ -144,8 +139,7 @@ impl Generator {
     /// some that would have been in time. Who waits behind too many is told when its deadline passes or its own work
     /// alone has become too much, and a queue holds no more than its limit.
     pub(super) fn hopeless(&self, sequence: &Sequence, now: Moment) -> Option<ModelError> {
-        let generation = self.requests.get(&sequence.request)?;
-        let left = generation.open.standing.deadline?.saturating_sub(now);
+        let left = sequence.standing.deadline?.saturating_sub(now);
         let needed = self.least_time(sequence.unwritten(), now)?;
         if needed <= left {
             return None;

@@ -64,6 +64,11 @@ pub(crate) fn context_of(shape: &DecoderShape) -> usize {
     shape.context.min(shape.blocks.saturating_mul(BLOCK))
 }
 
+/// The key of the first answer to the request of this number; those of the others follow it.
+fn first_of(request: u64) -> u64 {
+    request + 1
+}
+
 /// A request whose answers are being made.
 struct Generation {
     open: Open,
@@ -79,13 +84,16 @@ pub(crate) struct Generator {
     blocks: Blocks,
     draft: Drafting,
     requests: HashMap<u64, Generation>,
-    /// Without blocks, by their keys.
+    /// Without blocks, by their keys, which follow the number of their request ([`first_of`]): what ends one request
+    /// looks at no other.
     waiting: BTreeMap<u64, Sequence>,
     /// With blocks.
     running: Vec<Sequence>,
     costs: StepCosts,
     /// How fast work went when the step was begun: one for a whole step, so that its order is one.
     pace: Pace,
+    /// No request's deadline is earlier than this; none has one if there is none.
+    none_late_before: Option<Moment>,
     /// Where a step failed without a known culprit: whom to try apart.
     groups: Groups,
     next: u64,
@@ -111,6 +119,7 @@ impl Generator {
             running: Vec::new(),
             costs: StepCosts::default(),
             pace: Pace::default(),
+            none_late_before: None,
             groups: Groups::default(),
             next: 0,
         }
@@ -150,6 +159,7 @@ impl Generator {
                 choice,
                 context: context_of(&self.shape),
                 seed,
+                standing: generation.open.standing,
             };
             let constraint = matcher
                 .as_deref()
@@ -176,6 +186,8 @@ impl Generator {
                 .into_iter()
                 .map(|sequence| (sequence.key, sequence)),
         );
+        let deadline = generation.open.standing.deadline;
+        self.none_late_before = self.none_late_before.into_iter().chain(deadline).min();
         self.requests.insert(number, generation);
         self.end_if_complete(number);
     }
@@ -196,6 +208,9 @@ impl Generator {
 
     /// Ends the requests whose deadline has passed.
     pub(crate) fn expire(&mut self, now: Moment) {
+        if self.none_late_before.is_none_or(|earliest| now < earliest) {
+            return;
+        }
         let late = |(_, generation): &(&u64, &Generation)| generation.open.is_late(now);
         let mut found: Vec<u64> = self
             .requests
@@ -208,6 +223,7 @@ impl Generator {
             let made = self.made(request);
             self.fail(request, ModelError::Expired { made });
         }
+        self.none_late_before = self.deadline();
     }
 
     /// Whether there is anything to make.
@@ -243,15 +259,7 @@ impl Generator {
     /// The order in which sequences go: their request's with the work they were queued with, then their place in it.
     fn rank(&self, sequence: &Sequence, now: Moment) -> (Rank, u32) {
         let work = self.pace.time_for(sequence.remaining);
-        let rank = self.requests.get(&sequence.request).map_or(
-            Rank::Overdue {
-                number: sequence.request,
-            },
-            |generation| {
-                let standing = &generation.open.standing;
-                standing.rank(now, self.limits.aging, work)
-            },
-        );
+        let rank = sequence.standing.rank(now, self.limits.aging, work);
         (rank, sequence.choice)
     }
 
@@ -272,9 +280,9 @@ impl Generator {
 
     /// Answer tokens of a request's first choice so far.
     fn made(&self, request: u64) -> usize {
-        let first = |sequence: &&Sequence| sequence.request == request && sequence.choice == 0;
-        let open = self.running.iter().chain(self.waiting.values()).find(first);
-        match open {
+        let first = first_of(request);
+        let running = self.index_of(first).map(|index| &self.running[index]);
+        match running.or_else(|| self.waiting.get(&first)) {
             Some(sequence) => sequence.made(),
             None => self
                 .requests
@@ -332,9 +340,10 @@ impl Generator {
         for mut sequence in gone as Vec<Sequence> {
             self.let_go(&mut sequence);
         }
-        self.waiting
-            .retain(|_, sequence| sequence.request != request);
         if let Some(generation) = self.requests.remove(&request) {
+            for key in (first_of(request)..).take(generation.choices.len()) {
+                self.waiting.remove(&key);
+            }
             self.count_failure(generation.open, error);
         }
     }
@@ -362,6 +371,14 @@ impl Generator {
         for sequence in self.waiting.values() {
             assert!(sequence.written == 0 && sequence.table.blocks().is_empty());
         }
+        for sequence in self.running.iter().chain(self.waiting.values()) {
+            let place = sequence.key - first_of(sequence.request);
+            assert_eq!(place, u64::from(sequence.choice));
+        }
+        assert!(match (self.none_late_before, self.deadline()) {
+            (_, None) => true,
+            (bound, Some(earliest)) => bound.is_some_and(|bound| bound <= earliest),
+        });
         for (key, generation) in &self.requests {
             let made = generation.choices.iter().flatten().count();
             let all = self.running.iter().chain(self.waiting.values());

@@ -39,6 +39,20 @@ struct Budget {
 impl Generator {
     /// The next step; `None` if there is nothing to do. `now` never goes back.
     pub(crate) fn plan(&mut self, now: Moment) -> Option<Plan> {
+        loop {
+            let (plan, broken) = self.try_plan(now);
+            if broken.is_empty() {
+                return (!plan.step.is_empty()).then_some(plan);
+            }
+            // A structure that fails takes its request along; the step is planned again without it.
+            for (request, error) in broken {
+                self.fail(request, error);
+            }
+        }
+    }
+
+    /// A step, and those whose structure fails in it.
+    fn try_plan(&mut self, now: Moment) -> (Plan, Vec<(u64, ModelError)>) {
         self.measure_pace();
         self.expire(now);
         self.drop_hopeless(now);
@@ -75,14 +89,7 @@ impl Generator {
         }
         self.add_prompts(&mut plan, &prompts, budget.rows, &mut broken);
         if !broken.is_empty() {
-            // A structure that fails takes its request along; the step is planned again without it.
-            for (request, error) in broken {
-                self.fail(request, error);
-            }
-            return self.plan(now);
-        }
-        if plan.step.is_empty() {
-            return None;
+            return (plan, broken);
         }
         for part in &plan.parts {
             if let Some(index) = self.index_of(part.key)
@@ -91,7 +98,7 @@ impl Generator {
                 generation.open.steps_at(now);
             }
         }
-        Some(plan)
+        (plan, broken)
     }
 
     /// Every answer in the making gets a block for its next row, the best ranked first; for want of one the worst
@@ -121,6 +128,9 @@ impl Generator {
     }
 
     /// Makes ready how each next token is drawn; those whose structure fails.
+    ///
+    /// Masks are made one after another: matchers of one structure share the automaton of its terminals behind a lock
+    /// of the library, so several threads were no faster.
     fn begin(&mut self, keys: &[u64]) -> Vec<(u64, ModelError)> {
         let mut broken = Vec::new();
         for key in keys {

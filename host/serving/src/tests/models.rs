@@ -374,6 +374,51 @@ fn a_load_that_takes_too_long_is_dropped_when_it_comes() {
 }
 
 #[test]
+fn requests_do_not_wait_for_ever_for_a_model_that_is_loaded_again() {
+    let engine = Engine::start(EngineOptions {
+        load_limit: Duration::from_secs(2),
+        ..EngineOptions::default()
+    });
+    let (hanging, control) = fake(Arc::new(hashed));
+    let model = engine.load("m", hanging).unwrap();
+    control.hold();
+    let pending = ask("a", 9).of(&model);
+    control.entered();
+    control.then(Then::Panic);
+    // Loaded again, it hangs in its first step until the test lets it go.
+    let reason = "the model was not loaded again within 2s";
+    assert_eq!(pending.error(), ModelError::Device(reason.into()));
+    let (request, _) = ask("late", 1).request();
+    assert!(matches!(
+        model.submit(request),
+        Err((_, ModelError::Closed))
+    ));
+    control.run_free();
+    until(|| engine.stats().used == 0);
+    // Its name can be used again.
+    engine.load("m", fake(Arc::new(hashed)).0).unwrap();
+    assert!(ask("b", 1).of(&model).wait().1.is_ok());
+}
+
+#[test]
+fn names_that_are_not_in_use_are_forgotten() {
+    let engine = budget(u64::MAX);
+    let kept = engine.handle("kept");
+    engine.load("loaded", fake(Arc::new(hashed)).0).unwrap();
+    for n in 0..100 {
+        let (failing, control) = fake(Arc::new(hashed));
+        control.fail_loads(1);
+        assert!(engine.load(&format!("name {n}"), failing).is_err());
+        drop(engine.handle(&format!("other {n}")));
+    }
+    assert!(engine.names() <= 4, "{} names", engine.names());
+    // The handle and the model still have theirs.
+    engine.load("kept", fake(Arc::new(other)).0).unwrap();
+    assert!(ask("x", 1).of(&kept).wait().1.is_ok());
+    assert!(engine.model("loaded").is_some());
+}
+
+#[test]
 fn models_take_turns() {
     let engine = budget(u64::MAX);
     let (one, control_one) = fake(Arc::new(hashed));

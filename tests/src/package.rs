@@ -5,6 +5,9 @@ use std::process::Command;
 
 use crate::{root, target};
 
+/// What the directory was made from, in it.
+const MADE: &str = "made-from";
+
 /// A package, of which `tests/NAME/requirements.txt` says what it is.
 pub struct Package {
     /// Of the directories in `tests/` and in the target directory.
@@ -19,17 +22,16 @@ pub struct Package {
 }
 
 impl Package {
-    /// The directory with what was unpacked; fetched if it is not there or was made from other requirements.
+    /// The directory with what was unpacked; fetched if it is not there or was made in another way.
     ///
     /// # Panics
     /// It cannot be fetched; the message has pip's own words.
     pub fn fetched(&self) -> PathBuf {
         let own = root().join("tests").join(self.name);
         let requirements = own.join("requirements.txt");
-        let wanted = std::fs::read(&requirements).unwrap();
         let place = target().join(self.name);
-        if std::fs::read(place.join("requirements.txt")).is_ok_and(|made_from| made_from == wanted)
-        {
+        let made = std::fs::read_to_string(&requirements).unwrap() + self.unpack;
+        if std::fs::read_to_string(place.join(MADE)).is_ok_and(|so| so == made) {
             return place;
         }
         // The directory gets its name when it is complete; what it was made in is removed, also where that fails.
@@ -54,7 +56,7 @@ impl Package {
         let mut unpack = python();
         unpack.args(["-c", self.unpack]).arg(archive).arg(&unpacked);
         self.run(&mut unpack);
-        std::fs::copy(&requirements, unpacked.join("requirements.txt")).unwrap();
+        std::fs::write(unpacked.join(MADE), made).unwrap();
         if place.exists() {
             std::fs::remove_dir_all(&place).unwrap();
         }

@@ -1,8 +1,8 @@
 //! Chat templates: the Jinja dialect of `transformers`, rendered with `minijinja`.
 //!
 //! What a template finds is what `apply_chat_template` gives it: `messages`, `add_generation_prompt`, the special
-//! tokens, `tools` and `documents` as none, `raise_exception`, `strftime_now` (here in UTC), a `tojson` that writes
-//! as Python does, Python's string methods, `break` and `continue`, and trimmed blocks.
+//! tokens, `tools` and `documents` as none (which is not iterable), `raise_exception`, `strftime_now` (here in UTC), a
+//! `tojson` that writes as Python does, Python's string methods, `break` and `continue`, and trimmed blocks.
 //!
 //! A template is bounded in its length, its depth and the instructions it runs, but not in memory: one that doubles a
 //! text in a loop takes all there is. Templates come with models, and a model is trusted as far as that.
@@ -88,6 +88,10 @@ impl ChatTemplate {
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
         environment.set_unknown_method_callback(python::call_method);
         environment.add_filter("tojson", to_json);
+        // To Python nothing is not iterable; templates ask before they look at the tools.
+        environment.add_test("iterable", |value: &Value| {
+            !value.is_none() && value.try_iter().is_ok()
+        });
         environment.add_function(
             "raise_exception",
             |message: String| -> Result<Value, Error> {
@@ -360,6 +364,18 @@ mod tests {
     fn blocks_are_trimmed_and_loops_can_break() {
         let source = "{% for m in messages %}\n    {% if loop.index0 == 1 %}\n        {% break %}\n    {% endif %}\n{{ m.role }}\n{% endfor %}\nend";
         assert_eq!(render(source).unwrap(), "system\nend");
+    }
+
+    #[test]
+    fn what_is_iterable_is_what_python_iterates() {
+        let source = "{% for value in [tools, none, 1, 'text', [], {}, unheard_of] %}\
+                      {{ value is iterable }} {% endfor %}";
+        assert_eq!(
+            render(source).unwrap().to_lowercase(),
+            "false false false true true true true "
+        );
+        let asked_first = "{% if tools is iterable and tools | length > 0 %}tools{% endif %}none";
+        assert_eq!(render(asked_first).unwrap(), "none");
     }
 
     #[test]

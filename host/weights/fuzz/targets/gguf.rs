@@ -9,7 +9,7 @@ use std::path::Path;
 
 use common::made::{Files, Value, gguf};
 use libfuzzer_sys::fuzz_target;
-use tidegate_weights::Checkpoint;
+use tidegate_weights::{Checkpoint, gguf_vocabulary};
 
 fn seeds() -> Vec<Vec<u8>> {
     let named = |name: &str| {
@@ -68,6 +68,8 @@ fuzz_target!(init: common::seed(&seeds()), |data: &[u8]| {
         file.extend([0x1c, 0x2c].repeat(2048));
     }
     let files = Files::default().with("m.gguf", file);
+    // Also of what is no model.
+    let _ = gguf_vocabulary(Path::new("m.gguf"), &files).map_err(|error| error.to_string());
     match Checkpoint::open(Path::new("m.gguf"), &files) {
         Ok(checkpoint) => {
             common::probe::probe(&checkpoint);

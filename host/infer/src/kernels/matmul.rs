@@ -219,7 +219,7 @@ impl MatmulKernel {
         let mut enable: &[&str] = &[];
         let constants = match self.tiling {
             Tiling::Registers { rows, told } => {
-                files.push(lanes(self.stored));
+                files.extend(lanes(self.stored));
                 files.push(if told {
                     shader!("input_broadcast.wgsl")
                 } else {
@@ -385,32 +385,40 @@ impl EmbedKernel {
 }
 
 /// Weights, four elements at a time.
-fn weights(stored: Stored, layout: Layout) -> [&'static str; 2] {
+fn weights(stored: Stored, layout: Layout) -> [&'static str; 3] {
     let layout = match layout {
         Layout::Rows => shader!("layout_rows.wgsl"),
         Layout::Tiles => shader!("layout_tiles.wgsl"),
     };
     let weights = match stored {
         Stored::F32 => shader!("weights_f32.wgsl"),
-        Stored::F16 => shader!("weights_f16.wgsl"),
-        Stored::Bf16 => shader!("weights_bf16.wgsl"),
+        Stored::F16 | Stored::Bf16 => shader!("weights_halves.wgsl"),
         Stored::Int8 => shader!("weights_int8.wgsl"),
         Stored::Int4 => shader!("weights_int4.wgsl"),
         Stored::Q4K => shader!("weights_q4k.wgsl"),
         Stored::Q6K => shader!("weights_q6k.wgsl"),
     };
-    [layout, weights]
+    [layout, halves(stored), weights]
 }
 
 /// Weights as the lanes of the software matmul read them.
-fn lanes(stored: Stored) -> &'static str {
-    match stored {
+fn lanes(stored: Stored) -> [&'static str; 2] {
+    let lanes = match stored {
         Stored::F32 => shader!("lanes_f32.wgsl"),
-        Stored::F16 => shader!("lanes_f16.wgsl"),
-        Stored::Bf16 => shader!("lanes_bf16.wgsl"),
+        Stored::F16 | Stored::Bf16 => shader!("lanes_halves.wgsl"),
         Stored::Int8 => shader!("lanes_int8.wgsl"),
         Stored::Int4 => shader!("lanes_int4.wgsl"),
         Stored::Q4K => shader!("lanes_q4k.wgsl"),
         Stored::Q6K => shader!("lanes_q6k.wgsl"),
+    };
+    [halves(stored), lanes]
+}
+
+/// What floats of 16 bits are, if weights are such.
+fn halves(stored: Stored) -> &'static str {
+    match stored {
+        Stored::F16 => shader!("halves_f16.wgsl"),
+        Stored::Bf16 => shader!("halves_bf16.wgsl"),
+        _ => "",
     }
 }

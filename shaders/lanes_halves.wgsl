@@ -1,4 +1,5 @@
-// What a lane of the software matmul reads of a group: 32 elements of each of its four rows, stored as bf16, two in a word.
+// What a lane of the software matmul reads of a group: 32 elements of each of its four rows, stored as floats of 16 bits, two in a word
+// (halves_f16.wgsl, halves_bf16.wgsl).
 
 const SCALED: bool = false;  // whether a group has factors
 const HALVES: u32 = 1u;      // parts of a group with a factor of their own
@@ -20,8 +21,7 @@ fn load_group(at: u32, lane: u32) -> Group {
 
 fn raw4(group: ptr<function, Group>, row: u32, quad: u32) -> vec4<f32> {
     let chunk = (*group).chunks[row * 4u + quad / 2u];
-    let pair = select(chunk.xy, chunk.zw, quad % 2u == 1u);
-    return bitcast<vec4<f32>>(vec4<u32>(pair.x << 16u, pair.x & 0xffff0000u, pair.y << 16u, pair.y & 0xffff0000u));
+    return from_halves(select(chunk.xy, chunk.zw, quad % 2u == 1u));
 }
 
 fn factors(group: ptr<function, Group>, half: u32) -> vec4<f32> {

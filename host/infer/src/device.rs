@@ -14,7 +14,7 @@ pub(crate) use fault::Fault;
 pub use features::Features;
 pub(crate) use gpu::{DEADLINE, LOAD_DEADLINE, PIECE, WaitError};
 pub use gpu::{DeviceOptions, Gpu, Open, Sabotage};
-pub(crate) use pace::Pace;
+pub(crate) use pace::{Load, Pace};
 
 /// The backends this crate uses. GL is left out: it lists the same software adapters a second time, with fewer limits.
 const BACKENDS: wgpu::Backends = wgpu::Backends::VULKAN

@@ -19,7 +19,7 @@ mod source;
 mod variant;
 
 pub use attention::AttentionKernel;
-pub(crate) use attention::scratch;
+pub(crate) use attention::{scratch, unit_of};
 pub(crate) use binding::{Bindings, bind};
 pub(crate) use choice::{asked_for, choose_kernels};
 pub use encoder::EncoderKernel;
@@ -30,7 +30,7 @@ pub use matmul::{EmbedKernel, MatmulKernel, QuantizeKernel, Store, Subgroups, Ti
 pub use norm::{NormKernel, NormStore};
 pub(crate) use pipelines::{Pipeline, Pipelines};
 pub use sampling::{SamplingKernel, SamplingStage};
-pub(crate) use self_test::{Tested, Verdicts};
+pub(crate) use self_test::{Tested, Verdicts, Wrong};
 pub(crate) use variant::Base;
 pub use variant::{KernelSet, KernelVariant};
 

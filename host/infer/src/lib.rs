@@ -5,7 +5,8 @@
 //!
 //! Invariants:
 //! - only this crate names `wgpu`;
-//! - no optional feature of wgpu is needed; kernels that use one are chosen only after they passed a self-test on the adapter;
+//! - no optional feature of wgpu is needed, and every kernel that a model runs has computed the right numbers on the adapter
+//!   before;
 //! - the number of dispatches in a step depends on the model, never on the number of rows or sequences, unless a step is
 //!   too long for one submission;
 //! - weights are stored in their own precision, and every sum is accumulated in f32;
@@ -34,4 +35,4 @@ pub use device::{
 pub use encoder::{EncoderOptions, GpuEncoder};
 pub use files::MappedFiles;
 pub use kernels::{KernelSet, KernelVariant};
-pub use load_error::LoadError;
+pub use load_error::{LoadError, WrongNumbers};

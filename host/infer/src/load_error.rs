@@ -51,9 +51,12 @@ pub enum LoadError {
         variant: &'static str,
         /// The adapter.
         adapter: String,
-        /// What it lacks, or what went wrong in the self-test.
+        /// What it lacks.
         reason: String,
     },
+    /// Kernels computed wrong numbers in their self-test, and no others are left to try.
+    #[error(transparent)]
+    WrongNumbers(Box<WrongNumbers>),
     /// A kernel does not compile on the device's driver.
     #[error("kernel {kernel} does not compile on this device: {reason}")]
     Kernel {
@@ -110,6 +113,26 @@ pub enum LoadError {
         /// What wgpu said.
         reason: String,
     },
+}
+
+/// Kernels that computed wrong numbers in their self-test.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{variant} kernels compute wrong numbers on {adapter}: {kernel}, {case}: {found}, must be {expected}"
+)]
+pub struct WrongNumbers {
+    /// The kernels that were asked for, or the last that were tried.
+    pub variant: &'static str,
+    /// The adapter.
+    pub adapter: String,
+    /// The kernels that ran, by name.
+    pub kernel: String,
+    /// Which numbers of which case.
+    pub case: String,
+    /// What the host computed, and how far from it they may be.
+    pub expected: String,
+    /// What the device computed.
+    pub found: String,
 }
 
 impl LoadError {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::device::{Gpu, Pace};
+use crate::device::{Gpu, Load, Pace};
 use crate::kernels::{Kernel, KernelSet, Pipeline, bind};
 use crate::load_error::LoadError;
 use crate::matrix::Quantized;
@@ -88,29 +88,76 @@ impl Choice {
     }
 }
 
+/// What a row of a step, or a tile of an encoder's pass, sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sight {
+    /// The same for all of one sequence.
+    pub(crate) sequence: u32,
+    /// Positions, without a window.
+    pub(crate) positions: u32,
+}
+
+/// Which rows a dispatch works on, where two of them share the rows of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// All.
+    All,
+    /// So many that are neighbours in one sequence.
+    Neighbours(u32),
+    /// Those that are not among so many neighbours.
+    Others(u32),
+}
+
+impl Share {
+    /// Positions that its rows see through a window, all together.
+    fn positions(self, sights: &[Sight], window: u32) -> u64 {
+        let most = window.saturating_add(3);
+        let seen = |sights: &[Sight]| -> u64 {
+            let seen = sights
+                .iter()
+                .map(|sight| u64::from(sight.positions.min(most)));
+            seen.sum()
+        };
+        let (tile, wanted) = match self {
+            Share::All => return seen(sights),
+            Share::Neighbours(tile) => (tile, true),
+            Share::Others(tile) => (tile, false),
+        };
+        // As `are_neighbours` in `shaders/attention_software.wgsl`.
+        let follows = |pair: &[Sight]| {
+            pair[0].sequence == pair[1].sequence && pair[0].positions + 1 == pair[1].positions
+        };
+        let neighbours =
+            |rows: &&[Sight]| rows.len() == tile as usize && rows.windows(2).all(follows);
+        let tiles = sights.chunks(tile.max(1) as usize);
+        tiles
+            .filter(|rows| neighbours(rows) == wanted)
+            .map(seen)
+            .sum()
+    }
+}
+
 /// Multiply-adds, or what takes as long, by which the time of a dispatch is guessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Work {
+pub(crate) enum Work {
     /// For each that the dispatch counts.
-    pub(crate) each: u64,
-    /// A window: the work is that for each position seen through it.
-    pub(crate) visible: Option<u32>,
+    Rows(u64),
+    /// For each position that is seen.
+    Positions {
+        each: u64,
+        /// Positions that a row sees at most.
+        window: u32,
+        share: Share,
+    },
 }
 
 impl Work {
-    /// The same for each row.
-    pub(crate) fn rows(each: u64) -> Work {
-        Work {
-            each,
-            visible: None,
-        }
-    }
-
-    /// For each row and each position that it sees.
+    /// For each position that all rows see.
     pub(crate) fn positions(each: u64, window: u32) -> Work {
-        Work {
+        Work::Positions {
             each,
-            visible: Some(window),
+            window,
+            share: Share::All,
         }
     }
 }
@@ -125,14 +172,6 @@ struct Dispatch {
 }
 
 impl Dispatch {
-    fn work(&self, extent: Extent) -> u64 {
-        let positions = self
-            .work
-            .visible
-            .map_or(1, |window| Count::Visible(window).of(extent));
-        u64::from(self.of.of(extent)) * self.work.each * u64::from(positions)
-    }
-
     fn choose(&self, extent: Extent) -> Option<&(Choice, Pipeline)> {
         let count = self.of.of(extent);
         if count == 0 {
@@ -150,6 +189,12 @@ impl Program {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Every kernel that some step may run.
+    pub(crate) fn kernels(&self) -> impl Iterator<Item = Kernel> {
+        let choices = self.0.iter().flat_map(|dispatch| &dispatch.choices);
+        choices.map(|(choice, _)| choice.kernel)
     }
 
     /// The kernel that dispatch `index` runs in such a step, if it runs at all.
@@ -179,33 +224,59 @@ impl Program {
         count
     }
 
-    /// Multiply-adds of such a step.
-    pub(crate) fn work(&self, extent: Extent) -> u64 {
-        self.0.iter().map(|dispatch| dispatch.work(extent)).sum()
-    }
-
-    /// Multiply-adds of the longest dispatch of such a step.
-    pub(crate) fn longest(&self, extent: Extent) -> u64 {
-        let works = self.0.iter().map(|dispatch| dispatch.work(extent));
-        works.max().unwrap_or(0)
-    }
-
-    /// Cuts a step into submissions that take no longer than the device's cap by its pace, as far as single dispatches do.
-    pub(crate) fn submissions(&self, extent: Extent, pace: &Pace) -> Vec<Range<usize>> {
-        let most = pace.most_work(extent.rows);
-        let mut submissions = Vec::new();
-        let (mut start, mut sum) = (0, 0_u64);
-        for (index, dispatch) in self.0.iter().enumerate() {
-            let work = dispatch.work(extent);
-            if index > start && sum.saturating_add(work) > most {
-                submissions.push(start..index);
-                (start, sum) = (index, 0);
+    /// What each dispatch of such a step comes to, in order.
+    pub(crate) fn loads(&self, extent: Extent, sights: &[Sight]) -> Vec<Load> {
+        // A model has few windows, and many dispatches for each.
+        let mut known: Vec<((u32, Share), u64)> = Vec::new();
+        let mut seen = |key: (u32, Share)| match known.iter().find(|(other, _)| *other == key) {
+            Some((_, positions)) => *positions,
+            None => {
+                let positions = key.1.positions(sights, key.0);
+                known.push((key, positions));
+                positions
             }
-            sum = sum.saturating_add(work);
-        }
-        submissions.push(start..self.0.len());
-        submissions
+        };
+        let load = |dispatch: &Dispatch| match (dispatch.of.of(extent), dispatch.work) {
+            (0, _) => Load::default(),
+            (count, Work::Rows(each)) => Load {
+                rows: each.saturating_mul(u64::from(count)),
+                attention: 0,
+            },
+            (
+                _,
+                Work::Positions {
+                    each,
+                    window,
+                    share,
+                },
+            ) => Load {
+                rows: 0,
+                attention: each.saturating_mul(seen((window, share))),
+            },
+        };
+        self.0.iter().map(load).collect()
     }
+}
+
+/// Whether every dispatch of a step of so many rows fits into a submission by itself.
+pub(crate) fn each_fits(loads: &[Load], rows: u32, pace: &Pace) -> bool {
+    loads.iter().all(|load| pace.fits(rows, *load))
+}
+
+/// Cuts the dispatches of a step of so many rows into submissions that keep to the device's cap by its pace, as far as single
+/// dispatches do.
+pub(crate) fn submissions(loads: &[Load], rows: u32, pace: &Pace) -> Vec<Range<usize>> {
+    let mut submissions = Vec::new();
+    let (mut start, mut sum) = (0, Load::default());
+    for (index, load) in loads.iter().enumerate() {
+        if index > start && !pace.fits(rows, sum + *load) {
+            submissions.push(start..index);
+            (start, sum) = (index, Load::default());
+        }
+        sum = sum + *load;
+    }
+    submissions.push(start..loads.len());
+    submissions
 }
 
 /// Makes a program, dispatch by dispatch.
@@ -285,5 +356,54 @@ impl<'a> Builder<'a> {
             work,
         });
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows of sequences: (sequence, first position, rows).
+    fn sights(of: &[(u32, u32, u32)]) -> Vec<Sight> {
+        let rows = |&(sequence, first, rows): &(u32, u32, u32)| {
+            (first..first + rows).map(move |position| Sight {
+                sequence,
+                positions: position + 1,
+            })
+        };
+        of.iter().flat_map(rows).collect()
+    }
+
+    #[test]
+    fn every_row_is_either_among_neighbours_or_not() {
+        let step = sights(&[(0, 6, 9), (1, 99, 1), (2, 0, 5)]);
+        let all: u64 = (7..=15).sum::<u64>() + 100 + 15;
+        assert_eq!(Share::All.positions(&step, u32::MAX), all);
+        // Of the rows 4 to 7 all are of the first sequence, of those from 8 on not.
+        let eight: u64 = (7..=14).sum();
+        assert_eq!(Share::Neighbours(8).positions(&step, u32::MAX), eight);
+        assert_eq!(Share::Others(8).positions(&step, u32::MAX), all - eight);
+        let twos = all - 15 - 100 - 15 + (1 + 2 + 3 + 4);
+        assert_eq!(Share::Neighbours(2).positions(&step, u32::MAX), twos);
+        // Through a window of 5 a row sees that and up to three positions before it.
+        assert_eq!(Share::All.positions(&step, 5), 7 + 8 * 8 + 8 + 15);
+    }
+
+    #[test]
+    fn submissions_are_cut_before_they_are_too_long() {
+        let pace = Pace::fixed(1e-3, std::time::Duration::from_millis(10));
+        let load = |rows, attention| Load { rows, attention };
+        let loads = [
+            load(3, 0),
+            load(0, 4),
+            load(1, 0),
+            load(1, 0),
+            load(20, 0),
+            load(1, 1),
+        ];
+        assert_eq!(submissions(&loads, 1, &pace), [0..4, 4..5, 5..6]);
+        assert!(!each_fits(&loads, 1, &pace));
+        assert!(each_fits(&loads[..4], 1, &pace));
+        assert_eq!(submissions(&[], 1, &pace).len(), 1);
     }
 }

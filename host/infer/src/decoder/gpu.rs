@@ -10,12 +10,12 @@ use tracing::{debug, info};
 
 use super::parts::{Ends, Parts};
 use super::passes::{Piece, passes};
-use super::plan::{Plan, decoder_config, stored_ways, weight_bytes};
+use super::plan::{Plan, decoder_config, tested, weight_bytes};
 use super::{DecoderOptions, MemoryReport, StepWords};
-use crate::device::{DEADLINE, Fault, Gpu, LOAD_DEADLINE, Pace};
-use crate::kernels::{KernelSet, choose_kernels};
+use crate::device::{DEADLINE, Fault, Gpu, LOAD_DEADLINE, Load, Pace};
+use crate::kernels::{Kernel, KernelSet, choose_kernels};
 use crate::load_error::LoadError;
-use crate::program::{Extent, Program};
+use crate::program::{Program, each_fits, submissions};
 use crate::sampling::Sampler;
 
 /// A language model on a device.
@@ -65,8 +65,8 @@ impl GpuDecoder {
         let config = decoder_config(checkpoint)?;
         options.check(config)?;
         let weights = weight_bytes(checkpoint, config, options)?;
-        let stored = stored_ways(checkpoint, config)?;
-        let kernels = choose_kernels(gpu, options.kernels, options.reproducible, &stored)?;
+        let tested = tested(checkpoint, config, options)?;
+        let kernels = choose_kernels(gpu, options.kernels, options.reproducible, &tested)?;
         let plan = Plan::new(config, options, kernels);
         let mut memory = plan.report(weights);
         let parts = Parts {
@@ -142,6 +142,14 @@ impl GpuDecoder {
         self.kernels
     }
 
+    /// Every kernel that some step may run.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn kernels_in_use(&self) -> Vec<Kernel> {
+        let sampling = self.sampler.kernels();
+        self.program.kernels().chain(sampling).collect()
+    }
+
     /// How many dispatches the last step took.
     #[must_use]
     pub fn dispatches_last_step(&self) -> u32 {
@@ -154,11 +162,34 @@ impl GpuDecoder {
         self.submissions
     }
 
-    /// Multiply-adds by which the time of a step is guessed.
+    /// The submissions that a step would run in: for each how many rows its pass has, and its multiply-adds of rows and of
+    /// attention, by which its time is guessed.
     #[doc(hidden)]
-    #[must_use]
-    pub fn work_of(&self, step: &[StepSequence]) -> u64 {
-        self.program.work(StepWords::default().fill_whole(step))
+    pub fn planned(&mut self, step: &[StepSequence]) -> Vec<(u32, [u64; 2])> {
+        let mut planned = Vec::new();
+        for pass in passes(step, self.pass_rows(step), self.pass[1]) {
+            let extent = self.words.fill(step, &pass, &mut Vec::new());
+            let loads = self.program.loads(extent, &self.words.sights);
+            for range in submissions(&loads, extent.rows, &self.pace) {
+                let load: Load = loads[range].iter().copied().sum();
+                planned.push((extent.rows, [load.rows, load.attention]));
+            }
+        }
+        planned
+    }
+
+    /// Takes a step for one that took so long, alone in its pass.
+    #[doc(hidden)]
+    pub fn pretend_took(&mut self, step: &[StepSequence], took: Duration) {
+        let extent = self.words.fill_whole(step);
+        let loads = self.program.loads(extent, &self.words.sights);
+        self.pace.learn(extent.rows, loads.into_iter().sum(), took);
+    }
+
+    /// Takes a device for one that nothing is known of.
+    #[doc(hidden)]
+    pub fn forget_pace(&mut self) {
+        self.pace = Pace::new(self.gpu.is_software());
     }
 
     /// Takes a device for one that needs `seconds` for a multiply-add, and caps its submissions at `cap`.
@@ -228,21 +259,19 @@ impl GpuDecoder {
         }
     }
 
-    /// Most rows whose longest dispatch stays within the cap of a submission.
-    fn pass_rows(&self, step: &[StepSequence]) -> usize {
-        let positions = step
-            .iter()
-            .map(|sequence| sequence.position + sequence.tokens.len() as u32)
-            .max();
-        let samples: usize = step.iter().map(|sequence| sequence.samples.len()).sum();
-        let mut rows = self.pass[0];
+    /// Rows of a pass at most, so that every dispatch of this step stays within the cap of a submission: kernels take any number
+    /// of rows, but a dispatch is never part of two submissions.
+    fn pass_rows(&mut self, step: &[StepSequence]) -> usize {
+        let all: usize = step.iter().map(|sequence| sequence.tokens.len()).sum();
+        let mut rows = self.pass[0].min(all).max(1);
         loop {
-            let extent = Extent {
-                rows: rows as u32,
-                samples: rows.min(self.pass[1]).min(samples) as u32,
-                positions: positions.unwrap_or(0),
-            };
-            if rows == 1 || self.program.longest(extent) <= self.pace.most_work(rows as u32) {
+            let passes = passes(step, rows, self.pass[1]);
+            let fits = passes.iter().all(|pass| {
+                let extent = self.words.fill(step, pass, &mut Vec::new());
+                let loads = self.program.loads(extent, &self.words.sights);
+                each_fits(&loads, extent.rows, &self.pace)
+            });
+            if rows == 1 || fits {
                 return rows;
             }
             rows = rows.div_ceil(2);
@@ -255,7 +284,8 @@ impl GpuDecoder {
             return Err(error.clone());
         }
         self.shape.check(step)?;
-        self.run(step, self.pass_rows(step), wanted)
+        let rows = self.pass_rows(step);
+        self.run(step, rows, wanted)
     }
 
     /// Runs a step that was checked, in passes of at most so many rows.
@@ -313,9 +343,10 @@ impl GpuDecoder {
         }
         let stride = self.shape.vocabulary.next_multiple_of(4) * 4;
         let bytes = (extent.samples as usize * stride) as u64;
-        let ranges = self.program.submissions(extent, &self.pace);
+        let loads = self.program.loads(extent, &self.words.sights);
+        let ranges = submissions(&loads, extent.rows, &self.pace);
         let last = ranges.len() - 1;
-        let mut submissions = Vec::with_capacity(ranges.len());
+        let mut submitted = Vec::with_capacity(ranges.len());
         for (index, range) in ranges.into_iter().enumerate() {
             let mut encoder = self
                 .gpu
@@ -336,10 +367,10 @@ impl GpuDecoder {
                     .get_or_insert_with(|| self.gpu.readback("logits", self.ends.logits.size()));
                 encoder.copy_buffer_to_buffer(&self.ends.logits, 0, readback, 0, bytes);
             }
-            submissions.push(self.gpu.queue.submit([encoder.finish()]));
+            submitted.push(self.gpu.queue.submit([encoder.finish()]));
             self.submissions += 1;
         }
-        let Some(submission) = self.gpu.wait_for_all_but_one(submissions, self.deadline)? else {
+        let Some(submission) = self.gpu.wait_for_all_but_one(submitted, self.deadline)? else {
             return Ok(());
         };
         match wanted {
@@ -362,8 +393,8 @@ impl GpuDecoder {
             }
             _ => self.gpu.wait(Some(submission), self.deadline)?,
         }
-        self.pace
-            .learn(extent.rows, self.program.work(extent), started.elapsed());
+        let load = loads.into_iter().sum();
+        self.pace.learn(extent.rows, load, started.elapsed());
         Ok(())
     }
 }

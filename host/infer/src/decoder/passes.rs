@@ -2,7 +2,7 @@
 
 use tidegate_contract::{BLOCK, Sampling, StepSequence};
 
-use crate::program::Extent;
+use crate::program::{Extent, Sight};
 
 /// Consecutive tokens of one sequence of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub(crate) struct StepWords {
     pub(crate) step: Vec<u32>,
     /// Block tables, one after another.
     pub(crate) tables: Vec<u32>,
+    /// What each row sees.
+    pub(crate) sights: Vec<Sight>,
 }
 
 impl StepWords {
@@ -73,6 +75,7 @@ impl StepWords {
     ) -> Extent {
         self.step.clear();
         self.tables.clear();
+        self.sights.clear();
         samples.clear();
         self.step.extend([0; 4]);
         let mut extent = Extent::default();
@@ -87,6 +90,10 @@ impl StepWords {
             for at in piece.from..piece.to {
                 let position = sequence.position + at as u32;
                 self.step.extend([table, sequence.tokens[at], position, 0]);
+                self.sights.push(Sight {
+                    sequence: table,
+                    positions: position + 1,
+                });
                 if at >= first_sampled {
                     sources.push(extent.rows);
                     samples.push((piece.sequence, &sequence.samples[at - first_sampled]));
@@ -184,6 +191,12 @@ mod tests {
         };
         assert_eq!(extent, expected);
         assert_eq!(words.tables, [100, 101, 100]);
+        let sights: Vec<_> = words
+            .sights
+            .iter()
+            .map(|s| [s.sequence, s.positions])
+            .collect();
+        assert_eq!(sights, [[0, 16], [0, 17], [2, 1], [2, 2]]);
         assert_eq!(
             words.step,
             [

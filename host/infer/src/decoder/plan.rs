@@ -1,14 +1,14 @@
 //! The sizes of everything a decoder puts on the device, known before anything is allocated.
 
-use std::collections::HashSet;
-
 use tidegate_contract::BLOCK;
 use tidegate_weights::{Checkpoint, DecoderTensor, LayerTensor, ModelConfig, Tensor};
 
 use super::DecoderOptions;
-use crate::kernels::{Base, Heads, KernelSet, KernelVariant, asked_for, scratch};
+use crate::kernels::{
+    Base, Heads, KernelSet, KernelVariant, NormStore, Store, Tested, asked_for, scratch, unit_of,
+};
 use crate::load_error::LoadError;
-use crate::matrix::{Packing, Stored, most_quantized, padded};
+use crate::matrix::{Packing, most_quantized, padded};
 use crate::sampling::Sampler;
 
 /// Bytes that the scratch of attention may take: a step whose rows need more runs in several passes.
@@ -218,22 +218,62 @@ pub(super) fn layer_matrices<'a>(
     ])
 }
 
-/// How the matrices of products are stored on the device: each way once.
-pub(super) fn stored_ways(
+/// What of its kernels a decoder runs: each part once.
+pub(super) fn tested(
     checkpoint: &Checkpoint,
     config: &ModelConfig,
-) -> Result<Vec<Stored>, LoadError> {
-    let head = if config.tied {
-        DecoderTensor::Embedding
-    } else {
-        DecoderTensor::Head
+    options: &DecoderOptions,
+) -> Result<Vec<Tested>, LoadError> {
+    let unit = unit_of((config.heads / config.kv_heads.max(1)) as u32);
+    let mut tested = vec![
+        Tested::Norm(NormStore::Plain),
+        Tested::Heads(options.kv),
+        Tested::Attention(unit, options.kv),
+        Tested::Sampling,
+    ];
+    let mut add = |more: Tested| {
+        if !tested.contains(&more) {
+            tested.push(more);
+        }
     };
-    let mut ways: HashSet<Stored> = Packing::plain(checkpoint.tensor(head)?).kinds().collect();
+    let embedding = Packing::plain(checkpoint.tensor(DecoderTensor::Embedding)?);
+    embedding.kinds().map(Tested::Embedding).for_each(&mut add);
+    let head = if config.tied {
+        embedding
+    } else {
+        Packing::plain(checkpoint.tensor(DecoderTensor::Head)?)
+    };
+    let mut products = |matrix: &Packing<'_>, store| {
+        let products = matrix.kinds().map(|stored| Tested::Products(stored, store));
+        products.for_each(&mut add);
+    };
+    products(&head, Store::Plain);
+    // As the ends of branches are in `Parts::branch`.
+    let branch = |alone| if alone { Store::Plain } else { Store::Residual };
+    let stores = [
+        Store::Plain,
+        branch(config.output_bias || config.post_norms),
+        Store::Gated(config.activation),
+        branch(config.post_norms),
+    ];
     for layer in 0..config.layers.len() {
         let matrices = layer_matrices(checkpoint, config, layer)?;
-        ways.extend(matrices.iter().flat_map(Packing::kinds));
+        for (matrix, store) in matrices.iter().zip(stores) {
+            products(matrix, store);
+        }
     }
-    Ok(ways.into_iter().collect())
+    if config.output_bias && config.post_norms {
+        add(Tested::Bias(NormStore::Plain));
+    } else if config.output_bias {
+        add(Tested::Bias(NormStore::Add));
+    }
+    if config.post_norms {
+        add(Tested::Norm(NormStore::Add));
+    }
+    if config.logit_softcap.is_some() {
+        add(Tested::Softcap);
+    }
+    Ok(tested)
 }
 
 /// Bytes of the weights as they are packed on the device, and of the rotary tables.

@@ -1,6 +1,6 @@
 //! An open device: buffers within its limits, uploads, compiled kernels, waits with a deadline.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::fault::Faults;
 use super::{Adapter, AdapterInfo, AdapterKind, Fault, Features, ready};
-use crate::kernels::{Kernel, KernelSet, Pipeline, Pipelines, Tested, Verdicts};
+use crate::kernels::{Kernel, KernelSet, Pipeline, Pipelines, Tested, Verdicts, Wrong};
 use crate::load_error::LoadError;
 
 /// Longest wait for a submission, after which the model is given up. Submissions are capped far below.
@@ -64,6 +64,8 @@ pub struct Open {
     pipelines: Mutex<Pipelines>,
     /// Which kernels compute the right numbers here.
     verdicts: Mutex<Verdicts>,
+    /// Kernels that ran in a self-test here.
+    tried: Mutex<HashSet<Kernel>>,
     /// What tests make go wrong: kernels by name, and memory.
     sabotaged: Mutex<HashMap<&'static str, Sabotage>>,
     exhausted: AtomicBool,
@@ -151,6 +153,7 @@ impl Gpu {
             made: AtomicU64::new(0),
             pipelines: Mutex::default(),
             verdicts: Mutex::default(),
+            tried: Mutex::default(),
             sabotaged: Mutex::default(),
             exhausted: AtomicBool::new(false),
         })))
@@ -166,14 +169,27 @@ impl Gpu {
     }
 
     /// What is known of a set of kernels here.
-    pub(crate) fn verdict(&self, set: KernelSet, tested: Tested) -> Option<Option<String>> {
+    pub(crate) fn verdict(&self, set: KernelSet, tested: Tested) -> Option<Option<Wrong>> {
         let verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
         verdicts.get(&(set, tested)).cloned()
     }
 
-    pub(crate) fn keep_verdict(&self, set: KernelSet, tested: Tested, verdict: Option<String>) {
+    pub(crate) fn keep_verdict(&self, set: KernelSet, tested: Tested, verdict: Option<Wrong>) {
         let mut verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
         verdicts.insert((set, tested), verdict);
+    }
+
+    pub(crate) fn note_tried(&self, kernel: Kernel) {
+        let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        tried.insert(kernel);
+    }
+
+    /// Whether a kernel ran in a self-test here.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn was_tried(&self, kernel: Kernel) -> bool {
+        let tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        tried.contains(&kernel)
     }
 
     /// Puts something else in the place of a kernel that is compiled from now on.
@@ -184,14 +200,28 @@ impl Gpu {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         sabotaged.insert(kernel, sabotage);
+        self.forget();
+    }
+
+    /// Takes back all of that.
+    #[doc(hidden)]
+    pub fn repair(&self) {
+        let mut sabotaged = self
+            .sabotaged
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        sabotaged.clear();
+        self.forget();
+    }
+
+    /// Forgets kernels and what is known of them.
+    fn forget(&self) {
         *self
             .pipelines
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Pipelines::default();
-        self.verdicts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        let mut verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
+        verdicts.clear();
     }
 
     /// Makes the next allocation or step fail as if memory had run out.

@@ -1,19 +1,132 @@
 //! How fast a device gets on, learnt from its steps, and how much it is therefore given at once.
+//!
+//! Two paces, because two kinds of work are unlike: products wait for weights, which many rows share; attention waits for
+//! keys and values, which are a row's own. With one mean, a step whose contexts are far longer than those of the steps
+//! before it would be taken to be much faster than it is.
 
+use std::iter::Sum;
+use std::ops::Add;
 use std::time::Duration;
 
 /// Rows up to which a pace holds: a product with one row waits for memory, one with many for arithmetic.
 const ROWS: [u32; 5] = [1, 4, 8, 32, u32::MAX];
 
-/// Share of a new measurement in the pace that is kept.
-const NEW: f64 = 0.25;
+/// How many times longer a multiply-add of attention takes than one of a product, until use has shown it: the middle of what is
+/// likely. Software adapters show 2.4 with one row and 8.6 with 32.
+const RATIO: f64 = 4.0;
 
-/// Seconds per multiply-add for steps of so many rows.
+/// Variance of its logarithm: a factor of 4 either way.
+const RATIO_VARIANCE: f64 = 1.9;
+
+/// Variance of the logarithm of a measured time: a fifth.
+const NOISE: f64 = 0.04;
+
+/// How much the variances grow from step to step, since other programs come and go: a new measurement then counts for about a
+/// quarter. What the hardware makes of attention beside products changes hardly at all.
+const DRIFT: [f64; 2] = [3.3e-3, 1e-4];
+
+/// What is to be computed: multiply-adds, or what takes as long, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// Of rows: products with weights, norms and the like.
+    pub(crate) rows: u64,
+    /// Of rows and the positions that each sees.
+    pub(crate) attention: u64,
+}
+
+impl Add for Load {
+    type Output = Load;
+
+    fn add(self, other: Load) -> Load {
+        Load {
+            rows: self.rows.saturating_add(other.rows),
+            attention: self.attention.saturating_add(other.attention),
+        }
+    }
+}
+
+impl Sum for Load {
+    fn sum<I: Iterator<Item = Load>>(loads: I) -> Load {
+        loads.fold(Load::default(), Add::add)
+    }
+}
+
+/// What is known of steps of so many rows: a Kalman filter over two logarithms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Known {
+    /// Seconds for a multiply-add of rows.
+    rows: f64,
+    /// How many times longer one of attention takes.
+    ratio: f64,
+    /// Variances of both logarithms.
+    variances: [f64; 2],
+    covariance: f64,
+}
+
+impl Known {
+    /// Multiply-adds of rows that would take as long, and the share of attention in them.
+    fn weighed(&self, load: Load) -> (f64, f64) {
+        let attention = self.ratio * load.attention as f64;
+        let sum = load.rows as f64 + attention;
+        (sum, if sum > 0.0 { attention / sum } else { 0.0 })
+    }
+
+    /// Variance of the logarithm of a time with so much of attention.
+    fn variance(&self, share: f64) -> f64 {
+        let [rows, ratio] = self.variances;
+        (rows + 2.0 * share * self.covariance + share * share * ratio).max(0.0)
+    }
+
+    /// Seconds, on the slow side by as much as is not known: by one standard deviation. That is little for loads like those that
+    /// were seen, and much for those of another mixture.
+    fn seconds(&self, load: Load) -> f64 {
+        let (sum, share) = self.weighed(load);
+        self.rows * sum * self.variance(share).sqrt().exp()
+    }
+
+    /// From one measurement, whose sum alone is known.
+    fn first(load: Load, took: f64) -> Known {
+        let mut known = Known {
+            rows: 1.0,
+            ratio: RATIO,
+            variances: [0.0, RATIO_VARIANCE],
+            covariance: 0.0,
+        };
+        let (sum, share) = known.weighed(load);
+        known.rows = took / sum;
+        known.variances[0] = NOISE + share * share * RATIO_VARIANCE;
+        known.covariance = -share * RATIO_VARIANCE;
+        known
+    }
+
+    fn learn(&mut self, load: Load, took: f64) {
+        let (sum, share) = self.weighed(load);
+        for (variance, drift) in self.variances.iter_mut().zip(DRIFT) {
+            *variance = (*variance + drift).min(RATIO_VARIANCE.max(*variance));
+        }
+        let [rows, ratio] = self.variances;
+        let gains = [
+            rows + share * self.covariance,
+            self.covariance + share * ratio,
+        ];
+        let uncertain = self.variance(share) + NOISE;
+        let mistake = (took / (self.rows * sum)).ln() / uncertain;
+        self.rows *= (gains[0] * mistake).exp();
+        self.ratio *= (gains[1] * mistake).exp();
+        self.variances = [
+            rows - gains[0] * gains[0] / uncertain,
+            ratio - gains[1] * gains[1] / uncertain,
+        ];
+        self.covariance -= gains[0] * gains[1] / uncertain;
+    }
+}
+
+/// Seconds per multiply-add, for steps of so many rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pace {
-    /// Of what nothing was measured of.
-    guess: f64,
-    measured: [Option<f64>; ROWS.len()],
+    /// Where nothing was measured.
+    guess: Known,
+    measured: [Option<Known>; ROWS.len()],
     cap: Duration,
 }
 
@@ -22,10 +135,17 @@ impl Pace {
     /// GPU 0.2 ns, what weights in f32 take of 20 GB/s. Submissions are capped at 250 ms on the one, which nothing but its own
     /// thread waits for, and at 50 ms on the other, where a display and a watchdog do.
     pub(crate) fn new(software: bool) -> Pace {
-        let (guess, cap) = if software {
+        let (rows, cap) = if software {
             (5e-9, Duration::from_millis(250))
         } else {
             (2e-10, Duration::from_millis(50))
+        };
+        // Of attention the guess is four times on the slow side of the ratio, too.
+        let guess = Known {
+            rows,
+            ratio: RATIO * RATIO,
+            variances: [0.0; 2],
+            covariance: 0.0,
         };
         Pace {
             guess,
@@ -34,11 +154,17 @@ impl Pace {
         }
     }
 
-    /// A device of this pace that nothing is learnt of.
+    /// A device that needs so long for a multiply-add of either kind, of which nothing is unknown.
     pub(crate) fn fixed(seconds: f64, cap: Duration) -> Pace {
+        let guess = Known {
+            rows: seconds,
+            ratio: 1.0,
+            variances: [0.0; 2],
+            covariance: 0.0,
+        };
         Pace {
-            guess: seconds,
-            measured: [Some(seconds); ROWS.len()],
+            guess,
+            measured: [Some(guess); ROWS.len()],
             cap,
         }
     }
@@ -47,25 +173,29 @@ impl Pace {
         ROWS.iter().position(|most| rows <= *most).unwrap_or(0)
     }
 
-    /// Learns from a step: the first measurement is believed, later ones by and by.
-    pub(crate) fn learn(&mut self, rows: u32, work: u64, took: Duration) {
-        if work == 0 {
-            return;
-        }
-        let class = Pace::class(rows);
-        let seconds = took.as_secs_f64() / work as f64;
-        self.measured[class] = Some(match self.measured[class] {
-            Some(known) => known + NEW * (seconds - known),
-            None => seconds,
-        });
+    /// Seconds that so much of a step of `rows` rows is thought to take at most. A class of rows that was not measured is taken to
+    /// be as fast as the next below it that was: with more rows at once each is no slower.
+    pub(crate) fn seconds(&self, rows: u32, load: Load) -> f64 {
+        let known = self.measured.iter().take(Pace::class(rows) + 1).rev();
+        let known = known.flatten().next().unwrap_or(&self.guess);
+        known.seconds(load)
     }
 
-    /// Multiply-adds that fit into one submission, at least 1. A class of rows that was not measured is taken to be as fast as
-    /// the next below it that was: with more rows at once each is no slower.
-    pub(crate) fn most_work(&self, rows: u32) -> u64 {
-        let known = self.measured.iter().take(Pace::class(rows) + 1).rev();
-        let seconds = known.flatten().next().unwrap_or(&self.guess);
-        ((self.cap.as_secs_f64() / seconds) as u64).max(1)
+    /// Whether so much of a step of `rows` rows fits into one submission.
+    pub(crate) fn fits(&self, rows: u32, load: Load) -> bool {
+        self.seconds(rows, load) <= self.cap.as_secs_f64()
+    }
+
+    /// Learns from a step: the first measurement is believed, later ones by and by.
+    pub(crate) fn learn(&mut self, rows: u32, load: Load, took: Duration) {
+        if load == Load::default() {
+            return;
+        }
+        let took = took.as_secs_f64().max(1e-9);
+        match &mut self.measured[Pace::class(rows)] {
+            Some(known) => known.learn(load, took),
+            unknown => *unknown = Some(Known::first(load, took)),
+        }
     }
 }
 
@@ -73,25 +203,104 @@ impl Pace {
 mod tests {
     use super::*;
 
+    const PRODUCTS: Load = Load {
+        rows: 1_000_000,
+        attention: 0,
+    };
+
+    /// Whether products are thought to take this long, on the slow side by as much as one measurement may be wrong.
+    #[track_caller]
+    fn assert_milliseconds(pace: &Pace, rows: u32, expected: f64) {
+        let found = pace.seconds(rows, PRODUCTS) * 1e3;
+        assert!((0.99..1.23).contains(&(found / expected)), "{found}");
+    }
+
     #[test]
     fn a_pace_is_learnt_for_its_class_of_rows() {
         let mut pace = Pace::new(false);
-        assert_eq!(pace.most_work(1), 250_000_000, "a guess");
-        pace.learn(4, 1_000_000, Duration::from_millis(1));
-        assert_eq!(pace.most_work(1), 250_000_000, "fewer rows may be slower");
-        assert_eq!(pace.most_work(64), 50_000_000, "more rows are not");
-        pace.learn(64, 1_000_000, Duration::from_micros(100));
-        assert_eq!(pace.most_work(64), 500_000_000);
-        assert_eq!(pace.most_work(4), 50_000_000);
-        pace.learn(1, 1_000_000, Duration::from_millis(1));
-        assert_eq!(pace.most_work(1), 50_000_000);
-        pace.learn(1, 1_000_000, Duration::from_millis(5));
-        assert_eq!(
-            pace.most_work(1),
-            25_000_000,
-            "a quarter of the way to 5 ms"
+        assert_milliseconds(&pace, 1, 0.2);
+        pace.learn(4, PRODUCTS, Duration::from_millis(1));
+        assert_milliseconds(&pace, 1, 0.2);
+        assert_milliseconds(&pace, 64, 1.0);
+        pace.learn(64, PRODUCTS, Duration::from_micros(100));
+        assert_milliseconds(&pace, 64, 0.1);
+        assert_milliseconds(&pace, 4, 1.0);
+        for _ in 0..40 {
+            pace.learn(4, PRODUCTS, Duration::from_millis(1));
+        }
+        let before = pace.seconds(4, PRODUCTS);
+        pace.learn(4, PRODUCTS, Duration::from_millis(16));
+        let after = pace.seconds(4, PRODUCTS) / before;
+        assert!(
+            (1.7..2.3).contains(&after),
+            "a quarter of four doublings: {after}"
         );
-        pace.learn(1, 0, Duration::from_secs(1));
-        assert_eq!(pace.most_work(1), 25_000_000);
+        let before = pace.clone();
+        pace.learn(4, Load::default(), Duration::from_secs(1));
+        assert_eq!(pace, before);
+    }
+
+    /// Steps of a device whose paces are known: both are found, whatever was guessed.
+    #[test]
+    fn both_paces_are_learnt_from_steps_of_several_contexts() {
+        for ratio in [0.5, 3.0, 30.0] {
+            let exact = |load: Load| 1e-9 * load.rows as f64 + ratio * 1e-9 * load.attention as f64;
+            let at = |context: u64| Load {
+                rows: 100_000_000,
+                attention: 20_000 * context,
+            };
+            let mut pace = Pace::new(true);
+            for round in 0..200 {
+                let load = at([100, 3000, 700, 8000][round % 4]);
+                pace.learn(1, load, Duration::from_secs_f64(exact(load)));
+            }
+            for load in [at(0), at(50), at(5000), Load { rows: 0, ..at(100) }] {
+                let slow = pace.seconds(1, load) / exact(load);
+                assert!((0.95..1.3).contains(&slow), "{ratio}: {slow}");
+            }
+        }
+    }
+
+    /// Neither kind of work is taken to be faster than it is, as long as their ratio is a likely one.
+    #[test]
+    fn what_was_not_seen_by_itself_is_taken_to_be_slow() {
+        for ratio in [1.0, 4.0, 16.0] {
+            let seen = Load {
+                rows: 1_000_000,
+                attention: 100_000,
+            };
+            let exact = |load: Load| 1e-9 * load.rows as f64 + ratio * 1e-9 * load.attention as f64;
+            let mut pace = Pace::new(true);
+            for _ in 0..100 {
+                pace.learn(8, seen, Duration::from_secs_f64(exact(seen)));
+            }
+            let [products, attention] = [
+                Load {
+                    attention: 0,
+                    ..seen
+                },
+                Load { rows: 0, ..seen },
+            ];
+            for load in [seen, products, attention] {
+                let slow = pace.seconds(8, load) / exact(load);
+                assert!((0.9..20.0).contains(&slow), "{ratio}: {slow}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_slows_a_device_slows_attention_that_was_not_seen_for_long() {
+        let long = Load {
+            rows: 0,
+            attention: 1_000_000,
+        };
+        let mut pace = Pace::new(true);
+        pace.learn(1, PRODUCTS, Duration::from_millis(1));
+        let before = pace.seconds(1, long);
+        for _ in 0..50 {
+            pace.learn(1, PRODUCTS, Duration::from_millis(4));
+        }
+        assert!(pace.seconds(1, PRODUCTS) > 3.9e-3);
+        assert!(pace.seconds(1, long) > 3.0 * before);
     }
 }

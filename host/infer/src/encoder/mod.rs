@@ -16,14 +16,15 @@ use tracing::{debug, info};
 pub use options::EncoderOptions;
 use options::Plan;
 use parts::{Ends, Parts};
-use pass::{PassWords, passes};
+pub(crate) use pass::PassWords;
+use pass::passes;
 
 use crate::decoder::MemoryReport;
 use crate::device::{DEADLINE, Gpu, LOAD_DEADLINE, Pace, WaitError};
-use crate::kernels::{KernelSet, KernelVariant, asked_for, choose_kernels};
+use crate::kernels::{Kernel, KernelSet, KernelVariant, asked_for, choose_kernels};
 use crate::load_error::LoadError;
 use crate::matrix::most_quantized;
-use crate::program::{Extent, Program};
+use crate::program::{Program, each_fits, submissions};
 
 /// A model that turns whole texts into vectors, on a device.
 #[derive(Debug)]
@@ -58,8 +59,8 @@ impl GpuEncoder {
     ) -> Result<GpuEncoder, LoadError> {
         let config = encoder_config(checkpoint)?;
         let plan = Plan::new(config, options)?;
-        let stored = parts::stored_ways(checkpoint, config)?;
-        let kernels = choose_kernels(gpu, options.kernels, options.reproducible, &stored)?;
+        let tested = parts::tested(checkpoint, config)?;
+        let kernels = choose_kernels(gpu, options.kernels, options.reproducible, &tested)?;
         let mut memory = plan.report(parts::weight_bytes(checkpoint, config, &plan)?);
         let parts = Parts {
             gpu,
@@ -139,6 +140,13 @@ impl GpuEncoder {
         self.kernels
     }
 
+    /// Every kernel that some pass may run.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn kernels_in_use(&self) -> Vec<Kernel> {
+        self.program.kernels().collect()
+    }
+
     /// Drivers compile at the first dispatch: runs every kernel once. Then one row and several run again, so that the first call
     /// is cut by a pace that was measured.
     fn warm_up(&mut self) -> Result<(), LoadError> {
@@ -160,16 +168,21 @@ impl GpuEncoder {
         Ok(())
     }
 
-    /// Most rows whose longest dispatch stays within the cap of a submission.
-    fn pass_rows(&self) -> usize {
-        let mut rows = self.plan.rows;
+    /// Rows of a pass at most, so that every dispatch over these texts stays within the cap of a submission, as far as texts are
+    /// not cut.
+    fn pass_rows(&mut self, texts: &[&[u32]]) -> usize {
+        let all: usize = texts.iter().map(|text| text.len()).sum();
+        let mut rows = self.plan.rows.min(all).max(1);
         loop {
-            let extent = Extent {
-                rows: rows as u32,
-                samples: rows as u32,
-                positions: rows.div_ceil(4) as u32,
-            };
-            if rows == 1 || self.program.longest(extent) <= self.pace.most_work(rows as u32) {
+            let fits = passes(texts, rows, self.plan.quads)
+                .into_iter()
+                .all(|pass| {
+                    let texts = texts.get(pass).unwrap_or_default();
+                    let extent = self.words.fill(texts, self.plan.heads);
+                    let loads = self.program.loads(extent, &self.words.sights);
+                    each_fits(&loads, extent.rows, &self.pace)
+                });
+            if rows == 1 || fits {
                 return rows;
             }
             rows = rows.div_ceil(2);
@@ -185,9 +198,10 @@ impl GpuEncoder {
         queue.write_buffer(&self.ends.texts, 0, bytemuck::cast_slice(&self.words.texts));
         let stride = self.width.next_multiple_of(4) * 4;
         let bytes = (texts.len() * stride) as u64;
-        let ranges = self.program.submissions(extent, &self.pace);
+        let loads = self.program.loads(extent, &self.words.sights);
+        let ranges = submissions(&loads, extent.rows, &self.pace);
         let last = ranges.len().saturating_sub(1);
-        let mut submissions = Vec::with_capacity(ranges.len());
+        let mut submitted = Vec::with_capacity(ranges.len());
         for (index, range) in ranges.into_iter().enumerate() {
             let mut encoder = self
                 .gpu
@@ -201,9 +215,9 @@ impl GpuEncoder {
                 let ends = &self.ends;
                 encoder.copy_buffer_to_buffer(&ends.vectors, 0, &ends.readback, 0, bytes);
             }
-            submissions.push(self.gpu.queue.submit([encoder.finish()]));
+            submitted.push(self.gpu.queue.submit([encoder.finish()]));
         }
-        let Some(submission) = self.gpu.wait_for_all_but_one(submissions, self.deadline)? else {
+        let Some(submission) = self.gpu.wait_for_all_but_one(submitted, self.deadline)? else {
             return Ok(());
         };
         let (width, unit) = (self.width, self.output == EncoderOutput::Embedding);
@@ -217,8 +231,8 @@ impl GpuEncoder {
         };
         self.gpu
             .read(&self.ends.readback, bytes, submission, self.deadline, take)?;
-        let work = self.program.work(extent);
-        self.pace.learn(extent.rows, work, started.elapsed());
+        let load = loads.into_iter().sum();
+        self.pace.learn(extent.rows, load, started.elapsed());
         Ok(())
     }
 }
@@ -266,7 +280,7 @@ impl Encoder for GpuEncoder {
         }
         check_texts(texts, self.vocabulary, self.plan.context, self.plan.rows)?;
         vectors.clear();
-        for pass in passes(texts, self.pass_rows(), self.plan.quads) {
+        for pass in passes(texts, self.pass_rows(texts), self.plan.quads) {
             let gpu = self.gpu.clone();
             let texts = texts.get(pass).unwrap_or_default();
             let (result, fault) = gpu.scoped(|| self.run_pass(texts, vectors));

@@ -1,7 +1,5 @@
 //! Putting an encoder on a device: its buffers, its weights, and the dispatches that use them.
 
-use std::collections::HashSet;
-
 use tidegate_weights::{
     Checkpoint, EncoderConfig, EncoderHead, EncoderLayerTensor as Part, EncoderTensor, Pooling,
     Tensor,
@@ -9,9 +7,9 @@ use tidegate_weights::{
 
 use super::options::Plan;
 use crate::device::Gpu;
-use crate::kernels::{KernelSet, TextAttention};
+use crate::kernels::{KernelSet, Store, Tested, TextAttention};
 use crate::load_error::LoadError;
-use crate::matrix::{Matrix, Packing, Stored, padded};
+use crate::matrix::{Matrix, Packing, padded};
 use crate::program::{Builder, Count, Program};
 
 /// What loading an encoder works with.
@@ -176,7 +174,6 @@ impl<'a> Parts<'a> {
         builder.text_attention(TextAttention {
             heads: config.heads,
             head_dim,
-            context: self.plan.context,
             tiles,
             qkv: &rows.qkv,
             scores: &rows.scores,
@@ -260,21 +257,38 @@ fn head_matrices(checkpoint: &Checkpoint) -> Result<[Packing<'_>; 2], LoadError>
     ])
 }
 
-/// How the matrices of products are stored on the device: each way once.
-pub(super) fn stored_ways(
+/// What of its kernels an encoder runs: each part once.
+pub(super) fn tested(
     checkpoint: &Checkpoint,
     config: &EncoderConfig,
-) -> Result<Vec<Stored>, LoadError> {
-    let mut ways = HashSet::new();
+) -> Result<Vec<Tested>, LoadError> {
+    let mut tested = vec![Tested::LayerNorm, Tested::TextAttention, Tested::Pool];
+    let mut add = |more: Tested| {
+        if !tested.contains(&more) {
+            tested.push(more);
+        }
+    };
+    let words = Packing::plain(checkpoint.encoder_tensor(EncoderTensor::Words)?);
+    words.kinds().map(Tested::Embedding).for_each(&mut add);
+    let mut products = |matrix: &Packing<'_>, activation| {
+        let store = Store::Bias(activation);
+        let products = matrix.kinds().map(|stored| Tested::Products(stored, store));
+        products.for_each(&mut add);
+    };
     for layer in 0..config.layers {
         let matrices = layer_matrices(checkpoint, config, layer)?;
-        ways.extend(matrices.iter().flat_map(Packing::kinds));
+        let activations = [None, None, Some(config.activation), None];
+        for (matrix, activation) in matrices.iter().zip(activations) {
+            products(matrix, activation);
+        }
     }
     if let EncoderHead::Classification(_) = &config.head {
-        let matrices = head_matrices(checkpoint)?;
-        ways.extend(matrices.iter().flat_map(Packing::kinds));
+        for matrix in &head_matrices(checkpoint)? {
+            products(matrix, None);
+        }
+        add(Tested::Tanh);
     }
-    Ok(ways.into_iter().collect())
+    Ok(tested)
 }
 
 /// Bytes of all weights on the device.

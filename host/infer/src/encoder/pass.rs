@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::program::Extent;
+use crate::program::{Extent, Sight};
 
 /// Score vectors of four keys that a head needs for a text of so many rows: its tiles have four rows each.
 pub(super) fn quads_of(rows: usize) -> usize {
@@ -31,21 +31,24 @@ pub(super) fn passes(texts: &[&[u32]], rows: usize, quads: usize) -> Vec<Range<u
 
 /// The words of a pass, kept from call to call.
 #[derive(Debug, Default)]
-pub(super) struct PassWords {
+pub(crate) struct PassWords {
     /// `Step` in `shaders/step.wgsl`: token and position of each row.
-    pub(super) step: Vec<u32>,
+    pub(crate) step: Vec<u32>,
     /// `Tile` in `shaders/encoder.wgsl`.
-    pub(super) tiles: Vec<u32>,
+    pub(crate) tiles: Vec<u32>,
     /// First row and rows of each text.
-    pub(super) texts: Vec<u32>,
+    pub(crate) texts: Vec<u32>,
+    /// What each tile sees: its whole text.
+    pub(crate) sights: Vec<Sight>,
 }
 
 impl PassWords {
     /// Fills in a pass and says what it comes to: rows, texts as samples, tiles as positions.
-    pub(super) fn fill(&mut self, texts: &[&[u32]], heads: usize) -> Extent {
+    pub(crate) fn fill(&mut self, texts: &[&[u32]], heads: usize) -> Extent {
         self.step.clear();
         self.tiles.clear();
         self.texts.clear();
+        self.sights.clear();
         self.step.extend([0; 4]);
         let (mut first, mut scores, mut tiles) = (0, 0, 0);
         for text in texts {
@@ -55,6 +58,10 @@ impl PassWords {
             }
             for row in (0..length).step_by(4) {
                 self.tiles.extend([first + row, first, length, scores]);
+                self.sights.push(Sight {
+                    sequence: first,
+                    positions: length,
+                });
                 scores += heads as u32 * 4 * length.div_ceil(4);
                 tiles += 1;
             }

@@ -8,7 +8,7 @@ use super::source::{LANES, for_each_lane, join, shader};
 use super::variant::Base;
 use crate::device::Features;
 use crate::load_error::LoadError;
-use crate::program::{Axis, Builder, Choice, Count, Work};
+use crate::program::{Axis, Builder, Choice, Count, Share, Work};
 
 /// Positions of a split: what one workgroup of a GPU takes.
 pub(crate) const SPLIT: u32 = 256;
@@ -306,7 +306,7 @@ impl Builder<'_> {
             of: Count::Visible(heads.window),
             each,
         };
-        let work = Work::positions(u64::from(heads.heads * heads.dim), heads.window);
+        let each = u64::from(heads.heads * heads.dim);
         let kv = heads.kv;
         if self.kernels.base == Base::Software {
             let told = self.gpu.features().subgroup
@@ -332,12 +332,21 @@ impl Builder<'_> {
                 &parameters,
                 output,
             ];
-            for each in rows_of(unit) {
+            for together in rows_of(unit) {
                 let rows = Axis::Per {
                     of: Count::Rows,
-                    each,
+                    each: together,
                 };
-                let [scores, values] = software(unit, each, told, kv).map(Kernel::Attention);
+                let work = Work::Positions {
+                    each,
+                    window: heads.window,
+                    share: match tile_of(unit) {
+                        1 => Share::All,
+                        tile if together == tile => Share::Neighbours(tile),
+                        tile => Share::Others(tile),
+                    },
+                };
+                let [scores, values] = software(unit, together, told, kv).map(Kernel::Attention);
                 let choice = Choice::always(scores, [groups, units, rows]);
                 self.dispatch(Count::Rows, &[choice], &scored, work)?;
                 let choice = Choice::always(values, [elements, units, rows]);
@@ -361,10 +370,7 @@ impl Builder<'_> {
             scratch_buffer,
             output,
         ];
-        let both = Work {
-            each: 2 * work.each,
-            ..work
-        };
+        let both = Work::positions(2 * each, heads.window);
         self.dispatch(Count::Rows, &[Choice::always(kernel, grid)], &buffers, both)?;
         let grid = [Axis::Fixed(heads.heads), rows, Axis::Fixed(1)];
         let kernel = Kernel::Attention(AttentionKernel::Merge);
@@ -373,7 +379,7 @@ impl Builder<'_> {
             window: heads.window,
             most: SPLIT,
         };
-        let work = Work::rows(u64::from(heads.heads * heads.dim) * u64::from(per_head));
+        let work = Work::positions(each.div_ceil(u64::from(SPLIT)), heads.window);
         self.dispatch(beyond, &[Choice::always(kernel, grid)], &buffers, work)
     }
 }

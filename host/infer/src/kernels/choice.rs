@@ -2,55 +2,81 @@
 
 use tracing::warn;
 
-use super::self_test::{Tested, self_test};
-use super::{KernelSet, KernelVariant, Stored};
+use super::self_test::{Tested, Wrong, self_test};
+use super::{KernelSet, KernelVariant};
 use crate::device::{Features, Gpu};
-use crate::load_error::LoadError;
+use crate::load_error::{LoadError, WrongNumbers};
 
 /// The environment variable that names kernels where options do not.
 const VARIABLE: &str = "TIDEGATE_KERNELS";
 
 /// The kernels for a device: those asked for, those that the environment names, or else the fastest of those that compute in
-/// f32 and passed their self-test here, with weights that are stored in these ways. What rounds the inputs of products (f16,
-/// cooperative, dot) must be asked for.
+/// f32 and passed their self-test here, in all that a model runs. What rounds the inputs of products (f16, cooperative, dot)
+/// must be asked for.
 pub(crate) fn choose_kernels(
     gpu: &Gpu,
     asked: Option<KernelVariant>,
     reproducible: bool,
-    stored: &[Stored],
+    tested: &[Tested],
 ) -> Result<KernelSet, LoadError> {
     let asked = asked_for(asked)?;
-    let refused = |variant: KernelVariant, reason| LoadError::Variant {
-        variant: variant.name(),
-        adapter: gpu.adapter().to_string(),
-        reason,
-    };
     let set = |variant| KernelSet {
         reproducible,
         ..KernelSet::of(variant, gpu.is_software(), gpu.features().subgroup)
     };
-    if let Some(variant) = asked {
-        let missing = needs(variant).without(gpu.features());
-        if missing != Features::NONE {
-            return Err(refused(variant, format!("the device lacks {missing}")));
-        }
-        return match verdict(gpu, set(variant), stored)? {
-            None => Ok(set(variant)),
-            Some(wrong) => Err(refused(variant, wrong)),
-        };
-    }
-    let mut reason = String::new();
-    for &variant in candidates(gpu) {
-        match verdict(gpu, set(variant), stored)? {
-            None => return Ok(set(variant)),
-            Some(wrong) => {
-                let adapter = gpu.adapter();
-                warn!(kernels = variant.name(), %adapter, wrong, "kernels failed their self-test");
-                reason = wrong;
+    let only;
+    let candidates = match asked {
+        Some(variant) => {
+            let missing = needs(variant).without(gpu.features());
+            if missing != Features::NONE {
+                return Err(LoadError::Variant {
+                    variant: variant.name(),
+                    adapter: gpu.adapter().to_string(),
+                    reason: format!("the device lacks {missing}"),
+                });
             }
+            only = [variant];
+            &only[..]
+        }
+        None => candidates(gpu),
+    };
+    let mut left = candidates.iter().copied();
+    let mut variant = left.next().unwrap_or(KernelVariant::Portable);
+    loop {
+        let Some(wrong) = verdict(gpu, set(variant), tested)? else {
+            return Ok(set(variant));
+        };
+        let error = wrong.on(gpu, variant);
+        let Some(next) = left.next() else {
+            return Err(error);
+        };
+        let (kernels, instead) = (variant.name(), next.name());
+        warn!(kernels, instead, %error, "kernels failed their self-test");
+        variant = next;
+    }
+}
+
+impl Wrong {
+    /// What is wrong, as the error of a model that was to run these kernels.
+    fn on(self, gpu: &Gpu, variant: KernelVariant) -> LoadError {
+        let (variant, adapter) = (variant.name(), gpu.adapter().to_string());
+        match self {
+            Wrong::Numbers {
+                kernel,
+                case,
+                expected,
+                found,
+            } => LoadError::WrongNumbers(Box::new(WrongNumbers {
+                variant,
+                adapter,
+                kernel,
+                case,
+                expected,
+                found,
+            })),
+            Wrong::Refused { kernel, reason } => LoadError::Kernel { kernel, reason },
         }
     }
-    Err(refused(KernelVariant::Portable, reason))
 }
 
 /// Variants to try, the fastest first; the last needs nothing.
@@ -82,10 +108,9 @@ fn needs(variant: KernelVariant) -> Features {
     }
 }
 
-/// What is wrong with a set of kernels on a device, for a model whose weights are stored in these ways; each is tested once.
-fn verdict(gpu: &Gpu, set: KernelSet, stored: &[Stored]) -> Result<Option<String>, LoadError> {
-    let products = stored.iter().copied().map(Tested::Products);
-    for tested in std::iter::once(Tested::Rest).chain(products) {
+/// What is wrong with a set of kernels on a device, in what a model runs; each part is tested once.
+fn verdict(gpu: &Gpu, set: KernelSet, tested: &[Tested]) -> Result<Option<Wrong>, LoadError> {
+    for &tested in tested {
         let found = match gpu.verdict(set, tested) {
             Some(known) => known,
             None => {

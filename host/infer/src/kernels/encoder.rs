@@ -148,8 +148,6 @@ pub(crate) struct TextAttention<'a> {
     pub(crate) heads: usize,
     /// Width of a head.
     pub(crate) head_dim: usize,
-    /// Most rows of a text.
-    pub(crate) context: usize,
     /// `[tiles]` of `Tile` in `shaders/encoder.wgsl`.
     pub(crate) tiles: &'a wgpu::Buffer,
     /// `[rows, 3 * heads, padded head]` f32.
@@ -185,7 +183,7 @@ impl Builder<'_> {
         let grid = [Axis::Per { of, each }, Axis::Fixed(1), Axis::Fixed(1)];
         let buffers = [self.step, weights, addend, stream, &parameters];
         let choice = Choice::always(Kernel::Encoder(kernel), grid);
-        self.dispatch(of, &[choice], &buffers, Work::rows(4 * width as u64))
+        self.dispatch(of, &[choice], &buffers, Work::Rows(4 * width as u64))
     }
 
     /// Attention in which every row of a text sees all of them.
@@ -196,9 +194,9 @@ impl Builder<'_> {
         let tiles = Axis::Per { of: TILES, each: 1 };
         let scale = (1.0 / (of.head_dim as f64).sqrt()) as f32;
         let parameters = self.uniform("encoder attention", &[heads, head4, scale.to_bits(), 0]);
-        // Half of what the longest text would take: what texts there will be is not known.
-        let pairs = 2 * of.context * of.heads;
-        let products = Work::rows((pairs * padded(of.head_dim)) as u64);
+        // Four rows of a tile see every row of their text.
+        let pairs = 4 * of.heads as u64;
+        let products = Work::positions(pairs * padded(of.head_dim) as u64, u32::MAX);
 
         let kernel = Kernel::Encoder(EncoderKernel::Scores { software });
         let choice = Choice::always(kernel, [tiles, Axis::Fixed(heads), Axis::Fixed(1)]);
@@ -215,7 +213,12 @@ impl Builder<'_> {
             [tiles, Axis::Fixed(y), Axis::Fixed(1)],
         );
         let buffers = [of.tiles, of.scores, &parameters];
-        self.dispatch(TILES, &[choice], &buffers, Work::rows(8 * pairs as u64))?;
+        self.dispatch(
+            TILES,
+            &[choice],
+            &buffers,
+            Work::positions(4 * pairs, u32::MAX),
+        )?;
 
         let kernel = EncoderKernel::Values { software };
         let y = (heads * head4).div_ceil(kernel.lanes());
@@ -263,6 +266,6 @@ impl Builder<'_> {
             Axis::Fixed(1),
         ];
         let choice = Choice::always(Kernel::Encoder(kernel), grid);
-        self.dispatch(of, &[choice], buffers, Work::rows(4 * width as u64))
+        self.dispatch(of, &[choice], buffers, Work::Rows(4 * width as u64))
     }
 }

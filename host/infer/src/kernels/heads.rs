@@ -191,7 +191,7 @@ impl Builder<'_> {
             cache.values,
             extras,
         ];
-        let work = Work::rows(u64::from(count * heads.dim) * 4);
+        let work = Work::Rows(u64::from(count * heads.dim) * 4);
         let choice = Choice::always(Kernel::Heads(kernel), grid);
         self.dispatch(Count::Rows, &[choice], &buffers, work)
     }

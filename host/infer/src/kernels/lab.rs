@@ -3,7 +3,7 @@
 use tidegate_contract::{BLOCK, StepSequence};
 
 use super::heads::KvBuffers;
-use super::{Heads, KernelSet, KernelVariant, KvPrecision, NormStore, scratch};
+use super::{Heads, Kernel, KernelSet, KernelVariant, KvPrecision, NormStore, scratch};
 use crate::decoder::StepWords;
 use crate::device::{Adapter, DeviceOptions, Gpu, LOAD_DEADLINE};
 use crate::load_error::LoadError;
@@ -24,6 +24,28 @@ pub struct Experiment {
     extent: Extent,
     _step: wgpu::Buffer,
     outputs: Vec<wgpu::Buffer>,
+}
+
+impl Experiment {
+    /// What is ready to run over `step`, which says that it comes to `extent`.
+    pub(crate) fn new(
+        program: Program,
+        extent: Extent,
+        step: wgpu::Buffer,
+        outputs: Vec<wgpu::Buffer>,
+    ) -> Experiment {
+        Experiment {
+            program,
+            extent,
+            _step: step,
+            outputs,
+        }
+    }
+
+    /// The kernels that run, in order.
+    pub(crate) fn kernels(&self) -> impl Iterator<Item = Kernel> {
+        (0..self.program.len()).filter_map(|index| self.program.kernel(index, self.extent))
+    }
 }
 
 /// Heads of an experiment.
@@ -303,13 +325,7 @@ impl Lab {
         let tables = self.buffer(&words.tables)?;
         let mut builder = Builder::new(&self.gpu, self.kernels, self.checked, &step);
         build(&mut builder, &tables)?;
-        let program = builder.program;
-        Ok(Experiment {
-            program,
-            extent,
-            _step: step,
-            outputs,
-        })
+        Ok(Experiment::new(builder.program, extent, step, outputs))
     }
 
     /// A zeroed buffer of so many elements.

@@ -163,7 +163,7 @@ impl Builder<'_> {
         let grid = [Axis::Per { of, each }, Axis::Fixed(1), Axis::Fixed(1)];
         let buffers = [self.step, weight, input, output, &parameters];
         let choice = Choice::always(Kernel::Norm(kernel), grid);
-        self.dispatch(of, &[choice], &buffers, Work::rows(2 * width as u64))
+        self.dispatch(of, &[choice], &buffers, Work::Rows(2 * width as u64))
     }
 
     /// `bias` added to `input` `[rows, padded width]`, into `output` as `store` says.
@@ -179,7 +179,7 @@ impl Builder<'_> {
         let parameters = self.uniform("bias", &[width4, 0, 0, 0]);
         let choice = Choice::always(Kernel::Norm(kernel), by_columns(width4, Count::Rows));
         let buffers = [bias, input, output, &parameters];
-        self.dispatch(Count::Rows, &[choice], &buffers, Work::rows(width as u64))
+        self.dispatch(Count::Rows, &[choice], &buffers, Work::Rows(width as u64))
     }
 
     /// cap · tanh(logit / cap) of `logits` `[samples, padded vocabulary]`, in place.
@@ -193,7 +193,7 @@ impl Builder<'_> {
         let parameters = self.uniform("softcap", &[width4, (cap as f32).to_bits(), 0, 0]);
         let grid = by_columns(width4, Count::Samples);
         let choice = Choice::always(Kernel::Norm(NormKernel::Softcap), grid);
-        let work = Work::rows(4 * vocabulary as u64);
+        let work = Work::Rows(4 * vocabulary as u64);
         self.dispatch(Count::Samples, &[choice], &[logits, &parameters], work)
     }
 }

@@ -62,7 +62,7 @@ impl Builder<'_> {
             ];
             let mut buffers = vec![self.step, &shard.values, output, &parameters];
             buffers.extend(shard.more());
-            let work = Work::rows(table.width as u64);
+            let work = Work::Rows(table.width as u64);
             self.dispatch(Count::Rows, &[Choice::always(kernel, grid)], &buffers, work)?;
         }
         Ok(())
@@ -148,7 +148,7 @@ impl Builder<'_> {
             buffers.extend(shard.more());
             buffers.extend(rounded.map(|rounded| &rounded.scales));
             buffers.extend(bias);
-            let work = Work::rows((shard.columns * matrix.width) as u64);
+            let work = Work::Rows((shard.columns * matrix.width) as u64);
             self.dispatch(of, &choices, &buffers, work)?;
         }
         Ok(())
@@ -190,7 +190,7 @@ impl Builder<'_> {
             Axis::Fixed(1),
         ];
         let buffers = [input, &quantized.values, &parameters, &quantized.scales];
-        let work = Work::rows(matrix.width as u64);
+        let work = Work::Rows(matrix.width as u64);
         self.dispatch(of, &[Choice::always(kernel, grid)], &buffers, work)?;
         Ok(quantized)
     }

@@ -137,7 +137,8 @@ impl Lab {
         self
     }
 
-    fn pack(&self, packing: Packing<'_>) -> Result<Matrix, LoadError> {
+    /// Weights as they are packed for these kernels.
+    pub(crate) fn pack(&self, packing: Packing<'_>) -> Result<Matrix, LoadError> {
         packing.upload(&self.gpu, self.kernels, "matrix", 0)
     }
 }

@@ -4,8 +4,8 @@ use tidegate_contract::{DecodeError, Sampled, Sampling};
 
 use super::Sampler;
 use crate::device::{DEADLINE, Gpu, WaitError};
-use crate::kernels::KernelSet;
 use crate::kernels::lab::Lab;
+use crate::kernels::{Kernel, KernelSet};
 use crate::load_error::LoadError;
 
 /// A sampler with logits of its own.
@@ -85,5 +85,10 @@ impl Draws {
                 WaitError::Deadline(limit) => DecodeError::DeadlineExceeded { limit },
             })?;
         Ok(sampled)
+    }
+
+    /// The kernels of the last draw, in order.
+    pub(crate) fn kernels(&self) -> impl Iterator<Item = Kernel> {
+        self.sampler.kernels_prepared()
     }
 }

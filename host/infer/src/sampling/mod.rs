@@ -312,20 +312,14 @@ impl Sampler {
         Ok(grown)
     }
 
-    /// Encodes what [`Sampler::prepare`] has prepared, and says how many dispatches it takes: two where every token is
+    /// The dispatches of what [`Sampler::prepare`] has prepared, in order, each with its workgroups: two where every token is
     /// greedy, unmasked and without penalties.
-    pub(crate) fn encode(&self, pass: &mut wgpu::ComputePass<'_>) -> u32 {
+    fn dispatches(&self) -> Vec<(&Pipeline, &wgpu::BindGroup, [u32; 2])> {
         let Asked { samples, .. } = self.asked;
+        let mut dispatches = Vec::new();
         if samples == 0 {
-            return 0;
+            return dispatches;
         }
-        let mut count = 0;
-        let mut dispatch = |pipeline: &Pipeline, bindings: &wgpu::BindGroup, x: u32, y: u32| {
-            pass.set_pipeline(&pipeline.compiled);
-            pass.set_bind_group(0, bindings, &[]);
-            pass.dispatch_workgroups(x, y, 1);
-            count += 1;
-        };
         let pipelines = &self.pipelines;
         if let Some(adjustments) = self
             .adjustments
@@ -333,42 +327,59 @@ impl Sampler {
             .filter(|_| self.asked.adjustments > 0)
         {
             let x = workgroups(&pipelines.adjust, self.asked.adjustments);
-            dispatch(&pipelines.adjust, &adjustments.bindings, x, 1);
+            dispatches.push((&pipelines.adjust, &adjustments.bindings, [x, 1]));
         }
         if let Some(masks) = self.masks.as_ref().filter(|_| self.asked.masks > 0) {
-            let words = self.cut.vocabulary.div_ceil(32) as u32;
-            dispatch(
-                &pipelines.mask,
-                &masks.bindings,
-                workgroups(&pipelines.mask, words),
-                samples,
-            );
+            let x = workgroups(&pipelines.mask, self.cut.vocabulary.div_ceil(32) as u32);
+            dispatches.push((&pipelines.mask, &masks.bindings, [x, samples]));
         }
         let [begin, odd, even] = &self.bindings;
-        let chunks = workgroups(&pipelines.scan, self.cut.chunks as u32);
-        dispatch(&pipelines.scan, begin, chunks, samples);
+        let chunks = [workgroups(&pipelines.scan, self.cut.chunks as u32), samples];
+        dispatches.push((&pipelines.scan, begin, chunks));
         for level in 0..self.asked.levels {
             let bindings = match level {
                 0 => begin,
                 level if level % 2 == 1 => odd,
                 _ => even,
             };
-            dispatch(&pipelines.search, bindings, chunks, samples);
+            dispatches.push((&pipelines.search, bindings, chunks));
         }
         if self.asked.draws {
             let after = if self.asked.levels == 0 { begin } else { even };
-            dispatch(&pipelines.draw, after, chunks, samples);
+            dispatches.push((&pipelines.draw, after, chunks));
         }
         if self.asked.top {
-            dispatch(&pipelines.top, begin, chunks, samples);
+            dispatches.push((&pipelines.top, begin, chunks));
         }
-        dispatch(
-            &pipelines.finish,
-            begin,
-            workgroups(&pipelines.finish, samples),
-            1,
-        );
-        count
+        let x = workgroups(&pipelines.finish, samples);
+        dispatches.push((&pipelines.finish, begin, [x, 1]));
+        dispatches
+    }
+
+    /// Encodes what [`Sampler::prepare`] has prepared, and says how many dispatches it takes.
+    pub(crate) fn encode(&self, pass: &mut wgpu::ComputePass<'_>) -> u32 {
+        let dispatches = self.dispatches();
+        for (pipeline, bindings, [x, y]) in &dispatches {
+            pass.set_pipeline(&pipeline.compiled);
+            pass.set_bind_group(0, *bindings, &[]);
+            pass.dispatch_workgroups(*x, *y, 1);
+        }
+        dispatches.len() as u32
+    }
+
+    /// The kernels of what [`Sampler::prepare`] has prepared, in order.
+    pub(crate) fn kernels_prepared(&self) -> impl Iterator<Item = Kernel> {
+        let dispatches = self.dispatches().into_iter();
+        dispatches.map(|(pipeline, ..)| pipeline.kernel)
+    }
+
+    /// Every kernel that a draw may take.
+    pub(crate) fn kernels(&self) -> [Kernel; 7] {
+        let of = &self.pipelines;
+        let pipelines = [
+            &of.adjust, &of.mask, &of.scan, &of.search, &of.draw, &of.top, &of.finish,
+        ];
+        pipelines.map(|pipeline| pipeline.kernel)
     }
 
     /// Copies the results to where the host can read them.

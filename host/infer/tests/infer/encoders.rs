@@ -384,3 +384,54 @@ fn what_goes_wrong_on_the_device_is_a_typed_error_of_the_encoder_it_happens_to()
     };
     assert_eq!(kernel, "encoder_scores");
 }
+
+/// Kernels that every variant has: none is left to try.
+#[test]
+fn an_encoder_with_a_kernel_that_writes_nothing_is_not_loaded() {
+    let directory = tempfile::tempdir().unwrap();
+    let checkpoint = odd_model(directory.path(), true);
+    let device = open(Features::ALL);
+    let options = EncoderOptions {
+        kernels: None,
+        ..options(KernelVariant::Software)
+    };
+    for kernel in [
+        "embed",
+        "matmul",
+        "encoder_norm",
+        "encoder_scores",
+        "encoder_softmax",
+        "encoder_values",
+        "encoder_pool",
+        "encoder_tanh",
+    ] {
+        device.sabotage(kernel, Sabotage::DoesNothing);
+        let error = GpuEncoder::load(&device, &checkpoint, &options).unwrap_err();
+        let LoadError::WrongNumbers(wrong) = &error else {
+            panic!("{kernel}: {error:?}");
+        };
+        let named = wrong.kernel.split(", ").any(|name| name == kernel);
+        assert!(named, "{error}");
+        device.repair();
+    }
+    GpuEncoder::load(&device, &checkpoint, &options).unwrap();
+}
+
+#[test]
+fn every_kernel_of_an_encoder_ran_in_a_self_test() {
+    for classes in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let checkpoint = odd_model(directory.path(), classes);
+        for (shared, variant) in variants() {
+            let device = open(shared.features());
+            let options = EncoderOptions {
+                checked_shaders: false,
+                ..options(variant)
+            };
+            let encoder = GpuEncoder::load(&device, &checkpoint, &options).unwrap();
+            for kernel in encoder.kernels_in_use() {
+                assert!(device.was_tried(kernel), "{variant}: {kernel:?}");
+            }
+        }
+    }
+}

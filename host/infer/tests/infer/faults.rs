@@ -1,14 +1,16 @@
 //! What goes wrong on a device is a typed error, and others on the device, or a new device, go on.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidegate_contract::{DecodeError, Decoder, Sampled};
 use tidegate_infer::device::Sabotage;
-use tidegate_infer::{DecoderOptions, Features, GpuDecoder, KernelVariant, LoadError};
+use tidegate_infer::{DecoderOptions, Features, GpuDecoder, KernelVariant, KvPrecision, LoadError};
+use tidegate_weights::{Checkpoint, Format, ModelConfig};
 
 use crate::support::{
-    assert_same, blocks, gpu, in_chunks, load, logits, open, options, random_model, sequence,
-    small_config,
+    assert_same, blocks, even_config, full_config, gpu, in_chunks, load, logits, open, options,
+    random_model, sequence, small_config, variants,
 };
 
 fn default_kernels() -> DecoderOptions {
@@ -86,10 +88,64 @@ fn running_out_of_memory_ends_the_model_it_happens_to_and_no_other() {
     assert_eq!(logits(&mut other, &step).len(), 3 * 53);
 }
 
+/// The driver itself finds no memory: this test starts itself again and ends that process's address space a little beyond what
+/// it has, so that nothing is taken from anybody.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_driver_without_memory_refuses_a_model_and_goes_on_with_others() {
+    const LIMITED: &str = "TIDEGATE_TEST_LIMITED";
+    if std::env::var_os(LIMITED).is_none() {
+        let again = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "faults::a_driver_without_memory_refuses_a_model_and_goes_on_with_others",
+            ])
+            .env(LIMITED, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&again.stdout);
+        let errors = String::from_utf8_lossy(&again.stderr);
+        assert!(said.contains("1 passed"), "{said} {errors}");
+        return;
+    }
+    let checkpoint = random_model(small_config(), 3);
+    let device = open(Features::ALL);
+    let mut other = load(&device, &checkpoint, &default_kernels());
+    let step = [sequence(0, &[1, 2, 3], &blocks(0, 3))];
+    let expected = logits(&mut other, &step);
+
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+    let kilobytes = size.and_then(|size| size.trim().strip_suffix(" kB"));
+    let most = (kilobytes.unwrap().parse::<u64>().unwrap() << 10) + (256 << 20);
+    let limited = std::process::Command::new("prlimit")
+        .args([
+            format!("--pid={}", std::process::id()),
+            format!("--as={most}"),
+        ])
+        .status();
+    assert!(limited.unwrap().success());
+
+    // Keys, and values, of each of three layers take 100 MiB: the third of these six is too much.
+    let options = DecoderOptions {
+        blocks: (100 << 20) / (16 * 2 * 12 * 4),
+        ..default_kernels()
+    };
+    let error = GpuDecoder::load(&device, &checkpoint, &options).unwrap_err();
+    let LoadError::OutOfMemory { bytes, reason } = error else {
+        panic!("{error:?}");
+    };
+    assert!(bytes > 600 << 20, "{bytes}");
+    assert!(reason.contains("keys or values of a layer"), "{reason}");
+    assert_same(&logits(&mut other, &step), &expected, "another model");
+    let mut again = load(&device, &checkpoint, &default_kernels());
+    assert_same(&logits(&mut again, &step), &expected, "after the refusal");
+}
+
 #[test]
 fn a_kernel_that_does_not_compile_is_named() {
     let checkpoint = random_model(small_config(), 4);
-    for kernel in ["embed", "sample_draw", "sample_finish"] {
+    for kernel in ["embed", "norm", "sample_draw", "sample_finish"] {
         let device = open(Features::ALL);
         device.sabotage(kernel, Sabotage::DoesNotCompile);
         let error = GpuDecoder::load(&device, &checkpoint, &default_kernels()).unwrap_err();
@@ -105,8 +161,8 @@ fn a_kernel_that_does_not_compile_is_named() {
     }
 }
 
-/// The reduction of the software attention writes nothing: the self-test sees it, and the portable kernels, which have no
-/// such kernel, take its place. Asked for by name, they are refused.
+/// The second half of the software attention writes nothing, or does not compile: the self-test sees it, and the portable
+/// kernels, which have no such kernel, take its place. Asked for by name, they are refused.
 #[test]
 fn kernels_that_compute_wrong_numbers_are_not_used() {
     let checkpoint = random_model(small_config(), 5);
@@ -116,8 +172,20 @@ fn kernels_that_compute_wrong_numbers_are_not_used() {
 
     for sabotage in [Sabotage::DoesNothing, Sabotage::DoesNotCompile] {
         device.sabotage("attention_values", sabotage);
-        let mut decoder = load(&device, &checkpoint, &default_kernels());
+        let said = Said::default();
+        let mut decoder = tracing::subscriber::with_default(said.clone(), || {
+            load(&device, &checkpoint, &default_kernels())
+        });
         assert_eq!(decoder.kernels().matmul, KernelVariant::Portable);
+        let said = said.0.lock().unwrap().join("\n");
+        for part in [
+            "failed their self-test",
+            "kernels=\"software\"",
+            "attention_values",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert!(said.contains("instead=\"portable\""), "{said}");
         let mut whole = load(gpu(), &checkpoint, &options(KernelVariant::Portable));
         let step = [sequence(0, &[1, 2, 3], &blocks(0, 3))];
         assert_same(
@@ -127,22 +195,150 @@ fn kernels_that_compute_wrong_numbers_are_not_used() {
         );
         let asked = options(KernelVariant::Software);
         let error = GpuDecoder::load(&device, &checkpoint, &asked).unwrap_err();
-        assert!(
-            matches!(
-                error,
-                LoadError::Variant {
-                    variant: "software",
-                    ..
-                }
-            ),
-            "{error:?}"
-        );
-        assert!(error.to_string().contains("attention"), "{error}");
+        match &error {
+            LoadError::WrongNumbers(wrong) => {
+                assert_eq!(wrong.variant, "software");
+                assert!(wrong.kernel.contains("attention_values"), "{error}");
+            }
+            LoadError::Kernel { kernel, .. } => assert_eq!(kernel, "attention_values"),
+            _ => panic!("{error:?}"),
+        }
+    }
+}
+
+/// What is said while it is the subscriber.
+#[derive(Clone, Debug, Default)]
+struct Said(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Said {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
     }
 
-    device.sabotage("norm", Sabotage::DoesNothing);
-    let error = GpuDecoder::load(&device, &checkpoint, &default_kernels()).unwrap_err();
-    assert!(matches!(error, LoadError::Variant { .. }), "{error:?}");
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut line = String::new();
+        event.record(
+            &mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+                line += &format!("{field}={value:?} ");
+            },
+        );
+        self.0.lock().unwrap().push(line);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// That loading fails, and with which kernels named.
+#[track_caller]
+fn assert_wrong(kernel: &str, error: &LoadError) {
+    let LoadError::WrongNumbers(wrong) = error else {
+        panic!("{kernel}: {error:?}");
+    };
+    let named = wrong.kernel.split(", ").any(|name| name == kernel);
+    assert!(named, "{error}");
+    assert_ne!(wrong.expected, wrong.found);
+    let said = error.to_string();
+    for part in [
+        wrong.variant,
+        &wrong.adapter,
+        kernel,
+        &wrong.expected,
+        &wrong.found,
+    ] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+}
+
+/// Kernels that all variants have under one name: none is left to try.
+#[test]
+fn a_decoder_with_a_kernel_that_writes_nothing_is_not_loaded() {
+    let checkpoint = random_model(full_config(), 5);
+    let device = open(Features::ALL);
+    for kernel in [
+        "embed",
+        "norm",
+        "bias",
+        "softcap",
+        "heads",
+        "matmul",
+        "sample_adjust",
+        "sample_mask",
+        "sample_scan",
+        "sample_search",
+        "sample_draw",
+        "sample_top",
+        "sample_finish",
+    ] {
+        device.sabotage(kernel, Sabotage::DoesNothing);
+        let error = GpuDecoder::load(&device, &checkpoint, &default_kernels()).unwrap_err();
+        assert_wrong(kernel, &error);
+        device.repair();
+    }
+    load(&device, &checkpoint, &default_kernels());
+}
+
+/// What only some variants have.
+#[test]
+fn kernels_that_only_a_variant_has_are_tried_with_it() {
+    let checkpoint = Checkpoint::random(even_config(), Format::Int8, 5);
+    let device = open(Features::ALL);
+    for (variant, kernel) in [
+        (KernelVariant::Software, "attention_scores"),
+        (KernelVariant::Software, "attention_values"),
+        (KernelVariant::Portable, "attention"),
+        (KernelVariant::Portable, "attention_merge"),
+        (KernelVariant::Subgroup, "attention_merge"),
+        (KernelVariant::Dot, "quantize"),
+    ] {
+        device.sabotage(kernel, Sabotage::DoesNothing);
+        let error = GpuDecoder::load(&device, &checkpoint, &options(variant)).unwrap_err();
+        assert_wrong(kernel, &error);
+        device.repair();
+    }
+}
+
+/// By their parameters: the very ones that a step runs.
+#[test]
+fn every_kernel_of_a_decoder_ran_in_a_self_test() {
+    let biased = ModelConfig {
+        post_norms: false,
+        heads: 7,
+        kv_heads: 1,
+        ..full_config()
+    };
+    for (config, format) in [
+        (full_config(), Format::Bf16),
+        (biased, Format::F16),
+        (even_config(), Format::Int8),
+    ] {
+        let checkpoint = Checkpoint::random(config, format, 5);
+        for (shared, variant) in variants() {
+            let device = open(shared.features());
+            let options = DecoderOptions {
+                kv: KvPrecision::F16,
+                reproducible: format == Format::Int8,
+                checked_shaders: false,
+                ..options(variant)
+            };
+            let decoder = load(&device, &checkpoint, &options);
+            for kernel in decoder.kernels_in_use() {
+                assert!(
+                    device.was_tried(kernel),
+                    "{variant}, {format:?}: {kernel:?}"
+                );
+            }
+        }
+    }
 }
 
 #[test]

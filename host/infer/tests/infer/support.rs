@@ -166,6 +166,18 @@ pub(crate) fn full_config() -> ModelConfig {
     }
 }
 
+/// Widths that quantized rows can have.
+pub(crate) fn even_config() -> ModelConfig {
+    ModelConfig {
+        hidden: 64,
+        intermediate: 96,
+        heads: 4,
+        kv_heads: 2,
+        head_dim: 16,
+        ..small_config()
+    }
+}
+
 pub(crate) fn random_model(config: ModelConfig, seed: u64) -> Checkpoint {
     Checkpoint::random(config, Format::F32, seed)
 }

@@ -1,14 +1,18 @@
 //! Whole models: against the float64 reference, and what paging, chunking, batching and sharing must not change.
 
+use std::time::Duration;
+
 use tidegate_contract::{Decoder, Sampled, StepSequence};
 use tidegate_infer::{
-    DecoderOptions, DeviceOptions, Features, Gpu, KernelVariant, KvPrecision, MemoryReport,
+    DecoderOptions, DeviceOptions, Features, Gpu, GpuDecoder, KernelVariant, KvPrecision,
+    MemoryReport,
 };
 use tidegate_reference::ReferenceDecoder;
 
 use crate::support::{
-    PLAIN, Random, adapter, assert_close, assert_same, blocks, full_config, gpu, in_chunks, load,
-    logits, open, options, random_model, sequence, silent, small_config, variants, wide,
+    PLAIN, Random, adapter, assert_close, assert_same, blocks, even_config, full_config, gpu,
+    in_chunks, load, logits, open, options, random_model, sequence, silent, small_config, variants,
+    wide,
 };
 use tidegate_weights::{Checkpoint, Format, ModelConfig};
 
@@ -43,18 +47,6 @@ fn logits_match_the_float64_reference_with_every_part_on_and_off() {
             let what = format!("{variant}, {}", gpu.features());
             assert_close(&found, &expected, TOLERANCE, &what);
         }
-    }
-}
-
-/// Widths that quantized rows can have.
-fn even_config() -> ModelConfig {
-    ModelConfig {
-        hidden: 64,
-        intermediate: 96,
-        heads: 4,
-        kv_heads: 2,
-        head_dim: 16,
-        ..small_config()
     }
 }
 
@@ -364,7 +356,7 @@ fn a_slow_device_is_given_little_at_once_and_answers_the_same() {
             ..options(variant)
         };
         let mut decoder = load(gpu(), &checkpoint, &options);
-        let cap = std::time::Duration::from_millis(50);
+        let cap = Duration::from_millis(50);
         decoder.pretend_pace(1e-15, cap);
         let step = [sequence(0, &tokens, &blocks(0, 33))];
         let expected = logits(&mut decoder, &step);
@@ -375,8 +367,10 @@ fn a_slow_device_is_given_little_at_once_and_answers_the_same() {
         assert_eq!(submissions, 1);
 
         // The whole step is 3 caps of work, no dispatch more than one: about as many submissions.
-        let work = decoder.work_of(&step) as f64;
-        decoder.pretend_pace(0.15 / work, cap);
+        let [(_, [of_rows, attention])] = decoder.planned(&step)[..] else {
+            panic!("one submission");
+        };
+        decoder.pretend_pace(0.15 / (of_rows + attention) as f64, cap);
         assert_same(
             &logits(&mut decoder, &step),
             &expected,
@@ -388,9 +382,113 @@ fn a_slow_device_is_given_little_at_once_and_answers_the_same() {
 
         // Every dispatch of more than a row is too long: rows run one by one.
         decoder.pretend_pace(1.0, cap);
+        let planned = decoder.planned(&step);
+        assert!(planned.len() > 33 * 10 && planned.iter().all(|(rows, _)| *rows == 1));
         assert_same(&logits(&mut decoder, &step), &expected, "cut into rows");
-        assert!(decoder.submissions_last_step() > 33 * 10);
+        assert!(decoder.submissions_last_step() >= 33 + planned.len() as u32 / 33 - 1);
     }
+}
+
+/// A device that needs so many seconds for a multiply-add of rows and of attention.
+#[derive(Clone, Copy)]
+struct Device(f64, f64);
+
+impl Device {
+    fn seconds(self, [of_rows, attention]: [u64; 2]) -> f64 {
+        self.0 * of_rows as f64 + self.1 * attention as f64
+    }
+
+    /// How long a step takes as a whole.
+    fn took(self, planned: &[(u32, [u64; 2])]) -> Duration {
+        let seconds = planned.iter().map(|(_, load)| self.seconds(*load));
+        Duration::from_secs_f64(seconds.sum())
+    }
+}
+
+/// Sequences that each decode one token, after so many positions.
+fn decoding(batch: u32, position: usize) -> Vec<StepSequence> {
+    let row = |index| sequence(position, &[1], &blocks(index * 128, position + 1));
+    (0..batch).map(row).collect()
+}
+
+/// On a device by which no time passes: only what is planned is looked at. Two devices, one of llvmpipe's ratio of both paces.
+#[test]
+fn a_jump_to_long_contexts_keeps_every_submission_within_the_cap() {
+    let config = ModelConfig {
+        context: 4096,
+        layers: [(); 4].map(|()| small_config().layers).concat(),
+        ..small_config()
+    };
+    let checkpoint = random_model(config, 18);
+    let cap = Duration::from_millis(250).as_secs_f64();
+    for variant in PLAIN {
+        let options = DecoderOptions {
+            context: 4096,
+            blocks: 8 * 128,
+            ..options(variant)
+        };
+        let mut decoder = load(gpu(), &checkpoint, &options);
+        for batch in [1, 8] {
+            let [short, long] = [128, 2047].map(|position| decoding(batch, position));
+            for ratio in [2.4, 8.6] {
+                decoder.forget_pace();
+                // Three caps at long contexts; half a cap or less at short ones.
+                let of = decoder.planned(&long);
+                let unit = 3.0 * cap / Device(1.0, ratio).took(&of).as_secs_f64();
+                let device = Device(unit, ratio * unit);
+                for _ in 0..30 {
+                    let planned = decoder.planned(&short);
+                    decoder.pretend_took(&short, device.took(&planned));
+                }
+                assert_eq!(decoder.planned(&short).len(), 1);
+
+                for _ in 0..30 {
+                    let planned = decoder.planned(&long);
+                    for (_, load) in &planned {
+                        let seconds = device.seconds(*load);
+                        assert!(seconds <= cap, "{variant}, {batch}, {ratio}: {seconds} s");
+                    }
+                    decoder.pretend_took(&long, device.took(&planned));
+                }
+                let planned = decoder.planned(&long).len();
+                assert!(planned <= 6, "{planned} once it is known");
+            }
+        }
+    }
+}
+
+/// A chunk of a prompt whose attention alone is longer than the cap: it runs in passes of fewer rows.
+#[test]
+fn a_dispatch_that_is_too_long_is_cut_by_rows() {
+    let config = ModelConfig {
+        context: 4096,
+        ..small_config()
+    };
+    let checkpoint = random_model(config, 19);
+    let options = DecoderOptions {
+        context: 4096,
+        blocks: 256,
+        ..options(KernelVariant::Software)
+    };
+    let mut decoder = load(gpu(), &checkpoint, &options);
+    let cap = Duration::from_millis(250);
+    let prompt = |position| [silent(position, &[1; 64], &blocks(0, position + 64))];
+    let seconds = |decoder: &mut GpuDecoder, step: &[StepSequence]| {
+        decoder.pretend_pace(1e-15, cap);
+        Device(1.0, 1.0).took(&decoder.planned(step)).as_secs_f64()
+    };
+    // Three layers, two halves of attention: a dispatch of the long prompt takes some three caps, one of the short prompt less
+    // than one.
+    let pace = 18.0 * cap.as_secs_f64() / seconds(&mut decoder, &prompt(4000));
+    decoder.pretend_pace(pace, cap);
+    let rows = |planned: Vec<(u32, [u64; 2])>| planned.into_iter().map(|(rows, _)| rows).max();
+    assert_eq!(rows(decoder.planned(&prompt(0))), Some(64));
+    let planned = decoder.planned(&prompt(4000));
+    for (_, load) in &planned {
+        assert!(Device(pace, pace).seconds(*load) <= cap.as_secs_f64());
+    }
+    let rows = rows(planned);
+    assert!(rows < Some(64) && rows > Some(4), "{rows:?} rows of a pass");
 }
 
 #[test]

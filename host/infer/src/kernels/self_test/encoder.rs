@@ -1,0 +1,181 @@
+//! What an encoder does beside products.
+
+use super::{Failure, Numbers, outcome, softmax, wide};
+use crate::encoder::PassWords;
+use crate::kernels::TextAttention;
+use crate::kernels::lab::{Experiment, Lab};
+use crate::load_error::LoadError;
+use crate::program::Builder;
+
+/// Of numbers about 1, sums of at most a few hundred of them.
+const BOUND: f64 = 1e-5;
+
+/// Rows of the texts of a pass: on both sides of a tile's end, and more than the lanes of any workgroup take at once.
+const LENGTHS: [usize; 3] = [5, 1, 262];
+
+/// The rows of all texts.
+const ROWS: usize = LENGTHS[0] + LENGTHS[1] + LENGTHS[2];
+
+/// Each text's first row and rows.
+fn texts() -> [(usize, usize); LENGTHS.len()] {
+    let mut first = 0;
+    LENGTHS.map(|length| {
+        first += length;
+        (first - length, length)
+    })
+}
+
+/// The words of a pass on the device.
+struct Pass {
+    tiles: wgpu::Buffer,
+    texts: wgpu::Buffer,
+}
+
+/// Kernels over a pass of these texts, attended to by so many heads.
+fn experiment(
+    lab: &Lab,
+    heads: usize,
+    output: &wgpu::Buffer,
+    build: impl FnOnce(&mut Builder<'_>, &Pass) -> Result<(), LoadError>,
+) -> Result<Experiment, LoadError> {
+    let tokens = LENGTHS.map(|length| vec![0; length]);
+    let texts: Vec<&[u32]> = tokens.iter().map(Vec::as_slice).collect();
+    let mut words = PassWords::default();
+    let extent = words.fill(&texts, heads);
+    let pass = Pass {
+        tiles: lab.buffer(&words.tiles)?,
+        texts: lab.buffer(&words.texts)?,
+    };
+    let step = lab.buffer(&words.step)?;
+    let mut builder = Builder::new(&lab.gpu, lab.kernels, lab.checked, &step);
+    build(&mut builder, &pass)?;
+    Ok(Experiment::new(
+        builder.program,
+        extent,
+        step,
+        vec![output.clone()],
+    ))
+}
+
+/// The addend is what a table holds for the row's position, then the row's own.
+pub(super) fn layer_norm(lab: &Lab) -> Result<(), Failure> {
+    let mut numbers = Numbers(8);
+    let (width, epsilon) = (70, 1e-5);
+    let (weight, bias) = (numbers.take(width), numbers.take(width));
+    let (stream, addends) = (numbers.take(ROWS * width), numbers.take(ROWS * width));
+    let weights = lab.padded(&[&weight[..], &bias].concat(), width)?;
+    let addend = lab.padded(&addends, width)?;
+    for (case, by_position) in [("norms of places", true), ("norms of rows", false)] {
+        let output = lab.padded(&stream, width)?;
+        let experiment = experiment(lab, 1, &output, |builder, _| {
+            builder.layer_norm(&weights, [&output, &addend], width, epsilon, by_position)
+        })?;
+        let mut expected = Vec::new();
+        for (first, length) in texts() {
+            for position in 0..length {
+                let other = if by_position {
+                    position
+                } else {
+                    first + position
+                };
+                let row = wide(&stream[(first + position) * width..][..width]);
+                let other = wide(&addends[other * width..][..width]);
+                let row: Vec<f64> = row.iter().zip(other).map(|(x, y)| x + y).collect();
+                let mean = row.iter().sum::<f64>() / width as f64;
+                let squares: f64 = row.iter().map(|x| (x - mean).powi(2)).sum();
+                let scale = 1.0 / (squares / width as f64 + epsilon).sqrt();
+                for (x, (w, b)) in row.iter().zip(weight.iter().zip(&bias)) {
+                    expected.push(((x - mean) * scale * f64::from(*w) + f64::from(*b), BOUND));
+                }
+            }
+        }
+        outcome(lab, &experiment, 0, width)?.compare(case, &expected)?;
+    }
+    Ok(())
+}
+
+/// Scores, probabilities and values of every text.
+pub(super) fn attention(lab: &Lab) -> Result<(), Failure> {
+    let mut numbers = Numbers(9);
+    let (heads, dim) = (3, 10);
+    let qkv = numbers.take(ROWS * 3 * heads * dim);
+    let buffer = lab.padded(&qkv, dim)?;
+    let tiles = LENGTHS.map(|length| length.div_ceil(4) * 4 * length.div_ceil(4));
+    let scores = lab.output(tiles.iter().sum::<usize>() * heads * 4);
+    let output = lab.output(ROWS * heads * dim.next_multiple_of(4));
+    let experiment = experiment(lab, heads, &output, |builder, pass| {
+        builder.text_attention(TextAttention {
+            heads,
+            head_dim: dim,
+            tiles: &pass.tiles,
+            qkv: &buffer,
+            scores: &scores,
+            attended: &output,
+        })
+    })?;
+    let qkv = wide(&qkv);
+    let at = |row: usize, kind: usize, head: usize| {
+        &qkv[((row * 3 + kind) * heads + head) * dim..][..dim]
+    };
+    let mut expected = Vec::new();
+    for (first, length) in texts() {
+        let rows = first..first + length;
+        for row in rows.clone() {
+            for head in 0..heads {
+                let score = |key: usize| {
+                    let products = at(key, 1, head).iter().zip(at(row, 0, head));
+                    products.map(|(k, q)| k * q).sum::<f64>() / (dim as f64).sqrt()
+                };
+                let weights = softmax(&rows.clone().map(score).collect::<Vec<_>>());
+                let mut sums = vec![0.0; dim];
+                for (row, weight) in rows.clone().zip(weights) {
+                    let value = at(row, 2, head);
+                    sums.iter_mut()
+                        .zip(value)
+                        .for_each(|(sum, v)| *sum += weight * v);
+                }
+                expected.extend(sums.into_iter().map(|sum| (sum, BOUND)));
+            }
+        }
+    }
+    outcome(lab, &experiment, 0, dim)?.compare("attention of texts", &expected)
+}
+
+/// The mean of each text's rows, and its first.
+pub(super) fn pool(lab: &Lab) -> Result<(), Failure> {
+    let mut numbers = Numbers(10);
+    let width = 270;
+    let stream = numbers.take(ROWS * width);
+    let buffer = lab.padded(&stream, width)?;
+    for (case, mean) in [("means of texts", true), ("first rows of texts", false)] {
+        let output = lab.output(LENGTHS.len() * width.next_multiple_of(4));
+        let experiment = experiment(lab, 1, &output, |builder, pass| {
+            builder.pool(&pass.texts, [&buffer, &output], width, mean)
+        })?;
+        let mut expected = Vec::new();
+        for (first, length) in texts() {
+            let rows = if mean { length } else { 1 };
+            for element in 0..width {
+                let row = |row: usize| f64::from(stream[(first + row) * width + element]);
+                expected.push(((0..rows).map(row).sum::<f64>() / rows as f64, BOUND));
+            }
+        }
+        outcome(lab, &experiment, 0, width)?.compare(case, &expected)?;
+    }
+    Ok(())
+}
+
+/// Far from 0 too, where some drivers' tanh overflows.
+pub(super) fn tanh(lab: &Lab) -> Result<(), Failure> {
+    let mut numbers = Numbers(11);
+    let width = 270;
+    let inner = numbers.take(LENGTHS.len() * width);
+    let inner: Vec<f32> = inner.iter().map(|x| x * x * x * 200.0).collect();
+    let buffer = lab.padded(&inner, width)?;
+    let experiment = experiment(lab, 1, &buffer, |builder, _| builder.tanh(&buffer, width))?;
+    let expected: Vec<_> = inner
+        .iter()
+        .map(|x| (f64::from(*x).tanh(), BOUND))
+        .collect();
+    outcome(lab, &experiment, 0, width)?.compare("tanh", &expected)
+}

@@ -1,0 +1,215 @@
+//! Whether kernels compute the right numbers on an adapter: small cases of odd shapes against float64 on the host, before
+//! any model runs on them. Drivers differ in what subgroups are, in rounding, and in bugs.
+//!
+//! A model says which groups of kernels it runs ([`Tested`]); each is tried once on a device, with the very parameters that
+//! are compiled in, so that nothing is compiled that the model does not need anyway.
+
+mod encoder;
+mod products;
+mod rows;
+mod sampling;
+
+use std::collections::HashMap;
+
+use super::lab::{Experiment, Lab};
+use super::{KernelSet, KvPrecision, NormStore, Store, Stored};
+use crate::device::Gpu;
+use crate::load_error::LoadError;
+
+/// What of a set of kernels is tested together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Tested {
+    /// Products with weights that are so stored, and what becomes of their sums.
+    Products(Stored, Store),
+    /// Rows of a table that is so stored.
+    Embedding(Stored),
+    /// RMSNorm.
+    Norm(NormStore),
+    /// Biases.
+    Bias(NormStore),
+    /// The cap of logits.
+    Softcap,
+    /// What is done to heads, with keys and values so kept.
+    Heads(KvPrecision),
+    /// Attention over KV blocks, so many query heads at a time.
+    Attention(u32, KvPrecision),
+    /// Everything that draws tokens.
+    Sampling,
+    /// A sum and its LayerNorm.
+    LayerNorm,
+    /// Attention of an encoder.
+    TextAttention,
+    /// A row for each text.
+    Pool,
+    /// tanh of an encoder's head.
+    Tanh,
+}
+
+/// What is wrong with kernels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    /// They compute other numbers.
+    Numbers {
+        /// The kernels that ran, by name.
+        kernel: String,
+        /// Which numbers of which case.
+        case: String,
+        expected: String,
+        found: String,
+    },
+    /// The driver does not compile one, or refuses to run it.
+    Refused { kernel: String, reason: String },
+}
+
+/// What was found out about sets of kernels on a device: nothing wrong, or what.
+pub(crate) type Verdicts = HashMap<(KernelSet, Tested), Option<Wrong>>;
+
+/// Why a test did not end well.
+enum Failure {
+    Wrong(Wrong),
+    Device(LoadError),
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        Failure::Device(error)
+    }
+}
+
+/// Says what is wrong with kernels of `set`, or nothing.
+///
+/// # Errors
+/// The device failed altogether.
+pub(crate) fn self_test(
+    gpu: &Gpu,
+    set: KernelSet,
+    tested: Tested,
+) -> Result<Option<Wrong>, LoadError> {
+    let lab = Lab {
+        gpu: gpu.clone(),
+        kernels: set,
+        checked: false,
+    };
+    let (result, fault) = gpu.scoped(|| match tested {
+        Tested::Products(stored, store) => products::products(&lab, stored, store),
+        Tested::Embedding(stored) => products::embedding(&lab, stored),
+        Tested::Norm(store) => rows::norm(&lab, store),
+        Tested::Bias(store) => rows::bias(&lab, store),
+        Tested::Softcap => rows::softcap(&lab),
+        Tested::Heads(kv) => rows::heads(&lab, kv),
+        Tested::Attention(unit, kv) => rows::attention(&lab, unit, kv),
+        Tested::Sampling => sampling::sampling(&lab),
+        Tested::LayerNorm => encoder::layer_norm(&lab),
+        Tested::TextAttention => encoder::attention(&lab),
+        Tested::Pool => encoder::pool(&lab),
+        Tested::Tanh => encoder::tanh(&lab),
+    });
+    if let Some(fault) = fault {
+        return Err(LoadError::from_fault(fault, 0));
+    }
+    match result {
+        Ok(()) => Ok(None),
+        Err(Failure::Wrong(wrong)) => Ok(Some(wrong)),
+        Err(Failure::Device(LoadError::Kernel { kernel, reason })) => {
+            Ok(Some(Wrong::Refused { kernel, reason }))
+        }
+        Err(Failure::Device(LoadError::Device { reason })) => Ok(Some(Wrong::Refused {
+            kernel: format!("{tested:?}"),
+            reason,
+        })),
+        Err(Failure::Device(error)) => Err(error),
+    }
+}
+
+/// What a case ran, and what came of it.
+struct Outcome {
+    /// Names of the kernels.
+    kernel: String,
+    found: Vec<f32>,
+}
+
+/// Runs an experiment once and reads an output of it, rows of `width` without their padding.
+fn outcome(
+    lab: &Lab,
+    experiment: &Experiment,
+    index: usize,
+    width: usize,
+) -> Result<Outcome, Failure> {
+    let mut names: Vec<&str> = Vec::new();
+    for kernel in experiment.kernels() {
+        lab.gpu.note_tried(kernel);
+        if !names.contains(&kernel.name()) {
+            names.push(kernel.name());
+        }
+    }
+    lab.run(experiment, 1)?;
+    Ok(Outcome {
+        kernel: names.join(", "),
+        found: lab.output_of(experiment, index, width)?,
+    })
+}
+
+impl Outcome {
+    /// Every number within its bound of what it must be.
+    fn compare(&self, case: &str, expected: &[(f64, f64)]) -> Result<(), Failure> {
+        let wrong = |case: String, expected: String, found: String| {
+            Err(Failure::Wrong(Wrong::Numbers {
+                kernel: self.kernel.clone(),
+                case,
+                expected,
+                found,
+            }))
+        };
+        if self.found.len() != expected.len() {
+            let [expected, found] = [expected.len(), self.found.len()];
+            return wrong(
+                case.to_owned(),
+                format!("{expected} numbers"),
+                format!("{found}"),
+            );
+        }
+        for (index, (found, (expected, bound))) in self.found.iter().zip(expected).enumerate() {
+            // A number that is none is not within the bound.
+            let right = (f64::from(*found) - expected).abs() <= *bound;
+            if !right {
+                return wrong(
+                    format!("{case}, element {index}"),
+                    format!("{expected} within {bound:.1e}"),
+                    found.to_string(),
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Deterministic numbers: multiples of 1/64 in -1..1, which every float format holds.
+struct Numbers(u32);
+
+impl Numbers {
+    /// 32 bits, the upper ones good enough to tell kernels apart: Numerical Recipes' linear congruence.
+    fn bits(&mut self) -> u32 {
+        self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        self.0
+    }
+
+    fn next(&mut self) -> f32 {
+        (self.bits() >> 25) as f32 / 64.0 - 1.0
+    }
+
+    fn take(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| self.next()).collect()
+    }
+}
+
+fn wide(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|value| f64::from(*value)).collect()
+}
+
+/// Softmax of scores.
+fn softmax(scores: &[f64]) -> Vec<f64> {
+    let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weights: Vec<f64> = scores.iter().map(|score| (score - most).exp()).collect();
+    let total: f64 = weights.iter().sum();
+    weights.into_iter().map(|weight| weight / total).collect()
+}

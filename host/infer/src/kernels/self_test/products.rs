@@ -1,0 +1,235 @@
+//! Products with weights, and rows of an embedding.
+
+use tidegate_contract::{Sampling, StepSequence};
+use tidegate_weights::{Activation, Format, Tensor};
+
+use super::{Failure, Numbers, Outcome, Wrong, outcome, wide};
+use crate::kernels::lab::{Lab, sequence};
+use crate::kernels::{KernelVariant, Store, Stored};
+use crate::load_error::LoadError;
+use crate::matrix::{Matrix, Packing};
+use crate::program::Count;
+
+/// Columns of a product, no multiple of what kernels take at a time.
+const COLUMNS: usize = 37;
+
+/// A value and how far from it what is found may be.
+type Near = (f64, f64);
+
+/// Weights in the bytes of a format, and what they are.
+struct Weights {
+    format: Format,
+    width: usize,
+    bytes: Vec<u8>,
+    rows: Vec<Vec<f64>>,
+}
+
+impl Weights {
+    /// `rows` rows of a width that is no multiple of what kernels take at a time.
+    fn new(numbers: &mut Numbers, stored: Stored, rows: usize) -> Result<Weights, Failure> {
+        let (format, width) = match stored {
+            Stored::F32 => (Format::F32, 70),
+            Stored::F16 => (Format::F16, 70),
+            Stored::Bf16 => (Format::Bf16, 70),
+            Stored::Int8 => (Format::Int8, 96),
+            Stored::Int4 => (Format::Int4, 96),
+            Stored::Q4K => (Format::Q4K, 256),
+            Stored::Q6K => (Format::Q6K, 256),
+        };
+        let mut weights = Weights {
+            format,
+            width,
+            bytes: bytes_of(numbers, format, rows * width / format.block()),
+            rows: vec![Vec::new(); rows],
+        };
+        let mut values = Vec::new();
+        for row in 0..rows {
+            let tensor = weights.tensor()?;
+            tensor.read_row(row, &mut values).map_err(LoadError::from)?;
+            weights.rows[row] = wide(&values);
+        }
+        Ok(weights)
+    }
+
+    fn tensor(&self) -> Result<Tensor<'_>, LoadError> {
+        let (rows, width) = (self.rows.len(), self.width);
+        let tensor = Tensor::in_memory("self-test", self.format, rows, width, &self.bytes);
+        tensor.ok_or_else(|| LoadError::Device {
+            reason: format!("{:?} rows of {width} do not fit their bytes", self.format),
+        })
+    }
+
+    /// The product of a row of weights and of inputs. `share` of the sum of all products' magnitudes is what it may be off,
+    /// which minima of q4_K make smaller than what is summed.
+    fn product(&self, row: usize, input: &[f64], share: f64) -> Near {
+        let products = || self.rows[row].iter().zip(input).map(|(w, x)| w * x);
+        let magnitude: f64 = products().map(f64::abs).sum();
+        (products().sum(), share * (1.0 + magnitude))
+    }
+}
+
+/// Products by every tiling, for all rows of a step and for its samples. Rows of a reproducible set have the same bits in each.
+pub(super) fn products(lab: &Lab, stored: Stored, store: Store) -> Result<(), Failure> {
+    let mut numbers = Numbers(3);
+    let share = match (lab.kernels.matmul, stored) {
+        (KernelVariant::F16 | KernelVariant::Cooperative, _) => 2e-3,
+        (KernelVariant::Dot, Stored::Int8 | Stored::Int4) => 1e-2,
+        (_, Stored::Q4K | Stored::Q6K) => 1e-5,
+        _ => 1e-6,
+    };
+    let gated = matches!(store, Store::Gated(_));
+    let weights = Weights::new(&mut numbers, stored, COLUMNS)?;
+    let up = Weights::new(&mut numbers, stored, if gated { COLUMNS } else { 0 })?;
+    let packing = if gated {
+        Packing::alternating(weights.tensor()?, up.tensor()?)
+    } else {
+        Packing::plain(weights.tensor()?)
+    };
+    let matrix = lab.pack(packing)?;
+    let (width, most) = (weights.width, 33);
+    let input = numbers.take(most * width);
+    let bias = numbers.take(COLUMNS);
+    let before = numbers.take(most * COLUMNS);
+    let mut first_row: Option<Vec<u32>> = None;
+    for (rows, of) in [
+        (1, Count::Rows),
+        (3, Count::Samples),
+        (9, Count::Rows),
+        (most, Count::Rows),
+    ] {
+        let case = format!("{stored:?} weights, {store:?}, {rows} of {of:?}");
+        let arrays = [&input[..rows * width], &bias, &before[..rows * COLUMNS]];
+        let outcome = run(lab, &matrix, (width, store), of, arrays)?;
+        let mut expected = Vec::new();
+        for (row, x) in wide(&input).chunks(width).take(rows).enumerate() {
+            for column in 0..COLUMNS {
+                let sum = weights.product(column, x, share);
+                let before = f64::from(before[row * COLUMNS + column]);
+                expected.push(match store {
+                    Store::Plain => sum,
+                    Store::Residual => (sum.0 + before, sum.1),
+                    Store::Bias(of) => {
+                        let biased = (sum.0 + f64::from(bias[column]), sum.1);
+                        of.map_or(biased, |of| activated(of, biased))
+                    }
+                    Store::Gated(of) => {
+                        let (gate, up) = (activated(of, sum), up.product(column, x, share));
+                        let bound = gate.1 * (up.0.abs() + up.1) + gate.0.abs() * up.1;
+                        (gate.0 * up.0, bound + 1e-6)
+                    }
+                });
+            }
+        }
+        outcome.compare(&case, &expected)?;
+        let bits = |row: &[f32]| row.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        let bits = bits(&outcome.found[..COLUMNS]);
+        if lab.kernels.reproducible && *first_row.get_or_insert_with(|| bits.clone()) != bits {
+            return Err(Failure::Wrong(Wrong::Numbers {
+                kernel: outcome.kernel,
+                case,
+                expected: "the first row with the bits that it has alone".to_owned(),
+                found: "others".to_owned(),
+            }));
+        }
+    }
+    Ok(())
+}
+
+/// One product; `arrays` are the input, a bias, and what is in the output before.
+fn run(
+    lab: &Lab,
+    matrix: &Matrix,
+    (width, store): (usize, Store),
+    of: Count,
+    arrays: [&[f32]; 3],
+) -> Result<Outcome, Failure> {
+    let [input, bias, before] = arrays;
+    let rows = input.len() / width;
+    let [input, bias] = [lab.padded(input, width)?, lab.padded(bias, COLUMNS)?];
+    let output = match store {
+        Store::Residual => lab.padded(before, COLUMNS)?,
+        _ => lab.output(rows * COLUMNS.next_multiple_of(4)),
+    };
+    // Where samples count, there are more rows than those.
+    let samples = if of == Count::Samples { rows } else { 0 };
+    let step = [StepSequence {
+        samples: vec![Sampling::default(); samples],
+        ..sequence(0, if samples > 0 { rows + 2 } else { rows }, &[0; 4])
+    }];
+    let buffers = [&input, &output];
+    let experiment = lab.experiment(&step, vec![output.clone()], |builder, _| match store {
+        Store::Bias(activation) => builder.matmul_bias(matrix, &bias, buffers, activation, of),
+        _ => builder.matmul(matrix, buffers, store, of),
+    })?;
+    outcome(lab, &experiment, 0, COLUMNS)
+}
+
+/// An activation, whose slope is nowhere above 1.2, of a value that is not known better than within a bound.
+fn activated(activation: Activation, (x, bound): Near) -> Near {
+    let y = match activation {
+        Activation::Silu => x / (1.0 + (-x).exp()),
+        Activation::GeluTanh => {
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3));
+            0.5 * x * (1.0 + inner.tanh())
+        }
+        Activation::Gelu => 0.5 * x * (1.0 + erf(x / std::f64::consts::SQRT_2)),
+    };
+    (y, 1.2 * bound + 1e-6 * (1.0 + y.abs()))
+}
+
+/// Within 1.5e-7 of the error function. Source: Abramowitz and Stegun 7.1.26.
+fn erf(x: f64) -> f64 {
+    let t = 1.0 / (1.0 + 0.327_591_1 * x.abs());
+    let factors = [
+        1.061_405_429,
+        -1.453_152_027,
+        1.421_413_741,
+        -0.284_496_736,
+        0.254_829_592,
+    ];
+    let series = factors
+        .into_iter()
+        .fold(0.0, |sum, factor| (sum + factor) * t);
+    (1.0 - series * (-x * x).exp()) * x.signum()
+}
+
+/// The first row of a table, its last, and one between, times a factor.
+pub(super) fn embedding(lab: &Lab, stored: Stored) -> Result<(), Failure> {
+    let mut numbers = Numbers(7);
+    let (tokens, scale) = (70, 1.5);
+    let table = Weights::new(&mut numbers, stored, tokens)?;
+    let ids = [0, tokens as u32 - 1, 33];
+    let experiment = lab.embed(table.tensor()?, &ids, scale)?;
+    let rows = ids.iter().map(|id| &table.rows[*id as usize]);
+    let near = |x: &f64| (x * f64::from(scale), 1e-5 * (1.0 + x.abs()));
+    let expected: Vec<Near> = rows.flatten().map(near).collect();
+    let case = format!("{stored:?} embeddings");
+    outcome(lab, &experiment, 0, table.width)?.compare(&case, &expected)
+}
+
+/// Blocks of weights in the bytes of a format, of numbers about 1.
+fn bytes_of(numbers: &mut Numbers, format: Format, blocks: usize) -> Vec<u8> {
+    let half = |value: f32| half::f16::from_f32(value).to_le_bytes();
+    let mut bytes = Vec::new();
+    for _ in 0..blocks {
+        let mut integers = |count| {
+            let integers = numbers.take(count).into_iter();
+            integers.map(|x| (x * 64.0) as i8 as u8).collect::<Vec<_>>()
+        };
+        match format {
+            Format::F32 => bytes.extend(numbers.next().to_le_bytes()),
+            Format::F16 => bytes.extend(half(numbers.next())),
+            Format::Bf16 => bytes.extend(half::bf16::from_f32(numbers.next()).to_le_bytes()),
+            Format::Int8 => bytes.extend([&half(1.0 / 64.0)[..], &integers(32)].concat()),
+            Format::Int4 => bytes.extend([&half(1.0 / 8.0)[..], &integers(16)].concat()),
+            Format::Q4K => {
+                let scales = [half(1.0 / 512.0), half(1.0 / 64.0)].concat();
+                bytes.extend([scales, integers(12 + 128)].concat());
+            }
+            Format::Q6K => {
+                bytes.extend([&integers(128 + 64 + 16)[..], &half(1.0 / 2048.0)].concat());
+            }
+        }
+    }
+    bytes
+}

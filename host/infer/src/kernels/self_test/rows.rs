@@ -1,0 +1,278 @@
+//! What a decoder does beside products: norms, biases, caps, heads and attention.
+
+use tidegate_contract::{BLOCK, Sampling, StepSequence};
+
+use super::{Failure, Numbers, Outcome, outcome, softmax, wide};
+use crate::kernels::lab::{Experiment, HeadShape, Lab, sequence};
+use crate::kernels::{KvPrecision, NormStore};
+use crate::load_error::LoadError;
+use crate::program::Count;
+
+/// Of numbers about 1, sums of at most a few hundred of them.
+const BOUND: f64 = 1e-5;
+
+/// Rows of two sequences; the last row of each is sampled from: rows 1 and 2.
+fn sampled_rows() -> [StepSequence; 2] {
+    [2, 1].map(|rows| StepSequence {
+        samples: vec![Sampling::default()],
+        ..sequence(0, rows, &[0])
+    })
+}
+
+/// x * weight / sqrt(mean(x^2) + epsilon).
+fn normed(row: &[f64], weight: &[f64], epsilon: f64) -> Vec<f64> {
+    let squares: f64 = row.iter().map(|x| x * x).sum();
+    let scale = 1.0 / (squares / row.len() as f64 + epsilon).sqrt();
+    let scaled = row.iter().zip(weight).map(|(x, w)| x * scale * w);
+    scaled.collect()
+}
+
+/// Every row of a step, then those that are sampled from.
+pub(super) fn norm(lab: &Lab, store: NormStore) -> Result<(), Failure> {
+    let mut numbers = Numbers(1);
+    let (width, epsilon, step) = (70, 1e-5, sampled_rows());
+    let (weight, input) = (numbers.take(width), numbers.take(3 * width));
+    let before = numbers.take(3 * width);
+    for (case, of, rows) in [
+        ("norms", Count::Rows, &[0, 1, 2][..]),
+        ("norms of samples", Count::Samples, &[1, 2]),
+    ] {
+        let output = lab.padded(&before[..rows.len() * width], width)?;
+        let buffers = [lab.padded(&weight, width)?, lab.padded(&input, width)?];
+        let experiment = lab.experiment(&step, vec![output.clone()], |builder, _| {
+            let [weight, input] = &buffers;
+            builder.rms_norm(weight, [input, &output], width, epsilon, store, of)
+        })?;
+        let mut expected = Vec::new();
+        for (at, row) in rows.iter().enumerate() {
+            let normed = normed(
+                &wide(&input[row * width..][..width]),
+                &wide(&weight),
+                epsilon,
+            );
+            let before = before[at * width..][..width].iter();
+            expected.extend(normed.iter().zip(before).map(|(x, before)| match store {
+                NormStore::Plain => (*x, BOUND),
+                NormStore::Add => (x + f64::from(*before), BOUND),
+            }));
+        }
+        outcome(lab, &experiment, 0, width)?.compare(case, &expected)?;
+    }
+    Ok(())
+}
+
+pub(super) fn bias(lab: &Lab, store: NormStore) -> Result<(), Failure> {
+    let mut numbers = Numbers(5);
+    let (width, rows) = (270, 3);
+    let (bias, input) = (numbers.take(width), numbers.take(rows * width));
+    let before = numbers.take(rows * width);
+    let output = lab.padded(&before, width)?;
+    let buffers = [lab.padded(&bias, width)?, lab.padded(&input, width)?];
+    let step = [sequence(0, rows, &[0])];
+    let experiment = lab.experiment(&step, vec![output.clone()], |builder, _| {
+        let [bias, input] = &buffers;
+        builder.add_bias(bias, [input, &output], width, store)
+    })?;
+    let sum = |index: usize| {
+        let sum = f64::from(input[index]) + f64::from(bias[index % width]);
+        match store {
+            NormStore::Plain => (sum, BOUND),
+            NormStore::Add => (sum + f64::from(before[index]), BOUND),
+        }
+    };
+    let expected: Vec<_> = (0..rows * width).map(sum).collect();
+    outcome(lab, &experiment, 0, width)?.compare("biases", &expected)
+}
+
+pub(super) fn softcap(lab: &Lab) -> Result<(), Failure> {
+    let mut numbers = Numbers(6);
+    let (vocabulary, cap) = (270, 5.0);
+    // Far beyond the cap too, where some drivers' tanh overflows.
+    let logits: Vec<f32> = numbers.take(2 * vocabulary);
+    let logits: Vec<f32> = logits.iter().map(|x| x * x * x * 40.0).collect();
+    let buffer = lab.padded(&logits, vocabulary)?;
+    let experiment = lab.experiment(&sampled_rows(), vec![buffer.clone()], |builder, _| {
+        builder.softcap(&buffer, vocabulary, cap)
+    })?;
+    let capped = |logit: &f32| (cap * (f64::from(*logit) / cap).tanh(), BOUND);
+    let expected: Vec<_> = logits.iter().map(capped).collect();
+    outcome(lab, &experiment, 0, vocabulary)?.compare("capped logits", &expected)
+}
+
+/// Rows on both sides of a block's end: plain heads, then with biases and norms and the first 12 of their 20 elements turned.
+pub(super) fn heads(lab: &Lab, kv: KvPrecision) -> Result<(), Failure> {
+    let plain = HeadShape {
+        kv,
+        ..HeadShape::plain(5, 2, 20, 3)
+    };
+    let full = HeadShape {
+        rope: 12,
+        norm_epsilon: Some(1e-5),
+        bias: true,
+        ..plain
+    };
+    for (case, shape) in [("plain heads", plain), ("heads", full)] {
+        let mut numbers = Numbers(4);
+        let (half, count, dim) = (shape.rope / 2, shape.heads + 2 * shape.kv_heads, shape.dim);
+        let qkv = numbers.take(2 * count * dim);
+        let angles: Vec<[f32; 2]> = (0..shape.context * half)
+            .map(|_| [numbers.next(), numbers.next()])
+            .collect();
+        // Biases of all heads, then both norms; only what the shape has is there.
+        let extras = numbers.take((count + 2) * dim);
+        let used = if shape.bias { &extras[..] } else { &[0.0] };
+        let table = [2, 0];
+        let step = [sequence(BLOCK - 1, 2, &table)];
+        let experiment = lab.heads(shape, &angles, used, &qkv, &step)?;
+
+        let cache = shape.blocks * BLOCK * shape.kv_heads * dim;
+        let mut expected = [Vec::new(), vec![(0.0, 0.0); cache], vec![(0.0, 0.0); cache]];
+        for row in 0..2 {
+            let position = BLOCK - 1 + row;
+            let place = table[position / BLOCK] as usize * BLOCK + position % BLOCK;
+            for head in 0..count {
+                let x = wide(&qkv[(row * count + head) * dim..][..dim]);
+                let x = turned(shape, &wide(&extras), head, x, &angles[position * half..]);
+                let stored = |x: &f64| match kv {
+                    KvPrecision::F32 => (*x, BOUND),
+                    KvPrecision::F16 => (*x, 1e-3 * (1.0 + x.abs())),
+                };
+                if head < shape.heads {
+                    expected[0].extend(x.iter().map(|x| (*x, BOUND)));
+                } else {
+                    let of = (head - shape.heads) / shape.kv_heads;
+                    let at = place * shape.kv_heads + (head - shape.heads) % shape.kv_heads;
+                    for (to, x) in expected[1 + of][at * dim..].iter_mut().zip(&x) {
+                        *to = stored(x);
+                    }
+                }
+            }
+        }
+        let queries = outcome(lab, &experiment, 0, dim)?;
+        queries.compare(&format!("{case}, queries"), &expected[0])?;
+        for (index, kind) in [(1, "keys"), (2, "values")] {
+            let found = cached(lab, &experiment, index, shape)?;
+            let kernel = queries.kernel.clone();
+            let case = format!("{case}, {kind}");
+            Outcome { kernel, found }.compare(&case, &expected[index])?;
+        }
+    }
+    Ok(())
+}
+
+/// A head with its bias, normed and turned, as far as the shape says.
+fn turned(
+    shape: HeadShape,
+    extras: &[f64],
+    head: usize,
+    mut x: Vec<f64>,
+    angles: &[[f32; 2]],
+) -> Vec<f64> {
+    let (dim, half) = (shape.dim, shape.rope / 2);
+    let count = shape.heads + 2 * shape.kv_heads;
+    if shape.bias {
+        let bias = &extras[head * dim..];
+        x.iter_mut().zip(bias).for_each(|(x, bias)| *x += bias);
+    }
+    if head >= shape.heads + shape.kv_heads {
+        return x;
+    }
+    if let Some(epsilon) = shape.norm_epsilon {
+        let norm = count + usize::from(head >= shape.heads);
+        x = normed(&x, &extras[norm * dim..][..dim], epsilon);
+    }
+    for (i, [cos, sin]) in angles.iter().take(half).enumerate() {
+        let [cos, sin] = [cos, sin].map(|x| f64::from(*x));
+        let (a, b) = (x[i], x[i + half]);
+        (x[i], x[i + half]) = (a * cos - b * sin, b * cos + a * sin);
+    }
+    x
+}
+
+/// Keys or values of an experiment, without padding.
+fn cached(
+    lab: &Lab,
+    experiment: &Experiment,
+    index: usize,
+    shape: HeadShape,
+) -> Result<Vec<f32>, LoadError> {
+    if shape.kv == KvPrecision::F32 {
+        return lab.output_of(experiment, index, shape.dim);
+    }
+    let words = lab.words_of(experiment, index)?;
+    let halves = words
+        .iter()
+        .flat_map(|word| [*word as u16, (word >> 16) as u16]);
+    let all: Vec<f32> = halves
+        .map(|bits| half::f16::from_bits(bits).to_f32())
+        .collect();
+    let rows = all.chunks_exact(shape.dim.next_multiple_of(4));
+    let rows = rows.take(shape.blocks * BLOCK * shape.kv_heads);
+    Ok(rows.flat_map(|row| &row[..shape.dim]).copied().collect())
+}
+
+/// Nine neighbours of one sequence, of which software adapters take some together, over more than two splits, and a row that
+/// sees itself only; blocks in no order. Then the same through a window, with capped scores.
+pub(super) fn attention(lab: &Lab, unit: u32, kv: KvPrecision) -> Result<(), Failure> {
+    let (first, neighbours, blocks) = (522, 9, 34);
+    let plain = HeadShape {
+        kv,
+        ..HeadShape::plain(2 * unit as usize, 2, 20, blocks)
+    };
+    let narrow = HeadShape {
+        window: Some(300),
+        softcap: Some(2.0),
+        ..plain
+    };
+    let table: Vec<u32> = (0..blocks as u32)
+        .map(|block| block * 7 % blocks as u32)
+        .collect();
+    let step = [
+        sequence(first, neighbours, &table),
+        sequence(0, 1, &table[3..]),
+    ];
+    let mut numbers = Numbers(2);
+    let (heads, dim) = (plain.heads, plain.dim);
+    let queries = numbers.take((neighbours + 1) * heads * dim);
+    let cache = blocks * BLOCK * plain.kv_heads * dim;
+    let (keys, values) = (numbers.take(cache), numbers.take(cache));
+    let wide_queries = wide(&queries);
+    let wide_cache = [wide(&keys), wide(&values)];
+    for (case, shape) in [("attention", plain), ("attention in a window", narrow)] {
+        let experiment = lab.attention(shape, &queries, [&keys, &values], &step)?;
+        let mut expected = Vec::new();
+        for row in 0..=neighbours {
+            let (position, table) = match row {
+                row if row < neighbours => (first + row, &table[..]),
+                _ => (0, &table[3..]),
+            };
+            let from = (position + 1).saturating_sub(shape.window.unwrap_or(usize::MAX));
+            for head in 0..heads {
+                let query = &wide_queries[(row * heads + head) * dim..][..dim];
+                let at = |position: usize| {
+                    let place = table[position / BLOCK] as usize * BLOCK + position % BLOCK;
+                    (place * shape.kv_heads + head * shape.kv_heads / heads) * dim
+                };
+                let score = |position: usize| {
+                    let key = &wide_cache[0][at(position)..][..dim];
+                    let product: f64 = key.iter().zip(query).map(|(k, q)| k * q).sum();
+                    let score = product / (dim as f64).sqrt();
+                    shape
+                        .softcap
+                        .map_or(score, |cap| cap * (score / cap).tanh())
+                };
+                let weights = softmax(&(from..=position).map(score).collect::<Vec<_>>());
+                let mut sums = vec![0.0; dim];
+                for (position, weight) in (from..).zip(weights) {
+                    let value = &wide_cache[1][at(position)..][..dim];
+                    sums.iter_mut()
+                        .zip(value)
+                        .for_each(|(sum, v)| *sum += weight * v);
+                }
+                expected.extend(sums.into_iter().map(|sum| (sum, BOUND)));
+            }
+        }
+        outcome(lab, &experiment, 0, dim)?.compare(case, &expected)?;
+    }
+    Ok(())
+}

@@ -230,10 +230,14 @@ impl Core {
         }
     }
 
-    /// What the loader has to say of the draft.
+    /// What the loader has to say of the draft. If the model was lost meanwhile that is dropped: the model comes with
+    /// another, and there is no room for two.
     pub(crate) fn draft_loaded(&mut self, draft: Result<Box<DraftModel>, String>) {
-        if let Core::Generating { generator, .. } = self {
-            generator.draft_loaded(draft);
+        if let Core::Generating {
+            generator, decoder, ..
+        } = self
+        {
+            generator.draft_loaded(decoder.as_ref().map(|_| draft));
         }
     }
 }

@@ -117,15 +117,16 @@ impl Drafting {
         self.asked = true;
     }
 
-    /// The loader has an answer: the draft, or why it could not be loaded.
-    pub(super) fn loaded(&mut self, draft: Result<Box<DraftModel>, String>) {
+    /// The loader has an answer: the draft, or why it could not be loaded, or nothing that is of use.
+    pub(super) fn loaded(&mut self, draft: Option<Result<Box<DraftModel>, String>>) {
         self.asked = false;
         match draft {
-            Ok(draft) => {
+            None => {}
+            Some(Ok(draft)) => {
                 tracing::warn!("the draft model was loaded again");
                 self.draft = Some(draft);
             }
-            Err(reason) => self.count_failure(&reason),
+            Some(Err(reason)) => self.count_failure(&reason),
         }
     }
 

@@ -165,13 +165,13 @@ impl Generator {
         self.draft.is_asked_for();
     }
 
-    /// What the loader has to say of the draft.
-    pub(crate) fn draft_loaded(&mut self, draft: Result<Box<DraftModel>, String>) {
-        let counter = match draft {
-            Ok(_) => &self.counters.draft_reloads,
-            Err(_) => &self.counters.draft_failures,
-        };
-        Counters::add(counter, 1);
+    /// What the loader has to say of the draft; `None` if that is of no use any more.
+    pub(crate) fn draft_loaded(&mut self, draft: Option<Result<Box<DraftModel>, String>>) {
+        match draft {
+            Some(Ok(_)) => Counters::add(&self.counters.draft_reloads, 1),
+            Some(Err(_)) => Counters::add(&self.counters.draft_failures, 1),
+            None => {}
+        }
         self.draft.loaded(draft);
     }
 }

@@ -231,6 +231,42 @@ fn a_draft_model_that_is_lost_is_loaded_again_while_its_model_goes_on() {
 }
 
 #[test]
+fn a_draft_that_comes_while_its_model_is_lost_makes_room_for_the_one_that_comes_with_it() {
+    let engine = budget(u64::MAX);
+    let (mut with_draft, control) = fake(Arc::new(local));
+    let (draft, draft_control) = draft(shape(2, 16, 64), Arc::new(local), 100);
+    with_draft.options.draft = Some(draft);
+    let model = engine.load("m", with_draft).unwrap();
+    let asked = ask("something to guess", 40);
+    let wanted = choice_alone(&asked, 0, 64, &local).0;
+    draft_control.refuse(|_| {
+        Some(DecodeError::DeviceLost {
+            reason: "reset".into(),
+        })
+    });
+    assert_eq!(asked.of(&model).choice().tokens, wanted);
+    // Loaded again, it waits for the test in its first step, and the model is lost.
+    draft_control.refuse(|_| None);
+    draft_control.hold();
+    until(|| {
+        assert_eq!(asked.of(&model).choice().tokens, wanted);
+        draft_control.loads() == 2
+    });
+    control.hold();
+    let pending = asked.of(&model);
+    control.entered();
+    control.then(Then::Panic);
+    control.run_free();
+    draft_control.run_free();
+    assert_eq!(pending.choice().tokens, wanted);
+    assert_eq!((draft_control.loads(), control.loads()), (3, 2));
+    let stats = model.stats();
+    assert_eq!((stats.reloads, stats.draft_reloads), (1, 0));
+    assert_eq!((stats.draft_failures, stats.failed), (1, 0));
+    draft_control.is_sound();
+}
+
+#[test]
 fn a_model_is_loaded_again_without_a_draft_that_cannot_be() {
     let engine = budget(u64::MAX);
     let (mut with_draft, control) = fake(Arc::new(local));

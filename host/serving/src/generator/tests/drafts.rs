@@ -44,7 +44,7 @@ fn run(bench: &mut Bench, load: &mut dyn FnMut() -> Result<Box<DraftModel>, Stri
             bench.generator.draft_is_asked_for();
             assert_eq!(bench.generator.misses_draft(), None, "it is asked for once");
             bench.step();
-            bench.generator.draft_loaded(load());
+            bench.generator.draft_loaded(Some(load()));
         }
     }
     assert!(!bench.generator.has_work());

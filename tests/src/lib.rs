@@ -182,6 +182,14 @@ impl Running {
         }
     }
 
+    /// Asks it to end, as a machine does that shuts down, and waits until it has.
+    pub fn terminate(&mut self, patience: Duration) -> std::process::ExitStatus {
+        let id = self.id().to_string();
+        let told = Command::new("kill").args(["-TERM", &id]).status();
+        assert!(told.is_ok_and(|told| told.success()), "it cannot be told");
+        self.wait(patience)
+    }
+
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()

@@ -154,12 +154,7 @@ fn sigterm_ends_a_run_after_a_cut_and_it_goes_on_later() {
             .count()
             > 1000
     });
-    let stopped = std::process::Command::new("kill")
-        .args(["-TERM", &running.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(stopped.success());
-    assert!(running.wait(Duration::from_secs(30)).success());
+    assert!(running.terminate(Duration::from_secs(30)).success());
     place.run_pipeline();
     let expected = Place::new(&pipeline);
     input(&expected, &["a.jsonl"], 20_000);

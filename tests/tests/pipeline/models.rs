@@ -329,7 +329,7 @@ fn a_classification_stage_writes_labels_and_routes_by_them() {
 }
 
 #[test]
-fn killed_while_it_answers_a_run_gives_byte_identical_answers() {
+fn stopped_or_killed_while_it_answers_a_run_gives_byte_identical_answers() {
     let pipeline = asking(
         "temperature = 0.9\ntop-p = 0.95\nmax-tokens = 40\nn = 2\norder = \"partition\"\nrepetition-penalty = 1.1",
     );
@@ -342,7 +342,7 @@ fn killed_while_it_answers_a_run_gives_byte_identical_answers() {
     let place = place(&pipeline, records);
     let mut random = Random(11);
     let mut between = 0;
-    for _ in 0..3 {
+    for turn in 0..3 {
         let before = place.read("out.jsonl").len();
         let log = || place.read("state/commit.log").len();
         let logged = log();
@@ -351,7 +351,15 @@ fn killed_while_it_answers_a_run_gives_byte_identical_answers() {
             running.ended().is_some() || log() > logged + 2000
         });
         std::thread::sleep(Duration::from_millis(random.below(150)));
-        running.kill();
+        if turn == 1 {
+            // It takes a last cut, with what is half made in it.
+            let status = running
+                .ended()
+                .unwrap_or_else(|| running.terminate(PATIENCE));
+            assert!(status.success(), "{}", text(&place.read("stderr.log")));
+        } else {
+            running.kill();
+        }
         let after = place.read("out.jsonl").len();
         between += usize::from(after >= before && after < expected.len());
     }
@@ -430,16 +438,8 @@ fn a_model_is_replaced_unloaded_and_loaded_again_while_records_flow() {
     let third = admin(&["model", "load", "support"]);
     assert_eq!(third["digest"], first["digest"]);
     until("every record is answered", PATIENCE, || out() == records);
-    let stopped = std::process::Command::new("kill")
-        .args(["-TERM", &running.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(stopped.success());
-    assert!(
-        running.wait(PATIENCE).success(),
-        "{}",
-        text(&place.read("stderr.log"))
-    );
+    let status = running.terminate(PATIENCE);
+    assert!(status.success(), "{}", text(&place.read("stderr.log")));
     let ids = |name: &str| -> BTreeSet<String> {
         let lines = place.json_lines(name);
         lines

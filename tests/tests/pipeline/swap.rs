@@ -185,12 +185,7 @@ fn twenty_swaps_lose_double_and_reorder_nothing() {
     let status: Value = serde_json::from_slice(&status.stdout).unwrap();
     assert_eq!(status["swaps"], 20, "{status}");
     assert_eq!(status["slots"][0]["digest"], old.as_str(), "{status}");
-    let stop = std::process::Command::new("kill")
-        .args(["-TERM", &running.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(stop.success());
-    assert!(running.wait(Duration::from_secs(30)).success());
+    assert!(running.terminate(Duration::from_secs(30)).success());
     check_output(&place, records);
     let summary = place.json("summary.json");
     assert_eq!(summary["swaps"], 20, "{summary}");

@@ -1,9 +1,10 @@
-//! Each product at the shapes of a 125M model and in every format, draws of tokens, and the whole decoder's tokens per
-//! second.
+//! Each product at the shapes of a 125M model and in every format, attention over long contexts, draws of tokens, and the whole
+//! decoder's tokens per second.
 //!
 //! `TIDEGATE_ADAPTER` and `TIDEGATE_KERNELS` choose where and with what; by default the first adapter and its kernels.
 //! Models are random: speed does not depend on the values.
 
+mod attention;
 mod products;
 mod sampling;
 mod throughput;
@@ -32,6 +33,6 @@ fn configured() -> Criterion {
 criterion_group!(
     name = benches;
     config = configured();
-    targets = products::benches, sampling::benches, throughput::benches
+    targets = products::benches, attention::benches, sampling::benches, throughput::benches
 );
 criterion_main!(benches);

@@ -56,6 +56,138 @@ fn a_conversion_that_fails_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_conversion_begins_anew_where_one_was_interrupted() {
+    let place = Place::new("");
+    std::fs::create_dir(place.path("new")).unwrap();
+    // What a process that was killed leaves.
+    place.write("new/.tidegate-conversion", "");
+    place.write("new/tokenizer.json", "{}");
+    place.write("new/.model.safetensors.part", "half of it");
+    let (code, said) = convert(&place, &demo_model(), "new");
+    assert_eq!(code, Some(0), "{said}");
+    let mut left: Vec<String> = std::fs::read_dir(place.path("new"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with('.'))
+        .collect();
+    left.sort();
+    assert_eq!(left, [""; 0], "nothing tells of it any more");
+    assert!(place.path("new/config.json").is_file());
+}
+
+#[test]
+fn a_conversion_is_not_begun_where_the_model_cannot_be_measured() {
+    let place = Place::new("");
+    let model = demo_model();
+    let model = model.to_str().unwrap();
+    let output = place
+        .command(&[
+            "model",
+            "convert",
+            model,
+            "new",
+            "--to",
+            "int8",
+            "--adapter",
+            "cpu",
+        ])
+        .env("TIDEGATE_KERNELS", "fast")
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("TIDEGATE_KERNELS is `fast`"), "{said}");
+    assert!(!place.path("new").exists(), "{said}");
+}
+
+#[test]
+fn bench_prints_what_its_readme_says() {
+    let place = Place::new("");
+    let model = demo_model();
+    let model = model.to_str().unwrap();
+    let output = place.run(&[
+        "model",
+        "bench",
+        model,
+        "--quant",
+        "int8",
+        "--adapter",
+        "cpu",
+        "--seconds",
+        "0.01",
+        "--contexts",
+        "16,256",
+        "--batches",
+        "1,8,32",
+        "--json",
+    ]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let positive = |value: &Value, what: &str| {
+        assert!(
+            value.as_f64().is_some_and(|number| number > 0.0),
+            "{what}: {value} in {report}"
+        );
+    };
+    assert_eq!(report["model"], model);
+    assert_eq!(report["quant"], "int8");
+    assert_eq!(report["software"], true);
+    for key in [
+        "parameters",
+        "weights_bytes",
+        "copy_bandwidth_bytes_per_s",
+        "prefill_tokens_per_s",
+        "bandwidth_share",
+    ] {
+        positive(&report[key], key);
+    }
+    for key in ["time_to_ready_s", "time_to_first_token_s"] {
+        positive(&report[key]["cold"], key);
+        positive(&report[key]["warm"], key);
+    }
+    let contexts = report["contexts"].as_array().unwrap();
+    assert_eq!(contexts.len(), 2);
+    for (context, positions) in contexts.iter().zip([16, 256]) {
+        assert_eq!(context["context"], positions);
+        positive(&context["prefill_tokens_per_s"], "prefill");
+        for batch in ["1", "8", "32"] {
+            positive(&report["decode_tokens_per_s"][batch], batch);
+            positive(&context["decode_tokens_per_s"][batch], batch);
+            positive(&context["bandwidth_share"][batch], batch);
+            let kernels = context["decode_kernels"][batch].as_array().unwrap();
+            let matmul = kernels.iter().find(|time| time["kernel"] == "matmul");
+            positive(&matmul.unwrap()["ms"], "matmul");
+        }
+    }
+}
+
+#[test]
+fn room_for_keys_and_values_that_holds_no_answer_is_a_mistake() {
+    for (memory, what) in [
+        (
+            "1KiB",
+            "kv-memory = 1024 bytes holds no block: one of 16 positions takes 20480",
+        ),
+        (
+            "40KiB",
+            "max-tokens = 8 leaves 0 positions of 32 that kv-memory holds for the prompt",
+        ),
+    ] {
+        let file = asking("max-tokens = 8").replace(
+            "sequences = ",
+            &format!("kv-memory = \"{memory}\"\nsequences = "),
+        );
+        assert!(file.contains("kv-memory"));
+        let place = place(&file, 1);
+        let output = place.run(&["check", "pipeline.toml"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(what), "{said}");
+    }
+}
+
+#[test]
 fn counts_out_of_range_are_refused_with_their_limits() {
     let place = Place::new("");
     let model = demo_model();

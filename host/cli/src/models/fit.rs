@@ -1,6 +1,6 @@
 //! Whether models fit the stages that ask them: mistakes of the configuration, found without a device.
 
-use tidegate_contract::Makes;
+use tidegate_contract::{BLOCK, Makes};
 use tidegate_control::config::{
     Ask, BiasedToken, Generate, Mistake, Mistakes, Model, ModelStage, Pipeline, Stage, StageKind,
     check_labels,
@@ -8,6 +8,7 @@ use tidegate_control::config::{
 use tidegate_grammar::{Compiler, Vocabulary};
 use tidegate_text::{ChatMessage, PromptError, Tokenizer};
 
+use super::sizes::{KvRoom, kv_room};
 use super::{DEFAULT_CONTEXT, ModelFile};
 use crate::exit::{Failure, told};
 
@@ -50,10 +51,14 @@ pub(crate) fn asking(
     })
 }
 
-/// Positions of a sequence.
+/// Positions of a sequence: no more than all sequences together have.
 pub(crate) fn context(model: &Model, file: &ModelFile) -> usize {
     let own = file.own_context();
-    model.context.unwrap_or(own.min(DEFAULT_CONTEXT))
+    let context = model.context.unwrap_or(own.min(DEFAULT_CONTEXT));
+    match kv_room(model, &file.checkpoint) {
+        Some(room) => context.min(room.positions),
+        None => context,
+    }
 }
 
 /// What keeps a model from being asked by its stages.
@@ -68,6 +73,21 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
             model,
             format!("context = {asked} exceeds the model's own of {own} positions"),
         ));
+    }
+    let room = kv_room(model, &file.checkpoint);
+    if let Some(KvRoom {
+        positions: 0,
+        block,
+    }) = room
+    {
+        let memory = model.kv_memory.unwrap_or_default();
+        found.push(pipeline.mistake_of_model(
+            model,
+            format!(
+                "kv-memory = {memory} bytes holds no block: one of {BLOCK} positions takes {block}"
+            ),
+        ));
+        return found;
     }
     if let Some(draft) = &model.draft {
         let mistake = match ModelFile::open(draft) {
@@ -157,13 +177,16 @@ fn generate_mistakes(
     match around_prompt(&file.tokenizer, generate.system.as_deref()) {
         Ok(around) => {
             let room = context.saturating_sub(most + around);
+            let held = kv_room(model, &file.checkpoint)
+                .filter(|room| room.positions == context)
+                .map_or("", |_| " that kv-memory holds");
             if room == 0 || kind.prompt_tokens.is_some_and(|tokens| tokens > room) {
                 let needs = kind.prompt_tokens.map_or_else(String::new, |tokens| {
                     format!(", prompt-tokens = {tokens} needs more")
                 });
                 found.push(format!(
-                    "max-tokens = {most} leaves {room} positions of {context} for the prompt, since chat template and \
-                     system message take {around}{needs}"
+                    "max-tokens = {most} leaves {room} positions of {context}{held} for the prompt, since chat template \
+                     and system message take {around}{needs}"
                 ));
             }
         }

@@ -29,12 +29,6 @@ impl ModelFile {
             checkpoint: Arc::new(checkpoint),
             tokenizer: Arc::new(tokenizer),
         };
-        ensure!(
-            file.tokenizer.vocabulary() <= file.vocabulary(),
-            "the tokenizer has {} tokens, the model only {}",
-            file.tokenizer.vocabulary(),
-            file.vocabulary()
-        );
         if file.makes() == Makes::Text {
             let greeting = ChatMessage {
                 role: "user",
@@ -49,10 +43,7 @@ impl ModelFile {
 
     /// Token ids the model knows.
     pub(crate) fn vocabulary(&self) -> usize {
-        match self.checkpoint.architecture() {
-            Architecture::Decoder(config) => config.vocabulary,
-            Architecture::Encoder(config) => config.vocabulary,
-        }
+        vocabulary(&self.checkpoint)
     }
 
     /// Positions it was made for.
@@ -99,18 +90,34 @@ impl ModelFile {
 
 /// Opens the weights and checks that they are whole.
 pub(crate) fn open_checkpoint(path: &Path) -> anyhow::Result<Checkpoint> {
+    std::fs::metadata(path).with_context(|| format!("cannot open {}", path.display()))?;
     let checkpoint = Checkpoint::open(path, &MappedFiles)?;
     checkpoint.check()?;
     Ok(checkpoint)
 }
 
-/// The tokenizer of a directory, or of a GGUF file.
+/// The tokenizer of a directory, or of a GGUF file, whose tokens the model all knows.
 pub(crate) fn open_tokenizer(path: &Path, checkpoint: &Checkpoint) -> anyhow::Result<Tokenizer> {
-    if path.is_dir() {
-        return Ok(Tokenizer::from_dir(path)?);
+    let tokenizer = if path.is_dir() {
+        Tokenizer::from_dir(path)?
+    } else {
+        let vocabulary = checkpoint
+            .gguf_vocabulary()
+            .with_context(|| format!("{} has no tokenizer", path.display()))?;
+        Tokenizer::from_gguf(&vocabulary)?
+    };
+    ensure!(
+        tokenizer.vocabulary() <= vocabulary(checkpoint),
+        "the tokenizer has {} tokens, the model only {}",
+        tokenizer.vocabulary(),
+        vocabulary(checkpoint)
+    );
+    Ok(tokenizer)
+}
+
+fn vocabulary(checkpoint: &Checkpoint) -> usize {
+    match checkpoint.architecture() {
+        Architecture::Decoder(config) => config.vocabulary,
+        Architecture::Encoder(config) => config.vocabulary,
     }
-    let vocabulary = checkpoint
-        .gguf_vocabulary()
-        .with_context(|| format!("{} has no tokenizer", path.display()))?;
-    Ok(Tokenizer::from_gguf(&vocabulary)?)
 }

@@ -23,23 +23,56 @@ pub(crate) fn decoder_options(
         blocks: model.sequences * context.div_ceil(BLOCK),
         max_rows,
         max_samples: model.sequences.max(LEAST_SAMPLES).min(max_rows),
-        kv: match model.kv_precision {
-            KvPrecision::F32 => tidegate_infer::KvPrecision::F32,
-            KvPrecision::F16 => tidegate_infer::KvPrecision::F16,
-        },
+        kv: kv_precision(model),
         kernels: kernels(model),
         reproducible: model.reproducible,
         ..DecoderOptions::default()
     };
     if let Some(memory) = model.kv_memory {
-        let one = DecoderOptions {
-            blocks: 1,
-            ..options.clone()
-        };
-        let block = MemoryReport::estimate(checkpoint, &one)?.kv_cache.max(1);
+        let block = block_bytes(checkpoint, options.kv)?;
         options.blocks = usize::try_from(memory / block).unwrap_or(usize::MAX);
     }
     Ok(options)
+}
+
+/// Bytes of a block of [`BLOCK`] positions, in all layers.
+fn block_bytes(checkpoint: &Checkpoint, kv: tidegate_infer::KvPrecision) -> Result<u64, LoadError> {
+    let one = DecoderOptions {
+        context: 1,
+        blocks: 1,
+        kv,
+        ..DecoderOptions::default()
+    };
+    Ok(MemoryReport::estimate(checkpoint, &one)?.kv_cache.max(1))
+}
+
+/// What `kv-memory` is enough for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KvRoom {
+    /// Positions, of all sequences together.
+    pub(crate) positions: usize,
+    /// Bytes of a block of [`BLOCK`] positions.
+    pub(crate) block: u64,
+}
+
+/// What a model's `kv-memory` is enough for, where it is given and the model has a cache.
+pub(crate) fn kv_room(model: &Model, checkpoint: &Checkpoint) -> Option<KvRoom> {
+    checkpoint.decoder()?;
+    let memory = model.kv_memory?;
+    // What cannot be counted is told when it is loaded.
+    let block = block_bytes(checkpoint, kv_precision(model)).ok()?;
+    let blocks = usize::try_from(memory / block).unwrap_or(usize::MAX);
+    Some(KvRoom {
+        positions: blocks.saturating_mul(BLOCK),
+        block,
+    })
+}
+
+fn kv_precision(model: &Model) -> tidegate_infer::KvPrecision {
+    match model.kv_precision {
+        KvPrecision::F32 => tidegate_infer::KvPrecision::F32,
+        KvPrecision::F16 => tidegate_infer::KvPrecision::F16,
+    }
 }
 
 /// The kernels that a pipeline file names.

@@ -62,6 +62,7 @@ pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
         },
     };
     let precisions = [("f32", KvPrecision::F32), ("f16", KvPrecision::F16)];
+    let reproducible = table.truth("reproducible").is_none_or(|typed| typed.value);
     let model = TypedModel {
         name,
         path,
@@ -81,13 +82,24 @@ pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
         kv_precision: table
             .word("kv-precision", &precisions)
             .map_or(KvPrecision::default(), |typed| typed.value),
-        reproducible: table.truth("reproducible").is_none_or(|typed| typed.value),
-        kernels: table
-            .word("kernels", &KERNELS)
-            .and_then(|typed| typed.value)
-            .map(str::to_owned),
+        reproducible,
+        kernels: read_kernels(&table, reproducible),
         draft: table.string("draft"),
     };
     table.finish();
     model
+}
+
+/// The kernels by name. Products of many rows alone are made in f16 or on matrix units, and a row beside many would have other
+/// bits than alone: that is what a reproducible model is not to do.
+fn read_kernels(table: &Table<'_>, reproducible: bool) -> Option<String> {
+    let kernels = table.word("kernels", &KERNELS)?;
+    if reproducible && matches!(kernels.value, Some("f16" | "cooperative")) {
+        table.found.mistake(
+            &kernels.place,
+            &kernels.key,
+            "are for products whose bits depend on what runs beside them; write reproducible = false too",
+        );
+    }
+    kernels.value.map(str::to_owned)
 }

@@ -30,6 +30,10 @@ const TOKENIZER_FILES: [&str; 8] = [
     "LICENSE.txt",
 ];
 
+/// Stands in the directory as long as a conversion into it has not ended.
+const MARK: &str = ".tidegate-conversion";
+const MARK_TEXT: &str = "A conversion into this directory is under way, or was interrupted: the next one begins anew.\n";
+
 /// What is converted, and how the loss is measured.
 pub(crate) struct ConvertOptions<'a> {
     /// The model.
@@ -58,7 +62,7 @@ struct Change {
 /// Converts a model and says what that costs.
 pub(crate) fn convert(options: &ConvertOptions<'_>) -> Result<(), Failure> {
     let source = ModelFile::open(options.source)?;
-    // What can be wrong with the measurement is said before an hour of work.
+    // What can be wrong with the measurement, or with the model, is said before an hour of work.
     let measured = if options.no_loss {
         None
     } else {
@@ -67,23 +71,11 @@ pub(crate) fn convert(options: &ConvertOptions<'_>) -> Result<(), Failure> {
         Some((text, tokens, adapter))
     };
     let destination = Destination::begin(options.destination)?;
-    let written = write_all(&source, options);
-    if written.is_err() {
+    let done = convert_into(&source, options, measured);
+    if done.is_err() {
         destination.undo();
     }
-    let (report, converted) = written?;
-    let measure = |(text, tokens, adapter): (String, Vec<u32>, Adapter)| {
-        let gpu = Gpu::open(&adapter, DeviceOptions::default())?;
-        anyhow::Ok(Change {
-            before: loss(&gpu, &source.checkpoint, &tokens)?,
-            after: loss(&gpu, &converted, &tokens)?,
-            text,
-        })
-    };
-    let change = measured.map(measure).transpose().with_context(|| {
-        let written = options.destination.display();
-        format!("{written} is written, but what it costs cannot be measured")
-    })?;
+    let (report, change) = done?;
     if options.json {
         print(&format!(
             "{:#}\n",
@@ -94,7 +86,38 @@ pub(crate) fn convert(options: &ConvertOptions<'_>) -> Result<(), Failure> {
     }
 }
 
-/// The directory that a model is converted into, which held nothing when the conversion began.
+/// Measures the model, writes the other, and measures that.
+fn convert_into(
+    source: &ModelFile,
+    options: &ConvertOptions<'_>,
+    measured: Option<(String, Vec<u32>, Adapter)>,
+) -> anyhow::Result<(ConvertReport, Option<Change>)> {
+    let before = measured.map(|(text, tokens, adapter)| {
+        let gpu = Gpu::open(&adapter, DeviceOptions::default())?;
+        let before = loss(&gpu, &source.checkpoint, &tokens)?;
+        anyhow::Ok((gpu, text, tokens, before))
+    });
+    let before = before.transpose()?;
+    let (report, converted) = write_all(source, options)?;
+    let change = before.map(|(gpu, text, tokens, before)| {
+        anyhow::Ok(Change {
+            before,
+            after: loss(&gpu, &converted, &tokens)?,
+            text,
+        })
+    });
+    let change = change.transpose().with_context(|| {
+        let written = options.destination.display();
+        format!("what {written} costs cannot be measured, it is taken away again")
+    })?;
+    // From here on it is a model like any other.
+    std::fs::remove_file(options.destination.join(MARK))
+        .with_context(|| format!("cannot remove {MARK}"))?;
+    Ok((report, change))
+}
+
+/// The directory that a model is converted into. It held nothing when the conversion began, and says so itself as long as
+/// that goes on: what stands beside the mark is of no use and belongs to nobody else.
 struct Destination<'a> {
     directory: &'a Path,
     /// Whether the directory itself was made.
@@ -104,33 +127,43 @@ struct Destination<'a> {
 impl Destination<'_> {
     fn begin(directory: &Path) -> Result<Destination<'_>, Failure> {
         let wrong = |why: &str| Failure::usage(format_args!("{} {why}", directory.display()));
-        let is_empty = std::fs::read_dir(directory).map(|mut entries| entries.next().is_none());
-        let new = match is_empty {
-            Ok(true) => false,
-            Ok(false) => {
+        let there = match std::fs::read_dir(directory) {
+            Ok(mut entries) => Some(entries.next().is_none()),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(wrong(&format!("cannot be used: {error}"))),
+        };
+        let destination = Destination {
+            directory,
+            new: there.is_none(),
+        };
+        if there == Some(false) {
+            if !directory.join(MARK).is_file() {
                 let why =
                     "is there already and not empty: convert into an empty or a new directory";
                 return Err(wrong(why));
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => true,
-            Err(error) => return Err(wrong(&format!("cannot be used: {error}"))),
-        };
-        std::fs::create_dir_all(directory)
-            .with_context(|| format!("cannot make {}", directory.display()))?;
-        Ok(Destination { directory, new })
+            // A conversion that was interrupted.
+            destination.clear();
+        }
+        let begun = std::fs::create_dir_all(directory)
+            .and_then(|()| std::fs::write(directory.join(MARK), MARK_TEXT));
+        begun.with_context(|| format!("cannot write into {}", directory.display()))?;
+        Ok(destination)
+    }
+
+    /// Takes away what was written, and the directory if it was made.
+    fn undo(&self) {
+        self.clear();
+        if self.new {
+            let _ = std::fs::remove_dir(self.directory);
+        }
     }
 
     /// Takes away what was written. What is told is why the conversion failed, not that something stays.
-    fn undo(&self) {
-        for entry in std::fs::read_dir(self.directory)
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
+    fn clear(&self) {
+        let entries = std::fs::read_dir(self.directory).into_iter().flatten();
+        for entry in entries.flatten() {
             let _ = std::fs::remove_file(entry.path());
-        }
-        if self.new {
-            let _ = std::fs::remove_dir(self.directory);
         }
     }
 }

@@ -38,7 +38,7 @@ pub enum LoadError {
     },
     /// `TIDEGATE_KERNELS` names no kernels.
     #[error(
-        "TIDEGATE_KERNELS is `{value}`, supported: portable, software, subgroup, f16, cooperative, dot"
+        "TIDEGATE_KERNELS is `{value}`, supported: auto, portable, software, subgroup, f16, cooperative, dot"
     )]
     Kernels {
         /// Its value.

@@ -27,14 +27,7 @@ pub(crate) fn choose_kernels(
     let only;
     let candidates = match asked {
         Some(variant) => {
-            let missing = needs(variant).without(gpu.features());
-            if missing != Features::NONE {
-                return Err(LoadError::Variant {
-                    variant: variant.name(),
-                    adapter: gpu.adapter().to_string(),
-                    reason: format!("the device lacks {missing}"),
-                });
-            }
+            has_what_is_needed(gpu, variant)?;
             only = [variant];
             &only[..]
         }
@@ -91,6 +84,19 @@ fn candidates(gpu: &Gpu) -> &'static [KernelVariant] {
     }
 }
 
+/// Refuses a variant that needs what the device lacks.
+pub(super) fn has_what_is_needed(gpu: &Gpu, variant: KernelVariant) -> Result<(), LoadError> {
+    let missing = needs(variant).without(gpu.features());
+    if missing == Features::NONE {
+        return Ok(());
+    }
+    Err(LoadError::Variant {
+        variant: variant.name(),
+        adapter: gpu.adapter().to_string(),
+        reason: format!("the device lacks {missing}"),
+    })
+}
+
 /// What a variant cannot do without.
 fn needs(variant: KernelVariant) -> Features {
     match variant {
@@ -138,11 +144,13 @@ pub(crate) fn asked_for(
 
 fn from_environment(value: Option<String>) -> Result<Option<KernelVariant>, LoadError> {
     match value {
-        Some(value) if !value.is_empty() => match KernelVariant::named(&value) {
+        None => Ok(None),
+        // As a pipeline file says it.
+        Some(value) if value.is_empty() || value == "auto" => Ok(None),
+        Some(value) => match KernelVariant::named(&value) {
             Some(variant) => Ok(Some(variant)),
             None => Err(LoadError::Kernels { value }),
         },
-        _ => Ok(None),
     }
 }
 
@@ -155,6 +163,7 @@ mod tests {
         let from = |value: &str| from_environment(Some(value.to_owned()));
         assert_eq!(from_environment(None).unwrap(), None);
         assert_eq!(from("").unwrap(), None);
+        assert_eq!(from("auto").unwrap(), None);
         assert_eq!(from("dot").unwrap(), Some(KernelVariant::Dot));
         let error = from("cuda").unwrap_err().to_string();
         assert!(error.contains("TIDEGATE_KERNELS is `cuda`"), "{error}");

@@ -2,6 +2,7 @@
 
 use tidegate_contract::{BLOCK, StepSequence};
 
+use super::choice::has_what_is_needed;
 use super::heads::KvBuffers;
 use super::{Heads, Kernel, KernelSet, KernelVariant, KvPrecision, NormStore, scratch};
 use crate::decoder::StepWords;
@@ -142,6 +143,7 @@ impl Lab {
         options: DeviceOptions,
     ) -> Result<Lab, LoadError> {
         let gpu = Gpu::open(adapter, options)?;
+        has_what_is_needed(&gpu, variant)?;
         let kernels = KernelSet::of(variant, gpu.is_software(), gpu.features().subgroup);
         Ok(Lab {
             gpu,

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::steps::{Steps, cargo, run};
-use crate::{FUZZ_SECONDS, fuzz, kafka, operators, setup};
+use crate::{FUZZ_SECONDS, fuzz, kafka, operators, setup, swiftshader};
 
 /// Sets up and runs them; `full` adds what takes minutes.
 pub(crate) fn test(root: &Path, full: bool) -> Result<()> {
@@ -52,6 +52,11 @@ fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
         run(&mut command)
     })?;
     drop(broker);
+    if swiftshader::runs_here() {
+        steps.step("test what a device computes on SwiftShader", || {
+            swiftshader::test(root, full)
+        })?;
+    }
     steps.step("fuzz what reads models", || fuzz::fuzz(root, FUZZ_SECONDS))?;
     steps.step("lint", || {
         run(cargo()

@@ -262,7 +262,7 @@ impl Host for RunningHost {
 /// The models' gauges and counters in the text format of Prometheus.
 fn model_metrics(models: &[ModelReport]) -> String {
     type Figure = (&'static str, &'static str, fn(&ModelReport) -> u64);
-    const FIGURES: [Figure; 15] = [
+    const FIGURES: [Figure; 16] = [
         ("loaded", "gauge", |m| u64::from(m.loaded)),
         ("memory_bytes", "gauge", |m| m.memory),
         ("requests_waiting", "gauge", |m| m.waiting as u64),
@@ -279,6 +279,7 @@ fn model_metrics(models: &[ModelReport]) -> String {
         ("drafted_tokens_total", "counter", |m| m.drafted),
         ("accepted_tokens_total", "counter", |m| m.accepted),
         ("preemptions_total", "counter", |m| m.preemptions),
+        ("draft_failures_total", "counter", |m| m.draft_failures),
         ("reloads_total", "counter", |m| m.reloads),
     ];
     let mut text = String::new();

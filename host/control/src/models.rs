@@ -49,6 +49,9 @@ pub struct ModelReport {
     pub accepted: u64,
     /// Sequences that gave up their blocks and were computed again.
     pub preemptions: u64,
+    /// Times its draft model failed and was left to rest.
+    #[serde(default)]
+    pub draft_failures: u64,
     /// Times it was loaded again after its device failed.
     pub reloads: u64,
 }

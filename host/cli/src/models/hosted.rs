@@ -161,6 +161,7 @@ impl HostedModel {
             drafted: stats.drafted,
             accepted: stats.accepted,
             preemptions: stats.preemptions,
+            draft_failures: stats.draft_failures,
             reloads: stats.reloads,
         }
     }

@@ -113,6 +113,10 @@ pub struct ContextReport {
     pub decode_tokens_per_s: BTreeMap<usize, f64>,
     /// Steps that each is the median of.
     pub decode_steps: BTreeMap<usize, usize>,
+    /// Milliseconds of each of the submissions that a chunk is cut into, on average.
+    pub prefill_submission_ms: f64,
+    /// Milliseconds of each of the submissions that a decode step is cut into, on average, by batch.
+    pub decode_submission_ms: BTreeMap<usize, f64>,
     /// Share of the copy bandwidth that decoding reads weights, keys and values with, by batch.
     pub bandwidth_share: BTreeMap<usize, f64>,
     /// Device time of one chunk by kernel.
@@ -376,12 +380,17 @@ impl Plan {
     ) -> Result<ContextReport, BenchError> {
         let prompt = self.prefill(context);
         let (seconds, prefill_steps) = median(decoder, &prompt, patience)?;
+        let submission_ms = |decoder: &GpuDecoder, seconds: f64| {
+            seconds * 1e3 / f64::from(decoder.submissions_last_step().max(1))
+        };
         let mut report = ContextReport {
             context,
             prefill_tokens_per_s: self.chunk.min(context) as f64 / seconds,
             prefill_steps,
             decode_tokens_per_s: BTreeMap::new(),
             decode_steps: BTreeMap::new(),
+            prefill_submission_ms: submission_ms(decoder, seconds),
+            decode_submission_ms: BTreeMap::new(),
             bandwidth_share: BTreeMap::new(),
             prefill_kernels: kernels(decoder, &prompt)?,
             decode_kernels: BTreeMap::new(),
@@ -394,6 +403,9 @@ impl Plan {
                 .decode_tokens_per_s
                 .insert(batch, batch as f64 / seconds);
             report.decode_steps.insert(batch, steps);
+            report
+                .decode_submission_ms
+                .insert(batch, submission_ms(decoder, seconds));
             report
                 .bandwidth_share
                 .insert(batch, read as f64 / seconds / bandwidth);

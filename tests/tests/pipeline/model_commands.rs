@@ -155,6 +155,7 @@ fn bench_prints_what_its_readme_says() {
             positive(&report["decode_tokens_per_s"][batch], batch);
             positive(&context["decode_tokens_per_s"][batch], batch);
             positive(&context["bandwidth_share"][batch], batch);
+            positive(&context["decode_submission_ms"][batch], batch);
             let kernels = context["decode_kernels"][batch].as_array().unwrap();
             let matmul = kernels.iter().find(|time| time["kernel"] == "matmul");
             positive(&matmul.unwrap()["ms"], "matmul");

@@ -260,15 +260,17 @@ fn as_text(
     );
     for context in &report.contexts {
         text += &format!(
-            "\nat {} positions\n  prefill      {:.1} tokens/s\n",
-            context.context, context.prefill_tokens_per_s
+            "\nat {} positions\n  prefill      {:.1} tokens/s, in submissions of {:.0} ms\n",
+            context.context, context.prefill_tokens_per_s, context.prefill_submission_ms
         );
         text += &format!("               {}\n", kernels(&context.prefill_kernels));
         for (batch, rate) in &context.decode_tokens_per_s {
             let share = context.bandwidth_share.get(batch).copied().unwrap_or(0.0);
+            let submission = context.decode_submission_ms.get(batch).copied();
             text += &format!(
-                "  decode {batch:>3}   {rate:.1} tokens/s, {:.1} % of the copy bandwidth\n",
-                share * 100.0
+                "  decode {batch:>3}   {rate:.1} tokens/s, {:.1} % of the copy bandwidth, in submissions of {:.0} ms\n",
+                share * 100.0,
+                submission.unwrap_or(0.0)
             );
             if let Some(times) = context.decode_kernels.get(batch) {
                 text += &format!("               {}\n", kernels(times));

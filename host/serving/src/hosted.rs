@@ -211,6 +211,14 @@ impl Core {
         }
     }
 
+    /// Whether it is to be loaded with its draft model: not with one that is left out for good.
+    pub(crate) fn wants_draft(&self) -> bool {
+        match self {
+            Core::Generating { generator, .. } => generator.wants_draft(),
+            Core::Encoding { .. } => false,
+        }
+    }
+
     /// Whether its draft model is to be loaded again while it goes on, and which vocabulary that must have.
     pub(crate) fn misses_draft(&self) -> Option<usize> {
         match self {

@@ -196,9 +196,13 @@ impl Worker {
             if !model.needs_reload {
                 continue;
             }
-            let Some(loaders) = model.loaders.take() else {
+            let Some(mut loaders) = model.loaders.take() else {
                 continue;
             };
+            if !model.core.wants_draft() {
+                // Left out for good, it is not to take the next device down either.
+                loaders.draft = None;
+            }
             let number = model.loaded.number;
             let name = model.slot.name.clone();
             let job = Job::Reload {

@@ -107,6 +107,11 @@ impl Drafting {
         tracing::warn!(%reason, failures = self.failures, steps = self.rest, "the draft model failed; it is asked again after some steps");
     }
 
+    /// Whether there is one, or could be again.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
     /// Whether it is to be loaded again, beside its model.
     pub(super) fn is_missing(&self) -> bool {
         self.wanted && !self.asked && self.draft.is_none() && self.rest == 0

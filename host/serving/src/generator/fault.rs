@@ -155,6 +155,11 @@ impl Generator {
         decoder.shape() == &self.shape
     }
 
+    /// Whether the model is to be loaded with its draft.
+    pub(crate) fn wants_draft(&self) -> bool {
+        self.draft.is_wanted()
+    }
+
     /// Whether the draft is to be loaded again, and which vocabulary it must have.
     pub(crate) fn misses_draft(&self) -> Option<usize> {
         self.draft.is_missing().then_some(self.shape.vocabulary)

@@ -267,6 +267,36 @@ fn a_draft_that_comes_while_its_model_is_lost_makes_room_for_the_one_that_comes_
 }
 
 #[test]
+fn a_draft_that_is_left_out_is_not_loaded_with_its_model_either() {
+    let engine = budget(u64::MAX);
+    let (mut with_draft, control) = fake(Arc::new(local));
+    let (draft, draft_control) = draft(shape(2, 16, 64), Arc::new(local), 100);
+    with_draft.options.draft = Some(draft);
+    let model = engine.load("m", with_draft).unwrap();
+    let asked = ask("something to guess", 40);
+    let wanted = choice_alone(&asked, 0, 64, &local).0;
+    draft_control.refuse(|_| {
+        Some(DecodeError::DeviceLost {
+            reason: "reset".into(),
+        })
+    });
+    until(|| {
+        assert_eq!(asked.of(&model).choice().tokens, wanted);
+        model.stats().draft_failures == 6
+    });
+    draft_control.refuse(|_| None);
+    let loads = draft_control.loads();
+    control.hold();
+    let pending = asked.of(&model);
+    control.entered();
+    control.then(Then::Panic);
+    control.run_free();
+    assert_eq!(pending.choice().tokens, wanted);
+    assert_eq!((draft_control.loads(), control.loads()), (loads, 2));
+    assert_eq!((model.stats().reloads, model.stats().failed), (1, 0));
+}
+
+#[test]
 fn a_model_is_loaded_again_without_a_draft_that_cannot_be() {
     let engine = budget(u64::MAX);
     let (mut with_draft, control) = fake(Arc::new(local));

@@ -76,6 +76,50 @@ fn a_conversion_begins_anew_where_one_was_interrupted() {
 }
 
 #[test]
+fn a_conversion_takes_away_only_what_one_has_written() {
+    let place = Place::new("");
+    std::fs::create_dir(place.path("new")).unwrap();
+    place.write("new/.tidegate-conversion", "");
+    place.write("new/tokenizer.json", "{}");
+    place.write("new/notes.txt", "mine");
+    let (code, said) = convert(&place, &demo_model(), "new");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("holds \"notes.txt\" beside"), "{said}");
+    assert_eq!(place.read("new/notes.txt"), b"mine");
+    assert_eq!(place.read("new/tokenizer.json"), b"{}");
+    // A model whose conversion was interrupted at the very end, converted into itself.
+    let model = copy(&place, "model");
+    let weights = std::fs::read(model.join("model.safetensors")).unwrap();
+    place.write("model/.tidegate-conversion", "");
+    let (code, said) = convert(&place, &model, "model");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("is the model itself"), "{said}");
+    assert!(place.read("model/model.safetensors") == weights);
+}
+
+#[test]
+fn two_conversions_do_not_write_into_one_directory() {
+    let place = Place::new("");
+    std::fs::create_dir(place.path("new")).unwrap();
+    place.write("new/.tidegate-conversion", "");
+    place.write("new/.model.safetensors.part", "half of it");
+    // As the other conversion holds it.
+    let mark = std::fs::File::open(place.path("new/.tidegate-conversion")).unwrap();
+    mark.lock().unwrap();
+    let (code, said) = convert(&place, &demo_model(), "new");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("new is what another conversion is writing"),
+        "{said}"
+    );
+    assert_eq!(place.read("new/.model.safetensors.part"), b"half of it");
+    // Ended without a word, it is in nobody's way.
+    drop(mark);
+    let (code, said) = convert(&place, &demo_model(), "new");
+    assert_eq!(code, Some(0), "{said}");
+}
+
+#[test]
 fn a_conversion_is_not_begun_where_the_model_cannot_be_measured() {
     let place = Place::new("");
     let model = demo_model();

@@ -1,5 +1,7 @@
 //! `tidegate model convert`.
 
+use std::ffi::OsStr;
+use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::path::Path;
 
@@ -70,7 +72,7 @@ pub(crate) fn convert(options: &ConvertOptions<'_>) -> Result<(), Failure> {
         let adapter = Adapter::choose(options.adapter).map_err(Failure::usage)?;
         Some((text, tokens, adapter))
     };
-    let destination = Destination::begin(options.destination)?;
+    let destination = Destination::begin(options.destination, options.source)?;
     let done = convert_into(&source, options, measured);
     if done.is_err() {
         destination.undo();
@@ -117,55 +119,109 @@ fn convert_into(
 }
 
 /// The directory that a model is converted into. It held nothing when the conversion began, and says so itself as long as
-/// that goes on: what stands beside the mark is of no use and belongs to nobody else.
+/// that goes on. Only what a conversion writes is ever taken away.
 struct Destination<'a> {
     directory: &'a Path,
     /// Whether the directory itself was made.
     new: bool,
+    /// The mark, locked: another conversion into the directory can tell this one from one that was interrupted.
+    _mark: File,
 }
 
 impl Destination<'_> {
-    fn begin(directory: &Path) -> Result<Destination<'_>, Failure> {
+    fn begin<'a>(directory: &'a Path, source: &Path) -> Result<Destination<'a>, Failure> {
         let wrong = |why: &str| Failure::usage(format_args!("{} {why}", directory.display()));
+        let cannot_write = || format!("cannot write into {}", directory.display());
         let there = match std::fs::read_dir(directory) {
             Ok(mut entries) => Some(entries.next().is_none()),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(wrong(&format!("cannot be used: {error}"))),
         };
-        let destination = Destination {
-            directory,
-            new: there.is_none(),
-        };
         if there == Some(false) {
-            if !directory.join(MARK).is_file() {
+            // Not followed: what a link leads to is not ours to write.
+            let mark = std::fs::symlink_metadata(directory.join(MARK));
+            if !mark.is_ok_and(|mark| mark.is_file()) {
                 let why =
                     "is there already and not empty: convert into an empty or a new directory";
                 return Err(wrong(why));
             }
-            // A conversion that was interrupted.
-            destination.clear();
+            if is_same(directory, source) {
+                return Err(wrong("is the model itself: convert into another directory"));
+            }
         }
-        let begun = std::fs::create_dir_all(directory)
-            .and_then(|()| std::fs::write(directory.join(MARK), MARK_TEXT));
-        begun.with_context(|| format!("cannot write into {}", directory.display()))?;
+        std::fs::create_dir_all(directory).with_context(cannot_write)?;
+        let mark = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(directory.join(MARK))
+            .with_context(cannot_write)?;
+        if let Err(TryLockError::WouldBlock) = mark.try_lock() {
+            return Err(wrong("is what another conversion is writing at the moment"));
+        }
+        // Where there are no locks the mark alone must do.
+        let destination = Destination {
+            directory,
+            new: there.is_none(),
+            _mark: mark,
+        };
+        // What a conversion left that was interrupted. Nothing else came from one, so nothing is taken away beside it.
+        let entries = std::fs::read_dir(directory).with_context(cannot_write)?;
+        for entry in entries {
+            let name = entry.with_context(cannot_write)?.file_name();
+            if !is_written(&name) {
+                let why = format!(
+                    "holds {name:?} beside what an interrupted conversion left: move it elsewhere, or convert into another \
+                     directory"
+                );
+                return Err(wrong(&why));
+            }
+        }
+        destination.clear(false);
+        std::fs::write(directory.join(MARK), MARK_TEXT).with_context(cannot_write)?;
         Ok(destination)
     }
 
     /// Takes away what was written, and the directory if it was made.
     fn undo(&self) {
-        self.clear();
+        self.clear(true);
         if self.new {
             let _ = std::fs::remove_dir(self.directory);
         }
     }
 
     /// Takes away what was written. What is told is why the conversion failed, not that something stays.
-    fn clear(&self) {
+    fn clear(&self, with_mark: bool) {
         let entries = std::fs::read_dir(self.directory).into_iter().flatten();
         for entry in entries.flatten() {
-            let _ = std::fs::remove_file(entry.path());
+            let name = entry.file_name();
+            if is_written(&name) && (with_mark || name != MARK) {
+                let _ = std::fs::remove_file(entry.path());
+            }
         }
     }
+}
+
+/// Whether a conversion writes files of this name, whole or as `.NAME.part`.
+fn is_written(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else {
+        return false;
+    };
+    let part = name.strip_prefix('.');
+    let name = part
+        .and_then(|part| part.strip_suffix(".part"))
+        .unwrap_or(name);
+    let weights = name
+        .strip_prefix("model")
+        .is_some_and(|rest| rest.ends_with(".safetensors"));
+    weights
+        || ["config.json", "model.safetensors.index.json", MARK].contains(&name)
+        || TOKENIZER_FILES.contains(&name)
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    real(one).is_some_and(|one| real(other) == Some(one))
 }
 
 /// The tokenizer first: the weights' `config.json` comes last of all, and without it there is no model.

@@ -26,7 +26,7 @@ const MOST_AT_ONCE: usize = 4;
 pub struct Limits {
     /// Most bytes of a structure's text.
     pub bytes: usize,
-    /// Longest time to compile one, the wait for others included.
+    /// Longest time to compile one; and before that, longest wait for others to be compiled.
     pub time: Duration,
     /// Compiled structures that are kept, and as many that were refused; the one that was asked for longest ago goes
     /// first.
@@ -215,7 +215,6 @@ impl Compiler {
                 limit: self.limits.bytes,
             });
         }
-        let begin = Instant::now();
         let place = Place::take(&self.places, self.limits.time)?;
         let (sender, receiver) = mpsc::channel();
         let vocabulary = self.vocabulary.clone();
@@ -230,7 +229,8 @@ impl Compiler {
                 let _ = sender.send(parser);
             })
             .map_err(|error| GrammarError::NoThread(error.to_string()))?;
-        match receiver.recv_timeout(self.limits.time.saturating_sub(begin.elapsed())) {
+        // From here on: what it waited for a place is no fault of the structure, and would be held against it.
+        match receiver.recv_timeout(self.limits.time) {
             Ok(parser) => parser,
             Err(mpsc::RecvTimeoutError::Timeout) => Err(GrammarError::TooSlow {
                 kind,

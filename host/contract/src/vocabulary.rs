@@ -33,7 +33,8 @@ pub struct GgufVocabulary {
     pub add_bos: Option<bool>,
     /// `add_eos_token`: whether a prompt without chat template ends with `eos`.
     pub add_eos: Option<bool>,
-    /// `add_space_prefix`: whether a SentencePiece text begins with a space of its own; it does if this is missing.
+    /// `add_space_prefix`: whether a SentencePiece text begins with a space of its own; if this is missing, it does
+    /// with `llama` and does not with `gemma4`.
     pub add_space_prefix: Option<bool>,
     /// `tokenizer.chat_template`.
     pub chat_template: Option<String>,

@@ -78,8 +78,9 @@ impl Drop for Ending {
 /// The models of one adapter, served by one thread.
 ///
 /// Steps of different models take turns, with equal shares of the adapter's time. Within a model requests go by class,
-/// least slack (the time to the deadline beyond the work left) and arrival, and rise by a class for each [`crate::ModelOptions::aging`] that they wait: a request of class
-/// c that arrives at t is overtaken by nothing that arrives after t + (c + 1) * aging, however much comes.
+/// least slack (the time to the deadline beyond the work left) and arrival, and rise by a class for each
+/// [`crate::ModelOptions::aging`] that they wait: a request of class c that arrives at t is overtaken by nothing that
+/// arrives after t + (c + 1) * aging, however much comes.
 ///
 /// Dropping the engine ends its threads, and every request with [`ModelError::Closed`].
 pub struct Engine {

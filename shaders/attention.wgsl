@@ -26,7 +26,9 @@ fn kv_head(unit: u32) -> u32 {
 fn score_of(product: f32) -> f32 {
     let score = product * params.scale;
     if (params.softcap > 0.0) {
-        return params.softcap * tanh(score / params.softcap);
+        // Beyond 15 tanh is 1, and the way some drivers compute it overflows far out. What is no number stays none.
+        let x = score / params.softcap;
+        return params.softcap * select(tanh(x), sign(x), abs(x) > 15.0);
     }
     return score;
 }

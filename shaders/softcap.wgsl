@@ -18,5 +18,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         return;
     }
     let index = group.y * params.width4 + column;
-    logits[index] = params.cap * tanh(logits[index] / params.cap);
+    // Beyond 15 tanh is 1, and the way some drivers compute it overflows far out. What is no number stays none.
+    let x = logits[index] / params.cap;
+    logits[index] = params.cap * select(tanh(x), sign(x), abs(x) > vec4<f32>(15.0));
 }

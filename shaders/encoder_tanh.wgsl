@@ -17,6 +17,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         return;
     }
     let index = group.y * params.width4 + column;
-    // Beyond 15 it is 1, and the way some drivers compute it would overflow far out.
-    inner[index] = tanh(clamp(inner[index], vec4<f32>(-15.0), vec4<f32>(15.0)));
+    // Beyond 15 it is 1, and the way some drivers compute it would overflow far out. What is no number stays none.
+    let x = inner[index];
+    inner[index] = select(tanh(x), sign(x), abs(x) > vec4<f32>(15.0));
 }

@@ -75,7 +75,7 @@ fn memory_beyond_the_limit_is_refused_by_value_and_limit() {
     ends_with(&hostile("grow"), "memory: needed ");
     let limits = Limits {
         memory: 8 << 20,
-        ..Limits::default()
+        ..patient()
     };
     ends_with(&hostile_within("grow", limits), ", limit 8 MiB");
 }
@@ -142,7 +142,7 @@ fn an_answer_over_the_cap_is_refused() {
     );
     let limits = Limits {
         output: 1 << 20,
-        ..Limits::default()
+        ..patient()
     };
     ends_with(
         &hostile_within("long", limits),

@@ -33,6 +33,7 @@ pub(crate) fn options(mode: &str) -> SlotOptions {
     SlotOptions {
         grants: Grants::ALL,
         config: format!("{{\"mode\": {mode:?}}}"),
+        limits: patient(),
         ..SlotOptions::new(mode)
     }
 }
@@ -49,12 +50,22 @@ pub(crate) fn hostile_within(mode: &str, limits: Limits) -> ComponentSlot {
     ComponentSlot::new(&ENGINE, options, &guest("hostile"), "hostile").unwrap()
 }
 
-/// Short deadlines, for operators that never return.
+/// No deadline that a busy machine could miss, for operators that end otherwise.
+pub(crate) fn patient() -> Limits {
+    Limits {
+        deadline: Duration::from_secs(60),
+        init_deadline: Duration::from_secs(60),
+        bisect: Duration::from_secs(120),
+        ..Limits::default()
+    }
+}
+
+/// Short deadlines, for operators that never return; what finds the record among others has time.
 pub(crate) fn hasty() -> Limits {
     Limits {
         deadline: Duration::from_millis(100),
         init_deadline: Duration::from_millis(200),
-        ..Limits::default()
+        ..patient()
     }
 }
 

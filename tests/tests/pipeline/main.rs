@@ -13,5 +13,6 @@ mod model_commands;
 mod models;
 mod native;
 mod pressure;
+mod readme;
 mod swap;
 mod workers;

@@ -4,6 +4,9 @@ use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 
 use crate::text::write_string;
 
+/// Most columns of a row, as many as a spreadsheet has.
+pub const MAX_COLUMNS: usize = 16_384;
+
 /// Splits rows into fields.
 #[derive(Debug)]
 pub(crate) struct Rows {
@@ -29,8 +32,9 @@ impl Rows {
         }
     }
 
-    /// Reads one row without its line end; returns the number of fields.
-    pub(crate) fn read(&mut self, row: &str) -> usize {
+    /// Reads one row without its line end; returns the number of fields, or none if there are more than
+    /// [`MAX_COLUMNS`].
+    pub(crate) fn read(&mut self, row: &str) -> Option<usize> {
         self.reader.reset();
         self.count = 0;
         if self.fields.len() < row.len() {
@@ -49,9 +53,16 @@ impl Rows {
             self.count += ended;
             match result {
                 ReadRecordResult::OutputFull => self.fields.resize(2 * self.fields.len() + 64, 0),
-                ReadRecordResult::OutputEndsFull => self.ends.resize(2 * self.ends.len(), 0),
+                // What more fields would hold is not looked at, however many there are.
+                ReadRecordResult::OutputEndsFull if self.ends.len() > MAX_COLUMNS => return None,
+                ReadRecordResult::OutputEndsFull => {
+                    let room = (2 * self.ends.len()).min(MAX_COLUMNS + 1);
+                    self.ends.resize(room, 0);
+                }
                 ReadRecordResult::InputEmpty => {}
-                ReadRecordResult::Record | ReadRecordResult::End => return self.count,
+                ReadRecordResult::Record | ReadRecordResult::End => {
+                    return Some(self.count).filter(|count| *count <= MAX_COLUMNS);
+                }
             }
         }
     }

@@ -1,11 +1,12 @@
 //! Input to records.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use tidegate_record::{BatchBuilder, NewRecord, RecordId};
 
 use crate::OptionError;
-use crate::csv::{Columns, Rows};
+use crate::csv::{Columns, MAX_COLUMNS, Rows};
 use crate::cut::Rule;
 use crate::json::{Paths, Scalar, Span, scalar, scan};
 use crate::time::parse_time;
@@ -192,16 +193,19 @@ impl Decoder {
     /// Takes the header row of CSV: the names of the columns.
     pub fn header(&mut self, row: &[u8]) -> Result<(), Malformed> {
         let row = text(row)?;
-        let count = self.rows.read(row);
+        let Some(count) = self.rows.read(row) else {
+            return malformed(format!("header row has more than {MAX_COLUMNS} columns"));
+        };
         let names: Vec<String> = (0..count)
             .map(|index| self.rows.field(index).to_owned())
             .collect();
+        let mut known = HashSet::with_capacity(count);
         for (index, name) in names.iter().enumerate() {
             if name.is_empty() {
                 return malformed(format!("header row has no name for column {}", index + 1));
             }
-            if names[..index].contains(name) {
-                return malformed(format!("header row names column {name} twice"));
+            if !known.insert(name) {
+                return malformed(format!("header row names column {} twice", cut(name)));
             }
         }
         let column = |wanted: &String| {
@@ -211,7 +215,7 @@ impl Decoder {
                 .ok_or_else(|| Malformed {
                     reason: format!(
                         "header row has no column {wanted}; it has {}",
-                        names.join(", ")
+                        listed(&names)
                     ),
                 })
         };
@@ -301,7 +305,12 @@ impl Decoder {
         if text.is_empty() {
             return malformed("empty row");
         }
-        let (count, expected) = (self.rows.read(text), columns.names.len());
+        let expected = columns.names.len();
+        let Some(count) = self.rows.read(text) else {
+            return malformed(format!(
+                "row has more than {MAX_COLUMNS} fields, the header row has {expected}"
+            ));
+        };
         if count != expected {
             return malformed(format!(
                 "row has {count} fields, the header row has {expected}"
@@ -370,6 +379,17 @@ fn no_time(name: &str, found: &str) -> Malformed {
             "field {name} is no time: {}, expected RFC 3339 text or integer milliseconds",
             cut(found)
         ),
+    }
+}
+
+/// The first 20 names, for a sentence.
+fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 20;
+    let shown: Vec<_> = names.iter().take(SHOWN).map(|name| cut(name)).collect();
+    let shown = shown.join(", ");
+    match names.len().checked_sub(SHOWN) {
+        None | Some(0) => shown,
+        Some(more) => format!("{shown} and {more} more"),
     }
 }
 

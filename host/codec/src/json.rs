@@ -240,18 +240,18 @@ impl Scanner<'_> {
 
     fn child(&self, node: usize, begin: usize, end: usize) -> usize {
         let name = &self.text[begin..end];
-        let matches = |child: &usize| {
-            let wanted = self.paths[*child].name.as_bytes();
-            wanted == name
-                || (name.contains(&b'\\')
-                    && unescape(&self.text[begin - 1..end + 1])
-                        .is_some_and(|name| name.as_bytes() == wanted))
+        let children = &self.paths[node].children;
+        // Once for all children: a name may be as long as the record.
+        let unescaped = if !children.is_empty() && name.contains(&b'\\') {
+            unescape(&self.text[begin - 1..end + 1])
+        } else {
+            None
         };
-        self.paths[node]
-            .children
+        let name = unescaped.as_ref().map_or(name, |name| name.as_bytes());
+        children
             .iter()
             .copied()
-            .find(matches)
+            .find(|child| self.paths[*child].name.as_bytes() == name)
             .unwrap_or(NOTHING)
     }
 

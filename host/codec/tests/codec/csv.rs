@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use tidegate_codec::{Decoder, DecoderOptions, Format};
+use tidegate_codec::{Decoder, DecoderOptions, Format, MAX_COLUMNS};
 
 use crate::{decode_with, keys, values};
 
@@ -83,6 +83,53 @@ fn keys_times_and_required_fields_are_columns() {
         other.header(b"a,").unwrap_err().reason,
         "header row has no name for column 2"
     );
+}
+
+#[test]
+fn a_row_has_as_many_columns_as_a_spreadsheet_and_no_more() {
+    let header = |columns: usize| {
+        let names: Vec<String> = (0..columns).map(|index| format!("c{index}")).collect();
+        names.join(",")
+    };
+    let new = || {
+        Decoder::new(DecoderOptions {
+            format: Format::Csv,
+            ..DecoderOptions::default()
+        })
+        .unwrap()
+    };
+    for columns in [MAX_COLUMNS + 1, 208_000] {
+        let error = new().header(header(columns).as_bytes()).unwrap_err();
+        assert_eq!(error.reason, "header row has more than 16384 columns");
+    }
+    let mut widest = decoder(&header(MAX_COLUMNS));
+    let fits = vec!["1"; MAX_COLUMNS].join(",");
+    let commas = ",".repeat(1 << 20);
+    let (batch, reasons) = decode_with(&mut widest, &[fits.as_bytes(), commas.as_bytes()]);
+    assert_eq!(batch.len(), 1);
+    assert!(values(&batch)[0].ends_with(",\"c16383\":\"1\"}"));
+    assert_eq!(
+        reasons,
+        ["row has more than 16384 fields, the header row has 16384"]
+    );
+}
+
+#[test]
+fn a_reason_names_no_more_of_a_header_than_a_person_reads() {
+    let options = || DecoderOptions {
+        format: Format::Csv,
+        key: Some("id".into()),
+        ..DecoderOptions::default()
+    };
+    let reason = |header: &str| {
+        let mut decoder = Decoder::new(options()).unwrap();
+        decoder.header(header.as_bytes()).unwrap_err().reason
+    };
+    let names: Vec<String> = (0..30).map(|index| format!("c{index}")).collect();
+    assert!(reason(&names.join(",")).ends_with("c18, c19 and 10 more"));
+    let long = "x".repeat(1 << 20);
+    assert!(reason(&long).len() < 200);
+    assert!(reason(&format!("{long},{long}")).len() < 200);
 }
 
 proptest! {

@@ -150,20 +150,25 @@ impl Lines {
         if !self.awaits_header {
             return Ok(true);
         }
-        match self.cutter.cut(ended) {
-            None => Ok(false),
-            Some(Piece::Whole { bytes, .. }) => {
-                let row = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
-                self.decoder.header(row)?;
-                self.awaits_header = false;
-                Ok(true)
-            }
-            Some(Piece::TooLong { length, .. } | Piece::Unclosed { length, .. }) => {
-                Err(Malformed {
-                    reason: format!(
-                        "header row of {length} bytes is too long or has an open quote"
-                    ),
-                })
+        loop {
+            match self.cutter.cut(ended) {
+                None => return Ok(false),
+                Some(Piece::Whole { bytes, .. }) => {
+                    let row = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+                    if is_blank(Format::Csv, row) {
+                        continue;
+                    }
+                    self.decoder.header(row)?;
+                    self.awaits_header = false;
+                    return Ok(true);
+                }
+                Some(Piece::TooLong { length, .. } | Piece::Unclosed { length, .. }) => {
+                    return Err(Malformed {
+                        reason: format!(
+                            "header row of {length} bytes is too long or has an open quote"
+                        ),
+                    });
+                }
             }
         }
     }
@@ -225,6 +230,9 @@ impl Lines {
                 Some(rest) if offset == 0 && format != Format::Raw => rest,
                 _ => line,
             };
+            if is_blank(format, value) {
+                continue;
+            }
             let input = Input {
                 id: RecordId {
                     source: self.partition.source,
@@ -252,6 +260,16 @@ impl Lines {
             }
         }
         Stopped::Full
+    }
+}
+
+/// Whether a line says nothing and stands for nothing, as the empty one at the end of many files does. A raw line is
+/// its bytes; a CSV row of spaces is a field of spaces.
+fn is_blank(format: Format, line: &[u8]) -> bool {
+    match format {
+        Format::Json => line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r')),
+        Format::Csv => line.is_empty(),
+        Format::Raw => false,
     }
 }
 

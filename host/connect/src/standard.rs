@@ -19,6 +19,8 @@ use crate::{encode_error, now_micros};
 
 /// Bytes of one read.
 const READ: usize = 64 << 10;
+/// Reads of one poll before it returns, whether they gave a record or not.
+const READS: usize = 64;
 /// Reads that wait for the worker; with them the reader thread stands still.
 const READS_AHEAD: usize = 8;
 
@@ -147,6 +149,7 @@ impl Source for StandardSource {
             return Ok(SourceEvent::Idle);
         }
         let mut gathered = Gathered::with_capacity(0);
+        let mut reads = 0;
         loop {
             let header = self.lines.take_header(self.ended);
             let header_taken = header.map_err(|malformed| self.read_error(malformed))?;
@@ -157,9 +160,10 @@ impl Source for StandardSource {
             }
             // What is there goes on at once; only an empty batch waits.
             let wait_until = (gathered.len() == 0).then_some(deadline);
-            if self.ended || !self.fill(wait_until)? {
+            if self.ended || reads == READS || !self.fill(wait_until)? {
                 break;
             }
+            reads += 1;
         }
         if gathered.len() > 0 {
             let Gathered {

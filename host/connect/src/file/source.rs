@@ -308,13 +308,17 @@ impl OpenFile {
             }
         }
         let mut gathered = Gathered::with_capacity(self.guess);
-        for _ in 0..READS {
+        let mut reads = 0;
+        // What the end of the file completes is gathered before the end is told.
+        loop {
             let ended = self.ended && !self.follow;
             if self.lines.gather(&mut gathered, records, bytes, ended) == Stopped::Full
                 || self.ended
+                || reads == READS
             {
                 break;
             }
+            reads += 1;
             if self.fill()? == 0 {
                 if self.follow {
                     break;

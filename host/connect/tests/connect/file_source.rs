@@ -77,8 +77,8 @@ fn malformed_lines_are_rejected_with_their_reasons() {
     bytes.extend_from_slice(b"\"}\n{\"id\":3}\n");
     let read = read(&bytes, decoder);
     assert_eq!(read.values(), ["{\"id\":1}", "{\"id\":3}"]);
+    // The blank line is none of them.
     let expected = [
-        "empty line",
         "not JSON: expected a value at column 1, found `h`",
         "not UTF-8: byte 0xff at 7",
         "field id is missing",
@@ -86,7 +86,45 @@ fn malformed_lines_are_rejected_with_their_reasons() {
     ];
     assert_eq!(read.reasons(), expected);
     let offsets: Vec<u64> = read.rejected.iter().map(|(_, offset, _)| *offset).collect();
-    assert_eq!(offsets, [9, 10, 16, 27, 30]);
+    assert_eq!(offsets, [10, 16, 27, 30]);
+}
+
+#[test]
+fn blank_lines_are_neither_records_nor_rejections_where_lines_have_a_form() {
+    let json = read(b"\n1\n \t\r\n\r\n2\n\n\n", format(Format::Json));
+    assert_eq!((json.values(), json.reasons()), (vec!["1", "2"], vec![]));
+    let csv = read(
+        b"\xef\xbb\xbf\r\n\na,b\n1,2\n\r\n3,4\n\n",
+        format(Format::Csv),
+    );
+    let rows = vec![r#"{"a":"1","b":"2"}"#, r#"{"a":"3","b":"4"}"#];
+    assert_eq!((csv.values(), csv.reasons()), (rows, vec![]));
+    // A row of spaces is a row, and a raw line is its bytes.
+    let row = read(b"a\n \n", format(Format::Csv));
+    assert_eq!(row.values(), [r#"{"a":" "}"#]);
+    let raw = read(b"1\n\n \n", format(Format::Raw));
+    assert_eq!(
+        (raw.values(), raw.reasons()),
+        (vec!["1", " "], vec!["empty line"])
+    );
+    let many = [vec![b'\n'; 20 << 20], b"7".to_vec()].concat();
+    assert_eq!(read(&many, format(Format::Json)).values(), ["7"]);
+}
+
+#[test]
+fn a_last_line_without_line_end_is_read_however_many_reads_it_takes() {
+    let decoder = DecoderOptions {
+        format: Format::Raw,
+        max_record: 32 << 20,
+        ..DecoderOptions::default()
+    };
+    // A poll ends after 64 reads of 256 KiB.
+    for reads in 62..=65 {
+        let line = vec![b'x'; reads * (256 << 10)];
+        let read = read(&line, decoder.clone());
+        let lengths: Vec<usize> = read.values().iter().map(|value| value.len()).collect();
+        assert_eq!(lengths, [line.len()], "{reads} reads");
+    }
 }
 
 #[test]

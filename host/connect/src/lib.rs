@@ -5,9 +5,11 @@
 //!
 //! Invariants:
 //! - a source gives every piece of its input once and in order, as a record or as a rejection with its reason, and
-//!   goes on from any position it has given as if it had never stopped;
+//!   goes on from any position it has given as if it had never stopped; blank lines of JSON and CSV are no pieces;
+//! - a poll returns after a bounded number of reads, whatever they hold;
 //! - memory is bounded whatever the input: a line is skipped as it streams by once it is longer than `max-record`;
 //! - a sink sees [`PublicRecord`](tidegate_record::PublicRecord) alone, so private attributes cannot leave through it;
+//! - a file that is written is held by its one sink: nobody else's bytes are cut away, counted or written between;
 //! - files are reached through the directory handle taken when they were opened, by name, and by nothing else.
 
 pub mod file;

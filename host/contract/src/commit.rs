@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::files::InUse;
+
 /// Where reading of a partition goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourcePosition {
@@ -115,13 +117,25 @@ pub enum CommitLogError {
         /// What went wrong.
         why: String,
     },
-    /// Another process uses this state directory.
-    #[error("state directory {path} is in use by another process")]
+    /// Somebody uses this state directory.
+    #[error("state directory {path} is {by}")]
     Locked {
+        /// The directory, or its log.
+        path: String,
+        /// Who.
+        by: InUse,
+    },
+    /// The directory holds what is not Tidegate's.
+    #[error(
+        "{path} is not a state directory: it holds {entry}; name a directory of its own, which may be missing"
+    )]
+    Foreign {
         /// The directory.
         path: String,
+        /// The name of something in it.
+        entry: String,
     },
-    /// The in-flight set cannot be read with this key.
+    /// Entries of the in-flight set that are not done cannot be read with this key.
     #[error(
         "in-flight entries of {path} cannot be decrypted: the key is not the one they were written with"
     )]

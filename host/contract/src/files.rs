@@ -5,14 +5,17 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A file that grows at its end.
+/// A file that grows at its end. As long as it is open nobody else has it, under whatever name: see [`InUse`].
 pub trait AppendFile: Send + Debug {
     /// Appends all of the bytes.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Makes everything appended durable.
+    /// Makes everything appended durable. Fails if the path that was opened no longer leads to this file: what is
+    /// written to a file that nobody finds is lost, however well it is synced.
     fn sync(&mut self) -> io::Result<()>;
     /// Length in bytes.
     fn length(&self) -> io::Result<u64>;
+    /// Reads the whole file.
+    fn read(&mut self) -> io::Result<Vec<u8>>;
     /// Cuts the file to this length and makes that durable.
     fn truncate(&mut self, length: u64) -> io::Result<()>;
 }
@@ -20,11 +23,13 @@ pub trait AppendFile: Send + Debug {
 /// A disk. Paths are as in the pipeline file, already resolved against its directory.
 pub trait FileLayer: Send + Sync + Debug {
     /// Opens a file for appending, making it and its directories if they are missing, and makes its name durable.
+    /// Fails with [`InUse`] if somebody has the file already.
     fn open_append(&self, path: &Path) -> io::Result<Box<dyn AppendFile>>;
     /// Reads a whole file; none if there is no such file.
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>>;
-    /// Writes a file that is seen whole or not at all: temporary file, fsync, rename, fsync of the directory.
-    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
+    /// Writes a file that is seen whole or not at all: temporary file, fsync, rename, fsync of the directory. The new
+    /// file is returned open: it is taken before it has its name, so that nobody comes between.
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<Box<dyn AppendFile>>;
 }
 
 impl<T: FileLayer + ?Sized> FileLayer for Arc<T> {
@@ -34,7 +39,39 @@ impl<T: FileLayer + ?Sized> FileLayer for Arc<T> {
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
         (**self).read(path)
     }
-    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<Box<dyn AppendFile>> {
         (**self).replace(path, bytes)
+    }
+}
+
+/// Somebody has the file open for appending: another process, or this one under another name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InUse {
+    /// Number of the process, where the system tells.
+    pub process: Option<u32>,
+}
+
+impl InUse {
+    /// What an error of the file layer says of it, if that is its cause.
+    pub fn of(error: &io::Error) -> Option<InUse> {
+        error.get_ref()?.downcast_ref().copied()
+    }
+}
+
+impl std::fmt::Display for InUse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.process {
+            Some(own) if own == std::process::id() => f.write_str("in use by this process already"),
+            Some(other) => write!(f, "in use by another process ({other})"),
+            None => f.write_str("in use by another process"),
+        }
+    }
+}
+
+impl std::error::Error for InUse {}
+
+impl From<InUse> for io::Error {
+    fn from(in_use: InUse) -> io::Error {
+        io::Error::new(io::ErrorKind::ResourceBusy, in_use)
     }
 }

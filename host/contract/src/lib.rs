@@ -23,7 +23,7 @@ pub use decoder::{
     Adjustment, BLOCK, DecodeError, Decoder, DecoderShape, Encoder, EncoderOutput, MOST_LOGPROBS,
     Sampled, Sampling, StepSequence, check_texts,
 };
-pub use files::{AppendFile, FileLayer};
+pub use files::{AppendFile, FileLayer, InUse};
 pub use model::{
     Answer, Choice, Finish, MOST_STOPS, Made, Makes, Message, Model, ModelError, ModelFacts,
     Parameters, Reply, Request, RequestId, Role, Speculation, Structure, Task, Timings,

@@ -1,62 +1,87 @@
 //! The state directory: one process at a time, one key.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use tidegate_contract::CommitLogError;
+use tidegate_contract::{CommitLogError, FileLayer, Recovered};
 
 use crate::cipher::StateKey;
 use crate::disk;
-use crate::format::HEADER;
+use crate::format::{self, HEADER, MAGIC};
+use crate::log::{FileCommitLog, read_error, take};
 
 /// The environment variable that holds the key, 64 hexadecimal digits, for those who do not want it beside the data.
 const KEY_VARIABLE: &str = "TIDEGATE_STATE_KEY";
 
-/// A state directory, held by this process until it is dropped.
+/// The commit log's name.
+const LOG: &str = "commit.log";
+
+/// What a state directory may have in it without a commit log: what a start that was cut short leaves, what is left
+/// when the log was taken away, and what is on a disk of its own.
+const NAMES: [&str; 8] = [
+    "commit.log.new",
+    "key",
+    "key.new",
+    "lock",
+    "compiled",
+    "components",
+    "dead-letters.jsonl",
+    "lost+found",
+];
+
+/// A state directory. Its process has it for as long as the commit log that was opened with it lives.
 #[derive(Debug)]
 pub struct StateDirectory {
     path: PathBuf,
     key: StateKey,
-    _lock: File,
 }
 
 impl StateDirectory {
-    /// Opens the directory, or makes it (readable by its owner alone), and takes its lock. The key comes from
-    /// `TIDEGATE_STATE_KEY`, else from the file `key` in it, which is made on first use: never for a log that has entries, since they were
-    /// written with another.
-    pub fn open(path: &Path) -> Result<StateDirectory, CommitLogError> {
+    /// Opens the directory and its commit log, or makes them (readable by their owner alone). The key comes from
+    /// `TIDEGATE_STATE_KEY`, else from the file `key` in it, which is made when there is none: never for a log in which
+    /// records wait, since they were written with another.
+    pub fn open(
+        path: &Path,
+        layer: Arc<dyn FileLayer>,
+    ) -> Result<(StateDirectory, FileCommitLog, Recovered), CommitLogError> {
         let write_error = |error: io::Error| CommitLogError::Write {
             path: path.display().to_string(),
             why: error.to_string(),
         };
+        StateDirectory::inspect(path)?;
         // A directory that was there keeps its mode: what is secret in it has modes of its own.
         if !path.is_dir() {
             disk::create_directories(path).map_err(write_error)?;
             restrict(path, 0o700).map_err(write_error)?;
         }
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path.join("lock"))
-            .map_err(write_error)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(CommitLogError::Locked {
-                    path: path.display().to_string(),
-                });
-            }
-            Err(TryLockError::Error(error)) => return Err(write_error(error)),
-        }
-        let key = key(path, std::env::var_os(KEY_VARIABLE).as_deref())?;
-        Ok(StateDirectory {
+        let log = path.join(LOG);
+        let (file, bytes) = take(layer.as_ref(), &log)?;
+        let key = key(path, std::env::var_os(KEY_VARIABLE).as_deref(), &bytes)?;
+        let (log, recovered) = FileCommitLog::of(layer, &log, file, &bytes, key.clone())?;
+        let directory = StateDirectory {
             path: path.to_path_buf(),
             key,
-            _lock: lock,
-        })
+        };
+        Ok((directory, log, recovered))
+    }
+
+    /// Refuses a directory that holds what is not Tidegate's. One that is missing or empty will do, and nothing in it is
+    /// touched.
+    pub fn inspect(path: &Path) -> Result<(), CommitLogError> {
+        match foreign_entry(path) {
+            Ok(None) => Ok(()),
+            Ok(Some(entry)) => Err(CommitLogError::Foreign {
+                path: path.display().to_string(),
+                entry,
+            }),
+            Err(error) => Err(CommitLogError::Read {
+                path: path.display().to_string(),
+                why: error.to_string(),
+            }),
+        }
     }
 
     /// The directory.
@@ -64,23 +89,44 @@ impl StateDirectory {
         &self.path
     }
 
-    /// The commit log's path.
-    pub fn log(&self) -> PathBuf {
-        log(&self.path)
-    }
-
     /// The key.
-    pub fn key(&self) -> StateKey {
-        self.key.clone()
+    pub fn key(&self) -> &StateKey {
+        &self.key
     }
 }
 
-fn log(directory: &Path) -> PathBuf {
-    directory.join("commit.log")
+/// Something in the directory that shows that it is another's. What lies beside a commit log is its owner's affair.
+fn foreign_entry(directory: &Path) -> io::Result<Option<String>> {
+    let mut begin = Vec::new();
+    match File::open(directory.join(LOG)) {
+        Ok(log) => {
+            log.take(HEADER as u64).read_to_end(&mut begin)?;
+            let known = begin.len().min(MAGIC.len());
+            let own = begin[..known] == MAGIC[..known];
+            return Ok((!own).then(|| format!("a {LOG} of something else")));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        entries => entries?,
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        let name = name.to_string_lossy();
+        // While it is written its name has the process number in it.
+        let admin = name.starts_with("admin.json");
+        if !admin && !NAMES.contains(&name.as_ref()) {
+            return Ok(Some(format!("{name:?}")));
+        }
+    }
+    Ok(None)
 }
 
-/// The key: what the environment gives, else what the directory's file `key` holds, else a new one.
-fn key(directory: &Path, given: Option<&OsStr>) -> Result<StateKey, CommitLogError> {
+/// The key: what the environment gives, else what the directory's file `key` holds, else a new one. `log` is what the
+/// commit log holds.
+fn key(directory: &Path, given: Option<&OsStr>, log: &[u8]) -> Result<StateKey, CommitLogError> {
     let error = |place: &str, why: &str| CommitLogError::StateKey {
         place: place.to_owned(),
         why: why.to_owned(),
@@ -95,16 +141,25 @@ fn key(directory: &Path, given: Option<&OsStr>) -> Result<StateKey, CommitLogErr
     let path = directory.join("key");
     let name = path.display().to_string();
     match fs::read_to_string(&path) {
-        Ok(text) => StateKey::from_hex(&text).ok_or_else(|| error(&name, not_a_key)),
+        Ok(text) => {
+            let key = StateKey::from_hex(&text).ok_or_else(|| error(&name, not_a_key))?;
+            // The process that made it may have ended before its name was durable.
+            disk::sync_names(directory).map_err(|why| error(&name, &why.to_string()))?;
+            Ok(key)
+        }
         Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
-            let log = log(directory);
-            if fs::metadata(&log).is_ok_and(|log| log.len() > HEADER as u64) {
-                return Err(CommitLogError::Read {
-                    path: log.display().to_string(),
-                    why: format!(
-                        "{name} is missing; put it back or set {KEY_VARIABLE}, or begin with a new state directory"
-                    ),
-                });
+            let path_of_log = directory.join(LOG);
+            match format::read(log, None) {
+                Ok(_) => {}
+                Err(format::Damage::Key) => {
+                    return Err(CommitLogError::Read {
+                        path: path_of_log.display().to_string(),
+                        why: format!(
+                            "records wait in it and {name} is missing; put it back or set {KEY_VARIABLE}, or begin with a new state directory"
+                        ),
+                    });
+                }
+                Err(damage) => return Err(read_error(&path_of_log, damage)),
             }
             let key = StateKey::random().map_err(|why| error(&name, &why.to_string()))?;
             write_private(&path, key.to_hex().as_bytes())
@@ -139,16 +194,18 @@ fn restrict(_path: &Path, _mode: u32) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_contract::{Cut, InFlightEntry};
+
     use super::*;
 
     #[test]
     fn a_key_in_the_environment_is_taken_or_refused_by_name() {
         let place = tempfile::tempdir().unwrap();
         let hex = "5a".repeat(32);
-        let given = key(place.path(), Some(OsStr::new(&hex))).unwrap();
+        let given = key(place.path(), Some(OsStr::new(&hex)), b"").unwrap();
         assert_eq!(given.to_hex(), hex);
         for bad in ["", "short", &"zz".repeat(32)] {
-            let text = key(place.path(), Some(OsStr::new(bad)))
+            let text = key(place.path(), Some(OsStr::new(bad)), b"")
                 .unwrap_err()
                 .to_string();
             assert_eq!(
@@ -160,23 +217,36 @@ mod tests {
     }
 
     #[test]
-    fn no_new_key_is_made_for_a_log_that_has_entries() {
+    fn no_new_key_is_made_for_a_log_in_which_records_wait() {
         let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("state");
-        let log = StateDirectory::open(&path).unwrap().log();
-        let remake = || {
-            fs::remove_file(path.join("key")).unwrap();
-            key(&path, None)
+        let old = StateKey::random().unwrap();
+        let entry = |number: u64, added: &[u64], done: &[u64]| {
+            let added = added.iter().map(|number| InFlightEntry {
+                number: *number,
+                payload: b"secret".to_vec(),
+            });
+            let cut = Cut {
+                in_flight_added: added.collect(),
+                in_flight_done: done.to_vec(),
+                ..Cut::default()
+            };
+            format::cut_entry(number, &cut, &old).unwrap()
         };
-        fs::write(&log, [0; HEADER]).unwrap();
-        assert!(remake().is_ok(), "nothing was written with the old key");
-        fs::write(&log, [0; HEADER + 1]).unwrap();
-        let text = remake().unwrap_err().to_string();
+        let waits = [&format::header()[..], &entry(1, &[1, 2], &[])].concat();
+        let text = key(place.path(), None, &waits).unwrap_err().to_string();
         assert!(
             text.contains("commit.log") && text.contains("put it back or set TIDEGATE_STATE_KEY"),
             "{text}"
         );
-        assert!(!path.join("key").exists());
-        assert!(key(&path, Some(OsStr::new(&"00".repeat(32)))).is_ok());
+        assert!(!place.path().join("key").exists());
+        assert!(key(place.path(), Some(OsStr::new(&"00".repeat(32))), &waits).is_ok());
+        let one_done = [&waits[..], &entry(2, &[], &[1])].concat();
+        assert!(key(place.path(), None, &one_done).is_err());
+        let done = [&one_done[..], &entry(3, &[], &[2])].concat();
+        let made = key(place.path(), None, &done).unwrap();
+        assert_eq!(
+            key(place.path(), None, &done).unwrap().to_hex(),
+            made.to_hex()
+        );
     }
 }

@@ -1,12 +1,18 @@
 //! The real disk, reached through directory handles (cap-std), so that a path is resolved once.
 
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
-use std::path::Path;
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, File, OpenOptions};
-use tidegate_contract::{AppendFile, FileLayer};
+use cap_std::fs::{Dir, OpenOptions};
+use tidegate_contract::{AppendFile, FileLayer, InUse};
+
+use crate::holder::holder;
+
+/// How often a file is opened anew that is replaced between its opening and its lock.
+const ATTEMPTS: usize = 16;
 
 /// The real disk.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,12 +76,23 @@ fn sync_directory(directory: &Dir) -> io::Result<()> {
 
 impl FileLayer for Disk {
     fn open_append(&self, path: &Path) -> io::Result<Box<dyn AppendFile>> {
-        let (directory, name) = parent(path, true)?;
-        let mut options = OpenOptions::new();
-        options.create(true).append(true).read(true);
-        let file = directory.open_with(&name, &options)?;
-        sync_directory(&directory)?;
-        Ok(Box::new(DiskFile { file }))
+        for _ in 0..ATTEMPTS {
+            let (directory, name) = parent(path, true)?;
+            let mut options = OpenOptions::new();
+            options.create(true).append(true).read(true);
+            let file = directory.open_with(&name, &options)?.into_std();
+            lock(&file)?;
+            let file = DiskFile::new(file, path)?;
+            // Whoever had it until now may have put another file in its place: then the lock is on one that has no
+            // name any more.
+            if file.has_its_name() {
+                sync_directory(&directory)?;
+                return Ok(Box::new(file));
+            }
+        }
+        Err(io::Error::other(
+            "it was replaced each time it was opened; something else writes it",
+        ))
     }
 
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
@@ -91,22 +108,45 @@ impl FileLayer for Disk {
         Ok(Some(bytes))
     }
 
-    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<Box<dyn AppendFile>> {
         let (directory, name) = parent(path, true)?;
         let mut temporary = name.clone();
         temporary.push(".new");
-        let mut file = directory.create(&temporary)?;
+        // One that a crash left behind is not written over but removed: it may have another name elsewhere.
+        match directory.remove_file(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut options = OpenOptions::new();
+        options.create_new(true).append(true).read(true);
+        let mut file = directory.open_with(&temporary, &options)?.into_std();
+        lock(&file)?;
         file.write_all(bytes)?;
         file.sync_all()?;
-        drop(file);
         directory.rename(&temporary, &directory, &name)?;
-        sync_directory(&directory)
+        sync_directory(&directory)?;
+        Ok(Box::new(DiskFile::new(file, path)?))
+    }
+}
+
+/// Takes the file itself, not one beside it that could be removed. The system lets go of it when the process ends,
+/// however it ends.
+fn lock(file: &File) -> io::Result<()> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(InUse {
+            process: holder(file),
+        }
+        .into()),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 
 #[derive(Debug)]
 struct DiskFile {
     file: File,
+    /// Absolute.
+    path: PathBuf,
 }
 
 impl AppendFile for DiskFile {
@@ -116,11 +156,24 @@ impl AppendFile for DiskFile {
 
     fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data()?;
-        self.still_there()
+        if self.has_its_name() {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "the file was removed or replaced while it was written",
+        ))
     }
 
     fn length(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
+    }
+
+    fn read(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.file.seek(SeekFrom::Start(0))?;
+        self.file.read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 
     fn truncate(&mut self, length: u64) -> io::Result<()> {
@@ -130,21 +183,24 @@ impl AppendFile for DiskFile {
 }
 
 impl DiskFile {
-    /// What is written to a file that has no name any more is lost, however well it is synced.
-    #[cfg(unix)]
-    fn still_there(&self) -> io::Result<()> {
-        use cap_std::fs::MetadataExt;
-        if self.file.metadata()?.nlink() == 0 {
-            return Err(io::Error::new(
-                io::ErrorKind::NotFound,
-                "the file was removed or replaced while it was written",
-            ));
-        }
-        Ok(())
+    fn new(file: File, path: &Path) -> io::Result<DiskFile> {
+        let path = std::path::absolute(path)?;
+        Ok(DiskFile { file, path })
     }
 
+    /// Whether the path still leads to this file.
+    #[cfg(unix)]
+    fn has_its_name(&self) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        match (self.file.metadata(), std::fs::metadata(&self.path)) {
+            (Ok(held), Ok(named)) => held.dev() == named.dev() && held.ino() == named.ino(),
+            _ => false,
+        }
+    }
+
+    /// Elsewhere an open file can be neither removed nor replaced.
     #[cfg(not(unix))]
-    fn still_there(&self) -> io::Result<()> {
-        Ok(())
+    fn has_its_name(&self) -> bool {
+        true
     }
 }

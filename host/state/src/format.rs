@@ -5,7 +5,7 @@
 //! header  = "TGCL", version u32 = 1, reserved u64 = 0
 //! entry   = length u32 of the payload, crc32 u32 of the payload (IEEE), crc32 u32 of the eight bytes before, payload
 //! payload = kind u8 (1 cut, 2 snapshot), cut number u64, body length u32, body, in-flight
-//! body    = JSON: sources, sinks, done, slots, counters
+//! body    = JSON: sources, sinks, added and done (numbers of in-flight entries), slots, counters
 //! in-flight = empty, or XChaCha20-Poly1305 (nonce 24, ciphertext, tag 16; the cut number is bound to it) of
 //!             a run of: number u64, length u32, payload
 //! ```
@@ -30,6 +30,12 @@
 //! | header checksum right, payload goes beyond the end | torn |
 //! | payload checksum wrong, nothing but zeros behind the payload | torn |
 //! | payload checksum wrong, anything else behind it | damage |
+//!
+//! Nothing is assumed of an fsync that failed: the kernel may show bytes from its memory that it has given up writing.
+//! So who opens a log does not go on with the file it finds, but writes what it has read of it into a new one.
+//!
+//! The numbers of the entries stand in plain beside the ciphertext: entries that are done need no key any more. Logs
+//! from before that have no `added`; of theirs every ciphertext needs its key.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -55,6 +61,8 @@ const SNAPSHOT: u8 = 2;
 struct Body {
     sources: Vec<SourcePosition>,
     sinks: Vec<SinkPosition>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    added: Vec<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     done: Vec<u64>,
     slots: Vec<SlotVersion>,
@@ -87,6 +95,7 @@ pub(crate) fn cut_entry(number: u64, cut: &Cut, key: &StateKey) -> Option<Vec<u8
     let body = Body {
         sources: cut.sources.clone(),
         sinks: cut.sinks.clone(),
+        added: numbers(&cut.in_flight_added),
         done: cut.in_flight_done.clone(),
         slots: cut.slots.clone(),
         counters: cut.counters.clone(),
@@ -99,11 +108,16 @@ pub(crate) fn snapshot_entry(state: &Recovered, key: &StateKey) -> Option<Vec<u8
     let body = Body {
         sources: state.sources.clone(),
         sinks: state.sinks.clone(),
+        added: numbers(&state.in_flight),
         done: Vec::new(),
         slots: state.slots.clone(),
         counters: state.counters.clone(),
     };
     entry(SNAPSHOT, state.cut, &body, state.in_flight.iter(), key)
+}
+
+fn numbers(entries: &[InFlightEntry]) -> Vec<u64> {
+    entries.iter().map(|entry| entry.number).collect()
 }
 
 fn entry<'a>(
@@ -137,8 +151,12 @@ fn entry<'a>(
     Some(bytes)
 }
 
+/// Entries by number; none for one that cannot be read with the key at hand.
+type InFlight = BTreeMap<u64, Option<Vec<u8>>>;
+
 /// Reads a log: the state its cuts add up to, and how many bytes of it are good (what follows is a torn write).
-pub(crate) fn read(bytes: &[u8], key: &StateKey) -> Result<(Recovered, usize), Damage> {
+/// Without a key, a log in which nothing waits can be read.
+pub(crate) fn read(bytes: &[u8], key: Option<&StateKey>) -> Result<(Recovered, usize), Damage> {
     let mut state = Recovered::default();
     if bytes.len() < HEADER {
         // A crash while the file was made: nothing was ever committed.
@@ -150,7 +168,7 @@ pub(crate) fn read(bytes: &[u8], key: &StateKey) -> Result<(Recovered, usize), D
     if bytes[4..8] != VERSION.to_le_bytes() {
         return Err(Damage::at(4, "written by another version of Tidegate"));
     }
-    let mut in_flight = BTreeMap::new();
+    let mut in_flight = InFlight::new();
     let mut at = HEADER;
     while at < bytes.len() {
         let Some(end) = whole_entry(bytes, at)? else {
@@ -165,10 +183,11 @@ pub(crate) fn read(bytes: &[u8], key: &StateKey) -> Result<(Recovered, usize), D
         )?;
         at = end;
     }
-    state.in_flight = in_flight
-        .into_iter()
-        .map(|(number, payload)| InFlightEntry { number, payload })
-        .collect();
+    let waiting = in_flight.into_iter().map(|(number, payload)| {
+        let payload = payload.ok_or(Damage::Key)?;
+        Ok(InFlightEntry { number, payload })
+    });
+    state.in_flight = waiting.collect::<Result<_, _>>()?;
     Ok((state, at))
 }
 
@@ -213,9 +232,9 @@ fn torn_or(bytes: &[u8], from: usize, damage: Damage) -> Result<Option<usize>, D
 fn apply(
     payload: &[u8],
     at: usize,
-    key: &StateKey,
+    key: Option<&StateKey>,
     state: &mut Recovered,
-    in_flight: &mut BTreeMap<u64, Vec<u8>>,
+    in_flight: &mut InFlight,
 ) -> Result<(), Damage> {
     let short = Damage::at(at, "entry is too short");
     let Some((&[kind, n0, n1, n2, n3, n4, n5, n6, n7, b0, b1, b2, b3], rest)) =
@@ -233,8 +252,12 @@ fn apply(
         in_flight.remove(done);
     }
     if !sealed.is_empty() {
-        let plain = key.open(number, sealed).ok_or(Damage::Key)?;
-        read_in_flight(&plain, in_flight).ok_or(Damage::at(at, "in-flight set is not valid"))?;
+        match key.and_then(|key| key.open(number, sealed)) {
+            Some(plain) => read_in_flight(&plain, in_flight)
+                .ok_or(Damage::at(at, "in-flight set is not valid"))?,
+            None if body.added.is_empty() => return Err(Damage::Key),
+            None => in_flight.extend(body.added.iter().map(|number| (*number, None))),
+        }
     }
     merge(
         state,
@@ -258,12 +281,12 @@ fn check_order(kind: u8, number: u64, at: usize, last: u64) -> Result<(), Damage
     }
 }
 
-fn read_in_flight(mut plain: &[u8], in_flight: &mut BTreeMap<u64, Vec<u8>>) -> Option<()> {
+fn read_in_flight(mut plain: &[u8], in_flight: &mut InFlight) -> Option<()> {
     while !plain.is_empty() {
         let (number, rest) = plain.split_first_chunk::<8>()?;
         let (length, rest) = rest.split_first_chunk::<4>()?;
         let (payload, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-        in_flight.insert(u64::from_le_bytes(*number), payload.to_vec());
+        in_flight.insert(u64::from_le_bytes(*number), Some(payload.to_vec()));
         plain = rest;
     }
     Some(())

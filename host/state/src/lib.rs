@@ -11,6 +11,7 @@
 //! - a cut holds when `commit` returns, and a torn write at the end of the log is a cut that never was;
 //! - after one failed write nothing more is written: only a restart, which reads what is really there, goes on; a
 //!   failed compaction counts as one, but the cut that called for it holds and is answered as such;
+//! - a log has one committer: its own file is locked, and every cut looks whether its path still leads to it;
 //! - all disk access goes through [`FileLayer`], so that a test can fail any write or fsync.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -19,6 +20,7 @@ mod cipher;
 mod directory;
 mod disk;
 pub mod format;
+mod holder;
 mod log;
 mod memory_disk;
 
@@ -27,4 +29,4 @@ pub use directory::StateDirectory;
 pub use disk::Disk;
 pub use log::FileCommitLog;
 pub use memory_disk::{Crash, MemoryDisk};
-pub use tidegate_contract::{AppendFile, FileLayer};
+pub use tidegate_contract::{AppendFile, FileLayer, InUse};

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_contract::{AppendFile, CommitLog, CommitLogError, Cut, FileLayer, Recovered};
+use tidegate_contract::{AppendFile, CommitLog, CommitLogError, Cut, FileLayer, InUse, Recovered};
 
 use crate::cipher::StateKey;
 use crate::format::{self, Damage, HEADER};
@@ -19,6 +19,9 @@ const COMPACT_FROM: u64 = 4 << 20;
 /// A cut whose `commit` failed may be on disk or not: only a restart, which reads what is there, tells. A compaction
 /// that fails takes nothing back from the cut before it, which is answered as committed; the next `commit` is refused
 /// and says why.
+///
+/// As long as it lives nobody else has the log: it is the log's own file that is locked. That the path still leads to
+/// this file is looked at with every cut.
 pub struct FileCommitLog {
     path: PathBuf,
     key: StateKey,
@@ -42,38 +45,37 @@ impl FileCommitLog {
         path: &Path,
         key: StateKey,
     ) -> Result<(FileCommitLog, Recovered), CommitLogError> {
-        let name = path.display().to_string();
-        let read_error = |why: String| CommitLogError::Read {
-            path: name.clone(),
-            why,
+        let (file, bytes) = take(layer.as_ref(), path)?;
+        FileCommitLog::of(layer, path, file, &bytes, key)
+    }
+
+    /// Goes on with a log that was taken.
+    ///
+    /// What was read may be what the kernel keeps in memory of a write whose fsync failed, and never was on the disk.
+    /// So it is written anew before anything is built on it. The new file is taken before the old one is let go of.
+    pub(crate) fn of(
+        layer: Arc<dyn FileLayer>,
+        path: &Path,
+        taken: Box<dyn AppendFile>,
+        bytes: &[u8],
+        key: StateKey,
+    ) -> Result<(FileCommitLog, Recovered), CommitLogError> {
+        let (state, good) =
+            format::read(bytes, Some(&key)).map_err(|damage| read_error(path, damage))?;
+        let header = format::header();
+        let good = if good < HEADER {
+            &header
+        } else {
+            &bytes[..good]
         };
-        let write_error = |error: io::Error| CommitLogError::Write {
-            path: name.clone(),
-            why: error.to_string(),
-        };
-        let bytes = layer
-            .read(path)
-            .map_err(|error| read_error(error.to_string()))?;
-        let bytes = bytes.unwrap_or_default();
-        let (state, good) = format::read(&bytes, &key).map_err(|damage| match damage {
-            Damage::At(byte, why) => read_error(format!("{why} (byte {byte})")),
-            Damage::Key => CommitLogError::Key { path: name.clone() },
-        })?;
-        let mut length = good as u64;
-        if good < HEADER {
-            layer
-                .replace(path, &format::header())
-                .map_err(write_error)?;
-            length = HEADER as u64;
-        }
-        let mut file = layer.open_append(path).map_err(write_error)?;
-        if file.length().map_err(write_error)? != length {
-            file.truncate(length).map_err(write_error)?;
-        }
+        let file = layer
+            .replace(path, good)
+            .map_err(|error| write_error(path, &error.to_string()))?;
+        drop(taken);
         let inner = Inner {
             file,
             state: state.clone(),
-            length,
+            length: good.len() as u64,
             snapshot: 0,
             failed: None,
         };
@@ -90,6 +92,13 @@ impl FileCommitLog {
     fn write(&self, inner: &mut Inner, cut: &Cut) -> io::Result<u64> {
         let number = inner.state.cut + 1;
         let entry = format::cut_entry(number, cut, &self.key).ok_or_else(no_entry)?;
+        let found = inner.file.length()?;
+        if found != inner.length {
+            return Err(io::Error::other(format!(
+                "it has {found} bytes and this run left {}: something else writes it",
+                inner.length
+            )));
+        }
         inner.file.append(&entry)?;
         inner.file.sync()?;
         inner.length += entry.len() as u64;
@@ -105,11 +114,49 @@ impl FileCommitLog {
         let snapshot = format::snapshot_entry(&inner.state, &self.key).ok_or_else(no_entry)?;
         let mut bytes = format::header().to_vec();
         bytes.extend_from_slice(&snapshot);
-        self.layer.replace(&self.path, &bytes)?;
-        inner.file = self.layer.open_append(&self.path)?;
+        inner.file = self.layer.replace(&self.path, &bytes)?;
         inner.length = bytes.len() as u64;
         inner.snapshot = inner.length;
         Ok(())
+    }
+}
+
+/// Takes the log, so that nobody else has it, and reads it.
+pub(crate) fn take(
+    layer: &dyn FileLayer,
+    path: &Path,
+) -> Result<(Box<dyn AppendFile>, Vec<u8>), CommitLogError> {
+    let mut file = layer
+        .open_append(path)
+        .map_err(|error| match InUse::of(&error) {
+            Some(by) => CommitLogError::Locked {
+                path: path.parent().unwrap_or(path).display().to_string(),
+                by,
+            },
+            None => write_error(path, &error.to_string()),
+        })?;
+    let bytes = file.read().map_err(|error| CommitLogError::Read {
+        path: path.display().to_string(),
+        why: error.to_string(),
+    })?;
+    Ok((file, bytes))
+}
+
+pub(crate) fn read_error(path: &Path, damage: Damage) -> CommitLogError {
+    let path = path.display().to_string();
+    match damage {
+        Damage::At(byte, why) => CommitLogError::Read {
+            path,
+            why: format!("{why} (byte {byte})"),
+        },
+        Damage::Key => CommitLogError::Key { path },
+    }
+}
+
+fn write_error(path: &Path, why: &str) -> CommitLogError {
+    CommitLogError::Write {
+        path: path.display().to_string(),
+        why: why.to_owned(),
     }
 }
 
@@ -119,10 +166,7 @@ fn no_entry() -> io::Error {
 
 impl CommitLog for FileCommitLog {
     fn commit(&self, cut: &Cut) -> Result<u64, CommitLogError> {
-        let error = |why| CommitLogError::Write {
-            path: self.path.display().to_string(),
-            why,
-        };
+        let error = |why: String| write_error(&self.path, &why);
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(why) = &inner.failed {
             return Err(error(format!("an earlier write failed: {why}")));

@@ -12,7 +12,7 @@ use tidegate_contract::{
 };
 use tidegate_state::format::{ENTRY_HEADER, HEADER};
 use tidegate_state::{
-    AppendFile, Crash, Disk, FileCommitLog, MemoryDisk, StateDirectory, StateKey,
+    AppendFile, Crash, Disk, FileCommitLog, InUse, MemoryDisk, StateDirectory, StateKey,
 };
 
 const LOG: &str = "state/commit.log";
@@ -153,6 +153,7 @@ fn damage_before_the_end_is_refused_with_its_byte() {
     for n in 1..=3 {
         log.commit(&cut(n, 1)).unwrap();
     }
+    drop(log);
     let mut bytes = disk.bytes(Path::new(LOG));
     bytes[40] ^= 1;
     disk.replace(Path::new(LOG), &bytes).unwrap();
@@ -301,7 +302,7 @@ impl FileLayer for NoReplace {
         self.disk.read(path)
     }
 
-    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<Box<dyn AppendFile>> {
         if self.refuse.load(Ordering::Relaxed) {
             return Err(io::Error::other("no space for the new file"));
         }
@@ -338,11 +339,110 @@ fn a_cut_whose_compaction_fails_holds_and_the_next_is_refused() {
     assert!(disk.bytes(Path::new(LOG)).len() < 4 << 20);
 }
 
+/// Opens the log, which somebody has.
+fn locked(disk: &MemoryDisk) {
+    let error = open(disk).unwrap_err();
+    assert!(matches!(error, CommitLogError::Locked { .. }), "{error}");
+}
+
+#[test]
+fn a_log_has_one_committer_also_after_it_was_compacted() {
+    let disk = MemoryDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    locked(&disk);
+    let mut n = 0;
+    let mut longest = 0;
+    while disk.bytes(Path::new(LOG)).len() >= longest {
+        longest = disk.bytes(Path::new(LOG)).len();
+        n += 1;
+        log.commit(&cut(n, 10_000)).unwrap();
+    }
+    locked(&disk);
+    assert_eq!(log.commit(&cut(n + 1, 1)).unwrap(), n + 1);
+    drop(log);
+    assert_eq!(open(&disk).unwrap().1.cut, n + 1);
+}
+
+#[test]
+fn a_cut_into_a_log_that_was_removed_or_replaced_is_not_told_as_held() {
+    let remove: fn(&MemoryDisk) = |disk| disk.remove(Path::new(LOG));
+    let replace: fn(&MemoryDisk) = |disk| drop(disk.replace(Path::new(LOG), b"").unwrap());
+    for change in [remove, replace] {
+        let disk = MemoryDisk::new();
+        let (log, _) = open(&disk).unwrap();
+        log.commit(&cut(1, 1)).unwrap();
+        change(&disk);
+        let error = log.commit(&cut(2, 1)).unwrap_err().to_string();
+        assert!(
+            error.contains(LOG) && error.contains("removed or replaced"),
+            "{error}"
+        );
+        assert!(log.commit(&cut(3, 1)).is_err());
+    }
+}
+
+#[test]
+fn a_cut_whose_fsync_failed_is_not_built_upon_before_it_is_written_anew() {
+    // Once for each fsync of a life: what it was to write can be read, and is gone when the machine goes down.
+    for failing in 1..=6 {
+        let disk = MemoryDisk::new();
+        disk.fail_sync(failing);
+        let mut answered = 0;
+        if let Ok((log, _)) = open(&disk) {
+            while answered < 8 && log.commit(&cut(answered + 1, 1)).is_ok() {
+                answered += 1;
+            }
+            let appends = disk.appends();
+            assert!(log.commit(&cut(99, 1)).is_err());
+            assert_eq!(
+                disk.appends(),
+                appends,
+                "nothing is written after a failure"
+            );
+        }
+        assert!(answered < 8);
+        // Another process on the same machine, which then goes down.
+        let (log, state) = open(&disk).unwrap();
+        assert!(state.cut == answered || state.cut == answered + 1);
+        let next = state.cut + 1;
+        assert_eq!(log.commit(&cut(next, 1)).unwrap(), next);
+        let (_, state) = open(&disk.restart(0)).unwrap();
+        assert_eq!(state.cut, next, "fsync {failing} failed");
+    }
+}
+
+#[test]
+fn a_key_is_needed_only_while_an_entry_waits() {
+    let disk = MemoryDisk::new();
+    let other = || StateKey::from_hex(&"00".repeat(32)).unwrap();
+    let with_other = || FileCommitLog::open(Arc::new(disk.clone()), Path::new(LOG), other());
+    let (log, _) = open(&disk).unwrap();
+    log.commit(&cut(1, 1)).unwrap();
+    log.commit(&cut(2, 1)).unwrap();
+    drop(log);
+    let error = with_other().unwrap_err();
+    assert!(matches!(error, CommitLogError::Key { .. }), "{error}");
+    let (log, _) = open(&disk).unwrap();
+    let done = Cut {
+        in_flight_done: vec![1, 2],
+        ..Cut::default()
+    };
+    log.commit(&done).unwrap();
+    drop(log);
+    let (log, state) = with_other().unwrap();
+    assert_eq!((state.cut, state.in_flight), (3, vec![]));
+    log.commit(&cut(4, 1)).unwrap();
+    drop(log);
+    assert!(open(&disk).is_err(), "an entry of the other key waits");
+    let (_, state) = with_other().unwrap();
+    assert_eq!(state.in_flight, vec![entry(4, 1)]);
+}
+
 #[cfg(unix)]
 #[test]
 fn a_file_that_was_removed_or_replaced_cannot_be_synced() {
     let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("out.jsonl");
+    let path = place.path().join("out/out.jsonl");
     let removed = |file: &mut Box<dyn AppendFile>| {
         file.append(b"lost\n").unwrap();
         let error = file.sync().unwrap_err().to_string();
@@ -351,9 +451,15 @@ fn a_file_that_was_removed_or_replaced_cannot_be_synced() {
     let mut file = Disk.open_append(&path).unwrap();
     file.append(b"kept\n").unwrap();
     file.sync().unwrap();
-    std::fs::rename(&path, place.path().join("moved")).unwrap();
-    file.sync().unwrap();
-    std::fs::remove_file(place.path().join("moved")).unwrap();
+    // Where it is now nobody looks for it, until it is back.
+    for (from, to) in [("out/out.jsonl", "moved"), ("out", "elsewhere")] {
+        let (from, to) = (place.path().join(from), place.path().join(to));
+        std::fs::rename(&from, &to).unwrap();
+        removed(&mut file);
+        std::fs::rename(&to, &from).unwrap();
+        file.sync().unwrap();
+    }
+    std::fs::remove_file(&path).unwrap();
     removed(&mut file);
     let mut file = Disk.open_append(&path).unwrap();
     Disk.replace(&path, b"new").unwrap();
@@ -361,10 +467,45 @@ fn a_file_that_was_removed_or_replaced_cannot_be_synced() {
 }
 
 #[test]
+fn a_file_is_taken_by_one_whatever_its_name() {
+    let place = tempfile::tempdir().unwrap();
+    let (path, other) = (place.path().join("a"), place.path().join("b"));
+    let taken = |path: &Path| {
+        let error = Disk.open_append(path).unwrap_err();
+        let in_use = InUse::of(&error).expect("it is in use");
+        assert!(in_use.process.is_none_or(|by| by == std::process::id()));
+        assert!(error.to_string().contains("in use by"), "{error}");
+    };
+    let file = Disk.open_append(&path).unwrap();
+    taken(&path);
+    std::fs::hard_link(&path, &other).unwrap();
+    taken(&other);
+    drop(file);
+    let file = Disk.open_append(&other).unwrap();
+    taken(&path);
+    // A new file in its place is taken from the beginning, and lets the old one go.
+    let replaced = Disk.replace(&path, b"new").unwrap();
+    taken(&path);
+    taken(&other);
+    drop((file, replaced));
+    let mut file = Disk.open_append(&path).unwrap();
+    assert_eq!(file.read().unwrap(), b"new");
+    assert!(Disk.open_append(&other).is_ok());
+    // What a crash left of a replacement is not written over: it may be somebody else's file.
+    drop(file);
+    std::fs::write(&other, "mine").unwrap();
+    std::fs::hard_link(&other, place.path().join("a.new")).unwrap();
+    Disk.replace(&path, b"newer").unwrap();
+    assert_eq!(std::fs::read(&other).unwrap(), b"mine");
+    assert_eq!(std::fs::read(&path).unwrap(), b"newer");
+}
+
+#[test]
 fn in_flight_entries_are_unreadable_without_the_key() {
     let disk = MemoryDisk::new();
     let (log, _) = open(&disk).unwrap();
     log.commit(&cut(1, 3)).unwrap();
+    drop(log);
     let bytes = disk.bytes(Path::new(LOG));
     assert!(!bytes.windows(6).any(|window| window == b"secret"));
     let other = StateKey::from_hex(&"00".repeat(32)).unwrap();
@@ -377,6 +518,7 @@ fn arbitrary_bytes_never_panic() {
     let disk = MemoryDisk::new();
     let (log, _) = open(&disk).unwrap();
     log.commit(&cut(1, 1)).unwrap();
+    drop(log);
     let good = disk.bytes(Path::new(LOG));
     for at in 0..good.len() {
         let mut bytes = good.clone();
@@ -389,25 +531,65 @@ fn arbitrary_bytes_never_panic() {
     }
 }
 
+fn open_directory(
+    path: &Path,
+) -> Result<(StateDirectory, FileCommitLog, Recovered), CommitLogError> {
+    StateDirectory::open(path, Arc::new(Disk))
+}
+
 #[test]
 fn a_state_directory_has_one_process_and_keeps_its_key() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("state");
-    let first = StateDirectory::open(&path).unwrap();
+    let (first, log, _) = open_directory(&path).unwrap();
     assert!(matches!(
-        StateDirectory::open(&path),
+        open_directory(&path),
         Err(CommitLogError::Locked { .. })
     ));
+    drop(log);
     let key = first.key().to_hex();
-    drop(first);
-    assert_eq!(StateDirectory::open(&path).unwrap().key().to_hex(), key);
+    // What older versions locked is a file like others.
+    std::fs::write(path.join("lock"), "").unwrap();
+    assert_eq!(open_directory(&path).unwrap().0.key().to_hex(), key);
     std::fs::write(path.join("key"), "short").unwrap();
     assert!(
-        StateDirectory::open(&path)
+        open_directory(&path)
             .unwrap_err()
             .to_string()
             .contains("64 hexadecimal")
     );
+}
+
+#[test]
+fn a_state_directory_is_its_own_or_empty() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("state");
+    let refused = |file: &str, bytes: &[u8]| {
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join(file), bytes).unwrap();
+        let error = open_directory(&path).unwrap_err();
+        assert!(matches!(error, CommitLogError::Foreign { .. }), "{error}");
+        assert!(error.to_string().contains(file), "{error}");
+        assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1);
+        assert_eq!(std::fs::read(path.join(file)).unwrap(), bytes);
+        std::fs::remove_dir_all(&path).unwrap();
+    };
+    refused("notes.txt", b"mine");
+    refused("commit.log", b"a log of git");
+    // What a start leaves that was cut short, at any point.
+    for (file, bytes) in [
+        ("commit.log", &b""[..]),
+        ("commit.log", b"TG"),
+        ("key.new", b""),
+    ] {
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join(file), bytes).unwrap();
+        drop(open_directory(&path).unwrap());
+        // Beside a log may lie what its owner puts there.
+        std::fs::write(path.join("notes.txt"), "mine").unwrap();
+        drop(open_directory(&path).unwrap());
+        std::fs::remove_dir_all(&path).unwrap();
+    }
 }
 
 #[test]

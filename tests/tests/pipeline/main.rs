@@ -4,6 +4,7 @@
 mod accounts;
 mod asking;
 mod crash;
+mod disk;
 mod hostile;
 mod house;
 mod kill;

@@ -6,13 +6,14 @@ use serde_json::json;
 use tidegate_contract::Slot as _;
 use tidegate_control::config::guarantee;
 
-use super::{print, read_pipeline, warnings};
+use super::{check_state, print, read_pipeline, warnings};
 use crate::exit::{Failure, tell};
 use crate::{models, wire};
 
 /// Reads a pipeline, compiles its operators and checks their configurations; says what it guarantees.
 pub(crate) fn check(path: &Path, as_json: bool) -> Result<(), Failure> {
     let pipeline = read_pipeline(path)?;
+    check_state(&pipeline)?;
     models::check(&pipeline)?;
     let slots = wire::slots(&pipeline, None, wire::Tasks { warm: 1, most: 1 })?;
     let warnings = warnings(&pipeline, &slots)?;

@@ -15,12 +15,18 @@ use anyhow::Context;
 use tidegate_contract::Slot as _;
 use tidegate_control::config::{Pipeline, check_outputs, load};
 use tidegate_operator::ComponentSlot;
+use tidegate_state::StateDirectory;
 
 use crate::exit::Failure;
 
 /// Reads a pipeline file; every mistake in it ends with exit code 2.
 fn read_pipeline(path: &Path) -> Result<Pipeline, Failure> {
     load(path).map_err(|mistakes| Failure::Usage(mistakes.to_string()))
+}
+
+/// The state directory may be missing; one that is not its own is a mistake of the file.
+fn check_state(pipeline: &Pipeline) -> Result<(), Failure> {
+    StateDirectory::inspect(&pipeline.state).map_err(Failure::usage)
 }
 
 /// What may be run but is probably not meant: in the file, and in how it takes what its components give.

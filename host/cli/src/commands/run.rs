@@ -9,11 +9,11 @@ use tidegate_contract::{FileLayer, Model as _};
 use tidegate_control::admin::AdminServer;
 use tidegate_control::config::{Level, Pipeline, Sink, SinkKind, SourceKind, StageKind, guarantee};
 use tidegate_flow::{Ended, FlowError, Run};
-use tidegate_state::{Disk, FileCommitLog, StateDirectory};
+use tidegate_state::{Disk, StateDirectory};
 use tidegate_telemetry::events::{RunEnded, RunStarted};
 use tidegate_telemetry::{Meters, ProgressLine, Summary};
 
-use super::{print, read_pipeline};
+use super::{check_state, print, read_pipeline};
 use crate::exit::{Failure, tell};
 use crate::host::{HostedSlot, RunningHost};
 use crate::{RunArguments, Until, models, wire};
@@ -44,9 +44,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         ));
     }
     models::check(&pipeline)?;
-    let state = StateDirectory::open(&pipeline.state)?;
+    check_state(&pipeline)?;
     let layer: Arc<dyn FileLayer> = Arc::new(Disk);
-    let (log, recovered) = FileCommitLog::open(layer.clone(), &state.log(), state.key())?;
+    let (state, log, recovered) = StateDirectory::open(&pipeline.state, layer.clone())?;
     // Everything that can refuse comes before the first file is touched.
     let parts_of = |until| wire::worker_parts(&pipeline, until, &recovered, &layer);
     let tasks = tasks(&pipeline);

@@ -102,6 +102,7 @@ fn component_path(state: &Path, digest: &str) -> PathBuf {
 pub(crate) fn keep_component(state: &Path, digest: &str, bytes: &[u8]) -> std::io::Result<()> {
     use tidegate_state::{Disk, FileLayer};
     Disk.replace(&component_path(state, digest), bytes)
+        .map(drop)
 }
 
 /// Takes a component away that was refused. One that stays behind costs room and nothing else.

@@ -1,11 +1,12 @@
 //! A file that grows at each cut and is cut back to the last one on recovery.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_codec::{Encoder, encode_dead_letter};
 use tidegate_contract::{
-    AppendFile, DeadLetter, Delivery, FileLayer, Sink, SinkError, SinkPosition,
+    AppendFile, DeadLetter, Delivery, FileLayer, InUse, Sink, SinkError, SinkPosition,
 };
 use tidegate_record::PublicRecord;
 
@@ -25,11 +26,12 @@ pub struct FileSink {
 
 #[derive(Debug)]
 struct Open {
+    /// Nobody else has it while it is open here.
     file: Box<dyn AppendFile>,
     /// Length at the last flush that held.
     length: u64,
-    /// A flush failed half way: what lies past `length` must go before the next one.
-    torn: bool,
+    /// A flush failed half way: up to so many bytes past `length` are its own and must go before the next one.
+    torn: u64,
 }
 
 impl FileSink {
@@ -64,7 +66,7 @@ impl FileSink {
     }
 
     fn open(&self) -> MutexGuard<'_, Option<Open>> {
-        // After a panic half way `torn` is set, and the next append begins by mending that.
+        // After a panic half way `torn` is above zero, and the next append begins by mending that.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -81,16 +83,36 @@ impl FileSink {
 }
 
 impl Open {
-    fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        if self.torn {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.check(self.length, self.torn)?;
+        if self.torn > 0 {
             self.file.truncate(self.length)?;
         }
-        self.torn = true;
+        self.torn = bytes.len() as u64;
         self.file.append(bytes)?;
         self.file.sync()?;
-        self.torn = false;
-        self.length += bytes.len() as u64;
+        let length = self.length + self.torn;
+        self.check(length, 0)?;
+        (self.length, self.torn) = (length, 0);
         Ok(())
+    }
+
+    /// Holds the file's length against what was written here. What somebody else wrote stays: it cannot be told from
+    /// what a crash leaves, so it must be seen before the next crash.
+    fn check(&self, expected: u64, torn: u64) -> io::Result<()> {
+        let found = self.file.length()?;
+        if (expected..=expected + torn).contains(&found) {
+            return Ok(());
+        }
+        let what = if found < expected {
+            "cut it"
+        } else {
+            "wrote to it"
+        };
+        Err(io::Error::other(format!(
+            "it has {found} bytes, and this run left {expected} bytes: something else {what}; put it right before the \
+             next start, which cuts the file to its last committed length"
+        )))
     }
 }
 
@@ -151,10 +173,16 @@ impl Sink for FileSink {
     }
 
     fn recover(&mut self, position: Option<&SinkPosition>) -> Result<(), SinkError> {
-        let mut file = self
-            .layer
-            .open_append(&self.path)
-            .map_err(|error| self.recover_error(error.to_string()))?;
+        // Before anything is taken away from it the file is taken: another sink or process may be writing it.
+        let mut file =
+            self.layer
+                .open_append(&self.path)
+                .map_err(|error| match InUse::of(&error) {
+                    Some(in_use) => self.recover_error(format!(
+                        "it is {in_use}; each sink needs a file of its own"
+                    )),
+                    None => self.recover_error(error.to_string()),
+                })?;
         let found = file
             .length()
             .map_err(|error| self.recover_error(error.to_string()))?;
@@ -177,7 +205,7 @@ impl Sink for FileSink {
         *self.open() = Some(Open {
             file,
             length,
-            torn: false,
+            torn: 0,
         });
         Ok(())
     }

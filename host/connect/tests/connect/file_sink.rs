@@ -73,6 +73,7 @@ fn recovery_takes_away_what_no_cut_knows_of() {
     write(&mut again, "4").unwrap();
     assert_eq!(again.flush().unwrap(), Some(position(6)));
     assert_eq!(disk.text(PATH), "1\n2\n4\n");
+    drop(again);
     let error = sink(&disk)
         .recover(Some(&position(10)))
         .unwrap_err()
@@ -110,6 +111,46 @@ fn a_flush_that_fails_half_way_can_be_tried_again() {
 }
 
 #[test]
+fn a_file_that_somebody_has_is_refused_before_anything_is_taken_away() {
+    let disk = Memory::default();
+    disk.put(PATH, b"1\n2\n");
+    let mut first = sink(&disk);
+    first.recover(Some(&position(4))).unwrap();
+    let mut second = sink(&disk);
+    let error = second.recover(Some(&position(0))).unwrap_err().to_string();
+    assert!(
+        error.contains(PATH) && error.contains("in use by another process (7)"),
+        "{error}"
+    );
+    assert_eq!(disk.text(PATH), "1\n2\n");
+    drop(first);
+    second.recover(Some(&position(2))).unwrap();
+    assert_eq!(disk.text(PATH), "1\n");
+}
+
+#[test]
+fn what_somebody_else_wrote_or_cut_is_an_error_and_stays() {
+    for (found, bytes, what) in [("9", "1\n22\nother", "wrote to it"), ("2", "1\n", "cut it")] {
+        let disk = Memory::default();
+        let mut sink = sink(&disk);
+        sink.recover(None).unwrap();
+        write(&mut sink, "1").unwrap();
+        write(&mut sink, "22").unwrap();
+        sink.flush().unwrap();
+        let bytes = &bytes[..found.parse().unwrap()];
+        disk.put(PATH, bytes.as_bytes());
+        write(&mut sink, "3").unwrap();
+        for _ in 0..2 {
+            let error = sink.flush().unwrap_err().to_string();
+            for word in [PATH, what, &format!("{found} bytes"), "5 bytes"] {
+                assert!(error.contains(word), "{word}: {error}");
+            }
+            assert_eq!(disk.text(PATH), bytes);
+        }
+    }
+}
+
+#[test]
 fn a_record_that_cannot_be_encoded_leaves_the_others_alone() {
     let disk = Memory::default();
     let mut sink = sink(&disk);
@@ -135,6 +176,7 @@ fn a_csv_file_begins_with_its_header_once() {
     first.recover(None).unwrap();
     write(&mut first, r#"{"a":1}"#).unwrap();
     let at = first.flush().unwrap();
+    drop(first);
     let mut second = sink_with(&disk, csv);
     second.recover(at.as_ref()).unwrap();
     write(&mut second, r#"{"a":2}"#).unwrap();

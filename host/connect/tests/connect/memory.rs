@@ -1,16 +1,17 @@
 //! A disk in memory on which any write, sync or truncation can fail half way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use tidegate_contract::{AppendFile, FileLayer};
+use tidegate_contract::{AppendFile, FileLayer, InUse};
 
 #[derive(Debug, Default)]
 struct State {
     files: BTreeMap<PathBuf, Vec<u8>>,
     synced: BTreeMap<PathBuf, usize>,
+    taken: BTreeSet<PathBuf>,
     /// Operations until one fails.
     fails_in: Option<usize>,
 }
@@ -86,6 +87,12 @@ impl MemoryFile {
     }
 }
 
+impl Drop for MemoryFile {
+    fn drop(&mut self) {
+        self.disk.0.lock().unwrap().taken.remove(&self.path);
+    }
+}
+
 fn no_space<T>() -> io::Result<T> {
     Err(io::ErrorKind::StorageFull.into())
 }
@@ -118,6 +125,10 @@ impl AppendFile for MemoryFile {
         Ok(self.with(|file| file.len() as u64))
     }
 
+    fn read(&mut self) -> io::Result<Vec<u8>> {
+        Ok(self.with(|file| file.clone()))
+    }
+
     fn truncate(&mut self, length: u64) -> io::Result<()> {
         if self.disk.fails() {
             return no_space();
@@ -129,7 +140,11 @@ impl AppendFile for MemoryFile {
 
 impl FileLayer for Memory {
     fn open_append(&self, path: &Path) -> io::Result<Box<dyn AppendFile>> {
-        self.0.lock().unwrap().files.entry(path.into()).or_default();
+        let mut state = self.0.lock().unwrap();
+        if !state.taken.insert(path.into()) {
+            return Err(InUse { process: Some(7) }.into());
+        }
+        state.files.entry(path.into()).or_default();
         Ok(Box::new(MemoryFile {
             disk: self.clone(),
             path: path.into(),
@@ -140,12 +155,13 @@ impl FileLayer for Memory {
         Ok(self.0.lock().unwrap().files.get(path).cloned())
     }
 
-    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        self.0
-            .lock()
-            .unwrap()
-            .files
-            .insert(path.into(), bytes.to_vec());
-        Ok(())
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<Box<dyn AppendFile>> {
+        let mut state = self.0.lock().unwrap();
+        state.files.insert(path.into(), bytes.to_vec());
+        state.taken.insert(path.into());
+        Ok(Box::new(MemoryFile {
+            disk: self.clone(),
+            path: path.into(),
+        }))
     }
 }

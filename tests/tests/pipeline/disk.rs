@@ -1,0 +1,382 @@
+//! What a run holds on the disk: its state directory, its output files, and what becomes of them when somebody else
+//! has them too.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use tidegate_tests::{Place, Running, until};
+
+const PIPELINE: &str = r#"
+[pipeline]
+name = "disk"
+cut-interval = "5ms"
+state = "state"
+[source.in]
+type = "file"
+paths = ["in.jsonl"]
+[sink.out]
+type = "file"
+path = "out.jsonl"
+[dead-letters]
+type = "file"
+path = "dead.jsonl"
+[admin]
+address = "off"
+"#;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A run that waits for more input, with one line written.
+fn running(place: &Place) -> Running {
+    place.write("in.jsonl", "1\n");
+    let running = place.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
+    until("the first line is written", PATIENCE, || {
+        place.read("out.jsonl") == b"1\n"
+    });
+    running
+}
+
+fn append(place: &Place, name: &str, bytes: &[u8]) {
+    let mut file = fs::OpenOptions::new()
+        .append(true)
+        .open(place.path(name))
+        .unwrap();
+    file.write_all(bytes).unwrap();
+}
+
+/// The run ends by itself with exit code 1 and says all of these.
+fn ends_saying(place: &Place, running: &mut Running, words: &[&str]) {
+    let status = running.wait(PATIENCE);
+    let text = String::from_utf8(place.read("stderr.log")).unwrap();
+    assert_eq!(status.code(), Some(1), "{text}");
+    for word in words {
+        assert!(text.contains(word), "{word} is not in: {text}");
+    }
+}
+
+#[test]
+fn a_state_directory_has_one_process_whatever_is_removed_from_it() {
+    let place = Place::new(PIPELINE);
+    let mut first = running(&place);
+    let _ = fs::remove_file(place.path("state/lock"));
+    let second = place.run(&["run", "--quiet", "pipeline.toml"]);
+    let text = said(&second);
+    assert_eq!(second.status.code(), Some(1), "{text}");
+    let holder = format!("in use by another process ({})", first.id());
+    assert!(text.contains(&holder), "{text}");
+    assert!(first.terminate(PATIENCE).success());
+    // What an older version left behind keeps nobody out.
+    place.write("state/lock", "");
+    append(&place, "in.jsonl", b"2\n");
+    place.run_pipeline();
+    assert_eq!(place.read("out.jsonl"), b"1\n2\n");
+}
+
+#[test]
+fn a_run_whose_state_directory_is_taken_away_ends_before_it_tells_of_a_cut() {
+    for (from, to) in [("state", "moved"), ("state/commit.log", "moved.log")] {
+        let place = Place::new(PIPELINE);
+        let mut run = running(&place);
+        fs::rename(place.path(from), place.path(to)).unwrap();
+        append(&place, "in.jsonl", b"2\n");
+        ends_saying(&place, &mut run, &["commit.log", "removed or replaced"]);
+        // Put back, it goes on from its last cut.
+        fs::rename(place.path(to), place.path(from)).unwrap();
+        place.run_pipeline();
+        assert_eq!(place.read("out.jsonl"), b"1\n2\n");
+    }
+}
+
+#[test]
+fn a_directory_that_is_not_its_own_is_no_state_directory() {
+    for state in [".", "notes"] {
+        let place = Place::new(&PIPELINE.replace("\"state\"", &format!("{state:?}")));
+        fs::create_dir(place.path("notes")).unwrap();
+        place.write("notes/mine.txt", "mine");
+        place.write("in.jsonl", "1\n");
+        for command in ["check", "run"] {
+            let output = place.run(&[command, "pipeline.toml"]);
+            let text = said(&output);
+            assert_eq!(output.status.code(), Some(2), "{text}");
+            assert!(text.contains("is not a state directory"), "{text}");
+        }
+        let names = |path: &str| {
+            let mut names: Vec<_> = fs::read_dir(place.path(path))
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names("notes"), ["mine.txt"]);
+        assert_eq!(names("."), ["in.jsonl", "notes", "pipeline.toml"]);
+    }
+    // An empty one is taken.
+    let place = Place::new(PIPELINE);
+    fs::create_dir(place.path("state")).unwrap();
+    place.write("in.jsonl", "1\n");
+    place.run_pipeline();
+    place.run_pipeline();
+    assert_eq!(place.read("out.jsonl"), b"1\n");
+}
+
+#[cfg(unix)]
+#[test]
+fn two_sinks_are_not_given_one_file_whatever_it_is_called() {
+    use std::os::unix::fs::symlink;
+
+    let second = "[sink.second]\ntype = \"file\"\npath = \"second.jsonl\"\n[dead-letters]";
+    let two = PIPELINE.replace("[dead-letters]", second);
+    let hard_link = |place: &Place, name: &str| {
+        place.write("real.jsonl", "");
+        fs::hard_link(place.path("real.jsonl"), place.path(name)).unwrap();
+    };
+    let refused = |pipeline: &str, lay: &dyn Fn(&Place)| {
+        let place = Place::new(pipeline);
+        place.write("in.jsonl", "1\n");
+        lay(&place);
+        for command in ["check", "run"] {
+            let output = place.run(&[command, "pipeline.toml"]);
+            let text = said(&output);
+            assert_eq!(output.status.code(), Some(2), "{text}");
+            assert!(
+                text.contains("is written by") || text.contains("is read by"),
+                "{text}"
+            );
+        }
+        assert!(!place.path("state").exists());
+        assert!(place.read("in.jsonl") == b"1\n");
+    };
+    refused(&two, &|place| {
+        hard_link(place, "out.jsonl");
+        hard_link_of(place, "second.jsonl");
+    });
+    refused(&two, &|place| {
+        symlink("second.jsonl", place.path("out.jsonl")).unwrap();
+    });
+    refused(&two, &|place| {
+        symlink("nowhere.jsonl", place.path("out.jsonl")).unwrap();
+        symlink("nowhere.jsonl", place.path("second.jsonl")).unwrap();
+    });
+    // Dead letters are a file like others, and so is the input.
+    refused(PIPELINE, &|place| {
+        hard_link(place, "out.jsonl");
+        hard_link_of(place, "dead.jsonl");
+    });
+    refused(PIPELINE, &|place| {
+        fs::hard_link(place.path("in.jsonl"), place.path("out.jsonl")).unwrap();
+    });
+}
+
+#[cfg(unix)]
+fn hard_link_of(place: &Place, name: &str) {
+    fs::hard_link(place.path("real.jsonl"), place.path(name)).unwrap();
+}
+
+#[test]
+fn two_processes_are_not_given_one_output_file() {
+    for copied in ["out.jsonl", "dead.jsonl"] {
+        let place = Place::new(PIPELINE);
+        place.write("in.jsonl", "");
+        let first = place.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
+        until("the first run has its files", PATIENCE, || {
+            place.path("out.jsonl").exists() && place.path("dead.jsonl").exists()
+        });
+        let mut other = PIPELINE.replace("\"state\"", "\"other\"");
+        other = other.replace("in.jsonl", "other.jsonl");
+        for name in ["out.jsonl", "dead.jsonl"] {
+            if name != copied {
+                other = other.replace(name, &format!("other-{name}"));
+            }
+        }
+        place.write("other.toml", other);
+        place.write("other.jsonl", "this is no JSON\n7\n");
+        let second = place.run(&["run", "--quiet", "other.toml"]);
+        let text = said(&second);
+        assert_eq!(second.status.code(), Some(1), "{text}");
+        let holder = format!("in use by another process ({})", first.id());
+        assert!(text.contains(copied) && text.contains(&holder), "{text}");
+        assert_eq!(place.read(copied), b"");
+        append(&place, "in.jsonl", b"1\n");
+        until("the first run goes on", PATIENCE, || {
+            place.read("out.jsonl") == b"1\n"
+        });
+    }
+}
+
+#[test]
+fn output_that_somebody_else_wrote_or_cut_ends_the_run_and_stays() {
+    type Change = fn(&Place);
+    let changes: [(Change, &str); 2] = [
+        (|place| append(place, "out.jsonl", b"foreign\n"), "10 bytes"),
+        (|place| place.write("out.jsonl", ""), "0 bytes"),
+    ];
+    for (change, found) in changes {
+        let place = Place::new(PIPELINE);
+        let mut run = running(&place);
+        change(&place);
+        let left = place.read("out.jsonl");
+        append(&place, "in.jsonl", b"2\n");
+        ends_saying(&place, &mut run, &["out.jsonl", found, "2 bytes"]);
+        assert_eq!(place.read("out.jsonl"), left);
+    }
+}
+
+/// The second record is sent to retry a hundred times, a quarter of a second each.
+fn with_a_retry(source: &str, sinks: &str) -> String {
+    format!(
+        r#"
+[pipeline]
+name = "waits"
+cut-interval = "5ms"
+batch = 2
+[source.in]
+{source}
+format = "raw"
+[[stage]]
+name = "later"
+operator = "{{operators}}/hostile.wasm"
+config = {{ mode = "outcomes" }}
+retries = 20
+[sink.out]
+type = "file"
+path = "out.jsonl"
+format = "raw"
+inputs = ["later"]
+{sinks}
+[dead-letters]
+type = "file"
+path = "dead.jsonl"
+[admin]
+address = "off"
+"#
+    )
+}
+
+/// Lines at byte 0, 5, 7, 14 and so on: the operator passes those at multiples of 7 and wants the second one later.
+fn lines() -> String {
+    let more: String = (0..400).map(|n| format!("{n:06}\n")).collect();
+    format!("zero\nx\n{more}")
+}
+
+#[test]
+fn a_file_is_written_once_whatever_the_sinks_beside_it_are() {
+    let file = "type = \"file\"\npaths = [\"in.txt\"]";
+    let beside = "[sink.shown]\ntype = \"stdout\"\nformat = \"raw\"\ninputs = [\"later\"]";
+    let alone = Place::new(&with_a_retry(file, ""));
+    alone.write("in.txt", lines());
+    alone.run_pipeline();
+    let expected = alone.read("out.jsonl");
+    assert!(expected.len() > 2000 && alone.json_lines("dead.jsonl").len() == 1);
+
+    let place = Place::new(&with_a_retry(file, beside));
+    place.write("in.txt", lines());
+    let checked = place.run(&["check", "pipeline.toml"]);
+    let text = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(text.contains("sink out: exactly once"), "{text}");
+    assert!(text.contains("guarantee: at least once"), "{text}");
+    let mut run = place.start(&["run", "--quiet", "pipeline.toml"]);
+    until("all but one is written", PATIENCE, || {
+        place.read("out.jsonl").len() == expected.len()
+    });
+    // Time for the cut that holds it.
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(run.ended().is_none(), "nothing waits any more");
+    run.kill();
+    place.run_pipeline();
+    assert!(
+        place.read("out.jsonl") == expected,
+        "the crash repeated lines"
+    );
+    assert_eq!(place.json_lines("dead.jsonl").len(), 1);
+}
+
+#[test]
+fn what_waits_of_standard_input_outlives_a_crash() {
+    let place = Place::new(&with_a_retry("type = \"stdin\"", ""));
+    let log = fs::File::create(place.path("stderr.log")).unwrap();
+    let mut child = place
+        .command(&["run", "--quiet", "pipeline.toml"])
+        .stdin(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let input = lines();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
+    until("all but one is written", PATIENCE, || {
+        place.read("out.jsonl").len() == input.len() - 2
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    place.run_pipeline();
+    assert_eq!(place.read("out.jsonl").len(), input.len() - 2);
+    let dead = place.json_lines("dead.jsonl");
+    assert_eq!(dead.len(), 1, "{dead:?}");
+    assert_eq!(dead[0]["offset"], 5);
+}
+
+#[test]
+fn another_key_is_refused_only_while_a_record_waits() {
+    let file = "type = \"file\"\npaths = [\"in.txt\"]";
+    let place = Place::new(&with_a_retry(file, ""));
+    place.write("in.txt", "zero\nx\n000000\n");
+    let run_with = |key: &str| {
+        place
+            .command(&["run", "--quiet", "pipeline.toml"])
+            .env("TIDEGATE_STATE_KEY", key.repeat(32))
+            .output()
+            .unwrap()
+    };
+    let log = fs::File::create(place.path("stderr.log")).unwrap();
+    let mut first = place
+        .command(&["run", "--quiet", "pipeline.toml"])
+        .env("TIDEGATE_STATE_KEY", "11".repeat(32))
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    until("the others are written", PATIENCE, || {
+        place.read("out.jsonl") == b"zero\n000000\n"
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let refused = run_with("22");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(said(&refused).contains("key"), "{}", said(&refused));
+    let done = run_with("11");
+    assert!(done.status.success(), "{}", said(&done));
+    assert_eq!(place.json_lines("dead.jsonl").len(), 1);
+    let other = run_with("22");
+    assert!(other.status.success(), "{}", said(&other));
+    // Without a key in the environment one is made.
+    place.run_pipeline();
+    fs::remove_file(place.path("state/key")).unwrap();
+    place.run_pipeline();
+    assert_eq!(place.read("out.jsonl"), b"zero\n000000\n");
+}
+
+#[test]
+fn blank_lines_are_neither_records_nor_dead_letters() {
+    let place = Place::new(PIPELINE);
+    place.write("in.jsonl", "\n1\n \t\r\n2\r\n\n  \n");
+    place.run_pipeline();
+    assert_eq!(place.read("out.jsonl"), b"1\n2\n");
+    assert_eq!(place.read("dead.jsonl"), b"");
+    // What is written after them is read.
+    append(&place, "in.jsonl", b"3\n\n");
+    place.run_pipeline();
+    assert_eq!(place.read("out.jsonl"), b"1\n2\n3\n");
+    assert_eq!(place.read("dead.jsonl"), b"");
+}

@@ -1,5 +1,6 @@
 //! Paths of a pipeline file: relative to its directory, patterns expanded, files looked for.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -11,24 +12,7 @@ pub(crate) struct Directory(pub(crate) PathBuf);
 impl Directory {
     /// An absolute path, without `.` and without `..` where that is certain.
     pub(crate) fn resolve(&self, path: &str) -> PathBuf {
-        let mut resolved = PathBuf::new();
-        for component in self.0.join(path).components() {
-            match component {
-                Component::CurDir => {}
-                // `a/..` is nothing only if `a` is no link; `canonicalize` knows, the eye does not.
-                Component::ParentDir => match fs::canonicalize(&resolved) {
-                    Ok(real) => {
-                        resolved = real;
-                        resolved.pop();
-                    }
-                    Err(_) => {
-                        resolved.pop();
-                    }
-                },
-                other => resolved.push(other),
-            }
-        }
-        resolved
+        without_dots(&self.0.join(path))
     }
 
     /// A path as it is shown: relative to this directory where it lies inside.
@@ -37,24 +21,87 @@ impl Directory {
     }
 }
 
-/// One path for one file, however it is written, also if it does not exist yet.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut resolved = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            // `a/..` is nothing only if `a` is no link; `canonicalize` knows, the eye does not.
+            Component::ParentDir => match fs::canonicalize(&resolved) {
+                Ok(real) => {
+                    resolved = real;
+                    resolved.pop();
+                }
+                Err(_) => {
+                    resolved.pop();
+                }
+            },
+            other => resolved.push(other),
+        }
+    }
+    resolved
+}
+
+/// Links that are followed before a path is taken as it is.
+const MOST_LINKS: usize = 40;
+
+/// One path for one file, however it is written, also if it does not exist yet. A link that leads nowhere is followed:
+/// what is written through it is made where it leads.
 pub(crate) fn identity(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let (real, missing) = existing(&path);
+        let Some(first) = missing.first() else {
+            return real;
+        };
+        let Ok(target) = fs::read_link(real.join(first)) else {
+            return missing.iter().fold(real, |real, name| real.join(name));
+        };
+        let target = missing[1..]
+            .iter()
+            .fold(real.join(target), |target, name| target.join(name));
+        path = without_dots(&target);
+    }
+    path
+}
+
+/// The longest beginning of a path that exists, without links, and what follows it.
+fn existing(path: &Path) -> (PathBuf, Vec<OsString>) {
     let mut missing = Vec::new();
     let mut existing = path;
     loop {
         if let Ok(real) = fs::canonicalize(existing) {
-            return missing
-                .iter()
-                .rev()
-                .fold(real, |real, name| real.join(name));
+            missing.reverse();
+            return (real, missing);
         }
         match (existing.parent(), existing.file_name()) {
             (Some(parent), Some(name)) => {
                 missing.push(name.to_owned());
                 existing = parent;
             }
-            _ => return path.to_owned(),
+            _ => return (path.to_owned(), Vec::new()),
         }
+    }
+}
+
+/// A file, by whatever name: two that are equal are written at the same place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FileId {
+    /// It exists: device and inode.
+    #[cfg(unix)]
+    Inode(u64, u64),
+    /// It does not exist yet, or the system has no inodes.
+    Path(PathBuf),
+}
+
+impl FileId {
+    pub(crate) fn of(path: &Path) -> FileId {
+        #[cfg(unix)]
+        if let Ok(facts) = fs::metadata(path) {
+            use std::os::unix::fs::MetadataExt;
+            return FileId::Inode(facts.dev(), facts.ino());
+        }
+        FileId::Path(identity(path))
     }
 }
 
@@ -110,6 +157,33 @@ fn matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_is_one_by_whatever_name() {
+        use std::os::unix::fs::symlink;
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        fs::create_dir(at("deep")).unwrap();
+        fs::write(at("real"), "").unwrap();
+        fs::hard_link(at("real"), at("hard")).unwrap();
+        symlink("real", at("soft")).unwrap();
+        symlink("deep/missing", at("dangling")).unwrap();
+        symlink("../dangling", at("deep/chain")).unwrap();
+        symlink(at("deep/missing"), at("absolute")).unwrap();
+        symlink("nowhere", at("directory")).unwrap();
+        symlink("round", at("round")).unwrap();
+        let same = |a: &str, b: &str| FileId::of(&at(a)) == FileId::of(&at(b));
+        for name in ["hard", "soft", "deep/../real"] {
+            assert!(same("real", name), "{name}");
+        }
+        for name in ["dangling", "deep/chain", "absolute"] {
+            assert!(same("deep/missing", name), "{name}");
+        }
+        assert!(same("directory/file", "nowhere/file"));
+        assert!(!same("real", "dangling") && !same("deep/missing", "missing"));
+        assert!(!same("round", "real"));
+    }
 
     #[test]
     fn stars_stand_for_any_characters() {

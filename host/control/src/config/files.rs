@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::disk::{Directory, expand, fits, identity};
+use super::disk::{Directory, FileId, expand, fits, identity};
 use super::findings::{Findings, Typed};
 use super::pipeline::{KafkaSink, SinkKind};
 use super::text::Place;
@@ -14,10 +14,11 @@ use super::typed::TypedSinkKind;
 pub(crate) struct Files<'f> {
     found: &'f Findings,
     directory: &'f Directory,
-    /// Every file read, by identity.
-    read: BTreeMap<PathBuf, Place>,
+    /// Every file read.
+    read: BTreeMap<FileId, Place>,
     patterns: Vec<PathBuf>,
-    written: Vec<(PathBuf, Typed<String>)>,
+    /// Every file written, with its one path.
+    written: Vec<(FileId, PathBuf, Typed<String>)>,
     stdout: Option<String>,
 }
 
@@ -93,17 +94,20 @@ impl<'f> Files<'f> {
         };
         match what {
             Some(what) => self.found.about(typed, what),
-            None => self.written.push((identity(&path), typed.clone())),
+            None => {
+                let written = (FileId::of(&path), identity(&path), typed.clone());
+                self.written.push(written);
+            }
         }
         path
     }
 
     /// No file is written twice, or written and read, or is one that the pipeline itself lives by.
     pub(crate) fn check_clashes(&self, pipeline: &Path, own: &[PathBuf]) {
-        let pipeline = identity(pipeline);
-        let own: Vec<PathBuf> = own.iter().map(|path| identity(path)).collect();
-        let mut seen: BTreeMap<&Path, &Typed<String>> = BTreeMap::new();
-        for (file, typed) in &self.written {
+        let pipeline = FileId::of(pipeline);
+        let own: Vec<FileId> = own.iter().map(|path| FileId::of(path)).collect();
+        let mut seen: BTreeMap<&FileId, &Typed<String>> = BTreeMap::new();
+        for (file, path, typed) in &self.written {
             let line = |place: &Place| self.found.text.position(place).line;
             if let Some(other) = seen.insert(file, typed) {
                 self.found.about(
@@ -140,7 +144,7 @@ impl<'f> Files<'f> {
                         line(place)
                     ),
                 );
-            } else if let Some(pattern) = self.patterns.iter().find(|pattern| fits(pattern, file)) {
+            } else if let Some(pattern) = self.patterns.iter().find(|pattern| fits(pattern, path)) {
                 self.found.about(
                     typed,
                     format!(
@@ -204,7 +208,7 @@ pub(crate) fn source_files(files: &mut Files<'_>, typed: &[Typed<String>]) -> Ve
             }
         };
         for path in matching {
-            let place = files.read.insert(identity(&path), each.place.clone());
+            let place = files.read.insert(FileId::of(&path), each.place.clone());
             match place {
                 None => all.push(path),
                 Some(before) => files.found.about(

@@ -54,10 +54,10 @@ impl Counts {
         }
     }
 
-    /// Takes out of the records read those that no count has an end for.
-    pub(crate) fn forget_in_flight(&mut self) {
-        let ended = self.output + self.dropped + self.dead;
-        self.input = ended.saturating_sub(self.split).min(self.input);
+    /// Takes out of the records read those that no count has an end for, but so many that go on from the log.
+    pub(crate) fn forget_in_flight_but(&mut self, kept: u64) {
+        let accounted = self.output + self.dropped + self.dead + kept;
+        self.input = accounted.saturating_sub(self.split).min(self.input);
     }
 
     fn to_log(mut self) -> Vec<(String, u64)> {

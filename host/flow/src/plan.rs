@@ -20,9 +20,7 @@ pub struct Plan {
     pub batch_bytes: usize,
     /// Longest time between two cuts while something happens.
     pub cut_interval: Duration,
-    /// Whether the in-flight set is part of the cut. Without it, positions stay at the lowest unfinished record.
-    pub durable_in_flight: bool,
-    /// How long a stopping run waits for what is in flight, if that is not part of the cut.
+    /// How long a stopping run waits for what is in flight of sources whose records are not part of the cut.
     pub drain: Duration,
 }
 
@@ -34,6 +32,9 @@ pub struct Source {
     pub targets: Vec<Target>,
     /// Whether its positions live in the commit log (files) or in the source itself (Kafka).
     pub positions_in_log: bool,
+    /// Whether its records that wait are part of the cut, whatever else is in the pipeline. Without it, positions stay
+    /// at the lowest unfinished record.
+    pub durable_in_flight: bool,
     /// What each partition is (a file's path), so that a changed input is noticed. Empty if partitions come and go.
     pub identities: Vec<String>,
 }

@@ -124,9 +124,15 @@ impl Run {
             }
         }
         let mut counts = Counts::from_log(&recovered.counters);
-        if !plan.durable_in_flight {
-            // What was in flight is read, and counted, again.
-            counts.forget_in_flight();
+        if plan.sources.iter().any(|source| !source.durable_in_flight) {
+            // What was in flight and is not in the log is read, and counted, again.
+            let durable = |name: &str| {
+                let index = plan.source(name);
+                index.is_some_and(|index| plan.sources[index].durable_in_flight)
+            };
+            let kept = restored.iter().filter(|((source, _), _)| durable(source));
+            let kept: usize = kept.map(|(_, entries)| entries.len()).sum();
+            counts.forget_in_flight_but(kept as u64);
         }
         begin(&plan, &workers, log.as_ref(), &recovered)?;
         let shared = Arc::new(Shared {

@@ -225,6 +225,7 @@ impl Setting {
                 name: "input".into(),
                 targets: vec![Target::Stage(0)],
                 positions_in_log: true,
+                durable_in_flight: true,
                 identities: vec!["input.jsonl".into()],
             }],
             stages,
@@ -232,7 +233,6 @@ impl Setting {
             batch: 8,
             batch_bytes: 1 << 20,
             cut_interval: self.interval,
-            durable_in_flight: true,
             drain: Duration::from_secs(5),
         };
         let meters = Arc::new(Meters::new("crash", ["mixed", "answer"]));

@@ -215,6 +215,7 @@ pub(crate) fn run_stage(stage: ModelStage, sinks: &[&str], lines: &[&str]) -> Le
             name: "input".into(),
             targets: vec![Target::Stage(0)],
             positions_in_log: true,
+            durable_in_flight: true,
             identities: vec!["input.jsonl".into()],
         }],
         stages: vec![Stage {
@@ -226,7 +227,6 @@ pub(crate) fn run_stage(stage: ModelStage, sinks: &[&str], lines: &[&str]) -> Le
         batch: 8,
         batch_bytes: 1 << 20,
         cut_interval: Duration::from_millis(5),
-        durable_in_flight: true,
         drain: Duration::from_secs(5),
     };
     let parts = WorkerParts {

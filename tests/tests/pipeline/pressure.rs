@@ -154,6 +154,7 @@ fn a_slow_model_stops_the_reader_and_a_faster_one_lets_it_go_on() {
             name: "eager".into(),
             targets: vec![Target::Stage(0)],
             positions_in_log: true,
+            durable_in_flight: true,
             identities: Vec::new(),
         }],
         stages: vec![Stage {
@@ -165,7 +166,6 @@ fn a_slow_model_stops_the_reader_and_a_faster_one_lets_it_go_on() {
         batch: 256,
         batch_bytes: 1 << 20,
         cut_interval: Duration::from_millis(5),
-        durable_in_flight: true,
         drain: Duration::from_secs(1),
     };
     let source = Eager {

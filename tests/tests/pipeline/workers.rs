@@ -93,6 +93,7 @@ fn run(input: &Path, disk: &MemoryDisk, full: bool) -> Ended {
             name: "in".into(),
             targets: vec![Target::Sink(0)],
             positions_in_log: true,
+            durable_in_flight: true,
             identities: vec!["a.jsonl".into(), "b.jsonl".into()],
         }],
         stages: Vec::new(),
@@ -100,7 +101,6 @@ fn run(input: &Path, disk: &MemoryDisk, full: bool) -> Ended {
         batch: 16,
         batch_bytes: 1 << 20,
         cut_interval: Duration::ZERO,
-        durable_in_flight: true,
         drain: Duration::from_secs(1),
     };
     let meters = Arc::new(Meters::new("workers", []));

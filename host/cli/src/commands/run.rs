@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use tidegate_contract::{FileLayer, Model as _};
 use tidegate_control::admin::AdminServer;
-use tidegate_control::config::{Level, Pipeline, Sink, SinkKind, SourceKind, StageKind, guarantee};
+use tidegate_control::config::{Pipeline, Sink, SinkKind, SourceKind, StageKind};
 use tidegate_flow::{Ended, FlowError, Run};
 use tidegate_state::{Disk, StateDirectory};
 use tidegate_telemetry::events::{RunEnded, RunStarted};
@@ -58,8 +58,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let models = wire::load_models(&pipeline, arguments.adapter.as_deref())?;
     let parts = parts_of(until)?;
 
-    let durable = guarantee(&pipeline).level == Level::ExactlyOnce;
-    let plan = wire::plan(&pipeline, &slots, &configured, &models, durable)?;
+    let plan = wire::plan(&pipeline, &slots, &configured, &models)?;
     let meters = Arc::new(Meters::new(
         &pipeline.name,
         pipeline.stages.iter().map(|stage| stage.name.as_str()),

@@ -26,7 +26,6 @@ pub(crate) fn plan(
     slots: &[Arc<ComponentSlot>],
     configured: &[String],
     models: &Models,
-    durable_in_flight: bool,
 ) -> anyhow::Result<Plan> {
     let sources = pipeline.sources.iter().enumerate().map(|(index, source)| {
         let identities = match &source.kind {
@@ -40,6 +39,8 @@ pub(crate) fn plan(
             name: source.name.clone(),
             targets: targets(pipeline, Node::Source(index), None),
             positions_in_log: matches!(source.kind, SourceKind::File { .. }),
+            // A topic's partition may be read elsewhere next, where this log is not known.
+            durable_in_flight: !matches!(source.kind, SourceKind::Kafka(_)),
             identities,
         }
     });
@@ -83,7 +84,6 @@ pub(crate) fn plan(
         batch: pipeline.batch,
         batch_bytes: BATCH_BYTES,
         cut_interval: pipeline.cut_interval,
-        durable_in_flight,
         drain: DRAIN,
     })
 }

@@ -1,8 +1,9 @@
 //! The guarantee a pipeline really has, and why.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-use super::pipeline::{Pipeline, SinkKind, SourceKind};
+use super::pipeline::{Input, Node, Pipeline, SinkKind, SourceKind};
 
 /// What holds for every record, also across a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +78,7 @@ pub fn guarantee(pipeline: &Pipeline) -> Guarantee {
             ),
             SourceKind::Kafka(_) => (
                 Level::AtLeastOnce,
-                "offsets are committed to the group after the cut, so a crash between the two reads records again",
+                "offsets are committed to the group after the cut and wait for the oldest unfinished record, so a crash reads records again",
             ),
         };
         parts.push(GuaranteePart {
@@ -86,10 +87,23 @@ pub fn guarantee(pipeline: &Pipeline) -> Guarantee {
             reason: reason.into(),
         });
     }
+    let feeding = feeding_stages(pipeline);
+    let sources: BTreeSet<usize> = (0..pipeline.sources.len()).collect();
+    let mut ends = Vec::new();
     for sink in &pipeline.sinks {
-        parts.push(part(format!("sink {}", sink.name), &sink.kind));
+        let feeding = feeding_inputs(&sink.inputs, &feeding);
+        ends.push((part(format!("sink {}", sink.name), &sink.kind), feeding));
     }
-    parts.push(part("dead letters".into(), &pipeline.dead_letters));
+    ends.push((part("dead letters".into(), &pipeline.dead_letters), sources));
+    for (mut part, feeding) in ends {
+        weaken(
+            &mut part,
+            pipeline,
+            &parts[..pipeline.sources.len()],
+            &feeding,
+        );
+        parts.push(part);
+    }
     Guarantee {
         level: parts
             .iter()
@@ -98,6 +112,45 @@ pub fn guarantee(pipeline: &Pipeline) -> Guarantee {
             .unwrap_or(Level::ExactlyOnce),
         parts,
     }
+}
+
+/// The sources whose records come to each stage.
+fn feeding_stages(pipeline: &Pipeline) -> Vec<BTreeSet<usize>> {
+    let mut stages: Vec<BTreeSet<usize>> = Vec::new();
+    // Inputs of a stage are earlier stages.
+    for stage in &pipeline.stages {
+        let feeding = feeding_inputs(&stage.inputs, &stages);
+        stages.push(feeding);
+    }
+    stages
+}
+
+fn feeding_inputs(inputs: &[Input], stages: &[BTreeSet<usize>]) -> BTreeSet<usize> {
+    let of = |input: &Input| match input.from {
+        Node::Source(source) => BTreeSet::from([source]),
+        Node::Stage(stage) => stages.get(stage).cloned().unwrap_or_default(),
+    };
+    inputs.iter().flat_map(of).collect()
+}
+
+/// A sink can keep what comes once; it cannot know what comes again, or never.
+fn weaken(
+    part: &mut GuaranteePart,
+    pipeline: &Pipeline,
+    sources: &[GuaranteePart],
+    feeding: &BTreeSet<usize>,
+) {
+    let weakest = feeding.iter().min_by_key(|source| sources[**source].level);
+    let Some(&source) = weakest.filter(|source| sources[**source].level < part.level) else {
+        return;
+    };
+    part.level = sources[source].level;
+    let what = match part.level {
+        Level::MayLose => "may be gone after a crash",
+        Level::AtLeastOnce | Level::ExactlyOnce => "may come again after a crash",
+    };
+    let name = &pipeline.sources[source].name;
+    part.reason = format!("{}, but what source {name} gives {what}", part.reason);
 }
 
 fn part(name: String, sink: &SinkKind) -> GuaranteePart {

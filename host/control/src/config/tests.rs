@@ -340,6 +340,26 @@ fn the_guarantee_is_that_of_the_weakest_part() {
 }
 
 #[test]
+fn a_sink_promises_no_more_than_the_sources_that_feed_it() {
+    let pipeline = "[pipeline]\nname = \"x\"\n[source.a]\ntype = \"file\"\npaths = [\"tickets.jsonl\"]\n\
+         [source.b]\ntype = \"kafka\"\nbrokers = [\"h:1\"]\ntopic = \"t\"\n[source.c]\ntype = \"stdin\"\n\
+         [[stage]]\nname = \"s\"\noperator = \"redact.wasm\"\ninputs = [\"a\", \"b\"]\n\
+         [sink.once]\ntype = \"file\"\npath = \"out/a\"\ninputs = [\"a\"]\n\
+         [sink.again]\ntype = \"file\"\npath = \"out/b\"\ninputs = [\"s\"]\n\
+         [sink.lost]\ntype = \"stdout\"\ninputs = [\"c\", \"s\"]\n";
+    let said = guarantee(&parsed(pipeline).unwrap()).to_string();
+    for line in [
+        "sink once: exactly once: its length is part of every cut, and recovery takes away what lies beyond\n",
+        "sink again: at least once: its length is part of every cut, and recovery takes away what lies beyond, \
+         but what source b gives may come again after a crash\n",
+        "sink lost: may lose records on a crash: ",
+        "dead letters: may lose records on a crash: ",
+    ] {
+        assert!(said.contains(line), "{line}\n{said}");
+    }
+}
+
+#[test]
 fn an_output_that_the_component_lacks_is_found_at_its_line() {
     let pipeline = parsed(&content("full.toml")).unwrap();
     assert_eq!(check_outputs(&pipeline, 0, &["urgent".into()]), Ok(vec![]));

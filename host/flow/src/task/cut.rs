@@ -11,7 +11,7 @@ impl Task {
         let plan = self.plan.clone();
         let source = &plan.sources[usize::from(self.partition.source)];
         let mut position = self.next;
-        if plan.durable_in_flight {
+        if source.durable_in_flight {
             for (stage, waiting) in plan.stages.iter().zip(&mut self.waiting) {
                 let (changed, done) = waiting.take_changes();
                 for number in changed {
@@ -59,7 +59,8 @@ impl Task {
     /// Whether a cut would have something to say of this task.
     pub(crate) fn has_changes(&self) -> bool {
         let lowest = self.waiting.iter().filter_map(Waiting::lowest_offset).min();
-        let position = if self.plan.durable_in_flight {
+        let durable = self.is_durable();
+        let position = if durable {
             self.next
         } else {
             lowest.or(self.next)
@@ -68,6 +69,11 @@ impl Task {
             || self
                 .waiting
                 .iter()
-                .any(|waiting| waiting.has_changes(self.plan.durable_in_flight))
+                .any(|waiting| waiting.has_changes(durable))
+    }
+
+    /// Whether the records that wait here are part of the cut.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.plan.sources[usize::from(self.partition.source)].durable_in_flight
     }
 }

@@ -199,8 +199,8 @@ impl Worker {
 
     fn is_done(&self, stopping: Option<Instant>, in_flight: usize) -> bool {
         if let Some(since) = stopping {
-            let plan = &self.shared.plan;
-            return plan.durable_in_flight || in_flight == 0 || since.elapsed() > plan.drain;
+            let kept = |task: &Task| task.is_durable() || task.in_flight() == 0;
+            return self.tasks.values().all(kept) || since.elapsed() > self.shared.plan.drain;
         }
         self.assigned.iter().all(|assigned| *assigned)
             && in_flight == 0

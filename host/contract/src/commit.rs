@@ -64,6 +64,8 @@ pub struct Cut {
     pub slots: Vec<SlotVersion>,
     /// Counters to go on from after a restart: name and value.
     pub counters: Vec<(String, u64)>,
+    /// The run ends with this cut: before the next one nothing is written to a sink.
+    pub ended: bool,
 }
 
 /// The state that the cuts so far add up to.
@@ -81,6 +83,8 @@ pub struct Recovered {
     pub slots: Vec<SlotVersion>,
     /// Counters at the last cut.
     pub counters: Vec<(String, u64)>,
+    /// The run ended with the last cut: what a sink's file has beyond it is somebody else's.
+    pub ended: bool,
 }
 
 /// The one committer of a process. Calls from several workers are taken one after the other.

@@ -140,6 +140,20 @@ impl Committer {
         Ok(number)
     }
 
+    /// Says that the run is over, and all it wrote is in a cut.
+    pub(crate) fn end(&self) -> Result<(), FlowError> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if inner.failed {
+            return Err(FlowError::AfterFailure);
+        }
+        let cut = Cut {
+            ended: true,
+            ..Cut::default()
+        };
+        self.log.commit(&cut)?;
+        Ok(())
+    }
+
     /// What the cuts so far add up to.
     pub(crate) fn total(&self) -> Counts {
         self.inner
@@ -176,4 +190,27 @@ fn flush(name: &str, sink: &mut dyn Sink, cut: &mut Cut) -> Result<(), FlowError
     })?;
     cut.sinks.extend(position);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_again_is_counted_once_and_what_goes_on_stays_counted() {
+        let read = Counts {
+            input: 20,
+            output: 9,
+            dropped: 2,
+            dead: 1,
+            split: 4,
+            ..Counts::default()
+        };
+        // Eight ended of 20; of the other twelve five go on from the log.
+        for (kept, input) in [(0, 8), (5, 13), (12, 20), (99, 20)] {
+            let mut counts = read;
+            counts.forget_in_flight_but(kept);
+            assert_eq!(counts.input, input);
+        }
+    }
 }

@@ -202,6 +202,11 @@ impl Run {
                 error.get_or_insert(failure);
             }
         }
+        if error.is_none()
+            && let Err(failure) = self.shared.committer.end()
+        {
+            error = Some(failure);
+        }
         Ended {
             counts: self.shared.committer.total(),
             error,
@@ -263,7 +268,7 @@ impl Controls {
 }
 
 /// Tells the commit log of sinks it does not know, before they have any output: a crash before the first cut then
-/// leaves a file that recovery knows how to cut.
+/// leaves a file that recovery knows how to cut. So does a cut after one that ended a run.
 fn begin(
     plan: &Plan,
     workers: &[WorkerParts],
@@ -283,7 +288,7 @@ fn begin(
             length: 0,
         })
         .collect();
-    if !sinks.is_empty() {
+    if !sinks.is_empty() || recovered.ended {
         log.commit(&Cut {
             sinks,
             ..Cut::default()

@@ -5,7 +5,8 @@
 //! header  = "TGCL", version u32 = 1, reserved u64 = 0
 //! entry   = length u32 of the payload, crc32 u32 of the payload (IEEE), crc32 u32 of the eight bytes before, payload
 //! payload = kind u8 (1 cut, 2 snapshot), cut number u64, body length u32, body, in-flight
-//! body    = JSON: sources, sinks, added and done (numbers of in-flight entries), slots, counters
+//! body    = JSON: sources, sinks, added and done (numbers of in-flight entries), slots, counters, whether the
+//!           run ended with this cut
 //! in-flight = empty, or XChaCha20-Poly1305 (nonce 24, ciphertext, tag 16; the cut number is bound to it) of
 //!             a run of: number u64, length u32, payload
 //! ```
@@ -67,6 +68,8 @@ struct Body {
     done: Vec<u64>,
     slots: Vec<SlotVersion>,
     counters: Vec<(String, u64)>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    ended: bool,
 }
 
 /// Why a log cannot be read: the byte, and what is wrong there.
@@ -99,6 +102,7 @@ pub(crate) fn cut_entry(number: u64, cut: &Cut, key: &StateKey) -> Option<Vec<u8
         done: cut.in_flight_done.clone(),
         slots: cut.slots.clone(),
         counters: cut.counters.clone(),
+        ended: cut.ended,
     };
     entry(CUT, number, &body, cut.in_flight_added.iter(), key)
 }
@@ -112,6 +116,7 @@ pub(crate) fn snapshot_entry(state: &Recovered, key: &StateKey) -> Option<Vec<u8
         done: Vec::new(),
         slots: state.slots.clone(),
         counters: state.counters.clone(),
+        ended: state.ended,
     };
     entry(SNAPSHOT, state.cut, &body, state.in_flight.iter(), key)
 }
@@ -267,6 +272,7 @@ fn apply(
         body.slots,
         body.counters,
     );
+    state.ended = body.ended;
     Ok(())
 }
 
@@ -314,6 +320,7 @@ pub(crate) fn add(state: &mut Recovered, number: u64, cut: &Cut) {
         cut.slots.clone(),
         cut.counters.clone(),
     );
+    state.ended = cut.ended;
 }
 
 fn merge(

@@ -47,8 +47,8 @@ fn cut(n: u64, size: usize) -> Cut {
         }],
         in_flight_added: vec![entry(n, size)],
         in_flight_done: n.checked_sub(2).into_iter().collect(),
-        slots: Vec::new(),
         counters: vec![("in".into(), n * 10)],
+        ..Cut::default()
     }
 }
 
@@ -78,6 +78,32 @@ fn what_was_committed_is_recovered() {
     assert_eq!(positions, vec![(0, 60), (1, 70), (2, 50)]);
     assert_eq!(state.in_flight, vec![entry(6, 1), entry(7, 1)]);
     assert_eq!(state.counters, vec![("in".to_owned(), 70)]);
+}
+
+#[test]
+fn whether_the_last_run_ended_is_part_of_its_last_cut() {
+    let disk = MemoryDisk::new();
+    let mut n = 0;
+    for size in [1, 10_000] {
+        let (log, state) = open(&disk).unwrap();
+        assert!(!state.ended);
+        // The long entries have the log compacted.
+        for _ in 0..50 {
+            n += 1;
+            log.commit(&cut(n, size)).unwrap();
+        }
+        n += 1;
+        let last = Cut {
+            ended: true,
+            ..cut(n, size)
+        };
+        log.commit(&last).unwrap();
+        drop(log);
+        let (log, state) = open(&disk).unwrap();
+        assert!(state.ended && state.cut == n);
+        n += 1;
+        log.commit(&cut(n, 1)).unwrap();
+    }
 }
 
 #[test]

@@ -228,7 +228,29 @@ fn output_that_somebody_else_wrote_or_cut_ends_the_run_and_stays() {
     }
 }
 
-/// The second record is sent to retry a hundred times, a quarter of a second each.
+#[test]
+fn what_is_written_to_an_output_file_between_two_runs_is_not_cut_away() {
+    let place = Place::new(PIPELINE);
+    let mut run = running(&place);
+    assert!(run.terminate(PATIENCE).success());
+    append(&place, "out.jsonl", b"mine\n");
+    append(&place, "in.jsonl", b"2\n");
+    for _ in 0..2 {
+        let output = place.run(&["run", "--quiet", "pipeline.toml"]);
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(
+            text.contains("out.jsonl") && text.contains("something else wrote to it"),
+            "{text}"
+        );
+        assert_eq!(place.read("out.jsonl"), b"1\nmine\n");
+    }
+    place.write("out.jsonl", "1\n");
+    place.run_pipeline();
+    assert_eq!(place.read("out.jsonl"), b"1\n2\n");
+}
+
+/// The second record is sent to retry twenty times, a quarter of a second each.
 fn with_a_retry(source: &str, sinks: &str) -> String {
     format!(
         r#"

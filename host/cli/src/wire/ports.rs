@@ -172,7 +172,8 @@ impl Opening<'_> {
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
         match kind {
             SinkKind::File { path } => {
-                let mut first = FileSink::new(name, path, self.layer.clone(), encoder);
+                let mut first = FileSink::new(name, path, self.layer.clone(), encoder)
+                    .after_an_end(self.recovered.ended);
                 let known = self.recovered.sinks.iter().find(|known| known.sink == name);
                 first.recover(known)?;
                 let siblings: Vec<FileSink> = (1..self.workers).map(|_| first.sibling()).collect();

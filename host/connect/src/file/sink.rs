@@ -20,6 +20,8 @@ pub struct FileSink {
     layer: Arc<dyn FileLayer>,
     encoder: Encoder,
     pending: Vec<u8>,
+    /// The last run ended in order: all it wrote is in its last cut.
+    ended: bool,
     /// Shared with siblings, which append in turns.
     open: Arc<Mutex<Option<Open>>>,
 }
@@ -48,8 +50,15 @@ impl FileSink {
             layer,
             encoder,
             pending: Vec::new(),
+            ended: false,
             open: Arc::default(),
         }
+    }
+
+    /// Whether the last run ended in order. What the file has beyond its last cut is then no rest of a crash but
+    /// somebody else's: `recover` refuses it and takes nothing away.
+    pub fn after_an_end(self, ended: bool) -> FileSink {
+        FileSink { ended, ..self }
     }
 
     /// Another handle of the same file, for another worker: it collects its own output and appends in turn. `recover`
@@ -61,6 +70,7 @@ impl FileSink {
             layer: self.layer.clone(),
             encoder: self.encoder.clone(),
             pending: Vec::new(),
+            ended: self.ended,
             open: self.open.clone(),
         }
     }
@@ -195,6 +205,12 @@ impl Sink for FileSink {
         if found < length {
             return Err(self.recover_error(format!(
                 "it has {found} bytes but the last cut left {length}: output was lost or changed from outside"
+            )));
+        }
+        if found > length && self.ended {
+            return Err(self.recover_error(format!(
+                "it has {found} bytes and the last run ended with {length} bytes: something else wrote to it; take that \
+                 away, or begin anew with another file and another state directory"
             )));
         }
         if found > length {

@@ -91,6 +91,24 @@ fn recovery_takes_away_what_no_cut_knows_of() {
 }
 
 #[test]
+fn what_lies_beyond_the_end_of_a_run_is_refused_and_stays() {
+    let disk = Memory::default();
+    disk.put(PATH, b"1\n2\n");
+    let error = sink(&disk)
+        .after_an_end(true)
+        .recover(Some(&position(2)))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("4 bytes and the last run ended with 2 bytes"),
+        "{error}"
+    );
+    assert_eq!(disk.text(PATH), "1\n2\n");
+    let mut again = sink(&disk).after_an_end(true);
+    again.recover(Some(&position(4))).unwrap();
+}
+
+#[test]
 fn a_flush_that_fails_half_way_can_be_tried_again() {
     for operation in 0..3 {
         let disk = Memory::default();

@@ -7,6 +7,9 @@ use crate::text::write_string;
 /// Most columns of a row, as many as a spreadsheet has.
 pub const MAX_COLUMNS: usize = 16_384;
 
+/// Longest name of a column, bytes: it stands in every record.
+pub const MAX_COLUMN_NAME: usize = 1 << 10;
+
 /// Splits rows into fields.
 #[derive(Debug)]
 pub(crate) struct Rows {

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use tidegate_record::{BatchBuilder, NewRecord, RecordId};
 
 use crate::OptionError;
-use crate::csv::{Columns, MAX_COLUMNS, Rows};
+use crate::csv::{Columns, MAX_COLUMN_NAME, MAX_COLUMNS, Rows};
 use crate::cut::Rule;
 use crate::json::{Paths, Scalar, Span, scalar, scan};
 use crate::time::parse_time;
@@ -203,6 +203,14 @@ impl Decoder {
         for (index, name) in names.iter().enumerate() {
             if name.is_empty() {
                 return malformed(format!("header row has no name for column {}", index + 1));
+            }
+            if name.len() > MAX_COLUMN_NAME {
+                return malformed(format!(
+                    "header row has a name of {} bytes for column {}, at most {MAX_COLUMN_NAME} are taken: {}",
+                    name.len(),
+                    index + 1,
+                    cut(name)
+                ));
             }
             if !known.insert(name) {
                 return malformed(format!("header row names column {} twice", cut(name)));

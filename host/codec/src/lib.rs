@@ -18,7 +18,7 @@ mod json;
 mod text;
 mod time;
 
-pub use csv::MAX_COLUMNS;
+pub use csv::{MAX_COLUMN_NAME, MAX_COLUMNS};
 pub use cut::{Cutter, PREVIEW, Piece, Rule};
 pub use dead::encode_dead_letter;
 pub use decode::{Decoder, DecoderOptions, Format, Input, Malformed};

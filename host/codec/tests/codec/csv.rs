@@ -127,9 +127,18 @@ fn a_reason_names_no_more_of_a_header_than_a_person_reads() {
     };
     let names: Vec<String> = (0..30).map(|index| format!("c{index}")).collect();
     assert!(reason(&names.join(",")).ends_with("c18, c19 and 10 more"));
-    let long = "x".repeat(1 << 20);
-    assert!(reason(&long).len() < 200);
-    assert!(reason(&format!("{long},{long}")).len() < 200);
+    let longest = "x".repeat(1024);
+    assert!(reason(&longest).contains("header row has no column id; it has xxx"));
+    assert!(reason(&longest).len() < 200);
+    let twice = reason(&format!("{longest},{longest}"));
+    assert!(twice.contains("twice") && twice.len() < 200, "{twice}");
+    let long = reason(&format!("id,{}", "x".repeat(1 << 20)));
+    assert!(
+        long.starts_with(
+            "header row has a name of 1048576 bytes for column 2, at most 1024 are taken: xxx"
+        ) && long.len() < 250,
+        "{long}"
+    );
 }
 
 proptest! {

@@ -100,11 +100,17 @@ impl ConsumerContext for Context {
 }
 
 /// Does what the group asked for.
+///
+/// A pause belongs to the assignment in which it was made: librdkafka keeps it when the partition goes, and would never
+/// fetch it again when it comes back.
 pub(super) fn carry_out(consumer: &BaseConsumer<Context>, change: &Change) -> KafkaResult<()> {
     let incremental = matches!(
         consumer.rebalance_protocol(),
         RebalanceProtocol::Cooperative
     );
+    if let Change::Assign(list) = change {
+        consumer.resume(list)?;
+    }
     match change {
         Change::Assign(list) if incremental => consumer.incremental_assign(list),
         Change::Assign(list) => consumer.assign(list),

@@ -118,6 +118,93 @@ fn nothing_is_lost_when_a_second_consumer_joins_and_leaves() {
     assert_eq!(first.records.len() + second.records.len(), 800);
 }
 
+/// Polls both, and commits, until the assignments have these sizes.
+fn until_assigned(
+    (one, first): (&mut KafkaSource, &mut Read),
+    (two, second): (&mut KafkaSource, &mut Read),
+    sizes: (usize, usize),
+) {
+    let deadline = Instant::now() + DEADLINE;
+    while (first.assigned.len(), second.assigned.len()) != sizes {
+        assert!(
+            Instant::now() < deadline,
+            "{:?} {:?}",
+            first.assigned,
+            second.assigned
+        );
+        step(one, first);
+        step(two, second);
+    }
+}
+
+#[test]
+fn a_partition_that_was_paused_and_comes_back_is_read_to_its_end() {
+    let topic = topic("paused", 2);
+    let (mut first, mut second) = (Read::default(), Read::default());
+    let mut one = open(endless(&topic));
+    first.until(&mut one, |read| read.assigned.len() == 2);
+    let count = 4000;
+    produce(&topic, numbers(0..count));
+    // A stage is full: so much is held for each partition that librdkafka is told to stop.
+    for number in 0..2 {
+        one.pause(partition(number)).unwrap();
+    }
+    for _ in 0..10 {
+        step(&mut one, &mut first);
+    }
+    assert!(first.records.is_empty());
+    let mut two = open(endless(&topic));
+    until_assigned((&mut one, &mut first), (&mut two, &mut second), (1, 1));
+    two.close().unwrap();
+    drop(two);
+    second.assigned.clear();
+    let deadline = Instant::now() + DEADLINE;
+    while first.assigned.len() != 2 {
+        assert!(Instant::now() < deadline, "{:?}", first.assigned);
+        step(&mut one, &mut first);
+    }
+    // The stage has room again. What came back is of a new assignment, in which nothing was paused.
+    let kept = (0..2).find(|number| !first.revoked.contains(number));
+    one.resume(partition(kept.unwrap())).unwrap();
+    let seen = |first: &Read, second: &Read| {
+        let values: BTreeSet<String> = first.values().into_iter().chain(second.values()).collect();
+        values.len()
+    };
+    while seen(&first, &second) < count as usize {
+        assert!(
+            Instant::now() < deadline,
+            "{} of {count} records",
+            seen(&first, &second)
+        );
+        step(&mut one, &mut first);
+    }
+}
+
+#[test]
+fn a_partition_that_was_read_to_its_end_and_comes_back_ends_again() {
+    let topic = topic("ended", 2);
+    produce(&topic, numbers(0..200));
+    let heartbeat = ("heartbeat.interval.ms".to_owned(), "300".to_owned());
+    let bounded = || KafkaSourceOptions {
+        properties: [heartbeat.clone()].into(),
+        ..options(&topic, &topic)
+    };
+    let (mut first, mut second) = (Read::default(), Read::default());
+    let mut one = open(bounded());
+    first.until(&mut one, |read| read.ends.len() == 2);
+    one.commit(&first.positions()).unwrap();
+    let mut two = open(bounded());
+    until_assigned((&mut one, &mut first), (&mut two, &mut second), (1, 1));
+    two.close().unwrap();
+    drop(two);
+    first.ends.clear();
+    produce(&topic, numbers(200..400));
+    first.until(&mut one, |read| read.assigned.len() == 2);
+    // It ends where it ended when it was assigned again.
+    let back = first.revoked[0];
+    first.until(&mut one, |read| read.ends.contains(&back));
+}
+
 #[test]
 fn an_instance_that_was_killed_takes_its_partitions_back() {
     let topic = topic("instance", 2);

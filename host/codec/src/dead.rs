@@ -14,6 +14,12 @@ use crate::text::{write_bytes_member, write_number, write_string};
 /// A key or value that is not UTF-8 stands under `key_base64` or `value_base64`. The id ends in the emit index if the
 /// record is a piece of another one.
 pub fn encode_dead_letter(out: &mut Vec<u8>, letter: &DeadLetter<'_>) {
+    encode_dead_letter_cut(out, letter, &[]);
+}
+
+/// Appends a letter of which something was cut to fit its message. The object then ends in
+/// `"cut":{"key":70000,"value":2097152}`: what was cut, and how many bytes it had.
+pub fn encode_dead_letter_cut(out: &mut Vec<u8>, letter: &DeadLetter<'_>, cut: &[(&str, u64)]) {
     let id = letter.id;
     let mut name = format!("{}/{}/{}", letter.source, id.partition, id.offset);
     if id.emit != 0 {
@@ -46,5 +52,18 @@ pub fn encode_dead_letter(out: &mut Vec<u8>, letter: &DeadLetter<'_>) {
     }
     out.extend_from_slice(b",\"length\":");
     write_number(out, letter.length);
+    for (index, (name, length)) in cut.iter().enumerate() {
+        out.extend_from_slice(if index == 0 {
+            b",\"cut\":{".as_slice()
+        } else {
+            b",".as_slice()
+        });
+        write_string(out, name);
+        out.push(b':');
+        write_number(out, *length);
+    }
+    if !cut.is_empty() {
+        out.push(b'}');
+    }
     out.push(b'}');
 }

@@ -20,7 +20,7 @@ mod time;
 
 pub use csv::{MAX_COLUMN_NAME, MAX_COLUMNS};
 pub use cut::{Cutter, PREVIEW, Piece, Rule};
-pub use dead::encode_dead_letter;
+pub use dead::{encode_dead_letter, encode_dead_letter_cut};
 pub use decode::{Decoder, DecoderOptions, Format, Input, Malformed};
 pub use encode::{EncodeError, Encoder, EncoderOptions};
 pub use time::{format_time, parse_time};

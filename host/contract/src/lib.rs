@@ -31,6 +31,6 @@ pub use model::{
 };
 pub use operator::{DeadLetterCause, Operator, OperatorError, OperatorVersion, Processed, Slot};
 pub use prompt::{PromptError, PromptPart, PromptTemplate};
-pub use sink::{DeadLetter, Delivery, Sink, SinkError};
+pub use sink::{DeadLetter, Delivery, RefusedRecord, Sink, SinkError};
 pub use source::{Partition, Rejected, Source, SourceError, SourceEvent};
 pub use vocabulary::GgufVocabulary;

@@ -42,6 +42,19 @@ pub struct DeadLetter<'a> {
     pub length: u64,
 }
 
+/// A record that was collected, and that the output then refused for good: it is too large for the topic, say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedRecord {
+    /// Where the record comes from.
+    pub id: RecordId,
+    /// Its key.
+    pub key: Option<Vec<u8>>,
+    /// Its value, as it was to be written.
+    pub value: Option<Vec<u8>>,
+    /// Why, in a sentence for a person.
+    pub reason: String,
+}
+
 /// A worker's view of one sink. Output is collected by `write` and made real by `flush`; for a truncatable sink
 /// nothing reaches its file before `flush`, and nothing is final before the commit log says so.
 ///
@@ -63,6 +76,12 @@ pub trait Sink: Send {
     /// Writes what was collected and makes it durable (fsync, or the broker's acknowledgement). Returns where a
     /// truncatable sink's file now ends. On error nothing of it counts.
     fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError>;
+
+    /// Records of the last [`flush`](Sink::flush) that the output refused for good: everything else of it is written,
+    /// these are not. Tells each once.
+    fn take_refused(&mut self) -> Vec<RefusedRecord> {
+        Vec::new()
+    }
 
     /// Before the first write: takes away what lies after the last cut. `None` if the commit log knows nothing of this
     /// sink, which means: begin empty (a file with content that no cut knows of is an error, not overwritten).

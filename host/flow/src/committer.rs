@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_contract::{CommitLog, Cut, Sink, SlotVersion};
+use tidegate_contract::{CommitLog, Cut, SlotVersion};
 
 use crate::error::FlowError;
+use crate::output::Output;
 use crate::plan::{Plan, Stage, StageKind};
 
 /// What became of records. Absolute since the state directory was made, or since the last cut.
@@ -109,25 +110,16 @@ impl Committer {
 
     /// Makes a worker's output and its cut durable. The lock spans both: the length of a file that two workers write
     /// must not count bytes whose cut does not hold.
-    pub(crate) fn commit(
-        &self,
-        mut cut: Cut,
-        sinks: &mut [Box<dyn Sink>],
-        dead: &mut dyn Sink,
-        counts: Counts,
-    ) -> Result<u64, FlowError> {
+    pub(crate) fn commit(&self, mut cut: Cut, output: &mut Output) -> Result<u64, FlowError> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         // Also set when a sink panicked: its bytes may be in a file that another worker's cut would count.
         if inner.failed {
             return Err(FlowError::AfterFailure);
         }
         inner.failed = true;
-        for (name, sink) in self.plan.sinks.iter().zip(sinks) {
-            flush(name, sink.as_mut(), &mut cut)?;
-        }
-        flush("dead-letters", dead, &mut cut)?;
+        output.flush(&mut cut)?;
         let mut sum = inner.total;
-        sum.add(counts);
+        sum.add(std::mem::take(&mut output.counts));
         cut.counters = sum.to_log();
         let slots = self.slots();
         if slots != inner.slots {
@@ -178,18 +170,6 @@ impl Committer {
         };
         self.plan.stages.iter().filter_map(of).collect()
     }
-}
-
-fn flush(name: &str, sink: &mut dyn Sink, cut: &mut Cut) -> Result<(), FlowError> {
-    if sink.pending() == 0 {
-        return Ok(());
-    }
-    let position = sink.flush().map_err(|error| FlowError::Sink {
-        name: name.to_owned(),
-        error,
-    })?;
-    cut.sinks.extend(position);
-    Ok(())
 }
 
 #[cfg(test)]

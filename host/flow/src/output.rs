@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_contract::{DeadLetter, Rejected, Sink, SinkError};
+use tidegate_contract::{Cut, DeadLetter, Delivery, Rejected, Sink, SinkError};
 use tidegate_record::{BatchView, RecordId, RecordView};
 use tidegate_telemetry::events::{RecordDead, RecordsWritten};
 use tidegate_telemetry::{LatencyRecorder, Meters};
@@ -17,6 +17,8 @@ pub(crate) struct Output {
     pub plan: Arc<Plan>,
     pub sinks: Vec<Box<dyn Sink>>,
     pub dead: Box<dyn Sink>,
+    /// One for each sink: records written since the last flush that the sink may refuse when it is flushed.
+    pub unsettled: Vec<u64>,
     pub meters: Arc<Meters>,
     pub latency: LatencyRecorder,
     /// Since the last cut.
@@ -63,12 +65,50 @@ impl Output {
             }
         }
         self.counts.output += written;
+        if self.sinks[sink].delivery() == Delivery::AtLeastOnce {
+            // It may yet refuse some of them.
+            self.unsettled[sink] += written;
+        } else {
+            self.tell_written(sink, written);
+        }
+        Ok(())
+    }
+
+    fn tell_written(&self, sink: usize, records: u64) {
         RecordsWritten {
             sink: &self.plan.sinks[sink],
-            records: written,
+            records,
         }
         .emit(&self.meters);
-        Ok(())
+    }
+
+    /// Makes everything written so far durable; `cut` learns where files end. A record that a sink refuses now is a dead
+    /// letter of the same cut.
+    pub(crate) fn flush(&mut self, cut: &mut Cut) -> Result<(), FlowError> {
+        let plan = self.plan.clone();
+        for (index, name) in plan.sinks.iter().enumerate() {
+            flush(name, self.sinks[index].as_mut(), cut)?;
+            let refused = self.sinks[index].take_refused();
+            let mut written = std::mem::take(&mut self.unsettled[index]);
+            written = written.saturating_sub(refused.len() as u64);
+            self.tell_written(index, written);
+            for record in refused {
+                self.counts.output = self.counts.output.saturating_sub(1);
+                self.write_dead(&DeadLetter {
+                    id: record.id,
+                    source: source_name(&plan, record.id),
+                    stage: name,
+                    reason: &record.reason,
+                    component: None,
+                    backtrace: None,
+                    attempts: 1,
+                    key: record.key.as_deref(),
+                    value: record.value.as_deref(),
+                    length: record.value.as_ref().map_or(0, |value| value.len() as u64),
+                })?;
+            }
+        }
+        flush("dead-letters", self.dead.as_mut(), cut)
     }
 
     /// Writes a record to the dead letters.
@@ -142,4 +182,16 @@ fn source_name(plan: &Plan, id: RecordId) -> &str {
     plan.sources
         .get(usize::from(id.source))
         .map_or("", |source| source.name.as_str())
+}
+
+fn flush(name: &str, sink: &mut dyn Sink, cut: &mut Cut) -> Result<(), FlowError> {
+    if sink.pending() == 0 {
+        return Ok(());
+    }
+    let position = sink.flush().map_err(|error| FlowError::Sink {
+        name: name.to_owned(),
+        error,
+    })?;
+    cut.sinks.extend(position);
+    Ok(())
 }

@@ -158,6 +158,7 @@ impl Run {
             run.controls.workers.push(sender);
             let output = Output {
                 plan: plan.clone(),
+                unsettled: vec![0; parts.sinks.len()],
                 sinks: parts.sinks,
                 dead: parts.dead,
                 meters: meters.clone(),

@@ -15,5 +15,6 @@ mod models;
 mod native;
 mod pressure;
 mod readme;
+mod refused;
 mod swap;
 mod workers;

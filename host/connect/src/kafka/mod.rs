@@ -11,6 +11,8 @@
 //! the source ends with an error at the first such record, rather than going past it.
 
 mod assignment;
+mod deliveries;
+mod letter;
 mod options;
 mod reading;
 mod rebalance;

@@ -1,20 +1,16 @@
 //! Writing to a topic, at least once.
 
 use std::fmt;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use rdkafka::ClientContext;
-use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::error::KafkaError;
-use rdkafka::message::{DeliveryResult, Header, OwnedHeaders};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
+use rdkafka::message::{Header, Headers, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::types::RDKafkaErrorCode;
-use tidegate_codec::{PREVIEW, encode_dead_letter};
-use tidegate_contract::{DeadLetter, Delivery, Sink, SinkError, SinkPosition};
+use tidegate_contract::{DeadLetter, Delivery, RefusedRecord, Sink, SinkError, SinkPosition};
 use tidegate_record::PublicRecord;
-use tracing::debug;
 
+use super::deliveries::{Deliveries, Returned, Sent};
+use super::letter::Letter;
 use super::{Properties, client_config, wait_for_topic};
 use crate::now_micros;
 
@@ -22,6 +18,8 @@ use crate::now_micros;
 const LOOK_INTERVAL: Duration = Duration::from_micros(200);
 /// Kafka 4 refuses records from further in the future (`message.timestamp.after.max.ms`).
 const MAX_AHEAD: Duration = Duration::from_secs(3600);
+/// librdkafka's `message.max.bytes` unless set.
+const MESSAGE_MAX_BYTES: usize = 1_000_000;
 
 /// Which topic is written, and how.
 #[derive(Clone, Debug)]
@@ -49,13 +47,18 @@ impl KafkaSinkOptions {
 }
 
 /// A topic as a sink. Records keep key, value, headers and event time; a null value is a tombstone.
+///
+/// What the broker refuses is known only when its answer comes: `flush` finds the messages at fault among those that
+/// were in a batch with them.
 pub struct KafkaSink {
     options: KafkaSinkOptions,
     place: String,
     producer: BaseProducer<Deliveries>,
     /// Bytes given to librdkafka since the last flush.
     pending: usize,
-    letter: Vec<u8>,
+    /// librdkafka's `message.max.bytes`.
+    largest: usize,
+    refused: Vec<RefusedRecord>,
 }
 
 impl fmt::Debug for KafkaSink {
@@ -63,53 +66,6 @@ impl fmt::Debug for KafkaSink {
         f.debug_struct("KafkaSink")
             .field("place", &self.place)
             .finish_non_exhaustive()
-    }
-}
-
-/// What became of the records: the first failure is kept.
-#[derive(Debug, Default)]
-struct Deliveries {
-    failed: Mutex<Option<String>>,
-}
-
-impl Deliveries {
-    fn fail(&self, why: String) {
-        let mut failed = self
-            .failed
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        failed.get_or_insert(why);
-    }
-
-    fn take_failure(&self) -> Option<String> {
-        self.failed
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .take()
-    }
-}
-
-impl ClientContext for Deliveries {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        super::log(level, facility, message);
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::Fatal) {
-            self.fail(reason.to_owned());
-        } else {
-            debug!("kafka client: {error}: {reason}");
-        }
-    }
-}
-
-impl ProducerContext for Deliveries {
-    type DeliveryOpaque = ();
-
-    fn delivery(&self, result: &DeliveryResult<'_>, _opaque: ()) {
-        if let Err((error, _)) = result {
-            self.fail(format!("a record was not delivered: {error}"));
-        }
     }
 }
 
@@ -126,6 +82,9 @@ impl KafkaSink {
             ("linger.ms", "1"),
             ("queue.buffering.max.kbytes", "65536"),
             ("compression.type", "lz4"),
+            // A batch larger than the topic takes is refused whole, even if each record would fit: small batches leave
+            // that to topics with a very low limit.
+            ("batch.size", "65536"),
             ("allow.auto.create.topics", "false"),
         ];
         let reserved = [
@@ -135,6 +94,10 @@ impl KafkaSink {
         ];
         let config =
             client_config(&options.brokers, &ours, &reserved, &options.properties).map_err(fail)?;
+        let largest = config
+            .get("message.max.bytes")
+            .and_then(|bytes| bytes.parse().ok())
+            .unwrap_or(MESSAGE_MAX_BYTES);
         let producer: BaseProducer<Deliveries> = config
             .create_with_context(Deliveries::default())
             .map_err(|error| fail(error.to_string()))?;
@@ -147,7 +110,8 @@ impl KafkaSink {
             place,
             producer,
             pending: 0,
-            letter: Vec::new(),
+            largest,
+            refused: Vec::new(),
         })
     }
 
@@ -166,20 +130,30 @@ impl KafkaSink {
     }
 
     /// Gives a message to librdkafka, waiting while its queue is full.
-    fn send(&mut self, message: &Message<'_>) -> Result<(), SinkError> {
+    fn send(&mut self, message: Message<'_>, sent: Sent) -> Result<(), SinkError> {
+        let bytes = message.bytes();
+        if bytes > self.largest {
+            return Err(SinkError::Encode {
+                format: "a Kafka record",
+                why: format!("{bytes} bytes exceed message.max.bytes {}", self.largest),
+            });
+        }
         let deadline = Instant::now() + self.options.patience;
-        let bytes = message.value.map_or(0, <[u8]>::len) + message.key.map_or(0, <[u8]>::len);
+        let topic = self.options.topic.clone();
+        let mut record: BaseRecord<'_, [u8], [u8], Box<Sent>> =
+            BaseRecord::with_opaque_to(&topic, Box::new(sent));
+        (record.key, record.payload) = (message.key, message.value);
+        (record.timestamp, record.headers) = (message.millis, message.headers);
         loop {
-            let mut record = BaseRecord::<[u8], [u8]>::to(&self.options.topic);
-            (record.key, record.payload) = (message.key, message.value);
-            record.timestamp = message.millis;
-            record.headers = message.headers.clone();
             let error = match self.producer.send(record) {
                 Ok(()) => {
                     self.pending += bytes + 1;
                     return Ok(());
                 }
-                Err((error, _)) => error,
+                Err((error, back)) => {
+                    record = back;
+                    error
+                }
             };
             match error.rdkafka_error_code() {
                 Some(RDKafkaErrorCode::QueueFull) if Instant::now() < deadline => {
@@ -195,13 +169,126 @@ impl KafkaSink {
                 Some(RDKafkaErrorCode::MessageSizeTooLarge) => {
                     return Err(SinkError::Encode {
                         format: "a Kafka record",
-                        why: format!("{bytes} bytes exceed message.max.bytes"),
+                        why: format!("{bytes} bytes exceed message.max.bytes {}", self.largest),
                     });
                 }
                 _ => return Err(self.write_error(error.to_string())),
             }
         }
     }
+
+    /// Gives a dead letter to librdkafka, as much of it as a message holds.
+    fn send_letter(&mut self, mut letter: Letter) -> Result<(), SinkError> {
+        loop {
+            let written = letter.write();
+            let message = Message {
+                key: written.key,
+                value: Some(&written.value),
+                millis: None,
+                headers: Some(written.headers),
+            };
+            match self.send(message, Sent::Letter(Box::new(letter.clone()))) {
+                Err(SinkError::Encode { .. }) if letter.shorten() => {}
+                Err(SinkError::Encode { why, .. }) => {
+                    return Err(self.write_error(format!(
+                        "a dead letter does not fit, however much of it is cut: {why}"
+                    )));
+                }
+                sent => return sent,
+            }
+        }
+    }
+
+    /// Waits until the brokers have answered for everything.
+    fn drain(&mut self) -> Result<(), SinkError> {
+        let deadline = Instant::now() + self.options.patience;
+        loop {
+            self.producer.poll(Duration::ZERO);
+            self.check()?;
+            let in_flight = self.producer.in_flight_count();
+            if in_flight == 0 {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                let patience = self.options.patience.as_secs();
+                return Err(self.write_error(format!(
+                    "{in_flight} records were not acknowledged within {patience} s"
+                )));
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    }
+
+    /// A batch is refused for what one of its messages is, or for being too large as a whole. Each that came back goes
+    /// once more, alone; what is refused then is itself at fault.
+    fn settle(&mut self, returned: Returned) -> Result<(), SinkError> {
+        let Returned {
+            sent,
+            key,
+            value,
+            millis,
+            headers,
+            ..
+        } = returned;
+        let message = Message {
+            key: key.as_deref(),
+            value: value.as_deref(),
+            millis,
+            headers,
+        };
+        self.send(message, sent)?;
+        self.drain()?;
+        // One at most: there was one.
+        let Some(mut returned) = self.producer.context().take_returned().pop() else {
+            return Ok(());
+        };
+        loop {
+            let code = returned.code;
+            let mut letter = match returned.sent {
+                Sent::Record(id) => {
+                    self.refused.push(RefusedRecord {
+                        id,
+                        reason: refusal(&self.options.topic, code, returned.key.is_some()),
+                        key: returned.key,
+                        value: returned.value,
+                    });
+                    return Ok(());
+                }
+                Sent::Letter(letter) => letter,
+            };
+            if !is_size(code) || !letter.shorten() {
+                let why = refusal(&self.options.topic, code, returned.key.is_some());
+                let bytes = returned.value.map_or(0, |value| value.len());
+                return Err(self.write_error(format!(
+                    "a dead letter of {bytes} bytes, cut as far as it goes, was refused: {why}"
+                )));
+            }
+            self.send_letter(*letter)?;
+            self.drain()?;
+            match self.producer.context().take_returned().pop() {
+                Some(again) => returned = again,
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Whether less of the message may help.
+fn is_size(code: RDKafkaErrorCode) -> bool {
+    use RDKafkaErrorCode as Code;
+    matches!(code, Code::MessageSizeTooLarge | Code::MessageBatchTooLarge)
+}
+
+/// Why a message was refused, for a person.
+fn refusal(topic: &str, code: RDKafkaErrorCode, has_key: bool) -> String {
+    let why = match code {
+        code if is_size(code) => "it is larger than the topic's max.message.bytes".to_owned(),
+        RDKafkaErrorCode::InvalidRecord if !has_key => {
+            format!("{code}; it has no key, and a compacted topic takes only records with one")
+        }
+        code => code.to_string(),
+    };
+    format!("topic {topic} refuses the record: {why}")
 }
 
 struct Message<'a> {
@@ -209,6 +296,18 @@ struct Message<'a> {
     value: Option<&'a [u8]>,
     millis: Option<i64>,
     headers: Option<OwnedHeaders>,
+}
+
+impl Message<'_> {
+    /// Bytes of all its parts; librdkafka does not hold headers against its limit.
+    fn bytes(&self) -> usize {
+        let size = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
+        let headers = self.headers.iter().flat_map(|headers| headers.iter());
+        let headers: usize = headers
+            .map(|header| header.key.len() + size(header.value))
+            .sum();
+        size(self.key) + size(self.value) + headers
+    }
 }
 
 impl Sink for KafkaSink {
@@ -237,52 +336,17 @@ impl Sink for KafkaSink {
                 value: header.value,
             }));
         }
-        self.send(&Message {
+        let message = Message {
             key: record.key(),
             value: record.value(),
             millis,
             headers,
-        })
+        };
+        self.send(message, Sent::Record(record.id()))
     }
 
     fn write_dead(&mut self, letter: &DeadLetter<'_>) -> Result<(), SinkError> {
-        let text = |key, value| Header {
-            key,
-            value: Some(value),
-        };
-        let headers = OwnedHeaders::new()
-            .insert(text("tidegate-source", letter.source))
-            .insert(text("tidegate-stage", letter.stage))
-            .insert(text("tidegate-reason", letter.reason));
-        let mut bytes = std::mem::take(&mut self.letter);
-        // A value that makes the letter too large is cut; `length` still says how long it was.
-        for value_limit in [usize::MAX, PREVIEW, 0] {
-            let value = letter
-                .value
-                .map(|value| &value[..value.len().min(value_limit)]);
-            bytes.clear();
-            encode_dead_letter(
-                &mut bytes,
-                &DeadLetter {
-                    value,
-                    ..letter.clone()
-                },
-            );
-            let message = Message {
-                key: letter.key,
-                value: Some(&bytes),
-                millis: None,
-                headers: Some(headers.clone()),
-            };
-            match self.send(&message) {
-                Err(SinkError::Encode { .. }) if value_limit > 0 => {}
-                sent => {
-                    self.letter = bytes;
-                    return sent;
-                }
-            }
-        }
-        Ok(())
+        self.send_letter(Letter::of(letter))
     }
 
     fn pending(&self) -> usize {
@@ -290,23 +354,16 @@ impl Sink for KafkaSink {
     }
 
     fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError> {
-        let deadline = Instant::now() + self.options.patience;
-        loop {
-            self.producer.poll(Duration::ZERO);
-            self.check()?;
-            let in_flight = self.producer.in_flight_count();
-            if in_flight == 0 {
-                self.pending = 0;
-                return Ok(None);
-            }
-            if Instant::now() >= deadline {
-                let patience = self.options.patience.as_secs();
-                return Err(self.write_error(format!(
-                    "{in_flight} records were not acknowledged within {patience} s"
-                )));
-            }
-            std::thread::sleep(LOOK_INTERVAL);
+        self.drain()?;
+        for returned in self.producer.context().take_returned() {
+            self.settle(returned)?;
         }
+        self.pending = 0;
+        Ok(None)
+    }
+
+    fn take_refused(&mut self) -> Vec<RefusedRecord> {
+        std::mem::take(&mut self.refused)
     }
 
     fn recover(&mut self, _position: Option<&SinkPosition>) -> Result<(), SinkError> {

@@ -4,6 +4,7 @@
 
 mod broker;
 mod group;
+mod refused;
 mod roundtrip;
 mod trouble;
 

@@ -9,7 +9,7 @@ use tidegate_connect::kafka::{
 use tidegate_contract::{DeadLetter, Sink, SinkError, Source};
 use tidegate_record::{NewRecord, RecordId};
 
-use crate::broker::{brokers, topic, topic_with};
+use crate::broker::{brokers, topic};
 use crate::{Read, WAIT, numbers, open, options, partition, produce, read_to_end, sink, write};
 
 fn properties(pairs: &[(&str, &str)]) -> Properties {
@@ -24,23 +24,6 @@ fn value(value: &[u8]) -> NewRecord<'_> {
         value: Some(value),
         ..NewRecord::default()
     }
-}
-
-#[test]
-fn a_record_that_the_broker_refuses_fails_the_flush() {
-    let topic = topic_with("refused", 1, &[("max.message.bytes", "1000")]);
-    let mut sink = KafkaSink::open(KafkaSinkOptions {
-        properties: properties(&[("compression.type", "none")]),
-        ..KafkaSinkOptions::new(brokers(), &topic)
-    })
-    .unwrap();
-    write(&mut sink, &value(&[b'x'; 5000])).unwrap();
-    let error = sink.flush().unwrap_err();
-    assert!(matches!(error, SinkError::Write { .. }));
-    assert!(
-        error.to_string().contains("a record was not delivered"),
-        "{error}"
-    );
 }
 
 #[test]

@@ -35,23 +35,17 @@ impl Worker {
         }
         let in_flight = self.in_flight();
         let output = &mut self.output;
-        let counts = std::mem::take(&mut output.counts);
         let empty = cut.sources.is_empty()
             && cut.in_flight_added.is_empty()
             && cut.in_flight_done.is_empty()
-            && counts == Counts::default()
+            && output.counts == Counts::default()
             && !self.switched
             && output.sinks.iter().all(|sink| sink.pending() == 0)
             && output.dead.pending() == 0;
         self.switched = false;
         if !empty {
             let began = Instant::now();
-            let number = self.shared.committer.commit(
-                cut,
-                &mut output.sinks,
-                output.dead.as_mut(),
-                counts,
-            )?;
+            let number = self.shared.committer.commit(cut, output)?;
             CutCommitted {
                 cut: number,
                 worker: self.number,

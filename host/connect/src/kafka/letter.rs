@@ -1,0 +1,122 @@
+//! A dead letter as a Kafka message, made to fit.
+
+use rdkafka::message::{Header, OwnedHeaders};
+use tidegate_codec::{PREVIEW, encode_dead_letter_cut};
+use tidegate_contract::DeadLetter;
+use tidegate_record::RecordId;
+
+/// Most bytes that key, value, reason and backtrace keep each, from one try to the next. At the last a letter has a few
+/// hundred bytes, most of them the names of its source and stage.
+const KEPT: [usize; 5] = [usize::MAX, PREVIEW, 4096, 512, 32];
+
+/// A dead letter with all it says, kept until the broker has it.
+#[derive(Clone, Debug)]
+pub(super) struct Letter {
+    id: RecordId,
+    source: String,
+    stage: String,
+    reason: String,
+    component: Option<String>,
+    backtrace: Option<String>,
+    attempts: u32,
+    key: Option<Vec<u8>>,
+    value: Option<Vec<u8>>,
+    length: u64,
+    /// Which of [`KEPT`] it is cut to.
+    step: usize,
+}
+
+/// A letter's message.
+pub(super) struct Written<'a> {
+    pub(super) key: Option<&'a [u8]>,
+    pub(super) value: Vec<u8>,
+    pub(super) headers: OwnedHeaders,
+}
+
+impl Letter {
+    pub(super) fn of(letter: &DeadLetter<'_>) -> Letter {
+        Letter {
+            id: letter.id,
+            source: letter.source.to_owned(),
+            stage: letter.stage.to_owned(),
+            reason: letter.reason.to_owned(),
+            component: letter.component.map(str::to_owned),
+            backtrace: letter.backtrace.map(str::to_owned),
+            attempts: letter.attempts,
+            key: letter.key.map(<[u8]>::to_vec),
+            value: letter.value.map(<[u8]>::to_vec),
+            length: letter.length,
+            step: 0,
+        }
+    }
+
+    /// Cuts it further. False if it is as short as it gets.
+    pub(super) fn shorten(&mut self) -> bool {
+        let longest = [
+            self.key.as_ref().map_or(0, Vec::len),
+            self.value.as_ref().map_or(0, Vec::len),
+            self.reason.len(),
+            self.backtrace.as_ref().map_or(0, String::len),
+        ];
+        let longest = longest.into_iter().max().unwrap_or(0);
+        // A step that cuts nothing would be refused as the one before it was.
+        let next = (self.step + 1..KEPT.len()).find(|step| KEPT[*step] < longest);
+        self.step = next.unwrap_or(self.step);
+        next.is_some()
+    }
+
+    /// The message, with the lengths of what was cut.
+    pub(super) fn write(&self) -> Written<'_> {
+        let most = KEPT[self.step];
+        let bytes = |bytes: &'_ Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
+        let cut_bytes = |bytes: &'_ Vec<u8>| -> std::ops::Range<usize> { 0..bytes.len().min(most) };
+        let cut_text = |text: &'_ str| -> std::ops::Range<usize> {
+            0..text.floor_char_boundary(most.min(text.len()))
+        };
+        let mut cut = Vec::new();
+        if bytes(&self.key) > most {
+            cut.push(("key", bytes(&self.key) as u64));
+        }
+        if bytes(&self.value) > most {
+            cut.push(("value", self.length));
+        }
+        if self.reason.len() > most {
+            cut.push(("reason", self.reason.len() as u64));
+        }
+        if let Some(backtrace) = self.backtrace.as_ref().filter(|text| text.len() > most) {
+            cut.push(("backtrace", backtrace.len() as u64));
+        }
+        let key = self.key.as_ref().map(|key| &key[cut_bytes(key)]);
+        let reason = &self.reason[cut_text(&self.reason)];
+        let mut value = Vec::new();
+        encode_dead_letter_cut(
+            &mut value,
+            &DeadLetter {
+                id: self.id,
+                source: &self.source,
+                stage: &self.stage,
+                reason,
+                component: self.component.as_deref(),
+                backtrace: self.backtrace.as_deref().map(|text| &text[cut_text(text)]),
+                attempts: self.attempts,
+                key,
+                value: self.value.as_ref().map(|value| &value[cut_bytes(value)]),
+                length: self.length,
+            },
+            &cut,
+        );
+        let text = |key, value| Header {
+            key,
+            value: Some(value),
+        };
+        let headers = OwnedHeaders::new()
+            .insert(text("tidegate-source", self.source.as_str()))
+            .insert(text("tidegate-stage", self.stage.as_str()))
+            .insert(text("tidegate-reason", reason));
+        Written {
+            key,
+            value,
+            headers,
+        }
+    }
+}

@@ -1,0 +1,190 @@
+use std::collections::BTreeSet;
+
+use tidegate_connect::kafka::{KafkaSink, KafkaSinkOptions, Properties};
+use tidegate_contract::{DeadLetter, Sink, SinkError};
+use tidegate_record::{NewRecord, RecordId};
+
+use crate::broker::{brokers, topic, topic_with};
+use crate::{numbers, options, read_to_end, write};
+
+/// A sink whose messages are as large on their way as they are here.
+fn plain_sink(topic: &str) -> KafkaSink {
+    KafkaSink::open(KafkaSinkOptions {
+        properties: Properties::from([("compression.type".into(), "none".into())]),
+        ..KafkaSinkOptions::new(brokers(), topic)
+    })
+    .unwrap()
+}
+
+fn record<'a>(offset: u64, key: Option<&'a [u8]>, value: &'a [u8]) -> NewRecord<'a> {
+    NewRecord {
+        id: RecordId {
+            offset,
+            ..RecordId::default()
+        },
+        key,
+        value: Some(value),
+        ..NewRecord::default()
+    }
+}
+
+fn letter<'a>(key: Option<&'a [u8]>, value: &'a [u8], reason: &'a str) -> DeadLetter<'a> {
+    DeadLetter {
+        id: RecordId {
+            partition: 3,
+            offset: 77,
+            ..RecordId::default()
+        },
+        source: "tickets",
+        stage: "redact",
+        reason,
+        component: None,
+        backtrace: None,
+        attempts: 1,
+        key,
+        value: Some(value),
+        length: value.len() as u64,
+    }
+}
+
+#[test]
+fn a_record_too_large_for_the_topic_is_handed_back_and_the_rest_is_written() {
+    let topic = topic_with("too-large", 1, &[("max.message.bytes", "1000")]);
+    let mut sink = plain_sink(&topic);
+    let large = [b'x'; 5000];
+    for number in 0..20 {
+        let text = number.to_string();
+        let value = if number == 7 {
+            large.as_slice()
+        } else {
+            text.as_bytes()
+        };
+        write(&mut sink, &record(number, Some(b"k"), value)).unwrap();
+    }
+    sink.flush().unwrap();
+    let refused = sink.take_refused();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_eq!(refused[0].id.offset, 7);
+    assert_eq!(refused[0].key.as_deref(), Some(b"k".as_slice()));
+    assert_eq!(refused[0].value.as_deref(), Some(large.as_slice()));
+    let reason = &refused[0].reason;
+    assert!(
+        reason.contains(&topic) && reason.contains("max.message.bytes"),
+        "{reason}"
+    );
+    assert_eq!(sink.pending(), 0);
+    assert!(sink.take_refused().is_empty());
+    // The sink goes on.
+    write(&mut sink, &record(20, Some(b"k"), b"20")).unwrap();
+    sink.flush().unwrap();
+    let mut read = read_to_end(options(&topic, &topic), 1).values();
+    read.sort_by_key(|value| value.parse::<u32>().unwrap());
+    let expected: Vec<String> = numbers(0..21).filter(|number| number != "7").collect();
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn a_batch_too_large_for_the_topic_costs_no_record() {
+    let topic = topic_with("small-batches", 1, &[("max.message.bytes", "1000")]);
+    let mut sink = plain_sink(&topic);
+    let values: BTreeSet<String> = (0..200).map(|number| format!("{number:0>300}")).collect();
+    for (offset, value) in values.iter().enumerate() {
+        write(&mut sink, &record(offset as u64, None, value.as_bytes())).unwrap();
+    }
+    sink.flush().unwrap();
+    assert!(sink.take_refused().is_empty());
+    let read = read_to_end(options(&topic, &topic), 1).values();
+    assert_eq!(read.len(), 200);
+    assert_eq!(read.into_iter().collect::<BTreeSet<_>>(), values);
+}
+
+#[test]
+fn a_record_without_a_key_is_handed_back_by_a_compacted_topic() {
+    let topic = topic_with("compacted", 1, &[("cleanup.policy", "compact")]);
+    let mut sink = plain_sink(&topic);
+    for number in 0..10 {
+        let key = (number != 4).then_some(b"k".as_slice());
+        let value = number.to_string();
+        write(&mut sink, &record(number, key, value.as_bytes())).unwrap();
+    }
+    sink.flush().unwrap();
+    let refused = sink.take_refused();
+    let offsets: Vec<u64> = refused.iter().map(|refused| refused.id.offset).collect();
+    assert_eq!(offsets, [4]);
+    assert!(
+        refused[0].reason.contains("it has no key"),
+        "{}",
+        refused[0].reason
+    );
+    let read = read_to_end(options(&topic, &topic), 1).values();
+    let expected: Vec<String> = numbers(0..10).filter(|number| number != "4").collect();
+    let read: BTreeSet<String> = read.into_iter().collect();
+    assert_eq!(read, expected.into_iter().collect());
+}
+
+#[test]
+fn a_record_whose_headers_are_too_large_is_an_encode_error() {
+    let topic = topic("headers", 1);
+    let mut sink = plain_sink(&topic);
+    let large = vec![b'h'; 2 << 20];
+    let headers = [("trace", Some(large.as_slice()))];
+    let record = NewRecord {
+        headers: &headers,
+        ..record(0, None, b"v")
+    };
+    let error = write(&mut sink, &record).unwrap_err();
+    assert!(matches!(error, SinkError::Encode { .. }), "{error}");
+    assert!(error.to_string().contains("message.max.bytes"), "{error}");
+}
+
+#[test]
+fn a_dead_letter_fits_whatever_its_key_reason_and_value() {
+    let topic = topic_with("letters", 1, &[("max.message.bytes", "1000")]);
+    let mut sink = plain_sink(&topic);
+    let large = vec![b'x'; 2 << 20];
+    let long = "ä".repeat(40_000);
+    sink.write_dead(&letter(Some(&large), b"v", "r")).unwrap();
+    sink.write_dead(&letter(Some(b"k"), &large, "r")).unwrap();
+    sink.write_dead(&letter(Some(b"k"), b"v", &long)).unwrap();
+    sink.write_dead(&letter(Some(b"k"), b"v", "r")).unwrap();
+    sink.flush().unwrap();
+    assert!(sink.take_refused().is_empty());
+    let read = read_to_end(options(&topic, &topic), 1);
+    let mut cuts = Vec::new();
+    for seen in &read.records {
+        let dead: serde_json::Value =
+            serde_json::from_slice(seen.value.as_deref().unwrap()).unwrap();
+        assert_eq!(dead["id"], "tickets/3/77", "{dead}");
+        assert_eq!(
+            dead["key"].as_str().unwrap().as_bytes(),
+            seen.key.as_deref().unwrap()
+        );
+        let reason = ("tidegate-reason".to_owned(), dead["reason"].as_str());
+        assert!(seen.headers.iter().any(|(name, value)| {
+            *name == reason.0 && value.as_deref() == reason.1.map(str::as_bytes)
+        }));
+        cuts.push(dead["cut"].to_string());
+    }
+    cuts.sort();
+    assert_eq!(
+        cuts,
+        [
+            "null",
+            "{\"key\":2097152}",
+            "{\"reason\":80000}",
+            "{\"value\":2097152}"
+        ]
+    );
+}
+
+#[test]
+fn a_topic_that_refuses_every_dead_letter_is_named() {
+    let topic = topic_with("no-letters", 1, &[("cleanup.policy", "compact")]);
+    let mut sink = plain_sink(&topic);
+    sink.write_dead(&letter(None, b"v", "r")).unwrap();
+    let error = sink.flush().unwrap_err().to_string();
+    assert!(
+        error.contains(&topic) && error.contains("dead letter") && error.contains("no key"),
+        "{error}"
+    );
+}

@@ -4,23 +4,33 @@ use rdkafka::TopicPartitionList;
 use rdkafka::consumer::Consumer;
 use rdkafka::error::KafkaError;
 use rdkafka::topic_partition_list::Offset;
-use tidegate_contract::{SourceError, SourceEvent};
+use tidegate_contract::{Source, SourceError, SourceEvent};
 use tracing::warn;
 
+use super::begin::{has_any, positions};
 use super::reading::Reading;
 use super::rebalance::{Change, carry_out};
 use super::source::{ASK, KafkaSource};
 use super::{KafkaStart, is_transient};
 
-/// A partition with where it begins and, if it matters, ends.
-type Prepared = (i32, Offset, Option<u64>);
+/// A partition that is to be assigned.
+struct Prepared {
+    number: i32,
+    begin: Offset,
+    /// The group's position, if it has one.
+    committed: Option<u64>,
+    /// Where it ends, if that matters.
+    end: Option<u64>,
+}
 
 impl KafkaSource {
     /// Carries out what was told to `flow` at the last poll.
     pub(super) fn carry_out(&mut self) -> Result<(), SourceError> {
         match self.change.take() {
             Some(change) => {
-                carry_out(&self.consumer, &change).map_err(|error| self.read_error(error))
+                carry_out(&self.consumer, &change).map_err(|error| self.read_error(error))?;
+                let begun = std::mem::take(&mut self.begun);
+                self.commit(&begun)
             }
             None => Ok(()),
         }
@@ -78,14 +88,33 @@ impl KafkaSource {
         if list.count() == 0 {
             return Ok(Vec::new());
         }
-        let committed = self.consumer.committed_offsets(list.clone(), ASK)?;
+        let positions = self.consumer.committed_offsets(list.clone(), ASK)?;
         let mut prepared = Vec::with_capacity(list.count());
-        for element in committed.elements() {
+        // Asked once, if a partition has no position.
+        let mut begins = None;
+        for element in positions.elements() {
             element.error()?;
+            let number = element.partition();
+            let committed = match element.offset() {
+                Offset::Offset(offset) => Some(offset.max(0) as u64),
+                _ => None,
+            };
             let begin = match (element.offset(), self.options.start) {
                 (Offset::Offset(offset), _) => Offset::Offset(offset),
                 (_, KafkaStart::Earliest) => Offset::Beginning,
-                (_, KafkaStart::Latest) => Offset::End,
+                (_, KafkaStart::Latest) => {
+                    let begins = match begins {
+                        Some(begins) => begins,
+                        None => *begins.insert(self.group_begins()?),
+                    };
+                    if begins {
+                        // Only where the group had members before, of another topic.
+                        let topic = &self.options.topic;
+                        Offset::Offset(self.consumer.fetch_watermarks(topic, number, ASK)?.1)
+                    } else {
+                        Offset::Beginning
+                    }
+                }
             };
             let end = if self.options.until_end {
                 let (_, high) = self.consumer.fetch_watermarks(
@@ -97,15 +126,33 @@ impl KafkaSource {
             } else {
                 None
             };
-            prepared.push((element.partition(), begin, end));
+            prepared.push(Prepared {
+                number,
+                begin,
+                committed,
+                end,
+            });
         }
         Ok(prepared)
+    }
+
+    /// Whether the group has no position in the topic yet.
+    fn group_begins(&self) -> Result<bool, KafkaError> {
+        let positions = positions(&self.consumer, &self.options.topic)?;
+        Ok(!has_any(&positions))
     }
 
     fn assign(&mut self, prepared: Vec<Prepared>) -> Option<SourceEvent> {
         let mut list = TopicPartitionList::new();
         let mut assigned = Vec::new();
-        for (number, begin, end) in prepared {
+        self.begun.clear();
+        for Prepared {
+            number,
+            begin,
+            committed,
+            end,
+        } in prepared
+        {
             // Fails only for offsets that cannot be, and these come from the broker.
             if list
                 .add_partition_offset(&self.options.topic, number, begin)
@@ -113,13 +160,16 @@ impl KafkaSource {
             {
                 list.add_partition(&self.options.topic, number);
             }
-            let committed = match begin {
-                Offset::Offset(offset) => Some(offset as u64),
-                _ => None,
+            let next = match begin {
+                Offset::Offset(offset) => offset.max(0) as u64,
+                _ => 0,
             };
+            if committed.is_none() && begin != Offset::Beginning {
+                self.begun.push((self.partition(number), next));
+            }
             let reading = Reading {
                 committed,
-                next: committed.unwrap_or(0),
+                next,
                 end,
                 ..Reading::default()
             };

@@ -11,6 +11,7 @@
 //! the source ends with an error at the first such record, rather than going past it.
 
 mod assignment;
+mod begin;
 mod deliveries;
 mod letter;
 mod options;

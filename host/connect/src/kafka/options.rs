@@ -6,13 +6,14 @@ use tidegate_codec::DecoderOptions;
 
 use super::Properties;
 
-/// Where a partition begins for which the group has no position.
+/// Where a group begins that has no position in the topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KafkaStart {
-    /// At its first record.
+    /// At the first record.
     #[default]
     Earliest,
-    /// After its last record.
+    /// Where the topic ends when the first member of the group comes. Partitions that are added to it later are read
+    /// from their first record.
     Latest,
 }
 

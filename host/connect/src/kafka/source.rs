@@ -14,7 +14,8 @@ use tidegate_codec::{Decoder, Format};
 use tidegate_contract::{Partition, Source, SourceError, SourceEvent};
 use tracing::warn;
 
-use super::options::KafkaSourceOptions;
+use super::begin::begin_at_end;
+use super::options::{KafkaSourceOptions, KafkaStart};
 use super::reading::Reading;
 use super::rebalance::{Change, Context};
 use super::{Trouble, client_config, code_of, is_transient, wait_for_topic};
@@ -35,6 +36,8 @@ pub struct KafkaSource {
     pub(super) partitions: BTreeMap<i32, Reading>,
     /// Told to `flow`, to be carried out at the next poll.
     pub(super) change: Option<Change>,
+    /// Where partitions begin at which the group begins with this topic: to be committed once they are assigned.
+    pub(super) begun: Vec<(Partition, u64)>,
     pub(super) trouble: Trouble,
     probed: Instant,
     /// The partition whose turn it is.
@@ -94,6 +97,9 @@ impl KafkaSource {
             consumer.fetch_metadata(Some(&options.topic), wait)
         })
         .map_err(fail)?;
+        if options.start == KafkaStart::Latest {
+            begin_at_end(&config, &options, &place).map_err(fail)?;
+        }
         consumer
             .subscribe(&[&options.topic])
             .map_err(|error| fail(error.to_string()))?;
@@ -105,6 +111,7 @@ impl KafkaSource {
             decoder,
             partitions: BTreeMap::new(),
             change: None,
+            begun: Vec::new(),
             probed: Instant::now(),
             turn: 0,
         })

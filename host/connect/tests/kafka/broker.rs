@@ -9,7 +9,7 @@ use std::thread::Thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 
 pub(crate) fn brokers() -> String {
@@ -33,10 +33,7 @@ pub(crate) fn topic_with(name: &str, partitions: i32, settings: &[(&str, &str)])
         .unwrap()
         .as_millis();
     let topic = format!("{name}-{now}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-    let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
-        .set("bootstrap.servers", brokers())
-        .create()
-        .unwrap();
+    let admin = admin();
     let mut new = NewTopic::new(&topic, partitions, TopicReplication::Fixed(1));
     for (name, value) in settings {
         new = new.set(name, value);
@@ -44,6 +41,20 @@ pub(crate) fn topic_with(name: &str, partitions: i32, settings: &[(&str, &str)])
     let made = wait_for(admin.create_topics([&new], &AdminOptions::new())).unwrap();
     assert!(made.iter().all(Result::is_ok), "{made:?}");
     topic
+}
+
+/// Gives a topic more partitions, so that it has this many.
+pub(crate) fn widen(topic: &str, partitions: usize) {
+    let new = NewPartitions::new(topic, partitions);
+    let made = wait_for(admin().create_partitions([&new], &AdminOptions::new())).unwrap();
+    assert!(made.iter().all(Result::is_ok), "{made:?}");
+}
+
+fn admin() -> AdminClient<DefaultClientContext> {
+    ClientConfig::new()
+        .set("bootstrap.servers", brokers())
+        .create()
+        .unwrap()
 }
 
 struct Unpark(Thread);

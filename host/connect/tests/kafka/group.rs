@@ -4,7 +4,7 @@ use std::time::Instant;
 use tidegate_connect::kafka::{KafkaSource, KafkaSourceOptions, KafkaStart};
 use tidegate_contract::Source;
 
-use crate::broker::topic;
+use crate::broker::{topic, widen};
 use crate::{DEADLINE, Read, WAIT, numbers, open, options, partition, produce, read_to_end};
 
 /// Reads on for ever; members learn of a rebalance quickly.
@@ -68,6 +68,99 @@ fn the_latest_start_skips_what_is_there() {
     produce(&topic, ["new".into()]);
     read.until(&mut source, |read| !read.records.is_empty());
     assert_eq!(read.values(), ["new"]);
+}
+
+fn from_the_end(topic: &str) -> KafkaSourceOptions {
+    let mut options = endless(topic);
+    options.start = KafkaStart::Latest;
+    // New partitions are noticed soon.
+    let refresh = ("topic.metadata.refresh.interval.ms", "500");
+    let (name, value) = refresh;
+    options.properties.insert(name.into(), value.into());
+    options
+}
+
+#[test]
+fn the_latest_start_skips_nothing_that_came_after_it_began() {
+    for instance in [None, Some("one".to_owned())] {
+        let topic = topic("latest-idle", 2);
+        produce(&topic, numbers(0..5));
+        let start = || KafkaSourceOptions {
+            instance: instance.clone(),
+            ..from_the_end(&topic)
+        };
+        let mut source = open(start());
+        Read::default().until(&mut source, |read| read.assigned.len() == 2);
+        // No record came, so `flow` has committed nothing when it ends.
+        drop(source);
+        produce(&topic, numbers(10..30));
+        let mut source = open(start());
+        let mut read = Read::default();
+        read.until(&mut source, |read| read.records.len() >= 20);
+        let values: BTreeSet<String> = read.values().into_iter().collect();
+        assert_eq!(values, numbers(10..30).collect());
+    }
+}
+
+#[test]
+fn a_partition_added_after_the_latest_start_is_read_from_its_first_record() {
+    let topic = topic("latest-added", 1);
+    produce(&topic, numbers(0..5));
+    let mut source = open(from_the_end(&topic));
+    let mut read = Read::default();
+    read.until(&mut source, |read| read.assigned.len() == 1);
+    widen(&topic, 3);
+    // Before the source knows of them.
+    produce(&topic, numbers(100..200));
+    read.until(&mut source, |read| read.records.len() >= 100);
+    assert_eq!(read.assigned.len(), 3);
+    let values: BTreeSet<String> = read.values().into_iter().collect();
+    assert_eq!(values, numbers(100..200).collect());
+    drop(source);
+    // Added while nobody reads.
+    widen(&topic, 4);
+    produce(&topic, numbers(200..300));
+    let mut source = open(from_the_end(&topic));
+    let mut read = Read::default();
+    read.until(&mut source, |read| {
+        let values: BTreeSet<String> = read.values().into_iter().collect();
+        numbers(200..300).all(|number| values.contains(&number))
+    });
+    assert!(!read.values().contains(&"4".to_owned()));
+}
+
+#[test]
+fn the_latest_start_of_a_group_that_reads_another_topic_skips_nothing_either() {
+    let (other, topic) = (topic("latest-other", 1), topic("latest-shared", 1));
+    let group = topic.clone();
+    let of = |topic: &str| KafkaSourceOptions {
+        group: group.clone(),
+        ..from_the_end(topic)
+    };
+    let mut first = open(of(&other));
+    let mut seen = Read::default();
+    seen.until(&mut first, |read| read.assigned.len() == 1);
+    produce(&topic, numbers(0..5));
+    let mut second = open(of(&topic));
+    let mut read = Read::default();
+    let deadline = Instant::now() + DEADLINE;
+    while read.assigned.is_empty() {
+        assert!(Instant::now() < deadline);
+        step(&mut first, &mut seen);
+        step(&mut second, &mut read);
+    }
+    // It is carried out.
+    step(&mut second, &mut read);
+    assert!(read.records.is_empty());
+    drop(second);
+    produce(&topic, numbers(10..20));
+    let mut second = open(of(&topic));
+    while read.records.len() < 10 {
+        assert!(Instant::now() < deadline, "{read:?}");
+        step(&mut first, &mut seen);
+        step(&mut second, &mut read);
+    }
+    assert_eq!(read.values(), numbers(10..20).collect::<Vec<_>>());
 }
 
 /// Polls once and commits all that was read.

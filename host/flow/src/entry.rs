@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tidegate_contract::Answer;
-use tidegate_record::{Batch, RecordView};
+use tidegate_record::{ArenaFull, Batch, BatchBuilder, NewRecord, RecordId, RecordView};
 
 use crate::stored::StoredAnswer;
 
@@ -97,6 +97,35 @@ impl Entry {
     /// The record.
     pub(crate) fn view(&self) -> Option<RecordView<'_>> {
         self.record.view().get(0)
+    }
+
+    /// The record's source has this index in the pipeline, which it need not have had when the record was read.
+    pub(crate) fn come_from(&mut self, source: u16) -> Result<(), ArenaFull> {
+        let Some(record) = self.view().filter(|record| record.id().source != source) else {
+            return Ok(());
+        };
+        let headers: Vec<_> = record
+            .headers()
+            .map(|pair| (pair.name, pair.value))
+            .collect();
+        let attributes: Vec<_> = record
+            .attributes()
+            .map(|pair| (pair.name, pair.value))
+            .collect();
+        let mut builder = BatchBuilder::default();
+        builder.push(&NewRecord {
+            id: RecordId {
+                source,
+                ..record.id()
+            },
+            event_time: record.event_time(),
+            key: record.key(),
+            value: record.value(),
+            headers: &headers,
+            attributes: &attributes,
+        })?;
+        self.record = builder.finish(self.record.view().clock());
+        Ok(())
     }
 
     /// The model of this digest is asked from now on. Another than before does not go on with the tokens so far, it
@@ -220,10 +249,8 @@ pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Restored, String> {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_contract::{Made, Timings};
-    use tidegate_record::{BatchBuilder, NewRecord};
-
     use super::*;
+    use tidegate_contract::{Made, Timings};
 
     fn entry(state: State) -> Entry {
         let mut record = BatchBuilder::default();

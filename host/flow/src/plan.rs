@@ -35,8 +35,21 @@ pub struct Source {
     /// Whether its records that wait are part of the cut, whatever else is in the pipeline. Without it, positions stay
     /// at the lowest unfinished record.
     pub durable_in_flight: bool,
-    /// What each partition is (a file's path), so that a changed input is noticed. Empty if partitions come and go.
+    /// What each partition is (a file's path), so that a changed input is noticed. Where partitions come and go, the one
+    /// thing they are all part of (`kafka topic tickets`).
     pub identities: Vec<String>,
+}
+
+impl Source {
+    /// What a partition is, if that is known.
+    pub(crate) fn identity(&self, partition: u32) -> Option<&str> {
+        let index = if self.positions_in_log {
+            partition as usize
+        } else {
+            0
+        };
+        self.identities.get(index).map(String::as_str)
+    }
 }
 
 /// Who takes a record.

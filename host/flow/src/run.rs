@@ -73,7 +73,8 @@ impl Run {
         let mut restored: HashMap<(String, u32), Vec<entry::Restored>> = HashMap::new();
         let mut last_entry = 0;
         for logged in &recovered.in_flight {
-            let entry = entry::decode(logged.number, &logged.payload).map_err(FlowError::State)?;
+            let mut entry =
+                entry::decode(logged.number, &logged.payload).map_err(FlowError::State)?;
             if plan.stage(&entry.stage).is_none() || plan.source(&entry.source).is_none() {
                 return Err(FlowError::State(format!(
                     "records of source {} wait in flight for stage {}, and the pipeline no longer has both; \
@@ -93,6 +94,12 @@ impl Run {
                      bring its file back, let the pipeline finish, then remove it",
                     entry.partition, entry.source
                 )));
+            }
+            if let Some(index) = plan.source(&entry.source) {
+                same_input(&plan.sources[index], &entry, &recovered)?;
+                entry.entry.come_from(index as u16).map_err(|why| {
+                    FlowError::State(format!("in-flight entry {}: {why}", entry.number))
+                })?;
             }
             last_entry = last_entry.max(logged.number);
             restored
@@ -266,6 +273,35 @@ impl Controls {
         }
         Ok(report)
     }
+}
+
+/// A record that waits goes on only where it was read: its offset is a byte of a file, and means nothing in another one
+/// or in a topic. The log has what was read with the position, which is part of the cut that has the record.
+fn same_input(
+    source: &Source,
+    entry: &entry::Restored,
+    recovered: &Recovered,
+) -> Result<(), FlowError> {
+    let known = recovered
+        .sources
+        .iter()
+        .find(|known| known.source == entry.source && known.partition == entry.partition);
+    let was = known.map_or("a file", |known| known.identity.as_str());
+    let now = source.identity(entry.partition);
+    let same = match known {
+        Some(known) => now.is_none_or(|now| now == known.identity),
+        None => true,
+    };
+    // Only records of files wait in the log.
+    if same && source.positions_in_log {
+        return Ok(());
+    }
+    Err(FlowError::State(format!(
+        "records of source {} wait in flight that were read from {was}, and it now reads {}; \
+         bring its old input back, let the pipeline finish, then change it",
+        source.name,
+        now.unwrap_or("something else"),
+    )))
 }
 
 /// Tells the commit log of sinks it does not know, before they have any output: a crash before the first cut then

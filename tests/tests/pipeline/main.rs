@@ -7,6 +7,7 @@ mod crash;
 mod disk;
 mod hostile;
 mod house;
+mod inputs;
 mod kill;
 mod malformed;
 mod minilm;

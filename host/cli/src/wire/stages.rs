@@ -33,7 +33,8 @@ pub(crate) fn plan(
                 .iter()
                 .map(|path| path.display().to_string())
                 .collect(),
-            SourceKind::Stdin | SourceKind::Kafka(_) => Vec::new(),
+            SourceKind::Stdin => vec!["standard input".to_owned()],
+            SourceKind::Kafka(kafka) => vec![format!("kafka topic {}", kafka.topic)],
         };
         Source {
             name: source.name.clone(),

@@ -1,0 +1,181 @@
+//! What waits belongs to the input it was read from, whatever the pipeline file says afterwards.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
+use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
+use tidegate_contract::{FileLayer, Model, ModelError, ModelFacts, Request, Sink};
+use tidegate_flow::{Ended, FlowError, Plan, Run, Source, Stage, StageKind, Target, WorkerParts};
+use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
+use tidegate_telemetry::Meters;
+use tidegate_tests::until;
+
+use crate::native::{Scripted, asking, facts, tokens_are_bytes};
+
+/// Never answers.
+#[derive(Default)]
+struct Silent {
+    asked: AtomicU64,
+    requests: Mutex<Vec<Request>>,
+}
+
+impl Model for Silent {
+    fn submit(&self, request: Request) -> Result<(), (Request, ModelError)> {
+        self.requests.lock().unwrap().push(request);
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+    tokens_are_bytes!();
+    fn facts(&self) -> ModelFacts {
+        facts()
+    }
+}
+
+/// Name of a source, what it reads, and whether its positions are in the log.
+type Described<'a> = (&'a str, &'a str, bool);
+
+/// Starts a pipeline that asks the model about every record of these sources.
+fn start(
+    disk: &MemoryDisk,
+    input: &Path,
+    sources: &[Described<'_>],
+    model: Arc<dyn Model>,
+) -> Result<Run, FlowError> {
+    let layer: Arc<dyn FileLayer> = Arc::new(disk.clone());
+    let key = StateKey::from_hex(&"44".repeat(32)).unwrap();
+    let (log, recovered) =
+        FileCommitLog::open(layer.clone(), Path::new("/state/log"), key).unwrap();
+    let sink = |name: &str, path: &str| -> Box<dyn Sink> {
+        let encoder = Encoder::new(EncoderOptions::default()).unwrap();
+        let mut sink = FileSink::new(name, path, layer.clone(), encoder);
+        let known = recovered.sinks.iter().find(|known| known.sink == name);
+        sink.recover(known).unwrap();
+        Box::new(sink)
+    };
+    let open = |(index, (_, reads, _)): (usize, &Described<'_>)| {
+        let path = reads.strip_prefix("kafka topic ").unwrap_or(reads);
+        let options = FileSourceOptions {
+            source: index as u16,
+            paths: vec![input.join(path)],
+            partitions: None,
+            decoder: DecoderOptions::default(),
+            follow: false,
+        };
+        Box::new(FileSource::open(options).unwrap()) as Box<dyn tidegate_contract::Source>
+    };
+    let parts = WorkerParts {
+        sources: sources.iter().enumerate().map(open).collect(),
+        sinks: vec![sink("out", "/out.jsonl")],
+        dead: sink("dead-letters", "/dead.jsonl"),
+    };
+    let plan = Plan {
+        sources: sources
+            .iter()
+            .map(|(name, reads, positions_in_log)| Source {
+                name: (*name).into(),
+                targets: vec![Target::Stage(0)],
+                positions_in_log: *positions_in_log,
+                identities: vec![(*reads).into()],
+            })
+            .collect(),
+        stages: vec![Stage {
+            name: "answer".into(),
+            targets: vec![Target::Sink(0)],
+            kind: StageKind::Model(Box::new(asking(model, "{from}"))),
+        }],
+        sinks: vec!["out".into()],
+        batch: 16,
+        batch_bytes: 1 << 20,
+        cut_interval: Duration::ZERO,
+        durable_in_flight: sources.iter().all(|(_, _, in_log)| *in_log),
+        drain: Duration::from_secs(1),
+    };
+    let meters = Arc::new(Meters::new("inputs", ["answer"]));
+    Run::start(plan, vec![parts], Arc::new(log), recovered, meters)
+}
+
+/// Runs until the model has these records, and stops. They wait in the log.
+fn leave_waiting(disk: &MemoryDisk, input: &Path, sources: &[Described<'_>], records: u64) {
+    let model = Arc::new(Silent::default());
+    let run = start(disk, input, sources, model.clone()).unwrap();
+    until("the model is asked", Duration::from_secs(60), || {
+        model.asked.load(Ordering::SeqCst) == records
+    });
+    run.controls().stop();
+    let ended = run.join();
+    assert!(ended.error.is_none(), "{:?}", ended.error);
+}
+
+/// Runs to the end; the model refuses everything, so that every record is a dead letter.
+fn bury_all(disk: &MemoryDisk, input: &Path, sources: &[Described<'_>]) -> Ended {
+    let model = Scripted::new(|_, _| Err(ModelError::EmptyPrompt));
+    start(disk, input, sources, model).unwrap().join()
+}
+
+fn files() -> tempfile::TempDir {
+    let input = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        let lines: String = (0..3)
+            .map(|n| format!("{{\"from\":\"{name}\",\"n\":{n}}}\n"))
+            .collect();
+        std::fs::write(input.path().join(format!("{name}.jsonl")), lines).unwrap();
+    }
+    input
+}
+
+#[test]
+fn records_that_wait_keep_their_source_when_sources_change_places() {
+    let (input, disk) = (files(), MemoryDisk::new());
+    let (a, b) = (("a", "a.jsonl", true), ("b", "b.jsonl", true));
+    leave_waiting(&disk, input.path(), &[a, b], 6);
+    let ended = bury_all(&disk, input.path(), &[b, a]);
+    assert!(ended.error.is_none(), "{:?}", ended.error);
+    assert_eq!((ended.counts.input, ended.counts.dead), (6, 6));
+    let dead = String::from_utf8(disk.bytes(Path::new("/dead.jsonl"))).unwrap();
+    let mut ids = Vec::new();
+    for line in dead.lines() {
+        let letter: Value = serde_json::from_str(line).unwrap();
+        let value: Value = serde_json::from_str(letter["value"].as_str().unwrap()).unwrap();
+        assert_eq!(letter["source"], value["from"], "{letter}");
+        ids.push(letter["id"].as_str().unwrap().to_owned());
+    }
+    ids.sort();
+    let line = "{\"from\":\"a\",\"n\":0}\n".len();
+    let expected: Vec<String> = ["a", "b"]
+        .iter()
+        .flat_map(|name| (0..3).map(move |n| format!("{name}/0/{}", n * line)))
+        .collect();
+    assert_eq!(ids, expected);
+}
+
+#[test]
+fn records_that_wait_are_not_taken_for_those_of_another_input_of_the_same_name() {
+    let (input, disk) = (files(), MemoryDisk::new());
+    let file = ("in", "a.jsonl", true);
+    leave_waiting(&disk, input.path(), &[file], 3);
+    let refused = |source: Described<'_>| {
+        let model = Scripted::new(|_, _| Err(ModelError::EmptyPrompt));
+        start(&disk, input.path(), &[source], model)
+            .err()
+            .map(|error| error.to_string())
+    };
+    let why =
+        refused(("in", "kafka topic b.jsonl", false)).expect("a topic takes a file's records");
+    for part in ["source in", "a.jsonl", "kafka topic b.jsonl", "bring"] {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    let why = refused(("in", "b.jsonl", true)).expect("a file takes another file's records");
+    for part in ["source in", "a.jsonl", "b.jsonl"] {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    // The old input finishes; then the topic begins where its group stands.
+    let ended = bury_all(&disk, input.path(), &[file]);
+    assert_eq!((ended.counts.input, ended.counts.dead), (3, 3));
+    let ended = bury_all(&disk, input.path(), &[("in", "kafka topic b.jsonl", false)]);
+    assert!(ended.error.is_none(), "{:?}", ended.error);
+    assert_eq!((ended.counts.input, ended.counts.dead), (6, 6));
+}

@@ -19,6 +19,7 @@ mod reading;
 mod rebalance;
 mod sink;
 mod source;
+mod topic;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -8,16 +8,15 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::types::RDKafkaErrorCode;
 use tidegate_contract::{DeadLetter, Delivery, RefusedRecord, Sink, SinkError, SinkPosition};
 use tidegate_record::PublicRecord;
+use tracing::warn;
 
 use super::deliveries::{Deliveries, Returned, Sent};
 use super::letter::Letter;
+use super::topic::{self, Rules};
 use super::{Properties, client_config, wait_for_topic};
-use crate::now_micros;
 
 /// How long the drain loop sleeps between looks. `BaseProducer::flush` would look every 100 ms only.
 const LOOK_INTERVAL: Duration = Duration::from_micros(200);
-/// Kafka 4 refuses records from further in the future (`message.timestamp.after.max.ms`).
-const MAX_AHEAD: Duration = Duration::from_secs(3600);
 /// librdkafka's `message.max.bytes` unless set.
 const MESSAGE_MAX_BYTES: usize = 1_000_000;
 
@@ -58,6 +57,7 @@ pub struct KafkaSink {
     pending: usize,
     /// librdkafka's `message.max.bytes`.
     largest: usize,
+    rules: Rules,
     refused: Vec<RefusedRecord>,
 }
 
@@ -82,8 +82,8 @@ impl KafkaSink {
             ("linger.ms", "1"),
             ("queue.buffering.max.kbytes", "65536"),
             ("compression.type", "lz4"),
-            // A batch larger than the topic takes is refused whole, even if each record would fit: small batches leave
-            // that to topics with a very low limit.
+            // A batch larger than the topic takes is refused whole, even if each record would fit. If the topic does not
+            // tell its limit, small batches leave that to topics with a very low one.
             ("batch.size", "65536"),
             ("allow.auto.create.topics", "false"),
         ];
@@ -92,25 +92,41 @@ impl KafkaSink {
             ("acks", "all"),
             ("message.timeout.ms", timeout.as_str()),
         ];
-        let config =
+        let mut config =
             client_config(&options.brokers, &ours, &reserved, &options.properties).map_err(fail)?;
         let largest = config
             .get("message.max.bytes")
             .and_then(|bytes| bytes.parse().ok())
             .unwrap_or(MESSAGE_MAX_BYTES);
+        let asker = topic::asker(&config).map_err(fail)?;
+        wait_for_topic(&place, &options.topic, options.patience, |wait| {
+            asker.inner().fetch_metadata(Some(&options.topic), wait)
+        })
+        .map_err(fail)?;
+        let rules = Rules::of(&asker, &options.topic).unwrap_or_else(|why| {
+            let means =
+                "records that share a batch with one that the broker refuses may be written late";
+            warn!(
+                place,
+                "the settings of the topic cannot be read: {why}; {means}"
+            );
+            Rules::default()
+        });
+        if let Some(largest) = rules.largest_batch {
+            let set = config.get("batch.size").and_then(|size| size.parse().ok());
+            let size = set.unwrap_or(largest).min(largest).max(1);
+            config.set("batch.size", size.to_string());
+        }
         let producer: BaseProducer<Deliveries> = config
             .create_with_context(Deliveries::default())
             .map_err(|error| fail(error.to_string()))?;
-        wait_for_topic(&place, &options.topic, options.patience, |wait| {
-            producer.client().fetch_metadata(Some(&options.topic), wait)
-        })
-        .map_err(fail)?;
         Ok(KafkaSink {
             options,
             place,
             producer,
             pending: 0,
             largest,
+            rules,
             refused: Vec::new(),
         })
     }
@@ -321,11 +337,10 @@ impl Sink for KafkaSink {
             .event_time()
             .map(|micros| micros.div_euclid(1000))
             .filter(|millis| *millis > 0);
-        if millis.is_some_and(|millis| millis > now_micros() / 1000 + MAX_AHEAD.as_millis() as i64)
-        {
+        if let Some(why) = self.rules.against(&record, millis) {
             return Err(SinkError::Encode {
                 format: "a Kafka record",
-                why: "its event time lies more than an hour ahead, which brokers refuse".into(),
+                why,
             });
         }
         let mut headers: Option<OwnedHeaders> = None;

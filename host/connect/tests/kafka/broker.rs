@@ -9,7 +9,10 @@ use std::thread::Thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
+use rdkafka::admin::{
+    AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier,
+    TopicReplication,
+};
 use rdkafka::client::DefaultClientContext;
 
 pub(crate) fn brokers() -> String {
@@ -48,6 +51,13 @@ pub(crate) fn widen(topic: &str, partitions: usize) {
     let new = NewPartitions::new(topic, partitions);
     let made = wait_for(admin().create_partitions([&new], &AdminOptions::new())).unwrap();
     assert!(made.iter().all(Result::is_ok), "{made:?}");
+}
+
+/// Changes a setting of a topic.
+pub(crate) fn alter(topic: &str, name: &str, value: &str) {
+    let alter = AlterConfig::new(ResourceSpecifier::Topic(topic)).set(name, value);
+    let altered = wait_for(admin().alter_configs([&alter], &AdminOptions::new())).unwrap();
+    assert!(altered.iter().all(Result::is_ok), "{altered:?}");
 }
 
 fn admin() -> AdminClient<DefaultClientContext> {

@@ -4,7 +4,7 @@ use tidegate_connect::kafka::{KafkaSink, KafkaSinkOptions, Properties};
 use tidegate_contract::{DeadLetter, Sink, SinkError};
 use tidegate_record::{NewRecord, RecordId};
 
-use crate::broker::{brokers, topic, topic_with};
+use crate::broker::{alter, brokers, topic, topic_with};
 use crate::{numbers, options, read_to_end, write};
 
 /// A sink whose messages are as large on their way as they are here.
@@ -85,8 +85,10 @@ fn a_record_too_large_for_the_topic_is_handed_back_and_the_rest_is_written() {
 
 #[test]
 fn a_batch_too_large_for_the_topic_costs_no_record() {
-    let topic = topic_with("small-batches", 1, &[("max.message.bytes", "1000")]);
+    let topic = topic_with("small-batches", 1, &[]);
     let mut sink = plain_sink(&topic);
+    // The sink was opened before.
+    alter(&topic, "max.message.bytes", "1000");
     let values: BTreeSet<String> = (0..200).map(|number| format!("{number:0>300}")).collect();
     for (offset, value) in values.iter().enumerate() {
         write(&mut sink, &record(offset as u64, None, value.as_bytes())).unwrap();
@@ -100,8 +102,10 @@ fn a_batch_too_large_for_the_topic_costs_no_record() {
 
 #[test]
 fn a_record_without_a_key_is_handed_back_by_a_compacted_topic() {
-    let topic = topic_with("compacted", 1, &[("cleanup.policy", "compact")]);
+    let topic = topic_with("compacted", 1, &[]);
     let mut sink = plain_sink(&topic);
+    // The sink was opened before.
+    alter(&topic, "cleanup.policy", "compact");
     for number in 0..10 {
         let key = (number != 4).then_some(b"k".as_slice());
         let value = number.to_string();
@@ -120,6 +124,63 @@ fn a_record_without_a_key_is_handed_back_by_a_compacted_topic() {
     let expected: Vec<String> = numbers(0..10).filter(|number| number != "4").collect();
     let read: BTreeSet<String> = read.into_iter().collect();
     assert_eq!(read, expected.into_iter().collect());
+}
+
+#[test]
+fn what_the_topic_refuses_does_not_move_the_records_beside_it() {
+    let topic = topic_with(
+        "in-order",
+        1,
+        &[
+            ("max.message.bytes", "2000"),
+            ("cleanup.policy", "compact"),
+            ("message.timestamp.before.max.ms", "3600000"),
+        ],
+    );
+    let mut sink = plain_sink(&topic);
+    let (small, large) = ("v".repeat(300), "x".repeat(5000));
+    let mut expected = Vec::new();
+    let mut dead = 0;
+    for number in 0..2000_u64 {
+        let value = match number % 97 {
+            13 => format!("{number} {large}"),
+            _ => format!("{number} {small}"),
+        };
+        let record = NewRecord {
+            event_time: (number % 97 == 61).then_some(1_000_000),
+            ..record(
+                number,
+                (number % 97 != 37).then_some(b"k".as_slice()),
+                value.as_bytes(),
+            )
+        };
+        match (number % 97, write(&mut sink, &record)) {
+            (37 | 61, Err(SinkError::Encode { why, .. })) => {
+                assert!(
+                    why.contains("no key") || why.contains("event time"),
+                    "{why}"
+                );
+                dead += 1;
+            }
+            (13, Ok(())) => {}
+            (37 | 61, other) => panic!("{number}: {other:?}"),
+            (_, written) => {
+                written.unwrap();
+                expected.push(value);
+            }
+        }
+    }
+    sink.flush().unwrap();
+    assert_eq!(dead, 2 * 21 - 1);
+    assert_eq!(sink.take_refused().len(), 21);
+    let read = read_to_end(options(&topic, &topic), 1).values();
+    assert_eq!(read.len(), expected.len());
+    let first = |value: &String| value.split(' ').next().unwrap().to_owned();
+    assert!(
+        read == expected,
+        "order: {:?}",
+        read.iter().map(first).collect::<Vec<_>>()
+    );
 }
 
 #[test]

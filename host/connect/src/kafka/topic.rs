@@ -1,0 +1,139 @@
+//! What a topic takes, as far as the broker tells.
+//!
+//! A broker refuses a whole batch for one record of it, and takes the batches behind it: what goes once more then stands
+//! after later records. So what can be known beforehand is kept out of batches.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use rdkafka::ClientContext;
+use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, ResourceSpecifier};
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use tidegate_record::PublicRecord;
+
+use super::source::ASK;
+use crate::now_micros;
+
+/// How far ahead of the broker's clock a record's time may lie, unless the topic says otherwise.
+const AHEAD: Duration = Duration::from_secs(3600);
+
+/// The settings of a topic by which it refuses records.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Rules {
+    /// Most bytes of a batch.
+    pub(super) largest_batch: Option<usize>,
+    /// Whether it takes only records with a key.
+    needs_key: bool,
+    /// How far ahead of now a record's time may lie, milliseconds.
+    ahead: Option<i64>,
+    /// How far behind.
+    behind: Option<i64>,
+}
+
+impl Default for Rules {
+    /// What is so unless a topic says otherwise.
+    fn default() -> Rules {
+        Rules {
+            largest_batch: None,
+            needs_key: false,
+            ahead: Some(AHEAD.as_millis() as i64),
+            behind: None,
+        }
+    }
+}
+
+impl Rules {
+    /// Asks the broker. The error says why it does not tell, for example because that is not allowed.
+    pub(super) fn of(asker: &AdminClient<Asker>, topic: &str) -> Result<Rules, String> {
+        let options = AdminOptions::new().request_timeout(Some(ASK));
+        let asked = [ResourceSpecifier::Topic(topic)];
+        let answer = wait_for(asker.describe_configs(&asked, &options), 2 * ASK)
+            .ok_or_else(|| format!("no answer within {} s", 2 * ASK.as_secs()))?
+            .map_err(|error| error.to_string())?;
+        match answer.into_iter().next() {
+            Some(Ok(settings)) => Ok(Rules::read(&settings)),
+            Some(Err(code)) => Err(code.to_string()),
+            None => Err("the answer is empty".into()),
+        }
+    }
+
+    fn read(settings: &ConfigResource) -> Rules {
+        let text = |name: &str| settings.get(name).and_then(|entry| entry.value.as_deref());
+        let millis = |name: &str| text(name).and_then(|value| value.parse::<i64>().ok());
+        // Otherwise the broker sets the time itself.
+        let keeps_time = text("message.timestamp.type") != Some("LogAppendTime");
+        let unless = |limit: i64| (keeps_time && limit < i64::MAX).then_some(limit);
+        let ahead = millis("message.timestamp.after.max.ms").unwrap_or(AHEAD.as_millis() as i64);
+        let behind = millis("message.timestamp.before.max.ms").unwrap_or(i64::MAX);
+        Rules {
+            largest_batch: text("max.message.bytes").and_then(|value| value.parse().ok()),
+            needs_key: text("cleanup.policy").is_some_and(|policy| policy.contains("compact")),
+            ahead: unless(ahead),
+            behind: unless(behind),
+        }
+    }
+
+    /// Why the topic would refuse this record, if that is certain.
+    pub(super) fn against(&self, record: &PublicRecord<'_>, millis: Option<i64>) -> Option<String> {
+        if self.needs_key && record.key().is_none() {
+            return Some("it has no key, and a compacted topic takes only records with one".into());
+        }
+        let ahead = millis? - now_micros() / 1000;
+        let beyond = |limit: Option<i64>, distance: i64| limit.filter(|limit| distance > *limit);
+        if let Some(limit) = beyond(self.ahead, ahead) {
+            let limit = limit / 1000;
+            return Some(format!(
+                "its event time lies more than {limit} s ahead, which the broker refuses"
+            ));
+        }
+        let limit = beyond(self.behind, ahead.saturating_neg())? / 1000;
+        Some(format!(
+            "its event time lies more than {limit} s back, which the topic refuses"
+        ))
+    }
+}
+
+/// A client that asks about topics, and logs like the others.
+pub(super) struct Asker;
+
+/// Connects one with this configuration.
+pub(super) fn asker(config: &ClientConfig) -> Result<AdminClient<Asker>, String> {
+    let made = config.create_with_context(Asker);
+    made.map_err(|error| error.to_string())
+}
+
+impl ClientContext for Asker {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        super::log(level, facility, message);
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// The future's result; none if it takes longer.
+fn wait_for<T>(future: impl Future<Output = T>, time: Duration) -> Option<T> {
+    let deadline = Instant::now() + time;
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return Some(value);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return None;
+        }
+        std::thread::park_timeout(left);
+    }
+}

@@ -3,6 +3,9 @@
 //! Needs a broker: `cargo xtask test` starts one; by hand, `cargo xtask kafka` and `TIDEGATE_KAFKA=host:port`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod copying;
+mod members;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -15,14 +18,19 @@ use tidegate_contract::{Sink, Source, SourceEvent};
 use tidegate_record::{BatchBuilder, NewRecord, RecordId};
 use tidegate_tests::{Place, root, until};
 
-fn broker() -> String {
+pub(crate) fn broker() -> String {
     std::env::var("TIDEGATE_KAFKA").expect(
         "this test needs a broker: run cargo xtask test, or cargo xtask kafka and set TIDEGATE_KAFKA",
     )
 }
 
 /// A new topic of one partition.
-fn topic(name: &str) -> String {
+pub(crate) fn topic(name: &str) -> String {
+    topic_with(name, 1, &[])
+}
+
+/// A topic of its own for a test, with these partitions and settings.
+pub(crate) fn topic_with(name: &str, partitions: i32, settings: &[(&str, &str)]) -> String {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap();
@@ -31,7 +39,10 @@ fn topic(name: &str) -> String {
         .set("bootstrap.servers", broker())
         .create()
         .unwrap();
-    let new = NewTopic::new(&name, 1, TopicReplication::Fixed(1));
+    let mut new = NewTopic::new(&name, partitions, TopicReplication::Fixed(1));
+    for (name, value) in settings {
+        new = new.set(name, value);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -43,7 +54,7 @@ fn topic(name: &str) -> String {
     name
 }
 
-fn produce(topic: &str, records: &[(String, String)]) {
+pub(crate) fn produce(topic: &str, records: &[(String, String)]) {
     let mut builder = BatchBuilder::default();
     for (offset, (key, value)) in records.iter().enumerate() {
         builder
@@ -67,7 +78,7 @@ fn produce(topic: &str, records: &[(String, String)]) {
 }
 
 /// Key and value of everything in a topic, in the order of its one partition.
-fn consume(topic: &str) -> Vec<(String, String)> {
+pub(crate) fn consume(topic: &str) -> Vec<(String, String)> {
     let mut options = KafkaSourceOptions::new(0, broker(), topic, format!("{topic}-reader"));
     options.until_end = true;
     let mut source = KafkaSource::open(options).unwrap();
@@ -142,7 +153,7 @@ path = "dead.jsonl"
     .replace("{space}", " ")
 }
 
-fn tickets(count: usize) -> Vec<(String, String)> {
+pub(crate) fn tickets(count: usize) -> Vec<(String, String)> {
     (0..count)
         .map(|n| {
             let key = format!("k{}", n % 5);

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tidegate_codec::{Encoder, EncoderOptions, Format, encode_dead_letter};
+use tidegate_codec::{Encoder, EncoderOptions, Format, encode_dead_letter, encode_dead_letter_cut};
 use tidegate_contract::DeadLetter;
 use tidegate_record::{Batch, BatchBuilder, NewRecord, RecordId};
 
@@ -179,6 +179,12 @@ fn a_dead_letter_is_one_json_line() {
         "key": "k", "value_base64": "//79/A==", "length": 4000,
     });
     assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), expected);
+    // Of one that was cut to fit its message it says what was cut, and how long that was.
+    let mut out = Vec::new();
+    encode_dead_letter_cut(&mut out, &letter, &[("key", 70_000), ("reason", 4097)]);
+    let cut = serde_json::from_slice::<Value>(&out).unwrap();
+    let lengths = json!({"key": 70_000, "reason": 4097});
+    assert_eq!((&cut["cut"], &cut["length"]), (&lengths, &json!(4000)));
 }
 
 proptest! {

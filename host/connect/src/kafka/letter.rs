@@ -68,26 +68,23 @@ impl Letter {
     /// The message, with the lengths of what was cut.
     pub(super) fn write(&self) -> Written<'_> {
         let most = KEPT[self.step];
-        let bytes = |bytes: &'_ Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
-        let cut_bytes = |bytes: &'_ Vec<u8>| -> std::ops::Range<usize> { 0..bytes.len().min(most) };
-        let cut_text = |text: &'_ str| -> std::ops::Range<usize> {
-            0..text.floor_char_boundary(most.min(text.len()))
-        };
         let mut cut = Vec::new();
-        if bytes(&self.key) > most {
-            cut.push(("key", bytes(&self.key) as u64));
+        let key = self.key.as_deref();
+        if key.is_some_and(|key| key.len() > most) {
+            cut.push(("key", key.map_or(0, <[u8]>::len) as u64));
         }
-        if bytes(&self.value) > most {
+        if self.value.as_ref().is_some_and(|value| value.len() > most) {
             cut.push(("value", self.length));
         }
         if self.reason.len() > most {
             cut.push(("reason", self.reason.len() as u64));
         }
-        if let Some(backtrace) = self.backtrace.as_ref().filter(|text| text.len() > most) {
-            cut.push(("backtrace", backtrace.len() as u64));
+        let backtrace = self.backtrace.as_deref();
+        if backtrace.is_some_and(|text| text.len() > most) {
+            cut.push(("backtrace", backtrace.map_or(0, str::len) as u64));
         }
-        let key = self.key.as_ref().map(|key| &key[cut_bytes(key)]);
-        let reason = &self.reason[cut_text(&self.reason)];
+        let key = key.map(|key| cut_bytes(key, most));
+        let reason = cut_text(&self.reason, most);
         let mut value = Vec::new();
         encode_dead_letter_cut(
             &mut value,
@@ -97,10 +94,10 @@ impl Letter {
                 stage: &self.stage,
                 reason,
                 component: self.component.as_deref(),
-                backtrace: self.backtrace.as_deref().map(|text| &text[cut_text(text)]),
+                backtrace: backtrace.map(|text| cut_text(text, most)),
                 attempts: self.attempts,
                 key,
-                value: self.value.as_ref().map(|value| &value[cut_bytes(value)]),
+                value: self.value.as_deref().map(|value| cut_bytes(value, most)),
                 length: self.length,
             },
             &cut,
@@ -119,4 +116,16 @@ impl Letter {
             headers,
         }
     }
+}
+
+/// The first bytes, of UTF-8 no half character.
+fn cut_bytes(bytes: &[u8], most: usize) -> &[u8] {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => cut_text(text, most).as_bytes(),
+        Err(_) => &bytes[..bytes.len().min(most)],
+    }
+}
+
+fn cut_text(text: &str, most: usize) -> &str {
+    &text[..text.floor_char_boundary(most)]
 }

@@ -9,7 +9,7 @@ use tidegate_record::RecordId;
 /// hundred bytes, most of them the names of its source and stage.
 const KEPT: [usize; 5] = [usize::MAX, PREVIEW, 4096, 512, 32];
 
-/// A dead letter with all it says, kept until the broker has it.
+/// A dead letter, kept until the broker has it.
 #[derive(Clone, Debug)]
 pub(super) struct Letter {
     id: RecordId,
@@ -22,6 +22,8 @@ pub(super) struct Letter {
     key: Option<Vec<u8>>,
     value: Option<Vec<u8>>,
     length: u64,
+    /// Bytes that key, value, reason and backtrace had. More than a message can hold is not kept.
+    lengths: [usize; 4],
     /// Which of [`KEPT`] it is cut to.
     step: usize,
 }
@@ -34,17 +36,26 @@ pub(super) struct Written<'a> {
 }
 
 impl Letter {
-    pub(super) fn of(letter: &DeadLetter<'_>) -> Letter {
+    /// `largest` is the most that a message holds.
+    pub(super) fn of(letter: &DeadLetter<'_>, largest: usize) -> Letter {
         Letter {
+            lengths: [
+                letter.key.map_or(0, <[u8]>::len),
+                letter.value.map_or(0, <[u8]>::len),
+                letter.reason.len(),
+                letter.backtrace.map_or(0, str::len),
+            ],
             id: letter.id,
             source: letter.source.to_owned(),
             stage: letter.stage.to_owned(),
-            reason: letter.reason.to_owned(),
+            reason: cut_text(letter.reason, largest).to_owned(),
             component: letter.component.map(str::to_owned),
-            backtrace: letter.backtrace.map(str::to_owned),
+            backtrace: letter
+                .backtrace
+                .map(|text| cut_text(text, largest).to_owned()),
             attempts: letter.attempts,
-            key: letter.key.map(<[u8]>::to_vec),
-            value: letter.value.map(<[u8]>::to_vec),
+            key: letter.key.map(|key| cut_bytes(key, largest).to_vec()),
+            value: letter.value.map(|value| cut_bytes(value, largest).to_vec()),
             length: letter.length,
             step: 0,
         }
@@ -68,23 +79,27 @@ impl Letter {
     /// The message, with the lengths of what was cut.
     pub(super) fn write(&self) -> Written<'_> {
         let most = KEPT[self.step];
-        let mut cut = Vec::new();
-        let key = self.key.as_deref();
-        if key.is_some_and(|key| key.len() > most) {
-            cut.push(("key", key.map_or(0, <[u8]>::len) as u64));
-        }
-        if self.value.as_ref().is_some_and(|value| value.len() > most) {
-            cut.push(("value", self.length));
-        }
-        if self.reason.len() > most {
-            cut.push(("reason", self.reason.len() as u64));
-        }
-        let backtrace = self.backtrace.as_deref();
-        if backtrace.is_some_and(|text| text.len() > most) {
-            cut.push(("backtrace", backtrace.map_or(0, str::len) as u64));
-        }
-        let key = key.map(|key| cut_bytes(key, most));
+        let key = self.key.as_deref().map(|key| cut_bytes(key, most));
+        let shown = self.value.as_deref().map(|value| cut_bytes(value, most));
         let reason = cut_text(&self.reason, most);
+        let backtrace = self.backtrace.as_deref().map(|text| cut_text(text, most));
+        let [key_length, value_length, reason_length, backtrace_length] = self.lengths;
+        let kept = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
+        let cut: Vec<(&str, u64)> = [
+            ("key", kept(key), key_length, key_length as u64),
+            ("value", kept(shown), value_length, self.length),
+            ("reason", reason.len(), reason_length, reason_length as u64),
+            (
+                "backtrace",
+                kept(backtrace.map(str::as_bytes)),
+                backtrace_length,
+                backtrace_length as u64,
+            ),
+        ]
+        .into_iter()
+        .filter(|(_, kept, had, _)| kept < had)
+        .map(|(name, _, _, length)| (name, length))
+        .collect();
         let mut value = Vec::new();
         encode_dead_letter_cut(
             &mut value,
@@ -94,10 +109,10 @@ impl Letter {
                 stage: &self.stage,
                 reason,
                 component: self.component.as_deref(),
-                backtrace: backtrace.map(|text| cut_text(text, most)),
+                backtrace,
                 attempts: self.attempts,
                 key,
-                value: self.value.as_deref().map(|value| cut_bytes(value, most)),
+                value: shown,
                 length: self.length,
             },
             &cut,

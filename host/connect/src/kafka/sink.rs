@@ -361,7 +361,7 @@ impl Sink for KafkaSink {
     }
 
     fn write_dead(&mut self, letter: &DeadLetter<'_>) -> Result<(), SinkError> {
-        self.send_letter(Letter::of(letter))
+        self.send_letter(Letter::of(letter, self.largest))
     }
 
     fn pending(&self) -> usize {

@@ -1,8 +1,8 @@
 //! Kernels: which WGSL files and constants make each one, and the compiled pipelines.
 //!
-//! Only this module names the files under `shaders/`. A kernel is one set of parameters ([`Kernel`]); its text is made by
-//! joining constants and files ([`Kernel::source`]), and [`Kernel::in_use`] lists every set a model can call for, so that a
-//! test can pass each through naga's writers.
+//! Only this module names the files under `shaders/`, which lie in folders by what they compute. A kernel is one set of
+//! parameters ([`Kernel`]); its text is made by joining constants and files ([`Kernel::source`]), and [`Kernel::in_use`]
+//! lists every set a model can call for, so that a test can pass each through naga's writers.
 
 mod attention;
 mod binding;

@@ -123,7 +123,7 @@ impl Share {
             Share::Neighbours(tile) => (tile, true),
             Share::Others(tile) => (tile, false),
         };
-        // As `are_neighbours` in `shaders/attention_software.wgsl`.
+        // As `are_neighbours` in `shaders/attention/attention_software.wgsl`.
         let follows = |pair: &[Sight]| {
             pair[0].sequence == pair[1].sequence && pair[0].positions + 1 == pair[1].positions
         };

@@ -118,7 +118,7 @@ impl<'a> Parts<'a> {
         Ok(tables)
     }
 
-    /// Biases and head norms of a layer, as `shaders/heads.wgsl` reads them.
+    /// Biases and head norms of a layer, as `shaders/attention/heads.wgsl` reads them.
     fn extras(&self, layer: usize) -> Result<wgpu::Buffer, LoadError> {
         use LayerTensor::{KeyBias, KeyNorm, QueryBias, QueryNorm, ValueBias};
         let mut extras = Vec::new();

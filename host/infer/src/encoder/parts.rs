@@ -29,7 +29,7 @@ pub(super) struct Parts<'a> {
 pub(super) struct Ends {
     /// `Step` in `shaders/step.wgsl`.
     pub(super) step: wgpu::Buffer,
-    /// `Tile` in `shaders/encoder.wgsl`.
+    /// `Tile` in `shaders/encoder/encoder.wgsl`.
     pub(super) tiles: wgpu::Buffer,
     /// First row and rows of each text.
     pub(super) texts: wgpu::Buffer,

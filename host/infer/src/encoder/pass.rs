@@ -34,7 +34,7 @@ pub(super) fn passes(texts: &[&[u32]], rows: usize, quads: usize) -> Vec<Range<u
 pub(crate) struct PassWords {
     /// `Step` in `shaders/step.wgsl`: token and position of each row.
     pub(crate) step: Vec<u32>,
-    /// `Tile` in `shaders/encoder.wgsl`.
+    /// `Tile` in `shaders/encoder/encoder.wgsl`.
     pub(crate) tiles: Vec<u32>,
     /// First row and rows of each text.
     pub(crate) texts: Vec<u32>,

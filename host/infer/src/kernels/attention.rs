@@ -157,10 +157,10 @@ impl AttentionKernel {
         let files = |kv: KvPrecision, reduction, kernel| {
             [
                 shader!("step.wgsl"),
-                shader!("paged.wgsl"),
+                shader!("attention/paged.wgsl"),
                 kv.file(),
                 reduction,
-                shader!("attention.wgsl"),
+                shader!("attention/attention.wgsl"),
                 kernel,
             ]
         };
@@ -175,10 +175,10 @@ impl AttentionKernel {
                 ],
                 &[
                     shader!("step.wgsl"),
-                    shader!("paged.wgsl"),
+                    shader!("attention/paged.wgsl"),
                     kv.file(),
-                    shader!("attention.wgsl"),
-                    shader!("attention_software.wgsl"),
+                    shader!("attention/attention.wgsl"),
+                    shader!("attention/attention_software.wgsl"),
                     shared,
                     &for_each_lane(NARROW_LANES, lane),
                     kernel,
@@ -194,16 +194,22 @@ impl AttentionKernel {
             } => {
                 let queries = if told {
                     (
-                        shader!("attention_queries_told.wgsl"),
-                        shader!("attention_queries_told_lane.wgsl"),
+                        shader!("attention/attention_queries_told.wgsl"),
+                        shader!("attention/attention_queries_told_lane.wgsl"),
                     )
                 } else {
                     (
-                        shader!("attention_queries_direct.wgsl"),
-                        shader!("attention_queries_direct_lane.wgsl"),
+                        shader!("attention/attention_queries_direct.wgsl"),
+                        shader!("attention/attention_queries_direct_lane.wgsl"),
                     )
                 };
-                software(unit, rows, kv, queries, shader!("attention_scores.wgsl"))
+                software(
+                    unit,
+                    rows,
+                    kv,
+                    queries,
+                    shader!("attention/attention_scores.wgsl"),
+                )
             }
             AttentionKernel::Values {
                 unit,
@@ -213,27 +219,37 @@ impl AttentionKernel {
             } => {
                 let weights = if told {
                     (
-                        shader!("attention_weights_told.wgsl"),
-                        shader!("attention_weights_told_lane.wgsl"),
+                        shader!("attention/attention_weights_told.wgsl"),
+                        shader!("attention/attention_weights_told_lane.wgsl"),
                     )
                 } else {
                     (
-                        shader!("attention_weights_direct.wgsl"),
-                        shader!("attention_weights_direct_lane.wgsl"),
+                        shader!("attention/attention_weights_direct.wgsl"),
+                        shader!("attention/attention_weights_direct_lane.wgsl"),
                     )
                 };
-                software(unit, rows, kv, weights, shader!("attention_values.wgsl"))
+                software(
+                    unit,
+                    rows,
+                    kv,
+                    weights,
+                    shader!("attention/attention_values.wgsl"),
+                )
             }
             AttentionKernel::Split { base, unit, kv } => join(
                 &[("LANES", LANES), ("HEADS", unit), ("SPLIT", SPLIT)],
-                &files(kv, reduction(base), shader!("attention_split.wgsl")),
+                &files(
+                    kv,
+                    reduction(base),
+                    shader!("attention/attention_split.wgsl"),
+                ),
             ),
             AttentionKernel::Merge => join(
                 &[("LANES", LANES), ("HEADS", 1), ("SPLIT", SPLIT)],
                 &[
                     shader!("step.wgsl"),
-                    shader!("attention.wgsl"),
-                    shader!("attention_merge.wgsl"),
+                    shader!("attention/attention.wgsl"),
+                    shader!("attention/attention_merge.wgsl"),
                 ],
             ),
         }

@@ -101,29 +101,37 @@ impl EncoderKernel {
 
     pub(crate) fn source(self) -> String {
         let lanes = [("LANES", self.lanes())];
-        let tiles = shader!("encoder.wgsl");
+        let tiles = shader!("encoder/encoder.wgsl");
         match self {
             EncoderKernel::Norm { base } => {
                 let kernel = match base {
-                    Base::Software => shader!("encoder_norm_software.wgsl"),
-                    Base::Portable | Base::Subgroup => shader!("encoder_norm_portable.wgsl"),
+                    Base::Software => shader!("encoder/encoder_norm_software.wgsl"),
+                    Base::Portable | Base::Subgroup => {
+                        shader!("encoder/encoder_norm_portable.wgsl")
+                    }
                 };
                 let step = shader!("step.wgsl");
-                let shared = shader!("encoder_norm.wgsl");
+                let shared = shader!("encoder/encoder_norm.wgsl");
                 join(&lanes, &[step, shared, reduction(base), kernel])
             }
-            EncoderKernel::Scores { .. } => join(&lanes, &[tiles, shader!("encoder_scores.wgsl")]),
+            EncoderKernel::Scores { .. } => {
+                join(&lanes, &[tiles, shader!("encoder/encoder_scores.wgsl")])
+            }
             EncoderKernel::Softmax { base } => {
                 let kernel = match base {
-                    Base::Software => shader!("encoder_softmax_software.wgsl"),
-                    Base::Portable | Base::Subgroup => shader!("encoder_softmax_portable.wgsl"),
+                    Base::Software => shader!("encoder/encoder_softmax_software.wgsl"),
+                    Base::Portable | Base::Subgroup => {
+                        shader!("encoder/encoder_softmax_portable.wgsl")
+                    }
                 };
-                let shared = shader!("encoder_softmax.wgsl");
+                let shared = shader!("encoder/encoder_softmax.wgsl");
                 join(&lanes, &[tiles, shared, reduction(base), kernel])
             }
-            EncoderKernel::Values { .. } => join(&lanes, &[tiles, shader!("encoder_values.wgsl")]),
-            EncoderKernel::Pool => join(&lanes, &[shader!("encoder_pool.wgsl")]),
-            EncoderKernel::Tanh => join(&lanes, &[shader!("encoder_tanh.wgsl")]),
+            EncoderKernel::Values { .. } => {
+                join(&lanes, &[tiles, shader!("encoder/encoder_values.wgsl")])
+            }
+            EncoderKernel::Pool => join(&lanes, &[shader!("encoder/encoder_pool.wgsl")]),
+            EncoderKernel::Tanh => join(&lanes, &[shader!("encoder/encoder_tanh.wgsl")]),
         }
     }
 
@@ -148,7 +156,7 @@ pub(crate) struct TextAttention<'a> {
     pub(crate) heads: usize,
     /// Width of a head.
     pub(crate) head_dim: usize,
-    /// `[tiles]` of `Tile` in `shaders/encoder.wgsl`.
+    /// `[tiles]` of `Tile` in `shaders/encoder/encoder.wgsl`.
     pub(crate) tiles: &'a wgpu::Buffer,
     /// `[rows, 3 * heads, padded head]` f32.
     pub(crate) qkv: &'a wgpu::Buffer,

@@ -35,8 +35,8 @@ impl KvPrecision {
 
     pub(super) fn file(self) -> &'static str {
         match self {
-            KvPrecision::F32 => shader!("kv_f32.wgsl"),
-            KvPrecision::F16 => shader!("kv_f16.wgsl"),
+            KvPrecision::F32 => shader!("attention/kv_f32.wgsl"),
+            KvPrecision::F16 => shader!("attention/kv_f16.wgsl"),
         }
     }
 }
@@ -83,15 +83,15 @@ impl HeadsKernel {
 
     pub(crate) fn source(self) -> String {
         let kernel = match self.base {
-            Base::Software => shader!("heads_software.wgsl"),
-            Base::Portable | Base::Subgroup => shader!("heads_portable.wgsl"),
+            Base::Software => shader!("attention/heads_software.wgsl"),
+            Base::Portable | Base::Subgroup => shader!("attention/heads_portable.wgsl"),
         };
         let files = [
             shader!("step.wgsl"),
-            shader!("paged.wgsl"),
+            shader!("attention/paged.wgsl"),
             self.kv.file(),
             reduction(self.base),
-            shader!("heads.wgsl"),
+            shader!("attention/heads.wgsl"),
             kernel,
         ];
         join(&[("LANES", self.lanes())], &files)
@@ -144,7 +144,7 @@ pub(crate) struct KvBuffers<'a> {
 
 impl Builder<'_> {
     /// Bias, head norm, rotation: queries of `qkv` into `queries`, keys and values into their blocks. `angles`
-    /// `[context, half]` of (cos, sin); `extras` as `shaders/heads.wgsl` says.
+    /// `[context, half]` of (cos, sin); `extras` as `shaders/attention/heads.wgsl` says.
     pub(crate) fn heads(
         &mut self,
         heads: &Heads,

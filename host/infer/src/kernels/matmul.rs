@@ -38,20 +38,23 @@ impl Store {
 
     fn files(self) -> [&'static str; 2] {
         match self {
-            Store::Plain => ["", shader!("store.wgsl")],
-            Store::Residual => ["", shader!("store_residual.wgsl")],
-            Store::Gated(activation) => [activate(Some(activation)), shader!("store_gated.wgsl")],
-            Store::Bias(activation) => [activate(activation), shader!("store_bias.wgsl")],
+            Store::Plain => ["", shader!("matmul/store.wgsl")],
+            Store::Residual => ["", shader!("matmul/store_residual.wgsl")],
+            Store::Gated(activation) => [
+                activate(Some(activation)),
+                shader!("matmul/store_gated.wgsl"),
+            ],
+            Store::Bias(activation) => [activate(activation), shader!("matmul/store_bias.wgsl")],
         }
     }
 }
 
 fn activate(activation: Option<Activation>) -> &'static str {
     match activation {
-        None => shader!("activation_none.wgsl"),
-        Some(Activation::Silu) => shader!("activation_silu.wgsl"),
-        Some(Activation::GeluTanh) => shader!("activation_gelu_tanh.wgsl"),
-        Some(Activation::Gelu) => shader!("activation_gelu.wgsl"),
+        None => shader!("matmul/activation_none.wgsl"),
+        Some(Activation::Silu) => shader!("matmul/activation_silu.wgsl"),
+        Some(Activation::GeluTanh) => shader!("matmul/activation_gelu_tanh.wgsl"),
+        Some(Activation::Gelu) => shader!("matmul/activation_gelu.wgsl"),
     }
 }
 
@@ -209,60 +212,60 @@ impl MatmulKernel {
         let [activation, store] = self.store.files();
         let mut files = vec![
             shader!("step.wgsl"),
-            shader!("matmul.wgsl"),
+            shader!("matmul/matmul.wgsl"),
             activation,
             store,
         ];
         if !matches!(self.tiling, Tiling::Dot { .. }) {
-            files.push(shader!("input_f32.wgsl"));
+            files.push(shader!("matmul/input_f32.wgsl"));
         }
         let mut enable: &[&str] = &[];
         let constants = match self.tiling {
             Tiling::Registers { rows, told } => {
                 files.extend(lanes(self.stored));
                 files.push(if told {
-                    shader!("input_broadcast.wgsl")
+                    shader!("matmul/input_broadcast.wgsl")
                 } else {
-                    shader!("input_direct.wgsl")
+                    shader!("matmul/input_direct.wgsl")
                 });
-                files.push(shader!("matmul_software.wgsl"));
+                files.push(shader!("matmul/matmul_software.wgsl"));
                 vec![("ROWS", rows)]
             }
             Tiling::Reduce { rows, subgroup } => {
                 files.extend(weights(self.stored, Layout::Rows));
                 files.push(if subgroup {
-                    shader!("matmul_reduce_subgroup.wgsl")
+                    shader!("matmul/matmul_reduce_subgroup.wgsl")
                 } else {
-                    shader!("matmul_reduce_portable.wgsl")
+                    shader!("matmul/matmul_reduce_portable.wgsl")
                 });
-                files.push(shader!("matmul_reduce.wgsl"));
+                files.push(shader!("matmul/matmul_reduce.wgsl"));
                 vec![("LANES", LANES), ("ROWS", rows)]
             }
             Tiling::Tile => {
                 files.extend(weights(self.stored, Layout::Rows));
-                files.push(shader!("matmul_tile.wgsl"));
+                files.push(shader!("matmul/matmul_tile.wgsl"));
                 Vec::new()
             }
             Tiling::TileF16 => {
                 enable = &["f16"];
                 files.extend(weights(self.stored, Layout::Rows));
-                files.push(shader!("matmul_tile_f16.wgsl"));
+                files.push(shader!("matmul/matmul_tile_f16.wgsl"));
                 Vec::new()
             }
             Tiling::Cooperative { lanes } => {
                 enable = &["f16", "wgpu_cooperative_matrix"];
                 files.extend(weights(self.stored, Layout::Rows));
-                files.push(shader!("matmul_cooperative.wgsl"));
+                files.push(shader!("matmul/matmul_cooperative.wgsl"));
                 vec![("LANES", lanes)]
             }
             Tiling::Dot { rows } => {
-                files.push(shader!("layout_rows.wgsl"));
+                files.push(shader!("weights/layout_rows.wgsl"));
                 files.push(if self.stored == Stored::Int4 {
-                    shader!("dot_int4.wgsl")
+                    shader!("matmul/dot_int4.wgsl")
                 } else {
-                    shader!("dot_int8.wgsl")
+                    shader!("matmul/dot_int8.wgsl")
                 });
-                files.push(shader!("matmul_dot.wgsl"));
+                files.push(shader!("matmul/matmul_dot.wgsl"));
                 vec![("LANES", LANES), ("ROWS", rows)]
             }
         };
@@ -326,7 +329,7 @@ impl QuantizeKernel {
 
     pub(crate) fn source(self) -> String {
         let constants = [("LANES", Self::LANES), ("SPREAD", u32::from(self.spread))];
-        join(&constants, &[shader!("quantize.wgsl")])
+        join(&constants, &[shader!("matmul/quantize.wgsl")])
     }
 
     pub(crate) fn in_use() -> Vec<QuantizeKernel> {
@@ -373,7 +376,7 @@ impl EmbedKernel {
     pub(crate) fn source(self) -> String {
         let mut files = vec![shader!("step.wgsl")];
         files.extend(weights(self.stored, self.layout));
-        files.push(shader!("embed.wgsl"));
+        files.push(shader!("weights/embed.wgsl"));
         join(&[("LANES", Self::LANES)], &files)
     }
 
@@ -387,16 +390,16 @@ impl EmbedKernel {
 /// Weights, four elements at a time.
 fn weights(stored: Stored, layout: Layout) -> [&'static str; 3] {
     let layout = match layout {
-        Layout::Rows => shader!("layout_rows.wgsl"),
-        Layout::Tiles => shader!("layout_tiles.wgsl"),
+        Layout::Rows => shader!("weights/layout_rows.wgsl"),
+        Layout::Tiles => shader!("weights/layout_tiles.wgsl"),
     };
     let weights = match stored {
-        Stored::F32 => shader!("weights_f32.wgsl"),
-        Stored::F16 | Stored::Bf16 => shader!("weights_halves.wgsl"),
-        Stored::Int8 => shader!("weights_int8.wgsl"),
-        Stored::Int4 => shader!("weights_int4.wgsl"),
-        Stored::Q4K => shader!("weights_q4k.wgsl"),
-        Stored::Q6K => shader!("weights_q6k.wgsl"),
+        Stored::F32 => shader!("weights/weights_f32.wgsl"),
+        Stored::F16 | Stored::Bf16 => shader!("weights/weights_halves.wgsl"),
+        Stored::Int8 => shader!("weights/weights_int8.wgsl"),
+        Stored::Int4 => shader!("weights/weights_int4.wgsl"),
+        Stored::Q4K => shader!("weights/weights_q4k.wgsl"),
+        Stored::Q6K => shader!("weights/weights_q6k.wgsl"),
     };
     [layout, halves(stored), weights]
 }
@@ -404,12 +407,12 @@ fn weights(stored: Stored, layout: Layout) -> [&'static str; 3] {
 /// Weights as the lanes of the software matmul read them.
 fn lanes(stored: Stored) -> [&'static str; 2] {
     let lanes = match stored {
-        Stored::F32 => shader!("lanes_f32.wgsl"),
-        Stored::F16 | Stored::Bf16 => shader!("lanes_halves.wgsl"),
-        Stored::Int8 => shader!("lanes_int8.wgsl"),
-        Stored::Int4 => shader!("lanes_int4.wgsl"),
-        Stored::Q4K => shader!("lanes_q4k.wgsl"),
-        Stored::Q6K => shader!("lanes_q6k.wgsl"),
+        Stored::F32 => shader!("weights/lanes_f32.wgsl"),
+        Stored::F16 | Stored::Bf16 => shader!("weights/lanes_halves.wgsl"),
+        Stored::Int8 => shader!("weights/lanes_int8.wgsl"),
+        Stored::Int4 => shader!("weights/lanes_int4.wgsl"),
+        Stored::Q4K => shader!("weights/lanes_q4k.wgsl"),
+        Stored::Q6K => shader!("weights/lanes_q6k.wgsl"),
     };
     [halves(stored), lanes]
 }
@@ -417,8 +420,8 @@ fn lanes(stored: Stored) -> [&'static str; 2] {
 /// What floats of 16 bits are, if weights are such.
 fn halves(stored: Stored) -> &'static str {
     match stored {
-        Stored::F16 => shader!("halves_f16.wgsl"),
-        Stored::Bf16 => shader!("halves_bf16.wgsl"),
+        Stored::F16 => shader!("weights/halves_f16.wgsl"),
+        Stored::Bf16 => shader!("weights/halves_bf16.wgsl"),
         _ => "",
     }
 }

@@ -52,8 +52,8 @@ pub enum NormKernel {
 /// The file that sums over a workgroup, if a base needs one.
 pub(crate) fn reduction(base: Base) -> &'static str {
     match base {
-        Base::Portable => shader!("reduce_portable.wgsl"),
-        Base::Subgroup => shader!("reduce_subgroup.wgsl"),
+        Base::Portable => shader!("norm/reduce_portable.wgsl"),
+        Base::Subgroup => shader!("norm/reduce_subgroup.wgsl"),
         Base::Software => "",
     }
 }
@@ -106,21 +106,21 @@ impl NormKernel {
         match self {
             NormKernel::Rms { base, store } => {
                 let kernel = match base {
-                    Base::Software => shader!("rms_norm_software.wgsl"),
-                    Base::Portable | Base::Subgroup => shader!("rms_norm_portable.wgsl"),
+                    Base::Software => shader!("norm/rms_norm_software.wgsl"),
+                    Base::Portable | Base::Subgroup => shader!("norm/rms_norm_portable.wgsl"),
                 };
                 let files = [
                     shader!("step.wgsl"),
-                    shader!("rms_norm.wgsl"),
+                    shader!("norm/rms_norm.wgsl"),
                     reduction(base),
                     kernel,
                 ];
                 join(&[lanes, store.constant()], &files)
             }
             NormKernel::Bias { store } => {
-                join(&[lanes, store.constant()], &[shader!("add_bias.wgsl")])
+                join(&[lanes, store.constant()], &[shader!("norm/add_bias.wgsl")])
             }
-            NormKernel::Softcap => join(&[lanes], &[shader!("softcap.wgsl")]),
+            NormKernel::Softcap => join(&[lanes], &[shader!("norm/softcap.wgsl")]),
         }
     }
 

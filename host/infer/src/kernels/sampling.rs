@@ -97,27 +97,27 @@ impl SamplingKernel {
 
     pub(crate) fn source(self) -> String {
         let kernel = match self.stage {
-            SamplingStage::Adjust => shader!("sample_adjust.wgsl"),
-            SamplingStage::Mask => shader!("sample_mask.wgsl"),
-            SamplingStage::Scan => shader!("sample_scan.wgsl"),
-            SamplingStage::Search => shader!("sample_search.wgsl"),
-            SamplingStage::Draw => shader!("sample_draw.wgsl"),
-            SamplingStage::Top => shader!("sample_top.wgsl"),
-            SamplingStage::Finish => shader!("sample_finish.wgsl"),
+            SamplingStage::Adjust => shader!("sampling/sample_adjust.wgsl"),
+            SamplingStage::Mask => shader!("sampling/sample_mask.wgsl"),
+            SamplingStage::Scan => shader!("sampling/sample_scan.wgsl"),
+            SamplingStage::Search => shader!("sampling/sample_search.wgsl"),
+            SamplingStage::Draw => shader!("sampling/sample_draw.wgsl"),
+            SamplingStage::Top => shader!("sampling/sample_top.wgsl"),
+            SamplingStage::Finish => shader!("sampling/sample_finish.wgsl"),
         };
         let lanes = [("LANES", self.lanes())];
-        let common = shader!("sampling.wgsl");
+        let common = shader!("sampling/sampling.wgsl");
         if self.in_place() {
             return join(&lanes, &[common, kernel]);
         }
         let tasks = if self.shared {
-            shader!("sampling_shared.wgsl")
+            shader!("sampling/sampling_shared.wgsl")
         } else {
-            shader!("sampling_alone.wgsl")
+            shader!("sampling/sampling_alone.wgsl")
         };
-        let chunks = shader!("sampling_chunks.wgsl");
-        let search = shader!("sampling_search.wgsl");
-        let levels = shader!("sampling_levels.wgsl");
+        let chunks = shader!("sampling/sampling_chunks.wgsl");
+        let search = shader!("sampling/sampling_search.wgsl");
+        let levels = shader!("sampling/sampling_levels.wgsl");
         join(&lanes, &[common, chunks, search, tasks, levels, kernel])
     }
 

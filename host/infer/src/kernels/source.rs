@@ -1,6 +1,6 @@
 //! The text of a kernel: optional features, constants, then the files it is made of.
 
-/// A file under `shaders/`.
+/// A file under `shaders/`, by its path from there.
 macro_rules! shader {
     ($name:literal) => {
         include_str!(concat!("../../../../shaders/", $name))

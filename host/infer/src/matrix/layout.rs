@@ -1,4 +1,5 @@
-//! The order of rows and groups in the buffers of a matrix: `shaders/layout_rows.wgsl` and `shaders/layout_tiles.wgsl`.
+//! The order of rows and groups in the buffers of a matrix: `layout_rows.wgsl` and `layout_tiles.wgsl` under
+//! `shaders/weights/`.
 
 use super::stored::{DeviceRow, Stored, TILE};
 use crate::kernels::{KernelSet, KernelVariant};

@@ -63,7 +63,7 @@ impl Cut {
         }
     }
 
-    /// Bytes of a row's scratch memory: `row_scratch` in `shaders/sampling_chunks.wgsl`.
+    /// Bytes of a row's scratch memory: `row_scratch` in `shaders/sampling/sampling_chunks.wgsl`.
     fn scratch(self) -> usize {
         (self.chunks * (18 + TOP / 2) + 4) * 16
     }

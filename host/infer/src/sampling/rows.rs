@@ -2,7 +2,7 @@
 
 use tidegate_contract::Sampling;
 
-/// Words of a row: `Row` in `shaders/sampling.wgsl`.
+/// Words of a row: `Row` in `shaders/sampling/sampling.wgsl`.
 pub(super) const ROW: usize = 16;
 
 /// Least temperature that a draw tells from another: below, all but the greatest logits are impossible at any rate.
@@ -45,8 +45,8 @@ pub(super) fn row_words(sampling: &Sampling, mask: u32) -> [u32; ROW] {
     ]
 }
 
-/// Appends the adjustments that change a logit, four words each, as `shaders/sample_adjust.wgsl` takes them. `first` is
-/// the index of the row's first logit.
+/// Appends the adjustments that change a logit, four words each, as `shaders/sampling/sample_adjust.wgsl` takes them. `first`
+/// is the index of the row's first logit.
 pub(super) fn adjustment_words(sampling: &Sampling, first: u32, row: u32, words: &mut Vec<u32>) {
     let penalised = sampling.frequency != 0.0 || sampling.presence != 0.0;
     for adjustment in &sampling.adjustments {

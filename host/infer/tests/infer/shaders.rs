@@ -1,5 +1,7 @@
 //! Every shader, with every set of parameters in use, through naga's validator and its SPIR-V, MSL and HLSL writers.
 
+use std::path::{Path, PathBuf};
+
 use naga::back::{hlsl, msl, spv};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use tidegate_infer::Features;
@@ -79,27 +81,40 @@ fn every_shader_passes_the_writers_of_every_backend() {
     }
 }
 
-#[test]
-fn every_file_under_shaders_is_part_of_a_kernel() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shaders");
-    let sources: Vec<String> = Kernel::in_use().into_iter().map(Kernel::source).collect();
-    let mut files = 0;
+/// Every file below a folder.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "wgsl")
-        {
-            let text = std::fs::read_to_string(&path).unwrap();
-            // Where a file is written out for each lane, the last lane stands for all.
-            let text = text.replace("$N", "7");
-            assert!(
-                sources.iter().any(|source| source.contains(&text)),
-                "{} is in no kernel",
-                path.display()
-            );
-            files += 1;
+        if path.is_dir() {
+            files.extend(files_below(&path));
+        } else {
+            files.push(path);
         }
     }
-    assert!(files >= 40, "found {files} files");
+    files
+}
+
+#[test]
+fn every_file_under_shaders_is_part_of_a_kernel() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shaders");
+    let sources: Vec<String> = Kernel::in_use().into_iter().map(Kernel::source).collect();
+    let files = files_below(&folder);
+    for path in &files {
+        let extension = path.extension();
+        assert!(
+            extension.is_some_and(|extension| extension == "wgsl"),
+            "{} is no shader",
+            path.display()
+        );
+        let text = std::fs::read_to_string(path).unwrap();
+        // Where a file is written out for each lane, the last lane stands for all.
+        let text = text.replace("$N", "7");
+        assert!(
+            sources.iter().any(|source| source.contains(&text)),
+            "{} is in no kernel",
+            path.display()
+        );
+    }
+    assert!(files.len() >= 40, "found {} files", files.len());
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::fault::Faults;
@@ -46,15 +46,17 @@ impl Default for DeviceOptions {
 
 /// An open device and its queue, shared by the models on it. A clone is the same device.
 #[derive(Clone, Debug)]
-pub struct Gpu(Arc<Open>);
+pub struct Gpu {
+    open: Arc<Open>,
+    /// Largest storage binding, bytes.
+    pub(crate) largest_binding: u64,
+}
 
 /// What an open device consists of.
 #[derive(Debug)]
 pub struct Open {
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
-    /// Largest storage binding, bytes.
-    pub(crate) largest_binding: u64,
     info: AdapterInfo,
     features: Features,
     faults: Faults,
@@ -75,7 +77,7 @@ impl Deref for Gpu {
     type Target = Open;
 
     fn deref(&self) -> &Open {
-        &self.0
+        &self.open
     }
 }
 
@@ -139,13 +141,13 @@ impl Gpu {
             .map_err(|error| error.to_string())?;
         let faults = Faults::default();
         faults.listen(&device);
-        Ok(Gpu(Arc::new(Open {
+        let largest_binding = available
+            .max_storage_buffer_binding_size
+            .min(available.max_buffer_size)
+            .min(options.largest_binding);
+        let open = Arc::new(Open {
             device,
             queue,
-            largest_binding: available
-                .max_storage_buffer_binding_size
-                .min(available.max_buffer_size)
-                .min(options.largest_binding),
             info: adapter.info().clone(),
             features,
             faults,
@@ -156,7 +158,21 @@ impl Gpu {
             tried: Mutex::default(),
             sabotaged: Mutex::default(),
             exhausted: AtomicBool::new(false),
-        })))
+        });
+        Ok(Gpu {
+            open,
+            largest_binding,
+        })
+    }
+
+    /// The same device for one who may bind no more than so many bytes.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn narrowed(&self, largest_binding: u64) -> Gpu {
+        Gpu {
+            open: self.open.clone(),
+            largest_binding: self.largest_binding.min(largest_binding),
+        }
     }
 
     /// A kernel, compiled when first asked for.
@@ -192,36 +208,45 @@ impl Gpu {
         tried.contains(&kernel)
     }
 
-    /// Puts something else in the place of a kernel that is compiled from now on.
+    /// Puts something else in the place of a kernel that is asked for from now on.
     #[doc(hidden)]
     pub fn sabotage(&self, kernel: &'static str, sabotage: Sabotage) {
-        let mut sabotaged = self
-            .sabotaged
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        sabotaged.insert(kernel, sabotage);
-        self.forget();
+        self.sabotaged().insert(kernel, sabotage);
+        self.forget(kernel);
     }
 
     /// Takes back all of that.
     #[doc(hidden)]
     pub fn repair(&self) {
-        let mut sabotaged = self
-            .sabotaged
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        sabotaged.clear();
-        self.forget();
+        let sabotaged: Vec<_> = self.sabotaged().drain().collect();
+        for (kernel, _) in sabotaged {
+            self.forget(kernel);
+        }
     }
 
-    /// Forgets kernels and what is known of them.
-    fn forget(&self) {
-        *self
+    fn sabotaged(&self) -> MutexGuard<'_, HashMap<&'static str, Sabotage>> {
+        self.sabotaged
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets what was compiled of a kernel, and what is known of all.
+    fn forget(&self, kernel: &str) {
+        let mut pipelines = self
             .pipelines
             .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Pipelines::default();
+            .unwrap_or_else(PoisonError::into_inner);
+        pipelines.forget(kernel);
+        self.forget_tests();
+    }
+
+    /// Forgets which kernels were tested and what came of it: the next model tests what it runs anew.
+    #[doc(hidden)]
+    pub fn forget_tests(&self) {
         let mut verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
         verdicts.clear();
+        let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        tried.clear();
     }
 
     /// Makes the next allocation or step fail as if memory had run out.

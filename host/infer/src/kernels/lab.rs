@@ -142,11 +142,18 @@ impl Lab {
         checked: bool,
         options: DeviceOptions,
     ) -> Result<Lab, LoadError> {
-        let gpu = Gpu::open(adapter, options)?;
-        has_what_is_needed(&gpu, variant)?;
+        Lab::on(&Gpu::open(adapter, options)?, variant, checked)
+    }
+
+    /// On a device that is open.
+    ///
+    /// # Errors
+    /// The device lacks what the variant needs.
+    pub fn on(gpu: &Gpu, variant: KernelVariant, checked: bool) -> Result<Lab, LoadError> {
+        has_what_is_needed(gpu, variant)?;
         let kernels = KernelSet::of(variant, gpu.is_software(), gpu.features().subgroup);
         Ok(Lab {
-            gpu,
+            gpu: gpu.clone(),
             kernels,
             checked,
         })

@@ -46,6 +46,11 @@ impl Pipelines {
         Ok(pipeline)
     }
 
+    /// Forgets every kernel of a name.
+    pub(crate) fn forget(&mut self, name: &str) {
+        self.compiled.retain(|(kernel, _), _| kernel.name() != name);
+    }
+
     fn compile(&mut self, gpu: &Gpu, kernel: Kernel, checked: bool) -> Result<Pipeline, String> {
         let bindings = kernel.bindings();
         let internal = gpu.device.push_error_scope(wgpu::ErrorFilter::Internal);

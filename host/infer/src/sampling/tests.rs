@@ -1,7 +1,7 @@
 //! The device's draw against the float64 reference, in both families, with shader checks on and off.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -45,9 +45,14 @@ impl Bench {
     }
 }
 
+/// The device that all tests here share, with the kernels that were compiled on it.
 fn gpu() -> Gpu {
-    let adapter = Adapter::choose(Some("cpu")).unwrap();
-    Gpu::open(&adapter, DeviceOptions::default()).unwrap()
+    static GPU: OnceLock<Gpu> = OnceLock::new();
+    let open = || {
+        let adapter = Adapter::choose(Some("cpu")).unwrap();
+        Gpu::open(&adapter, DeviceOptions::default()).unwrap()
+    };
+    GPU.get_or_init(open).clone()
 }
 
 const VARIANTS: [KernelVariant; 2] = [KernelVariant::Software, KernelVariant::Portable];
@@ -514,12 +519,7 @@ fn plain_greedy_takes_one_pass_over_the_logits_and_one_over_its_chunks() {
 
 #[test]
 fn more_adjustments_than_there_is_room_for_are_refused() {
-    let adapter = Adapter::choose(Some("cpu")).unwrap();
-    let options = DeviceOptions {
-        largest_binding: 64 << 10,
-        ..DeviceOptions::default()
-    };
-    let gpu = Gpu::open(&adapter, options).unwrap();
+    let gpu = gpu().narrowed(64 << 10);
     let mut bench = Bench::new(&gpu, KernelVariant::Software, true, [5000, 2]);
     let biased = |count: u32| {
         let adjustment = |token| Adjustment {

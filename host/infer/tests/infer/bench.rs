@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_infer::bench::{BenchError, BenchOptions, bench, measure_ready};
-use tidegate_infer::{DeviceOptions, Gpu};
 use tidegate_weights::{Checkpoint, Format};
 
 use crate::support::{adapter, gpu, small_config};
@@ -48,11 +47,7 @@ fn every_rate_is_measured_at_each_context_the_model_has() {
 #[test]
 fn sequences_share_blocks_where_there_is_no_room_for_their_own() {
     // A block of the small model is 16 positions of 2 heads of 12 f16 elements, 768 bytes; three sequences of 40 need nine.
-    let device = DeviceOptions {
-        largest_binding: 40 << 10,
-        ..DeviceOptions::default()
-    };
-    let gpu = Gpu::open(adapter(), device).unwrap();
+    let gpu = gpu().narrowed(40 << 10);
     let mut options = options();
     options.contexts = vec![16];
     assert!(!bench(&gpu, &model(), &options).unwrap().shared_blocks);

@@ -6,15 +6,13 @@ use std::path::Path;
 
 use tidegate_contract::{DecodeError, Encoder, EncoderOutput};
 use tidegate_infer::device::Sabotage;
-use tidegate_infer::{
-    DeviceOptions, EncoderOptions, Features, Gpu, GpuEncoder, KernelVariant, LoadError,
-};
+use tidegate_infer::{EncoderOptions, Features, Gpu, GpuEncoder, KernelVariant, LoadError};
 use tidegate_reference::ReferenceEncoder;
 use tidegate_reference::golden::{self, ENCODERS};
 use tidegate_weights::{Checkpoint, ReadWhole};
 
 use crate::support::{
-    PLAIN, Random, adapter, assert_close, bare_gpu, golden_checkpoint, gpu, open, variants, wide,
+    PLAIN, Random, assert_close, bare_gpu, golden_checkpoint, gpu, open, to_spoil, variants, wide,
 };
 
 const TOLERANCE: f64 = 2e-5;
@@ -311,11 +309,7 @@ fn what_cannot_be_loaded_says_why() {
         let error = GpuEncoder::load(gpu(), &checkpoint, &options).unwrap_err();
         assert_eq!(error.to_string(), what);
     }
-    let small = DeviceOptions {
-        largest_binding: 64 << 10,
-        ..DeviceOptions::default()
-    };
-    let small = Gpu::open(adapter(), small).unwrap();
+    let small = gpu().narrowed(64 << 10);
     let error = GpuEncoder::load(&small, &checkpoint, &EncoderOptions::default()).unwrap_err();
     assert!(matches!(error, LoadError::BufferTooLarge { .. }));
     assert!(
@@ -327,6 +321,7 @@ fn what_cannot_be_loaded_says_why() {
 #[test]
 fn what_an_encoder_takes_is_known_before() {
     let dir = tempfile::tempdir().unwrap();
+    let device = open(Features::ALL);
     for classes in [false, true] {
         let checkpoint = odd_model(dir.path(), classes);
         let estimate = GpuEncoder::estimate(&checkpoint, &EncoderOptions::default()).unwrap();
@@ -334,7 +329,6 @@ fn what_an_encoder_takes_is_known_before() {
         assert_eq!(encoder.memory_report(), estimate);
         assert_eq!(encoder.memory(), estimate.total());
         // What is made, buffer by buffer, but for the parameters of dispatches and what rounds a buffer up to 16 bytes.
-        let device = open(Features::ALL);
         drop(GpuEncoder::load(&device, &checkpoint, &EncoderOptions::default()).unwrap());
         let before = device.bytes_made();
         drop(GpuEncoder::load(&device, &checkpoint, &EncoderOptions::default()).unwrap());
@@ -376,7 +370,7 @@ fn what_goes_wrong_on_the_device_is_a_typed_error_of_the_encoder_it_happens_to()
     again.encode(&[text], &mut found).unwrap();
     assert_eq!(found, expected);
 
-    let device = open(Features::ALL);
+    let device = to_spoil();
     device.sabotage("encoder_scores", Sabotage::DoesNotCompile);
     let error = load(&device).unwrap_err();
     let LoadError::Kernel { kernel, .. } = error else {
@@ -390,7 +384,7 @@ fn what_goes_wrong_on_the_device_is_a_typed_error_of_the_encoder_it_happens_to()
 fn an_encoder_with_a_kernel_that_writes_nothing_is_not_loaded() {
     let directory = tempfile::tempdir().unwrap();
     let checkpoint = odd_model(directory.path(), true);
-    let device = open(Features::ALL);
+    let device = to_spoil();
     let options = EncoderOptions {
         kernels: None,
         ..options(KernelVariant::Software)
@@ -419,16 +413,21 @@ fn an_encoder_with_a_kernel_that_writes_nothing_is_not_loaded() {
 
 #[test]
 fn every_kernel_of_an_encoder_ran_in_a_self_test() {
+    let [bare, whole] = [Features::NONE, Features::ALL].map(open);
     for classes in [false, true] {
         let directory = tempfile::tempdir().unwrap();
         let checkpoint = odd_model(directory.path(), classes);
         for (shared, variant) in variants() {
-            let device = open(shared.features());
+            let device = match shared.features() {
+                Features::NONE => &bare,
+                _ => &whole,
+            };
+            device.forget_tests();
             let options = EncoderOptions {
                 checked_shaders: false,
                 ..options(variant)
             };
-            let encoder = GpuEncoder::load(&device, &checkpoint, &options).unwrap();
+            let encoder = GpuEncoder::load(device, &checkpoint, &options).unwrap();
             for kernel in encoder.kernels_in_use() {
                 assert!(device.was_tried(kernel), "{variant}: {kernel:?}");
             }

@@ -12,7 +12,7 @@ use tidegate_weights::{Checkpoint, Format, ModelConfig};
 
 use crate::support::{
     adapter, assert_same, blocks, even_config, full_config, gpu, in_chunks, load, logits, open,
-    options, random_model, sequence, small_config, variants,
+    options, random_model, sequence, small_config, to_spoil, variants,
 };
 
 fn default_kernels() -> DecoderOptions {
@@ -52,7 +52,7 @@ fn a_lost_device_is_a_typed_error_and_the_model_loads_again_on_a_new_one() {
 #[test]
 fn a_device_that_is_late_is_a_typed_error_and_the_decoder_is_given_up() {
     let checkpoint = random_model(small_config(), 2);
-    let mut decoder = load(&open(Features::ALL), &checkpoint, &default_kernels());
+    let mut decoder = load(gpu(), &checkpoint, &default_kernels());
     let limit = Duration::from_nanos(1);
     decoder.set_deadline(limit);
     let step = [sequence(0, &[1; 64], &blocks(0, 64))];
@@ -66,7 +66,7 @@ fn a_device_that_is_late_is_a_typed_error_and_the_decoder_is_given_up() {
 #[test]
 fn running_out_of_memory_ends_the_model_it_happens_to_and_no_other() {
     let checkpoint = random_model(small_config(), 3);
-    let device = open(Features::ALL);
+    let device = to_spoil();
     let mut other = load(&device, &checkpoint, &default_kernels());
     let mut decoder = load(&device, &checkpoint, &default_kernels());
 
@@ -151,8 +151,8 @@ fn a_driver_without_memory_refuses_a_model_and_goes_on_with_others() {
 #[test]
 fn a_kernel_that_does_not_compile_is_named() {
     let checkpoint = random_model(small_config(), 4);
+    let device = to_spoil();
     for kernel in ["embed", "norm", "sample_draw", "sample_finish"] {
-        let device = open(Features::ALL);
         device.sabotage(kernel, Sabotage::DoesNotCompile);
         let error = GpuDecoder::load(&device, &checkpoint, &default_kernels()).unwrap_err();
         let LoadError::Kernel {
@@ -164,6 +164,7 @@ fn a_kernel_that_does_not_compile_is_named() {
         };
         assert_eq!(named, kernel);
         assert!(reason.contains("this is no shader"), "{reason}");
+        device.repair();
     }
 }
 
@@ -172,7 +173,7 @@ fn a_kernel_that_does_not_compile_is_named() {
 #[test]
 fn kernels_that_compute_wrong_numbers_are_not_used() {
     let checkpoint = random_model(small_config(), 5);
-    let device = open(Features::ALL);
+    let device = to_spoil();
     let sound = load(&device, &checkpoint, &default_kernels());
     assert_eq!(sound.kernels().matmul, KernelVariant::Software, "llvmpipe");
 
@@ -271,7 +272,7 @@ fn assert_wrong(kernel: &str, error: &LoadError) {
 #[test]
 fn a_decoder_with_a_kernel_that_writes_nothing_is_not_loaded() {
     let checkpoint = random_model(full_config(), 5);
-    let device = open(Features::ALL);
+    let device = to_spoil();
     for kernel in [
         "embed",
         "norm",
@@ -299,7 +300,7 @@ fn a_decoder_with_a_kernel_that_writes_nothing_is_not_loaded() {
 #[test]
 fn kernels_that_only_a_variant_has_are_tried_with_it() {
     let checkpoint = Checkpoint::random(even_config(), Format::Int8, 5);
-    let device = open(Features::ALL);
+    let device = to_spoil();
     for (variant, kernel) in [
         (KernelVariant::Software, "attention_scores"),
         (KernelVariant::Software, "attention_values"),
@@ -318,6 +319,7 @@ fn kernels_that_only_a_variant_has_are_tried_with_it() {
 /// By their parameters: the very ones that a step runs.
 #[test]
 fn every_kernel_of_a_decoder_ran_in_a_self_test() {
+    let [bare, whole] = [Features::NONE, Features::ALL].map(open);
     let biased = ModelConfig {
         post_norms: false,
         heads: 7,
@@ -331,14 +333,18 @@ fn every_kernel_of_a_decoder_ran_in_a_self_test() {
     ] {
         let checkpoint = Checkpoint::random(config, format, 5);
         for (shared, variant) in variants() {
-            let device = open(shared.features());
+            let device = match shared.features() {
+                Features::NONE => &bare,
+                _ => &whole,
+            };
+            device.forget_tests();
             let options = DecoderOptions {
                 kv: KvPrecision::F16,
                 reproducible: format == Format::Int8,
                 checked_shaders: false,
                 ..options(variant)
             };
-            let decoder = load(&device, &checkpoint, &options);
+            let decoder = load(device, &checkpoint, &options);
             for kernel in decoder.kernels_in_use() {
                 assert!(
                     device.was_tried(kernel),

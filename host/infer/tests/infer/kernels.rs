@@ -2,30 +2,25 @@
 
 use tidegate_contract::{BLOCK, StepSequence};
 use tidegate_infer::kernels::lab::{HeadShape, Lab, sequence};
-use tidegate_infer::{DeviceOptions, Features, KernelVariant, KvPrecision};
+use tidegate_infer::{Gpu, KernelVariant, KvPrecision};
 use tidegate_reference::kernels as reference;
 
-use crate::support::{PLAIN, Random, adapter, assert_close, wide};
+use crate::support::{PLAIN, Random, assert_close, bare_gpu, gpu, wide};
 
 /// A kernel's tolerance, as a share of 1 + the largest element: f32 sums of at most a few hundred terms.
 const TOLERANCE: f64 = 1e-5;
 
 /// Every variant of what is no product with weights; those without a feature on a bare device too, with wgpu's checks.
 fn labs() -> Vec<(String, Lab)> {
-    let open = |variant: KernelVariant, features, checked| {
-        let options = DeviceOptions {
-            features,
-            ..DeviceOptions::default()
-        };
-        let lab = Lab::open(adapter(), variant, checked, options).unwrap();
+    let on = |gpu: &Gpu, variant: KernelVariant, checked| {
+        let lab = Lab::on(gpu, variant, checked).unwrap();
+        let features = gpu.features();
         (format!("{variant}, {features}, checked {checked}"), lab)
     };
-    let mut labs: Vec<_> = PLAIN
-        .map(|variant| open(variant, Features::NONE, true))
-        .into();
-    labs.push(open(KernelVariant::Subgroup, Features::ALL, true));
-    labs.push(open(KernelVariant::Software, Features::ALL, true));
-    labs.push(open(KernelVariant::Subgroup, Features::ALL, false));
+    let mut labs: Vec<_> = PLAIN.map(|variant| on(bare_gpu(), variant, true)).into();
+    labs.push(on(gpu(), KernelVariant::Subgroup, true));
+    labs.push(on(gpu(), KernelVariant::Software, true));
+    labs.push(on(gpu(), KernelVariant::Subgroup, false));
     labs
 }
 

@@ -5,10 +5,10 @@
 
 use half::f16;
 use tidegate_infer::kernels::lab::Lab;
-use tidegate_infer::{DeviceOptions, Features, KernelVariant};
+use tidegate_infer::{Gpu, KernelVariant};
 use tidegate_weights::{Activation, Format, Tensor};
 
-use crate::support::{PLAIN, Random, adapter};
+use crate::support::{PLAIN, Random, bare_gpu, gpu};
 
 const TOLERANCE: f64 = 2e-6;
 const FORMATS: [Format; 7] = [
@@ -23,19 +23,13 @@ const FORMATS: [Format; 7] = [
 
 /// Every variant that runs here; those without a feature also on a device without any, with wgpu's checks in the shaders.
 fn labs() -> Vec<(String, Lab)> {
-    let open = |variant: KernelVariant, features, checked| {
-        let options = DeviceOptions {
-            features,
-            ..DeviceOptions::default()
-        };
-        let lab = Lab::open(adapter(), variant, checked, options).unwrap();
+    let on = |gpu: &Gpu, variant: KernelVariant, checked| {
+        let lab = Lab::on(gpu, variant, checked).unwrap();
         (format!("{variant}, checked {checked}"), lab)
     };
-    let mut labs: Vec<_> = PLAIN
-        .map(|variant| open(variant, Features::NONE, true))
-        .into();
-    labs.extend(PLAIN.map(|variant| open(variant, Features::ALL, false)));
-    labs.push(open(KernelVariant::Subgroup, Features::ALL, false));
+    let mut labs: Vec<_> = PLAIN.map(|variant| on(bare_gpu(), variant, true)).into();
+    labs.extend(PLAIN.map(|variant| on(gpu(), variant, false)));
+    labs.push(on(gpu(), KernelVariant::Subgroup, false));
     labs
 }
 
@@ -299,11 +293,7 @@ fn a_matrix_beyond_the_largest_binding_is_split_by_rows() {
         (Format::Int8, 1 << 20, 1),
     ] {
         for variant in PLAIN {
-            let options = DeviceOptions {
-                features: Features::ALL,
-                largest_binding: binding,
-            };
-            let lab = Lab::open(adapter(), variant, true, options).unwrap();
+            let lab = Lab::on(&gpu().narrowed(binding), variant, true).unwrap();
             let mut random = Random(45);
             let what = format!("{variant}: {format:?} split at {binding}");
             let weights = Weights::random(&mut random, format, 67, 64);
@@ -325,11 +315,7 @@ fn a_matrix_beyond_the_largest_binding_is_split_by_rows() {
 
 #[test]
 fn a_matrix_of_which_not_a_tile_fits_is_refused_with_the_limit() {
-    let options = DeviceOptions {
-        features: Features::NONE,
-        largest_binding: 1024,
-    };
-    let lab = Lab::open(adapter(), KernelVariant::Portable, true, options).unwrap();
+    let lab = Lab::on(&bare_gpu().narrowed(1024), KernelVariant::Portable, true).unwrap();
     let weights = Weights::random(&mut Random(46), Format::F32, 8, 64);
     let error = lab
         .matmul(vec![weights.tensor()], &[0.0; 64], None)
@@ -436,8 +422,7 @@ fn memory_is_known_to_the_byte_before_it_is_taken() {
 #[test]
 fn products_of_rounded_inputs_are_as_near_as_the_rounding_allows() {
     for (variant, share) in [(KernelVariant::F16, 1e-3), (KernelVariant::Dot, 8e-3)] {
-        let lab = Lab::open(adapter(), variant, false, DeviceOptions::default());
-        let Ok(lab) = lab else {
+        let Ok(lab) = Lab::on(gpu(), variant, false) else {
             continue;
         };
         let mut random = Random(50);

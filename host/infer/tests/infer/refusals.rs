@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use tidegate_infer::{
-    DecoderOptions, DeviceOptions, Features, Gpu, GpuDecoder, KernelVariant, KvPrecision,
-    LoadError, MappedFiles, MemoryReport,
+    DecoderOptions, Features, Gpu, GpuDecoder, KernelVariant, KvPrecision, LoadError, MappedFiles,
+    MemoryReport,
 };
 use tidegate_reference::golden;
 use tidegate_weights::{Checkpoint, Format, ModelConfig};
@@ -90,11 +90,7 @@ fn an_encoder_is_no_decoder() {
 #[test]
 fn buffers_that_cannot_be_split_say_what_to_change() {
     let checkpoint = random_model(small_config(), 2);
-    let narrow = DeviceOptions {
-        largest_binding: 32 << 10,
-        ..DeviceOptions::default()
-    };
-    let narrow = Gpu::open(adapter(), narrow).unwrap();
+    let narrow = gpu().narrowed(32 << 10);
     let cases = [
         (
             options(KernelVariant::Software),
@@ -235,11 +231,7 @@ fn a_model_of_absurd_sizes_is_refused_before_anything_is_allocated() {
         ..small_config()
     };
     let checkpoint = Checkpoint::random(config, Format::F32, 1);
-    let narrow = DeviceOptions {
-        largest_binding: 128 << 20,
-        ..DeviceOptions::default()
-    };
-    let narrow = Gpu::open(adapter(), narrow).unwrap();
+    let narrow = gpu().narrowed(128 << 20);
     let error = refusal(&narrow, &checkpoint, &options);
     assert!(
         matches!(error, LoadError::BufferTooLarge { .. }),

@@ -1,6 +1,7 @@
 //! What the tests share: devices, random numbers, models, comparison with a stated tolerance.
 
-use std::sync::OnceLock;
+use std::ops::Deref;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tidegate_contract::{BLOCK, Decoder, Sampling, StepSequence};
 use tidegate_infer::{
@@ -23,7 +24,7 @@ pub(crate) fn adapter() -> &'static Adapter {
     })
 }
 
-/// A device of its own.
+/// A device of its own, for what loses it or counts what is made on it.
 pub(crate) fn open(features: Features) -> Gpu {
     let options = DeviceOptions {
         features,
@@ -42,6 +43,31 @@ pub(crate) fn gpu() -> &'static Gpu {
 pub(crate) fn bare_gpu() -> &'static Gpu {
     static GPU: OnceLock<Gpu> = OnceLock::new();
     GPU.get_or_init(|| open(Features::NONE))
+}
+
+/// A device that a test may spoil while no other test is on it; whole again when it is given back.
+pub(crate) struct Spoilt(MutexGuard<'static, Gpu>);
+
+impl Deref for Spoilt {
+    type Target = Gpu;
+
+    fn deref(&self) -> &Gpu {
+        &self.0
+    }
+}
+
+impl Drop for Spoilt {
+    fn drop(&mut self) {
+        self.0.repair();
+        self.0.forget_tests();
+    }
+}
+
+/// The device that tests take in turns to spoil, with everything the adapter has; kernels that were not spoilt stay compiled.
+pub(crate) fn to_spoil() -> Spoilt {
+    static GPU: OnceLock<Mutex<Gpu>> = OnceLock::new();
+    let gpu = GPU.get_or_init(|| Mutex::new(open(Features::ALL)));
+    Spoilt(gpu.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Every device and variant that runs on this adapter: on the bare one those that need nothing.

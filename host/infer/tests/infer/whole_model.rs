@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use tidegate_contract::{Decoder, Sampled, StepSequence};
 use tidegate_infer::{
-    DecoderOptions, DeviceOptions, Features, Gpu, GpuDecoder, KernelVariant, KvPrecision,
-    MemoryReport,
+    DecoderOptions, Features, Gpu, GpuDecoder, KernelVariant, KvPrecision, MemoryReport,
 };
 use tidegate_reference::ReferenceDecoder;
 
 use crate::support::{
-    PLAIN, Random, adapter, assert_close, assert_same, blocks, even_config, full_config, gpu,
-    in_chunks, load, logits, open, options, random_model, sequence, silent, small_config, variants,
-    wide,
+    PLAIN, Random, assert_close, assert_same, blocks, even_config, full_config, gpu, in_chunks,
+    load, logits, open, options, random_model, sequence, silent, small_config, variants, wide,
 };
 use tidegate_weights::{Checkpoint, Format, ModelConfig};
 
@@ -257,11 +255,7 @@ fn matrices_larger_than_a_binding_are_split_and_give_the_same_logits() {
     let checkpoint = random_model(config, 8);
     let tokens = Random(8).tokens(300, 30);
     let expected = reference(&checkpoint, &tokens);
-    let narrow = DeviceOptions {
-        largest_binding: 40 << 10,
-        ..DeviceOptions::default()
-    };
-    let narrow = Gpu::open(adapter(), narrow).unwrap();
+    let narrow = gpu().narrowed(40 << 10);
     for variant in PLAIN {
         let options = DecoderOptions {
             context: 64,
@@ -547,6 +541,7 @@ fn a_decoder_takes_no_more_memory_than_was_estimated() {
 /// bytes.
 #[test]
 fn a_decoder_makes_the_buffers_that_its_report_says() {
+    let device = open(Features::ALL);
     for (config, format) in [
         (small_config(), Format::F32),
         (full_config(), Format::F32),
@@ -559,7 +554,6 @@ fn a_decoder_makes_the_buffers_that_its_report_says() {
             KernelVariant::Portable,
             KernelVariant::Dot,
         ] {
-            let device = open(Features::ALL);
             // The first load tests kernels, in buffers that are gone afterwards.
             drop(load(&device, &checkpoint, &options(variant)));
             let before = device.bytes_made();

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_contract::{CommitLog, Cut, SlotVersion};
+use tidegate_contract::{CommitLog, Cut, Recovered, SlotVersion};
 
+use crate::entry;
 use crate::error::FlowError;
 use crate::output::Output;
 use crate::plan::{Plan, Stage, StageKind};
@@ -55,8 +56,31 @@ impl Counts {
         }
     }
 
+    /// Records that are counted as read and have no end yet.
+    pub fn in_flight(&self) -> u64 {
+        (self.input + self.split).saturating_sub(self.output + self.dropped + self.dead)
+    }
+
+    /// The counts that a run begins with after this cut. What was in flight from `volatile` sources, whose waiting
+    /// records are not part of the cut, is read, and counted, again.
+    pub fn begin(recovered: &Recovered, volatile: &[&str]) -> Result<Counts, FlowError> {
+        let mut counts = Counts::from_log(&recovered.counters);
+        if !volatile.is_empty() {
+            let mut kept = 0;
+            for logged in &recovered.in_flight {
+                let entry =
+                    entry::decode(logged.number, &logged.payload).map_err(FlowError::State)?;
+                if !volatile.contains(&entry.source.as_str()) {
+                    kept += entry.waits.len() as u64;
+                }
+            }
+            counts.forget_in_flight_but(kept);
+        }
+        Ok(counts)
+    }
+
     /// Takes out of the records read those that no count has an end for, but so many that go on from the log.
-    pub(crate) fn forget_in_flight_but(&mut self, kept: u64) {
+    fn forget_in_flight_but(&mut self, kept: u64) {
         let accounted = self.output + self.dropped + self.dead + kept;
         self.input = accounted.saturating_sub(self.split).min(self.input);
     }

@@ -1,9 +1,10 @@
-//! In-flight entries: a record that waits, and its form in the commit log.
+//! In-flight entries: what waits, and its form in the commit log.
 //!
-//! The form is: length u32 of a JSON header, the header, then the record as a batch of one.
+//! The form is: length u32 of a JSON header, the header, then the record as a batch of one. Records that have come to a
+//! stage and are not taken yet are an entry together: their header says so, and the batch holds them all.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tidegate_contract::Answer;
@@ -25,7 +26,8 @@ pub(crate) struct Entry {
     pub offset: u64,
     /// When it was read.
     pub arrived: Instant,
-    /// Times it was sent to the model, or to the operator.
+    /// Attempts of the model or the operator that have ended. One that is under way is none: a crash, or a model that
+    /// is unloaded, takes nothing away from a record.
     pub attempt: u32,
     /// What it waits for.
     pub state: State,
@@ -99,35 +101,6 @@ impl Entry {
         self.record.view().get(0)
     }
 
-    /// The record's source has this index in the pipeline, which it need not have had when the record was read.
-    pub(crate) fn come_from(&mut self, source: u16) -> Result<(), ArenaFull> {
-        let Some(record) = self.view().filter(|record| record.id().source != source) else {
-            return Ok(());
-        };
-        let headers: Vec<_> = record
-            .headers()
-            .map(|pair| (pair.name, pair.value))
-            .collect();
-        let attributes: Vec<_> = record
-            .attributes()
-            .map(|pair| (pair.name, pair.value))
-            .collect();
-        let mut builder = BatchBuilder::default();
-        builder.push(&NewRecord {
-            id: RecordId {
-                source,
-                ..record.id()
-            },
-            event_time: record.event_time(),
-            key: record.key(),
-            value: record.value(),
-            headers: &headers,
-            attributes: &attributes,
-        })?;
-        self.record = builder.finish(self.record.view().clock());
-        Ok(())
-    }
-
     /// The model of this digest is asked from now on. Another than before does not go on with the tokens so far, it
     /// begins anew; an answer that is there already stays that of the model that made it.
     pub(crate) fn goes_to(&mut self, digest: &str) {
@@ -157,6 +130,12 @@ struct Header {
     /// Milliseconds until the retry, when it was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     delay_ms: Option<u64>,
+    /// When the retry is due, milliseconds since the Unix epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    due_ms: Option<u64>,
+    /// Whether these are records that the stage has not taken yet, in one batch.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    untaken: bool,
 }
 
 /// An entry as it comes back from the commit log.
@@ -170,17 +149,77 @@ pub(crate) struct Restored {
     pub stage: String,
     /// Number of the entry.
     pub number: u64,
-    /// The entry; its lane is set by the stage that takes it.
-    pub entry: Entry,
+    /// What waits there.
+    pub waits: Waits,
+}
+
+/// What an entry of the commit log holds.
+#[derive(Debug)]
+pub(crate) enum Waits {
+    /// A record in the stage; its lane is set by the stage that takes it.
+    Entry(Box<Entry>),
+    /// Records that the stage has not taken yet.
+    Untaken(Batch),
+}
+
+impl Waits {
+    /// Its records.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Waits::Entry(_) => 1,
+            Waits::Untaken(batch) => batch.len(),
+        }
+    }
+
+    /// The records' source has this index in the pipeline, which it need not have had when they were read.
+    pub(crate) fn come_from(&mut self, source: u16) -> Result<(), ArenaFull> {
+        let batch = match self {
+            Waits::Entry(entry) => &mut entry.record,
+            Waits::Untaken(batch) => batch,
+        };
+        if batch
+            .view()
+            .records()
+            .all(|record| record.id().source == source)
+        {
+            return Ok(());
+        }
+        let mut builder = BatchBuilder::default();
+        for record in batch.view().records() {
+            let headers: Vec<_> = record
+                .headers()
+                .map(|pair| (pair.name, pair.value))
+                .collect();
+            let attributes: Vec<_> = record
+                .attributes()
+                .map(|pair| (pair.name, pair.value))
+                .collect();
+            builder.push(&NewRecord {
+                id: RecordId {
+                    source,
+                    ..record.id()
+                },
+                event_time: record.event_time(),
+                key: record.key(),
+                value: record.value(),
+                headers: &headers,
+                attributes: &attributes,
+            })?;
+        }
+        *batch = builder.finish(batch.view().clock());
+        Ok(())
+    }
 }
 
 /// The entry's bytes in the commit log.
 pub(crate) fn encode(source: &str, partition: u32, stage: &str, entry: &Entry) -> Vec<u8> {
-    let (mut answer, mut delay_ms) = (None, None);
+    let (mut answer, mut delay_ms, mut due_ms) = (None, None, None);
     match &entry.state {
         State::Answered(made) => answer = Some(StoredAnswer::of(made)),
         State::Delayed(due) => {
-            delay_ms = Some(due.saturating_duration_since(Instant::now()).as_millis() as u64);
+            let delay = due.saturating_duration_since(Instant::now());
+            delay_ms = Some(delay.as_millis() as u64);
+            due_ms = Some((since_epoch() + delay).as_millis() as u64);
         }
         State::Queued | State::Submitted(_) => {}
     }
@@ -196,13 +235,54 @@ pub(crate) fn encode(source: &str, partition: u32, stage: &str, entry: &Entry) -
         model: entry.model.to_string(),
         answer,
         delay_ms,
+        due_ms,
+        untaken: false,
     };
+    join(&header, &entry.record)
+}
+
+/// The bytes in the commit log of records that a stage has not taken yet.
+pub(crate) fn encode_untaken(source: &str, partition: u32, stage: &str, batch: &Batch) -> Vec<u8> {
+    let header = Header {
+        source: source.to_owned(),
+        partition,
+        stage: stage.to_owned(),
+        offset: batch.view().get(0).map_or(0, |first| first.id().offset),
+        attempt: 0,
+        prompt: String::new(),
+        tokens: Vec::new(),
+        versions: String::new(),
+        model: String::new(),
+        answer: None,
+        delay_ms: None,
+        due_ms: None,
+        untaken: true,
+    };
+    join(&header, batch)
+}
+
+fn join(header: &Header, batch: &Batch) -> Vec<u8> {
     // Strings and numbers only: this cannot fail.
-    let header = serde_json::to_vec(&header).unwrap_or_default();
+    let header = serde_json::to_vec(header).unwrap_or_default();
     let mut bytes = (header.len() as u32).to_le_bytes().to_vec();
     bytes.extend_from_slice(&header);
-    bytes.extend_from_slice(entry.record.as_bytes());
+    bytes.extend_from_slice(batch.as_bytes());
     bytes
+}
+
+fn since_epoch() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}
+
+/// How long a retry is still to wait. It is due at a point in time, so that a restart does not begin the delay again;
+/// and if the clock was set back, it waits no longer than it had to when it was written.
+fn left(delay_ms: u64, due_ms: Option<u64>, now: Duration) -> Duration {
+    let delay = Duration::from_millis(delay_ms);
+    due_ms.map_or(delay, |due| {
+        Duration::from_millis(due).saturating_sub(now).min(delay)
+    })
 }
 
 /// Reads what `encode` wrote.
@@ -217,12 +297,23 @@ pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Restored, String> {
     let header: Header =
         serde_json::from_slice(header).map_err(|error| damaged(&error.to_string()))?;
     let record = Batch::from_bytes(record.to_vec()).map_err(|error| damaged(&error.to_string()))?;
+    if header.untaken {
+        return Ok(Restored {
+            source: header.source,
+            partition: header.partition,
+            stage: header.stage,
+            number,
+            waits: Waits::Untaken(record),
+        });
+    }
     if record.len() != 1 {
         return Err(damaged("it does not hold one record"));
     }
     let state = match (header.answer, header.delay_ms) {
         (Some(answer), _) => State::Answered(Box::new(answer.into_answer(&header.tokens))),
-        (None, Some(delay)) => State::Delayed(Instant::now() + Duration::from_millis(delay)),
+        (None, Some(delay)) => {
+            State::Delayed(Instant::now() + left(delay, header.due_ms, since_epoch()))
+        }
         (None, None) => State::Queued,
     };
     let entry = Entry {
@@ -243,7 +334,7 @@ pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Restored, String> {
         partition: header.partition,
         stage: header.stage,
         number,
-        entry,
+        waits: Waits::Entry(Box::new(entry)),
     })
 }
 
@@ -272,11 +363,50 @@ mod tests {
 
     /// As a run finds it that begins with this model.
     fn found(entry: &Entry, digest: &str) -> Entry {
-        let mut found = decode(7, &encode("source", 0, "stage", entry))
-            .unwrap()
-            .entry;
+        let restored = decode(7, &encode("source", 0, "stage", entry)).unwrap();
+        let Waits::Entry(mut found) = restored.waits else {
+            panic!("{restored:?}");
+        };
         found.goes_to(digest);
-        found
+        *found
+    }
+
+    #[test]
+    fn an_attempt_that_a_crash_cut_short_is_not_counted() {
+        let under_way = Entry {
+            attempt: 0,
+            ..entry(State::Submitted(3))
+        };
+        assert_eq!(found(&under_way, "sha256:old").attempt, 0);
+    }
+
+    #[test]
+    fn a_delay_ends_at_its_time_however_often_the_run_is_started_again() {
+        let seconds = Duration::from_secs;
+        let due = Some(1_060_000);
+        assert_eq!(left(60_000, due, seconds(1_000)), seconds(60));
+        assert_eq!(left(60_000, due, seconds(1_045)), seconds(15));
+        assert_eq!(left(60_000, due, seconds(5_000)), seconds(0));
+        // The clock was set back: no longer than was left when it was written.
+        assert_eq!(left(60_000, due, seconds(1)), seconds(60));
+        // Written before the time was part of it.
+        assert_eq!(left(60_000, None, seconds(1_045)), seconds(60));
+        let delayed = entry(State::Delayed(Instant::now() + seconds(60)));
+        let bytes = encode("source", 0, "stage", &delayed);
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(text.contains("\"due_ms\""), "{text}");
+    }
+
+    #[test]
+    fn records_that_a_stage_has_not_taken_come_back_together() {
+        let mut batch = BatchBuilder::default();
+        for _ in 0..3 {
+            batch.push(&NewRecord::default()).unwrap();
+        }
+        let batch = batch.finish(5);
+        let restored = decode(7, &encode_untaken("source", 2, "stage", &batch)).unwrap();
+        assert_eq!((restored.partition, &*restored.stage), (2, "stage"));
+        assert!(matches!(restored.waits, Waits::Untaken(found) if found == batch));
     }
 
     #[test]

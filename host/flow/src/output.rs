@@ -12,6 +12,9 @@ use crate::committer::Counts;
 use crate::error::FlowError;
 use crate::plan::Plan;
 
+/// Output that waits for a cut, bytes; more forces one.
+const MAX_PENDING: usize = 8 << 20;
+
 /// A worker's sinks and its open counts.
 pub(crate) struct Output {
     pub plan: Arc<Plan>,
@@ -175,6 +178,11 @@ impl Output {
     /// Bytes that wait for the cut.
     pub(crate) fn pending(&self) -> usize {
         self.sinks.iter().map(|sink| sink.pending()).sum::<usize>() + self.dead.pending()
+    }
+
+    /// Whether so much waits that a cut comes before more is added.
+    pub(crate) fn is_full(&self) -> bool {
+        self.pending() >= MAX_PENDING
     }
 }
 

@@ -71,7 +71,7 @@ impl Run {
     ) -> Result<Run, FlowError> {
         let plan = Arc::new(plan);
         let mut restored: HashMap<(String, u32), Vec<entry::Restored>> = HashMap::new();
-        let mut last_entry = 0;
+        let (mut last_entry, mut in_flight) = (0, 0);
         for logged in &recovered.in_flight {
             let mut entry =
                 entry::decode(logged.number, &logged.payload).map_err(FlowError::State)?;
@@ -97,11 +97,12 @@ impl Run {
             }
             if let Some(index) = plan.source(&entry.source) {
                 same_input(&plan.sources[index], &entry, &recovered)?;
-                entry.entry.come_from(index as u16).map_err(|why| {
+                entry.waits.come_from(index as u16).map_err(|why| {
                     FlowError::State(format!("in-flight entry {}: {why}", entry.number))
                 })?;
             }
             last_entry = last_entry.max(logged.number);
+            in_flight += entry.waits.len();
             restored
                 .entry((entry.source.clone(), entry.partition))
                 .or_default()
@@ -130,18 +131,9 @@ impl Run {
                 )));
             }
         }
-        let mut counts = Counts::from_log(&recovered.counters);
-        if plan.sources.iter().any(|source| !source.durable_in_flight) {
-            // What was in flight and is not in the log is read, and counted, again.
-            let durable = |name: &str| {
-                let index = plan.source(name);
-                index.is_some_and(|index| plan.sources[index].durable_in_flight)
-            };
-            let kept = restored.iter().filter(|((source, _), _)| durable(source));
-            let kept: usize = kept.map(|(_, entries)| entries.len()).sum();
-            counts.forget_in_flight_but(kept as u64);
-        }
+        let counts = Counts::begin(&recovered, &plan.volatile())?;
         begin(&plan, &workers, log.as_ref(), &recovered)?;
+        meters.add_in_flight(in_flight as i64);
         let shared = Arc::new(Shared {
             plan: plan.clone(),
             committer: Committer::new(plan.clone(), log, counts),
@@ -151,6 +143,7 @@ impl Run {
             restored: Mutex::new(restored),
             stop: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            began_with: counts,
         });
         let mut run = Run {
             workers: Vec::new(),
@@ -237,6 +230,12 @@ impl Controls {
     /// What the cuts so far add up to.
     pub fn committed(&self) -> Counts {
         self.shared.committer.total()
+    }
+
+    /// What the cuts of earlier runs add up to. With what the meters of this run count, it is what became of all records
+    /// since the state directory was made.
+    pub fn restored(&self) -> Counts {
+        self.shared.began_with
     }
 
     /// Makes every task run the current component of a stage, at its next batch boundary. Waits until all do, at most

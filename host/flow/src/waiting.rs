@@ -88,6 +88,19 @@ impl Waiting {
         Some((number, self.entries.get(&number)?))
     }
 
+    /// The first of each lane, in order of arrival.
+    pub(crate) fn fronts(&self) -> impl Iterator<Item = (u64, &Entry)> {
+        let mut fronts: Vec<u64> = self
+            .lanes
+            .values()
+            .filter_map(|lane| lane.front().copied())
+            .collect();
+        fronts.sort_unstable();
+        fronts
+            .into_iter()
+            .filter_map(|number| Some((number, self.entries.get(&number)?)))
+    }
+
     /// Takes an entry out of its lane, wherever it stands in it.
     pub(crate) fn remove(&mut self, number: u64) -> Option<Entry> {
         let entry = self.entries.remove(&number)?;

@@ -42,7 +42,7 @@ impl fmt::Display for SplitTooDeep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "piece {} of the record with emit index {} cannot be numbered: at most {MAX_PIECES} pieces a split and 32 bits in all",
+            "piece {} of the record with emit index {} cannot be numbered: the index has 32 bits, each split of a piece takes 12 bits and has at most {MAX_PIECES} pieces",
             self.piece, self.parent
         )
     }

@@ -90,7 +90,7 @@ impl<'a> Patch<'a> {
     }
 
     /// Bytes the patch has in the answer.
-    pub(crate) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.bytes.len()
     }
 

@@ -91,7 +91,9 @@ impl RecordsFannedOut {
 pub struct BatchProcessed {
     /// The stage.
     pub stage: usize,
-    /// Records of the batch.
+    /// Whether this is more of a batch whose beginning was counted: a long answer is taken in parts.
+    pub rest: bool,
+    /// Records of the batch, or of this part of it.
     pub records: u64,
     /// Records that went out.
     pub output: u64,
@@ -108,12 +110,12 @@ pub struct BatchProcessed {
 impl BatchProcessed {
     /// Logs and counts.
     pub fn emit(self, meters: &Meters) {
-        meters.batches.add(1);
+        meters.batches.add(u64::from(!self.rest));
         meters.records_dropped.add(self.dropped);
         meters.records_retried.add(self.retried);
         meters.records_split.add(self.split);
         let stage = stage(meters, self.stage, |stage| {
-            stage.batches.add(1);
+            stage.batches.add(u64::from(!self.rest));
             stage.records_in.add(self.records);
             stage.records_out.add(self.output);
             stage.records_dropped.add(self.dropped);
@@ -208,7 +210,6 @@ pub struct ModelAsked {
 impl ModelAsked {
     /// Logs and counts.
     pub fn emit(self, meters: &Meters) {
-        meters.add_in_flight(i64::try_from(self.records).unwrap_or(i64::MAX));
         let stage = stage(meters, self.stage, |stage| {
             stage.records_in.add(self.records);
         });
@@ -240,7 +241,6 @@ impl ModelAnswered<'_> {
     pub fn emit(self, meters: &Meters) {
         meters.model_requests.add(1);
         meters.prompt_tokens.add(self.prompt_tokens);
-        meters.add_in_flight(-1);
         let stage = stage(meters, self.stage, |stage| {
             stage.batches.add(1);
             stage.records_out.add(1);
@@ -265,7 +265,7 @@ pub struct ModelFailed<'a> {
     pub stage: usize,
     /// Counted from 1.
     pub attempt: u32,
-    /// Whether it is asked again; otherwise the record is a [`RecordDead`] and no longer in flight.
+    /// Whether it is asked again; otherwise the record is a [`RecordDead`].
     pub again: bool,
     /// Why.
     pub reason: &'a str,
@@ -278,8 +278,6 @@ impl ModelFailed<'_> {
         meters.model_failures.add(1);
         if self.again {
             meters.records_retried.add(1);
-        } else {
-            meters.add_in_flight(-1);
         }
         let stage = stage(meters, self.stage, |stage| {
             stage.batches.add(1);

@@ -18,4 +18,5 @@ mod pressure;
 mod readme;
 mod refused;
 mod swap;
+mod waiting;
 mod workers;

@@ -6,7 +6,7 @@ use tidegate_contract::{Answer, ModelError};
 use tidegate_record::{BatchBuilder, Patch};
 use tidegate_telemetry::events::{ModelAnswered, ModelFailed};
 
-use super::{Task, Work, clock, send};
+use super::{Task, clock};
 use crate::entry::State;
 use crate::error::FlowError;
 use crate::output::{Death, Output};
@@ -45,7 +45,7 @@ impl Task {
             return Ok(());
         }
         if let Err(ModelError::Unknown(_)) = &result {
-            // Unloaded with the record in its queue: it is asked again when the model is back.
+            // Unloaded with the record in its queue: it is asked again when the model is back, and this was no attempt.
             if let Some(entry) = self.waiting[stage].change(number) {
                 entry.state = State::Queued;
             }
@@ -76,10 +76,11 @@ impl Task {
                 let again = matches!(error, ModelError::Device(_) | ModelError::Full { .. });
                 if let Some(entry) = self.waiting[stage].change(number)
                     && again
-                    && entry.attempt < kind.attempts
+                    && entry.attempt + 1 < kind.attempts
                 {
-                    let (attempt, reason) = (entry.attempt, error.to_string());
+                    entry.attempt += 1;
                     entry.state = State::Queued;
+                    let (attempt, reason) = (entry.attempt, error.to_string());
                     output.counts.retried += 1;
                     ModelFailed {
                         stage,
@@ -109,9 +110,11 @@ impl Task {
             return Ok(());
         };
         let plan = self.plan.clone();
+        // The one that ends here is an attempt too.
+        let attempts = entry.attempt + 1;
         ModelFailed {
             stage,
-            attempt: entry.attempt.max(1),
+            attempt: attempts,
             again: false,
             reason,
         }
@@ -126,13 +129,14 @@ impl Task {
                     reason,
                     component: None,
                     backtrace: None,
-                    attempts: entry.attempt.max(1),
+                    attempts,
                 },
             ),
         }
     }
 
-    /// Sends on every answered record that has nothing before it in its lane, in the order of arrival.
+    /// Sends on every answered record that has nothing before it in its lane, in the order of arrival, until a stage
+    /// after this one is full.
     pub(crate) fn send_answers(
         &mut self,
         stage: usize,
@@ -144,6 +148,7 @@ impl Task {
             return Ok(());
         };
         loop {
+            self.answers_held[stage] = false;
             let ready: Vec<u64> = self.waiting[stage]
                 .iter()
                 .filter(|(number, entry)| {
@@ -157,12 +162,17 @@ impl Task {
             if ready.is_empty() {
                 return Ok(());
             }
-            // One batch for each output, in the order in which outputs come up.
+            if self.is_held(stage, output) {
+                self.answers_held[stage] = true;
+                return Ok(());
+            }
+            // Those full, and one open for each output, in the order in which outputs come up.
+            let mut full: Vec<(Option<&str>, BatchBuilder)> = Vec::new();
             let mut batches: Vec<(Option<&str>, BatchBuilder)> = Vec::new();
             let mut oldest = Instant::now();
             for number in ready {
                 // The rest goes in the next round.
-                let bytes: usize = batches.iter().map(|(_, batch)| batch.bytes()).sum();
+                let bytes: usize = full.iter().chain(&batches).map(|(_, b)| b.bytes()).sum();
                 if bytes > MAX_ANSWERS {
                     break;
                 }
@@ -186,11 +196,18 @@ impl Task {
                         batches.len() - 1
                     }
                 };
-                batches[at]
-                    .1
-                    .push_patched(&record, &patch, record.id().emit)
-                    .map_err(|full| self.too_large(stage, &full))?;
+                let (_, batch) = &mut batches[at];
+                let size = batch.bytes() + record.size() + patch.size();
+                let over = batch.len() >= plan.batch || size > plan.batch_bytes;
+                if over && !batch.is_empty() {
+                    full.push((route, std::mem::take(batch)));
+                }
+                let (_, batch) = &mut batches[at];
                 oldest = oldest.min(entry.arrived);
+                if let Err(full) = batch.push_patched(&record, &patch, record.id().emit) {
+                    let reason = format!("the record with its answer: {full}");
+                    self.bury(stage, &record, &reason, entry.attempt + 1, output)?;
+                }
                 ModelAnswered {
                     stage,
                     prompt_tokens: u64::from(answer.prompt_tokens),
@@ -203,15 +220,17 @@ impl Task {
                 .emit(&output.meters);
                 output.finished.push((entry.arrived, 1));
             }
-            let mut work = Work::new();
-            for (route, builder) in batches {
+            for (route, builder) in full.into_iter().chain(batches) {
+                if builder.is_empty() {
+                    continue;
+                }
                 let targets = match (route, &kind.ask) {
                     (Some(label), Ask::Classify { routes, .. }) => &routes[label],
                     _ => &plan.stages[stage].targets,
                 };
-                send(&mut work, targets, builder.finish(clock()), output);
+                self.send(targets, builder.finish(clock()), oldest, numbers, output)?;
             }
-            self.run(work, oldest, numbers, output)?;
+            self.advance(numbers, output)?;
         }
     }
 }

@@ -3,6 +3,7 @@
 use tidegate_contract::{Cut, InFlightEntry, SourcePosition};
 
 use super::Task;
+use super::inbox::Inbox;
 use crate::waiting::Waiting;
 
 impl Task {
@@ -12,6 +13,20 @@ impl Task {
         let source = &plan.sources[usize::from(self.partition.source)];
         let mut position = self.next;
         if source.durable_in_flight {
+            let inboxes = plan.stages.iter().zip(&mut self.inboxes);
+            for (stage, inbox) in inboxes {
+                let (changed, done) = inbox.take_changes();
+                for (number, batch) in changed {
+                    let payload = crate::entry::encode_untaken(
+                        &source.name,
+                        self.partition.number,
+                        &stage.name,
+                        &batch,
+                    );
+                    cut.in_flight_added.push(InFlightEntry { number, payload });
+                }
+                cut.in_flight_done.extend(done);
+            }
             for (stage, waiting) in plan.stages.iter().zip(&mut self.waiting) {
                 let (changed, done) = waiting.take_changes();
                 for number in changed {
@@ -32,7 +47,10 @@ impl Task {
             for waiting in &mut self.waiting {
                 cut.in_flight_done.extend(waiting.take_done());
             }
-            if let Some(lowest) = self.waiting.iter().filter_map(Waiting::lowest_offset).min() {
+            for inbox in &mut self.inboxes {
+                cut.in_flight_done.extend(inbox.take_done());
+            }
+            if let Some(lowest) = self.lowest_offset() {
                 position = position.map(|next| next.min(lowest));
             }
         }
@@ -58,22 +76,29 @@ impl Task {
 
     /// Whether a cut would have something to say of this task.
     pub(crate) fn has_changes(&self) -> bool {
-        let lowest = self.waiting.iter().filter_map(Waiting::lowest_offset).min();
         let durable = self.is_durable();
         let position = if durable {
             self.next
         } else {
-            lowest.or(self.next)
+            self.lowest_offset().or(self.next)
         };
         position != self.committed
             || self
                 .waiting
                 .iter()
                 .any(|waiting| waiting.has_changes(durable))
+            || self.inboxes.iter().any(|inbox| inbox.has_changes(durable))
     }
 
     /// Whether the records that wait here are part of the cut.
     pub(crate) fn is_durable(&self) -> bool {
         self.plan.sources[usize::from(self.partition.source)].durable_in_flight
+    }
+
+    /// The lowest offset of what waits in a stage or before one.
+    fn lowest_offset(&self) -> Option<u64> {
+        let waiting = self.waiting.iter().filter_map(Waiting::lowest_offset);
+        let untaken = self.inboxes.iter().filter_map(Inbox::lowest_offset);
+        waiting.chain(untaken).min()
     }
 }

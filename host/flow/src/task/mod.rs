@@ -1,29 +1,30 @@
 //! A task: one input partition's run of the pipeline, as a fold over its events.
 
+mod advance;
 mod answers;
 mod cut;
+mod inbox;
 mod operate;
 mod retry;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_contract::{Operator, OperatorVersion, Partition, Rejected, RequestId};
-use tidegate_record::{Batch, BatchBuilder, RecordId, RecordView};
-use tidegate_telemetry::Meters;
-use tidegate_telemetry::events::{ModelAsked, RecordsFannedOut, RecordsRead};
+use tidegate_record::{ArenaFull, Batch, BatchBuilder, RecordId, RecordView};
+use tidegate_telemetry::events::RecordsRead;
 
-use crate::entry::{Entry, Lane, Restored, State, Tokens};
+use self::inbox::Inbox;
+use crate::entry::{Entry, Lane, Restored, State, Tokens, Waits};
 use crate::error::FlowError;
 use crate::output::Output;
 use crate::plan::{OperatorStage, Order, Plan, StageKind, Target};
 use crate::waiting::{Waiting, lane};
 
-/// A task may have this many records waiting for the retry of an operator before it is read no further.
+/// A task may have this many records waiting for the retry of an operator before that takes no further batch.
 const MAX_RETRYING: usize = 1024;
 
-/// A task whose records that wait in one stage have this many bytes is read no further, however few they are.
+/// A stage in which records of this many bytes wait takes no more, however few they are.
 const MAX_WAITING_BYTES: usize = 256 << 20;
 
 /// A task.
@@ -34,6 +35,12 @@ pub(crate) struct Task {
     operators: Vec<Option<Instance>>,
     /// One for each stage.
     pub waiting: Vec<Waiting>,
+    /// What has come to each stage and is not taken yet.
+    inboxes: Vec<Inbox>,
+    /// The stages that take each stage's outputs.
+    readers: Vec<Vec<usize>>,
+    /// Whether a stage has answers that may go as soon as those after it take them.
+    answers_held: Vec<bool>,
     /// Where reading goes on.
     next: Option<u64>,
     committed: Option<u64>,
@@ -47,11 +54,8 @@ struct Instance {
     generation: u64,
     operator: Box<dyn Operator>,
     /// Who takes each output: main first, then the named ones in the component's order.
-    routes: Vec<Vec<Target>>,
+    routes: Arc<[Vec<Target>]>,
 }
-
-/// Work of a task that is not done: batches on their way to a target.
-type Work = VecDeque<(Target, Batch)>;
 
 impl Task {
     pub(crate) fn new(
@@ -63,6 +67,9 @@ impl Task {
             partition,
             operators: plan.stages.iter().map(|_| None).collect(),
             waiting: plan.stages.iter().map(|_| Waiting::default()).collect(),
+            inboxes: plan.stages.iter().map(|_| Inbox::default()).collect(),
+            readers: advance::readers(&plan),
+            answers_held: vec![false; plan.stages.len()],
             plan,
             next: position,
             committed: position,
@@ -81,7 +88,7 @@ impl Task {
         let Restored {
             stage,
             number,
-            mut entry,
+            waits,
             ..
         } = restored;
         let index = self.plan.stage(&stage).ok_or_else(|| {
@@ -90,6 +97,13 @@ impl Task {
                  bring it back, let the pipeline finish, then remove it"
             ))
         })?;
+        let mut entry = match waits {
+            Waits::Entry(entry) => *entry,
+            Waits::Untaken(batch) => {
+                self.inboxes[index].restore(number, batch);
+                return Ok(());
+            }
+        };
         let order = match &self.plan.stages[index].kind {
             StageKind::Operator(_) if entry.model.is_empty() => Order::Key,
             StageKind::Model(model) if !entry.model.is_empty() => {
@@ -134,7 +148,7 @@ impl Task {
         self.operators[stage] = Some(Instance {
             generation,
             operator,
-            routes,
+            routes: routes.into(),
         });
         self.versions = self.describe_versions().into();
         Ok(Some(began.elapsed()))
@@ -165,8 +179,12 @@ impl Task {
             })
     }
 
-    /// How many more records may be read before a waiting stage is full; none if no stage waits.
+    /// How many more records may be read before a waiting stage is full; none if no stage waits. While something has
+    /// come to a stage that cannot take it, nothing is read.
     pub(crate) fn room(&self) -> usize {
+        if !self.inboxes.iter().all(Inbox::is_empty) {
+            return 0;
+        }
         self.plan
             .stages
             .iter()
@@ -185,23 +203,14 @@ impl Task {
             .unwrap_or(usize::MAX)
     }
 
-    /// Records that wait for a model, or for those before them.
-    pub(crate) fn with_models(&self) -> usize {
-        let stages = self.plan.stages.iter().zip(&self.waiting);
-        stages
-            .filter(|(stage, _)| matches!(stage.kind, StageKind::Model(_)))
-            .map(|(_, waiting)| waiting.len())
-            .sum()
-    }
-
-    /// Records that wait.
+    /// Records that wait in a stage, or before one.
     pub(crate) fn in_flight(&self) -> usize {
-        self.waiting.iter().map(Waiting::len).sum()
+        let waiting: usize = self.waiting.iter().map(Waiting::len).sum();
+        waiting + self.inboxes.iter().map(Inbox::len).sum::<usize>()
     }
 
     /// The partition is read elsewhere: whoever has it now asks the models again.
-    pub(crate) fn abandon(self, meters: &Meters) {
-        meters.add_in_flight(-(self.with_models() as i64));
+    pub(crate) fn abandon(self) {
         for (stage, waiting) in self.plan.stages.iter().zip(&self.waiting) {
             let StageKind::Model(kind) = &stage.kind else {
                 continue;
@@ -245,57 +254,12 @@ impl Task {
         let waited = self.in_flight();
         if !batch.is_empty() {
             let plan = self.plan.clone();
-            let mut work = Work::new();
-            send(
-                &mut work,
-                &plan.sources[usize::from(self.partition.source)].targets,
-                batch,
-                output,
-            );
-            self.run(work, began, numbers, output)?;
+            let targets = &plan.sources[usize::from(self.partition.source)].targets;
+            self.send(targets, batch, began, numbers, output)?;
+            self.advance(numbers, output)?;
         }
         let waits = self.in_flight().saturating_sub(waited) as u64;
         output.finished.push((began, count.saturating_sub(waits)));
-        Ok(())
-    }
-
-    /// Takes work to its end: to sinks and to waiting stages.
-    fn run(
-        &mut self,
-        mut work: Work,
-        arrived: Instant,
-        numbers: &mut impl FnMut() -> u64,
-        output: &mut Output,
-    ) -> Result<(), FlowError> {
-        let plan = self.plan.clone();
-        while let Some((target, batch)) = work.pop_front() {
-            match target {
-                Target::Sink(sink) => output.write(sink, batch.view())?,
-                Target::Stage(stage) => match &plan.stages[stage].kind {
-                    StageKind::Operator(_) => {
-                        let batch = self.hold_back(stage, batch, arrived, numbers)?;
-                        if !batch.is_empty() {
-                            let again = self.operate(stage, &batch, 1, &mut work, output)?;
-                            self.keep(stage, &batch, again, arrived, numbers)?;
-                        }
-                    }
-                    StageKind::Model(kind) => {
-                        let records = batch.len() as u64;
-                        ModelAsked { stage, records }.emit(&output.meters);
-                        for record in batch.view().records() {
-                            let number = numbers();
-                            let entry = self.entry(
-                                stage,
-                                &record,
-                                arrived,
-                                lane(kind.order, &record, number),
-                            )?;
-                            self.waiting[stage].add(number, entry);
-                        }
-                    }
-                },
-            }
-        }
         Ok(())
     }
 
@@ -305,11 +269,9 @@ impl Task {
         record: &RecordView<'_>,
         arrived: Instant,
         lane: Lane,
-    ) -> Result<Entry, FlowError> {
+    ) -> Result<Entry, ArenaFull> {
         let mut builder = BatchBuilder::default();
-        builder
-            .push_record(record)
-            .map_err(|full| self.too_large(stage, &full))?;
+        builder.push_record(record)?;
         Ok(Entry {
             record: builder.finish(clock()),
             lane,
@@ -327,33 +289,6 @@ impl Task {
             },
         })
     }
-
-    fn too_large(&self, stage: usize, why: &dyn std::fmt::Display) -> FlowError {
-        FlowError::Batch {
-            name: self.plan.stages[stage].name.clone(),
-            why: why.to_string(),
-        }
-    }
-}
-
-/// Sends a batch to all who take it; to nobody means its records are dropped.
-fn send(work: &mut Work, targets: &[Target], batch: Batch, output: &mut Output) {
-    let records = batch.len() as u64;
-    let Some((last, others)) = targets.split_last() else {
-        output.counts.dropped += records;
-        output.meters.records_dropped.add(records);
-        return;
-    };
-    output.counts.split += records * others.len() as u64;
-    RecordsFannedOut {
-        records,
-        readers: targets.len() as u64,
-    }
-    .emit(&output.meters);
-    for target in others {
-        work.push_back((*target, batch.clone()));
-    }
-    work.push_back((*last, batch));
 }
 
 /// Microseconds since the Unix epoch.

@@ -1,138 +1,196 @@
-//! An operator stage: a batch in, its outcomes out to where they go.
+//! An operator stage: a batch in, its outcomes out to where they go, record by record.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_contract::Processed;
+use tidegate_contract::{OperatorVersion, Processed};
+use tidegate_record::layout::{BATCH_HEADER, MAX_ARENA};
 use tidegate_record::{
-    ArenaFull, Batch, BatchBuilder, Emission, Outcome, OutcomesView, RecordView, child_emit,
+    ArenaFull, Batch, BatchBuilder, Emission, Outcome, OutcomesView, Patch, RecordView, child_emit,
 };
 use tidegate_telemetry::events::BatchProcessed;
 
-use super::{Task, Work, send};
+use super::Task;
+use super::inbox::Untaken;
 use crate::error::FlowError;
 use crate::output::{Death, Output};
-use crate::plan::{Order, StageKind};
+use crate::plan::{Order, StageKind, Target};
 use crate::waiting::lane;
 
+/// An operator's answer to a batch.
+pub(crate) struct Answered {
+    processed: Vec<Processed>,
+    version: Arc<OperatorVersion>,
+    /// Who takes each output.
+    routes: Arc<[Vec<Target>]>,
+    /// Whether some of its records have been taken.
+    begun: bool,
+}
+
+/// Records that must come again, by index: with the delay they asked for, or none for those held behind one of their
+/// lane.
+pub(super) type Again = Vec<(usize, Option<u32>)>;
+
 impl Task {
-    /// Runs an operator over a batch and sends on what it answers. Returns the records that must come again, by index:
-    /// with the delay they asked for, or none for those held behind one of their lane.
+    /// Runs an operator over a batch and takes its answer as far as that is due: what it makes of the rest comes when
+    /// the stages after it have taken what there is.
     pub(super) fn operate(
         &mut self,
         stage: usize,
-        batch: &Batch,
-        attempt: u32,
-        work: &mut Work,
+        untaken: &mut Untaken,
+        numbers: &mut impl FnMut() -> u64,
         output: &mut Output,
-    ) -> Result<Vec<(usize, Option<u32>)>, FlowError> {
-        let plan = self.plan.clone();
-        let name = plan.stages[stage].name.as_str();
-        let StageKind::Operator(kind) = &plan.stages[stage].kind else {
-            return Ok(Vec::new());
+    ) -> Result<(), FlowError> {
+        let began = Instant::now();
+        let mut answered = match untaken.answered.take() {
+            Some(answered) => answered,
+            None => {
+                let free = self.hold_back(stage, &untaken.batch, untaken.since, numbers, output)?;
+                if let Some(free) = free {
+                    untaken.batch = free;
+                }
+                if untaken.batch.is_empty() {
+                    return Ok(());
+                }
+                self.ask_operator(stage, &untaken.batch)?
+            }
         };
+        let (batch, from) = (&untaken.batch, untaken.taken);
+        let go = Go {
+            stage,
+            batch,
+            from,
+            attempt: 1,
+            again: false,
+            since: untaken.since,
+            began,
+        };
+        let (taken, again) = self.take_answer(&go, &mut answered, numbers, output)?;
+        self.keep(stage, batch, again, untaken.since, numbers, output)?;
+        untaken.taken = from + taken;
+        untaken.answered = Some(answered);
+        Ok(())
+    }
+
+    /// Has the operator of a stage answer for a batch.
+    pub(super) fn ask_operator(
+        &mut self,
+        stage: usize,
+        batch: &Batch,
+    ) -> Result<Answered, FlowError> {
         self.switch(stage)?;
         let Some(instance) = &mut self.operators[stage] else {
-            return Ok(Vec::new());
+            return Err(FlowError::Batch {
+                name: self.plan.stages[stage].name.clone(),
+                why: "it has no operator".to_owned(),
+            });
         };
-        let began = Instant::now();
         let processed = instance
             .operator
             .process(batch)
             .map_err(|error| FlowError::Operator {
-                name: name.to_owned(),
+                name: self.plan.stages[stage].name.clone(),
                 error,
             })?;
-        let outputs = instance.routes.len() as u16 - 1;
-        let bad_answer = |error: &dyn std::fmt::Display| FlowError::Batch {
-            name: name.to_owned(),
-            why: error.to_string(),
+        Ok(Answered {
+            processed,
+            version: instance.operator.version().clone(),
+            routes: instance.routes.clone(),
+            begun: false,
+        })
+    }
+
+    /// Sends on what an operator made of a batch, from one of its records on, until that is as much as a batch may
+    /// have. Returns how many records were taken, all there are or fewer, and which of them must come again.
+    pub(super) fn take_answer(
+        &mut self,
+        go: &Go<'_>,
+        answered: &mut Answered,
+        numbers: &mut impl FnMut() -> u64,
+        output: &mut Output,
+    ) -> Result<(usize, Again), FlowError> {
+        let plan = self.plan.clone();
+        let (stage, batch, from) = (go.stage, go.batch, go.from);
+        let StageKind::Operator(kind) = &plan.stages[stage].kind else {
+            return Ok((batch.len(), Again::new()));
         };
-        if let [
-            Processed::Answer {
-                first: 0,
-                count,
-                outcomes,
-            },
-        ] = processed.as_slice()
-            && *count == batch.len()
-            && OutcomesView::parse(outcomes, *count, outputs)
-                .map_err(|error| bad_answer(&error))?
-                .all_pass()
-        {
+        let routes = answered.routes.clone();
+        let rest = std::mem::replace(&mut answered.begun, true);
+        if from == 0 && answered.all_pass(batch.len()) {
             let records = batch.len() as u64;
             BatchProcessed {
                 stage,
+                rest,
                 records,
                 output: records,
-                time: began.elapsed(),
+                time: go.began.elapsed(),
                 ..BatchProcessed::default()
             }
             .emit(&output.meters);
-            send(work, &instance.routes[0], batch.clone(), output);
-            return Ok(Vec::new());
+            let main = routes.first().map_or(&[][..], Vec::as_slice);
+            self.send(main, batch.clone(), go.since, numbers, output)?;
+            return Ok((batch.len(), Again::new()));
         }
-        let version = instance.operator.version().clone();
+        let version = answered.version.clone();
         let view = batch.view();
-        let mut collected = Collected::new(instance.routes.len(), batch.as_bytes().len());
-        let mut again: Vec<(usize, Option<u32>)> = Vec::new();
+        let mut collected = Collected::new(routes.len(), plan.batch, plan.batch_bytes);
+        let mut again = Again::new();
         let mut blocked = HashSet::new();
-        let bury = |record: &RecordView<'_>, reason: &str, backtrace, output: &mut Output| {
+        let dead = |record: &RecordView<'_>, reason: &str, backtrace, output: &mut Output| {
             output.bury(
                 record,
                 &Death {
-                    stage: name,
+                    stage: &plan.stages[stage].name,
                     reason,
                     component: Some(&version.digest),
                     backtrace,
-                    attempts: attempt,
+                    attempts: go.attempt,
                 },
             )
         };
-        for part in &processed {
-            let (first, count, outcomes) = match part {
-                Processed::Answer {
-                    first,
-                    count,
-                    outcomes,
-                } => (*first, *count, outcomes),
-                Processed::Poison(cause) => {
-                    if let Some(record) = view.get(cause.record) {
-                        bury(&record, &cause.reason, cause.backtrace.as_deref(), output)?;
-                    }
+        let mut taken = 0;
+        for (index, verdict) in answered.verdicts(batch.len()).enumerate().skip(from) {
+            if taken > 0 && collected.bytes >= plan.batch_bytes {
+                break;
+            }
+            taken += 1;
+            let Some(record) = view.get(index) else {
+                continue;
+            };
+            let outcome = match verdict {
+                Verdict::Outcome(outcome) => outcome,
+                Verdict::Poison { reason, backtrace } => {
+                    dead(&record, reason, backtrace, output)?;
+                    continue;
+                }
+                Verdict::BadAnswer(reason) => {
+                    dead(&record, &reason, None, output)?;
                     continue;
                 }
             };
-            let outcomes = OutcomesView::parse(outcomes, count, outputs)
-                .map_err(|error| bad_answer(&error))?;
-            for (index, outcome) in (first..).zip(outcomes.iter()) {
-                let Some(record) = view.get(index) else {
-                    continue;
-                };
-                if !blocked.is_empty() && blocked.contains(&lane(Order::Key, &record, 0)) {
-                    again.push((index, None));
-                    continue;
+            let own = lane(Order::Key, &record, 0);
+            // A record that comes again stands in its lane itself.
+            if !go.again && (blocked.contains(&own) || self.waiting[stage].blocks(own)) {
+                again.push((index, None));
+                continue;
+            }
+            match collected.take(&record, &outcome) {
+                Fate::Gone => {}
+                Fate::Dead(reason) => dead(&record, &reason, None, output)?,
+                Fate::Retry { reason, .. } if go.attempt > kind.retries => {
+                    let reason = format!(
+                        "operator asked to retry {} times, the limit is {}: {reason}",
+                        go.attempt, kind.retries
+                    );
+                    dead(&record, &reason, None, output)?;
                 }
-                match collected
-                    .take(&record, &outcome)
-                    .map_err(|full| bad_answer(&full))?
-                {
-                    Fate::Gone => {}
-                    Fate::Dead(reason) => bury(&record, &reason, None, output)?,
-                    Fate::Retry { reason, .. } if attempt > kind.retries => {
-                        let reason = format!(
-                            "operator asked to retry {attempt} times, the limit is {}: {reason}",
-                            kind.retries
-                        );
-                        bury(&record, &reason, None, output)?;
+                Fate::Retry { delay_ms, .. } => {
+                    again.push((index, Some(delay_ms)));
+                    if record.key().is_some() {
+                        blocked.insert(own);
                     }
-                    Fate::Retry { delay_ms, .. } => {
-                        again.push((index, Some(delay_ms)));
-                        if record.key().is_some() {
-                            blocked.insert(lane(Order::Key, &record, 0));
-                        }
-                        output.counts.retried += 1;
-                    }
+                    output.counts.retried += 1;
                 }
             }
         }
@@ -140,25 +198,118 @@ impl Task {
         output.counts.split += collected.split;
         BatchProcessed {
             stage,
-            records: batch.len() as u64,
-            output: collected
-                .outputs
-                .iter()
-                .flatten()
-                .map(|builder| builder.len() as u64)
-                .sum(),
+            rest,
+            records: taken as u64,
+            output: collected.records,
             dropped: collected.dropped,
             retried: again.iter().filter(|(_, delay)| delay.is_some()).count() as u64,
             split: collected.split,
-            time: began.elapsed(),
+            time: go.began.elapsed(),
         }
         .emit(&output.meters);
-        for (builder, targets) in collected.outputs.into_iter().zip(&instance.routes) {
-            if let Some(builder) = builder {
-                send(work, targets, builder.finish(view.clock()), output);
-            }
+        for (route, builder) in collected.finish() {
+            let batch = builder.finish(view.clock());
+            self.send(&routes[route], batch, go.since, numbers, output)?;
         }
-        Ok(again)
+        Ok((taken, again))
+    }
+}
+
+/// What of an answer is to be taken.
+pub(super) struct Go<'a> {
+    pub stage: usize,
+    /// What the operator was given.
+    pub batch: &'a Batch,
+    /// Index of the first record to be taken.
+    pub from: usize,
+    /// Counted from 1.
+    pub attempt: u32,
+    /// Whether the record waited in the stage.
+    pub again: bool,
+    /// When its records were read.
+    pub since: Instant,
+    pub began: Instant,
+}
+
+/// What an operator said of a record.
+enum Verdict<'a> {
+    Outcome(Outcome<'a>),
+    /// It could not answer for it.
+    Poison {
+        reason: &'a str,
+        backtrace: Option<&'a str>,
+    },
+    /// What it said cannot be understood.
+    BadAnswer(String),
+}
+
+impl Answered {
+    fn outputs(&self) -> u16 {
+        self.routes.len().saturating_sub(1) as u16
+    }
+
+    /// Whether every record goes on as it is, so that the batch itself is the result.
+    fn all_pass(&self, records: usize) -> bool {
+        match self.processed.as_slice() {
+            [
+                Processed::Answer {
+                    first: 0,
+                    count,
+                    outcomes,
+                },
+            ] if *count == records => OutcomesView::parse(outcomes, records, self.outputs())
+                .is_ok_and(|outcomes| outcomes.all_pass()),
+            _ => false,
+        }
+    }
+
+    /// One for each record, made when it is asked for: the pieces of all splits together are far more than the answer.
+    fn verdicts(&self, records: usize) -> impl Iterator<Item = Verdict<'_>> {
+        let first = |part: &&Processed| match part {
+            Processed::Poison(cause) => cause.record,
+            Processed::Answer { first, .. } => *first,
+        };
+        let mut parts: Vec<&Processed> = self.processed.iter().collect();
+        parts.sort_by_key(first);
+        let outputs = self.outputs();
+        let mut said = parts
+            .into_iter()
+            .flat_map(move |part| verdicts_of(part, outputs))
+            .peekable();
+        (0..records).map(move |record| {
+            while said.next_if(|(index, _)| *index < record).is_some() {}
+            match said.next_if(|(index, _)| *index == record) {
+                Some((_, verdict)) => verdict,
+                None => Verdict::BadAnswer("operator did not answer for this record".to_owned()),
+            }
+        })
+    }
+}
+
+/// What a part of an answer says, by index of the record.
+fn verdicts_of(
+    part: &Processed,
+    outputs: u16,
+) -> Box<dyn Iterator<Item = (usize, Verdict<'_>)> + '_> {
+    match part {
+        Processed::Poison(cause) => {
+            let (reason, backtrace) = (cause.reason.as_str(), cause.backtrace.as_deref());
+            Box::new(std::iter::once((
+                cause.record,
+                Verdict::Poison { reason, backtrace },
+            )))
+        }
+        Processed::Answer {
+            first,
+            count,
+            outcomes,
+        } => match OutcomesView::parse(outcomes, *count, outputs) {
+            Ok(outcomes) => Box::new((*first..).zip(outcomes.iter().map(Verdict::Outcome))),
+            Err(error) => {
+                let indexes = (*first..).take(*count);
+                Box::new(indexes.map(move |at| (at, Verdict::BadAnswer(error.to_string()))))
+            }
+        },
     }
 }
 
@@ -172,83 +323,126 @@ enum Fate<'a> {
     Dead(String),
 }
 
-/// Records on their way out of an operator, by output.
-struct Collected {
-    outputs: Vec<Option<BatchBuilder>>,
-    dropped: u64,
-    split: u64,
-    /// Bytes that may still be collected.
-    room: usize,
-}
-
-/// Bytes an operator's answer to one batch may grow to in the host, beside twice the batch: pieces of a split repeat
-/// what their patches do not mention, so a small answer can ask for much.
+/// Bytes that the pieces of one record may have in the host, beside twice the record: they repeat what their patches do
+/// not mention, so a small answer can ask for much.
 const MAX_EXPANSION: usize = 64 << 20;
 
+/// Records on their way out of an operator, by output, in batches no larger than those of the pipeline.
+struct Collected {
+    open: Vec<BatchBuilder>,
+    full: Vec<(usize, BatchBuilder)>,
+    batch: usize,
+    batch_bytes: usize,
+    /// Records, and bytes, of all.
+    records: u64,
+    bytes: usize,
+    dropped: u64,
+    split: u64,
+}
+
 impl Collected {
-    fn new(outputs: usize, batch: usize) -> Collected {
+    fn new(outputs: usize, batch: usize, batch_bytes: usize) -> Collected {
         Collected {
-            outputs: (0..outputs).map(|_| None).collect(),
+            open: (0..outputs).map(|_| BatchBuilder::default()).collect(),
+            full: Vec::new(),
+            batch,
+            batch_bytes,
+            records: 0,
+            bytes: 0,
             dropped: 0,
             split: 0,
-            room: MAX_EXPANSION + 2 * batch,
         }
     }
 
-    fn output(&mut self, output: u16) -> &mut BatchBuilder {
-        self.outputs[usize::from(output)].get_or_insert_default()
+    /// The batches, those of one output in their order.
+    fn finish(mut self) -> Vec<(usize, BatchBuilder)> {
+        let open = self.open.into_iter().enumerate();
+        self.full
+            .extend(open.filter(|(_, builder)| !builder.is_empty()));
+        self.full
     }
 
-    fn take<'a>(
+    /// Adds a record that is no larger than an arena, changed or not.
+    fn push(
         &mut self,
+        output: u16,
         record: &RecordView<'_>,
-        outcome: &Outcome<'a>,
-    ) -> Result<Fate<'a>, ArenaFull> {
-        let emit = record.id().emit;
-        let copies = match outcome {
-            Outcome::Pass | Outcome::Replace(_) | Outcome::Route(_) => 1,
-            Outcome::Split(pieces) => pieces.len(),
-            Outcome::Drop | Outcome::Retry { .. } | Outcome::DeadLetter { .. } => 0,
-        };
-        let needed = copies.saturating_mul(record.size());
-        if needed > self.room {
-            let reason = format!(
-                "operator's answer: {copies} copies of a record of {} bytes exceed what a batch may grow to ({MAX_EXPANSION} bytes and twice the batch)",
-                record.size()
-            );
-            return Ok(Fate::Dead(reason));
+        patch: Option<(&Patch<'_>, u32)>,
+    ) -> Result<(), ArenaFull> {
+        let output = usize::from(output);
+        let bytes = record.size() + patch.map_or(0, |(patch, _)| patch.size());
+        let builder = &mut self.open[output];
+        let over = builder.len() >= self.batch || builder.bytes() + bytes > self.batch_bytes;
+        if over && !builder.is_empty() {
+            self.full.push((output, std::mem::take(builder)));
         }
-        self.room -= needed;
-        match outcome {
-            Outcome::Pass => self.output(0).push_record(record)?,
-            Outcome::Drop => self.dropped += 1,
-            Outcome::Replace(patch) => self.output(0).push_patched(record, patch, emit)?,
+        match patch {
+            None => builder.push_record(record)?,
+            Some((patch, emit)) => builder.push_patched(record, patch, emit)?,
+        }
+        self.records += 1;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    fn take<'a>(&mut self, record: &RecordView<'_>, outcome: &Outcome<'a>) -> Fate<'a> {
+        let emit = record.id().emit;
+        let pushed = match outcome {
+            Outcome::Pass => self.push(0, record, None),
+            Outcome::Replace(patch) => self.push(0, record, Some((patch, emit))),
             Outcome::Route(Emission { output, patch }) => {
-                self.output(*output).push_patched(record, patch, emit)?;
+                self.push(*output, record, Some((patch, emit)))
             }
-            Outcome::Split(pieces) if pieces.is_empty() => self.dropped += 1,
-            Outcome::Split(pieces) => {
-                let children: Result<Vec<u32>, _> = (0..pieces.len() as u32)
-                    .map(|piece| child_emit(emit, piece))
-                    .collect();
-                let children = match children {
-                    Ok(children) => children,
-                    Err(too_deep) => return Ok(Fate::Dead(too_deep.to_string())),
-                };
-                for (emission, child) in pieces.iter().zip(children) {
-                    self.output(emission.output)
-                        .push_patched(record, &emission.patch, child)?;
-                }
-                self.split += pieces.len() as u64 - 1;
+            Outcome::Split(pieces) if !pieces.is_empty() => return self.split(record, pieces),
+            Outcome::Drop | Outcome::Split(_) => {
+                self.dropped += 1;
+                Ok(())
             }
             Outcome::Retry { delay_ms, reason } => {
-                return Ok(Fate::Retry {
+                return Fate::Retry {
                     delay_ms: *delay_ms,
                     reason,
-                });
+                };
             }
-            Outcome::DeadLetter { reason } => return Ok(Fate::Dead((*reason).to_owned())),
+            Outcome::DeadLetter { reason } => return Fate::Dead((*reason).to_owned()),
+        };
+        match pushed {
+            Ok(()) => Fate::Gone,
+            Err(full) => Fate::Dead(format!("operator's answer: {full}")),
         }
-        Ok(Fate::Gone)
+    }
+
+    /// All pieces of a record, or none of them.
+    fn split<'a>(&mut self, record: &RecordView<'_>, pieces: &[Emission<'a>]) -> Fate<'a> {
+        let (count, size) = (pieces.len(), record.size());
+        if count.saturating_mul(size) > MAX_EXPANSION.saturating_add(2 * size) {
+            return Fate::Dead(format!(
+                "operator's answer: {count} copies of a record of {size} bytes exceed what a record may grow to \
+                 ({MAX_EXPANSION} bytes and twice the record)",
+            ));
+        }
+        let largest = pieces.iter().map(|piece| piece.patch.size()).max();
+        let needed = size + largest.unwrap_or(0) + BATCH_HEADER + 8;
+        if needed > MAX_ARENA {
+            return Fate::Dead(format!("operator's answer: {}", ArenaFull { needed }));
+        }
+        let emit = record.id().emit;
+        let children: Result<Vec<u32>, _> = (0..count as u32)
+            .map(|piece| child_emit(emit, piece))
+            .collect();
+        let children = match children {
+            Ok(children) => children,
+            Err(too_deep) => return Fate::Dead(format!("operator's split: {too_deep}")),
+        };
+        for (at, (piece, child)) in pieces.iter().zip(children).enumerate() {
+            let pushed = self.push(piece.output, record, Some((&piece.patch, child)));
+            if let Err(full) = pushed {
+                // The record itself ends as a dead letter, beside the pieces before.
+                self.split += at as u64;
+                return Fate::Dead(format!("operator's answer: {full}"));
+            }
+        }
+        self.split += count as u64 - 1;
+        Fate::Gone
     }
 }

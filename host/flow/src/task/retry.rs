@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use tidegate_record::{Batch, BatchBuilder};
 
-use super::{Task, Work};
+use super::Task;
+use super::operate::{Again, Go};
 use crate::entry::{Lane, State};
 use crate::error::FlowError;
 use crate::output::Output;
-use crate::plan::Order;
-use crate::waiting::{Waiting, lane};
+use crate::plan::{Order, StageKind};
+use crate::waiting::lane;
 
 /// The longest an operator may put a record off: its key, and in the end its partition, waits for it.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(600);
@@ -20,30 +21,34 @@ fn retry_delay(milliseconds: u32) -> Duration {
 }
 
 impl Task {
-    /// Takes out records whose lane waits for a retry: they must not overtake it.
+    /// Takes out records whose lane waits for a retry: they must not overtake it. Returns the others, or none if there
+    /// is nothing to take out.
     pub(super) fn hold_back(
         &mut self,
         stage: usize,
-        batch: Batch,
+        batch: &Batch,
         arrived: Instant,
         numbers: &mut impl FnMut() -> u64,
-    ) -> Result<Batch, FlowError> {
+        output: &mut Output,
+    ) -> Result<Option<Batch>, FlowError> {
         if self.waiting[stage].is_empty() {
-            return Ok(batch);
+            return Ok(None);
         }
         let mut free = BatchBuilder::default();
         for record in batch.view().records() {
             let number = numbers();
             let lane = lane(Order::Key, &record, number);
-            if self.waiting[stage].blocks(lane) {
-                let entry = self.entry(stage, &record, arrived, lane)?;
-                self.waiting[stage].add(number, entry);
+            let kept = if self.waiting[stage].blocks(lane) {
+                self.entry(stage, &record, arrived, lane)
+                    .map(|entry| self.waiting[stage].add(number, entry))
             } else {
                 free.push_record(&record)
-                    .map_err(|full| self.too_large(stage, &full))?;
+            };
+            if let Err(full) = kept {
+                self.bury(stage, &record, &full.to_string(), 1, output)?;
             }
         }
-        Ok(free.finish(batch.view().clock()))
+        Ok(Some(free.finish(batch.view().clock())))
     }
 
     /// Keeps records that must come again.
@@ -51,30 +56,36 @@ impl Task {
         &mut self,
         stage: usize,
         batch: &Batch,
-        again: Vec<(usize, Option<u32>)>,
+        again: Again,
         arrived: Instant,
         numbers: &mut impl FnMut() -> u64,
+        output: &mut Output,
     ) -> Result<(), FlowError> {
         for (index, delay) in again {
             let Some(record) = batch.view().get(index) else {
                 continue;
             };
             let number = numbers();
-            let mut entry =
-                self.entry(stage, &record, arrived, lane(Order::Key, &record, number))?;
-            if let Some(delay) = delay {
-                entry.attempt = 1;
-                entry.state = State::Delayed(Instant::now() + retry_delay(delay));
+            let lane = lane(Order::Key, &record, number);
+            match self.entry(stage, &record, arrived, lane) {
+                Ok(mut entry) => {
+                    if let Some(delay) = delay {
+                        entry.attempt = 1;
+                        entry.state = State::Delayed(Instant::now() + retry_delay(delay));
+                    }
+                    self.waiting[stage].add(number, entry);
+                }
+                Err(full) => self.bury(stage, &record, &full.to_string(), 1, output)?,
             }
-            self.waiting[stage].add(number, entry);
         }
         Ok(())
     }
 
-    /// When the next retry is due.
-    pub(crate) fn next_due(&self) -> Option<Instant> {
-        let entries = self.waiting.iter().flat_map(Waiting::iter);
-        entries
+    /// When the next retry is due that can go.
+    pub(crate) fn next_due(&self, output: &Output) -> Option<Instant> {
+        let stages = (0..self.waiting.len()).filter(|stage| !self.is_held(*stage, output));
+        stages
+            .flat_map(|stage| self.waiting[stage].iter())
             .filter_map(|(_, entry)| match entry.state {
                 State::Delayed(due) => Some(due),
                 _ => None,
@@ -90,13 +101,25 @@ impl Task {
         output: &mut Output,
     ) -> Result<bool, FlowError> {
         let mut any = false;
-        for stage in 0..self.waiting.len() {
+        let plan = self.plan.clone();
+        for (stage, described) in plan.stages.iter().enumerate() {
+            if self.waiting[stage].is_empty() || matches!(described.kind, StageKind::Model(_)) {
+                continue;
+            }
             let due: Vec<Lane> = self.waiting[stage]
-                .iter()
-                .filter(|(_, entry)| matches!(entry.state, State::Delayed(at) if at <= now))
+                .fronts()
+                .filter(|(_, entry)| match entry.state {
+                    State::Delayed(at) => at <= now,
+                    // Its turn has come, and the stages after this one had no room for what it becomes.
+                    State::Queued => true,
+                    _ => false,
+                })
                 .map(|(_, entry)| entry.lane)
                 .collect();
             for lane in due {
+                if self.is_held(stage, output) {
+                    break;
+                }
                 any = true;
                 self.retry(stage, lane, numbers, output)?;
             }
@@ -113,24 +136,37 @@ impl Task {
         output: &mut Output,
     ) -> Result<(), FlowError> {
         while let Some((number, entry)) = self.waiting[stage].front(lane) {
-            if matches!(entry.state, State::Delayed(at) if at > Instant::now()) {
+            let waits = matches!(entry.state, State::Delayed(at) if at > Instant::now());
+            if waits || self.is_held(stage, output) {
                 return Ok(());
             }
-            let (record, arrived, attempt) =
-                (entry.record.clone(), entry.arrived, entry.attempt + 1);
-            let mut work = Work::new();
-            let again = self.operate(stage, &record, attempt, &mut work, output)?;
-            self.run(work, arrived, numbers, output)?;
-            if let Some((_, delay)) = again.first() {
-                if let Some(entry) = self.waiting[stage].change(number) {
-                    let delay = retry_delay(delay.unwrap_or(0));
-                    entry.attempt = attempt;
-                    entry.state = State::Delayed(Instant::now() + delay);
+            let (record, since, attempt) = (entry.record.clone(), entry.arrived, entry.attempt + 1);
+            let began = Instant::now();
+            let mut answered = self.ask_operator(stage, &record)?;
+            let go = Go {
+                stage,
+                batch: &record,
+                from: 0,
+                attempt,
+                again: true,
+                since,
+                began,
+            };
+            let (_, again) = self.take_answer(&go, &mut answered, numbers, output)?;
+            match again.first() {
+                Some((_, delay)) => {
+                    if let Some(entry) = self.waiting[stage].change(number) {
+                        let delay = retry_delay(delay.unwrap_or(0));
+                        entry.attempt = attempt;
+                        entry.state = State::Delayed(Instant::now() + delay);
+                    }
                 }
-                return Ok(());
+                None => {
+                    self.waiting[stage].remove(number);
+                    output.finished.push((since, 1));
+                }
             }
-            self.waiting[stage].remove(number);
-            output.finished.push((arrived, 1));
+            self.advance(numbers, output)?;
         }
         Ok(())
     }

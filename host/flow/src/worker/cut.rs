@@ -5,19 +5,18 @@ use std::time::Instant;
 use tidegate_contract::{Cut, Partition};
 use tidegate_telemetry::events::CutCommitted;
 
-use super::{MAX_PENDING, Worker};
+use super::Worker;
 use crate::committer::Counts;
 use crate::error::FlowError;
 use crate::task::Task;
 
 impl Worker {
     pub(super) fn cut_is_due(&self) -> bool {
-        let pending = self.output.pending();
-        if pending >= MAX_PENDING {
+        if self.output.is_full() {
             return true;
         }
         self.last_cut.elapsed() >= self.shared.plan.cut_interval
-            && (pending > 0
+            && (self.output.pending() > 0
                 || self.switched
                 || self.output.counts != Counts::default()
                 || self.tasks.values().any(Task::has_changes))

@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use tidegate_contract::{Answer, Made, ModelError, Partition, Reply, SourceEvent};
 use tidegate_telemetry::Meters;
 
-use crate::committer::Committer;
+use crate::committer::{Committer, Counts};
 use crate::entry::{Restored, Tokens};
 use crate::error::FlowError;
 use crate::output::Output;
@@ -22,8 +22,6 @@ use crate::task::Task;
 /// Most requests of one worker that are with models at once; the channel for their answers is as long, so that an
 /// answer always has room.
 const MAX_SUBMITTED: usize = 4096;
-/// Output that waits for a cut, bytes; more forces one.
-const MAX_PENDING: usize = 8 << 20;
 /// Longest wait for input or an answer before timers and controls are looked at.
 const PATIENCE: Duration = Duration::from_millis(10);
 
@@ -43,6 +41,8 @@ pub(crate) struct Shared {
     pub stop: AtomicBool,
     /// Set when a worker failed: the others end without waiting.
     pub failed: AtomicBool,
+    /// The counts of the commit log when the run began.
+    pub began_with: Counts,
 }
 
 /// What a worker is told.
@@ -132,6 +132,8 @@ pub(crate) struct Worker {
     /// Sources that have said which partitions are read here.
     assigned: Vec<bool>,
     last_cut: Instant,
+    /// Records of this worker that the meters count as in flight.
+    shown: usize,
     /// A deployment has come since the last cut: the cut says so even if nothing else happened.
     switched: bool,
 }
@@ -158,6 +160,7 @@ impl Worker {
             submitted: 0,
             turn: 0,
             last_cut: Instant::now(),
+            shown: 0,
             switched: false,
         }
     }
@@ -183,6 +186,10 @@ impl Worker {
                 self.cut()?;
             }
             let in_flight = self.in_flight();
+            self.output
+                .meters
+                .add_in_flight(in_flight as i64 - self.shown as i64);
+            self.shown = in_flight;
             if self.is_done(stopping, in_flight) {
                 self.cut()?;
                 return self.close();
@@ -273,6 +280,7 @@ impl Worker {
         let now = Instant::now();
         let mut any = false;
         for task in self.tasks.values_mut().filter(|task| task.in_flight() > 0) {
+            any |= task.go_on(&mut numbers, &mut self.output)?;
             any |= task.on_time(now, &mut numbers, &mut self.output)?;
         }
         Ok(any)
@@ -349,7 +357,7 @@ impl Worker {
                 }
                 for partition in partitions {
                     if let Some(task) = self.tasks.remove(&partition) {
-                        task.abandon(&self.output.meters);
+                        task.abandon();
                     }
                 }
                 // Without a partition this worker is not done: it may be given others.
@@ -413,9 +421,10 @@ impl Worker {
             .remove(&key)
             .unwrap_or_default();
         for entry in restored {
+            // In flight since the run began, whoever takes it.
+            self.shown += entry.waits.len();
             task.restore(entry)?;
         }
-        self.output.meters.add_in_flight(task.with_models() as i64);
         let shared = self.shared.clone();
         let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
         for stage in 0..plan.stages.len() {
@@ -428,7 +437,8 @@ impl Worker {
     /// Waits for an answer, a control or the next timer.
     fn rest(&mut self, stopping: bool) {
         let now = Instant::now();
-        let due = self.tasks.values().filter_map(Task::next_due).min();
+        let due = self.tasks.values();
+        let due = due.filter_map(|task| task.next_due(&self.output)).min();
         let until_due = due.map_or(PATIENCE, |due| due.saturating_duration_since(now));
         let wait = until_due.min(PATIENCE);
         if self.submitted == 0 && !stopping && self.in_flight() == 0 {

@@ -127,7 +127,6 @@ impl Worker {
                 Ok(()) => {
                     self.submitted += 1;
                     if let Some(entry) = task.waiting[stage].change(number) {
-                        entry.attempt = attempt;
                         entry.prompt = prompt;
                         entry.state = State::Submitted(request);
                         if replaced {

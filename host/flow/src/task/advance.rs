@@ -1,0 +1,195 @@
+//! The way of batches through the stages: from where they came to sinks, waiting stages, or a stage that is full.
+
+use std::time::{Duration, Instant};
+
+use tidegate_record::{Batch, RecordView};
+use tidegate_telemetry::events::{ModelAsked, RecordsFannedOut};
+
+use super::{MAX_RETRYING, MAX_WAITING_BYTES, Task};
+use crate::error::FlowError;
+use crate::output::{Death, Output};
+use crate::plan::{Plan, Stage, StageKind, Target};
+use crate::waiting::lane;
+
+/// How long a task goes on before its worker looks at answers, controls and cuts again.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// The stages that take each stage's outputs, whichever.
+pub(super) fn readers(plan: &Plan) -> Vec<Vec<usize>> {
+    let of = |stage: &Stage| {
+        let named = match &stage.kind {
+            StageKind::Operator(kind) => Some(&kind.named),
+            StageKind::Model(kind) => match &kind.ask {
+                crate::plan::Ask::Classify { routes, .. } => Some(routes),
+                _ => None,
+            },
+        };
+        let named = named.into_iter().flat_map(|named| named.values().flatten());
+        let stages = stage.targets.iter().chain(named);
+        let mut stages: Vec<usize> = stages
+            .filter_map(|target| match target {
+                Target::Stage(stage) => Some(*stage),
+                Target::Sink(_) => None,
+            })
+            .collect();
+        stages.sort_unstable();
+        stages.dedup();
+        stages
+    };
+    plan.stages.iter().map(of).collect()
+}
+
+impl Task {
+    /// Sends a batch to all who take it; to nobody means its records are dropped.
+    pub(super) fn send(
+        &mut self,
+        targets: &[Target],
+        batch: Batch,
+        since: Instant,
+        numbers: &mut impl FnMut() -> u64,
+        output: &mut Output,
+    ) -> Result<(), FlowError> {
+        let records = batch.len() as u64;
+        let Some((last, others)) = targets.split_last() else {
+            output.counts.dropped += records;
+            output.meters.records_dropped.add(records);
+            return Ok(());
+        };
+        output.counts.split += records * others.len() as u64;
+        RecordsFannedOut {
+            records,
+            readers: targets.len() as u64,
+        }
+        .emit(&output.meters);
+        for target in others {
+            match target {
+                Target::Sink(sink) => output.write(*sink, batch.view())?,
+                Target::Stage(stage) => self.inboxes[*stage].add(numbers(), batch.clone(), since),
+            }
+        }
+        match last {
+            Target::Sink(sink) => output.write(*sink, batch.view())?,
+            Target::Stage(stage) => self.inboxes[*stage].add(numbers(), batch, since),
+        }
+        Ok(())
+    }
+
+    /// Whether a stage must not make output now: one that takes it has not taken what is there, or a cut comes first.
+    pub(super) fn is_held(&self, stage: usize, output: &Output) -> bool {
+        output.is_full()
+            || self.readers[stage]
+                .iter()
+                .any(|reader| !self.inboxes[*reader].is_empty())
+    }
+
+    /// Whether a waiting stage takes no more records.
+    fn is_full(&self, stage: usize) -> bool {
+        let limit = match &self.plan.stages[stage].kind {
+            StageKind::Operator(_) => MAX_RETRYING,
+            StageKind::Model(kind) => kind.max_in_flight,
+        };
+        let waiting = &self.waiting[stage];
+        waiting.len() >= limit || waiting.bytes() >= MAX_WAITING_BYTES
+    }
+
+    fn can_step(&self, stage: usize, output: &Output) -> bool {
+        let inbox = &self.inboxes[stage];
+        if inbox.is_empty() {
+            return false;
+        }
+        match &self.plan.stages[stage].kind {
+            StageKind::Model(_) => !self.is_full(stage),
+            // May go past its limit by what one batch sends to retry.
+            StageKind::Operator(_) => {
+                !self.is_held(stage, output) && (inbox.is_answered() || !self.is_full(stage))
+            }
+        }
+    }
+
+    /// Takes what has come to the stages as far as it goes now. The last stage that can go on goes first: so what one
+    /// batch becomes is never there all at once, however often it is split.
+    pub(super) fn advance(
+        &mut self,
+        numbers: &mut impl FnMut() -> u64,
+        output: &mut Output,
+    ) -> Result<bool, FlowError> {
+        let began = Instant::now();
+        let mut any = false;
+        while !any || began.elapsed() < SLICE {
+            let stages = 0..self.inboxes.len();
+            let Some(stage) = stages.rev().find(|stage| self.can_step(*stage, output)) else {
+                return Ok(any);
+            };
+            let Some(mut untaken) = self.inboxes[stage].take() else {
+                return Ok(any);
+            };
+            any = true;
+            let plan = self.plan.clone();
+            match &plan.stages[stage].kind {
+                StageKind::Operator(_) => self.operate(stage, &mut untaken, numbers, output)?,
+                StageKind::Model(kind) => {
+                    let mut records = 0;
+                    for record in untaken.batch.view().records().skip(untaken.taken) {
+                        if self.is_full(stage) {
+                            break;
+                        }
+                        let number = numbers();
+                        let lane = lane(kind.order, &record, number);
+                        records += 1;
+                        match self.entry(stage, &record, untaken.since, lane) {
+                            Ok(entry) => self.waiting[stage].add(number, entry),
+                            Err(full) => self.bury(stage, &record, &full.to_string(), 1, output)?,
+                        }
+                    }
+                    untaken.taken += records as usize;
+                    ModelAsked { stage, records }.emit(&output.meters);
+                }
+            }
+            self.inboxes[stage].give_back(untaken);
+        }
+        Ok(any)
+    }
+
+    /// Goes on with what stopped before a full stage, or before a cut. Returns whether anything moved.
+    pub(crate) fn go_on(
+        &mut self,
+        numbers: &mut impl FnMut() -> u64,
+        output: &mut Output,
+    ) -> Result<bool, FlowError> {
+        let since = self.inboxes.iter().filter_map(|inbox| inbox.since()).min();
+        let before = self.in_flight();
+        let mut any = self.advance(numbers, output)?;
+        for stage in (0..self.answers_held.len()).rev() {
+            if self.answers_held[stage] && !self.is_held(stage, output) {
+                any = true;
+                self.send_answers(stage, numbers, output)?;
+            }
+        }
+        let ended = before.saturating_sub(self.in_flight()) as u64;
+        if let (Some(since), 1..) = (since, ended) {
+            output.finished.push((since, ended));
+        }
+        Ok(any)
+    }
+
+    /// A record ends here as a dead letter, for a reason that is not its operator's.
+    pub(super) fn bury(
+        &self,
+        stage: usize,
+        record: &RecordView<'_>,
+        reason: &str,
+        attempts: u32,
+        output: &mut Output,
+    ) -> Result<(), FlowError> {
+        output.bury(
+            record,
+            &Death {
+                stage: &self.plan.stages[stage].name,
+                reason,
+                component: None,
+                backtrace: None,
+                attempts,
+            },
+        )
+    }
+}

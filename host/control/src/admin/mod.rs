@@ -2,8 +2,10 @@
 //!
 //! Whoever asks must know the token in the state directory's `admin.json`, which its owner alone may read, and must
 //! have meant this server: a `Host` header of another name is refused, so that no web page reaches it by DNS.
-//! One request a connection; everything that is read has a limit and a deadline.
+//! One request a connection; everything that is read has a limit and a deadline. A connection that has not said what it
+//! wants holds up nobody: when there are too many of them, the oldest is closed.
 
+mod connections;
 mod models;
 mod routes;
 #[cfg(test)]
@@ -12,26 +14,26 @@ mod tests;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
+
+use self::connections::Connections;
 
 use crate::api::Host;
 use crate::token::{AdminFile, new_token};
 
 /// Largest component that may be deployed, bytes.
 pub const MAX_COMPONENT: usize = 64 << 20;
-/// Connections at once; more wait in the system's queue.
-const CONNECTIONS: usize = 32;
+/// Requests at once; more wait for a place as long as for a head.
+const REQUESTS: usize = 32;
+/// Connections at once whose request has not come; one more closes the oldest of them.
+const SILENT: usize = 256;
 /// For the head of a request.
 const HEAD: Duration = Duration::from_secs(5);
 /// For a whole connection: a deployment compiles and waits for every task; a model is read, hashed and loaded, and the
@@ -47,7 +49,7 @@ pub struct AdminServer {
     file: AdminFile,
     state: PathBuf,
     stop: watch::Sender<bool>,
-    connections: Arc<Semaphore>,
+    connections: Arc<Connections>,
     runtime: Option<Runtime>,
 }
 
@@ -115,7 +117,7 @@ impl AdminServer {
             TcpListener::from_std(listener).map_err(listen)?
         };
         let (stop, stopped) = watch::channel(false);
-        let connections = Arc::new(Semaphore::new(CONNECTIONS));
+        let connections = Arc::new(Connections::new(REQUESTS, SILENT));
         let service = routes::router(real, &file.token, host);
         runtime.spawn(accept(listener, service, connections.clone(), stopped));
         file.write(state).map_err(|why| AdminError::File {
@@ -156,9 +158,8 @@ impl AdminServer {
         // Nobody listens any more only if the accepting task has ended already.
         let _ = self.stop.send(true);
         let connections = self.connections.clone();
-        let all = u32::try_from(CONNECTIONS).unwrap_or(u32::MAX);
         runtime.block_on(async {
-            if timeout(STOP, connections.acquire_many(all)).await.is_err() {
+            if timeout(STOP, connections.idle()).await.is_err() {
                 warn!("the admin API ends with requests under way");
             }
         });
@@ -175,25 +176,18 @@ impl Drop for AdminServer {
 async fn accept(
     listener: TcpListener,
     service: axum::Router,
-    connections: Arc<Semaphore>,
+    connections: Arc<Connections>,
     mut stopped: watch::Receiver<bool>,
 ) {
     loop {
-        // The semaphore is never closed.
-        let Ok(place) = connections.clone().acquire_owned().await else {
-            return;
-        };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = stopped.wait_for(|stopped| *stopped) => return,
         };
         match accepted {
             Ok((stream, _)) => {
-                let (service, stopped) = (service.clone(), stopped.clone());
-                tokio::spawn(async move {
-                    serve(stream, service, stopped).await;
-                    drop(place);
-                });
+                let place = connections.open();
+                tokio::spawn(place.serve(stream, service.clone(), stopped.clone()));
             }
             Err(error) => {
                 // Out of file descriptors, for example: trying again at once would spin.
@@ -201,29 +195,5 @@ async fn accept(
                 sleep(Duration::from_millis(100)).await;
             }
         }
-    }
-}
-
-async fn serve(stream: TcpStream, service: axum::Router, mut stopped: watch::Receiver<bool>) {
-    let mut connection = pin!(
-        http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD)
-            .keep_alive(false)
-            .max_buf_size(64 << 10)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
-    );
-    let served = timeout(CONNECTION, async {
-        tokio::select! {
-            served = connection.as_mut() => return served,
-            _ = stopped.wait_for(|stopped| *stopped) => {}
-        }
-        connection.as_mut().graceful_shutdown();
-        connection.as_mut().await
-    });
-    match served.await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => debug!(%error, "admin connection ended early"),
-        Err(_) => debug!("admin connection took too long"),
     }
 }

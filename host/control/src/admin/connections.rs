@@ -1,0 +1,165 @@
+//! The connections of the admin API: few with a request, some more that have not sent theirs.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::timeout;
+use tracing::debug;
+
+use super::routes::failed;
+use super::{CONNECTION, HEAD};
+
+/// All connections of a server.
+#[derive(Debug)]
+pub(super) struct Connections {
+    /// A place for each request that is under way.
+    requests: Arc<Semaphore>,
+    most_requests: usize,
+    most_silent: usize,
+    silent: Mutex<Silent>,
+}
+
+/// Connections whose request has not come, by number: the first is the oldest.
+#[derive(Debug, Default)]
+struct Silent {
+    next: u64,
+    closing: BTreeMap<u64, Arc<Notify>>,
+}
+
+/// A connection that has been accepted.
+pub(super) struct Connection {
+    all: Arc<Connections>,
+    number: u64,
+    /// It is to be closed, because there are too many that are silent.
+    closed: Arc<Notify>,
+    /// Its place once its request has come.
+    place: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+impl Connections {
+    pub(super) fn new(most_requests: usize, most_silent: usize) -> Connections {
+        Connections {
+            requests: Arc::new(Semaphore::new(most_requests)),
+            most_requests,
+            most_silent,
+            silent: Mutex::default(),
+        }
+    }
+
+    fn silent(&self) -> MutexGuard<'_, Silent> {
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection came. If there are too many that have said nothing, the oldest of them goes.
+    pub(super) fn open(self: &Arc<Self>) -> Connection {
+        let closed = Arc::new(Notify::new());
+        let mut silent = self.silent();
+        let number = silent.next;
+        silent.next += 1;
+        silent.closing.insert(number, closed.clone());
+        if silent.closing.len() > self.most_silent
+            && let Some((_, oldest)) = silent.closing.pop_first()
+        {
+            oldest.notify_one();
+        }
+        drop(silent);
+        Connection {
+            all: self.clone(),
+            number,
+            closed,
+            place: Mutex::new(None),
+        }
+    }
+
+    /// Returns when no request is under way.
+    pub(super) async fn idle(&self) {
+        let all = u32::try_from(self.most_requests).unwrap_or(u32::MAX);
+        // The semaphore is never closed.
+        let _ = self.requests.acquire_many(all).await;
+    }
+}
+
+impl Connection {
+    /// Answers the one request of a connection.
+    pub(super) async fn serve(
+        self,
+        stream: TcpStream,
+        service: axum::Router,
+        mut stopped: watch::Receiver<bool>,
+    ) {
+        let this = &self;
+        let mut connection = pin!(
+            http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD)
+                .keep_alive(false)
+                .max_buf_size(64 << 10)
+                .serve_connection(
+                    TokioIo::new(stream),
+                    service_fn(|request| this.answer(request, service.clone())),
+                )
+        );
+        let served = timeout(CONNECTION, async {
+            tokio::select! {
+                served = connection.as_mut() => return served,
+                () = this.closed.notified() => return Ok(()),
+                _ = stopped.wait_for(|stopped| *stopped) => {}
+            }
+            if !this.has_request() {
+                return Ok(());
+            }
+            connection.as_mut().graceful_shutdown();
+            connection.as_mut().await
+        });
+        match served.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => debug!(%error, "admin connection ended early"),
+            Err(_) => debug!("admin connection took too long"),
+        }
+    }
+
+    fn has_request(&self) -> bool {
+        self.place
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_some()
+    }
+
+    /// Its request came: it is no longer one of those that may be closed for room.
+    async fn answer(
+        &self,
+        request: hyper::Request<Incoming>,
+        service: axum::Router,
+    ) -> Result<Response, Infallible> {
+        self.all.silent().closing.remove(&self.number);
+        let place = self.all.requests.clone().acquire_owned();
+        let Ok(Ok(place)) = timeout(HEAD, place).await else {
+            return Ok(failed(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!(
+                    "{} requests are under way, the most there may be; try again",
+                    self.all.most_requests
+                ),
+            ));
+        };
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+        TowerToHyperService::new(service).call(request).await
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.all.silent().closing.remove(&self.number);
+    }
+}

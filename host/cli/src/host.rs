@@ -130,6 +130,8 @@ impl RunningHost {
 impl Host for RunningHost {
     fn status(&self) -> StatusReport {
         let now = self.meters.snapshot();
+        // What the meters count begins with the run; what waits came before it too.
+        let before = self.controls.restored();
         let slots = self.slots.iter().map(|hosted| {
             let version = hosted.slot.version();
             let counters = self
@@ -166,10 +168,11 @@ impl Host for RunningHost {
                 RunState::Running
             },
             records: RecordCounts {
-                input: now.records.input,
-                output: now.records.output,
-                dropped: now.records.dropped,
-                dead: now.records.dead,
+                input: before.input + now.records.input,
+                output: before.output + now.records.output,
+                dropped: before.dropped + now.records.dropped,
+                dead: before.dead + now.records.dead,
+                split: before.split + now.records.split,
                 in_flight: now.records.in_flight,
             },
             tokens: now.tokens,

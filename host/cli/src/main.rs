@@ -9,6 +9,7 @@ mod commands;
 mod exit;
 mod host;
 mod models;
+mod starting;
 mod wire;
 
 use std::path::PathBuf;

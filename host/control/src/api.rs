@@ -57,7 +57,7 @@ pub struct StatusReport {
     pub uptime_seconds: f64,
     /// What it is doing.
     pub state: RunState,
-    /// Records since the start.
+    /// Records since the state directory was made.
     pub records: RecordCounts,
     /// Tokens made since the start.
     pub tokens: u64,
@@ -82,13 +82,16 @@ pub struct StatusReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunState {
+    /// Loading its models; nothing is read yet.
+    Starting,
     /// Reading.
     Running,
     /// Finishing what it has read.
     Draining,
 }
 
-/// Records since the start.
+/// Records since the state directory was made: `in + split = out + dropped + dead + in_flight`, as soon as what is under
+/// way between two looks is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordCounts {
     /// Read from the sources.
@@ -101,7 +104,11 @@ pub struct RecordCounts {
     pub dropped: u64,
     /// Ended as dead letters.
     pub dead: u64,
-    /// Waiting for a model, or held behind their key.
+    /// Records that came of others: of a split into n, n - 1; of a fan-out to n, n - 1.
+    #[serde(default)]
+    pub split: u64,
+    /// Waiting: for a model, for a retry, behind others of their key, or before a stage that is full. Those that an
+    /// earlier run left count from the start.
     pub in_flight: u64,
 }
 

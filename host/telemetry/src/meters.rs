@@ -213,6 +213,11 @@ impl Meters {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "# TYPE {name} counter\n{name} {}", counter.get());
         }
+        let in_flight = u64::try_from(self.in_flight.load(Ordering::Relaxed)).unwrap_or(0);
+        let _ = writeln!(
+            text,
+            "# TYPE tidegate_in_flight_records gauge\ntidegate_in_flight_records {in_flight}"
+        );
         let stage: [(&str, Of); 7] = [
             ("tidegate_stage_in_records_total", |s| &s.records_in),
             ("tidegate_stage_out_records_total", |s| &s.records_out),

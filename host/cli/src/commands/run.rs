@@ -8,7 +8,7 @@ use anyhow::Context;
 use tidegate_contract::{FileLayer, Model as _};
 use tidegate_control::admin::AdminServer;
 use tidegate_control::config::{Pipeline, Sink, SinkKind, SourceKind, StageKind};
-use tidegate_flow::{Ended, FlowError, Run};
+use tidegate_flow::{Counts, Ended, FlowError, Run};
 use tidegate_state::{Disk, StateDirectory};
 use tidegate_telemetry::events::{RunEnded, RunStarted};
 use tidegate_telemetry::{Meters, ProgressLine, Summary};
@@ -16,6 +16,7 @@ use tidegate_telemetry::{Meters, ProgressLine, Summary};
 use super::{check_state, print, read_pipeline};
 use crate::exit::{Failure, tell};
 use crate::host::{HostedSlot, RunningHost};
+use crate::starting::StartingHost;
 use crate::{RunArguments, Until, models, wire};
 
 /// Instances that are made ahead for a topic.
@@ -55,6 +56,15 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         tell(format_args!("warning: {warning}\n"));
     }
     let configured = wire::restore(&slots, &recovered, state.path())?;
+    let starting = Arc::new(StartingHost::new(
+        &pipeline,
+        Counts::begin(&recovered, &wire::volatile(&pipeline))?,
+    ));
+    // Before the models, which may take minutes: whoever asks is told what waits for them.
+    let admin = match pipeline.admin {
+        None => None,
+        Some(address) => Some(AdminServer::start(address, state.path(), starting.clone())?),
+    };
     let models = wire::load_models(&pipeline, arguments.adapter.as_deref())?;
     let parts = parts_of(until)?;
 
@@ -81,20 +91,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         controls: run.controls(),
         meters: meters.clone(),
     });
-    let admin = match pipeline.admin {
-        None => None,
-        Some(address) => match AdminServer::start(address, state.path(), host.clone()) {
-            Ok(admin) => Some(admin),
-            Err(error) => {
-                run.controls().stop();
-                let ended = run.join();
-                return Err(Failure::Run(match ended.error {
-                    None => anyhow::Error::new(error),
-                    Some(failure) => anyhow::Error::new(failure).context(error),
-                }));
-            }
-        },
-    };
+    starting.runs(host.clone());
     stop_on_signal(run.controls())?;
     let ended = watch(run, &meters, arguments.quiet);
     if let Some(admin) = admin {
@@ -120,18 +117,49 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         None => Ok(()),
         Some(error @ FlowError::State(_)) => Err(Failure::Run(error.into())),
         Some(error) => {
-            let replayed = pipeline
-                .sources
-                .iter()
-                .all(|s| !matches!(s.kind, SourceKind::Stdin));
-            let way_on = if replayed {
-                "the run failed; started again, it goes on from its last cut"
-            } else {
-                "the run failed; what it had read of standard input after its last cut is gone"
-            };
+            let way_on = way_on(&pipeline);
             Err(Failure::Run(anyhow::Error::new(error).context(way_on)))
         }
     }
+}
+
+/// What a run that failed does when it is started again: it depends on what its sources can give once more, and on what
+/// its sinks can take back.
+fn way_on(pipeline: &Pipeline) -> String {
+    let named = |is: fn(&SourceKind) -> bool| {
+        let of = pipeline.sources.iter().filter(|source| is(&source.kind));
+        of.map(|source| source.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let files = named(|kind| matches!(kind, SourceKind::File { .. }));
+    let topics = named(|kind| matches!(kind, SourceKind::Kafka(_)));
+    let gone = named(|kind| matches!(kind, SourceKind::Stdin));
+    let mut text = "the run failed".to_owned();
+    if !files.is_empty() {
+        text += &format!("; started again, it reads {files} on from its last cut");
+    }
+    if !topics.is_empty() {
+        text += &format!(
+            "; started again, it reads {topics} on from the offsets committed to the group, and may write again what it \
+             wrote since"
+        );
+    } else if !files.is_empty() {
+        let sinks = pipeline.sinks.iter();
+        let repeats = sinks.filter(|sink| !matches!(sink.kind, SinkKind::File { .. }));
+        let repeats: Vec<&str> = repeats.map(|sink| sink.name.as_str()).collect();
+        if !repeats.is_empty() {
+            text += &format!(
+                ", and may write again what {} got since",
+                repeats.join(", ")
+            );
+        }
+    }
+    if !gone.is_empty() {
+        text +=
+            &format!("; what it had read of {gone} (standard input) after its last cut is gone");
+    }
+    text
 }
 
 /// Tasks that can run at once: one for each file; of topics it is known only when the group has met.
@@ -248,7 +276,6 @@ fn summary(meters: &Meters, ended: &Ended, adapter: Option<String>, host: &Runni
     records.dead = counts.dead;
     records.split = counts.split;
     records.retried = counts.retried;
-    records.in_flight =
-        (counts.input + counts.split).saturating_sub(counts.output + counts.dropped + counts.dead);
+    records.in_flight = counts.in_flight();
     summary
 }

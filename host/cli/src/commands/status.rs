@@ -14,14 +14,19 @@ pub(crate) fn status(host: &HostArguments, as_json: bool) -> Result<(), Failure>
         return print(&format!("{}\n", serde_json::to_string_pretty(&report)?));
     }
     let state = match report.state {
+        RunState::Starting => "starting",
         RunState::Running => "running",
         RunState::Draining => "draining",
     };
     let records = &report.records;
     let latency = &report.latency_ms;
+    let split = match records.split {
+        0 => String::new(),
+        split => format!("  from splits {split}"),
+    };
     let mut text = format!(
-        "{}: {state} for {:.1} s\nrecords   in {}  out {}  dropped {}  dead {}  in flight {}\n\
-         latency   p50 {:.2} ms  p95 {:.2} ms  p99 {:.2} ms\n",
+        "{}: {state} for {:.1} s\nrecords   in {}  out {}  dropped {}  dead {}{split}  in flight {}, since the state \
+         directory was made\nlatency   p50 {:.2} ms  p95 {:.2} ms  p99 {:.2} ms\n",
         report.pipeline,
         report.uptime_seconds,
         records.input,

@@ -20,6 +20,20 @@ const BATCH_BYTES: usize = 4 << 20;
 /// How long a stopping run waits for answers that it could not take up again.
 const DRAIN: Duration = Duration::from_secs(30);
 
+/// Names of the sources whose waiting records are not part of the cut.
+pub(crate) fn volatile(pipeline: &Pipeline) -> Vec<&str> {
+    let volatile = pipeline
+        .sources
+        .iter()
+        .filter(|source| is_volatile(&source.kind));
+    volatile.map(|source| source.name.as_str()).collect()
+}
+
+/// A topic's partition may be read elsewhere next, where this log is not known.
+fn is_volatile(kind: &SourceKind) -> bool {
+    matches!(kind, SourceKind::Kafka(_))
+}
+
 /// The plan of a pipeline.
 pub(crate) fn plan(
     pipeline: &Pipeline,
@@ -40,8 +54,7 @@ pub(crate) fn plan(
             name: source.name.clone(),
             targets: targets(pipeline, Node::Source(index), None),
             positions_in_log: matches!(source.kind, SourceKind::File { .. }),
-            // A topic's partition may be read elsewhere next, where this log is not known.
-            durable_in_flight: !matches!(source.kind, SourceKind::Kafka(_)),
+            durable_in_flight: !is_volatile(&source.kind),
             identities,
         }
     });

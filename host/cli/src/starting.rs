@@ -1,0 +1,139 @@
+//! The host from its start on, as the admin API sees it: while models are loaded it says what waits for them.
+
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tidegate_control::config::Pipeline;
+use tidegate_control::{
+    DeployRefused, DeployReport, Host, ModelRefused, ModelReport, Percentiles, RecordCounts,
+    RunState, StatusReport,
+};
+use tidegate_flow::Counts;
+
+use crate::host::RunningHost;
+
+/// How long a deployment that comes while the host starts waits for it.
+const PATIENCE: Duration = Duration::from_secs(60);
+const STARTING: &str = "the pipeline is starting: its models are being loaded; try again";
+
+/// A host that runs, or is about to.
+pub(crate) struct StartingHost {
+    pipeline: String,
+    began: Instant,
+    /// What the commit log says of records.
+    restored: Counts,
+    models: Vec<ModelReport>,
+    running: Mutex<Option<Arc<RunningHost>>>,
+    runs: Condvar,
+}
+
+impl StartingHost {
+    pub(crate) fn new(pipeline: &Pipeline, restored: Counts) -> StartingHost {
+        let models = pipeline.models.iter().map(|model| ModelReport {
+            name: model.name.clone(),
+            path: model.path.clone(),
+            ..ModelReport::default()
+        });
+        StartingHost {
+            pipeline: pipeline.name.clone(),
+            began: Instant::now(),
+            restored,
+            models: models.collect(),
+            running: Mutex::new(None),
+            runs: Condvar::new(),
+        }
+    }
+
+    /// It runs.
+    pub(crate) fn runs(&self, host: Arc<RunningHost>) {
+        *self.lock() = Some(host);
+        self.runs.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<RunningHost>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn running(&self) -> Option<Arc<RunningHost>> {
+        self.lock().clone()
+    }
+
+    /// Waits until it runs.
+    fn wait(&self) -> Option<Arc<RunningHost>> {
+        let waited = self
+            .runs
+            .wait_timeout_while(self.lock(), PATIENCE, |running| running.is_none());
+        let (running, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        running.clone()
+    }
+}
+
+impl Host for StartingHost {
+    fn status(&self) -> StatusReport {
+        if let Some(running) = self.running() {
+            return running.status();
+        }
+        let counts = self.restored;
+        StatusReport {
+            pipeline: self.pipeline.clone(),
+            uptime_seconds: self.began.elapsed().as_secs_f64(),
+            state: RunState::Starting,
+            records: RecordCounts {
+                input: counts.input,
+                output: counts.output,
+                dropped: counts.dropped,
+                dead: counts.dead,
+                split: counts.split,
+                in_flight: counts.in_flight(),
+            },
+            tokens: 0,
+            tokens_per_second: 0.0,
+            latency_ms: Percentiles::default(),
+            adapter: None,
+            slots: Vec::new(),
+            models: self.models.clone(),
+            swaps: 0,
+            max_swap_wait_ms: 0.0,
+        }
+    }
+
+    fn deploy(
+        &self,
+        slot: &str,
+        component: Vec<u8>,
+        label: &str,
+    ) -> Result<DeployReport, DeployRefused> {
+        match self.wait() {
+            Some(running) => running.deploy(slot, component, label),
+            None => Err(DeployRefused::Refused(STARTING.into())),
+        }
+    }
+
+    fn models(&self) -> Vec<ModelReport> {
+        match self.running() {
+            Some(running) => running.models(),
+            None => self.models.clone(),
+        }
+    }
+
+    fn load_model(&self, name: &str, path: Option<&Path>) -> Result<ModelReport, ModelRefused> {
+        match self.wait() {
+            Some(running) => running.load_model(name, path),
+            None => Err(ModelRefused::Refused(STARTING.into())),
+        }
+    }
+
+    fn unload_model(&self, name: &str) -> Result<ModelReport, ModelRefused> {
+        match self.wait() {
+            Some(running) => running.unload_model(name),
+            None => Err(ModelRefused::Refused(STARTING.into())),
+        }
+    }
+
+    fn metrics(&self) -> Option<String> {
+        // None yet, until it runs.
+        self.running()
+            .map_or_else(|| Some(String::new()), |running| running.metrics())
+    }
+}

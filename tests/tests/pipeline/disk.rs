@@ -179,6 +179,44 @@ fn hard_link_of(place: &Place, name: &str) {
     fs::hard_link(place.path("real.jsonl"), place.path(name)).unwrap();
 }
 
+#[cfg(unix)]
+#[test]
+fn standard_output_is_not_sent_into_the_file_of_a_sink() {
+    let place = Place::new(PIPELINE);
+    place.write("in.jsonl", "1\n");
+    for name in ["out.jsonl", "dead.jsonl"] {
+        let output = place
+            .command(&["run", "--json", "pipeline.toml"])
+            .stdout(fs::File::create(place.path(name)).unwrap())
+            .output()
+            .unwrap();
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(
+            text.contains(name) && text.contains("is where standard output goes"),
+            "{text}"
+        );
+        assert_eq!(place.read(name), b"");
+    }
+    place.run_pipeline();
+    assert_eq!(place.read("out.jsonl"), b"1\n");
+}
+
+#[test]
+fn a_header_of_very_many_columns_is_refused_with_its_place() {
+    let csv = "paths = [\"in.jsonl\"]\nformat = \"csv\"\nmax-record = \"16MiB\"";
+    let place = Place::new(&PIPELINE.replace("paths = [\"in.jsonl\"]", csv));
+    let header: Vec<String> = (0..208_000).map(|column| format!("c{column}")).collect();
+    place.write("in.jsonl", header.join(",") + "\n");
+    let output = place.run(&["run", "--quiet", "pipeline.toml"]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("in.jsonl at byte 0: header row has more than 16384 columns"),
+        "{text}"
+    );
+}
+
 #[test]
 fn two_processes_are_not_given_one_output_file() {
     for copied in ["out.jsonl", "dead.jsonl"] {

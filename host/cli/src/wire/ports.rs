@@ -1,5 +1,6 @@
 //! Sources and sinks onto workers.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
@@ -149,6 +150,24 @@ fn encoder_options(encoding: &Encoding) -> EncoderOptions {
     }
 }
 
+/// Whether standard output was sent into this file.
+#[cfg(unix)]
+fn is_stdout(path: &Path) -> bool {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::MetadataExt;
+    let stdout = std::io::stdout().as_fd().try_clone_to_owned();
+    let stdout = stdout.and_then(|stdout| std::fs::File::from(stdout).metadata());
+    match (stdout, std::fs::metadata(path)) {
+        (Ok(stdout), Ok(file)) => stdout.dev() == file.dev() && stdout.ino() == file.ino(),
+        _ => false,
+    }
+}
+
+#[cfg(not(unix))]
+fn is_stdout(_path: &Path) -> bool {
+    false
+}
+
 /// What all sinks are opened with.
 struct Opening<'a> {
     sources: &'a [String],
@@ -172,6 +191,12 @@ impl Opening<'_> {
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
         match kind {
             SinkKind::File { path } => {
+                if is_stdout(path) {
+                    return Err(Failure::usage(format_args!(
+                        "sink {name}: {} is where standard output goes; give each a file of its own",
+                        path.display()
+                    )));
+                }
                 let mut first = FileSink::new(name, path, self.layer.clone(), encoder)
                     .after_an_end(self.recovered.ended);
                 let known = self.recovered.sinks.iter().find(|known| known.sink == name);

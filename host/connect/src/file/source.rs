@@ -245,10 +245,14 @@ impl OpenFile {
     fn read_header(&mut self) -> Result<(), SourceError> {
         loop {
             let ended = self.ended && !self.follow;
+            let place = format!("{} at byte {}", self.place, self.lines.cutter.position());
             if self
                 .lines
                 .take_header(ended)
-                .map_err(|malformed| self.read_error(malformed))?
+                .map_err(|malformed| SourceError::Read {
+                    place,
+                    why: malformed.to_string(),
+                })?
             {
                 self.begin = self.lines.cutter.position();
                 return Ok(());

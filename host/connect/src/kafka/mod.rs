@@ -17,6 +17,7 @@ mod letter;
 mod options;
 mod reading;
 mod rebalance;
+mod settle;
 mod sink;
 mod source;
 mod topic;

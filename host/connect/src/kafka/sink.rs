@@ -10,7 +10,7 @@ use tidegate_contract::{DeadLetter, Delivery, RefusedRecord, Sink, SinkError, Si
 use tidegate_record::PublicRecord;
 use tracing::warn;
 
-use super::deliveries::{Deliveries, Returned, Sent};
+use super::deliveries::{Deliveries, Sent};
 use super::letter::Letter;
 use super::topic::{self, Rules};
 use super::{Properties, client_config, wait_for_topic};
@@ -50,15 +50,15 @@ impl KafkaSinkOptions {
 /// What the broker refuses is known only when its answer comes: `flush` finds the messages at fault among those that
 /// were in a batch with them.
 pub struct KafkaSink {
-    options: KafkaSinkOptions,
+    pub(super) options: KafkaSinkOptions,
     place: String,
-    producer: BaseProducer<Deliveries>,
+    pub(super) producer: BaseProducer<Deliveries>,
     /// Bytes given to librdkafka since the last flush.
     pending: usize,
     /// librdkafka's `message.max.bytes`.
     largest: usize,
     rules: Rules,
-    refused: Vec<RefusedRecord>,
+    pub(super) refused: Vec<RefusedRecord>,
 }
 
 impl fmt::Debug for KafkaSink {
@@ -131,7 +131,7 @@ impl KafkaSink {
         })
     }
 
-    fn write_error(&self, why: impl Into<String>) -> SinkError {
+    pub(super) fn write_error(&self, why: impl Into<String>) -> SinkError {
         SinkError::Write {
             place: self.place.clone(),
             why: why.into(),
@@ -146,7 +146,7 @@ impl KafkaSink {
     }
 
     /// Gives a message to librdkafka, waiting while its queue is full.
-    fn send(&mut self, message: Message<'_>, sent: Sent) -> Result<(), SinkError> {
+    pub(super) fn send(&mut self, message: Message<'_>, sent: Sent) -> Result<(), SinkError> {
         let bytes = message.bytes();
         if bytes > self.largest {
             return Err(SinkError::Encode {
@@ -194,7 +194,7 @@ impl KafkaSink {
     }
 
     /// Gives a dead letter to librdkafka, as much of it as a message holds.
-    fn send_letter(&mut self, mut letter: Letter) -> Result<(), SinkError> {
+    pub(super) fn send_letter(&mut self, mut letter: Letter) -> Result<(), SinkError> {
         loop {
             let written = letter.write();
             let message = Message {
@@ -216,7 +216,7 @@ impl KafkaSink {
     }
 
     /// Waits until the brokers have answered for everything.
-    fn drain(&mut self) -> Result<(), SinkError> {
+    pub(super) fn drain(&mut self) -> Result<(), SinkError> {
         let deadline = Instant::now() + self.options.patience;
         loop {
             self.producer.poll(Duration::ZERO);
@@ -234,84 +234,14 @@ impl KafkaSink {
             std::thread::sleep(LOOK_INTERVAL);
         }
     }
-
-    /// A batch is refused for what one of its messages is, or for being too large as a whole. Each that came back goes
-    /// once more, alone; what is refused then is itself at fault.
-    fn settle(&mut self, returned: Returned) -> Result<(), SinkError> {
-        let Returned {
-            sent,
-            key,
-            value,
-            millis,
-            headers,
-            ..
-        } = returned;
-        let message = Message {
-            key: key.as_deref(),
-            value: value.as_deref(),
-            millis,
-            headers,
-        };
-        self.send(message, sent)?;
-        self.drain()?;
-        // One at most: there was one.
-        let Some(mut returned) = self.producer.context().take_returned().pop() else {
-            return Ok(());
-        };
-        loop {
-            let code = returned.code;
-            let mut letter = match returned.sent {
-                Sent::Record(id) => {
-                    self.refused.push(RefusedRecord {
-                        id,
-                        reason: refusal(&self.options.topic, code, returned.key.is_some()),
-                        key: returned.key,
-                        value: returned.value,
-                    });
-                    return Ok(());
-                }
-                Sent::Letter(letter) => letter,
-            };
-            if !is_size(code) || !letter.shorten() {
-                let why = refusal(&self.options.topic, code, returned.key.is_some());
-                let bytes = returned.value.map_or(0, |value| value.len());
-                return Err(self.write_error(format!(
-                    "a dead letter of {bytes} bytes, cut as far as it goes, was refused: {why}"
-                )));
-            }
-            self.send_letter(*letter)?;
-            self.drain()?;
-            match self.producer.context().take_returned().pop() {
-                Some(again) => returned = again,
-                None => return Ok(()),
-            }
-        }
-    }
 }
 
-/// Whether less of the message may help.
-fn is_size(code: RDKafkaErrorCode) -> bool {
-    use RDKafkaErrorCode as Code;
-    matches!(code, Code::MessageSizeTooLarge | Code::MessageBatchTooLarge)
-}
-
-/// Why a message was refused, for a person.
-fn refusal(topic: &str, code: RDKafkaErrorCode, has_key: bool) -> String {
-    let why = match code {
-        code if is_size(code) => "it is larger than the topic's max.message.bytes".to_owned(),
-        RDKafkaErrorCode::InvalidRecord if !has_key => {
-            format!("{code}; it has no key, and a compacted topic takes only records with one")
-        }
-        code => code.to_string(),
-    };
-    format!("topic {topic} refuses the record: {why}")
-}
-
-struct Message<'a> {
-    key: Option<&'a [u8]>,
-    value: Option<&'a [u8]>,
-    millis: Option<i64>,
-    headers: Option<OwnedHeaders>,
+/// A message before it is given to librdkafka.
+pub(super) struct Message<'a> {
+    pub(super) key: Option<&'a [u8]>,
+    pub(super) value: Option<&'a [u8]>,
+    pub(super) millis: Option<i64>,
+    pub(super) headers: Option<OwnedHeaders>,
 }
 
 impl Message<'_> {
@@ -370,9 +300,8 @@ impl Sink for KafkaSink {
 
     fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError> {
         self.drain()?;
-        for returned in self.producer.context().take_returned() {
-            self.settle(returned)?;
-        }
+        let returned = self.producer.context().take_returned();
+        self.settle(returned)?;
         self.pending = 0;
         Ok(None)
     }

@@ -101,6 +101,30 @@ fn a_batch_too_large_for_the_topic_costs_no_record() {
 }
 
 #[test]
+fn a_few_at_fault_are_found_among_many() {
+    let topic = topic_with("few", 2, &[]);
+    let mut sink = plain_sink(&topic);
+    alter(&topic, "cleanup.policy", "compact");
+    let bad = [3, 700, 701, 1999];
+    for number in 0..2000 {
+        let text = number.to_string();
+        let key = (!bad.contains(&number)).then_some(text.as_bytes());
+        write(&mut sink, &record(number, key, text.as_bytes())).unwrap();
+    }
+    sink.flush().unwrap();
+    let mut refused: Vec<u64> = sink
+        .take_refused()
+        .iter()
+        .map(|refused| refused.id.offset)
+        .collect();
+    refused.sort();
+    assert_eq!(refused, bad);
+    let read = read_to_end(options(&topic, &topic), 2).values();
+    let values: BTreeSet<String> = read.iter().cloned().collect();
+    assert_eq!((read.len(), values.len()), (1996, 1996));
+}
+
+#[test]
 fn a_record_without_a_key_is_handed_back_by_a_compacted_topic() {
     let topic = topic_with("compacted", 1, &[]);
     let mut sink = plain_sink(&topic);

@@ -29,7 +29,9 @@ pub use model::{
     Parameters, Reply, Request, RequestId, Role, Speculation, Structure, Task, Timings,
     TokenLogprob,
 };
-pub use operator::{DeadLetterCause, Operator, OperatorError, OperatorVersion, Processed, Slot};
+pub use operator::{
+    DeadLetterCause, Loss, Operator, OperatorError, OperatorVersion, Processed, Slot,
+};
 pub use prompt::{PromptError, PromptPart, PromptTemplate};
 pub use sink::{DeadLetter, Delivery, RefusedRecord, Sink, SinkError};
 pub use source::{Partition, Rejected, Source, SourceError, SourceEvent};

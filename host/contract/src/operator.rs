@@ -30,8 +30,17 @@ pub struct DeadLetterCause {
     pub backtrace: Option<String>,
 }
 
-/// An operator's answer to a batch: usually one answer for the whole of it; after a bisection several, in order, each
-/// for its share of the records, with the poison records between them.
+/// An instance that was lost: to a trap, a deadline, a refused allocation or a bad answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Records of the call that it was lost in.
+    pub records: usize,
+    /// Why: a sentence with value and limit.
+    pub reason: String,
+}
+
+/// An operator's answer to a batch: usually one answer for the whole of it; where it was given in pieces several, in
+/// order, each for its share of the records, with the poison records between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Processed {
     /// The answer to `count` records from `first` on: the outcomes arena, already checked for exactly these records.
@@ -45,13 +54,27 @@ pub enum Processed {
     },
     /// A record the operator could not answer for.
     Poison(DeadLetterCause),
+    /// The last records of the batch, which it has not been given: the time to find out which record fails it was over.
+    /// They must come again.
+    Untried {
+        /// Index of the first record.
+        first: usize,
+        /// Number of records.
+        count: usize,
+    },
 }
 
 /// A task's instance of an operator. It is used by that task's worker thread alone.
 pub trait Operator: Send {
-    /// Answers for every record of the batch, in order. A trap, a deadline, a refused allocation or a bad answer costs
-    /// the instance, not the call: the batch is bisected and only the poison record is named.
+    /// Answers for the records of the batch, in order. A trap, a deadline, a refused allocation or a bad answer costs
+    /// the instance, not the call: the batch is bisected and only the poison record is named. A batch of one record is
+    /// never untried.
     fn process(&mut self, batch: &Batch) -> Result<Vec<Processed>, OperatorError>;
+
+    /// Takes the losses since it was last asked, in order.
+    fn take_losses(&mut self) -> Vec<Loss> {
+        Vec::new()
+    }
 
     /// The version this instance runs.
     fn version(&self) -> &Arc<OperatorVersion>;

@@ -4,15 +4,19 @@ use std::borrow::Cow;
 
 use sha2::{Digest, Sha256};
 use tidegate_contract::OperatorError;
+use tidegate_telemetry::plain;
 use wasmtime::component::{ComponentExportIndex, InstancePre};
 
 use crate::cache::hex;
 use crate::engine::Engine;
+use crate::failure::TEXT_BYTES;
 use crate::grants::Grants;
 use crate::host::{Host, OPERATOR, PACKAGE};
 
 const COMPONENT_VERSION: [u8; 4] = [0x0d, 0, 1, 0];
 const MODULE_VERSION: [u8; 4] = [1, 0, 0, 0];
+/// Longest name of an import that is kept, in bytes; all that can be granted are shorter.
+const IMPORT_BYTES: usize = 256;
 
 /// A compiled component that exports an operator. Nothing of it has run yet.
 #[derive(Clone)]
@@ -49,7 +53,8 @@ impl Engine {
         let imports = compiled
             .component_type()
             .imports(&self.inner.wasm)
-            .map(|(name, _)| name.to_owned())
+            // A name that has to be escaped is none that could be granted.
+            .map(|(name, _)| plain(name, IMPORT_BYTES).into_owned())
             .collect();
         Ok(Component {
             engine: self.clone(),
@@ -85,7 +90,7 @@ impl Engine {
         let compiled = wasmtime::component::Component::from_binary(&self.inner.wasm, &component)
             .map_err(|error| OperatorError::Compile {
                 component: label.to_owned(),
-                why: format!("{error:#}"),
+                why: plain(&format!("{error:#}"), TEXT_BYTES).into_owned(),
             })?;
         if let Some(cache) = &self.inner.cache {
             match compiled.serialize() {
@@ -161,7 +166,8 @@ impl std::fmt::Debug for Component {
 fn not_an_operator(label: &str, why: String) -> OperatorError {
     OperatorError::NotAnOperator {
         component: label.to_owned(),
-        why,
+        // Names of the component are in it.
+        why: plain(&why, TEXT_BYTES).into_owned(),
     }
 }
 

@@ -1,27 +1,43 @@
 //! Why a call of a guest failed, in one sentence with value and limit.
 
-use wasmtime::{Trap, WasmBacktrace};
+use std::fmt::Write as _;
+
+use tidegate_telemetry::{is_plain, plain};
+use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
 use crate::host::DeadlinePassed;
 use crate::limits::{Refused, size};
 
 /// Longest text of a reason or a backtrace, in bytes.
-const TEXT_BYTES: usize = 4096;
+pub(crate) const TEXT_BYTES: usize = 4096;
+/// Longest name of a function or module in a backtrace, in bytes.
+const FRAME_BYTES: usize = 256;
 
-/// A failed call.
+/// A failed call. Both texts can be shown as they are, the backtrace with a line for each frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) reason: String,
     pub(crate) backtrace: Option<String>,
+    /// Whether the call took longer than it was allowed to.
+    pub(crate) is_late: bool,
 }
 
 impl Failure {
     /// The guest answered, but not with what was asked for.
-    pub(crate) fn answer(reason: String) -> Failure {
+    pub(crate) fn answer(reason: &str) -> Failure {
         Failure {
-            reason: cut(reason),
+            reason: plain(reason, TEXT_BYTES).into_owned(),
             backtrace: None,
+            is_late: false,
+        }
+    }
+
+    /// The guest answered, and by the time its answer was read and checked the deadline had passed.
+    pub(crate) fn late(passed: DeadlinePassed) -> Failure {
+        Failure {
+            is_late: true,
+            ..Failure::answer(&format!("deadline: {passed}"))
         }
     }
 
@@ -32,7 +48,8 @@ impl Failure {
         output: usize,
     ) -> Failure {
         let backtrace = error.downcast_ref::<WasmBacktrace>();
-        let reason = if let Some(passed) = error.downcast_ref::<DeadlinePassed>() {
+        let passed = error.downcast_ref::<DeadlinePassed>();
+        let reason = if let Some(passed) = passed {
             format!("deadline: {passed}")
         } else if let Some(I32Exit(code)) = error.downcast_ref::<I32Exit>() {
             format!("exit: the operator ended itself with code {code}")
@@ -54,12 +71,12 @@ impl Failure {
                 (false, Some(_)) => format!("host call: {cause}"),
             }
         };
-        let backtrace = backtrace
-            .filter(|backtrace| !backtrace.frames().is_empty())
-            .map(|backtrace| cut(backtrace.to_string()));
         Failure {
-            reason: cut(reason),
-            backtrace,
+            backtrace: backtrace
+                .filter(|backtrace| !backtrace.frames().is_empty())
+                .map(lines),
+            is_late: passed.is_some(),
+            ..Failure::answer(&reason)
         }
     }
 
@@ -69,7 +86,7 @@ impl Failure {
         if guests || refused.is_some() {
             return Failure::call(error, refused, 0);
         }
-        Failure::answer(format!("{error:#}"))
+        Failure::answer(&format!("{error:#}"))
     }
 
     /// Reason and backtrace in one text.
@@ -81,7 +98,27 @@ impl Failure {
     }
 }
 
-fn cut(mut text: String) -> String {
+/// A backtrace as wasmtime writes it, if the names in it are what they seem; otherwise line by line with names that
+/// can be shown. The names are the component's own.
+fn lines(backtrace: &WasmBacktrace) -> String {
+    let names = |frame: &FrameInfo| {
+        [frame.module().name(), frame.func_name()]
+            .into_iter()
+            .flatten()
+            .all(|name| name.len() <= FRAME_BYTES && is_plain(name))
+    };
+    let mut text = if backtrace.frames().iter().all(names) {
+        backtrace.to_string()
+    } else {
+        let mut text = "error while executing at wasm backtrace:".to_owned();
+        for (number, frame) in backtrace.frames().iter().enumerate() {
+            let module = plain(frame.module().name().unwrap_or("<unknown>"), FRAME_BYTES);
+            let function = plain(frame.func_name().unwrap_or("<unknown>"), FRAME_BYTES);
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\n  {number:>3}: {module}!{function}");
+        }
+        text
+    };
     if text.len() > TEXT_BYTES {
         text.truncate(text.floor_char_boundary(TEXT_BYTES));
         text.push('…');

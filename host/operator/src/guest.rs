@@ -1,14 +1,13 @@
 //! One instance of a component in its store. A failed call leaves it unusable: it is dropped and another one made.
 
-use std::time::Duration;
-
+use tidegate_record::OutcomesView;
 use wasmtime::Store;
 use wasmtime::component::{ComponentExportIndex, ComponentNamedList, Func, Instance, Lift, Lower};
 
 use crate::failure::Failure;
-use crate::host::{Host, WitDescription, arm, store};
+use crate::host::{Allowed, Host, WitDescription, arm, store};
+use crate::limits::DESCRIPTION_BYTES;
 use crate::plan::Plan;
-use crate::ticker::Ticker;
 
 type Answer = (Result<Vec<u8>, String>,);
 
@@ -24,7 +23,7 @@ impl Guest {
     pub(crate) fn open(plan: &Plan) -> Result<Guest, Failure> {
         let (engine, limits) = (&plan.component.engine.inner, &plan.place.limits);
         let mut store = store(&engine.wasm, plan.host(), limits);
-        arm(&mut store, limits.init_deadline);
+        arm(&mut store, Allowed::Start(limits.init_deadline));
         let made = {
             let _running = engine.ticker.running();
             plan.pre.instantiate(&mut store)
@@ -33,6 +32,10 @@ impl Guest {
             let process = plan.component.exports.process;
             let typed = instance.get_typed_func::<(&[u8],), Answer>(&mut store, process)?;
             Ok((instance, *typed.func()))
+        });
+        let opened = opened.and_then(|opened| {
+            store.data().in_time()?;
+            Ok(opened)
         });
         match opened {
             Ok((instance, process)) => Ok(Guest {
@@ -45,7 +48,10 @@ impl Guest {
         }
     }
 
+    /// Asks what the operator is. Strings and lists are measured before they are copied; this guest is of no other use.
     pub(crate) fn describe(&mut self, plan: &Plan) -> Result<WitDescription, Failure> {
+        self.output = DESCRIPTION_BYTES;
+        self.store.set_hostcall_fuel(self.output);
         let (description,) = self.call(plan, plan.component.exports.describe, ())?;
         Ok(description)
     }
@@ -54,36 +60,43 @@ impl Guest {
         let config: &str = &plan.config;
         let (result,): (Result<(), String>,) =
             self.call(plan, plan.component.exports.init, (config,))?;
-        result.map_err(Failure::answer)
+        result.map_err(|text| Failure::answer(&text))
     }
 
-    /// Answers for a batch arena. `clock` and `mark` are what a WASI guest's clocks and randomness are made of.
+    /// Answers for a batch arena of so many records; the answer is checked, within the deadline as well. `clock` and
+    /// `mark` are what a WASI guest's clocks and randomness are made of.
     pub(crate) fn process(
         &mut self,
-        ticker: &Ticker,
+        plan: &Plan,
         arena: &[u8],
+        records: usize,
         (clock, mark): (i64, u64),
-        allowed: Duration,
     ) -> Result<Vec<u8>, Failure> {
         self.store.data_mut().begin(clock, mark);
-        arm(&mut self.store, allowed);
-        let _running = ticker.running();
+        arm(&mut self.store, Allowed::Batch(plan.place.limits.deadline));
+        let _running = plan.component.engine.inner.ticker.running();
         let answer = self
             .process
             .typed::<(&[u8],), Answer>(&self.store)
             .and_then(|process| process.call(&mut self.store, (arena,)));
-        match answer {
-            Ok((Ok(outcomes),)) => Ok(outcomes),
-            Ok((Err(text),)) => Err(Failure::answer(format!("operator error: {text}"))),
-            Err(error) => Err(self.failure(&error)),
-        }
+        let outcomes = match answer {
+            Ok((Ok(outcomes),)) => outcomes,
+            Ok((Err(text),)) => return Err(Failure::answer(&format!("operator error: {text}"))),
+            Err(error) => return Err(self.failure(&error)),
+        };
+        // What follows is linear in an answer whose length is bounded: it is enough to look at the clock before and after.
+        self.in_time()?;
+        OutcomesView::parse(&outcomes, records, plan.outputs)
+            .map_err(|error| Failure::answer(&format!("bad answer: {error}")))?;
+        self.in_time()?;
+        Ok(outcomes)
     }
 
     /// What the last call has counted counts now.
     pub(crate) fn settle(&mut self) {
         let host = self.store.data_mut();
         if !host.pending.is_empty() {
-            host.shared.count(&mut host.pending);
+            host.shared.count(std::mem::take(&mut host.pending));
         }
     }
 
@@ -98,12 +111,23 @@ impl Guest {
         Return: ComponentNamedList + Lift + 'static,
     {
         self.store.data_mut().begin(0, 0);
-        arm(&mut self.store, plan.place.limits.init_deadline);
+        arm(
+            &mut self.store,
+            Allowed::Start(plan.place.limits.init_deadline),
+        );
         let _running = plan.component.engine.inner.ticker.running();
-        self.instance
+        let answer = self
+            .instance
             .get_typed_func::<Params, Return>(&mut self.store, function)
             .and_then(|function| function.call(&mut self.store, params))
-            .map_err(|error| self.failure(&error))
+            .map_err(|error| self.failure(&error))?;
+        self.in_time()?;
+        Ok(answer)
+    }
+
+    /// Whether what the host has done for the running call is done in time, lifting its answer included.
+    fn in_time(&self) -> Result<(), Failure> {
+        self.store.data().in_time().map_err(Failure::late)
     }
 
     fn failure(&self, error: &wasmtime::Error) -> Failure {

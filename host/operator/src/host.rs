@@ -1,13 +1,15 @@
 //! The world of an operator as the host gives it: `log`, `config` and `metrics`, and what a store holds for its guest.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tidegate_telemetry::plain;
 use wasmtime::component::{ComponentType, Lift, Linker, WasmStr};
 use wasmtime::{StoreContextMut, UpdateDeadline};
 
 use crate::limits::{Limiter, Limits};
-use crate::shared::{COUNTERS, Level, Shared, is_counter};
+use crate::shared::{COUNTER_NAME, COUNTERS, Level, Shared, is_counter};
 use crate::ticker::ticks;
 use crate::wasi::Inert;
 
@@ -61,13 +63,33 @@ pub(crate) struct WitDescription {
     pub(crate) outputs: Vec<String>,
 }
 
-/// The guest did not return in time.
+/// What a call is for, and how long it may take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DeadlinePassed(pub(crate) Duration);
+pub(crate) enum Allowed {
+    /// Instantiation, `describe` or `init`.
+    Start(Duration),
+    /// `process`.
+    Batch(Duration),
+}
+
+impl Allowed {
+    /// The time of the call.
+    pub(crate) fn time(self) -> Duration {
+        let (Allowed::Start(time) | Allowed::Batch(time)) = self;
+        time.min(LONGEST)
+    }
+}
+
+/// The guest did not return in time, or what it returned was not read in time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeadlinePassed(pub(crate) Allowed);
 
 impl std::fmt::Display for DeadlinePassed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "no answer within {:?}", self.0)
+        match self.0 {
+            Allowed::Start(time) => write!(f, "no answer within {time:?}"),
+            Allowed::Batch(time) => write!(f, "no answer within limits.deadline = \"{time:?}\""),
+        }
     }
 }
 
@@ -78,9 +100,9 @@ pub(crate) struct Host {
     pub(crate) shared: Arc<Shared>,
     pub(crate) limiter: Limiter,
     config: Arc<str>,
-    deadline: (Instant, Duration),
+    deadline: (Instant, Allowed),
     /// What the running call has counted: it counts only once the call is answered.
-    pub(crate) pending: Vec<(String, u64)>,
+    pub(crate) pending: BTreeMap<String, u64>,
     seed: [u8; 32],
     clock: i64,
     inert: Option<Box<Inert>>,
@@ -97,8 +119,8 @@ impl Host {
             shared,
             limiter: Limiter::new(limits),
             config,
-            deadline: (Instant::now(), Duration::ZERO),
-            pending: Vec::new(),
+            deadline: (Instant::now(), Allowed::Start(Duration::ZERO)),
+            pending: BTreeMap::new(),
             seed,
             clock: 0,
             inert: None,
@@ -123,16 +145,20 @@ impl Host {
             .get_or_insert_with(|| Box::new(Inert::new(Arc::clone(shared), seed, clock)))
     }
 
-    fn add(&mut self, name: &str, amount: u64) {
-        if let Some((_, sum)) = self.pending.iter_mut().find(|(known, _)| known == name) {
+    /// Whether the running call is still in time.
+    pub(crate) fn in_time(&self) -> Result<(), DeadlinePassed> {
+        let (until, allowed) = self.deadline;
+        if Instant::now() >= until {
+            return Err(DeadlinePassed(allowed));
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, name: String, amount: u64) {
+        if let Some(sum) = self.pending.get_mut(&name) {
             *sum = sum.saturating_add(amount);
-        } else if !is_counter(name) {
-            let line = format!(
-                "counter {name:?} is not counted: names are [a-z][a-z0-9_]*, at most 64 bytes"
-            );
-            self.shared.log(Level::Warn, &line);
         } else if self.pending.len() < COUNTERS {
-            self.pending.push((name.to_owned(), amount));
+            self.pending.insert(name, amount);
         }
     }
 }
@@ -148,21 +174,17 @@ pub(crate) fn store(
     // What crosses in one call, answers included, is measured before it is copied.
     store.set_hostcall_fuel(limits.output);
     store.epoch_deadline_callback(|store| {
-        let (until, allowed) = store.data().deadline;
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(DeadlinePassed(allowed).into());
-        }
+        store.data().in_time()?;
+        let left = (store.data().deadline.0).saturating_duration_since(Instant::now());
         Ok(UpdateDeadline::Continue(ticks(left)))
     });
     store
 }
 
 /// Gives the next call of this store so much time.
-pub(crate) fn arm(store: &mut wasmtime::Store<Host>, allowed: Duration) {
-    let allowed = allowed.min(LONGEST);
-    store.data_mut().deadline = (Instant::now() + allowed, allowed);
-    store.set_epoch_deadline(ticks(allowed));
+pub(crate) fn arm(store: &mut wasmtime::Store<Host>, allowed: Allowed) {
+    store.data_mut().deadline = (Instant::now() + allowed.time(), allowed);
+    store.set_epoch_deadline(ticks(allowed.time()));
 }
 
 /// Everything an operator could import; what it may is decided by its grants before it is linked.
@@ -185,8 +207,20 @@ pub(crate) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Host>
         .instance("tidegate:operator/metrics@0.1.0")?
         .func_wrap(
             "add",
-            |mut store: StoreContextMut<'_, Host>, (name, amount): (String, u64)| {
-                store.data_mut().add(&name, amount);
+            |mut store: StoreContextMut<'_, Host>, (name, amount): (WasmStr, u64)| {
+                // Looked at where it lies: a name that is none is neither copied nor written out as a whole.
+                let name = name.to_str(&store)?;
+                if !is_counter(&name) {
+                    store.data().shared.log_with(Level::Warn, || {
+                        let name = plain(&name, COUNTER_NAME);
+                        let rule = "names are [a-z][a-z0-9_]*, at most";
+                        format!("counter \"{name}\" is not counted: {rule} {COUNTER_NAME} bytes")
+                            .into()
+                    });
+                    return Ok(());
+                }
+                let name = name.into_owned();
+                store.data_mut().add(name, amount);
                 Ok(())
             },
         )?;

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tidegate_contract::{DeadLetterCause, Operator, OperatorError, OperatorVersion, Processed};
+use tidegate_contract::{
+    DeadLetterCause, Loss, Operator, OperatorError, OperatorVersion, Processed,
+};
 use tidegate_record::layout::{BATCH_HEADER, ENTRY};
-use tidegate_record::{Batch, BatchBuilder, BatchView, Fields, OutcomesView};
+use tidegate_record::{Batch, BatchBuilder, BatchView, Fields};
 
 use crate::failure::Failure;
 use crate::guest::Guest;
-use crate::limits::BISECT_FLOOR;
+use crate::pace::Pace;
 use crate::plan::Plan;
 
 /// Records looked at to see whether leaving fields out is worth a copy.
@@ -23,6 +25,9 @@ pub(crate) struct Instance {
     /// Memory for batches of which fields are left out.
     spare: Vec<u8>,
     answered: u64,
+    pace: Pace,
+    /// Since they were last taken.
+    losses: Vec<Loss>,
 }
 
 impl Instance {
@@ -33,6 +38,8 @@ impl Instance {
             guest: Some(guest),
             spare: Vec::new(),
             answered: 0,
+            pace: Pace::new(),
+            losses: Vec::new(),
         })
     }
 
@@ -41,19 +48,14 @@ impl Instance {
     }
 
     /// One call. The inner error has cost the instance.
-    fn call(
-        &mut self,
-        batch: &Batch,
-        allowed: Duration,
-    ) -> Result<Result<Vec<u8>, Failure>, OperatorError> {
+    fn call(&mut self, batch: &Batch) -> Result<Result<Vec<u8>, Failure>, OperatorError> {
         let plan = &self.plan;
         let guest = match &mut self.guest {
             Some(guest) => guest,
             none => none.insert(plan.start()?),
         };
         let view = batch.view();
-        let mark = (view.clock(), mark(&view));
-        let ticker = &plan.component.engine.inner.ticker;
+        let (records, mark) = (view.len(), (view.clock(), mark(&view)));
         let reads = plan.description.version.reads;
         let called = if is_worth_leaving_out(&view, reads) {
             let mut builder = BatchBuilder::new(std::mem::take(&mut self.spare));
@@ -61,146 +63,145 @@ impl Instance {
                 builder.push_fields(&record, reads).map_err(impossible)?;
             }
             let lean = builder.finish(view.clock());
-            let called = guest.process(ticker, lean.as_bytes(), mark, allowed);
+            let called = guest.process(plan, lean.as_bytes(), records, mark);
             self.spare = lean.into_bytes();
             called
         } else {
-            guest.process(ticker, view.as_bytes(), mark, allowed)
+            guest.process(plan, view.as_bytes(), records, mark)
         };
-        let checked = called.and_then(|outcomes| {
-            match OutcomesView::parse(&outcomes, view.len(), plan.outputs) {
-                Ok(_) => Ok(outcomes),
-                Err(error) => Err(Failure::answer(format!("bad answer: {error}"))),
-            }
-        });
-        if checked.is_err() {
+        if called.is_err() {
             self.guest = None;
         }
-        Ok(checked)
+        Ok(called)
     }
 
     /// One call for the stream: what it counts, counts.
-    fn answer(
-        &mut self,
-        batch: &Batch,
-        allowed: Duration,
-    ) -> Result<Result<Vec<u8>, Failure>, OperatorError> {
-        let answer = self.call(batch, allowed)?;
-        match &mut self.guest {
-            Some(guest) => guest.settle(),
-            None => {
-                self.plan.place.shared.lost.fetch_add(1, Ordering::Relaxed);
+    fn answer(&mut self, batch: &Batch) -> Result<Result<Vec<u8>, Failure>, OperatorError> {
+        let answer = self.call(batch)?;
+        match (&mut self.guest, &answer) {
+            (Some(guest), Ok(_)) => {
+                guest.settle();
+                self.plan.place.samples.offer(self.answered, batch);
+                self.answered += 1;
+                self.pace.on_answer(batch.len());
             }
+            (_, Err(failure)) => {
+                self.plan.place.shared.lost.fetch_add(1, Ordering::Relaxed);
+                self.losses.push(Loss {
+                    records: batch.len(),
+                    reason: failure.reason.clone(),
+                });
+            }
+            (None, Ok(_)) => {}
         }
         Ok(answer)
     }
 
     /// Whether the operator answers this batch, beside the stream and without a trace of it in the counters.
     pub(crate) fn try_out(&mut self, batch: &Batch) -> Result<Result<(), String>, OperatorError> {
-        let allowed = self.plan.place.limits.deadline;
-        let called = self.call(batch, allowed)?;
+        let called = self.call(batch)?;
         Ok(called.map(|_| ()).map_err(|failure| failure.text()))
     }
 
-    /// Answers in halves, until what cannot be answered is single records or the time is over. The whole has failed
-    /// once already.
-    fn bisect(
+    /// Answers for the records in as many calls as it takes: what takes too long is given in smaller pieces, what fails
+    /// otherwise is halved, until it is answered or a single record. Each call has the whole deadline. Appends to
+    /// `done`, also before an error.
+    fn answer_all(
         &mut self,
         batch: &Batch,
-        mut last: Failure,
-    ) -> Result<Vec<Processed>, OperatorError> {
-        let limits = &self.plan.place.limits;
-        let cap = limits.bisect;
-        // Halves of halves add up to the whole, so a record that never returns is found within half the cap.
-        let deadline = limits.deadline.min(cap / 2);
-        let floor = BISECT_FLOOR.min(limits.deadline);
-        let (began, total) = (Instant::now(), batch.len());
-        let mut done = Vec::new();
-        let mut open = Vec::new();
-        split(&mut open, 0, total);
-        while let Some((first, count)) = open.pop() {
-            let left = cap.saturating_sub(began.elapsed());
-            if left < floor {
-                let reason = format!("not isolated within {cap:?}: {}", last.reason);
-                done.extend((first..total).map(|record| {
-                    Processed::Poison(DeadLetterCause {
-                        record,
-                        reason: reason.clone(),
-                        backtrace: last.backtrace.clone(),
-                    })
-                }));
-                break;
+        done: &mut Vec<Processed>,
+    ) -> Result<(), OperatorError> {
+        let total = batch.len();
+        let mut failing: Option<Instant> = None;
+        let mut open = vec![(0, total)];
+        while let Some((first, mut count)) = open.pop() {
+            let cap = self.plan.place.limits.bisect;
+            if failing.is_some_and(|since| since.elapsed() >= cap) {
+                return Ok(());
             }
-            let share = deadline.mul_f64(count as f64 / total as f64);
-            match self.answer(&part(batch, first, count)?, share.max(floor).min(left))? {
-                Ok(outcomes) => done.push(Processed::Answer {
-                    first,
-                    count,
-                    outcomes,
-                }),
-                Err(failure) if count == 1 => done.push(poison(first, failure)),
-                Err(failure) => {
-                    last = failure;
-                    split(&mut open, first, count);
+            let size = self.pace.size();
+            if count > size {
+                open.push((first + size, count - size));
+                count = size;
+            }
+            let answer = if count == total {
+                self.answer(batch)?
+            } else {
+                self.answer(&part(batch, first, count)?)?
+            };
+            let failure = match answer {
+                Ok(outcomes) => {
+                    done.push(Processed::Answer {
+                        first,
+                        count,
+                        outcomes,
+                    });
+                    continue;
+                }
+                Err(failure) => failure,
+            };
+            failing.get_or_insert_with(Instant::now);
+            match (count, failure.is_late) {
+                (1, is_late) => {
+                    if is_late {
+                        self.pace.on_late_alone(first);
+                    }
+                    done.push(poison(first, failure));
+                }
+                (_, true) => {
+                    self.pace.on_late(first..first + count);
+                    open.push((first, count));
+                }
+                (_, false) => {
+                    let half = count / 2;
+                    open.push((first + half, count - half));
+                    open.push((first, half));
                 }
             }
         }
-        Ok(done)
+        Ok(())
     }
 }
 
 impl Operator for Instance {
     fn process(&mut self, batch: &Batch) -> Result<Vec<Processed>, OperatorError> {
-        let count = batch.len();
-        if count == 0 {
-            return Ok(Vec::new());
+        let total = batch.len();
+        let mut done = Vec::new();
+        if total == 0 {
+            return Ok(done);
         }
-        let failure = match self.answer(batch, self.plan.place.limits.deadline)? {
-            Ok(outcomes) => {
-                self.plan.place.samples.offer(self.answered, batch);
-                self.answered += 1;
-                return Ok(vec![Processed::Answer {
-                    first: 0,
-                    count,
-                    outcomes,
-                }]);
-            }
-            Err(failure) => failure,
-        };
-        tracing::warn!(
-            target: "tidegate::operator",
-            slot = self.plan.place.shared.name,
-            digest = self.plan.component.digest(),
-            records = count,
-            "an operator instance was lost: {}",
-            failure.reason
-        );
-        let done = if count == 1 {
-            vec![poison(0, failure)]
-        } else {
-            self.bisect(batch, failure)?
-        };
-        let poisoned = done
-            .iter()
-            .filter(|done| matches!(done, Processed::Poison(_)))
-            .count();
+        let result = self.answer_all(batch, &mut done);
+        self.pace.settle();
+        let is_poison = |done: &&Processed| matches!(done, Processed::Poison(_));
+        let poisoned = done.iter().filter(is_poison).count() as u64;
         let shared = &self.plan.place.shared;
-        shared
-            .poisoned
-            .fetch_add(poisoned as u64, Ordering::Relaxed);
+        shared.poisoned.fetch_add(poisoned, Ordering::Relaxed);
+        let first = done.last().map_or(0, |done| match done {
+            Processed::Answer { first, count, .. } | Processed::Untried { first, count } => {
+                first + count
+            }
+            Processed::Poison(cause) => cause.record + 1,
+        });
+        // What has been answered before an instance could not be made again stays answered; the others come again.
+        if first == 0 {
+            result?;
+        }
+        if first < total {
+            done.push(Processed::Untried {
+                first,
+                count: total - first,
+            });
+        }
         Ok(done)
+    }
+
+    fn take_losses(&mut self) -> Vec<Loss> {
+        std::mem::take(&mut self.losses)
     }
 
     fn version(&self) -> &Arc<OperatorVersion> {
         &self.plan.description.version
     }
-}
-
-/// Puts the halves on the stack, the first one on top.
-fn split(open: &mut Vec<(usize, usize)>, first: usize, count: usize) {
-    let half = count / 2;
-    open.push((first + half, count - half));
-    open.push((first, half));
 }
 
 fn poison(record: usize, failure: Failure) -> Processed {

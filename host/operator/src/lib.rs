@@ -13,8 +13,11 @@
 //!   and nothing in them waits.
 //! - A guest is bounded in time, memory, tables, output, log lines and counters ([`Limits`]), whatever it does; none of
 //!   the host functions blocks.
+//! - What a guest says of itself and of its failures is bounded before it is copied, and can be shown as it is when it
+//!   leaves this crate: one line, no control characters.
 //! - A failed call costs the instance and never the call: every record of a batch is answered or named as poison, in
-//!   order, once. What a failed call has counted does not count.
+//!   order, once, or is among the last that come again untried. What a failed call has counted does not count.
+//! - A record is poison only if a call for it alone failed, with the whole of the deadline.
 //! - An answer that is handed out has been checked: one outcome for each record, all payloads inside, all outputs known.
 //! - A deployment that fails leaves the running version as it is.
 
@@ -29,6 +32,7 @@ mod guest;
 mod host;
 mod instance;
 mod limits;
+mod pace;
 mod plan;
 mod samples;
 mod shared;

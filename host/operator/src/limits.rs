@@ -4,9 +4,17 @@ use std::time::Duration;
 
 use wasmtime::ResourceLimiter;
 
-/// The least time a share of a batch gets while it is bisected, so that a busy machine does not make innocent records
-/// look slow.
-pub(crate) const BISECT_FLOOR: Duration = Duration::from_millis(50);
+/// Bytes of all that `describe` answers, as they lie in the guest and with what they take in the host: more is not
+/// copied out.
+pub(crate) const DESCRIPTION_BYTES: usize = 512 << 10;
+/// Bytes of the name of an operator, of its version and of each of its outputs.
+pub(crate) const NAME_BYTES: usize = 128;
+/// Bytes of the JSON Schema of its configuration.
+pub(crate) const SCHEMA_BYTES: usize = 256 << 10;
+/// Fields that it may say it reads: there are four, and naming one again is no mistake.
+pub(crate) const READS: usize = 16;
+/// Named outputs.
+pub(crate) const OUTPUTS: usize = 256;
 
 /// Limits of one slot. They hold for each instance by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,12 +26,13 @@ pub struct Limits {
     /// Bytes of one answer. A longer one is refused before it is copied out. The same bound holds for what one host
     /// call passes. Default 16 MiB.
     pub output: usize,
-    /// Wall-clock time for one batch. While a batch is bisected, each share gets its share of this, but no less than
-    /// 50 ms. Default 1 s.
+    /// Wall-clock time for one call, from giving the guest its records to having checked its answer. A batch that takes
+    /// longer is given in smaller pieces, each with the whole of this time. Default 1 s.
     pub deadline: Duration,
     /// Wall-clock time for starting an instance: instantiation, `describe` and `init` each. Default 5 s.
     pub init_deadline: Duration,
-    /// Wall-clock time for bisecting one batch; records that are not answered by then are poison. Default 2 s.
+    /// Wall-clock time that one batch may hold its task from the first call that fails on, restarts included. Records
+    /// that have not been given to the operator by then come again. Default 2 s.
     pub bisect: Duration,
 }
 

@@ -1,10 +1,13 @@
 //! One version of a slot's operator, checked and ready to be instantiated.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use semver::Version;
 use sha2::{Digest, Sha256};
 use tidegate_contract::{OperatorError, OperatorVersion};
 use tidegate_record::Fields;
+use tidegate_telemetry::{is_plain, plain};
 use wasmtime::component::InstancePre;
 
 use crate::component::Component;
@@ -12,7 +15,7 @@ use crate::failure::Failure;
 use crate::grants::Grants;
 use crate::guest::Guest;
 use crate::host::{Host, WitDescription};
-use crate::limits::Limits;
+use crate::limits::{Limits, NAME_BYTES, OUTPUTS, READS, SCHEMA_BYTES, size};
 use crate::samples::Samples;
 use crate::shared::Shared;
 
@@ -128,31 +131,16 @@ fn understand(component: &Component, said: WitDescription) -> Result<Description
         component: component.label().to_owned(),
         why: format!("describe: {why}"),
     };
-    if said.name.is_empty() {
-        return Err(wrong("it has no name".into()));
-    }
+    check(&said).map_err(wrong)?;
     let mut reads = Fields::NONE;
     for field in &said.reads {
         let known = Fields::named(field).ok_or_else(|| {
             wrong(format!(
-                "it reads {field:?}; there are key, value, headers and attributes"
+                "it reads \"{}\"; there are key, value, headers and attributes",
+                plain(field, NAME_BYTES)
             ))
         })?;
         reads = reads.and(known);
-    }
-    if said.outputs.len() > usize::from(u16::MAX) {
-        let outputs = said.outputs.len();
-        return Err(wrong(format!(
-            "it has {outputs} named outputs, limit {}",
-            u16::MAX
-        )));
-    }
-    for (index, output) in said.outputs.iter().enumerate() {
-        if output.is_empty() || said.outputs[..index].contains(output) {
-            return Err(wrong(format!(
-                "its output {output:?} is there twice or has no name"
-            )));
-        }
     }
     Ok(Description {
         version: Arc::new(OperatorVersion {
@@ -164,4 +152,59 @@ fn understand(component: &Component, said: WitDescription) -> Result<Description
         }),
         config_schema: said.config_schema,
     })
+}
+
+/// Holds a description against what the WIT says of it. From here on its names can be shown and kept as they are.
+fn check(said: &WitDescription) -> Result<(), String> {
+    name("name", &said.name)?;
+    name("version", &said.version)?;
+    if let Err(error) = Version::parse(&said.version) {
+        return Err(format!(
+            "its version \"{}\" is not semver, such as 1.2.3: {error}",
+            said.version
+        ));
+    }
+    if said.config_schema.len() > SCHEMA_BYTES {
+        return Err(format!(
+            "its configuration schema has {}, limit {}",
+            size(said.config_schema.len()),
+            size(SCHEMA_BYTES)
+        ));
+    }
+    let count = |what: &str, found: usize, limit: usize| match found > limit {
+        true => Err(format!("it has {found} {what}, limit {limit}")),
+        false => Ok(()),
+    };
+    count("fields that it reads", said.reads.len(), READS)?;
+    count("named outputs", said.outputs.len(), OUTPUTS)?;
+    let mut known = HashSet::new();
+    for output in &said.outputs {
+        name("output", output)?;
+        if !known.insert(output) {
+            return Err(format!("its output \"{output}\" is there twice"));
+        }
+    }
+    Ok(())
+}
+
+/// A name is short and can be shown: it is printed, logged, counted by and kept with every record that waits.
+fn name(what: &str, name: &str) -> Result<(), String> {
+    let shown = plain(name, NAME_BYTES);
+    if name.is_empty() {
+        Err(match what {
+            "output" => "one of its outputs has no name".into(),
+            what => format!("it has no {what}"),
+        })
+    } else if name.len() > NAME_BYTES {
+        let bytes = name.len();
+        Err(format!(
+            "its {what} has {bytes} bytes, limit {NAME_BYTES}: \"{shown}\""
+        ))
+    } else if !is_plain(name) {
+        Err(format!(
+            "its {what} has characters that cannot be shown: \"{shown}\""
+        ))
+    } else {
+        Ok(())
+    }
 }

@@ -1,9 +1,12 @@
 //! What the instances of one slot share: its name, its log with a bound on length and rate, its counters.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
+
+use tidegate_telemetry::plain;
 
 /// Longest line an operator may log, in bytes; the rest is cut.
 pub(crate) const LINE_BYTES: usize = 4096;
@@ -73,10 +76,15 @@ impl Shared {
 
     /// Logs a line of the operator, if the slot has not logged too many in this second.
     pub(crate) fn log(&self, level: Level, line: &str) {
+        self.log_with(level, || Cow::Borrowed(line));
+    }
+
+    /// The same with a line that is only made if it is logged.
+    pub(crate) fn log_with<'a>(&self, level: Level, line: impl FnOnce() -> Cow<'a, str>) {
         self.log_at(self.start.elapsed().as_secs(), level, line);
     }
 
-    fn log_at(&self, second: u64, level: Level, line: &str) {
+    fn log_at<'a>(&self, second: u64, level: Level, line: impl FnOnce() -> Cow<'a, str>) {
         let missed = {
             let mut window = lock(&self.window);
             let mut missed = 0;
@@ -100,20 +108,21 @@ impl Shared {
             tracing::warn!(target: "tidegate::operator", slot, "{missed} lines of the operator were not logged: more than {LINES_PER_SECOND} a second");
         }
         self.lines.fetch_add(1, Ordering::Relaxed);
-        let (line, cut) = cut(line);
+        let line = line();
+        let line = plain(&line, LINE_BYTES);
         match level {
-            Level::Trace => tracing::trace!(target: "tidegate::operator", slot, cut, "{line}"),
-            Level::Debug => tracing::debug!(target: "tidegate::operator", slot, cut, "{line}"),
-            Level::Info => tracing::info!(target: "tidegate::operator", slot, cut, "{line}"),
-            Level::Warn => tracing::warn!(target: "tidegate::operator", slot, cut, "{line}"),
-            Level::Error => tracing::error!(target: "tidegate::operator", slot, cut, "{line}"),
+            Level::Trace => tracing::trace!(target: "tidegate::operator", slot, "{line}"),
+            Level::Debug => tracing::debug!(target: "tidegate::operator", slot, "{line}"),
+            Level::Info => tracing::info!(target: "tidegate::operator", slot, "{line}"),
+            Level::Warn => tracing::warn!(target: "tidegate::operator", slot, "{line}"),
+            Level::Error => tracing::error!(target: "tidegate::operator", slot, "{line}"),
         }
     }
 
     /// Adds what an answered batch has counted. Past the bound, new names are left out.
-    pub(crate) fn count(&self, pending: &mut Vec<(String, u64)>) {
+    pub(crate) fn count(&self, pending: BTreeMap<String, u64>) {
         let mut counters = lock(&self.counters);
-        for (name, amount) in pending.drain(..) {
+        for (name, amount) in pending {
             if let Some(counter) = counters.get_mut(&name) {
                 *counter = counter.saturating_add(amount);
             } else if counters.len() < COUNTERS {
@@ -143,13 +152,6 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn cut(line: &str) -> (&str, bool) {
-    if line.len() <= LINE_BYTES {
-        return (line, false);
-    }
-    (&line[..line.floor_char_boundary(LINE_BYTES)], true)
-}
-
 /// Whether this may be the name of a counter: `[a-z][a-z0-9_]*`, at most 64 bytes.
 pub(crate) fn is_counter(name: &str) -> bool {
     name.len() <= COUNTER_NAME
@@ -167,30 +169,33 @@ mod tests {
     fn a_flood_of_lines_is_bounded_each_second_and_counted() {
         let shared = Shared::new("s".into());
         for _ in 0..1000 {
-            shared.log_at(0, Level::Info, "again");
+            shared.log_at(0, Level::Info, || "again".into());
         }
         assert_eq!(shared.stats().lines, LINES_PER_SECOND);
         assert_eq!(shared.stats().lines_suppressed, 1000 - LINES_PER_SECOND);
-        shared.log_at(1, Level::Info, "later");
+        shared.log_at(1, Level::Info, || "later".into());
         assert_eq!(shared.stats().lines, LINES_PER_SECOND + 1);
     }
 
     #[test]
-    fn a_long_line_is_cut_at_a_character() {
-        let line = "é".repeat(LINE_BYTES);
-        let (kept, was_cut) = cut(&line);
-        assert!(was_cut && kept.len() == LINE_BYTES);
-        let line = format!("x{line}");
-        assert_eq!(cut(&line).0.len(), LINE_BYTES - 1);
-        assert_eq!(cut("short"), ("short", false));
+    fn a_line_that_is_not_logged_is_not_made() {
+        let shared = Shared::new("s".into());
+        let made = std::cell::Cell::new(0);
+        for _ in 0..1000 {
+            shared.log_at(0, Level::Warn, || {
+                made.set(made.get() + 1);
+                "long".repeat(1 << 20).into()
+            });
+        }
+        assert_eq!(made.get(), LINES_PER_SECOND);
     }
 
     #[test]
     fn counters_saturate_and_their_number_is_bounded() {
         let shared = Shared::new("s".into());
-        shared.count(&mut vec![("a".into(), u64::MAX), ("a".into(), 1)]);
-        let mut many = (0..100).map(|n| (format!("n{n}"), 1)).collect();
-        shared.count(&mut many);
+        shared.count([("a".into(), u64::MAX)].into());
+        shared.count([("a".into(), 1)].into());
+        shared.count((0..100).map(|n| (format!("n{n}"), 1)).collect());
         assert_eq!(shared.counters()["a"], u64::MAX);
         assert_eq!(shared.counters().len(), COUNTERS);
         assert!(is_counter("records_seen_2") && !is_counter("Records") && !is_counter(""));

@@ -7,6 +7,15 @@ use std::time::Duration;
 use tracing::{debug, error, info, trace, warn};
 
 use crate::meters::{Meters, StageMeters};
+use crate::plain::plain;
+
+/// Most bytes of a reason in a log line.
+const REASON_BYTES: usize = 4096;
+
+/// Whether the n-th event of a flood is logged for everybody: the first ten are, and each power of ten.
+fn is_told(number: u64) -> bool {
+    number <= 10 || number.checked_ilog10().map(|digits| 10u64.pow(digits)) == Some(number)
+}
 
 /// Counts for a stage, and gives its name.
 fn stage(meters: &Meters, index: usize, count: impl Fn(&StageMeters)) -> &str {
@@ -157,10 +166,9 @@ impl RecordDead<'_> {
             stage.records_dead.add(1);
         }
         let number = meters.records_dead.get();
-        let power = number.checked_ilog10().map(|digits| 10u64.pow(digits));
-        let (source, partition, offset, reason) =
-            (self.source, self.partition, self.offset, self.reason);
-        if number <= 10 || power == Some(number) {
+        let (source, partition, offset) = (self.source, self.partition, self.offset);
+        let reason = &*plain(self.reason, REASON_BYTES);
+        if is_told(number) {
             warn!(
                 stage,
                 source, partition, offset, number, reason, "record is a dead letter"
@@ -181,20 +189,36 @@ pub struct InstanceLost<'a> {
     pub stage: usize,
     /// Version of the component.
     pub version: &'a str,
+    /// Its digest.
+    pub digest: &'a str,
+    /// Records of the call that it was lost in.
+    pub records: usize,
     /// Why.
     pub reason: &'a str,
 }
 
 impl InstanceLost<'_> {
-    /// Logs and counts.
+    /// Logs and counts. A flood is logged at its beginning and at each power of ten; the rest is for `debug`.
     pub fn emit(self, meters: &Meters) {
-        let stage = stage(meters, self.stage, |stage| stage.instances_lost.add(1));
-        warn!(
-            stage,
-            version = self.version,
-            reason = self.reason,
-            "operator instance lost"
-        );
+        let number = meters.stages().get(self.stage).map_or(1, |stage| {
+            stage.instances_lost.add(1);
+            stage.instances_lost.get()
+        });
+        let stage = stage(meters, self.stage, |_| {});
+        let (digest, records) = (self.digest, self.records);
+        let version = &*plain(self.version, REASON_BYTES);
+        let reason = &*plain(self.reason, REASON_BYTES);
+        if is_told(number) {
+            warn!(
+                stage,
+                version, digest, records, number, reason, "an operator instance was lost"
+            );
+        } else {
+            debug!(
+                stage,
+                version, digest, records, number, reason, "an operator instance was lost"
+            );
+        }
     }
 }
 
@@ -369,7 +393,8 @@ pub struct DeploymentRefused<'a> {
 impl DeploymentRefused<'_> {
     /// Logs.
     pub fn emit(self) {
-        warn!(slot = self.slot, reason = self.reason, "deployment refused");
+        let reason = &*plain(self.reason, REASON_BYTES);
+        warn!(slot = self.slot, reason, "deployment refused");
     }
 }
 
@@ -410,7 +435,10 @@ impl RunEnded<'_> {
     pub fn emit(self) {
         match self.failure {
             None => info!(pipeline = self.pipeline, "run ended"),
-            Some(failure) => error!(pipeline = self.pipeline, failure, "run failed"),
+            Some(failure) => {
+                let failure = &*plain(failure, REASON_BYTES);
+                error!(pipeline = self.pipeline, failure, "run failed");
+            }
         }
     }
 }

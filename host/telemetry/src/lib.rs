@@ -15,12 +15,14 @@ mod format;
 mod lately;
 mod latency;
 mod meters;
+mod plain;
 mod progress;
 mod summary;
 
 pub use format::{count, decimal, milliseconds};
 pub use latency::LatencyRecorder;
 pub use meters::{Counter, Meters, Snapshot, StageMeters};
+pub use plain::{is_plain, plain};
 pub use progress::ProgressLine;
 pub use summary::{LatencyMs, ModelTotals, Records, SlotSummary, Summary};
 

@@ -147,6 +147,8 @@ fn stages_count_for_themselves() {
     InstanceLost {
         stage: 7,
         version: "1",
+        digest: "sha256:",
+        records: 1,
         reason: "no such stage",
     }
     .emit(&meters);

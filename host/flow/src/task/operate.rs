@@ -9,7 +9,8 @@ use tidegate_record::layout::{BATCH_HEADER, MAX_ARENA};
 use tidegate_record::{
     ArenaFull, Batch, BatchBuilder, Emission, Outcome, OutcomesView, Patch, RecordView, child_emit,
 };
-use tidegate_telemetry::events::BatchProcessed;
+use tidegate_telemetry::events::{BatchProcessed, InstanceLost};
+use tidegate_telemetry::plain;
 
 use super::Task;
 use super::inbox::Untaken;
@@ -29,7 +30,7 @@ pub(crate) struct Answered {
 }
 
 /// Records that must come again, by index: with the delay they asked for, or none for those held behind one of their
-/// lane.
+/// lane and those that the operator has not been given.
 pub(super) type Again = Vec<(usize, Option<u32>)>;
 
 impl Task {
@@ -53,7 +54,7 @@ impl Task {
                 if untaken.batch.is_empty() {
                     return Ok(());
                 }
-                self.ask_operator(stage, &untaken.batch)?
+                self.ask_operator(stage, &untaken.batch, output)?
             }
         };
         let (batch, from) = (&untaken.batch, untaken.taken);
@@ -78,6 +79,7 @@ impl Task {
         &mut self,
         stage: usize,
         batch: &Batch,
+        output: &mut Output,
     ) -> Result<Answered, FlowError> {
         self.switch(stage)?;
         let Some(instance) = &mut self.operators[stage] else {
@@ -86,13 +88,22 @@ impl Task {
                 why: "it has no operator".to_owned(),
             });
         };
-        let processed = instance
-            .operator
-            .process(batch)
-            .map_err(|error| FlowError::Operator {
-                name: self.plan.stages[stage].name.clone(),
-                error,
-            })?;
+        let processed = instance.operator.process(batch);
+        for lost in instance.operator.take_losses() {
+            let version = instance.operator.version();
+            InstanceLost {
+                stage,
+                version: &version.version,
+                digest: &version.digest,
+                records: lost.records,
+                reason: &lost.reason,
+            }
+            .emit(&output.meters);
+        }
+        let processed = processed.map_err(|error| FlowError::Operator {
+            name: self.plan.stages[stage].name.clone(),
+            error,
+        })?;
         Ok(Answered {
             processed,
             version: instance.operator.version().clone(),
@@ -136,6 +147,7 @@ impl Task {
         let view = batch.view();
         let mut collected = Collected::new(routes.len(), plan.batch, plan.batch_bytes);
         let mut again = Again::new();
+        let mut untried = 0;
         let mut blocked = HashSet::new();
         let dead = |record: &RecordView<'_>, reason: &str, backtrace, output: &mut Output| {
             output.bury(
@@ -168,6 +180,11 @@ impl Task {
                     dead(&record, &reason, None, output)?;
                     continue;
                 }
+                Verdict::Untried => {
+                    untried += 1;
+                    again.push((index, None));
+                    continue;
+                }
             };
             let own = lane(Order::Key, &record, 0);
             // A record that comes again stands in its lane itself.
@@ -180,8 +197,10 @@ impl Task {
                 Fate::Dead(reason) => dead(&record, &reason, None, output)?,
                 Fate::Retry { reason, .. } if go.attempt > kind.retries => {
                     let reason = format!(
-                        "operator asked to retry {} times, the limit is {}: {reason}",
-                        go.attempt, kind.retries
+                        "operator asked to retry {} times, the limit is {}: {}",
+                        go.attempt,
+                        kind.retries,
+                        plain(reason, REASON_BYTES)
                     );
                     dead(&record, &reason, None, output)?;
                 }
@@ -199,7 +218,7 @@ impl Task {
         BatchProcessed {
             stage,
             rest,
-            records: taken as u64,
+            records: (taken - untried) as u64,
             output: collected.records,
             dropped: collected.dropped,
             retried: again.iter().filter(|(_, delay)| delay.is_some()).count() as u64,
@@ -241,6 +260,8 @@ enum Verdict<'a> {
     },
     /// What it said cannot be understood.
     BadAnswer(String),
+    /// It has not been given it.
+    Untried,
 }
 
 impl Answered {
@@ -267,7 +288,7 @@ impl Answered {
     fn verdicts(&self, records: usize) -> impl Iterator<Item = Verdict<'_>> {
         let first = |part: &&Processed| match part {
             Processed::Poison(cause) => cause.record,
-            Processed::Answer { first, .. } => *first,
+            Processed::Answer { first, .. } | Processed::Untried { first, .. } => *first,
         };
         let mut parts: Vec<&Processed> = self.processed.iter().collect();
         parts.sort_by_key(first);
@@ -299,6 +320,9 @@ fn verdicts_of(
                 Verdict::Poison { reason, backtrace },
             )))
         }
+        Processed::Untried { first, count } => {
+            Box::new((*first..).take(*count).map(|at| (at, Verdict::Untried)))
+        }
         Processed::Answer {
             first,
             count,
@@ -326,6 +350,9 @@ enum Fate<'a> {
 /// Bytes that the pieces of one record may have in the host, beside twice the record: they repeat what their patches do
 /// not mention, so a small answer can ask for much.
 const MAX_EXPANSION: usize = 64 << 20;
+
+/// Most bytes of an operator's reason that are kept; the others are counted.
+const REASON_BYTES: usize = 4096;
 
 /// Records on their way out of an operator, by output, in batches no larger than those of the pipeline.
 struct Collected {
@@ -404,7 +431,9 @@ impl Collected {
                     reason,
                 };
             }
-            Outcome::DeadLetter { reason } => return Fate::Dead((*reason).to_owned()),
+            Outcome::DeadLetter { reason } => {
+                return Fate::Dead(plain(reason, REASON_BYTES).into_owned());
+            }
         };
         match pushed {
             Ok(()) => Fate::Gone,

@@ -15,6 +15,9 @@ use crate::waiting::lane;
 /// The longest an operator may put a record off: its key, and in the end its partition, waits for it.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(600);
 
+/// After so long no further lane of retries is begun before the worker has looked at everything else.
+const LONGEST_TURN: Duration = Duration::from_millis(100);
+
 /// How long a record waits that its operator wants to see again after so many milliseconds.
 fn retry_delay(milliseconds: u32) -> Duration {
     Duration::from_millis(u64::from(milliseconds)).min(MAX_RETRY_DELAY)
@@ -72,6 +75,9 @@ impl Task {
                     if let Some(delay) = delay {
                         entry.attempt = 1;
                         entry.state = State::Delayed(Instant::now() + retry_delay(delay));
+                    } else if !self.waiting[stage].blocks(lane) {
+                        // It is held behind no other: the operator has not been given it, and it is due at once.
+                        entry.state = State::Delayed(Instant::now());
                     }
                     self.waiting[stage].add(number, entry);
                 }
@@ -93,7 +99,9 @@ impl Task {
             .min()
     }
 
-    /// Sends records to their operator again whose time has come, with those that were held behind them.
+    /// Sends records to their operator again whose time has come, with those that were held behind them. Each may take
+    /// its operator's whole deadline, so that after a while those that are left wait until cuts and controls were
+    /// looked at.
     pub(crate) fn on_time(
         &mut self,
         now: Instant,
@@ -120,6 +128,9 @@ impl Task {
                 if self.is_held(stage, output) {
                     break;
                 }
+                if any && now.elapsed() >= LONGEST_TURN {
+                    return Ok(true);
+                }
                 any = true;
                 self.retry(stage, lane, numbers, output)?;
             }
@@ -142,7 +153,7 @@ impl Task {
             }
             let (record, since, attempt) = (entry.record.clone(), entry.arrived, entry.attempt + 1);
             let began = Instant::now();
-            let mut answered = self.ask_operator(stage, &record)?;
+            let mut answered = self.ask_operator(stage, &record, output)?;
             let go = Go {
                 stage,
                 batch: &record,

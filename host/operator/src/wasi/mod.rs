@@ -133,6 +133,10 @@ impl Inert {
     }
 
     fn write(&mut self, stream: &Resource<DynOutputStream>, bytes: &[u8]) -> StreamResult<()> {
+        if bytes.len() > LINE_BYTES {
+            // As WASI has it: nobody may write more than `check-write` allows. Lines are work for the host.
+            return Err(StreamError::trap("more written at once than is allowed"));
+        }
         let level = self.outputs.get(&stream.rep()).copied();
         let begun = self.begun.iter_mut().find(|(of, _)| Some(*of) == level);
         let (level, line) = begun.ok_or(StreamError::Closed)?;

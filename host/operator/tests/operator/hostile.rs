@@ -50,24 +50,79 @@ fn one_loop_in_a_batch_costs_bounded_time() {
 }
 
 #[test]
-fn many_loops_end_with_the_cap_of_the_bisection() {
+fn the_time_to_find_poison_buries_nobody_else() {
     let limits = Limits {
-        bisect: Duration::from_millis(300),
-        ..hasty()
+        bisect: Duration::from_millis(1),
+        ..patient()
     };
-    let slot = hostile_within("loop", limits);
-    let bad: Vec<usize> = (0..256).collect();
-    let mut operator = instance(&slot);
-    let came = run(&mut *operator, &batch_with_bad(256, &bad));
-    assert_eq!(poisoned(&came).len(), 256);
-    let last = came[255].poison().unwrap();
-    assert!(
-        last.reason
-            .starts_with("not isolated within 300ms: deadline: no answer"),
-        "{}",
-        last.reason
+    let slot = hostile_within("trap", limits);
+    let came = run(&mut *instance(&slot), &batch_with_bad(256, &[0, 77, 255]));
+    assert_eq!(poisoned(&came), [0, 77, 255]);
+    assert_eq!(slot.stats().poisoned, 3);
+}
+
+#[test]
+fn records_that_never_return_are_poison_and_no_others() {
+    for bad in [vec![0], vec![31], vec![0, 31], (0..8).collect::<Vec<_>>()] {
+        let slot = hostile_within("loop", hasty());
+        let mut operator = instance(&slot);
+        let came = run(&mut *operator, &batch_with_bad(32, &bad));
+        assert_eq!(poisoned(&came), bad);
+        for record in bad {
+            assert_eq!(
+                came[record].poison().unwrap().reason,
+                "deadline: no answer within limits.deadline = \"200ms\""
+            );
+        }
+        assert!(poisoned(&run(&mut *operator, &batch_with_bad(32, &[]))).is_empty());
+    }
+}
+
+#[test]
+fn losses_are_told_one_by_one_with_what_they_were() {
+    let mut operator = instance(&hostile("trap"));
+    run(&mut *operator, &batch_with_bad(4, &[3]));
+    let losses = operator.take_losses();
+    let records: Vec<usize> = losses.iter().map(|loss| loss.records).collect();
+    assert_eq!(records, [4, 2, 1]);
+    assert!(losses.iter().all(|loss| loss.reason.contains("trap: ")));
+    assert!(operator.take_losses().is_empty());
+}
+
+#[test]
+fn a_counter_with_a_name_of_megabytes_costs_the_host_nothing() {
+    let slot = hostile("name");
+    let came = run(&mut *instance(&slot), &batch_of(["v"; 3]));
+    assert!(poisoned(&came).is_empty(), "{came:?}");
+    assert_eq!(
+        slot.counters().into_iter().collect::<Vec<_>>(),
+        [("counted".to_owned(), 3)]
     );
-    assert!(poisoned(&run(&mut *operator, &batch_with_bad(8, &[]))).is_empty());
+}
+
+/// Whether a text can be shown as it is.
+#[track_caller]
+fn is_shown_safely(text: &str) {
+    let hostile = |c: char| c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c);
+    assert!(!text.contains(hostile), "{text:?}");
+    assert!(text.len() < 5000, "{} bytes", text.len());
+    assert!(text.contains("\\u{1b}[2J"), "{text}");
+}
+
+#[test]
+fn what_an_operator_says_of_its_failure_is_one_short_line() {
+    let came = run(
+        &mut *instance(&hostile("rude-error")),
+        &batch_with_bad(1, &[0]),
+    );
+    let reason = &came[0].poison().unwrap().reason;
+    is_shown_safely(reason);
+    assert!(
+        reason.starts_with("operator error: ") && reason.ends_with(" bytes in all)"),
+        "{reason}"
+    );
+    let error = ComponentSlot::new(&ENGINE, options("init-rude"), &guest("hostile"), "a.wasm");
+    is_shown_safely(&error.unwrap_err().to_string());
 }
 
 #[test]

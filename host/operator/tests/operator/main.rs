@@ -8,6 +8,8 @@ mod answers;
 mod cache;
 mod components;
 mod deploy;
+mod descriptions;
 mod hostile;
+mod slow;
 mod support;
 mod wasi;

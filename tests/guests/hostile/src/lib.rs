@@ -1,4 +1,5 @@
-//! An operator that misbehaves in the way its configuration names, for the tests of the host: `{"mode": "loop"}`.
+//! An operator that misbehaves in the way its configuration names, for the tests of the host: `{"mode": "loop"}`. Modes
+//! that take time take the turns of a loop that it names: `{"mode": "slow", "turns": 1000000}`.
 //!
 //! Most modes misbehave only when a record of the batch has the value `bad`, so that a test can say where the poison is;
 //! every other record passes. It writes the exports by hand, since the SDK would keep it from lying.
@@ -18,7 +19,11 @@ use tidegate_sdk::{Level, config_text, log_line, metrics, serde_json};
 thread_local! {
     static MODE: RefCell<String> = const { RefCell::new(String::new()) };
     static CALLS: Cell<u64> = const { Cell::new(0) };
+    static TURNS: Cell<u64> = const { Cell::new(0) };
 }
+
+/// Text that would clear a terminal, forge a line and turn what follows around.
+const RUDE: &str = "\x1b[2J\x1b]0;owned\x07\r\nERROR forged=line \u{202e}";
 
 struct Hostile;
 
@@ -38,11 +43,17 @@ impl Guest for Hostile {
     fn init(config: String) -> Result<(), String> {
         let config: serde_json::Value = serde_json::from_str(&config).map_err(|e| e.to_string())?;
         let mode = config["mode"].as_str().unwrap_or("pass").to_owned();
+        TURNS.set(config["turns"].as_u64().unwrap_or(0));
         match mode.as_str() {
             "init-trap" => panic!("no start today"),
             "init-loop" => spin(),
             "init-error" => return Err("the configuration does not please me".into()),
             "init-grow" => grow(),
+            "init-rude" => return Err(RUDE.repeat(10_000)),
+            "rude" => {
+                log_line(Level::Info, &format!("{RUDE}said at the start"));
+                MODE.set(mode);
+            }
             _ => MODE.set(mode),
         }
         Ok(())
@@ -73,6 +84,20 @@ fn answer(mode: &str, batch: &BatchView<'_>) -> Result<Vec<u8>, String> {
             metrics::add("seen", batch.len() as u64);
             metrics::add("Not A Name", 1);
         }
+        "name" => {
+            let name = "n".repeat(16 << 20 >> 1);
+            for _ in 0..1000 {
+                metrics::add(&name, 1);
+            }
+            metrics::add("counted", batch.len() as u64);
+        }
+        "slow" => take(TURNS.get() * batch.len() as u64),
+        "cold" => {
+            let first = if CALLS.get() == 1 { 20 } else { 0 };
+            take(TURNS.get() * (first + batch.len() as u64));
+        }
+        "rude" => return Ok(dead_letters(batch, &RUDE.repeat(10_000))),
+        "rude-retry" => return Ok(retries(batch, &RUDE.repeat(1000))),
         // Fails because of what it remembers, not because of a record.
         "forgetful" if CALLS.get() == 3 => panic!("I cannot remember"),
         "leak" => std::mem::forget(std::hint::black_box(vec![1u8; 4 << 20])),
@@ -85,6 +110,7 @@ fn answer(mode: &str, batch: &BatchView<'_>) -> Result<Vec<u8>, String> {
             "trap" | "count" => panic!("a bad record"),
             "recurse" => log_line(Level::Info, &recurse(1).to_string()),
             "error" => return Err("I refuse".into()),
+            "rude-error" => return Err(RUDE.repeat(10_000)),
             "empty" => return Ok(Vec::new()),
             "fewer" => return Ok(passes(batch.len() - 1)),
             "action" => {
@@ -150,6 +176,12 @@ fn dead_letters(batch: &BatchView<'_>, reason: &str) -> Vec<u8> {
     outcomes.finish()
 }
 
+fn retries(batch: &BatchView<'_>, reason: &str) -> Vec<u8> {
+    let mut outcomes = OutcomesBuilder::with_capacity(batch.len());
+    batch.records().for_each(|_| outcomes.retry(0, reason));
+    outcomes.finish()
+}
+
 /// Dead-letters each record with the fields it came with.
 fn present(batch: &BatchView<'_>) -> Vec<u8> {
     let mut outcomes = OutcomesBuilder::with_capacity(batch.len());
@@ -157,6 +189,13 @@ fn present(batch: &BatchView<'_>) -> Vec<u8> {
         outcomes.dead_letter(&record.fields().bits().to_string());
     }
     outcomes.finish()
+}
+
+/// Takes the time of so many turns.
+fn take(turns: u64) {
+    for turn in 0..turns {
+        std::hint::black_box(turn);
+    }
 }
 
 fn spin() {

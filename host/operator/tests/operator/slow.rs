@@ -1,0 +1,72 @@
+//! Operators that are slower than their deadline allows for a whole batch: they lose time, and no records.
+
+use std::time::{Duration, Instant};
+
+use tidegate_operator::{ComponentSlot, Limits, SlotOptions};
+
+use crate::support::*;
+
+/// Turns of a loop that a record takes; a few milliseconds.
+const TURNS: u64 = 5_000_000;
+
+fn slot_of(mode: &str, limits: Limits) -> ComponentSlot {
+    let options = SlotOptions {
+        config: format!("{{\"mode\": {mode:?}, \"turns\": {TURNS}}}"),
+        limits,
+        ..options(mode)
+    };
+    ComponentSlot::new(&ENGINE, options, &guest("hostile"), "hostile").unwrap()
+}
+
+/// A deadline that a hundred records meet on this machine and 256 cannot.
+fn deadline() -> Duration {
+    let mut operator = instance(&slot_of("slow", patient()));
+    let one = batch_of(["v"]);
+    let times = (0..10).map(|_| {
+        let began = Instant::now();
+        run(&mut *operator, &one);
+        began.elapsed()
+    });
+    times.min().unwrap() * 100
+}
+
+#[test]
+fn an_operator_a_little_too_slow_loses_no_record() {
+    let limits = Limits {
+        deadline: deadline(),
+        ..patient()
+    };
+    let slot = slot_of("slow", limits.clone());
+    let mut operator = instance(&slot);
+    let batch = batch_of(["v"; 256]);
+    assert!(poisoned(&run(&mut *operator, &batch)).is_empty());
+    let lost = slot.stats().instances_lost;
+    assert!(lost >= 1, "256 records cannot be answered at once");
+    assert!(poisoned(&run(&mut *operator, &batch)).is_empty());
+    assert!(poisoned(&run(&mut *operator, &batch_of(["v"; 88]))).is_empty());
+    assert_eq!(slot.stats().poisoned, 0);
+
+    // The same where the time to look for poison is over at once.
+    let slot = slot_of(
+        "slow",
+        Limits {
+            bisect: Duration::from_millis(1),
+            ..limits
+        },
+    );
+    assert!(poisoned(&run(&mut *instance(&slot), &batch)).is_empty());
+}
+
+#[test]
+fn an_instance_that_is_slow_when_it_begins_loses_no_record() {
+    let limits = Limits {
+        deadline: deadline(),
+        ..patient()
+    };
+    let slot = slot_of("cold", limits);
+    let mut operator = instance(&slot);
+    for _ in 0..2 {
+        assert!(poisoned(&run(&mut *operator, &batch_of(["v"; 256]))).is_empty());
+    }
+    assert!(slot.stats().instances_lost >= 1);
+}

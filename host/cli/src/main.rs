@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod commands;
+mod component;
 mod exit;
 mod host;
 mod models;

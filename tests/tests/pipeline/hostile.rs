@@ -1,6 +1,12 @@
 //! Hostile operators: each ends in the documented way, and the stream goes on.
 
-use tidegate_tests::Place;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use tidegate_tests::{Place, operator, until};
 
 fn pipeline(mode: &str, deadline: &str) -> String {
     format!(
@@ -110,4 +116,141 @@ fn a_wrong_number_of_outcomes_is_found() {
 #[test]
 fn an_operator_that_refuses_says_why() {
     ends_with("error", "1s", "I refuse");
+}
+
+#[test]
+fn an_operator_a_little_too_slow_loses_no_record() {
+    // A few milliseconds a record: a batch misses the deadline, a record by itself is far from it.
+    let text = pipeline("slow", "600ms").replace("mode =", "turns = 5000000, mode =");
+    let place = Place::new(&text);
+    let lines: String = (0..600).map(|n| format!("record {n}\n")).collect();
+    place.write("in.txt", &lines);
+    place.run_pipeline();
+    assert!(place.read("dead.jsonl").is_empty());
+    assert!(place.read("out.txt") == lines.as_bytes());
+}
+
+/// Records of eight keys, of which these are bad.
+fn keyed(bad: &[u64]) -> String {
+    let mut text = String::new();
+    for n in 0..600 {
+        let is = if bad.contains(&n) { "bad" } else { "good" };
+        writeln!(text, "{{\"k\":\"{}\",\"n\":{n},\"is\":\"{is}\"}}", n % 8).unwrap();
+    }
+    text
+}
+
+#[test]
+fn records_that_the_search_has_no_time_for_come_again_in_the_order_of_their_keys() {
+    let text = pipeline("trap", "10s")
+        .replace("bisect = \"10s\"", "bisect = \"1ms\"")
+        .replace("format = \"raw\"\n[[stage]]", "key = \"k\"\n[[stage]]")
+        .replace("path = \"out.txt\"\nformat = \"raw\"", "path = \"out.txt\"");
+    let place = Place::new(&text);
+    let bad = [0, 300, 301, 599];
+    place.write("in.txt", keyed(&bad));
+    place.run_pipeline();
+    let number = |value: &serde_json::Value| value["n"].as_u64().unwrap();
+    let mut dead: Vec<u64> = place
+        .json_lines("dead.jsonl")
+        .iter()
+        .map(|letter| number(&serde_json::from_str(letter["value"].as_str().unwrap()).unwrap()))
+        .collect();
+    dead.sort_unstable();
+    assert_eq!(dead, bad, "these and no others");
+    let mut by_key: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for value in place.json_lines("out.txt") {
+        let key = value["k"].as_str().unwrap().to_owned();
+        by_key.entry(key).or_default().push(number(&value));
+    }
+    for (key, numbers) in &by_key {
+        assert!(numbers.is_sorted(), "{key}: {numbers:?}");
+    }
+    assert_eq!(by_key.values().flatten().count(), 596);
+}
+
+/// Whether the text could be printed to a terminal, line ends of the host's own aside.
+#[track_caller]
+fn is_shown_safely(text: &[u8]) {
+    let text = String::from_utf8_lossy(text);
+    let hostile = |c: char| c.is_control() && c != '\n' || ('\u{202a}'..='\u{202e}').contains(&c);
+    assert!(!text.contains(hostile), "{text:?}");
+    for line in text.lines() {
+        assert!(line.len() < 10_000, "a line of {} bytes", line.len());
+        assert!(!line.starts_with("ERROR forged"), "{text:?}");
+    }
+}
+
+#[test]
+fn what_an_operator_says_reaches_nobodys_terminal_raw() {
+    for mode in ["rude", "rude-error", "rude-retry", "init-rude"] {
+        let place = Place::new(&pipeline(mode, "10s"));
+        place.write("in.txt", "bad\nbad\n");
+        let output = place.run(&["run", "--log", "trace", "pipeline.toml"]);
+        is_shown_safely(&output.stdout);
+        is_shown_safely(&output.stderr);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains("forged=line"), "{mode}: {text}");
+        for letter in place.json_lines("dead.jsonl") {
+            let reason = letter["reason"].as_str().unwrap();
+            is_shown_safely(reason.as_bytes());
+            assert!(reason.len() < 5000 && !reason.contains('\n'), "{mode}");
+        }
+    }
+}
+
+#[test]
+fn a_component_says_what_it_is_without_control_of_the_terminal() {
+    let bytes = std::fs::read(operator("hostile")).unwrap();
+    let at = (bytes.windows(9).position(|name| name == b"misbehave")).unwrap();
+    let mut rude = bytes.clone();
+    rude[at..at + 9].copy_from_slice(b"\x1b[2J\ngood");
+    let place = Place::new("");
+    place.write("rude.wasm", rude);
+    let output = place.run(&["component", "rude.wasm"]);
+    is_shown_safely(&output.stdout);
+    is_shown_safely(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        text.contains("its name has characters that cannot be shown: \"\\u{1b}[2J\\ngood\""),
+        "{text}"
+    );
+}
+
+#[test]
+fn instances_that_are_lost_are_counted_by_stage() {
+    let place = Place::new(&pipeline("trap", "10s"));
+    place.write("in.txt", input());
+    let _running = place.start(&["run", "--until", "forever", "pipeline.toml"]);
+    let admin = || -> Option<serde_json::Value> {
+        let entries = std::fs::read_dir(place.path("")).ok()?;
+        let file = entries
+            .flatten()
+            .map(|entry| entry.path().join("admin.json"));
+        let text = file.filter_map(|path| std::fs::read(path).ok()).next()?;
+        serde_json::from_slice(&text).ok()
+    };
+    let patience = Duration::from_secs(120);
+    until("the dead letter", patience, || {
+        !place.read("dead.jsonl").is_empty()
+    });
+    let admin = admin().unwrap();
+    let (address, token) = (
+        admin["address"].as_str().unwrap(),
+        admin["token"].as_str().unwrap(),
+    );
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "GET /metrics HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let name = "tidegate_stage_lost_instances_total{";
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+    let (labels, count) = line.rsplit_once(' ').unwrap();
+    assert!(labels.contains("stage=\"hostile\""), "{line}");
+    // The bad record is among 232: it is lost alone, and in halves before.
+    assert!(count.parse::<u64>().unwrap() >= 8, "{line}");
 }

@@ -4,15 +4,14 @@ use std::path::Path;
 
 use anyhow::Context;
 use tidegate_operator::{Engine, EngineOptions, Grants, componentize};
+use tidegate_telemetry::plain;
 
 use super::print;
 use crate::exit::{Failure, told};
 
 /// Shows what a component is, and writes it out if asked.
 pub(crate) fn component(file: &Path, output: Option<&Path>) -> Result<(), Failure> {
-    let bytes = std::fs::read(file)
-        .with_context(|| format!("cannot read {}", file.display()))
-        .map_err(|error| Failure::usage(told(&error)))?;
+    let bytes = crate::component::read(file).map_err(|error| Failure::usage(told(&error)))?;
     let label = file.display().to_string();
     let engine = Engine::new(EngineOptions {
         instances: 4,
@@ -21,13 +20,6 @@ pub(crate) fn component(file: &Path, output: Option<&Path>) -> Result<(), Failur
     let component = engine.compile(&bytes, &label)?;
     let description = component.describe(Grants::ALL)?;
     let version = &description.version;
-    let list = |items: &[String]| {
-        if items.is_empty() {
-            "none".to_owned()
-        } else {
-            items.join(", ")
-        }
-    };
     print(&format!(
         "name      {}\nversion   {}\ndigest    {}\nimports   {}\noutputs   {}\nconfig    {}\n",
         version.name,
@@ -35,7 +27,7 @@ pub(crate) fn component(file: &Path, output: Option<&Path>) -> Result<(), Failur
         component.digest(),
         list(component.imports()),
         list(&version.outputs),
-        description.config_schema,
+        schema(&description.config_schema),
     ))?;
     if let Some(path) = output {
         let component = componentize(&bytes, &label)?;
@@ -43,4 +35,24 @@ pub(crate) fn component(file: &Path, output: Option<&Path>) -> Result<(), Failur
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
+}
+
+/// Most imports or outputs that are shown; the others are counted.
+const SHOWN: usize = 256;
+/// Most bytes of a configuration's schema that are shown: as many as the host takes.
+const SCHEMA_BYTES: usize = 256 << 10;
+
+fn list(items: &[String]) -> String {
+    match items.len() {
+        0 => "none".to_owned(),
+        1..=SHOWN => items.join(", "),
+        all => format!("{} and {} more", items[..SHOWN].join(", "), all - SHOWN),
+    }
+}
+
+/// A schema on one line, whatever its component has written.
+fn schema(text: &str) -> String {
+    let compact = serde_json::from_str::<serde_json::Value>(text);
+    let compact = compact.map_or_else(|_| text.to_owned(), |json| json.to_string());
+    plain(&compact, SCHEMA_BYTES).into_owned()
 }

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use anyhow::Context;
 use tidegate_control::client::Client;
 
 use super::print;
@@ -30,9 +29,7 @@ pub(crate) fn deploy(
     host: &HostArguments,
     as_json: bool,
 ) -> Result<(), Failure> {
-    let bytes = std::fs::read(component)
-        .with_context(|| format!("cannot read {}", component.display()))
-        .map_err(|error| Failure::usage(told(&error)))?;
+    let bytes = crate::component::read(component).map_err(|error| Failure::usage(told(&error)))?;
     let name = component
         .file_name()
         .map(|name| name.to_string_lossy().into_owned());

@@ -47,8 +47,7 @@ pub(crate) fn slots(
             continue;
         };
         let label = operator.component.display().to_string();
-        let bytes =
-            fs::read(&operator.component).with_context(|| format!("cannot read {label}"))?;
+        let bytes = crate::component::read(&operator.component)?;
         let mut options = SlotOptions::new(&stage.name);
         options.grants = Grants::from_names(operator.grants.iter().map(|grant| grant.name()))?;
         options.limits = Limits {

@@ -28,7 +28,7 @@ use self::connections::Connections;
 use crate::api::Host;
 use crate::token::{AdminFile, new_token};
 
-/// Largest component that may be deployed, bytes.
+/// Largest component that may be deployed or named by a pipeline file, bytes.
 pub const MAX_COMPONENT: usize = 64 << 20;
 /// Requests at once; more wait for a place as long as for a head.
 const REQUESTS: usize = 32;

@@ -9,6 +9,7 @@ use super::findings::{Findings, Typed};
 use super::pipeline::{KafkaSink, SinkKind};
 use super::text::Place;
 use super::typed::TypedSinkKind;
+use crate::admin::MAX_COMPONENT;
 
 /// The files that are read and written.
 pub(crate) struct Files<'f> {
@@ -277,7 +278,16 @@ pub(crate) fn check_component(
 ) -> PathBuf {
     let path = directory.resolve(&typed.value);
     match fs::metadata(&path) {
-        Ok(facts) if facts.is_file() => {}
+        Ok(facts) if facts.is_file() && facts.len() <= MAX_COMPONENT as u64 => {}
+        Ok(facts) if facts.is_file() => found.about(
+            typed,
+            format!(
+                "{:?} has {} bytes, limit {MAX_COMPONENT} ({} MiB)",
+                typed.value,
+                facts.len(),
+                MAX_COMPONENT >> 20
+            ),
+        ),
         Ok(_) => found.about(
             typed,
             format!(

@@ -360,6 +360,28 @@ fn a_sink_promises_no_more_than_the_sources_that_feed_it() {
 }
 
 #[test]
+fn a_component_larger_than_may_be_deployed_is_found_at_its_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("large.wasm");
+    let file = fs::File::create(&path).unwrap();
+    file.set_len((64 << 20) + 1).unwrap();
+    let content =
+        content("least.toml") + &format!("[[stage]]\nname = \"large\"\noperator = {path:?}\n");
+    let text = parsed(&content).unwrap_err().to_string();
+    let line = content.lines().count();
+    assert!(
+        text.contains(&format!("pipeline.toml:{line}:12: stage.large.operator: "))
+            && text.contains("large.wasm\" has 67108865 bytes, limit 67108864 (64 MiB)"),
+        "{text}"
+    );
+    file.set_len(64 << 20).unwrap();
+    let said = parsed(&content)
+        .map(drop)
+        .map_err(|mistakes| mistakes.to_string());
+    assert!(!said.err().unwrap_or_default().contains("large.wasm"));
+}
+
+#[test]
 fn an_output_that_the_component_lacks_is_found_at_its_line() {
     let pipeline = parsed(&content("full.toml")).unwrap();
     assert_eq!(check_outputs(&pipeline, 0, &["urgent".into()]), Ok(vec![]));

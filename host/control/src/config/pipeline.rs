@@ -255,11 +255,11 @@ impl Grant {
 pub struct Limits {
     /// Linear memory of an instance, bytes.
     pub memory: usize,
-    /// Wall-clock time for a whole batch.
+    /// Wall-clock time for one call, of a whole batch or of as much of it as the operator manages.
     pub deadline: Duration,
     /// Answer to a batch, bytes.
     pub output: usize,
-    /// Time for finding the poison record of a batch.
+    /// Time for finding the poison record of a batch; its other records come again one by one then.
     pub bisect: Duration,
 }
 

@@ -89,7 +89,7 @@ fn answer(mode: &str, batch: &BatchView<'_>) -> Result<Vec<u8>, String> {
         }
         "name" => {
             let name = "n".repeat(16 << 20 >> 1);
-            for _ in 0..1000 {
+            for _ in 0..5000 {
                 metrics::add(&name, 1);
             }
             metrics::add("counted", batch.len() as u64);

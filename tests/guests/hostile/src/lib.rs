@@ -88,7 +88,7 @@ fn answer(mode: &str, batch: &BatchView<'_>) -> Result<Vec<u8>, String> {
             metrics::add("Not A Name", 1);
         }
         "name" => {
-            let name = "n".repeat(16 << 20 >> 1);
+            let name = "n".repeat(8 << 20);
             for _ in 0..5000 {
                 metrics::add(&name, 1);
             }

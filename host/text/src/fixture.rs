@@ -140,6 +140,36 @@ pub(crate) fn word_piece() -> Tokenizer {
     Tokenizer::from_parts(json.to_string().as_bytes(), None, None).unwrap()
 }
 
+/// Names of tokens of every kind of tokenizer, the bytes from `<0x00>` first; the last two are special.
+pub(crate) fn names_of_all_kinds() -> Vec<String> {
+    let bytes = (0..=255u8).map(|byte| format!("<0x{byte:02X}>"));
+    let others = [
+        "\u{fffd}", "▁", "▁▁", "▁a", "a", "b", "ab", "aab", "é", "€", "😀", "END", " ", "", ".",
+        " .", "n't", "##ing", "##.", "[", "a</w>", "</w>", "</w>b", "|", "<0x0a>", "<0xZZ>", "<0x",
+        "Ġ", "Ġa", "â", "Ĥ", "¬", "ð", "Ł", "ĺ", "Ģ", "<pad>", "</s>",
+    ];
+    bytes.chain(others.map(str::to_owned)).collect()
+}
+
+/// The tokenizer of [`names_of_all_kinds`] with a decoder, or with none.
+pub(crate) fn decoding(decoder: &Value) -> Tokenizer {
+    let names = names_of_all_kinds();
+    let special = names.len() - 2..names.len();
+    let added: Vec<Value> = special
+        .map(|id| json!({"id": id, "content": names[id], "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}))
+        .collect();
+    let vocabulary: serde_json::Map<String, Value> = (0..)
+        .zip(names)
+        .map(|(id, name)| (name, json!(id)))
+        .collect();
+    let json = json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added, "normalizer": null,
+        "pre_tokenizer": null, "post_processor": null, "decoder": decoder,
+        "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "\u{fffd}"},
+    });
+    Tokenizer::from_parts(json.to_string().as_bytes(), None, None).unwrap()
+}
+
 pub(crate) fn shared() -> Arc<Tokenizer> {
     static SHARED: OnceLock<Arc<Tokenizer>> = OnceLock::new();
     Arc::clone(SHARED.get_or_init(|| Arc::new(byte_level())))

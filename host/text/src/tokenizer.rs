@@ -10,6 +10,7 @@ use tokenizers::ModelWrapper;
 
 use crate::chat::{self, ChatTemplate};
 use crate::config::TokenizerConfig;
+use crate::detokenize::Stage;
 use crate::encode::Frame;
 use crate::literal::SpecialNames;
 use crate::token_bytes::{Spelling, TokenBytes};
@@ -43,8 +44,8 @@ pub struct Tokenizer {
     pub(crate) normalized_special: BTreeSet<u32>,
     /// The bytes of every token.
     pub(crate) bytes: TokenBytes,
-    /// Whether a text is the bytes of its tokens and nothing else.
-    pub(crate) byte_level: bool,
+    /// How names of tokens become text, as it is at the beginning of one.
+    pub(crate) stages: Vec<Stage>,
     /// Most characters that one token stands for.
     pub(crate) longest_token: usize,
     pub(crate) config: TokenizerConfig,
@@ -218,6 +219,7 @@ impl Tokenizer {
             .unwrap_or(0);
         let decoder = serde_json::to_value(inner.get_decoder()).unwrap_or_default();
         let spelling = Spelling::of_decoder(&decoder);
+        let stages = Stage::of(inner.get_decoder());
         let bytes = TokenBytes::new(&inner, vocabulary, &spelling);
         let plain = |special: bool| guarded(|| inner.encode_fast("a", special));
         let frame = match (plain(true), plain(false)) {
@@ -229,7 +231,7 @@ impl Tokenizer {
             special_names,
             normalized_special,
             bytes,
-            byte_level: decoder["type"] == "ByteLevel",
+            stages,
             longest_token,
             config,
             frame,
@@ -272,6 +274,13 @@ impl Tokenizer {
     pub fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {
         let bytes = self.bytes.get(id);
         (!bytes.is_empty()).then(|| bytes.to_vec())
+    }
+
+    /// The name of a token that has text: none of a special one or an id that is not used.
+    pub(crate) fn text_token(&self, id: u32) -> Option<String> {
+        let name = self.inner.id_to_token(id)?;
+        let added = self.inner.get_added_vocabulary();
+        (!added.is_special_token(&name)).then_some(name)
     }
 
     /// Whether prompts are made by the model's own template.

@@ -91,6 +91,33 @@ fn a_stop_string_over_many_tokens_and_half_characters_stops_before_it() {
     }
 }
 
+#[test]
+fn stray_bytes_hold_back_neither_text_nor_a_stop_string() {
+    for (tokenizer, bytes) in tokenizers() {
+        let spell = |text: &[u8]| -> Vec<u32> {
+            text.iter().map(|byte| bytes[usize::from(*byte)]).collect()
+        };
+        let mut ids = spell("😀".as_bytes());
+        ids.extend(spell(&[0xff]));
+        ids.extend(tokenizer.encode("fine").unwrap());
+        let upto = ids.len();
+        ids.extend(tokenizer.encode("END").unwrap());
+        ids.extend(tokenizer.encode("more").unwrap());
+        let (parts, stopped) = stream(&tokenizer, &ids, &["END"]);
+        assert!(stopped, "{parts:?}");
+        assert_eq!(parts[..5], ["", "", "", "😀", "\u{fffd}"]);
+        let text = parts.concat();
+        assert_eq!(text.replace(' ', ""), "😀\u{fffd}fine");
+        // What goes on from its first tokens has the same text.
+        let mut resumed = Detokenizer::new(Arc::clone(&tokenizer));
+        let mut again = String::new();
+        ids[..upto]
+            .iter()
+            .for_each(|id| resumed.push(*id, &mut again));
+        assert_eq!(again.trim_end(), text.trim_end());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 

@@ -4,6 +4,7 @@ mod bandwidth;
 mod fault;
 mod features;
 mod gpu;
+mod instance;
 mod pace;
 
 use std::fmt;
@@ -66,6 +67,8 @@ pub struct AdapterInfo {
     pub driver: String,
     /// Largest buffer a kernel can be given, bytes.
     pub largest_binding: u64,
+    /// Least and most lanes of a subgroup; where they differ, the driver chooses anew for each kernel.
+    pub subgroup_lanes: [u32; 2],
 }
 
 impl fmt::Display for AdapterInfo {
@@ -113,10 +116,9 @@ impl Adapter {
     /// of the drivers.
     #[must_use]
     pub fn list() -> Vec<Adapter> {
-        let mut description = wgpu::InstanceDescriptor::new_without_display_handle();
-        description.backends = BACKENDS;
-        description.flags = wgpu::InstanceFlags::empty();
-        let instance = wgpu::Instance::new(description);
+        let Some(instance) = instance::open() else {
+            return Vec::new();
+        };
         let mut adapters: Vec<Adapter> = ready(instance.enumerate_adapters(BACKENDS))
             .unwrap_or_default()
             .into_iter()
@@ -172,6 +174,7 @@ impl Adapter {
             .to_owned();
         let info = AdapterInfo {
             index: 0,
+            subgroup_lanes: [found.subgroup_min_size, found.subgroup_max_size],
             name: found.name,
             kind,
             backend: found.backend.to_str(),
@@ -230,6 +233,7 @@ mod tests {
             backend: "vulkan",
             driver: String::new(),
             largest_binding: 1 << 27,
+            subgroup_lanes: [32, 32],
         }
     }
 

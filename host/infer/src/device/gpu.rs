@@ -32,6 +32,9 @@ pub struct DeviceOptions {
     pub features: Features,
     /// Lowers what a buffer may hold, bytes.
     pub largest_binding: u64,
+    /// For tests: lanes of a subgroup, least and most, instead of what the adapter says.
+    #[doc(hidden)]
+    pub subgroup_lanes: Option<[u32; 2]>,
 }
 
 impl Default for DeviceOptions {
@@ -40,6 +43,7 @@ impl Default for DeviceOptions {
         DeviceOptions {
             features: Features::ALL,
             largest_binding: u64::MAX,
+            subgroup_lanes: None,
         }
     }
 }
@@ -59,6 +63,7 @@ pub struct Open {
     pub(crate) queue: wgpu::Queue,
     info: AdapterInfo,
     features: Features,
+    subgroup_lanes: [u32; 2],
     faults: Faults,
     staged: AtomicU64,
     /// Bytes of all buffers made so far.
@@ -89,6 +94,13 @@ pub enum Sabotage {
     DoesNotCompile,
     /// A kernel that writes nothing.
     DoesNothing,
+    /// The kernel with something else for a part of its text.
+    Edited {
+        /// The part.
+        from: &'static str,
+        /// What stands there instead.
+        to: &'static str,
+    },
 }
 
 /// What came of a wait.
@@ -150,6 +162,9 @@ impl Gpu {
             queue,
             info: adapter.info().clone(),
             features,
+            subgroup_lanes: options
+                .subgroup_lanes
+                .unwrap_or(adapter.info().subgroup_lanes),
             faults,
             staged: AtomicU64::new(0),
             made: AtomicU64::new(0),
@@ -273,6 +288,35 @@ impl Open {
     #[must_use]
     pub fn features(&self) -> Features {
         self.features
+    }
+
+    /// Lanes of a subgroup, least and most.
+    pub(crate) fn subgroup_lanes(&self) -> [u32; 2] {
+        self.subgroup_lanes
+    }
+
+    /// Whether all kernels have subgroups of one size. Intel's drivers choose 8, 16 or 32 lanes for each kernel, so that two
+    /// kernels of one product may sum in different orders.
+    pub(crate) fn has_even_subgroups(&self) -> bool {
+        let [least, most] = self.subgroup_lanes;
+        self.features.subgroup && least == most
+    }
+
+    /// The loss of the device, if there was one. Asks the driver, so that one that nobody has met is seen too.
+    #[must_use]
+    pub fn loss(&self) -> Option<String> {
+        if self.faults.loss().is_none() {
+            // A poll alone does not come as far as a driver that nothing was asked of.
+            let submission = self.queue.submit(std::iter::empty());
+            if let Err(WaitError::Fault(fault)) = self.wait(Some(submission), DEADLINE) {
+                // Whatever it is, somebody else is to be told.
+                self.faults.record(fault);
+            }
+        }
+        match self.faults.loss() {
+            Some(Fault::Lost(reason)) => Some(reason),
+            _ => None,
+        }
     }
 
     /// Whether it is the CPU.

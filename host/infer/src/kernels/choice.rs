@@ -20,18 +20,22 @@ pub(crate) fn choose_kernels(
     tested: &[Tested],
 ) -> Result<KernelSet, LoadError> {
     let asked = asked_for(asked)?;
+    let subgroups = sums_over_subgroups(gpu, reproducible);
     let set = |variant| KernelSet {
         reproducible,
-        ..KernelSet::of(variant, gpu.is_software(), gpu.features().subgroup)
+        ..KernelSet::of(variant, gpu.is_software(), subgroups)
     };
     let only;
     let candidates = match asked {
         Some(variant) => {
             has_what_is_needed(gpu, variant)?;
+            if reproducible {
+                sums_in_one_order(gpu, variant)?;
+            }
             only = [variant];
             &only[..]
         }
-        None => candidates(gpu),
+        None => candidates(gpu.is_software(), subgroups),
     };
     let mut left = candidates.iter().copied();
     let mut variant = left.next().unwrap_or(KernelVariant::Portable);
@@ -73,11 +77,11 @@ impl Wrong {
 }
 
 /// Variants to try, the fastest first; the last needs nothing.
-fn candidates(gpu: &Gpu) -> &'static [KernelVariant] {
+fn candidates(software: bool, subgroups: bool) -> &'static [KernelVariant] {
     use KernelVariant::{Portable, Software, Subgroup};
-    if gpu.is_software() {
+    if software {
         &[Software, Portable]
-    } else if gpu.features().subgroup {
+    } else if subgroups {
         &[Subgroup, Portable]
     } else {
         &[Portable]
@@ -94,6 +98,36 @@ pub(super) fn has_what_is_needed(gpu: &Gpu, variant: KernelVariant) -> Result<()
         variant: variant.name(),
         adapter: gpu.adapter().to_string(),
         reason: format!("the device lacks {missing}"),
+    })
+}
+
+/// Whether kernels may sum over subgroups: where sums must have one order, only if no two kernels can have subgroups of
+/// different sizes.
+fn sums_over_subgroups(gpu: &Gpu, reproducible: bool) -> bool {
+    match reproducible {
+        true => gpu.has_even_subgroups(),
+        false => gpu.features().subgroup,
+    }
+}
+
+/// Refuses a variant whose products are not summed in one order at any number of rows.
+fn sums_in_one_order(gpu: &Gpu, variant: KernelVariant) -> Result<(), LoadError> {
+    let why = match variant {
+        KernelVariant::F16 | KernelVariant::Cooperative => {
+            "they sum in other orders for many rows than for few".to_owned()
+        }
+        KernelVariant::Subgroup if !gpu.has_even_subgroups() => {
+            let [least, most] = gpu.subgroup_lanes();
+            format!(
+                "its subgroups have {least} to {most} lanes, so two kernels may sum in different orders"
+            )
+        }
+        _ => return Ok(()),
+    };
+    Err(LoadError::Variant {
+        variant: variant.name(),
+        adapter: gpu.adapter().to_string(),
+        reason: format!("{why}; set `reproducible = false`, or ask for other kernels"),
     })
 }
 

@@ -123,5 +123,6 @@ fn source(gpu: &Gpu, kernel: Kernel) -> String {
         None => kernel.source(),
         Some(Sabotage::DoesNotCompile) => "fn main() { this is no shader }".to_owned(),
         Some(Sabotage::DoesNothing) => "@compute @workgroup_size(1) fn main() {}".to_owned(),
+        Some(Sabotage::Edited { from, to }) => kernel.source().replace(from, to),
     }
 }

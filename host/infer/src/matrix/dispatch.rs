@@ -20,10 +20,10 @@ impl Shard {
 
 /// What tilings take of a device's subgroups.
 fn subgroups(gpu: &Gpu) -> Subgroups {
-    let info = gpu.device.adapter_info();
+    let [least, most] = gpu.subgroup_lanes();
     Subgroups {
-        told: gpu.features().subgroup && info.subgroup_min_size >= 8,
-        lanes: info.subgroup_max_size.clamp(4, 64),
+        told: gpu.features().subgroup && least >= 8,
+        lanes: most.clamp(4, 64),
     }
 }
 

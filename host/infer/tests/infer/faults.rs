@@ -6,13 +6,14 @@ use std::time::Duration;
 use tidegate_contract::{DecodeError, Decoder, Sampled};
 use tidegate_infer::device::Sabotage;
 use tidegate_infer::{
-    AdapterKind, DecoderOptions, Features, GpuDecoder, KernelVariant, KvPrecision, LoadError,
+    AdapterKind, DecoderOptions, DeviceOptions, Features, Gpu, GpuDecoder, KernelVariant,
+    KvPrecision, LoadError,
 };
 use tidegate_weights::{Checkpoint, Format, ModelConfig};
 
 use crate::support::{
     adapter, assert_same, blocks, even_config, full_config, gpu, in_chunks, load, logits, open,
-    options, random_model, sequence, small_config, to_spoil, variants,
+    options, random_model, sequence, small_config, sums_otherwise, to_spoil, variants,
 };
 
 fn default_kernels() -> DecoderOptions {
@@ -340,7 +341,7 @@ fn every_kernel_of_a_decoder_ran_in_a_self_test() {
             device.forget_tests();
             let options = DecoderOptions {
                 kv: KvPrecision::F16,
-                reproducible: format == Format::Int8,
+                reproducible: format == Format::Int8 && !sums_otherwise(variant),
                 checked_shaders: false,
                 ..options(variant)
             };
@@ -403,5 +404,127 @@ fn the_environment_chooses_the_kernels() {
             let error = loaded.unwrap_err().to_string();
             assert!(error.contains(&format!("is `{name}`")), "{error}");
         }
+    }
+}
+
+/// In the place of the loop over the width in `matmul_reduce.wgsl`.
+const LOOP: &str = "for (var k = lane; k < params.groups * CHUNKS; k += LANES) {";
+
+/// The same in `matmul_software.wgsl`.
+const SOFTWARE_LOOP: &str = "for (var g = 0u; g < params.groups; g++) {";
+
+/// A kernel that sums backwards where it takes several rows at once, and forwards where it takes one: each sum is as good, but a
+/// row's bits depend on what is beside it.
+#[test]
+fn kernels_that_sum_backwards_for_more_rows_are_not_reproducible() {
+    let checkpoint = random_model(even_config(), 5);
+    let device = open(Features::ALL);
+    for (variant, from, to) in [
+        (
+            KernelVariant::Portable,
+            LOOP,
+            "let last = (params.groups * CHUNKS - 1u - lane) / LANES * LANES;
+             for (var j = lane; j < params.groups * CHUNKS; j += LANES) {
+             let k = select(j, lane + last - (j - lane), ROWS > 1u);",
+        ),
+        (
+            KernelVariant::Software,
+            SOFTWARE_LOOP,
+            "for (var j = 0u; j < params.groups; j++) {
+             let g = select(j, params.groups - 1u - j, ROWS > 1u);",
+        ),
+    ] {
+        device.sabotage("matmul", Sabotage::Edited { from, to });
+        let loaded = |reproducible| {
+            let options = DecoderOptions {
+                reproducible,
+                ..options(variant)
+            };
+            GpuDecoder::load(&device, &checkpoint, &options)
+        };
+        let error = loaded(true).unwrap_err();
+        assert_wrong("matmul", &error);
+        assert!(error.to_string().contains("`reproducible`"), "{error}");
+        assert!(loaded(false).is_ok(), "{variant}");
+    }
+}
+
+/// The last elements of a row, or half of the lanes where only a wide row has them all at work.
+#[test]
+fn kernels_that_leave_out_a_part_of_wide_rows_are_not_used() {
+    let checkpoint = random_model(even_config(), 5);
+    let device = open(Features::ALL);
+    for (from, to) in [
+        (
+            LOOP,
+            "for (var k = lane; k < (params.groups - 1u) * CHUNKS; k += LANES) {",
+        ),
+        (
+            LOOP,
+            "for (var k = lane; k < min(params.groups * CHUNKS, 1024u); k += LANES) {",
+        ),
+        ("for (var half = LANES / 2u;", "for (var half = LANES / 4u;"),
+    ] {
+        device.sabotage("matmul", Sabotage::Edited { from, to });
+        let error =
+            GpuDecoder::load(&device, &checkpoint, &options(KernelVariant::Portable)).unwrap_err();
+        assert_wrong("matmul", &error);
+    }
+}
+
+/// Intel's drivers choose the lanes of a subgroup for each kernel.
+#[test]
+fn where_subgroups_vary_nothing_reproducible_sums_over_them() {
+    if !gpu().features().subgroup {
+        return;
+    }
+    let checkpoint = random_model(even_config(), 5);
+    let [least, most] = adapter().info().subgroup_lanes;
+    for (lanes, even) in [([least, most], least == most), ([least, 2 * most], false)] {
+        let options = DeviceOptions {
+            subgroup_lanes: Some(lanes),
+            ..DeviceOptions::default()
+        };
+        let device = Gpu::open(adapter(), options).unwrap();
+        let loaded = |reproducible| {
+            let options = DecoderOptions {
+                reproducible,
+                ..crate::support::options(KernelVariant::Subgroup)
+            };
+            GpuDecoder::load(&device, &checkpoint, &options)
+        };
+        assert!(loaded(false).is_ok(), "{lanes:?}");
+        match loaded(true) {
+            Ok(_) => assert!(even, "{lanes:?}"),
+            Err(error) => {
+                let said = error.to_string();
+                let lanes = format!("subgroups have {} to {} lanes", lanes[0], lanes[1]);
+                assert!(!even && said.contains(&lanes), "{said}");
+                assert!(said.contains("`reproducible = false`"), "{said}");
+            }
+        }
+    }
+}
+
+/// They would be named in the log, and others would run.
+#[test]
+fn kernels_that_reproducible_answers_cannot_run_are_refused() {
+    let checkpoint = random_model(small_config(), 7);
+    for variant in [KernelVariant::F16, KernelVariant::Cooperative] {
+        let options = DecoderOptions {
+            kernels: Some(variant),
+            reproducible: true,
+            ..default_kernels()
+        };
+        let error = GpuDecoder::load(gpu(), &checkpoint, &options).unwrap_err();
+        let LoadError::Variant { reason, .. } = &error else {
+            panic!("{error:?}");
+        };
+        // Where the device could run them it is for this reason.
+        let lacking = reason.contains("the device lacks");
+        assert!(
+            lacking || reason.contains("`reproducible = false`"),
+            "{error}"
+        );
     }
 }

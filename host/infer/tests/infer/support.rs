@@ -88,6 +88,11 @@ pub(crate) fn variants() -> Vec<(&'static Gpu, KernelVariant)> {
     all
 }
 
+/// Whether a variant is refused where answers are to be reproducible.
+pub(crate) fn sums_otherwise(variant: KernelVariant) -> bool {
+    matches!(variant, KernelVariant::F16 | KernelVariant::Cooperative)
+}
+
 /// SplitMix64 (Steele, Lea, Flood 2014).
 pub(crate) struct Random(pub(crate) u64);
 

@@ -57,12 +57,21 @@ fn experiment(
     ))
 }
 
-/// The addend is what a table holds for the row's position, then the row's own.
+/// Of rows of fewer elements than a workgroup takes at once, and of more than 4,096.
 pub(super) fn layer_norm(lab: &Lab) -> Result<(), Failure> {
+    for width in [70, 4099] {
+        layer_norm_of_width(lab, width)?;
+    }
+    Ok(())
+}
+
+/// The addend is what a table holds for the row's position, then the row's own.
+fn layer_norm_of_width(lab: &Lab, width: usize) -> Result<(), Failure> {
     let mut numbers = Numbers(8);
-    let (width, epsilon) = (70, 1e-5);
-    let (weight, bias) = (numbers.take(width), numbers.take(width));
-    let (stream, addends) = (numbers.take(ROWS * width), numbers.take(ROWS * width));
+    let epsilon = 1e-5;
+    let (weight, bias) = (numbers.take_full(width), numbers.take_full(width));
+    let stream = numbers.take_full(ROWS * width);
+    let addends = numbers.take_full(ROWS * width);
     let weights = lab.padded(&[&weight[..], &bias].concat(), width)?;
     let addend = lab.padded(&addends, width)?;
     for (case, by_position) in [("norms of places", true), ("norms of rows", false)] {
@@ -89,7 +98,8 @@ pub(super) fn layer_norm(lab: &Lab) -> Result<(), Failure> {
                 }
             }
         }
-        outcome(lab, &experiment, 0, width)?.compare(case, &expected)?;
+        let case = format!("{case}, width {width}");
+        outcome(lab, &experiment, 0, width)?.compare(&case, &expected)?;
     }
     Ok(())
 }

@@ -150,6 +150,28 @@ fn outcome(
 }
 
 impl Outcome {
+    /// Rows of `width` from row `first` on have the bits that they have in `whole`.
+    fn same_bits(
+        &self,
+        case: &str,
+        whole: &Outcome,
+        first: usize,
+        width: usize,
+    ) -> Result<(), Failure> {
+        let rows = whole.found.get(first * width..).unwrap_or_default();
+        for (index, (found, expected)) in self.found.iter().zip(rows).enumerate() {
+            if found.to_bits() != expected.to_bits() {
+                return Err(Failure::Wrong(Wrong::Numbers {
+                    kernel: self.kernel.clone(),
+                    case: format!("{case}, element {index}"),
+                    expected: format!("{expected:?} as with other rows, as `reproducible` asks"),
+                    found: format!("{found:?}"),
+                }));
+            }
+        }
+        Ok(())
+    }
+
     /// Every number within its bound of what it must be.
     fn compare(&self, case: &str, expected: &[(f64, f64)]) -> Result<(), Failure> {
         let wrong = |case: String, expected: String, found: String| {
@@ -183,7 +205,7 @@ impl Outcome {
     }
 }
 
-/// Deterministic numbers: multiples of 1/64 in -1..1, which every float format holds.
+/// Deterministic numbers in -1..1.
 struct Numbers(u32);
 
 impl Numbers {
@@ -193,12 +215,22 @@ impl Numbers {
         self.0
     }
 
+    /// A multiple of 1/64, which every float format holds. Sums of products of two such numbers are exact, in whatever order.
     fn next(&mut self) -> f32 {
         (self.bits() >> 25) as f32 / 64.0 - 1.0
     }
 
     fn take(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| self.next()).collect()
+    }
+
+    /// A number of all the bits that f32 has: a sum of such numbers is rounded, and tells in which order it was made.
+    fn full(&mut self) -> f32 {
+        (self.bits() >> 7) as f32 / (1 << 24) as f32 - 1.0
+    }
+
+    fn take_full(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| self.full()).collect()
     }
 }
 

@@ -27,36 +27,57 @@ fn normed(row: &[f64], weight: &[f64], epsilon: f64) -> Vec<f64> {
     scaled.collect()
 }
 
-/// Every row of a step, then those that are sampled from.
+/// Every row of a step, then those that are sampled from: rows of fewer elements than a workgroup has lanes can take at once,
+/// and of more than 4,096.
 pub(super) fn norm(lab: &Lab, store: NormStore) -> Result<(), Failure> {
+    for width in [70, 4099] {
+        norm_of_width(lab, store, width)?;
+    }
+    Ok(())
+}
+
+fn norm_of_width(lab: &Lab, store: NormStore, width: usize) -> Result<(), Failure> {
     let mut numbers = Numbers(1);
-    let (width, epsilon, step) = (70, 1e-5, sampled_rows());
-    let (weight, input) = (numbers.take(width), numbers.take(3 * width));
+    let (epsilon, step) = (1e-5, sampled_rows());
+    let (weight, input) = (numbers.take_full(width), numbers.take_full(3 * width));
     let before = numbers.take(3 * width);
+    let buffers = [lab.padded(&weight, width)?, lab.padded(&input, width)?];
+    let mut all: Option<Outcome> = None;
     for (case, of, rows) in [
         ("norms", Count::Rows, &[0, 1, 2][..]),
         ("norms of samples", Count::Samples, &[1, 2]),
     ] {
-        let output = lab.padded(&before[..rows.len() * width], width)?;
-        let buffers = [lab.padded(&weight, width)?, lab.padded(&input, width)?];
+        let output = match store {
+            // What is added to is that of the row, so that a row has the same bits in both.
+            NormStore::Add => lab.padded(&before[rows[0] * width..3 * width], width)?,
+            NormStore::Plain => lab.padded(&before[..rows.len() * width], width)?,
+        };
         let experiment = lab.experiment(&step, vec![output.clone()], |builder, _| {
             let [weight, input] = &buffers;
             builder.rms_norm(weight, [input, &output], width, epsilon, store, of)
         })?;
         let mut expected = Vec::new();
-        for (at, row) in rows.iter().enumerate() {
+        for row in rows {
             let normed = normed(
                 &wide(&input[row * width..][..width]),
                 &wide(&weight),
                 epsilon,
             );
-            let before = before[at * width..][..width].iter();
+            let before = before[row * width..][..width].iter();
             expected.extend(normed.iter().zip(before).map(|(x, before)| match store {
                 NormStore::Plain => (*x, BOUND),
                 NormStore::Add => (x + f64::from(*before), BOUND),
             }));
         }
-        outcome(lab, &experiment, 0, width)?.compare(case, &expected)?;
+        let case = format!("{case}, width {width}");
+        let outcome = outcome(lab, &experiment, 0, width)?;
+        outcome.compare(&case, &expected)?;
+        if lab.kernels.reproducible
+            && let Some(all) = &all
+        {
+            outcome.same_bits(&case, all, rows[0], width)?;
+        }
+        all = Some(outcome);
     }
     Ok(())
 }
@@ -213,7 +234,8 @@ fn cached(
 
 /// Nine neighbours of one sequence, of which software adapters take some together, over more than two splits, and a row that
 /// sees itself only; blocks in no order. Then the same through a window, with capped scores: those of the first row are far
-/// beyond the cap, where some drivers' tanh overflows.
+/// beyond the cap, where some drivers' tanh overflows. Of a reproducible set the first and the last neighbour have the same bits
+/// alone.
 pub(super) fn attention(lab: &Lab, unit: u32, kv: KvPrecision) -> Result<(), Failure> {
     let (first, neighbours, blocks) = (522, 9, 34);
     let plain = HeadShape {
@@ -234,7 +256,7 @@ pub(super) fn attention(lab: &Lab, unit: u32, kv: KvPrecision) -> Result<(), Fai
     ];
     let mut numbers = Numbers(2);
     let (heads, dim) = (plain.heads, plain.dim);
-    let queries = numbers.take((neighbours + 1) * heads * dim);
+    let queries = numbers.take_full((neighbours + 1) * heads * dim);
     let cache = blocks * BLOCK * plain.kv_heads * dim;
     let (keys, values) = (numbers.take(cache), numbers.take(cache));
     let wide_cache = [wide(&keys), wide(&values)];
@@ -280,7 +302,18 @@ pub(super) fn attention(lab: &Lab, unit: u32, kv: KvPrecision) -> Result<(), Fai
                 expected.extend(sums.into_iter().map(|sum| (sum, BOUND)));
             }
         }
-        outcome(lab, &experiment, 0, dim)?.compare(case, &expected)?;
+        let together = outcome(lab, &experiment, 0, dim)?;
+        together.compare(case, &expected)?;
+        if lab.kernels.reproducible {
+            for row in [0, neighbours - 1] {
+                let step = [sequence(first + row, 1, &table)];
+                let query = &queries[row * heads * dim..][..heads * dim];
+                let experiment = lab.attention(shape, query, [&keys, &values], &step)?;
+                let alone = outcome(lab, &experiment, 0, dim)?;
+                let case = format!("{case}, neighbour {row} alone");
+                alone.same_bits(&case, &together, row, heads * dim)?;
+            }
+        }
     }
     Ok(())
 }

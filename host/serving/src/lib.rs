@@ -53,6 +53,6 @@ pub use engine::Engine;
 pub use error::LoadError;
 pub use handle::ModelHandle;
 pub use options::{
-    Draft, EngineOptions, Load, LoadDecoder, LoadEncoder, ModelOptions, ModelSource,
+    Draft, EngineOptions, Load, LoadDecoder, LoadEncoder, MOST_GUESSES, ModelOptions, ModelSource,
 };
 pub use stats::{EngineStats, ModelStats};

@@ -15,7 +15,7 @@ use crate::error::LoadError;
 use crate::generator::{Generator, Limits, context_of};
 use crate::hosted::{Core, Hosted};
 use crate::model::{Loaded, Slot};
-use crate::options::{Draft, ModelSource};
+use crate::options::{Draft, MOST_GUESSES, ModelSource};
 use crate::parts::{Loaders, Parts, load_draft, load_parts};
 use crate::request::Places;
 use crate::stats::Counters;
@@ -193,7 +193,7 @@ fn load(
                 step_time: options.step_time,
                 sequences: options.sequences.max(1),
                 aging: options.aging,
-                look_ahead: options.look_ahead,
+                look_ahead: options.look_ahead.min(MOST_GUESSES),
                 end_tokens: loaded.end_tokens.clone(),
             };
             loaded.vocabulary = shape.vocabulary;

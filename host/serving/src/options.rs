@@ -61,6 +61,10 @@ pub struct Draft {
     pub bytes: u64,
 }
 
+/// Most tokens that are guessed ahead in a step: with the row of the token before them they are eight rows, as many as
+/// kernels for few rows take at once.
+pub const MOST_GUESSES: usize = 7;
+
 /// How a model is served.
 pub struct ModelOptions {
     /// Most requests that wait; one more is refused.
@@ -81,7 +85,8 @@ pub struct ModelOptions {
     pub most_choices: u32,
     /// Tokens that end an answer, beside the tokenizer's own end of sequence.
     pub end_tokens: Vec<u32>,
-    /// Most tokens of an answer that are guessed ahead in a step; 0 is none.
+    /// Most tokens of an answer that are guessed ahead in a step; 0 is none, and more than [`MOST_GUESSES`] are as many as
+    /// that.
     pub look_ahead: usize,
     /// What answers will have to be: compiled while the model is loaded, so that the first request with it does not
     /// keep its caller waiting. Others are compiled when they are first asked for, on the thread that asks.
@@ -96,7 +101,7 @@ pub struct ModelOptions {
 
 impl Default for ModelOptions {
     /// 1024 waiting requests, steps as large as the decoder takes and cut to 50 ms, aging by a class a second, up to 16
-    /// answers, 8 guesses.
+    /// answers, as many guesses as there may be.
     fn default() -> Self {
         ModelOptions {
             queue: 1024,
@@ -107,7 +112,7 @@ impl Default for ModelOptions {
             aging: Duration::from_secs(1),
             most_choices: 16,
             end_tokens: Vec::new(),
-            look_ahead: 8,
+            look_ahead: MOST_GUESSES,
             structures: Vec::new(),
             draft: None,
             labels: Vec::new(),

@@ -80,11 +80,17 @@ impl UsedAdapter {
         self.adapter.info()
     }
 
-    /// The open device. `seen` is the opening that the caller used before: if that is still the newest, its device has
-    /// failed the caller, and another is opened; whoever comes next takes the new one.
+    /// The open device, and not one that was lost while nobody used it. `seen` is the opening that the caller used before:
+    /// if that is still the newest, its device has failed the caller, and another is opened; whoever comes next takes the
+    /// new one.
     pub(crate) fn device(&self, seen: &mut Option<u64>) -> Result<Gpu, LoadError> {
         let mut device = self.device.lock().unwrap_or_else(PoisonError::into_inner);
         if *seen == Some(device.opened) {
+            device.open = None;
+        }
+        if let Some(reason) = device.open.as_ref().and_then(|gpu| gpu.loss()) {
+            let adapter = self.info().name.as_str();
+            tracing::warn!(adapter, reason, "device lost, it is opened again");
             device.open = None;
         }
         let gpu = match &device.open {

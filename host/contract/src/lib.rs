@@ -26,7 +26,7 @@ pub use decoder::{
 pub use files::{AppendFile, FileLayer, InUse};
 pub use model::{
     Answer, Choice, Finish, MOST_STOPS, Made, Makes, Message, Model, ModelError, ModelFacts,
-    Parameters, Reply, Request, RequestId, Role, Speculation, Structure, Task, Timings,
+    Parameters, Prompt, Reply, Request, RequestId, Role, Speculation, Structure, Task, Timings,
     TokenLogprob,
 };
 pub use operator::{

@@ -109,13 +109,22 @@ pub enum Speculation {
     Off,
 }
 
+/// What a model makes an answer to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prompt {
+    /// A chat, rendered with the model's template.
+    Chat(Vec<Message>),
+    /// A text to be gone on with, as it is: after the tokens that the tokenizer begins a text with, and no template.
+    Raw(String),
+}
+
 /// What is asked of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Task {
-    /// An answer to a chat, rendered with the model's template.
+    /// An answer.
     Generate {
-        /// The chat.
-        messages: Vec<Message>,
+        /// What it answers.
+        prompt: Prompt,
         /// Tokens of the first answer that are already made: generation goes on after them.
         forced_prefix: Vec<u32>,
         /// How to generate.

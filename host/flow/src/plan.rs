@@ -127,9 +127,11 @@ pub struct ModelStage {
 
 /// What a model is asked.
 pub enum Ask {
-    /// An answer to a chat.
+    /// An answer to a chat, or to a text as it is.
     Generate {
-        /// The system message.
+        /// Whether the prompt goes to the model as it is, without a chat template.
+        raw: bool,
+        /// The system message; none of a raw prompt.
         system: Option<String>,
         /// How to generate.
         parameters: Box<Parameters>,

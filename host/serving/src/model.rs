@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use tidegate_contract::{Makes, Message, ModelError, ModelFacts, Role, Structure, Task};
+use tidegate_contract::{Makes, Message, ModelError, ModelFacts, Prompt, Role, Structure, Task};
 use tidegate_grammar::{Compiler, Matcher};
 use tidegate_text::{ChatMessage, PromptError, Tokenizer};
 
@@ -37,7 +37,7 @@ impl Loaded {
         match (task, self.makes) {
             (
                 Task::Generate {
-                    messages,
+                    prompt,
                     forced_prefix,
                     parameters,
                 },
@@ -45,7 +45,7 @@ impl Loaded {
             ) => {
                 parameters::check(&parameters, self.vocabulary, self.most_choices)?;
                 Ok(Work::Generate {
-                    prompt: self.prompt(&messages, &forced_prefix)?,
+                    prompt: self.prompt(&prompt, &forced_prefix)?,
                     prefix: forced_prefix,
                     seed,
                     matcher: match &parameters.structure {
@@ -71,18 +71,11 @@ impl Loaded {
     }
 
     /// The prompt's tokens, if the model can take them.
-    fn prompt(&self, messages: &[Message], prefix: &[u32]) -> Result<Vec<u32>, ModelError> {
-        if messages.is_empty() {
-            return Err(ModelError::EmptyPrompt);
-        }
-        let messages: Vec<ChatMessage<'_>> = messages
-            .iter()
-            .map(|message| ChatMessage {
-                role: role(message.role),
-                content: &message.content,
-            })
-            .collect();
-        let prompt = self.tokenizer.encode_chat(&messages).map_err(refused)?;
+    fn prompt(&self, prompt: &Prompt, prefix: &[u32]) -> Result<Vec<u32>, ModelError> {
+        let prompt = match prompt {
+            Prompt::Chat(messages) => self.chat(messages)?,
+            Prompt::Raw(text) => self.tokenizer.encode_raw(text).map_err(refused)?,
+        };
         let limit = self.context.saturating_sub(1);
         if prompt.is_empty() {
             return Err(ModelError::EmptyPrompt);
@@ -101,6 +94,20 @@ impl Loaded {
             )));
         }
         Ok(prompt)
+    }
+
+    fn chat(&self, messages: &[Message]) -> Result<Vec<u32>, ModelError> {
+        if messages.is_empty() {
+            return Err(ModelError::EmptyPrompt);
+        }
+        let messages: Vec<ChatMessage<'_>> = messages
+            .iter()
+            .map(|message| ChatMessage {
+                role: role(message.role),
+                content: &message.content,
+            })
+            .collect();
+        self.tokenizer.encode_chat(&messages).map_err(refused)
     }
 
     /// A text's tokens for an encoder.

@@ -34,6 +34,17 @@ impl Tokenizer {
         self.encode_text_to(text, usize::MAX)
     }
 
+    /// The tokens of a text that a model is to go on with, after those that the tokenizer begins a text with, the beginning
+    /// of the sequence for example; not those that end one. The names of special tokens are only text in it.
+    ///
+    /// # Errors
+    /// [`PromptError::Encode`] if the tokenizer fails on the text.
+    pub fn encode_raw(&self, text: &str) -> Result<Vec<u32>, PromptError> {
+        let mut ids = self.frame.before.clone();
+        ids.extend(self.encode_literal(text)?);
+        Ok(ids)
+    }
+
     /// As [`Tokenizer::encode_text`], with at most `limit` tokens: the text's last ones are left out, the special ones
     /// stay. A limit that has no room for those gives as many of them as fit.
     ///
@@ -54,6 +65,23 @@ impl Tokenizer {
 #[cfg(test)]
 mod tests {
     use crate::fixture;
+
+    #[test]
+    fn a_raw_prompt_begins_as_the_tokenizer_says_and_does_not_end() {
+        let tokenizer = fixture::word_piece();
+        let id = |name| tokenizer.token_id(name).unwrap();
+        let ids = tokenizer.encode_raw("play").unwrap();
+        assert_eq!(ids, [id("[CLS]"), id("play")]);
+        let tokenizer = fixture::byte_fallback();
+        let ids = tokenizer.encode_raw("ab").unwrap();
+        assert_eq!(ids, [1, tokenizer.token_id("▁ab").unwrap()]);
+        // This one begins a text with nothing, and a special token's name is only text.
+        let tokenizer = fixture::byte_level();
+        let special = tokenizer.token_id("<|user|>").unwrap();
+        let ids = tokenizer.encode_raw("<|user|>").unwrap();
+        assert_eq!(tokenizer.decode(&ids).unwrap(), "<|user|>");
+        assert!(!ids.contains(&special));
+    }
 
     #[test]
     fn a_text_is_framed_and_cut_inside_the_frame() {

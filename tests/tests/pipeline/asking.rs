@@ -15,6 +15,7 @@ use crate::native::{Scripted, answer, asked, asking, made, run_stage};
 fn generating(model: Arc<Scripted>, parameters: Parameters) -> ModelStage {
     ModelStage {
         ask: Ask::Generate {
+            raw: false,
             system: None,
             parameters: Box::new(parameters),
         },

@@ -310,6 +310,45 @@ fn a_long_chat_template_leaves_less_room_and_long_texts_are_cut_to_it() {
     assert_eq!(place.json_lines("out.jsonl").len(), 1, "{dead}");
 }
 
+/// Neither may a library that the driver asks about displays.
+#[test]
+fn nothing_but_tidegate_writes_on_the_terminal() {
+    let place = place(&asking("max-tokens = 4"), 2);
+    let model = demo_model();
+    for arguments in [
+        &["model", "info", model.to_str().unwrap()][..],
+        &["run", "--quiet", "pipeline.toml"],
+    ] {
+        let ran = place
+            .command(arguments)
+            .env_remove("XDG_RUNTIME_DIR")
+            .env_remove("WAYLAND_DISPLAY")
+            .env_remove("DISPLAY")
+            .output()
+            .unwrap();
+        assert_eq!(ran.status.code(), Some(0));
+        assert_eq!(text(&ran.stderr), "", "{arguments:?}");
+    }
+}
+
+/// The template refuses every chat but the one it is tried with, so an answer tells that none was rendered.
+#[test]
+fn a_raw_prompt_goes_to_the_model_without_its_chat_template() {
+    let refuses = "{% if messages[0]['content'] != 'hello' %}{{ raise_exception('no chats') }}{% endif %}hello";
+    for (raw, answers) in [("raw = true\n", 3), ("", 0)] {
+        let stage = asking(&format!("{raw}max-tokens = 8"));
+        let place = place(&stage.replace(demo_model().to_str().unwrap(), "model"), 3);
+        set_template(&copy(&place, "model"), refuses);
+        place.run_pipeline();
+        let dead = text(&place.read("dead.jsonl"));
+        let lines = place.json_lines("out.jsonl");
+        assert_eq!(lines.len(), answers, "{dead}");
+        assert_eq!(dead.matches("no chats").count(), 3 - answers, "{dead}");
+        let answered = |line: &&Value| line["answer"].as_str().is_some_and(|text| !text.is_empty());
+        assert_eq!(lines.iter().filter(answered).count(), answers, "{lines:?}");
+    }
+}
+
 #[test]
 fn a_chat_template_that_takes_no_system_message_is_a_mistake_of_the_stage_that_has_one() {
     let stage = "max-tokens = 8\nsystem = \"Be brief.\"";

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    Answer, Choice, FileLayer, Finish, Made, Model, ModelError, ModelFacts, Parameters,
+    Answer, Choice, FileLayer, Finish, Made, Model, ModelError, ModelFacts, Parameters, Prompt,
     PromptTemplate, Request, Sink, Task, Timings,
 };
 use tidegate_flow::{
@@ -22,13 +22,18 @@ use tidegate_telemetry::Meters;
 pub(crate) fn asked(request: &Request) -> (String, Vec<u32>) {
     match &request.task {
         Task::Generate {
-            messages,
+            prompt: Prompt::Chat(messages),
             forced_prefix,
             ..
         } => (
             messages.last().unwrap().content.clone(),
             forced_prefix.clone(),
         ),
+        Task::Generate {
+            prompt: Prompt::Raw(text),
+            forced_prefix,
+            ..
+        } => (text.clone(), forced_prefix.clone()),
         Task::Encode { text } => (text.clone(), Vec::new()),
     }
 }
@@ -58,6 +63,7 @@ pub(crate) fn asking(model: Arc<dyn Model>, prompt: &str) -> ModelStage {
         name: "model".into(),
         model,
         ask: Ask::Generate {
+            raw: false,
             system: None,
             parameters: Box::new(Parameters {
                 max_tokens: 6,

@@ -143,14 +143,18 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
 }
 
 /// Positions that are no room for a user message: those of the chat template, which may write a page of its own, and of
-/// the system message.
+/// the system message; of a raw prompt only what the tokenizer begins a text with.
 ///
 /// # Errors
 /// The template does not take such messages; some refuse a system message.
 pub(crate) fn around_prompt(
     tokenizer: &Tokenizer,
-    system: Option<&str>,
+    generate: &Generate,
 ) -> Result<usize, PromptError> {
+    if generate.raw {
+        return Ok(tokenizer.encode_raw("")?.len());
+    }
+    let system = generate.system.as_deref();
     let message = |role, content| ChatMessage { role, content };
     let greeting = "hello";
     let mut messages: Vec<ChatMessage<'_>> = system
@@ -174,7 +178,7 @@ fn generate_mistakes(
     let mut found = Vec::new();
     let context = context(model, file);
     let most = generate.parameters.max_tokens as usize;
-    match around_prompt(&file.tokenizer, generate.system.as_deref()) {
+    match around_prompt(&file.tokenizer, generate) {
         Ok(around) => {
             let room = context.saturating_sub(most + around);
             let held = kv_room(model, &file.checkpoint)
@@ -184,9 +188,13 @@ fn generate_mistakes(
                 let needs = kind.prompt_tokens.map_or_else(String::new, |tokens| {
                     format!(", prompt-tokens = {tokens} needs more")
                 });
+                let taken = match generate.raw {
+                    true => "the tokenizer's own tokens",
+                    false => "chat template and system message",
+                };
                 found.push(format!(
-                    "max-tokens = {most} leaves {room} positions of {context}{held} for the prompt, since chat template \
-                     and system message take {around}{needs}"
+                    "max-tokens = {most} leaves {room} positions of {context}{held} for the prompt, since {taken} take \
+                     {around}{needs}"
                 ));
             }
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
 use tidegate_contract::{Makes, Model, ModelError, ModelFacts, Request, RequestId};
-use tidegate_control::config::{self, Ask, Pipeline};
+use tidegate_control::config::{self, Ask, Generate, Pipeline};
 use tidegate_control::{ModelRefused, ModelReport};
 use tidegate_serving::ModelHandle;
 use tidegate_text::Tokenizer;
@@ -72,8 +72,8 @@ impl HostedModel {
     }
 
     /// Positions that are no room for a user message: those of the chat template and the system message.
-    pub(crate) fn around_prompt(&self, system: Option<&str>) -> anyhow::Result<usize> {
-        Ok(around_prompt(&self.tokenizer(), system)?)
+    pub(crate) fn around_prompt(&self, generate: &Generate) -> anyhow::Result<usize> {
+        Ok(around_prompt(&self.tokenizer(), generate)?)
     }
 
     /// Tokens that stand around every text: those for its beginning and its end.

@@ -5,7 +5,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use tidegate_contract::{
-    Answer, Made, Message, Model, ModelError, Parameters, Reply, Request, RequestId, Role, Task,
+    Answer, Made, Message, Model, ModelError, Parameters, Prompt, Reply, Request, RequestId, Role,
+    Task,
 };
 use tidegate_control::config::{self, Pipeline};
 
@@ -69,10 +70,10 @@ fn ask(model: &HostedModel, id: u64) -> Vec<u32> {
         attempt: 1,
         seed: 7,
         task: Task::Generate {
-            messages: vec![Message {
+            prompt: Prompt::Chat(vec![Message {
                 role: Role::User,
                 content: "My order came incomplete.".into(),
-            }],
+            }]),
             forced_prefix: Vec::new(),
             parameters: Parameters {
                 max_tokens: 8,
@@ -106,4 +107,28 @@ fn a_model_answers_the_same_after_its_device_was_lost() {
     assert_eq!(model.report().reloads, 1);
     assert_eq!(ask(&model, 3), before);
     assert_eq!(model.report().reloads, 1, "the new device stays");
+}
+
+#[test]
+fn a_model_that_is_loaded_after_an_unnoticed_loss_gets_a_new_device() {
+    let pipeline = Arc::new(pipeline());
+    let adapters = Arc::new(Adapters::new(pipeline.engine));
+    let adapter = adapters.get(Some("cpu")).unwrap();
+    let opened = |seen: &mut Option<u64>| adapter.device(seen).unwrap();
+    let mut first = None;
+    opened(&mut first).lose();
+    let model = HostedModel::load(&pipeline, 0, &adapters, &adapter).unwrap();
+    assert_eq!(ask(&model, 1).len(), 8);
+    assert_eq!(
+        model.report().reloads,
+        0,
+        "the device is sound from the start"
+    );
+    let mut second = None;
+    assert_eq!(opened(&mut second).loss(), None);
+    assert_ne!(first, second);
+    // A device that is sound stays, whoever asks.
+    let mut third = None;
+    opened(&mut third);
+    assert_eq!(second, third);
 }

@@ -112,8 +112,9 @@ fn model_stage(
     let (room, ask) = match &stage.ask {
         config::Ask::Generate(generate) => {
             let most = generate.parameters.max_tokens as usize;
-            let around = hosted.around_prompt(generate.system.as_deref())?;
+            let around = hosted.around_prompt(generate)?;
             let ask = Ask::Generate {
+                raw: generate.raw,
                 system: generate.system.clone(),
                 parameters: Box::new(Parameters {
                     logit_bias: hosted.biases(index),

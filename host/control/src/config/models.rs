@@ -95,7 +95,7 @@ pub struct ModelStage {
     pub model: usize,
     /// What it is asked.
     pub ask: Ask,
-    /// The user message, or the text to be encoded.
+    /// The user message, the raw prompt, or the text to be encoded.
     pub prompt: PromptTemplate,
     /// What is cut when the prompt is too long; without it such a record is a dead letter.
     pub truncate: Option<Truncated>,
@@ -138,6 +138,8 @@ pub enum Ask {
 /// How answers are made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Generate {
+    /// Whether the prompt goes to the model as it is, without a chat template.
+    pub raw: bool,
     /// The system message; a text, not a template.
     pub system: Option<String>,
     /// How tokens are drawn. `logit_bias` is empty: see [`Generate::bias`].

@@ -24,7 +24,8 @@ const COMMON_KEYS: [&str; 9] = [
     "field",
 ];
 /// Keys of a stage that wants an answer.
-const GENERATE_KEYS: [&str; 21] = [
+const GENERATE_KEYS: [&str; 22] = [
+    "raw",
     "system",
     "prompt",
     "max-tokens",
@@ -212,8 +213,17 @@ fn read_generate(table: &Table<'_>) -> TypedGenerate {
             .map_or(usual.speculation, |typed| typed.value),
         ..usual
     };
+    let raw = table.truth("raw").is_some_and(|typed| typed.value);
+    let system = table.string("system");
+    if let (true, Some(system)) = (raw, &system) {
+        table.found.about(
+            system,
+            "a raw prompt has no messages; leave system out, or write it into prompt",
+        );
+    }
     TypedGenerate {
-        system: table.string("system").map(|typed| typed.value),
+        raw,
+        system: system.map(|typed| typed.value),
         max_tokens: table.count("max-tokens", 1..=1_048_576),
         parameters,
         bias: read_bias(table),

@@ -130,6 +130,7 @@ fn resolve_generate(
         }
     });
     Generate {
+        raw: typed.raw,
         system: typed.system,
         parameters: Parameters {
             max_tokens: u32::try_from(max_tokens).unwrap_or(u32::MAX),

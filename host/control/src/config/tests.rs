@@ -209,6 +209,7 @@ fn what_is_not_typed_has_a_default() {
     assert_eq!(
         answer.ask,
         Ask::Generate(Box::new(Generate {
+            raw: false,
             system: None,
             parameters: Parameters::default(),
             bias: Vec::new(),
@@ -249,6 +250,8 @@ fn what_a_model_stage_asks_is_what_is_typed() {
         other => panic!("{other:?}"),
     };
     assert_eq!(stage(0).ask, Ask::Embed);
+    let raw = |index: usize| matches!(&stage(index).ask, Ask::Generate(generate) if generate.raw);
+    assert!(raw(3) && !raw(2));
     assert_eq!((stage(0).priority, stage(0).field.as_str()), (9, "vector"));
     assert_eq!(stage(1).ask, Ask::Classify { threshold: 0.7 });
     assert_eq!(stage(1).field, "labels");

@@ -135,6 +135,7 @@ pub(crate) enum TypedAsk {
 
 #[derive(Debug)]
 pub(crate) struct TypedGenerate {
+    pub(crate) raw: bool,
     pub(crate) system: Option<String>,
     pub(crate) max_tokens: Option<Typed<usize>>,
     /// All but `max_tokens` and `structure`.

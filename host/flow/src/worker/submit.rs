@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tidegate_contract::{
-    Message, ModelError, Partition, Request, RequestId, Role, Task as ModelTask,
+    Message, ModelError, Partition, Prompt, Request, RequestId, Role, Task as ModelTask,
 };
 
 use super::{Delivery, MAX_SUBMITTED, Worker};
@@ -159,13 +159,22 @@ impl Worker {
 /// What the model is asked for a record.
 fn task_of(stage: &ModelStage, prompt: &str, entry: &Entry) -> ModelTask {
     match &stage.ask {
-        Ask::Generate { system, parameters } => {
+        Ask::Generate {
+            raw,
+            system,
+            parameters,
+        } => {
             let system = system.iter().map(|text| (Role::System, text.clone()));
             let messages = system.chain([(Role::User, prompt.to_owned())]);
             ModelTask::Generate {
-                messages: messages
-                    .map(|(role, content)| Message { role, content })
-                    .collect(),
+                prompt: match raw {
+                    true => Prompt::Raw(prompt.to_owned()),
+                    false => Prompt::Chat(
+                        messages
+                            .map(|(role, content)| Message { role, content })
+                            .collect(),
+                    ),
+                },
                 forced_prefix: entry.tokens.to_vec(),
                 parameters: parameters.as_ref().clone(),
             }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use tidegate_contract::{
-    Finish, Makes, Message, Model, ModelError, Role, Speculation, Structure, Task,
+    Finish, Makes, Message, Model, ModelError, Prompt, Role, Speculation, Structure, Task,
 };
 
 use super::support::*;
+use crate::options::MOST_GUESSES;
 use crate::{Engine, ModelHandle, ModelOptions};
 
 /// An engine whose model writes `script` after the prompt "x".
@@ -121,7 +122,7 @@ fn an_answer_ends_with_its_length_the_context_or_an_end_token() {
 fn a_prompt_that_is_empty_or_too_long_is_told_to_the_reply() {
     let (_engine, model, _control) = free(shape(1, 8, 16), ModelOptions::default());
     let nobody = Task::Generate {
-        messages: Vec::new(),
+        prompt: Prompt::Chat(Vec::new()),
         forced_prefix: Vec::new(),
         parameters: Default::default(),
     };
@@ -327,7 +328,10 @@ fn an_assistants_turn_is_part_of_the_prompt() {
         content: content.into(),
     };
     let task = Task::Generate {
-        messages: vec![message(Role::User, "a"), message(Role::Assistant, "b")],
+        prompt: Prompt::Chat(vec![
+            message(Role::User, "a"),
+            message(Role::Assistant, "b"),
+        ]),
         forced_prefix: Vec::new(),
         parameters: ask("", 1).parameters,
     };
@@ -338,4 +342,50 @@ fn an_assistants_turn_is_part_of_the_prompt() {
         [0, 2, byte(b'a'), 3, byte(b'b'), 3]
     );
     assert!(pending.wait().1.is_ok());
+}
+
+#[test]
+fn a_raw_prompt_is_gone_on_with_as_it_is() {
+    let (_engine, model, control) = held(shape(1, 64, 64), ModelOptions::default());
+    let raw = |text: &str| Task::Generate {
+        prompt: Prompt::Raw(text.to_owned()),
+        forced_prefix: Vec::new(),
+        parameters: ask("", 1).parameters,
+    };
+    let (request, pending) = Ask::request_of(raw("ab"), &ask("", 1));
+    assert!(model.submit(request).is_ok());
+    // The tokenizer begins a text with nothing, and there is no template.
+    assert_eq!(control.step()[0].tokens, bytes("ab"));
+    assert!(pending.wait().1.is_ok());
+    let (request, pending) = Ask::request_of(raw(""), &ask("", 1));
+    assert!(model.submit(request).is_ok());
+    assert_eq!(pending.error(), ModelError::EmptyPrompt);
+}
+
+#[test]
+fn guesses_and_the_token_before_them_fill_a_tile_and_no_more() {
+    for look_ahead in [MOST_GUESSES, 100] {
+        let script = bytes(&"abcdefghij".repeat(8));
+        let options = ModelOptions {
+            look_ahead,
+            ..ModelOptions::default()
+        };
+        let logits = scripted(prompt("x").len(), script.clone());
+        let (_engine, model, control) = start(shape(1, 64, 128), logits, true, options);
+        let mut guessing = ask("x", 60);
+        guessing.parameters.speculation = Speculation::PromptLookup;
+        let pending = guessing.of(&model);
+        // The first step is the prompt.
+        control.step();
+        let mut rows = Vec::new();
+        let mut made = 0;
+        while made < 60 {
+            let step = control.step();
+            rows.push(step[0].tokens.len());
+            made = step[0].position as usize + step[0].tokens.len() - prompt("x").len() + 1;
+        }
+        control.run_free();
+        assert_eq!(pending.choice().tokens, script[..60]);
+        assert_eq!(rows.iter().max(), Some(&8), "{rows:?}");
+    }
 }

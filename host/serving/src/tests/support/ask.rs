@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use tidegate_contract::{
-    Answer, Choice, Made, Message, Model, ModelError, Parameters, Reply, Request, RequestId, Role,
-    Task,
+    Answer, Choice, Made, Message, Model, ModelError, Parameters, Prompt, Reply, Request,
+    RequestId, Role, Task,
 };
 use tidegate_grammar::Matcher;
 
@@ -116,10 +116,10 @@ pub(crate) fn ask(content: &str, max_tokens: u32) -> Ask {
 impl Ask {
     pub(crate) fn task(&self) -> Task {
         Task::Generate {
-            messages: vec![Message {
+            prompt: Prompt::Chat(vec![Message {
                 role: Role::User,
                 content: self.content.clone(),
-            }],
+            }]),
             forced_prefix: self.prefix.clone(),
             parameters: self.parameters.clone(),
         }

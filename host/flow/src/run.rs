@@ -291,8 +291,8 @@ fn same_input(
         Some(known) => now.is_none_or(|now| now == known.identity),
         None => true,
     };
-    // Only records of files wait in the log.
-    if same && source.positions_in_log {
+    // Records of topics do not wait in the log.
+    if same && source.durable_in_flight {
         return Ok(());
     }
     Err(FlowError::State(format!(

@@ -112,6 +112,7 @@ fn member(topic: &str, model: Arc<Slow>, disk: &MemoryDisk) -> Run {
             name: "in".into(),
             targets: vec![Target::Stage(0)],
             positions_in_log: false,
+            durable_in_flight: false,
             identities: vec![format!("kafka topic {topic}")],
         }],
         stages: vec![Stage {
@@ -123,7 +124,6 @@ fn member(topic: &str, model: Arc<Slow>, disk: &MemoryDisk) -> Run {
         batch: 64,
         batch_bytes: 1 << 20,
         cut_interval: Duration::from_millis(5),
-        durable_in_flight: false,
         drain: Duration::from_secs(1),
     };
     let meters = Arc::new(Meters::new("member", ["slow"]));

@@ -79,6 +79,7 @@ fn start(
                 name: (*name).into(),
                 targets: vec![Target::Stage(0)],
                 positions_in_log: *positions_in_log,
+                durable_in_flight: *positions_in_log,
                 identities: vec![(*reads).into()],
             })
             .collect(),
@@ -91,7 +92,6 @@ fn start(
         batch: 16,
         batch_bytes: 1 << 20,
         cut_interval: Duration::ZERO,
-        durable_in_flight: sources.iter().all(|(_, _, in_log)| *in_log),
         drain: Duration::from_secs(1),
     };
     let meters = Arc::new(Meters::new("inputs", ["answer"]));

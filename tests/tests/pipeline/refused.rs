@@ -91,6 +91,7 @@ fn what_a_sink_refuses_when_it_is_flushed_is_a_dead_letter_counted_once() {
             name: "in".into(),
             targets: vec![Target::Sink(0)],
             positions_in_log: true,
+            durable_in_flight: true,
             identities: vec!["in.jsonl".into()],
         }],
         stages: Vec::new(),
@@ -98,7 +99,6 @@ fn what_a_sink_refuses_when_it_is_flushed_is_a_dead_letter_counted_once() {
         batch: 16,
         batch_bytes: 1 << 20,
         cut_interval: Duration::from_millis(1),
-        durable_in_flight: true,
         drain: Duration::from_secs(1),
     };
     let meters = Arc::new(Meters::new("refused", []));

@@ -118,12 +118,30 @@ fn an_operator_that_refuses_says_why() {
     ends_with("error", "1s", "I refuse");
 }
 
+/// The pipeline over JSON with a key, where the time to find poison is over at once.
+fn pipeline_by_key(mode: &str, deadline: &str) -> String {
+    pipeline(mode, deadline)
+        .replace("bisect = \"10s\"", "bisect = \"1ms\"")
+        .replace("format = \"raw\"\n[[stage]]", "key = \"k\"\n[[stage]]")
+        .replace("path = \"out.txt\"\nformat = \"raw\"", "path = \"out.txt\"")
+}
+
 #[test]
 fn an_operator_a_little_too_slow_loses_no_record() {
     // A few milliseconds a record: a batch misses the deadline, a record by itself is far from it.
-    let text = pipeline("slow", "600ms").replace("mode =", "turns = 5000000, mode =");
-    let place = Place::new(&text);
+    let slow = |text: String| text.replace("mode =", "turns = 5000000, mode =");
+    let place = Place::new(&slow(pipeline("slow", "300ms")));
     let lines: String = (0..600).map(|n| format!("record {n}\n")).collect();
+    place.write("in.txt", &lines);
+    place.run_pipeline();
+    assert!(place.read("dead.jsonl").is_empty());
+    assert!(place.read("out.txt") == lines.as_bytes());
+
+    // All of one key, in one lane: they keep their order also where they come again one by one.
+    let place = Place::new(&slow(pipeline_by_key("slow", "300ms")));
+    let lines: String = (0..600)
+        .map(|n| format!("{{\"k\":\"one\",\"n\":{n}}}\n"))
+        .collect();
     place.write("in.txt", &lines);
     place.run_pipeline();
     assert!(place.read("dead.jsonl").is_empty());
@@ -142,11 +160,7 @@ fn keyed(bad: &[u64]) -> String {
 
 #[test]
 fn records_that_the_search_has_no_time_for_come_again_in_the_order_of_their_keys() {
-    let text = pipeline("trap", "10s")
-        .replace("bisect = \"10s\"", "bisect = \"1ms\"")
-        .replace("format = \"raw\"\n[[stage]]", "key = \"k\"\n[[stage]]")
-        .replace("path = \"out.txt\"\nformat = \"raw\"", "path = \"out.txt\"");
-    let place = Place::new(&text);
+    let place = Place::new(&pipeline_by_key("trap", "10s"));
     let bad = [0, 300, 301, 599];
     place.write("in.txt", keyed(&bad));
     place.run_pipeline();

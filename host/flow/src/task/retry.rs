@@ -15,7 +15,7 @@ use crate::waiting::lane;
 /// The longest an operator may put a record off: its key, and in the end its partition, waits for it.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(600);
 
-/// After so long no further lane of retries is begun before the worker has looked at everything else.
+/// After so long no further record is tried again before the worker has looked at everything else.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
 
 /// How long a record waits that its operator wants to see again after so many milliseconds.
@@ -138,7 +138,7 @@ impl Task {
         Ok(any)
     }
 
-    /// Runs the front of a lane again, then those held behind it until one must come again itself.
+    /// Runs the front of a lane again, then those held behind it until one must come again itself or the turn is over.
     fn retry(
         &mut self,
         stage: usize,
@@ -146,6 +146,7 @@ impl Task {
         numbers: &mut impl FnMut() -> u64,
         output: &mut Output,
     ) -> Result<(), FlowError> {
+        let turn = Instant::now();
         while let Some((number, entry)) = self.waiting[stage].front(lane) {
             let waits = matches!(entry.state, State::Delayed(at) if at > Instant::now());
             if waits || self.is_held(stage, output) {
@@ -178,6 +179,16 @@ impl Task {
                 }
             }
             self.advance(numbers, output)?;
+            if turn.elapsed() >= LONGEST_TURN {
+                // The lane goes on with its next turn.
+                let next = self.waiting[stage].front(lane).map(|(number, _)| number);
+                if let Some(entry) = next.and_then(|next| self.waiting[stage].change(next))
+                    && matches!(entry.state, State::Queued)
+                {
+                    entry.state = State::Delayed(Instant::now());
+                }
+                return Ok(());
+            }
         }
         Ok(())
     }

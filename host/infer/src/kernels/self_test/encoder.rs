@@ -7,7 +7,7 @@ use crate::kernels::lab::{Experiment, Lab};
 use crate::load_error::LoadError;
 use crate::program::Builder;
 
-/// Of numbers about 1, sums of at most a few hundred of them.
+/// Of numbers about 1, and of sums that were brought back to that.
 const BOUND: f64 = 1e-5;
 
 /// Rows of the texts of a pass: on both sides of a tile's end, and more than the lanes of any workgroup take at once.

@@ -164,7 +164,9 @@ impl Outcome {
                 return Err(Failure::Wrong(Wrong::Numbers {
                     kernel: self.kernel.clone(),
                     case: format!("{case}, element {index}"),
-                    expected: format!("{expected:?} as with other rows, as `reproducible` asks"),
+                    expected: format!(
+                        "{expected:?} as beside other rows, since `reproducible` is set"
+                    ),
                     found: format!("{found:?}"),
                 }));
             }

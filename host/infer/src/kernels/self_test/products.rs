@@ -13,6 +13,9 @@ use crate::program::Count;
 /// Columns of a product, no multiple of what kernels take at a time.
 const COLUMNS: usize = 37;
 
+/// Columns that lie together on a device, and some to spare for how they lie there.
+const TILE: usize = 64;
+
 /// Widths of rows that are so stored: one of fewer elements than a workgroup takes at once, and one beyond 4,096, of which
 /// every lane has many. Neither is a multiple of what kernels take at a time, as far as the format lets it be.
 fn widths(stored: Stored) -> [usize; 2] {
@@ -87,7 +90,9 @@ impl Weights {
 /// Products by every tiling, for all rows of a step and for its samples. Rows of a reproducible set have the same bits in each:
 /// inputs have all the bits of f32, so that another order of sums is seen.
 pub(super) fn products(lab: &Lab, stored: Stored, store: Store) -> Result<(), Failure> {
-    for width in widths(stored) {
+    // A device that cannot bind a tile of the wide rows has no model of such rows.
+    let bound = |width: &usize| (width * TILE * size_of::<f32>()) as u64 <= lab.gpu.largest_binding;
+    for width in widths(stored).into_iter().filter(bound) {
         products_of_width(lab, stored, store, width)?;
     }
     Ok(())

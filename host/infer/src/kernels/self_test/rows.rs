@@ -8,7 +8,7 @@ use crate::kernels::{KvPrecision, NormStore};
 use crate::load_error::LoadError;
 use crate::program::Count;
 
-/// Of numbers about 1, sums of at most a few hundred of them.
+/// Of numbers about 1, and of sums that were brought back to that.
 const BOUND: f64 = 1e-5;
 
 /// Rows of two sequences; the last row of each is sampled from: rows 1 and 2.
@@ -27,8 +27,8 @@ fn normed(row: &[f64], weight: &[f64], epsilon: f64) -> Vec<f64> {
     scaled.collect()
 }
 
-/// Every row of a step, then those that are sampled from: rows of fewer elements than a workgroup has lanes can take at once,
-/// and of more than 4,096.
+/// Every row of a step, then those that are sampled from: of fewer elements than a workgroup takes at once, and of more than
+/// 4,096.
 pub(super) fn norm(lab: &Lab, store: NormStore) -> Result<(), Failure> {
     for width in [70, 4099] {
         norm_of_width(lab, store, width)?;

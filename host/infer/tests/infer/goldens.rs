@@ -4,7 +4,8 @@ use tidegate_infer::{DecoderOptions, KernelVariant, KvPrecision};
 use tidegate_reference::golden::{self, DECODERS, GGUF_DECODERS};
 
 use crate::support::{
-    assert_close, blocks, golden_checkpoint, gpu, load, logits, options, sequence, variants,
+    assert_close, blocks, golden_checkpoint, gpu, load, logits, options, options_on, sequence,
+    variants,
 };
 
 /// Sums of a few hundred products in f32, through at most three layers, as a share of 1 + the largest logit.
@@ -50,7 +51,7 @@ fn check(name: &str, gpu: &tidegate_infer::Gpu, options: &DecoderOptions, tolera
 fn every_family_gives_the_logits_of_transformers_with_every_variant() {
     for (gpu, variant) in variants() {
         for name in DECODERS {
-            check(name, gpu, &options(variant), tolerance(variant));
+            check(name, gpu, &options_on(gpu, variant), tolerance(variant));
         }
     }
 }
@@ -59,7 +60,7 @@ fn every_family_gives_the_logits_of_transformers_with_every_variant() {
 fn every_gguf_gives_the_logits_of_what_it_holds() {
     for (gpu, variant) in variants() {
         for name in GGUF_DECODERS {
-            check(name, gpu, &options(variant), tolerance(variant));
+            check(name, gpu, &options_on(gpu, variant), tolerance(variant));
         }
     }
 }

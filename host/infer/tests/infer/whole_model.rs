@@ -10,8 +10,8 @@ use tidegate_reference::ReferenceDecoder;
 
 use crate::support::{
     PLAIN, Random, assert_close, assert_same, blocks, even_config, full_config, gpu, in_chunks,
-    load, logits, open, options, random_model, sequence, silent, small_config, sums_otherwise,
-    variants, wide,
+    load, logits, open, options, options_on, random_model, sequence, silent, small_config,
+    sums_otherwise, variants, wide,
 };
 use tidegate_weights::{Checkpoint, Format, ModelConfig};
 
@@ -41,7 +41,7 @@ fn logits_match_the_float64_reference_with_every_part_on_and_off() {
         let checkpoint = random_model(config, 1);
         let expected = reference(&checkpoint, &tokens);
         for (gpu, variant) in exact_variants() {
-            let mut decoder = load(gpu, &checkpoint, &options(variant));
+            let mut decoder = load(gpu, &checkpoint, &options_on(gpu, variant));
             let found = in_chunks(&mut decoder, &tokens, &blocks(5, 70), 64);
             let what = format!("{variant}, {}", gpu.features());
             assert_close(&found, &expected, TOLERANCE, &what);
@@ -63,7 +63,7 @@ fn every_format_of_weights_matches_the_reference() {
         let tokens = Random(2).tokens(53, 20);
         let expected = reference(&checkpoint, &tokens);
         for (gpu, variant) in exact_variants() {
-            let mut decoder = load(gpu, &checkpoint, &options(variant));
+            let mut decoder = load(gpu, &checkpoint, &options_on(gpu, variant));
             let found = in_chunks(&mut decoder, &tokens, &blocks(0, 20), 20);
             let what = format!("{format:?}, {variant}, {}", gpu.features());
             assert_close(&found, &expected, TOLERANCE, &what);
@@ -78,7 +78,7 @@ fn a_long_context_is_attended_to_in_splits() {
     let checkpoint = random_model(config, 3);
     let expected = reference(&checkpoint, &tokens);
     for (gpu, variant) in exact_variants() {
-        let mut decoder = load(gpu, &checkpoint, &options(variant));
+        let mut decoder = load(gpu, &checkpoint, &options_on(gpu, variant));
         let found = in_chunks(&mut decoder, &tokens, &blocks(40, 512), 64);
         let what = format!("{variant}, {}", gpu.features());
         assert_close(&found, &expected, TOLERANCE, &what);
@@ -94,7 +94,7 @@ fn batched_rows_equal_the_same_sequences_alone() {
         .map(|count| random.tokens(53, count))
         .to_vec();
     for (gpu, variant) in exact_variants() {
-        let mut decoder = load(gpu, &checkpoint, &options(variant));
+        let mut decoder = load(gpu, &checkpoint, &options_on(gpu, variant));
         let alone: Vec<Vec<f32>> = prompts
             .iter()
             .map(|tokens| in_chunks(&mut decoder, tokens, &blocks(0, tokens.len()), 64))
@@ -153,7 +153,7 @@ fn reproducible_logits_are_the_same_bits_at_any_batch_chunk_and_place() {
                 reproducible: true,
                 kv: KvPrecision::F16,
                 blocks: 400,
-                ..options(variant)
+                ..options_on(gpu, variant)
             };
             let mut decoder = load(gpu, &checkpoint, &options);
             let expected = in_chunks(&mut decoder, &tokens, &blocks(0, 60), 64);
@@ -211,7 +211,7 @@ fn sequences_that_share_the_blocks_of_a_prefix_read_what_each_would_write() {
     let prefix = random.tokens(53, 32);
     let tails = [random.tokens(53, 9), random.tokens(53, 21)];
     for (gpu, variant) in exact_variants() {
-        let mut decoder = load(gpu, &checkpoint, &options(variant));
+        let mut decoder = load(gpu, &checkpoint, &options_on(gpu, variant));
         let mut expected = Vec::new();
         for tail in &tails {
             let tokens = [&prefix[..], tail].concat();
@@ -279,22 +279,25 @@ fn matrices_larger_than_a_binding_are_split_and_give_the_same_logits() {
 
 #[test]
 fn unchecked_shaders_give_the_bits_of_checked_ones() {
-    let checkpoint = random_model(full_config(), 9);
-    let tokens = Random(9).tokens(53, 50);
-    for (gpu, variant) in variants() {
-        let run = |checked_shaders| {
-            let options = DecoderOptions {
-                checked_shaders,
-                ..options(variant)
+    // Only whole numbers are multiplied by int8 dots.
+    for (config, format) in [(full_config(), Format::F32), (even_config(), Format::Int8)] {
+        let checkpoint = Checkpoint::random(config, format, 9);
+        let tokens = Random(9).tokens(53, 50);
+        for (gpu, variant) in variants() {
+            let run = |checked_shaders| {
+                let options = DecoderOptions {
+                    checked_shaders,
+                    ..options(variant)
+                };
+                in_chunks(
+                    &mut load(gpu, &checkpoint, &options),
+                    &tokens,
+                    &blocks(0, 50),
+                    30,
+                )
             };
-            in_chunks(
-                &mut load(gpu, &checkpoint, &options),
-                &tokens,
-                &blocks(0, 50),
-                30,
-            )
-        };
-        assert_same(&run(false), &run(true), variant.name());
+            assert_same(&run(false), &run(true), variant.name());
+        }
     }
 }
 
@@ -494,7 +497,7 @@ fn profiles_name_the_kernels_of_a_step_and_how_often_they_ran() {
     let checkpoint = random_model(full_config(), 14);
     let tokens = Random(14).tokens(53, 5);
     for (gpu, variant) in exact_variants() {
-        let mut decoder = load(gpu, &checkpoint, &options(variant));
+        let mut decoder = load(gpu, &checkpoint, &options_on(gpu, variant));
         let step = [sequence(0, &tokens, &blocks(0, 5))];
         logits(&mut decoder, &step);
         let dispatches = decoder.dispatches_last_step();

@@ -1,7 +1,5 @@
 //! What authors write, and what comes of it.
 
-#![allow(clippy::unwrap_used, missing_docs)]
-
 use std::time::Duration;
 
 use serde::Deserialize;

@@ -1,7 +1,5 @@
 //! A vocabulary of bytes and parts of JSON, walks through masks, and a plain judge of JSON Schema.
 
-#![allow(dead_code)]
-
 use regex::Regex;
 use serde_json::Value;
 use tidegate_grammar::{Compiler, GrammarError, Matcher, Vocabulary};

@@ -1,12 +1,8 @@
 //! Structures from outside: wrong ones are errors that say why, excessive ones end at a limit.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::time::Duration;
 
-use common::{Random, allowed, compiler, tokens};
+use crate::common::{self, Random, allowed, compiler, tokens};
 use proptest::prelude::*;
 use tidegate_contract::Structure;
 use tidegate_grammar::{Compiler, GrammarError, Limits, Vocabulary};

@@ -1,10 +1,6 @@
 //! What the matcher promises besides.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
-use common::{END, OTHER_END, Random, allowed, byte_token, compiler, tokens};
+use crate::common::{self, END, OTHER_END, Random, allowed, byte_token, compiler, tokens};
 use proptest::prelude::*;
 use tidegate_contract::Structure;
 use tidegate_grammar::{Compiler, GrammarError, Matcher, Vocabulary};

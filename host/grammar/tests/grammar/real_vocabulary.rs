@@ -1,9 +1,5 @@
 //! The same with the tokens of a real model, whose tokens are words and parts of characters.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -12,6 +8,8 @@ use std::sync::OnceLock;
 use tidegate_contract::Structure;
 use tidegate_grammar::{Compiler, Vocabulary};
 use tidegate_text::Tokenizer;
+
+use crate::common;
 
 struct Real {
     tokenizer: Tokenizer,

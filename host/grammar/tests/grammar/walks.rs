@@ -1,12 +1,8 @@
 //! Whatever is taken from the masks becomes what was asked for.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
 use std::sync::OnceLock;
 
-use common::{END, OTHER_END, compiler, tokens, walk};
+use crate::common::{self, END, OTHER_END, compiler, tokens, walk};
 use proptest::prelude::*;
 use regex::Regex;
 use serde_json::Value;

@@ -1,11 +1,5 @@
 //! A plain model of a record, and strategies that make records, changes and outcomes.
 
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    reason = "each test file uses a part of it"
-)]
-
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use tidegate_record::{BatchBuilder, Change, NewRecord, Pairs, PatchBuilder, RecordId, RecordView};

@@ -1,10 +1,6 @@
 //! Bytes from elsewhere: whatever they are, reading them ends in an error or in views that hold.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{Model, batch, changes, records, seeded};
+use crate::common::{Model, batch, changes, records, seeded};
 use proptest::prelude::*;
 use tidegate_record::layout::{BATCH_HEADER, BATCH_MAGIC, ENTRY, MAX_PIECES, OUTCOMES_MAGIC};
 use tidegate_record::{

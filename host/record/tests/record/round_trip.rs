@@ -1,10 +1,6 @@
 //! What is written into an arena is read from it again.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{Changes, Model, batch, changes, record, records, seeded};
+use crate::common::{Changes, Model, batch, changes, record, records, seeded};
 use proptest::prelude::*;
 use tidegate_record::{
     Batch, BatchBuilder, BatchView, Fields, Outcome, OutcomesBuilder, OutcomesView, Patch,

@@ -1,7 +1,5 @@
 //! Vocabularies as GGUF holds them against the tokenizers they come from.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

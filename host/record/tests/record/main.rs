@@ -1,0 +1,7 @@
+//! Arenas: what is written is read again, and bytes from elsewhere do no harm.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod hostile;
+mod round_trip;

@@ -1,0 +1,8 @@
+//! Tokens and prompts: what `transformers`, llama.cpp and the makers of models make of them, and text as it comes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod gguf;
+mod golden;
+mod published;
+mod streaming;

@@ -19,7 +19,7 @@ const USAGE: &str = "cargo xtask COMMAND
   demo          build everything and run examples/support-bot over its tickets
   test          set up and run every test, lint and format check
   test --full   the same, and what takes minutes: the whole of banking77 if it is at hand, long crash and swap runs,
-                the whole of what swiftshader runs
+                the whole of what swiftshader runs, whole models with wgpu's checks in every shader
   swiftshader   run the tests of what a device computes on SwiftShader, a second Vulkan driver
   fuzz          fuzz what reads models for a minute; --seconds N for another time
   operators     build the shipped operators and the test guests into target/operators

@@ -25,6 +25,7 @@ fn run() -> Meters {
     dead.emit(&meters);
     BatchProcessed {
         stage: 0,
+        rest: false,
         records: 9,
         output: 9,
         dropped: 2,
@@ -231,11 +232,18 @@ fn metrics_are_named_by_the_rule() {
         text.contains("# TYPE tidegate_in_records_total counter\ntidegate_in_records_total 10\n")
     );
     assert!(text.contains("tidegate_stage_dropped_records_total{stage=\"redact\"} 2\n"));
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
+    assert!(
+        text.contains("# TYPE tidegate_in_flight_records gauge\ntidegate_in_flight_records 0\n")
+    );
+    let mut kind = "";
+    for line in text.lines() {
+        if let Some(said) = line.strip_prefix("# TYPE ") {
+            kind = said.split(' ').nth(1).unwrap();
+            continue;
+        }
         let name = line.split(['{', ' ']).next().unwrap();
-        assert!(
-            name.starts_with("tidegate_") && name.ends_with("_total"),
-            "{line}"
-        );
+        // What only grows says so.
+        assert_eq!(name.ends_with("_total"), kind == "counter", "{line}");
+        assert!(name.starts_with("tidegate_"), "{line}");
     }
 }

@@ -2,6 +2,7 @@
 
 mod advance;
 mod answers;
+mod collected;
 mod cut;
 mod inbox;
 mod operate;

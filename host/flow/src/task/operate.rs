@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_contract::{OperatorVersion, Processed};
-use tidegate_record::layout::{BATCH_HEADER, MAX_ARENA};
-use tidegate_record::{
-    ArenaFull, Batch, BatchBuilder, Emission, Outcome, OutcomesView, Patch, RecordView, child_emit,
-};
+use tidegate_record::{Batch, Outcome, OutcomesView, RecordView};
 use tidegate_telemetry::events::{BatchProcessed, InstanceLost};
 use tidegate_telemetry::plain;
 
 use super::Task;
+use super::collected::{Collected, Fate, REASON_BYTES};
 use super::inbox::Untaken;
 use crate::error::FlowError;
 use crate::output::{Death, Output};
@@ -334,144 +332,5 @@ fn verdicts_of(
                 Box::new(indexes.map(move |at| (at, Verdict::BadAnswer(error.to_string()))))
             }
         },
-    }
-}
-
-/// What becomes of a record beside its emissions.
-enum Fate<'a> {
-    /// It went on, or was dropped.
-    Gone,
-    /// It must come again.
-    Retry { delay_ms: u32, reason: &'a str },
-    /// It is a dead letter, for this reason.
-    Dead(String),
-}
-
-/// Bytes that the pieces of one record may have in the host, beside twice the record: they repeat what their patches do
-/// not mention, so a small answer can ask for much.
-const MAX_EXPANSION: usize = 64 << 20;
-
-/// Most bytes of an operator's reason that are kept; the others are counted.
-const REASON_BYTES: usize = 4096;
-
-/// Records on their way out of an operator, by output, in batches no larger than those of the pipeline.
-struct Collected {
-    open: Vec<BatchBuilder>,
-    full: Vec<(usize, BatchBuilder)>,
-    batch: usize,
-    batch_bytes: usize,
-    /// Records, and bytes, of all.
-    records: u64,
-    bytes: usize,
-    dropped: u64,
-    split: u64,
-}
-
-impl Collected {
-    fn new(outputs: usize, batch: usize, batch_bytes: usize) -> Collected {
-        Collected {
-            open: (0..outputs).map(|_| BatchBuilder::default()).collect(),
-            full: Vec::new(),
-            batch,
-            batch_bytes,
-            records: 0,
-            bytes: 0,
-            dropped: 0,
-            split: 0,
-        }
-    }
-
-    /// The batches, those of one output in their order.
-    fn finish(mut self) -> Vec<(usize, BatchBuilder)> {
-        let open = self.open.into_iter().enumerate();
-        self.full
-            .extend(open.filter(|(_, builder)| !builder.is_empty()));
-        self.full
-    }
-
-    /// Adds a record that is no larger than an arena, changed or not.
-    fn push(
-        &mut self,
-        output: u16,
-        record: &RecordView<'_>,
-        patch: Option<(&Patch<'_>, u32)>,
-    ) -> Result<(), ArenaFull> {
-        let output = usize::from(output);
-        let bytes = record.size() + patch.map_or(0, |(patch, _)| patch.size());
-        let builder = &mut self.open[output];
-        let over = builder.len() >= self.batch || builder.bytes() + bytes > self.batch_bytes;
-        if over && !builder.is_empty() {
-            self.full.push((output, std::mem::take(builder)));
-        }
-        match patch {
-            None => builder.push_record(record)?,
-            Some((patch, emit)) => builder.push_patched(record, patch, emit)?,
-        }
-        self.records += 1;
-        self.bytes += bytes;
-        Ok(())
-    }
-
-    fn take<'a>(&mut self, record: &RecordView<'_>, outcome: &Outcome<'a>) -> Fate<'a> {
-        let emit = record.id().emit;
-        let pushed = match outcome {
-            Outcome::Pass => self.push(0, record, None),
-            Outcome::Replace(patch) => self.push(0, record, Some((patch, emit))),
-            Outcome::Route(Emission { output, patch }) => {
-                self.push(*output, record, Some((patch, emit)))
-            }
-            Outcome::Split(pieces) if !pieces.is_empty() => return self.split(record, pieces),
-            Outcome::Drop | Outcome::Split(_) => {
-                self.dropped += 1;
-                Ok(())
-            }
-            Outcome::Retry { delay_ms, reason } => {
-                return Fate::Retry {
-                    delay_ms: *delay_ms,
-                    reason,
-                };
-            }
-            Outcome::DeadLetter { reason } => {
-                return Fate::Dead(plain(reason, REASON_BYTES).into_owned());
-            }
-        };
-        match pushed {
-            Ok(()) => Fate::Gone,
-            Err(full) => Fate::Dead(format!("operator's answer: {full}")),
-        }
-    }
-
-    /// All pieces of a record, or none of them.
-    fn split<'a>(&mut self, record: &RecordView<'_>, pieces: &[Emission<'a>]) -> Fate<'a> {
-        let (count, size) = (pieces.len(), record.size());
-        if count.saturating_mul(size) > MAX_EXPANSION.saturating_add(2 * size) {
-            return Fate::Dead(format!(
-                "operator's answer: {count} copies of a record of {size} bytes exceed what a record may grow to \
-                 ({MAX_EXPANSION} bytes and twice the record)",
-            ));
-        }
-        let largest = pieces.iter().map(|piece| piece.patch.size()).max();
-        let needed = size + largest.unwrap_or(0) + BATCH_HEADER + 8;
-        if needed > MAX_ARENA {
-            return Fate::Dead(format!("operator's answer: {}", ArenaFull { needed }));
-        }
-        let emit = record.id().emit;
-        let children: Result<Vec<u32>, _> = (0..count as u32)
-            .map(|piece| child_emit(emit, piece))
-            .collect();
-        let children = match children {
-            Ok(children) => children,
-            Err(too_deep) => return Fate::Dead(format!("operator's split: {too_deep}")),
-        };
-        for (at, (piece, child)) in pieces.iter().zip(children).enumerate() {
-            let pushed = self.push(piece.output, record, Some((&piece.patch, child)));
-            if let Err(full) = pushed {
-                // The record itself ends as a dead letter, beside the pieces before.
-                self.split += at as u64;
-                return Fate::Dead(format!("operator's answer: {full}"));
-            }
-        }
-        self.split += count as u64 - 1;
-        Fate::Gone
     }
 }

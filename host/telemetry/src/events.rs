@@ -222,6 +222,52 @@ impl InstanceLost<'_> {
     }
 }
 
+/// No instance of a stage's operator could be started in a task: its records wait, and it is tried again.
+#[derive(Clone, Copy, Debug)]
+pub struct StageUnavailable<'a> {
+    /// The stage.
+    pub stage: usize,
+    /// Whether this task's stage could answer before.
+    pub first: bool,
+    /// Why.
+    pub reason: &'a str,
+}
+
+impl StageUnavailable<'_> {
+    /// Logs and counts. Only the first failure of the stage is a warning; the tries after it are for `debug`.
+    pub fn emit(self, meters: &Meters) {
+        let Some(of) = meters.stages().get(self.stage) else {
+            return;
+        };
+        let (stage, reason) = (of.name.as_str(), self.reason);
+        if of.fails(self.first, reason) {
+            warn!(
+                stage,
+                reason, "stage cannot answer: its records wait, and it is tried again"
+            );
+        } else {
+            debug!(stage, reason, "stage still cannot answer");
+        }
+    }
+}
+
+/// A task's stage answers again after a [`StageUnavailable`].
+#[derive(Clone, Copy, Debug)]
+pub struct StageAvailable {
+    /// The stage.
+    pub stage: usize,
+}
+
+impl StageAvailable {
+    /// Logs and counts.
+    pub fn emit(self, meters: &Meters) {
+        let of = meters.stages().get(self.stage);
+        if let Some((stage, time)) = of.and_then(|of| Some((of.name.as_str(), of.answers()?))) {
+            info!(stage, seconds = time.as_secs_f64(), "stage answers again");
+        }
+    }
+}
+
 /// Records were sent to a model.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelAsked {

@@ -21,7 +21,7 @@ mod summary;
 
 pub use format::{count, decimal, milliseconds};
 pub use latency::LatencyRecorder;
-pub use meters::{Counter, Meters, Snapshot, StageMeters};
+pub use meters::{Counter, Meters, Snapshot, StageMeters, Unavailable};
 pub use plain::{is_plain, plain};
 pub use progress::ProgressLine;
 pub use summary::{LatencyMs, ModelTotals, Records, SlotSummary, Summary};

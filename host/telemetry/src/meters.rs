@@ -49,6 +49,55 @@ pub struct StageMeters {
     pub batches: Counter,
     /// Instances lost to a trap, a deadline or a bad answer.
     pub instances_lost: Counter,
+    unavailable: Mutex<Option<Unavailable>>,
+}
+
+/// A stage that cannot answer in some tasks: no instance of its operator can be started there.
+#[derive(Clone, Debug)]
+pub struct Unavailable {
+    /// Tasks whose records wait.
+    pub tasks: usize,
+    /// Since when the first of them has waited.
+    pub since: Instant,
+    /// Why the last start failed.
+    pub reason: String,
+}
+
+impl StageMeters {
+    /// What keeps the stage from answering, if something does.
+    pub fn unavailable(&self) -> Option<Unavailable> {
+        self.lock().clone()
+    }
+
+    /// A task's start has failed, for the first time or again. Returns whether the stage could answer everywhere before.
+    pub(crate) fn fails(&self, first: bool, reason: &str) -> bool {
+        let mut unavailable = self.lock();
+        let known = unavailable.is_some();
+        let now = unavailable.get_or_insert_with(|| Unavailable {
+            tasks: 0,
+            since: Instant::now(),
+            reason: String::new(),
+        });
+        now.tasks += usize::from(first);
+        reason.clone_into(&mut now.reason);
+        !known
+    }
+
+    /// A task's stage answers again. Returns how long the stage could not, if it can everywhere now.
+    pub(crate) fn answers(&self) -> Option<Duration> {
+        let mut unavailable = self.lock();
+        let now = unavailable.as_mut()?;
+        now.tasks = now.tasks.saturating_sub(1);
+        let over = now.tasks == 0;
+        unavailable.take_if(|_| over).map(|was| was.since.elapsed())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Unavailable>> {
+        // Each change is whole before anything can panic.
+        self.unavailable
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The counters of a pipeline. Events count here; whoever reports looks here.
@@ -237,6 +286,14 @@ impl Meters {
                 let number = counter(stage).get();
                 let _ = writeln!(text, "{name}{{stage=\"{}\"}} {number}", stage.name);
             }
+        }
+        let name = "tidegate_stage_unavailable_tasks";
+        let _ = writeln!(text, "# TYPE {name} gauge");
+        for stage in &self.stages {
+            let tasks = stage
+                .unavailable()
+                .map_or(0, |unavailable| unavailable.tasks);
+            let _ = writeln!(text, "{name}{{stage=\"{}\"}} {tasks}", stage.name);
         }
         text
     }

@@ -226,6 +226,32 @@ support-bot in 2.00 s
 }
 
 #[test]
+fn a_stage_is_unavailable_from_its_first_task_to_its_last() {
+    let meters = Meters::new("p", ["redact"]);
+    let fails = |first| {
+        StageUnavailable {
+            stage: 0,
+            first,
+            reason: "init: too slow",
+        }
+        .emit(&meters);
+    };
+    let unavailable = || meters.stages()[0].unavailable();
+    assert!(unavailable().is_none());
+    fails(true);
+    let since = unavailable().unwrap().since;
+    fails(false);
+    fails(true);
+    let now = unavailable().unwrap();
+    assert_eq!((now.tasks, now.since), (2, since));
+    assert_eq!(now.reason, "init: too slow");
+    StageAvailable { stage: 0 }.emit(&meters);
+    assert_eq!(unavailable().unwrap().tasks, 1);
+    StageAvailable { stage: 0 }.emit(&meters);
+    assert!(unavailable().is_none());
+}
+
+#[test]
 fn metrics_are_named_by_the_rule() {
     let text = run().prometheus();
     assert!(

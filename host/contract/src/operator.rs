@@ -54,8 +54,8 @@ pub enum Processed {
     },
     /// A record the operator could not answer for.
     Poison(DeadLetterCause),
-    /// The last records of the batch, which it has not been given: the time to find out which record fails it was over.
-    /// They must come again.
+    /// The last records of the batch, which it has not been given: the time to find out which record fails it was over,
+    /// or no instance could be started. They must come again, and this was no attempt at them.
     Untried {
         /// Index of the first record.
         first: usize,
@@ -68,7 +68,8 @@ pub enum Processed {
 pub trait Operator: Send {
     /// Answers for the records of the batch, in order. A trap, a deadline, a refused allocation or a bad answer costs
     /// the instance, not the call: the batch is bisected and only the poison record is named. A batch of one record is
-    /// never untried.
+    /// never untried. An error means that no instance could be started: no record was answered, all of them must come
+    /// again, and it may be called again.
     fn process(&mut self, batch: &Batch) -> Result<Vec<Processed>, OperatorError>;
 
     /// Takes the losses since it was last asked, in order.
@@ -85,10 +86,12 @@ pub trait Slot: Send + Sync {
     /// A number that grows with every deployment: a task compares it before each batch.
     fn generation(&self) -> u64;
 
-    /// A warm instance of the current version, with its generation.
+    /// A warm instance of the current version, with its generation. An error is no verdict on the version: another call
+    /// may succeed.
     fn instance(&self) -> Result<(u64, Box<dyn Operator>), OperatorError>;
 
-    /// The current version.
+    /// The current version: that of its instances, so that whoever holds one knows by the pointer whether it still is
+    /// the current one.
     fn version(&self) -> Arc<OperatorVersion>;
 }
 
@@ -126,6 +129,14 @@ pub enum OperatorError {
         /// Path or digest.
         component: String,
         /// The trap with its backtrace, or the operator's own words.
+        why: String,
+    },
+    /// An instance of it would make more instances, memories or tables than one may.
+    #[error("{component} is too large: {why}")]
+    TooLarge {
+        /// Path or digest.
+        component: String,
+        /// What was counted, and the limit.
         why: String,
     },
     /// Its outputs or other promises do not fit the running pipeline.

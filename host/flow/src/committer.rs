@@ -1,13 +1,14 @@
 //! The one place where cuts are taken: flush of the sinks and entry in the commit log, under one lock.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_contract::{CommitLog, Cut, Recovered, SlotVersion};
 
 use crate::entry;
 use crate::error::FlowError;
 use crate::output::Output;
-use crate::plan::{Plan, Stage, StageKind};
+use crate::plan::Plan;
+use crate::running::{Running, Runs};
 
 /// What became of records. Absolute since the state directory was made, or since the last cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,27 +116,49 @@ struct Inner {
     total: Counts,
     /// Components of the slots in the last cut.
     slots: Vec<SlotVersion>,
+    running: Running,
     /// A commit failed, or is under way: what the sinks hold then belongs to no cut, and nothing more is written.
     failed: bool,
 }
 
 impl Committer {
-    pub(crate) fn new(plan: Arc<Plan>, log: Arc<dyn CommitLog>, total: Counts) -> Committer {
+    /// `known` are the components that the log names.
+    pub(crate) fn new(
+        plan: Arc<Plan>,
+        log: Arc<dyn CommitLog>,
+        total: Counts,
+        known: Vec<SlotVersion>,
+    ) -> Committer {
         Committer {
-            plan,
             log,
             inner: Mutex::new(Inner {
                 total,
-                slots: Vec::new(),
+                slots: known,
+                running: Running::new(&plan),
                 failed: false,
             }),
+            plan,
         }
+    }
+
+    /// A worker's tasks run these versions, by stage.
+    pub(crate) fn set_running(&self, worker: usize, runs: Vec<Runs>) {
+        self.lock().running.set(worker, runs);
+    }
+
+    /// The components that the log names, by slot.
+    pub(crate) fn slots(&self) -> Vec<SlotVersion> {
+        self.lock().slots.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a worker's output and its cut durable. The lock spans both: the length of a file that two workers write
     /// must not count bytes whose cut does not hold.
     pub(crate) fn commit(&self, mut cut: Cut, output: &mut Output) -> Result<u64, FlowError> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.lock();
         // Also set when a sink panicked: its bytes may be in a file that another worker's cut would count.
         if inner.failed {
             return Err(FlowError::AfterFailure);
@@ -145,7 +168,7 @@ impl Committer {
         let mut sum = inner.total;
         sum.add(std::mem::take(&mut output.counts));
         cut.counters = sum.to_log();
-        let slots = self.slots();
+        let slots = inner.running.name(&self.plan);
         if slots != inner.slots {
             cut.slots.clone_from(&slots);
         }
@@ -172,27 +195,7 @@ impl Committer {
 
     /// What the cuts so far add up to.
     pub(crate) fn total(&self) -> Counts {
-        self.inner
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .total
-    }
-
-    /// What each slot runs. A deployment is part of the next cut, whoever takes it.
-    fn slots(&self) -> Vec<SlotVersion> {
-        let of = |stage: &Stage| match &stage.kind {
-            StageKind::Model(_) => None,
-            StageKind::Operator(kind) => {
-                let version = kind.slot.version();
-                Some(SlotVersion {
-                    slot: stage.name.clone(),
-                    version: version.version.clone(),
-                    digest: version.digest.clone(),
-                    configured: kind.configured.clone(),
-                })
-            }
-        };
-        self.plan.stages.iter().filter_map(of).collect()
+        self.lock().total
     }
 }
 

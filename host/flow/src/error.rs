@@ -1,6 +1,6 @@
 //! Why a run ends before its input does.
 
-use tidegate_contract::{CommitLogError, OperatorError, SinkError, SourceError};
+use tidegate_contract::{CommitLogError, SinkError, SourceError};
 
 /// A run that cannot go on. What the last cut holds stays; a restart goes on from there.
 #[derive(Debug, thiserror::Error)]
@@ -21,14 +21,6 @@ pub enum FlowError {
         name: String,
         /// What it said.
         error: SinkError,
-    },
-    /// An operator cannot be used at all (not: failed on a record).
-    #[error("stage {name}: {error}")]
-    Operator {
-        /// Name of the stage.
-        name: String,
-        /// What the slot said.
-        error: OperatorError,
     },
     /// A model has ended.
     #[error("stage {name}: {why}")]

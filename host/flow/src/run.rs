@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
-use tidegate_contract::{CommitLog, Cut, Delivery, Recovered, Sink, SinkPosition};
+use tidegate_contract::{CommitLog, Cut, Delivery, Recovered, Sink, SinkPosition, SlotVersion};
 use tidegate_telemetry::Meters;
 
 use crate::committer::{Committer, Counts};
@@ -136,7 +136,7 @@ impl Run {
         meters.add_in_flight(in_flight as i64);
         let shared = Arc::new(Shared {
             plan: plan.clone(),
-            committer: Committer::new(plan.clone(), log, counts),
+            committer: Committer::new(plan.clone(), log, counts, recovered.slots.clone()),
             next_entry: AtomicU64::new(last_entry + 1),
             next_request: AtomicU64::new(1),
             positions,
@@ -236,6 +236,11 @@ impl Controls {
     /// since the state directory was made.
     pub fn restored(&self) -> Counts {
         self.shared.began_with
+    }
+
+    /// The components that the last cut named, by slot: what a restart would begin with.
+    pub fn committed_slots(&self) -> Vec<SlotVersion> {
+        self.shared.committer.slots()
     }
 
     /// Makes every task run the current component of a stage, at its next batch boundary. Waits until all do, at most
@@ -348,6 +353,8 @@ fn guard(number: usize, mut worker: Worker) -> Result<(), FlowError> {
             why,
         })
     });
+    // Its tasks run nothing any more: what the others run is what all run.
+    shared.committer.set_running(number, Vec::new());
     if let Err(error) = &result {
         tracing::error!(worker = number, %error, "worker failed");
         shared.failed.store(true, Ordering::Relaxed);

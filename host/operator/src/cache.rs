@@ -10,6 +10,7 @@
 //! hash finds accidents, not attackers. So the directory is made with mode 0700, and one that others may enter or that
 //! belongs to another user is not used at all.
 
+use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -59,6 +60,25 @@ impl Cache {
         }
         bytes.drain(..HEADER);
         Some(bytes)
+    }
+
+    /// Takes every entry away that is not the artifact of one of these digests for this engine, with what was left half
+    /// written by a process that has ended. What cannot be taken away costs room and nothing else.
+    pub(crate) fn retain(&self, digests: &BTreeSet<String>) {
+        let stay: BTreeSet<String> = digests.iter().map(|digest| self.name(digest)).collect();
+        let own = format!(".{}.", std::process::id());
+        let entries = std::fs::read_dir(&self.directory);
+        for entry in entries.into_iter().flatten().flatten() {
+            let found = entry.file_name();
+            let Some(name) = found.to_str() else { continue };
+            let ours = match name.strip_prefix('.') {
+                Some(beside) => beside.contains(".code.") && !beside.contains(&own),
+                None => name.ends_with(".code") && !stay.contains(name),
+            };
+            if ours && let Err(error) = std::fs::remove_file(entry.path()) {
+                tracing::debug!(target: "tidegate::operator", entry = name, "a compiled component that nobody needs stays on disk: {error}");
+            }
+        }
     }
 
     /// Writes an artifact beside its place and moves it there. A failure is logged: the component runs anyway.

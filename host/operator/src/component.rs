@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::failure::TEXT_BYTES;
 use crate::grants::Grants;
 use crate::host::{Host, OPERATOR, PACKAGE};
+use crate::panics::caught;
 
 const COMPONENT_VERSION: [u8; 4] = [0x0d, 0, 1, 0];
 const MODULE_VERSION: [u8; 4] = [1, 0, 0, 0];
@@ -42,7 +43,15 @@ impl Engine {
     /// Compiles a component, or takes it from disk if it was compiled before. A core module that carries its world
     /// (what `cargo build --target wasm32-unknown-unknown` makes with an SDK) is made a component first. `label` names
     /// it in errors: usually its path.
+    ///
+    /// What an instance of it would make (instances, memories, tables) is counted before it is compiled, and a
+    /// component that makes more than its limits is refused.
     pub fn compile(&self, bytes: &[u8], label: &str) -> Result<Component, OperatorError> {
+        caught(|| self.compile_inner(bytes, label))
+            .unwrap_or_else(|why| Err(does_not_compile(label, why)))
+    }
+
+    fn compile_inner(&self, bytes: &[u8], label: &str) -> Result<Component, OperatorError> {
         let digest = digest(bytes);
         let (compiled, from_disk) = match self.load(&digest) {
             Some(compiled) => (compiled, true),
@@ -87,10 +96,13 @@ impl Engine {
         digest: &str,
     ) -> Result<wasmtime::component::Component, OperatorError> {
         let component = componentize(bytes, label)?;
+        crate::census::check(&component).map_err(|why| OperatorError::TooLarge {
+            component: label.to_owned(),
+            why,
+        })?;
         let compiled = wasmtime::component::Component::from_binary(&self.inner.wasm, &component)
-            .map_err(|error| OperatorError::Compile {
-                component: label.to_owned(),
-                why: plain(&format!("{error:#}"), TEXT_BYTES).into_owned(),
+            .map_err(|error| {
+                does_not_compile(label, plain(&format!("{error:#}"), TEXT_BYTES).into_owned())
             })?;
         if let Some(cache) = &self.inner.cache {
             match compiled.serialize() {
@@ -143,13 +155,9 @@ impl Component {
                 });
             }
         }
-        self.engine
-            .inner
-            .linker
-            .instantiate_pre(&self.compiled)
-            .map_err(|error| {
-                not_an_operator(&self.label, format!("an import does not fit: {error:#}"))
-            })
+        caught(|| self.engine.inner.linker.instantiate_pre(&self.compiled))
+            .and_then(|linked| linked.map_err(|error| format!("{error:#}")))
+            .map_err(|why| not_an_operator(&self.label, format!("an import does not fit: {why}")))
     }
 }
 
@@ -160,6 +168,13 @@ impl std::fmt::Debug for Component {
             .field("digest", &self.digest)
             .field("imports", &self.imports)
             .finish_non_exhaustive()
+    }
+}
+
+fn does_not_compile(label: &str, why: String) -> OperatorError {
+    OperatorError::Compile {
+        component: label.to_owned(),
+        why,
     }
 }
 
@@ -181,7 +196,8 @@ pub fn digest(bytes: &[u8]) -> String {
 pub fn componentize<'a>(bytes: &'a [u8], label: &str) -> Result<Cow<'a, [u8]>, OperatorError> {
     match bytes.get(4..8).filter(|_| bytes.starts_with(b"\0asm")) {
         Some(version) if version == COMPONENT_VERSION => Ok(Cow::Borrowed(bytes)),
-        Some(version) if version == MODULE_VERSION => encode(bytes)
+        Some(version) if version == MODULE_VERSION => caught(|| encode(bytes))
+            .and_then(|encoded| encoded)
             .map(Cow::Owned)
             .map_err(|why| not_an_operator(label, why)),
         Some(version) => Err(not_an_operator(

@@ -1,23 +1,23 @@
-//! The one wasm engine of a process: its settings, its pool, its epochs, and what it has compiled.
+//! The one wasm engine of a process: its settings, its epochs, and what it has compiled.
+//!
+//! Instances are allocated on demand, each by itself. A pool would save some ten microseconds a start, and its places
+//! would be a limit that operators share: one that takes them all would keep the others from starting again.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidegate_contract::OperatorError;
 use wasmtime::component::Linker;
-use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime::{Config, InstanceAllocationStrategy, Memory, MemoryType, Store};
 
 use crate::cache::Cache;
 use crate::host::Host;
 use crate::ticker::Ticker;
 
-/// Memory of an instance that stays in RAM when its place in the pool is given back, bytes.
-const KEEP_RESIDENT: usize = 1 << 20;
-/// Places in the pool that keep that memory while they wait for the next instance.
-const WARM_PLACES: u32 = 16;
-/// Most elements of one table in the pool.
-const POOL_TABLE_ELEMENTS: usize = 100_000;
+/// Most memories whose address space is tried for at the start: 4 GiB each.
+const TRIED_MEMORIES: u32 = 4096;
 
 /// Frames in the backtrace of a trap.
 const BACKTRACE_FRAMES: usize = 32;
@@ -28,8 +28,9 @@ pub struct EngineOptions {
     /// Where compiled components are kept; none to compile at every start. Must be private to this user (mode 0700):
     /// it holds machine code. Default none.
     pub cache_dir: Option<PathBuf>,
-    /// Operator instances that can live at a time, over all slots and tasks. Address space is reserved for each, about
-    /// 12 GiB; memory is not. Default 256.
+    /// Operator instances that are expected at a time, over all slots and tasks. More may live; where address space for
+    /// so many cannot be had, about 4 GiB for each of their memories, memories are small and checked instead of guarded.
+    /// Default 256.
     pub instances: u32,
 }
 
@@ -53,27 +54,27 @@ pub(crate) struct Inner {
     pub(crate) linker: Linker<Host>,
     pub(crate) cache: Option<Cache>,
     pub(crate) ticker: Ticker,
-    pooled: bool,
+    guarded: bool,
 }
 
 impl Engine {
-    /// Sets up the engine. Where the address space for the pool cannot be had, instances are allocated on demand; where
-    /// the cache cannot be used, every start compiles: both are logged.
+    /// Sets up the engine. Where the address space for guarded memories cannot be had, memories are checked; where the
+    /// cache cannot be used, every start compiles: both are logged.
     pub fn new(options: EngineOptions) -> Result<Engine, OperatorError> {
         let failed = |error: wasmtime::Error| OperatorError::Engine(format!("{error:#}"));
-        let mut config = settings();
-        config.allocation_strategy(pool(options.instances));
-        let (wasm, pooled) = match wasmtime::Engine::new(&config) {
-            Ok(engine) => (engine, true),
-            Err(error) => {
-                tracing::warn!(target: "tidegate::operator", "no pool for operator instances, they are allocated on demand: {error:#}");
-                let mut config = settings();
-                config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
-                // Where address space is scarce, memories are small and checked instead of guarded.
-                config.memory_reservation(0).memory_guard_size(0);
-                (wasmtime::Engine::new(&config).map_err(failed)?, false)
-            }
-        };
+        let mut wasm = wasmtime::Engine::new(&settings()).map_err(failed)?;
+        let room = reserve(&wasm, options.instances);
+        let guarded = room.is_ok();
+        if let Err(why) = room {
+            tracing::warn!(
+                target: "tidegate::operator",
+                "operators run slower: there is no address space to guard the memories of {} instances: {why:#}",
+                options.instances
+            );
+            let mut config = settings();
+            config.memory_reservation(0).memory_guard_size(0);
+            wasm = wasmtime::Engine::new(&config).map_err(failed)?;
+        }
         let cache = options.cache_dir.and_then(|directory| {
             Cache::open(&directory, &wasm)
                 .inspect_err(|why| tracing::warn!(target: "tidegate::operator", "compiled components are not kept: {why}"))
@@ -88,14 +89,22 @@ impl Engine {
                 linker,
                 cache,
                 ticker,
-                pooled,
+                guarded,
             }),
         })
     }
 
-    /// Whether instances come from the pool, rather than being allocated on demand.
-    pub fn is_pooled(&self) -> bool {
-        self.inner.pooled
+    /// Whether memories are guarded by address space around them, rather than checked at each access.
+    pub fn is_guarded(&self) -> bool {
+        self.inner.guarded
+    }
+
+    /// Takes compiled components away from disk that are none of these digests, or that another version of the engine
+    /// made. One that is needed after all is compiled anew.
+    pub fn forget_compiled(&self, but: &BTreeSet<String>) {
+        if let Some(cache) = &self.inner.cache {
+            cache.retain(but);
+        }
     }
 
     /// Whether compiled components are kept on disk.
@@ -107,7 +116,7 @@ impl Engine {
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine")
-            .field("pooled", &self.inner.pooled)
+            .field("guarded", &self.inner.guarded)
             .field("cache", &self.inner.cache)
             .finish_non_exhaustive()
     }
@@ -116,6 +125,7 @@ impl std::fmt::Debug for Engine {
 fn settings() -> Config {
     let mut config = Config::new();
     config
+        .allocation_strategy(InstanceAllocationStrategy::OnDemand)
         .concurrency_support(false)
         .epoch_interruption(true)
         .wasm_backtrace_max_frames(NonZeroUsize::new(BACKTRACE_FRAMES))
@@ -123,26 +133,19 @@ fn settings() -> Config {
         .wasm_simd(true)
         // The same answer on every CPU, so that a replay is one.
         .relaxed_simd_deterministic(true)
+        // What passes from one component to another within an operator goes through code with two memories.
+        .wasm_multi_memory(true)
         // Not needed by operators, so not there to be attacked.
-        .wasm_multi_memory(false)
         .wasm_memory64(false)
         .shared_memory(false);
     config
 }
 
-fn pool(instances: u32) -> PoolingAllocationConfig {
-    let mut pool = PoolingAllocationConfig::new();
-    // Components of interpreters have several modules, memories and tables to an instance.
-    pool.total_component_instances(instances)
-        .total_core_instances(instances.saturating_mul(8))
-        .total_memories(instances.saturating_mul(2))
-        .total_tables(instances.saturating_mul(4))
-        .max_tables_per_module(8)
-        .table_elements(POOL_TABLE_ELEMENTS)
-        .max_core_instance_size(4 << 20)
-        .max_component_instance_size(8 << 20)
-        .linear_memory_keep_resident(KEEP_RESIDENT)
-        .table_keep_resident(64 << 10)
-        .max_unused_warm_slots(WARM_PLACES);
-    pool
+/// Reserves the address space of so many memories once, and lets it go again.
+fn reserve(engine: &wasmtime::Engine, memories: u32) -> wasmtime::Result<()> {
+    let mut store = Store::new(engine, ());
+    for _ in 0..memories.min(TRIED_MEMORIES) {
+        Memory::new(&mut store, MemoryType::new(1, None))?;
+    }
+    Ok(())
 }

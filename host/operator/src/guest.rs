@@ -7,6 +7,7 @@ use wasmtime::component::{ComponentExportIndex, ComponentNamedList, Func, Instan
 use crate::failure::Failure;
 use crate::host::{Allowed, Host, WitDescription, arm, store};
 use crate::limits::DESCRIPTION_BYTES;
+use crate::panics::caught;
 use crate::plan::Plan;
 
 type Answer = (Result<Vec<u8>, String>,);
@@ -26,7 +27,7 @@ impl Guest {
         arm(&mut store, Allowed::Start(limits.init_deadline));
         let made = {
             let _running = engine.ticker.running();
-            plan.pre.instantiate(&mut store)
+            caught(|| plan.pre.instantiate(&mut store)).map_err(|panic| Failure::answer(&panic))?
         };
         let opened = made.and_then(|instance| {
             let process = plan.component.exports.process;
@@ -75,10 +76,12 @@ impl Guest {
         self.store.data_mut().begin(clock, mark);
         arm(&mut self.store, Allowed::Batch(plan.place.limits.deadline));
         let _running = plan.component.engine.inner.ticker.running();
-        let answer = self
-            .process
-            .typed::<(&[u8],), Answer>(&self.store)
-            .and_then(|process| process.call(&mut self.store, (arena,)));
+        let answer = caught(|| {
+            self.process
+                .typed::<(&[u8],), Answer>(&self.store)
+                .and_then(|process| process.call(&mut self.store, (arena,)))
+        })
+        .map_err(|panic| Failure::answer(&panic))?;
         let outcomes = match answer {
             Ok((Ok(outcomes),)) => outcomes,
             Ok((Err(text),)) => return Err(Failure::answer(&format!("operator error: {text}"))),
@@ -116,11 +119,13 @@ impl Guest {
             Allowed::Start(plan.place.limits.init_deadline),
         );
         let _running = plan.component.engine.inner.ticker.running();
-        let answer = self
-            .instance
-            .get_typed_func::<Params, Return>(&mut self.store, function)
-            .and_then(|function| function.call(&mut self.store, params))
-            .map_err(|error| self.failure(&error))?;
+        let answer = caught(|| {
+            self.instance
+                .get_typed_func::<Params, Return>(&mut self.store, function)
+                .and_then(|function| function.call(&mut self.store, params))
+        })
+        .map_err(|panic| Failure::answer(&panic))?
+        .map_err(|error| self.failure(&error))?;
         self.in_time()?;
         Ok(answer)
     }

@@ -1,7 +1,7 @@
 //! A task's instance of an operator: the call for a batch, and what happens when it fails.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use tidegate_contract::{
@@ -28,6 +28,24 @@ pub(crate) struct Instance {
     pace: Pace,
     /// Since they were last taken.
     losses: Vec<Loss>,
+    /// Held while a task has it.
+    pub(crate) live: Option<Live>,
+}
+
+/// Counts an instance that a task has, until it is dropped.
+pub(crate) struct Live(Arc<AtomicUsize>);
+
+impl Live {
+    pub(crate) fn count(live: &Arc<AtomicUsize>) -> Live {
+        live.fetch_add(1, Ordering::Relaxed);
+        Live(Arc::clone(live))
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Instance {
@@ -40,6 +58,7 @@ impl Instance {
             answered: 0,
             pace: Pace::new(),
             losses: Vec::new(),
+            live: None,
         })
     }
 
@@ -257,3 +276,6 @@ fn is_worth_leaving_out(view: &BatchView<'_>, reads: Fields) -> bool {
     }
     heap > 2 * (kept / looked) * view.len()
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,10 +20,13 @@
 //! - A record is poison only if a call for it alone failed, with the whole of the deadline.
 //! - An answer that is handed out has been checked: one outcome for each record, all payloads inside, all outputs known.
 //! - A deployment that fails leaves the running version as it is.
+//! - Instances share no pool: what one component takes keeps no other from starting. An instance that cannot be started
+//!   leaves its records unanswered, to come again; no panic of a library that works on a component ends the host.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod cache;
+mod census;
 mod component;
 mod engine;
 mod failure;
@@ -33,6 +36,7 @@ mod host;
 mod instance;
 mod limits;
 mod pace;
+mod panics;
 mod plan;
 mod samples;
 mod shared;

@@ -16,6 +16,18 @@ pub(crate) const READS: usize = 16;
 /// Named outputs.
 pub(crate) const OUTPUTS: usize = 256;
 
+/// Most core instances that one instance of a component may be made of.
+pub(crate) const CORE_INSTANCES: u64 = 256;
+/// Most component instances within one.
+pub(crate) const COMPONENT_INSTANCES: u64 = 1000;
+/// Most linear memories of all its core instances together: address space is reserved for each, about 4 GiB.
+pub(crate) const MEMORIES: u64 = 16;
+/// Most tables of all its core instances together.
+pub(crate) const TABLES: u64 = 256;
+/// Most functions, globals, imports and the like of all its instances together: the host keeps up to 32 bytes for each
+/// of them in every instance, beside the limits of a slot.
+pub(crate) const DEFINITIONS: u64 = 1_000_000;
+
 /// Limits of one slot. They hold for each instance by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -98,6 +110,19 @@ fn grow((held, limit): &mut (usize, usize), current: usize, desired: usize) -> R
 }
 
 impl ResourceLimiter for Limiter {
+    // What the component makes was counted before it was compiled; these hold for what the engine adds to it as well.
+    fn instances(&self) -> usize {
+        CORE_INSTANCES as usize
+    }
+
+    fn memories(&self) -> usize {
+        MEMORIES as usize
+    }
+
+    fn tables(&self) -> usize {
+        TABLES as usize
+    }
+
     fn memory_growing(
         &mut self,
         current: usize,

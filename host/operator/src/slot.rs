@@ -1,7 +1,7 @@
 //! The place a component is swapped in: the running version, the deployment of the next, the way back.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
@@ -9,7 +9,7 @@ use tidegate_contract::{Operator, OperatorError, OperatorVersion, Slot};
 
 use crate::engine::Engine;
 use crate::grants::Grants;
-use crate::instance::Instance;
+use crate::instance::{Instance, Live};
 use crate::limits::Limits;
 use crate::plan::{Place, Plan};
 use crate::samples::Samples;
@@ -67,13 +67,17 @@ pub struct ComponentSlot {
     current: ArcSwap<Current>,
     generation: AtomicU64,
     warm: Mutex<Vec<Instance>>,
-    /// The version before the current one. Held while a deployment is prepared, so that there is one at a time.
-    previous: Mutex<Option<Arc<Plan>>>,
+    /// Instances that tasks have.
+    live: Arc<AtomicUsize>,
+    /// Held while a deployment is prepared, so that there is one at a time.
+    deploying: Mutex<()>,
 }
 
 struct Current {
     generation: u64,
     plan: Arc<Plan>,
+    /// What ran before it.
+    previous: Option<Arc<Plan>>,
 }
 
 impl ComponentSlot {
@@ -105,15 +109,17 @@ impl ComponentSlot {
             current: ArcSwap::from_pointee(Current {
                 generation: 1,
                 plan,
+                previous: None,
             }),
             generation: AtomicU64::new(1),
             warm: Mutex::new(warm),
-            previous: Mutex::new(None),
+            live: Arc::default(),
+            deploying: Mutex::new(()),
         })
     }
 
-    /// Compiles a version, checks that it fits, warms instances and tries them on recorded samples beside the running
-    /// one, then switches. Tasks change over at their next batch, when they see the generation. An error leaves the
+    /// Compiles a version, checks that it fits, tries it on recorded samples and starts an instance for every task
+    /// beside the running one, then switches. Tasks change over at their next batch, when they see the generation. An error leaves the
     /// running version as it is.
     pub fn deploy(&self, bytes: &[u8], label: &str) -> Result<Deployment, OperatorError> {
         self.deploy_inner(bytes, label, None)
@@ -135,26 +141,27 @@ impl ComponentSlot {
         label: &str,
         config: Option<&str>,
     ) -> Result<Deployment, OperatorError> {
-        let mut previous = lock(&self.previous);
+        let _deploying = lock(&self.deploying);
         let config = match config {
             Some(config) => config.into(),
             None => Arc::clone(&self.current.load().plan.config),
         };
         let (plan, warm) = self.prepare().version(bytes, label, config)?;
-        Ok(self.switch(&mut previous, plan, warm))
+        Ok(self.switch(plan, warm))
     }
 
-    /// Switches back to the version before the current one, with its configuration. A second call goes forth again.
+    /// Switches back to the version before the current one, with its configuration. A second call goes forth again. It
+    /// does not fail for want of instances: tasks that still have one of that version keep it, others start their own.
     pub fn rollback(&self) -> Result<Deployment, OperatorError> {
-        let mut previous = lock(&self.previous);
-        let Some(plan) = previous.clone() else {
+        let _deploying = lock(&self.deploying);
+        let current = self.current.load_full();
+        let Some(plan) = current.previous.clone() else {
             return Err(OperatorError::Unfit {
-                component: self.current.load().plan.component.label().to_owned(),
+                component: current.plan.component.label().to_owned(),
                 why: format!("slot {} has had no other version", self.place.shared.name),
             });
         };
-        let warm = self.prepare().warm(&plan, None)?;
-        Ok(self.switch(&mut previous, plan, warm))
+        Ok(self.switch(plan, Vec::new()))
     }
 
     fn prepare(&self) -> Prepare<'_> {
@@ -162,24 +169,27 @@ impl ComponentSlot {
             engine: &self.engine,
             place: &self.place,
             required_outputs: &self.required_outputs,
-            tasks: self.tasks,
+            // So many tasks as there are now; before the first, so many as there may be.
+            tasks: match self.live.load(Ordering::Relaxed) {
+                0 => self.tasks,
+                live => live,
+            },
         }
     }
 
-    fn switch(
-        &self,
-        previous: &mut Option<Arc<Plan>>,
-        plan: Arc<Plan>,
-        warm: Vec<Instance>,
-    ) -> Deployment {
+    fn switch(&self, plan: Arc<Plan>, warm: Vec<Instance>) -> Deployment {
         let new = Arc::clone(&plan.description.version);
         let generation = self.generation.load(Ordering::Relaxed) + 1;
         *lock(&self.warm) = warm;
-        let left = self.current.swap(Arc::new(Current { generation, plan }));
+        let left = self.current.load_full();
+        self.current.store(Arc::new(Current {
+            generation,
+            plan,
+            previous: Some(Arc::clone(&left.plan)),
+        }));
         // After the version, so that who sees the number gets the version.
         self.generation.store(generation, Ordering::Release);
         let old = Arc::clone(&left.plan.description.version);
-        *previous = Some(Arc::clone(&left.plan));
         tracing::info!(
             target: "tidegate::operator",
             slot = self.place.shared.name,
@@ -197,6 +207,11 @@ impl ComponentSlot {
         }
     }
 
+    /// The engine that its components are compiled with.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// Name of the stage.
     pub fn name(&self) -> &str {
         &self.place.shared.name
@@ -205,6 +220,15 @@ impl ComponentSlot {
     /// The configuration of the running version, as JSON text.
     pub fn config(&self) -> Arc<str> {
         Arc::clone(&self.current.load().plan.config)
+    }
+
+    /// Digests of the components that may run: the current one and, for the way back, the one before it.
+    pub fn digests(&self) -> Vec<String> {
+        let current = self.current.load();
+        let plans = current.previous.iter().chain([&current.plan]);
+        plans
+            .map(|plan| plan.component.digest().to_owned())
+            .collect()
     }
 
     /// JSON Schema of the running version's configuration, as text.
@@ -242,10 +266,11 @@ impl Slot for ComponentSlot {
                 .position(|instance| Arc::ptr_eq(instance.plan(), &current.plan));
             of_current.map(|index| warm.swap_remove(index))
         };
-        let instance = match warm {
+        let mut instance = match warm {
             Some(instance) => instance,
             None => Instance::start(Arc::clone(&current.plan))?,
         };
+        instance.live = Some(Live::count(&self.live));
         Ok((current.generation, Box::new(instance)))
     }
 

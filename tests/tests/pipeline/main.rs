@@ -17,6 +17,7 @@ mod native;
 mod pressure;
 mod readme;
 mod refused;
+mod slots;
 mod swap;
 mod waiting;
 mod workers;

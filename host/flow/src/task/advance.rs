@@ -101,7 +101,11 @@ impl Task {
             StageKind::Model(_) => !self.is_full(stage),
             // May go past its limit by what one batch sends to retry.
             StageKind::Operator(_) => {
-                !self.is_held(stage, output) && (inbox.is_answered() || !self.is_full(stage))
+                // While it has no instance, those that it has not seen go first.
+                let waits = self.unavailable[stage].is_some()
+                    && (!self.waiting[stage].is_empty() || self.must_wait(stage, Instant::now()));
+                let fresh = !waits && !self.is_full(stage) && self.retrying != Some(stage);
+                !self.is_held(stage, output) && (inbox.is_answered() || fresh)
             }
         }
     }

@@ -7,15 +7,18 @@ mod cut;
 mod inbox;
 mod operate;
 mod retry;
+mod unavailable;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_contract::{Operator, OperatorVersion, Partition, Rejected, RequestId};
+use tidegate_contract::{Operator, OperatorError, OperatorVersion, Partition, Rejected, RequestId};
 use tidegate_record::{ArenaFull, Batch, BatchBuilder, RecordId, RecordView};
+use tidegate_telemetry::Meters;
 use tidegate_telemetry::events::RecordsRead;
 
 use self::inbox::Inbox;
+use self::unavailable::Unavailable;
 use crate::entry::{Entry, Lane, Restored, State, Tokens, Waits};
 use crate::error::FlowError;
 use crate::output::Output;
@@ -28,6 +31,9 @@ const MAX_RETRYING: usize = 1024;
 /// A stage in which records of this many bytes wait takes no more, however few they are.
 const MAX_WAITING_BYTES: usize = 256 << 20;
 
+/// How long a task goes on with the version it runs before it tries again to start the current one.
+const SWITCH_PAUSE: Duration = Duration::from_secs(5);
+
 /// A task.
 pub(crate) struct Task {
     pub partition: Partition,
@@ -36,6 +42,10 @@ pub(crate) struct Task {
     operators: Vec<Option<Instance>>,
     /// One for each stage.
     pub waiting: Vec<Waiting>,
+    /// One for each stage: set while no instance of its operator can be started.
+    unavailable: Vec<Option<Unavailable>>,
+    /// The stage whose records come again just now: nothing that came later goes before them.
+    retrying: Option<usize>,
     /// What has come to each stage and is not taken yet.
     inboxes: Vec<Inbox>,
     /// The stages that take each stage's outputs.
@@ -56,6 +66,8 @@ struct Instance {
     operator: Box<dyn Operator>,
     /// Who takes each output: main first, then the named ones in the component's order.
     routes: Arc<[Vec<Target>]>,
+    /// When the current version is tried again, if it could not be started in the place of this one.
+    switch_again: Option<Instant>,
 }
 
 impl Task {
@@ -63,11 +75,14 @@ impl Task {
         partition: Partition,
         plan: Arc<Plan>,
         position: Option<u64>,
-    ) -> Result<Task, FlowError> {
+        meters: &Meters,
+    ) -> Task {
         let mut task = Task {
             partition,
             operators: plan.stages.iter().map(|_| None).collect(),
             waiting: plan.stages.iter().map(|_| Waiting::default()).collect(),
+            unavailable: vec![None; plan.stages.len()],
+            retrying: None,
             inboxes: plan.stages.iter().map(|_| Inbox::default()).collect(),
             readers: advance::readers(&plan),
             answers_held: vec![false; plan.stages.len()],
@@ -79,9 +94,11 @@ impl Task {
             paused: false,
         };
         for stage in 0..task.operators.len() {
-            task.switch(stage)?;
+            if let Err(error) = task.switch(stage) {
+                task.suspend(stage, &error.to_string(), meters);
+            }
         }
-        Ok(task)
+        task
     }
 
     /// Takes back an entry of the commit log. Its lane follows from its record.
@@ -126,22 +143,33 @@ impl Task {
     }
 
     /// Runs the slot's current version from the next batch on. Returns how long that took, or none if it did already.
-    pub(crate) fn switch(&mut self, stage: usize) -> Result<Option<Duration>, FlowError> {
+    /// Where that version cannot be started, the one that ran goes on.
+    pub(crate) fn switch(&mut self, stage: usize) -> Result<Option<Duration>, OperatorError> {
         let plan = self.plan.clone();
         let StageKind::Operator(kind) = &plan.stages[stage].kind else {
             return Ok(None);
         };
-        let running = self.operators[stage]
-            .as_ref()
-            .map(|instance| instance.generation);
-        if running == Some(kind.slot.generation()) {
-            return Ok(None);
+        let generation = kind.slot.generation();
+        if let Some(instance) = &mut self.operators[stage] {
+            // After a deployment that was taken back, the version that ran here may be the current one again.
+            if Arc::ptr_eq(instance.operator.version(), &kind.slot.version()) {
+                instance.generation = generation;
+            }
+            if instance.generation == generation {
+                instance.switch_again = None;
+                return Ok(None);
+            }
         }
         let began = Instant::now();
-        let (generation, operator) = kind.slot.instance().map_err(|error| FlowError::Operator {
-            name: plan.stages[stage].name.clone(),
-            error,
-        })?;
+        let (generation, operator) = match kind.slot.instance() {
+            Ok(made) => made,
+            Err(error) => {
+                if let Some(instance) = &mut self.operators[stage] {
+                    instance.switch_again = Some(Instant::now() + SWITCH_PAUSE);
+                }
+                return Err(error);
+            }
+        };
         let mut routes = vec![plan.stages[stage].targets.clone()];
         for output in &operator.version().outputs {
             routes.push(kind.named.get(output).cloned().unwrap_or_default());
@@ -150,9 +178,19 @@ impl Task {
             generation,
             operator,
             routes: routes.into(),
+            switch_again: None,
         });
+        if let Some(unavailable) = &mut self.unavailable[stage] {
+            unavailable.until = began;
+        }
         self.versions = self.describe_versions().into();
         Ok(Some(began.elapsed()))
+    }
+
+    /// The version that a stage's operator runs here, if there is one.
+    pub(crate) fn runs(&self, stage: usize) -> Option<&Arc<OperatorVersion>> {
+        let instance = self.operators[stage].as_ref()?;
+        Some(instance.operator.version())
     }
 
     fn describe_versions(&self) -> String {
@@ -211,7 +249,8 @@ impl Task {
     }
 
     /// The partition is read elsewhere: whoever has it now asks the models again.
-    pub(crate) fn abandon(self) {
+    pub(crate) fn abandon(self, meters: &Meters) {
+        self.forget_suspended(meters);
         for (stage, waiting) in self.plan.stages.iter().zip(&self.waiting) {
             let StageKind::Model(kind) = &stage.kind else {
                 continue;

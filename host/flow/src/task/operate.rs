@@ -27,9 +27,16 @@ pub(crate) struct Answered {
     begun: bool,
 }
 
-/// Records that must come again, by index: with the delay they asked for, or none for those held behind one of their
-/// lane and those that the operator has not been given.
-pub(super) type Again = Vec<(usize, Option<u32>)>;
+/// Why a record comes to its operator again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    /// The operator wants to see it again after so many milliseconds.
+    After(u32),
+    /// It is held behind one of its lane.
+    Behind,
+    /// The operator has not been given it.
+    Untried,
+}
 
 impl Task {
     /// Runs an operator over a batch and takes its answer as far as that is due: what it makes of the rest comes when
@@ -52,7 +59,11 @@ impl Task {
                 if untaken.batch.is_empty() {
                     return Ok(());
                 }
-                self.ask_operator(stage, &untaken.batch, output)?
+                match self.ask_operator(stage, &untaken.batch, output) {
+                    Some(answered) => answered,
+                    // It stays here until the stage has an instance.
+                    None => return Ok(()),
+                }
             }
         };
         let (batch, from) = (&untaken.batch, untaken.taken);
@@ -72,37 +83,41 @@ impl Task {
         Ok(())
     }
 
-    /// Has the operator of a stage answer for a batch.
+    /// Has the operator of a stage answer for a batch; none if it has no instance and none can be started now.
     pub(super) fn ask_operator(
         &mut self,
         stage: usize,
         batch: &Batch,
-        output: &mut Output,
-    ) -> Result<Answered, FlowError> {
-        self.switch(stage)?;
-        let Some(instance) = &mut self.operators[stage] else {
-            return Err(FlowError::Batch {
-                name: self.plan.stages[stage].name.clone(),
-                why: "it has no operator".to_owned(),
-            });
-        };
-        let processed = instance.operator.process(batch);
-        for lost in instance.operator.take_losses() {
-            let version = instance.operator.version();
-            InstanceLost {
-                stage,
-                version: &version.version,
-                digest: &version.digest,
-                records: lost.records,
-                reason: &lost.reason,
+        output: &Output,
+    ) -> Option<Answered> {
+        let ready = self.ready(stage);
+        let processed = match (ready, &mut self.operators[stage]) {
+            (Ok(()), Some(instance)) => {
+                let processed = instance.operator.process(batch);
+                for lost in instance.operator.take_losses() {
+                    let version = instance.operator.version();
+                    InstanceLost {
+                        stage,
+                        version: &version.version,
+                        digest: &version.digest,
+                        records: lost.records,
+                        reason: &lost.reason,
+                    }
+                    .emit(&output.meters);
+                }
+                processed.map_err(|error| error.to_string())
             }
-            .emit(&output.meters);
+            (Ok(()), None) => Err("it has no instance".to_owned()),
+            (Err(why), _) => Err(why),
+        };
+        match &processed {
+            Err(why) => self.suspend(stage, why, &output.meters),
+            Ok(_) => self.resume(stage, &output.meters),
         }
-        let processed = processed.map_err(|error| FlowError::Operator {
-            name: self.plan.stages[stage].name.clone(),
-            error,
-        })?;
-        Ok(Answered {
+        let (Ok(processed), Some(instance)) = (processed, &mut self.operators[stage]) else {
+            return None;
+        };
+        Some(Answered {
             processed,
             version: instance.operator.version().clone(),
             routes: instance.routes.clone(),
@@ -118,11 +133,11 @@ impl Task {
         answered: &mut Answered,
         numbers: &mut impl FnMut() -> u64,
         output: &mut Output,
-    ) -> Result<(usize, Again), FlowError> {
+    ) -> Result<(usize, Vec<(usize, Again)>), FlowError> {
         let plan = self.plan.clone();
         let (stage, batch, from) = (go.stage, go.batch, go.from);
         let StageKind::Operator(kind) = &plan.stages[stage].kind else {
-            return Ok((batch.len(), Again::new()));
+            return Ok((batch.len(), Vec::new()));
         };
         let routes = answered.routes.clone();
         let rest = std::mem::replace(&mut answered.begun, true);
@@ -139,12 +154,12 @@ impl Task {
             .emit(&output.meters);
             let main = routes.first().map_or(&[][..], Vec::as_slice);
             self.send(main, batch.clone(), go.since, numbers, output)?;
-            return Ok((batch.len(), Again::new()));
+            return Ok((batch.len(), Vec::new()));
         }
         let version = answered.version.clone();
         let view = batch.view();
         let mut collected = Collected::new(routes.len(), plan.batch, plan.batch_bytes);
-        let mut again = Again::new();
+        let mut again = Vec::new();
         let mut untried = 0;
         let mut blocked = HashSet::new();
         let dead = |record: &RecordView<'_>, reason: &str, backtrace, output: &mut Output| {
@@ -168,6 +183,7 @@ impl Task {
             let Some(record) = view.get(index) else {
                 continue;
             };
+            let own = lane(Order::Key, &record, 0);
             let outcome = match verdict {
                 Verdict::Outcome(outcome) => outcome,
                 Verdict::Poison { reason, backtrace } => {
@@ -180,14 +196,13 @@ impl Task {
                 }
                 Verdict::Untried => {
                     untried += 1;
-                    again.push((index, None));
+                    again.push((index, Again::Untried));
                     continue;
                 }
             };
-            let own = lane(Order::Key, &record, 0);
             // A record that comes again stands in its lane itself.
             if !go.again && (blocked.contains(&own) || self.waiting[stage].blocks(own)) {
-                again.push((index, None));
+                again.push((index, Again::Behind));
                 continue;
             }
             match collected.take(&record, &outcome) {
@@ -203,7 +218,7 @@ impl Task {
                     dead(&record, &reason, None, output)?;
                 }
                 Fate::Retry { delay_ms, .. } => {
-                    again.push((index, Some(delay_ms)));
+                    again.push((index, Again::After(delay_ms)));
                     if record.key().is_some() {
                         blocked.insert(own);
                     }
@@ -219,7 +234,10 @@ impl Task {
             records: (taken - untried) as u64,
             output: collected.records,
             dropped: collected.dropped,
-            retried: again.iter().filter(|(_, delay)| delay.is_some()).count() as u64,
+            retried: again
+                .iter()
+                .filter(|(_, again)| matches!(again, Again::After(_)))
+                .count() as u64,
             split: collected.split,
             time: go.began.elapsed(),
         }

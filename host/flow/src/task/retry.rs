@@ -6,7 +6,7 @@ use tidegate_record::{Batch, BatchBuilder};
 
 use super::Task;
 use super::operate::{Again, Go};
-use crate::entry::{Lane, State};
+use crate::entry::{Entry, Lane, State};
 use crate::error::FlowError;
 use crate::output::Output;
 use crate::plan::{Order, StageKind};
@@ -59,12 +59,12 @@ impl Task {
         &mut self,
         stage: usize,
         batch: &Batch,
-        again: Again,
+        again: Vec<(usize, Again)>,
         arrived: Instant,
         numbers: &mut impl FnMut() -> u64,
         output: &mut Output,
     ) -> Result<(), FlowError> {
-        for (index, delay) in again {
+        for (index, again) in again {
             let Some(record) = batch.view().get(index) else {
                 continue;
             };
@@ -72,12 +72,16 @@ impl Task {
             let lane = lane(Order::Key, &record, number);
             match self.entry(stage, &record, arrived, lane) {
                 Ok(mut entry) => {
-                    if let Some(delay) = delay {
-                        entry.attempt = 1;
-                        entry.state = State::Delayed(Instant::now() + retry_delay(delay));
-                    } else if !self.waiting[stage].blocks(lane) {
-                        // It is held behind no other: the operator has not been given it, and it is due at once.
-                        entry.state = State::Delayed(Instant::now());
+                    match again {
+                        Again::After(delay) => {
+                            entry.attempt = 1;
+                            entry.state = State::Delayed(Instant::now() + retry_delay(delay));
+                        }
+                        // Due at once, unless it is held behind another that is.
+                        Again::Untried if !self.waiting[stage].blocks(lane) => {
+                            entry.state = State::Delayed(Instant::now());
+                        }
+                        Again::Untried | Again::Behind => {}
                     }
                     self.waiting[stage].add(number, entry);
                 }
@@ -87,16 +91,21 @@ impl Task {
         Ok(())
     }
 
-    /// When the next retry is due that can go.
+    /// When the next retry is due that can go, of a record or of a stage.
     pub(crate) fn next_due(&self, output: &Output) -> Option<Instant> {
         let stages = (0..self.waiting.len()).filter(|stage| !self.is_held(*stage, output));
-        stages
-            .flat_map(|stage| self.waiting[stage].iter())
-            .filter_map(|(_, entry)| match entry.state {
+        let of_stage = |stage: usize| {
+            if let Some(unavailable) = &self.unavailable[stage] {
+                return Some(unavailable.until);
+            }
+            let entries = self.waiting[stage].iter();
+            let delayed = entries.filter_map(|(_, entry)| match entry.state {
                 State::Delayed(due) => Some(due),
                 _ => None,
-            })
-            .min()
+            });
+            delayed.min()
+        };
+        stages.filter_map(of_stage).min()
     }
 
     /// Sends records to their operator again whose time has come, with those that were held behind them. Each may take
@@ -111,7 +120,10 @@ impl Task {
         let mut any = false;
         let plan = self.plan.clone();
         for (stage, described) in plan.stages.iter().enumerate() {
-            if self.waiting[stage].is_empty() || matches!(described.kind, StageKind::Model(_)) {
+            if matches!(described.kind, StageKind::Model(_)) || self.must_wait(stage, now) {
+                continue;
+            }
+            if self.unavailable[stage].is_some() && !self.retry_start(stage, &output.meters) {
                 continue;
             }
             let due: Vec<Lane> = self.waiting[stage]
@@ -124,6 +136,11 @@ impl Task {
                 })
                 .map(|(_, entry)| entry.lane)
                 .collect();
+            let waits_later = !self.waiting[stage].is_empty();
+            if due.is_empty() && (waits_later || self.inboxes[stage].is_empty()) {
+                // Nothing has tried in vain and waits: the stage is taken to answer until something does.
+                self.resume(stage, &output.meters);
+            }
             for lane in due {
                 if self.is_held(stage, output) {
                     break;
@@ -132,7 +149,13 @@ impl Task {
                     return Ok(true);
                 }
                 any = true;
-                self.retry(stage, lane, numbers, output)?;
+                self.retrying = Some(stage);
+                let retried = self.retry(stage, lane, numbers, output);
+                self.retrying = None;
+                retried?;
+                if self.must_wait(stage, Instant::now()) {
+                    break;
+                }
             }
         }
         Ok(any)
@@ -154,7 +177,10 @@ impl Task {
             }
             let (record, since, attempt) = (entry.record.clone(), entry.arrived, entry.attempt + 1);
             let began = Instant::now();
-            let mut answered = self.ask_operator(stage, &record, output)?;
+            let Some(mut answered) = self.ask_operator(stage, &record, output) else {
+                self.wait_for_instance(stage, number);
+                return Ok(());
+            };
             let go = Go {
                 stage,
                 batch: &record,
@@ -166,9 +192,16 @@ impl Task {
             };
             let (_, again) = self.take_answer(&go, &mut answered, numbers, output)?;
             match again.first() {
-                Some((_, delay)) => {
+                Some((_, Again::Untried)) => {
+                    self.wait_for_instance(stage, number);
+                    return Ok(());
+                }
+                Some((_, again)) => {
                     if let Some(entry) = self.waiting[stage].change(number) {
-                        let delay = retry_delay(delay.unwrap_or(0));
+                        let delay = match again {
+                            Again::After(delay) => retry_delay(*delay),
+                            _ => Duration::ZERO,
+                        };
                         entry.attempt = attempt;
                         entry.state = State::Delayed(Instant::now() + delay);
                     }
@@ -191,5 +224,16 @@ impl Task {
             }
         }
         Ok(())
+    }
+
+    /// A record was not seen by its operator, which was no attempt. One that was behind another comes by itself when the
+    /// stage answers again.
+    fn wait_for_instance(&mut self, stage: usize, number: u64) {
+        let waits = |entry: &Entry| matches!(entry.state, State::Delayed(_));
+        if !self.waiting[stage].get(number).is_some_and(waits)
+            && let Some(entry) = self.waiting[stage].change(number)
+        {
+            entry.state = State::Delayed(Instant::now());
+        }
     }
 }

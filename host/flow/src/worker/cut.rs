@@ -42,6 +42,8 @@ impl Worker {
             && output.sinks.iter().all(|sink| sink.pending() == 0)
             && output.dead.pending() == 0;
         self.switched = false;
+        self.tell_running();
+        let output = &mut self.output;
         if !empty {
             let began = Instant::now();
             let number = self.shared.committer.commit(cut, output)?;

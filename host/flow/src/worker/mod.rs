@@ -17,6 +17,7 @@ use crate::entry::{Restored, Tokens};
 use crate::error::FlowError;
 use crate::output::Output;
 use crate::plan::Plan;
+use crate::running::Runs;
 use crate::task::Task;
 
 /// Most requests of one worker that are with models at once; the channel for their answers is as long, so that an
@@ -233,11 +234,21 @@ impl Worker {
                             Err(error) => result = Err(error.to_string()),
                         }
                     }
+                    self.tell_running();
                     // The one who asked may have given up.
                     let _ = reply.try_send(result.map(|()| switched));
                 }
             }
         }
+    }
+
+    /// Tells the committer which versions the tasks run.
+    fn tell_running(&self) {
+        let runs = (0..self.shared.plan.stages.len())
+            .map(|stage| Runs::of(self.tasks.values().filter_map(|task| task.runs(stage))));
+        self.shared
+            .committer
+            .set_running(self.number, runs.collect());
     }
 
     fn take_completions(&mut self) -> Result<bool, FlowError> {
@@ -279,7 +290,8 @@ impl Worker {
         let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
         let now = Instant::now();
         let mut any = false;
-        for task in self.tasks.values_mut().filter(|task| task.in_flight() > 0) {
+        let waits = |task: &&mut Task| task.in_flight() > 0 || task.is_suspended();
+        for task in self.tasks.values_mut().filter(waits) {
             any |= task.go_on(&mut numbers, &mut self.output)?;
             any |= task.on_time(now, &mut numbers, &mut self.output)?;
         }
@@ -357,9 +369,10 @@ impl Worker {
                 }
                 for partition in partitions {
                     if let Some(task) = self.tasks.remove(&partition) {
-                        task.abandon();
+                        task.abandon(&self.output.meters);
                     }
                 }
+                self.tell_running();
                 // Without a partition this worker is not done: it may be given others.
                 let reads = |partition: &Partition| usize::from(partition.source) == source;
                 self.assigned[source] = self.tasks.keys().any(reads);
@@ -412,7 +425,7 @@ impl Worker {
                 })?;
             position = Some(*at);
         }
-        let mut task = Task::new(partition, plan.clone(), position)?;
+        let mut task = Task::new(partition, plan.clone(), position, &self.output.meters);
         let restored = self
             .shared
             .restored

@@ -120,25 +120,36 @@ fn a_directory_that_cannot_be_made_does_not_fail_the_start() {
     let file = home.path().join("file");
     std::fs::write(&file, "in the way").unwrap();
     let engine = engine(&file.join("code"));
-    assert!(!engine.keeps_compiled() && engine.is_pooled());
+    assert!(!engine.keeps_compiled() && engine.is_guarded());
     works(&engine);
 }
 
 #[test]
-fn instances_beyond_the_pool_are_refused_and_their_places_used_again() {
-    let engine = Engine::new(EngineOptions {
-        instances: 2,
-        ..EngineOptions::default()
-    })
-    .unwrap();
-    let slot = ComponentSlot::new(&engine, SlotOptions::new("s"), PASS, "pass").unwrap();
-    let one = slot.instance().unwrap();
-    let two = slot.instance().unwrap();
-    let error = slot.instance().map(|_| ()).unwrap_err().to_string();
+fn compiled_components_that_nobody_needs_are_taken_away() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("code");
+    let engine = engine(&directory);
+    let pass = engine.compile(PASS, "pass").unwrap();
+    engine.compile(&guest("hostile"), "hostile").unwrap();
+    let of_another_engine = directory.join(format!("{}-0123456789abcdef.code", "a".repeat(64)));
+    std::fs::write(&of_another_engine, "old").unwrap();
+    std::fs::write(directory.join("notes"), "not the cache's").unwrap();
+    engine.forget_compiled(&[pass.digest().to_owned()].into());
+    let mut left: Vec<String> = std::fs::read_dir(&directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    assert_eq!(left.len(), 2, "{left:?}");
     assert!(
-        error.contains("pass does not start: instantiate: "),
-        "{error}"
+        left[0].starts_with(pass.digest().trim_start_matches("sha256:")),
+        "{left:?}"
     );
-    drop((one, two));
-    assert!(slot.instance().is_ok());
+    assert!(engine.compile(PASS, "pass").unwrap().is_from_disk());
+    assert!(
+        !engine
+            .compile(&guest("hostile"), "hostile")
+            .unwrap()
+            .is_from_disk()
+    );
 }

@@ -173,3 +173,41 @@ fn a_component_is_described_without_a_slot() {
     assert_eq!(description.config_schema, "{}");
     assert!(component.describe(Grants::default()).is_err());
 }
+
+/// Two nested components, each with its own memory; a string goes from one to the other.
+const NESTED: &str = r#"
+  (component $reader
+    (core module $code
+      (memory (export "memory") 1)
+      (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
+      (func (export "take") (param i32 i32)
+        (if (i32.ne (i32.load8_u (local.get 0)) (i32.const 104)) (then (unreachable)))))
+    (core instance $code (instantiate $code))
+    (func (export "take") (param "text" string)
+      (canon lift (core func $code "take") (memory (core memory $code "memory"))
+        (realloc (core func $code "realloc")))))
+  (component $writer
+    (import "take" (func $take (param "text" string)))
+    (core module $libc (memory (export "memory") 1) (data (i32.const 16) "hello"))
+    (core instance $libc (instantiate $libc))
+    (core func $lowered (canon lower (func $take) (memory (core memory $libc "memory"))))
+    (core module $code
+      (import "host" "take" (func $take (param i32 i32)))
+      (func $start (call $take (i32.const 16) (i32.const 5)))
+      (start $start))
+    (core instance (instantiate $code (with "host" (instance (export "take" (func $lowered)))))))
+  (instance $reads (instantiate $reader))
+  (instance (instantiate $writer (with "take" (func $reads "take"))))
+"#;
+
+#[test]
+fn a_component_of_several_memories_runs() {
+    let bytes = wat::parse_str(pass_with(NESTED)).unwrap();
+    let nested = slot("nested", &bytes);
+    assert_eq!(run(&mut *instance(&nested), &batch_of(["a", "b"])).len(), 2);
+    // A module with two memories of its own, as some encoders make.
+    let two =
+        pass_with("(core module $two (memory 1) (memory 1)) (core instance (instantiate $two))");
+    let two = slot("two", &wat::parse_str(two).unwrap());
+    assert_eq!(run(&mut *instance(&two), &batch_of(["a", "b"])).len(), 2);
+}

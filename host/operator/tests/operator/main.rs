@@ -10,6 +10,7 @@ mod components;
 mod deploy;
 mod descriptions;
 mod hostile;
+mod room;
 mod slow;
 mod support;
 mod wasi;

@@ -1,0 +1,91 @@
+//! Which version of each slot the tasks run: what a cut says, and what a restart begins with.
+
+use std::sync::Arc;
+
+use tidegate_contract::{OperatorVersion, SlotVersion};
+
+use crate::plan::{OperatorStage, Plan, StageKind};
+
+/// What the tasks of one worker run in a stage.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Runs {
+    /// None of them has an operator there.
+    #[default]
+    Nothing,
+    /// All the same.
+    One(Arc<OperatorVersion>),
+    /// Some have switched, others not.
+    Several,
+}
+
+impl Runs {
+    /// What these tasks run together.
+    pub(crate) fn of<'a>(versions: impl Iterator<Item = &'a Arc<OperatorVersion>>) -> Runs {
+        let all = versions.map(|version| Runs::One(Arc::clone(version)));
+        all.fold(Runs::Nothing, Runs::and)
+    }
+
+    fn and(self, other: Runs) -> Runs {
+        match (self, other) {
+            (Runs::Nothing, one) | (one, Runs::Nothing) => one,
+            (Runs::One(a), Runs::One(b)) if a.digest == b.digest => Runs::One(a),
+            _ => Runs::Several,
+        }
+    }
+}
+
+/// What every worker's tasks run, as each has last said.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// By worker, then by stage.
+    workers: Vec<Vec<Runs>>,
+    /// By stage: what a cut says of an operator.
+    named: Vec<Option<SlotVersion>>,
+}
+
+impl Running {
+    pub(crate) fn new(plan: &Plan) -> Running {
+        let named = plan.stages.iter().map(|stage| match &stage.kind {
+            StageKind::Model(_) => None,
+            StageKind::Operator(kind) => Some(of(&stage.name, kind, &kind.slot.version())),
+        });
+        Running {
+            workers: Vec::new(),
+            named: named.collect(),
+        }
+    }
+
+    /// A worker's tasks run this now, by stage; nothing of a worker that has ended.
+    pub(crate) fn set(&mut self, worker: usize, runs: Vec<Runs>) {
+        if self.workers.len() <= worker {
+            self.workers.resize(worker + 1, Vec::new());
+        }
+        self.workers[worker] = runs;
+    }
+
+    /// What a cut says. A version is named once every task runs it, and until another is: one that only some have
+    /// switched to may be about to go back.
+    pub(crate) fn name(&mut self, plan: &Plan) -> Vec<SlotVersion> {
+        for (index, (stage, named)) in plan.stages.iter().zip(&mut self.named).enumerate() {
+            let StageKind::Operator(kind) = &stage.kind else {
+                continue;
+            };
+            let runs = self.workers.iter().filter_map(|stages| stages.get(index));
+            match runs.cloned().fold(Runs::Nothing, Runs::and) {
+                Runs::One(version) => *named = Some(of(&stage.name, kind, &version)),
+                Runs::Nothing => *named = Some(of(&stage.name, kind, &kind.slot.version())),
+                Runs::Several => {}
+            }
+        }
+        self.named.iter().flatten().cloned().collect()
+    }
+}
+
+fn of(slot: &str, kind: &OperatorStage, version: &OperatorVersion) -> SlotVersion {
+    SlotVersion {
+        slot: slot.to_owned(),
+        version: version.version.clone(),
+        digest: version.digest.clone(),
+        configured: kind.configured.clone(),
+    }
+}

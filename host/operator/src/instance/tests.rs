@@ -1,0 +1,73 @@
+//! What becomes of a batch when no instance can be started in the place of one that was lost.
+
+use super::*;
+use crate::engine::{Engine, EngineOptions};
+use crate::grants::Grants;
+use crate::limits::Limits;
+use crate::plan::Place;
+use crate::shared::Shared;
+
+/// Traps on more than one record, and does not start with a configuration.
+fn plan(config: &str) -> Arc<Plan> {
+    let text = include_str!("../../tests/fixtures/pass.wat")
+        .replace(
+            "(local.set $count (i32.load offset=8 (local.get $batch)))",
+            "(local.set $count (i32.load offset=8 (local.get $batch)))
+             (if (i32.gt_u (local.get $count) (i32.const 1)) (then (unreachable)))",
+        )
+        .replace(
+            "(func (export \"init\") (param i32 i32) (result i32)",
+            "(func (export \"init\") (param i32 i32) (result i32)
+             (if (i32.ne (local.get 1) (i32.const 2)) (then (unreachable)))",
+        );
+    let engine = Engine::new(EngineOptions::default()).unwrap();
+    let component = engine
+        .compile(&wat::parse_str(text).unwrap(), "op")
+        .unwrap();
+    let place = Place {
+        grants: Grants::ALL,
+        limits: Limits::default(),
+        shared: Arc::new(Shared::new("s".into())),
+        samples: Arc::default(),
+    };
+    Arc::new(Plan::new(component, place, config.into()).unwrap())
+}
+
+fn batch(records: usize) -> Batch {
+    let mut builder = BatchBuilder::default();
+    for _ in 0..records {
+        builder
+            .push(&tidegate_record::NewRecord::default())
+            .unwrap();
+    }
+    builder.finish(0)
+}
+
+/// Runs, and will not start again.
+fn starts_once() -> Instance {
+    let mut instance = Instance::start(plan("{}")).unwrap();
+    instance.plan = plan("{\"no\": 1}");
+    instance
+}
+
+#[test]
+fn records_are_unanswered_and_not_poison_while_no_instance_can_be_started() {
+    let mut instance = starts_once();
+    assert_eq!(instance.process(&batch(1)).unwrap().len(), 1);
+    // The instance is lost to this batch, and none can be started for its halves.
+    let error = instance.process(&batch(4)).unwrap_err();
+    assert!(
+        error.to_string().contains("does not start: init: trap"),
+        "{error}"
+    );
+    let error = instance.process(&batch(1)).unwrap_err();
+    assert!(
+        error.to_string().contains("does not start: init: trap"),
+        "{error}"
+    );
+    let poisoned = &instance.plan.place.shared.poisoned;
+    assert_eq!(poisoned.load(Ordering::Relaxed), 0);
+    // When it starts again, so do its answers.
+    instance.plan = plan("{}");
+    assert_eq!(instance.process(&batch(1)).unwrap().len(), 1);
+}

@@ -1,21 +1,22 @@
 //! The running host, as the admin API sees it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use tidegate_contract::Slot as _;
 use tidegate_control::{
     ComponentVersion, DeployRefused, DeployReport, Host, ModelRefused, ModelReport, Percentiles,
-    RecordCounts, RunState, SlotCounters, SlotReport, StatusReport,
+    RecordCounts, RunState, SlotCounters, SlotReport, SlotTrouble, StatusReport,
 };
 use tidegate_flow::Controls;
 use tidegate_operator::{ComponentSlot, digest};
 use tidegate_telemetry::events::{Deployed, DeploymentRefused};
 use tidegate_telemetry::{Meters, SlotSummary};
 
+use crate::components::Components;
 use crate::models::HostedModel;
-use crate::wire::{forget_component, keep_component};
+use crate::wire;
 
 /// How long all tasks have to switch: one batch each, however slow, and then some.
 const SWITCH_DEADLINE: Duration = Duration::from_secs(60);
@@ -33,7 +34,7 @@ pub(crate) struct HostedSlot {
 /// The running host.
 pub(crate) struct RunningHost {
     pub(crate) pipeline: String,
-    pub(crate) state: PathBuf,
+    pub(crate) components: Components,
     pub(crate) adapter: Option<String>,
     pub(crate) slots: Vec<HostedSlot>,
     pub(crate) models: Vec<Arc<HostedModel>>,
@@ -72,6 +73,17 @@ impl RunningHost {
         }
     }
 
+    /// What keeps a slot's stage from answering.
+    fn trouble(&self, hosted: &HostedSlot) -> Option<SlotTrouble> {
+        let stage = self.meters.stages().get(hosted.stage)?;
+        let unavailable = stage.unavailable()?;
+        Some(SlotTrouble {
+            reason: unavailable.reason,
+            seconds: unavailable.since.elapsed().as_secs(),
+            tasks: unavailable.tasks,
+        })
+    }
+
     fn switch(
         &self,
         hosted: &HostedSlot,
@@ -81,14 +93,14 @@ impl RunningHost {
         let began = Instant::now();
         let name = hosted.slot.name();
         // On disk before any task can run it: a cut that names it must find it after a restart.
-        keep_component(&self.state, &digest(component), component)
+        let _kept = self
+            .components
+            .keep(&digest(component), component)
             .map_err(|error| format!("the component cannot be kept for a restart: {error}"))?;
-        let deployed = hosted.slot.deploy(component, label).map_err(|error| {
-            if hosted.slot.version().digest != digest(component) {
-                forget_component(&self.state, &digest(component));
-            }
-            error.to_string()
-        })?;
+        let deployed = hosted
+            .slot
+            .deploy(component, label)
+            .map_err(|error| error.to_string())?;
         let report = match self.controls.switch(name, SWITCH_DEADLINE) {
             Ok(report) => report,
             Err(why) => {
@@ -157,6 +169,7 @@ impl Host for RunningHost {
                     .map(|label| label.clone())
                     .unwrap_or_default(),
                 counters: counters.unwrap_or_default(),
+                trouble: self.trouble(hosted),
             }
         });
         StatusReport {
@@ -247,7 +260,11 @@ impl Host for RunningHost {
                 });
             }
         };
-        match self.switch(hosted, &component, label) {
+        let switched = self.switch(hosted, &component, label);
+        // However it ended: what no slot and no cut needs now is taken away.
+        let slots = self.slots.iter().map(|hosted| &hosted.slot);
+        wire::sweep(&self.components, slots, &self.controls.committed_slots());
+        match switched {
             Ok(report) => {
                 if let Ok(mut known) = hosted.label.lock() {
                     *known = label.to_owned();

@@ -7,6 +7,7 @@
 
 mod commands;
 mod component;
+mod components;
 mod exit;
 mod host;
 mod models;

@@ -140,6 +140,20 @@ pub struct SlotReport {
     pub label: String,
     /// What this stage did since the start.
     pub counters: SlotCounters,
+    /// What keeps it from answering, if something does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<SlotTrouble>,
+}
+
+/// A slot of which no instance can be started: its records wait, and it is tried again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotTrouble {
+    /// Why the last start failed.
+    pub reason: String,
+    /// For how long, whole seconds.
+    pub seconds: u64,
+    /// Tasks that wait for it.
+    pub tasks: usize,
 }
 
 /// What a stage did since the start.

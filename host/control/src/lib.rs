@@ -20,6 +20,6 @@ mod token;
 
 pub use api::{
     ComponentVersion, DeployRefused, DeployReport, Host, Percentiles, RecordCounts, RunState,
-    SlotCounters, SlotReport, StatusReport,
+    SlotCounters, SlotReport, SlotTrouble, StatusReport,
 };
 pub use models::{ModelRefused, ModelReport};

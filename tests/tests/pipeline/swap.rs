@@ -96,7 +96,11 @@ impl Feeder {
 
 /// A component that does the same under another digest: a custom section is added to it.
 fn variant(number: u32) -> Vec<u8> {
-    let mut bytes = std::fs::read(operator("redact-pii")).unwrap();
+    variant_of("redact-pii", number)
+}
+
+fn variant_of(name: &str, number: u32) -> Vec<u8> {
+    let mut bytes = std::fs::read(operator(name)).unwrap();
     let name = format!("variant-{number}");
     let payload = [&[name.len() as u8], name.as_bytes()].concat();
     bytes.push(0);
@@ -295,4 +299,92 @@ fn without_a_running_host_deploy_says_so() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("admin.json"), "{text}");
+}
+
+/// Two slots; the second has no configuration for what the first runs.
+const TWO_SLOTS: &str = r#"
+[pipeline]
+name = "two"
+state = "state"
+cut-interval = "20ms"
+[source.in]
+type = "file"
+paths = ["in-*.jsonl"]
+[[stage]]
+name = "words"
+operator = "{operators}/drop-abuse.wasm"
+config = { words = ["none of these"] }
+[[stage]]
+name = "pass"
+operator = "pass.wasm"
+[sink.out]
+type = "file"
+path = "out.jsonl"
+"#;
+
+#[test]
+fn a_component_that_one_slot_refuses_stays_for_the_slot_that_runs_it_and_others_go() {
+    let place = Place::new(TWO_SLOTS);
+    let pass = tidegate_tests::root().join("host/operator/tests/fixtures/pass.wasm");
+    place.write("pass.wasm", std::fs::read(pass).unwrap());
+    input(&place, 400);
+    let follow = ["run", "--quiet", "--until", "forever", "pipeline.toml"];
+    let mut running = place.start(&follow);
+    let answers = |digest: Option<&str>| {
+        until("the admin API answers", Duration::from_secs(60), || {
+            let output = place.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
+            let status: Result<Value, _> = serde_json::from_slice(&output.stdout);
+            status.is_ok_and(|status| digest.is_none_or(|d| status["slots"][0]["digest"] == d))
+        });
+    };
+    answers(None);
+    let deploy = |slot: &str, number: u32| {
+        place.write("new.wasm", variant_of("drop-abuse", number));
+        place.run(&[
+            "deploy",
+            "--json",
+            "--pipeline",
+            "pipeline.toml",
+            "--slot",
+            slot,
+            "new.wasm",
+        ])
+    };
+    let mut digest = String::new();
+    for number in 1..=5 {
+        let output = deploy("words", number);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{error}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        digest = report["new"]["digest"].as_str().unwrap().to_owned();
+    }
+    let output = deploy("pass", 5);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && text.contains("words"), "{text}");
+    let files = |name: &str| -> Vec<String> {
+        std::fs::read_dir(place.path("state").join(name))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    };
+    let kept = format!("{}.wasm", digest.trim_start_matches("sha256:"));
+    // The running one, the one before it, and what the last cut names.
+    let components = files("components");
+    assert!(components.contains(&kept), "{components:?}");
+    assert!(components.len() <= 3, "{components:?}");
+    assert!(files("compiled").len() <= 4, "{:?}", files("compiled"));
+    until("a cut names it", Duration::from_secs(60), || {
+        let log = place.read("state/commit.log");
+        log.windows(digest.len())
+            .any(|bytes| bytes == digest.as_bytes())
+    });
+    running.kill();
+    let mut running = place.start(&follow);
+    answers(Some(&digest));
+    assert_eq!(
+        files("components"),
+        [kept],
+        "after a restart nothing else is needed"
+    );
+    running.kill();
 }

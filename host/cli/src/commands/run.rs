@@ -14,6 +14,7 @@ use tidegate_telemetry::events::{RunEnded, RunStarted};
 use tidegate_telemetry::{Meters, ProgressLine, Summary};
 
 use super::{check_state, print, read_pipeline};
+use crate::components::Components;
 use crate::exit::{Failure, tell};
 use crate::host::{HostedSlot, RunningHost};
 use crate::starting::StartingHost;
@@ -55,7 +56,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     for warning in &pipeline.warnings {
         tell(format_args!("warning: {warning}\n"));
     }
-    let configured = wire::restore(&slots, &recovered, state.path())?;
+    let components = Components::new(state.path());
+    let configured = wire::restore(&slots, &recovered, &components)?;
+    wire::sweep(&components, &slots, &recovered.slots);
     let starting = Arc::new(StartingHost::new(
         &pipeline,
         Counts::begin(&recovered, &wire::volatile(&pipeline))?,
@@ -84,7 +87,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let run = Run::start(plan, parts, Arc::new(log), recovered, meters.clone())?;
     let host = Arc::new(RunningHost {
         pipeline: pipeline.name.clone(),
-        state: state.path().to_owned(),
+        components,
         adapter: adapter.clone(),
         slots: hosted(&pipeline, slots),
         models,

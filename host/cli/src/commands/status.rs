@@ -69,6 +69,17 @@ pub(crate) fn status(host: &HostArguments, as_json: bool) -> Result<(), Failure>
             slot.counters.dropped,
             slot.counters.dead,
         );
+        if let Some(trouble) = &slot.trouble {
+            let tasks = match trouble.tasks {
+                1 => "1 task".to_owned(),
+                tasks => format!("{tasks} tasks"),
+            };
+            text += &format!(
+                "  cannot answer in {tasks}, for {} s; its records wait and it is tried again: {}\n",
+                trouble.seconds,
+                trouble.reason.lines().next().unwrap_or_default(),
+            );
+        }
     }
     print(&text)
 }

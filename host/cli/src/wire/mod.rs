@@ -7,5 +7,5 @@ mod stages;
 
 pub(crate) use models::{Models, load as load_models};
 pub(crate) use ports::worker_parts;
-pub(crate) use slots::{Tasks, forget_component, keep_component, restore, slots};
+pub(crate) use slots::{Tasks, restore, slots, sweep};
 pub(crate) use stages::{plan, volatile};

@@ -1,16 +1,17 @@
 //! Operators into slots, and deployed components across restarts.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use tidegate_contract::{Recovered, Slot as _};
+use tidegate_contract::{Recovered, Slot as _, SlotVersion};
 use tidegate_control::config::{Node, Pipeline, StageKind};
 use tidegate_operator::{
     ComponentSlot, Engine, EngineOptions, Grants, Limits, SlotOptions, digest,
 };
 
+use crate::components::Components;
 use crate::exit::Failure;
 
 /// How many tasks a pipeline can have: one for each partition.
@@ -20,6 +21,21 @@ pub(crate) struct Tasks {
     pub(crate) warm: usize,
     /// Instances there is room for. Room is address space, not memory.
     pub(crate) most: usize,
+}
+
+/// Takes components away that no slot and no cut needs, deployed and compiled ones.
+pub(crate) fn sweep<'a>(
+    components: &Components,
+    slots: impl IntoIterator<Item = &'a Arc<ComponentSlot>>,
+    cut: &[SlotVersion],
+) {
+    let slots: Vec<_> = slots.into_iter().collect();
+    let running = slots.iter().flat_map(|slot| slot.digests());
+    let named = cut.iter().map(|slot| slot.digest.clone());
+    let stay = components.sweep(running.chain(named));
+    if let Some(slot) = slots.first() {
+        slot.engine().forget_compiled(&stay);
+    }
 }
 
 /// The slots of a pipeline's operator stages, in its order, each with the component of the pipeline file. A component
@@ -92,32 +108,12 @@ fn used_outputs(pipeline: &Pipeline, stage: usize) -> Vec<String> {
     used
 }
 
-fn component_path(state: &Path, digest: &str) -> PathBuf {
-    let name = digest.trim_start_matches("sha256:");
-    state.join("components").join(format!("{name}.wasm"))
-}
-
-/// Keeps a component that is about to be deployed, so that a restart finds it.
-pub(crate) fn keep_component(state: &Path, digest: &str, bytes: &[u8]) -> std::io::Result<()> {
-    use tidegate_state::{Disk, FileLayer};
-    Disk.replace(&component_path(state, digest), bytes)
-        .map(drop)
-}
-
-/// Takes a component away that was refused. One that stays behind costs room and nothing else.
-pub(crate) fn forget_component(state: &Path, digest: &str) {
-    let path = component_path(state, digest);
-    if let Err(error) = fs::remove_file(&path) {
-        tracing::debug!(path = %path.display(), %error, "a refused component stays on disk");
-    }
-}
-
 /// Puts the components that the last cut ran back into their slots, where the pipeline file still names the component
 /// that they replaced. Returns the digests that the pipeline file names, one for each slot.
 pub(crate) fn restore(
     slots: &[Arc<ComponentSlot>],
     recovered: &Recovered,
-    state: &Path,
+    components: &Components,
 ) -> Result<Vec<String>, Failure> {
     let mut configured = Vec::new();
     for slot in slots {
@@ -126,7 +122,7 @@ pub(crate) fn restore(
             known.slot == slot.name() && known.configured == named && known.digest != named
         });
         if let Some(deployed) = deployed {
-            let path = component_path(state, &deployed.digest);
+            let path = components.path(&deployed.digest);
             let bytes = fs::read(&path).with_context(|| {
                 format!(
                     "slot {} ran the deployed component {}, which cannot be read from {}; put it back, or give the \

@@ -52,6 +52,7 @@ fn report() -> StatusReport {
             generation: 1,
             label: String::new(),
             counters: SlotCounters::default(),
+            trouble: None,
         }],
         models: vec![model("/models/small")],
         swaps: 0,

@@ -223,6 +223,7 @@ impl Setting {
                 name: "input".into(),
                 targets: vec![Target::Stage(0)],
                 positions_in_log: true,
+                durable_in_flight: true,
                 identities: (0..self.partitions).map(|p| format!("in-{p}")).collect(),
             }],
             stages: vec![Stage {
@@ -239,7 +240,6 @@ impl Setting {
             batch: 8,
             batch_bytes: 1 << 20,
             cut_interval: Duration::from_millis(1),
-            durable_in_flight: true,
             drain: Duration::from_secs(5),
         };
         let log = Arc::new(log);

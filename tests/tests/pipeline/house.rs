@@ -1,6 +1,7 @@
 //! The house rules, proved from `cargo metadata`: who may depend on whom, and under which licences.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -142,22 +143,11 @@ fn each_library_has_one_room() {
 #[test]
 fn unsafe_code_is_only_in_its_two_rooms() {
     let mut found = Vec::new();
-    let mut places = vec![
-        root().join("host"),
-        root().join("plugin-sdk"),
-        root().join("plugins"),
-        root().join("xtask"),
-    ];
-    while let Some(place) = places.pop() {
-        for entry in std::fs::read_dir(place).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                places.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = std::fs::read_to_string(&path).unwrap();
-                if text.contains("allow(unsafe_code") {
-                    found.push(path.strip_prefix(root()).unwrap().display().to_string());
-                }
+    for place in ["host", "plugin-sdk", "plugins", "xtask"] {
+        for path in rust_files(&root().join(place)) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            if text.contains("allow(unsafe_code") {
+                found.push(path.strip_prefix(root()).unwrap().display().to_string());
             }
         }
     }
@@ -169,6 +159,74 @@ fn unsafe_code_is_only_in_its_two_rooms() {
             "{path} has unsafe code"
         );
     }
+}
+
+/// A run of rustdoc for a library without an example takes seconds and tests nothing; an example that is not run rots.
+#[test]
+fn examples_in_documents_are_run_wherever_there_are_some() {
+    let metadata = metadata();
+    let members = metadata["packages"].as_array().unwrap().iter();
+    for package in members.filter(|package| package["source"].is_null()) {
+        let name = &package["name"];
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+        let sources = manifest.parent().unwrap().join("src");
+        // Others have no documents that rustdoc tests.
+        let kinds = ["lib", "rlib", "proc-macro"];
+        let is_library = |target: &&Value| {
+            let mut crate_types = target["crate_types"].as_array().unwrap().iter();
+            crate_types.any(|kind| kinds.contains(&kind.as_str().unwrap()))
+        };
+        let targets = package["targets"].as_array().unwrap().iter();
+        for library in targets.filter(is_library) {
+            match (library["doctest"].as_bool().unwrap(), example(&sources)) {
+                (false, Some(place)) => panic!("{name}: {place}: `doctest = false` hides it"),
+                (true, None) => panic!("{name} has no example: `[lib]` needs `doctest = false`"),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Where the documents of a crate have an example to compile: a fence that is not marked as text, or another file taken in.
+fn example(sources: &Path) -> Option<String> {
+    for path in rust_files(sources) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut inside = false;
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            let taken_in = line.contains("doc = include_str!");
+            let document = line
+                .strip_prefix("///")
+                .or_else(|| line.strip_prefix("//!"));
+            let fence = document.and_then(|line| {
+                let line = line.trim();
+                line.strip_prefix("```")
+                    .or_else(|| line.strip_prefix("~~~"))
+            });
+            let opens = fence.is_some() && !inside;
+            if taken_in || (opens && fence != Some("text")) {
+                return Some(format!("{}:{}", path.display(), index + 1));
+            }
+            inside ^= fence.is_some();
+        }
+    }
+    None
+}
+
+/// All files of Rust below a directory.
+fn rust_files(directory: &Path) -> Vec<PathBuf> {
+    let (mut found, mut places) = (Vec::new(), vec![directory.to_path_buf()]);
+    while let Some(place) = places.pop() {
+        for entry in std::fs::read_dir(place).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                places.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found
 }
 
 /// The licences that deny.toml allows: every dependency must be usable under one of them.

@@ -12,8 +12,8 @@ use tidegate_reference::golden::{self, ENCODERS};
 use tidegate_weights::{Checkpoint, ReadWhole};
 
 use crate::support::{
-    PLAIN, Random, assert_close, bare_gpu, checked_on, golden_checkpoint, gpu, open, to_spoil,
-    variants, wide,
+    PLAIN, Random, assert_close, bare_gpu, bare_to_spoil, checked_on, golden_checkpoint, gpu, open,
+    to_spoil, variants, wide,
 };
 
 const TOLERANCE: f64 = 2e-5;
@@ -33,6 +33,14 @@ fn options(variant: KernelVariant) -> EncoderOptions {
         kernels: Some(variant),
         reproducible: false,
         checked_shaders: false,
+    }
+}
+
+/// The same with checked shaders where whole models have them.
+fn options_on(gpu: &Gpu, variant: KernelVariant) -> EncoderOptions {
+    EncoderOptions {
+        checked_shaders: checked_on(gpu),
+        ..options(variant)
     }
 }
 
@@ -144,11 +152,8 @@ fn every_encoder_gives_the_vectors_of_transformers() {
     for (gpu, variant) in variants() {
         for name in ENCODERS {
             let checkpoint = golden_checkpoint(name);
-            let options = EncoderOptions {
-                checked_shaders: checked_on(gpu),
-                ..options(variant)
-            };
-            let mut encoder = GpuEncoder::load(gpu, &checkpoint, &options).unwrap();
+            let mut encoder =
+                GpuEncoder::load(gpu, &checkpoint, &options_on(gpu, variant)).unwrap();
             let cases = golden::encoder(name).unwrap();
             let texts: Vec<Vec<u32>> = cases.iter().map(|case| case.tokens.clone()).collect();
             let vectors = encode(&mut encoder, &texts);
@@ -210,9 +215,9 @@ fn a_text_has_its_own_vector_whatever_is_beside_it() {
         for reproducible in [true, false] {
             let options = EncoderOptions {
                 reproducible,
-                ..options(variant)
+                ..options_on(bare_gpu(), variant)
             };
-            let mut encoder = GpuEncoder::load(gpu(), &checkpoint, &options).unwrap();
+            let mut encoder = GpuEncoder::load(bare_gpu(), &checkpoint, &options).unwrap();
             let together = encode(&mut encoder, &texts);
             for (text, together) in texts.iter().zip(together.chunks_exact(30)) {
                 let alone = encode(&mut encoder, std::slice::from_ref(text));
@@ -244,7 +249,7 @@ fn a_call_that_is_too_much_for_one_pass_runs_in_several() {
     let checkpoint = odd_model(dir.path(), true);
     let mut random = Random(6);
     let texts: Vec<Vec<u32>> = (0..174).map(|i| random.tokens(53, 1 + i % 7)).collect();
-    let wide_options = options(KernelVariant::Software);
+    let wide_options = options_on(bare_gpu(), KernelVariant::Software);
     let mut one = GpuEncoder::load(bare_gpu(), &checkpoint, &wide_options).unwrap();
     let narrow = EncoderOptions {
         context: Some(7),
@@ -326,7 +331,7 @@ fn what_cannot_be_loaded_says_why() {
 #[test]
 fn what_an_encoder_takes_is_known_before() {
     let dir = tempfile::tempdir().unwrap();
-    let device = open(Features::ALL);
+    let device = to_spoil();
     for classes in [false, true] {
         let checkpoint = odd_model(dir.path(), classes);
         let estimate = GpuEncoder::estimate(&checkpoint, &EncoderOptions::default()).unwrap();
@@ -418,7 +423,7 @@ fn an_encoder_with_a_kernel_that_writes_nothing_is_not_loaded() {
 
 #[test]
 fn every_kernel_of_an_encoder_ran_in_a_self_test() {
-    let [bare, whole] = [Features::NONE, Features::ALL].map(open);
+    let (bare, whole) = (bare_to_spoil(), to_spoil());
     for classes in [false, true] {
         let directory = tempfile::tempdir().unwrap();
         let checkpoint = odd_model(directory.path(), classes);

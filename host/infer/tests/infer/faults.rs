@@ -12,8 +12,9 @@ use tidegate_infer::{
 use tidegate_weights::{Checkpoint, Format, ModelConfig};
 
 use crate::support::{
-    adapter, assert_same, blocks, even_config, full_config, gpu, in_chunks, load, logits, open,
-    options, random_model, sequence, small_config, sums_otherwise, to_spoil, variants,
+    adapter, assert_same, bare_to_spoil, blocks, even_config, full_config, gpu, in_chunks, load,
+    logits, open, options, random_model, sequence, small_config, sums_otherwise, to_spoil,
+    variants,
 };
 
 fn default_kernels() -> DecoderOptions {
@@ -320,7 +321,7 @@ fn kernels_that_only_a_variant_has_are_tried_with_it() {
 /// By their parameters: the very ones that a step runs.
 #[test]
 fn every_kernel_of_a_decoder_ran_in_a_self_test() {
-    let [bare, whole] = [Features::NONE, Features::ALL].map(open);
+    let (bare, whole) = (bare_to_spoil(), to_spoil());
     let biased = ModelConfig {
         post_norms: false,
         heads: 7,
@@ -418,7 +419,7 @@ const SOFTWARE_LOOP: &str = "for (var g = 0u; g < params.groups; g++) {";
 #[test]
 fn kernels_that_sum_backwards_for_more_rows_are_not_reproducible() {
     let checkpoint = random_model(even_config(), 5);
-    let device = open(Features::ALL);
+    let device = to_spoil();
     for (variant, from, to) in [
         (
             KernelVariant::Portable,
@@ -453,7 +454,7 @@ fn kernels_that_sum_backwards_for_more_rows_are_not_reproducible() {
 #[test]
 fn kernels_that_leave_out_a_part_of_wide_rows_are_not_used() {
     let checkpoint = random_model(even_config(), 5);
-    let device = open(Features::ALL);
+    let device = to_spoil();
     for (from, to) in [
         (
             LOOP,

@@ -4,8 +4,7 @@ use tidegate_infer::{DecoderOptions, KernelVariant, KvPrecision};
 use tidegate_reference::golden::{self, DECODERS, GGUF_DECODERS};
 
 use crate::support::{
-    assert_close, blocks, golden_checkpoint, gpu, load, logits, options, options_on, sequence,
-    variants,
+    assert_close, bare_gpu, blocks, golden_checkpoint, load, logits, options_on, sequence, variants,
 };
 
 /// Sums of a few hundred products in f32, through at most three layers, as a share of 1 + the largest logit.
@@ -71,9 +70,9 @@ fn keys_and_values_in_f16_change_the_logits_by_no_more_than_stated() {
         for name in DECODERS {
             let options = DecoderOptions {
                 kv: KvPrecision::F16,
-                ..options(variant)
+                ..options_on(bare_gpu(), variant)
             };
-            check(name, gpu(), &options, HALF_TOLERANCE);
+            check(name, bare_gpu(), &options, HALF_TOLERANCE);
         }
     }
 }

@@ -8,7 +8,7 @@ use tidegate_infer::kernels::lab::Lab;
 use tidegate_infer::{Gpu, KernelVariant};
 use tidegate_weights::{Activation, Format, Tensor};
 
-use crate::support::{PLAIN, Random, bare_gpu, gpu};
+use crate::support::{PLAIN, Random, assert_same, bare_gpu, gpu, variants};
 
 const TOLERANCE: f64 = 2e-6;
 const FORMATS: [Format; 7] = [
@@ -181,6 +181,54 @@ fn erf(x: f64) -> f64 {
         x.signum()
     } else {
         sum * 2.0 / std::f64::consts::PI.sqrt()
+    }
+}
+
+/// In the formats that no whole model here has on every variant, and in all ways to store what comes out.
+#[test]
+fn unchecked_products_give_the_bits_of_checked_ones() {
+    let formats = [
+        Format::F16,
+        Format::Bf16,
+        Format::Int4,
+        Format::Q4K,
+        Format::Q6K,
+    ];
+    for (gpu, variant) in variants() {
+        let labs = [true, false].map(|checked| Lab::on(gpu, variant, checked).unwrap());
+        for format in formats {
+            let mut random = Random(51);
+            let width = widths(format)[0];
+            let [a, b] = [(); 2].map(|()| Weights::random(&mut random, format, 67, width));
+            let residual = random.units(33 * 67);
+            for rows in [1, 33] {
+                let input = random.units(rows * width);
+                let residual = &residual[..rows * 67];
+                let [checked, unchecked] = labs.each_ref().map(|lab| {
+                    let experiments = [
+                        lab.matmul(vec![a.tensor()], &input, None).unwrap(),
+                        lab.matmul(vec![a.tensor()], &input, Some(residual))
+                            .unwrap(),
+                        lab.gated([a.tensor(), b.tensor()], Activation::Silu, &input)
+                            .unwrap(),
+                    ];
+                    experiments.map(|experiment| {
+                        lab.run(&experiment, 1).unwrap();
+                        lab.output_of(&experiment, 0, 67).unwrap()
+                    })
+                });
+                for (unchecked, checked) in unchecked.iter().zip(&checked) {
+                    let what = format!("{variant}, {format:?}, {rows} rows");
+                    assert_same(unchecked, checked, &what);
+                }
+            }
+            let [checked, unchecked] = labs.each_ref().map(|lab| {
+                let experiment = lab.embed(a.tensor(), &[66, 0, 31, 32], 2.0).unwrap();
+                lab.run(&experiment, 1).unwrap();
+                lab.output_of(&experiment, 0, width).unwrap()
+            });
+            assert_same(&unchecked, &checked, &format!("{variant}, {format:?}"));
+        }
     }
 }
 

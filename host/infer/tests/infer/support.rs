@@ -70,6 +70,13 @@ pub(crate) fn to_spoil() -> Spoilt {
     Spoilt(gpu.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// The same of a device with every optional feature masked off. Who needs both takes this one first.
+pub(crate) fn bare_to_spoil() -> Spoilt {
+    static GPU: OnceLock<Mutex<Gpu>> = OnceLock::new();
+    let gpu = GPU.get_or_init(|| Mutex::new(open(Features::NONE)));
+    Spoilt(gpu.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
 /// Every device and variant that runs on this adapter: on the bare one those that need nothing.
 pub(crate) fn variants() -> Vec<(&'static Gpu, KernelVariant)> {
     let mut all: Vec<_> = PLAIN.map(|variant| (bare_gpu(), variant)).to_vec();
@@ -215,7 +222,7 @@ pub(crate) fn random_model(config: ModelConfig, seed: u64) -> Checkpoint {
 
 /// Whether whole models run with wgpu's checks in the shaders on a device: on the one without features, where everything must
 /// be within bounds by itself; in the longer run on all. Elsewhere they run what users run, which loading has compiled for
-/// its self-test already.
+/// its self-test already, and which gives the bits of checked shaders.
 pub(crate) fn checked_on(gpu: &Gpu) -> bool {
     gpu.features() == Features::NONE || std::env::var_os("TIDEGATE_TEST_FULL").is_some()
 }

@@ -3,15 +3,13 @@
 use std::time::Duration;
 
 use tidegate_contract::{Decoder, Sampled, StepSequence};
-use tidegate_infer::{
-    DecoderOptions, Features, Gpu, GpuDecoder, KernelVariant, KvPrecision, MemoryReport,
-};
+use tidegate_infer::{DecoderOptions, Gpu, GpuDecoder, KernelVariant, KvPrecision, MemoryReport};
 use tidegate_reference::ReferenceDecoder;
 
 use crate::support::{
-    PLAIN, Random, assert_close, assert_same, blocks, even_config, full_config, gpu, in_chunks,
-    load, logits, open, options, options_on, random_model, sequence, silent, small_config,
-    sums_otherwise, variants, wide,
+    PLAIN, Random, assert_close, assert_same, bare_gpu, blocks, even_config, full_config, gpu,
+    in_chunks, load, logits, options, options_on, random_model, sequence, silent, small_config,
+    sums_otherwise, to_spoil, variants, wide,
 };
 use tidegate_weights::{Checkpoint, Format, ModelConfig};
 
@@ -234,8 +232,9 @@ fn a_position_that_is_written_again_holds_what_was_written_last() {
     let checkpoint = random_model(small_config(), 7);
     let mut random = Random(7);
     let (tokens, wrong) = (random.tokens(53, 20), random.tokens(53, 6));
+    let gpu = bare_gpu();
     for variant in PLAIN {
-        let mut decoder = load(gpu(), &checkpoint, &options(variant));
+        let mut decoder = load(gpu, &checkpoint, &options_on(gpu, variant));
         let expected = in_chunks(&mut decoder, &tokens, &blocks(0, 20), 64);
         in_chunks(&mut decoder, &tokens[..14], &blocks(9, 20), 64);
         logits(&mut decoder, &[sequence(14, &wrong, &blocks(9, 20))]);
@@ -259,14 +258,15 @@ fn matrices_larger_than_a_binding_are_split_and_give_the_same_logits() {
     let checkpoint = random_model(config, 8);
     let tokens = Random(8).tokens(300, 30);
     let expected = reference(&checkpoint, &tokens);
-    let narrow = gpu().narrowed(40 << 10);
+    let gpu = bare_gpu();
+    let narrow = gpu.narrowed(40 << 10);
     for variant in PLAIN {
         let options = DecoderOptions {
             context: 64,
             blocks: 8,
             max_rows: 8,
             max_samples: 8,
-            ..options(variant)
+            ..options_on(gpu, variant)
         };
         let cap = Duration::from_secs(1);
         let mut decoder = load(&narrow, &checkpoint, &options);
@@ -274,7 +274,7 @@ fn matrices_larger_than_a_binding_are_split_and_give_the_same_logits() {
         decoder.pretend_pace(1e-15, cap);
         let found = in_chunks(&mut decoder, &tokens, &blocks(0, 30), 8);
         assert_close(&found, &expected, TOLERANCE, variant.name());
-        let mut whole = load(gpu(), &checkpoint, &options);
+        let mut whole = load(gpu, &checkpoint, &options);
         whole.pretend_pace(1e-15, cap);
         in_chunks(&mut whole, &tokens, &blocks(0, 30), 8);
         assert!(decoder.dispatches_last_step() > whole.dispatches_last_step());
@@ -283,7 +283,7 @@ fn matrices_larger_than_a_binding_are_split_and_give_the_same_logits() {
 
 #[test]
 fn unchecked_shaders_give_the_bits_of_checked_ones() {
-    // Only whole numbers are multiplied by int8 dots.
+    // Only whole numbers are multiplied by int8 dots. Products in other formats: `matmul`.
     for (config, format) in [(full_config(), Format::F32), (even_config(), Format::Int8)] {
         let checkpoint = Checkpoint::random(config, format, 9);
         let tokens = Random(9).tokens(53, 50);
@@ -314,7 +314,7 @@ fn several_models_on_one_device_do_not_disturb_each_other() {
     let tokens = Random(10).tokens(53, 24);
     let mut decoders = models
         .each_ref()
-        .map(|model| load(gpu(), model, &options(KernelVariant::Software)));
+        .map(|model| load(gpu(), model, &options_on(gpu(), KernelVariant::Software)));
     let mut found = [Vec::new(), Vec::new()];
     for (index, token) in tokens.iter().enumerate() {
         for (decoder, found) in decoders.iter_mut().zip(&mut found) {
@@ -332,7 +332,7 @@ fn a_greedy_draw_is_the_highest_logit_in_the_order_of_the_step() {
     let checkpoint = random_model(small_config(), 12);
     let tokens = Random(12).tokens(53, 40);
     for variant in PLAIN {
-        let mut decoder = load(gpu(), &checkpoint, &options(variant));
+        let mut decoder = load(gpu(), &checkpoint, &options_on(gpu(), variant));
         let step = [
             sequence(0, &tokens[..9], &blocks(0, 9)),
             silent(0, &tokens[9..20], &blocks(4, 11)),
@@ -358,7 +358,7 @@ fn a_slow_device_is_given_little_at_once_and_answers_the_same() {
     for variant in PLAIN {
         let options = DecoderOptions {
             reproducible: true,
-            ..options(variant)
+            ..options_on(gpu(), variant)
         };
         let mut decoder = load(gpu(), &checkpoint, &options);
         let cap = Duration::from_millis(50);
@@ -552,7 +552,7 @@ fn a_decoder_takes_no_more_memory_than_was_estimated() {
 /// bytes.
 #[test]
 fn a_decoder_makes_the_buffers_that_its_report_says() {
-    let device = open(Features::ALL);
+    let device = to_spoil();
     for (config, format) in [
         (small_config(), Format::F32),
         (full_config(), Format::F32),

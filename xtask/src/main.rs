@@ -19,14 +19,18 @@ const USAGE: &str = "cargo xtask COMMAND
   demo          build everything and run examples/support-bot over its tickets
   test          set up and run every test, lint and format check
   test --full   the same, and what takes minutes: the whole of banking77 if it is at hand, long crash and swap runs,
-                the whole of what swiftshader runs, whole models with wgpu's checks in every shader
-  swiftshader   run the tests of what a device computes on SwiftShader, a second Vulkan driver
+                swiftshader --full, whole models with wgpu's checks in the shaders of every device
+  swiftshader   run the tests of kernels on SwiftShader, a second Vulkan driver, as test does; --full runs all tests of
+                what a device computes
   fuzz          fuzz what reads models for a minute; --seconds N for another time
   operators     build the shipped operators and the test guests into target/operators
   kafka         run an Apache Kafka broker for tests until Enter is pressed
 
 What is missing is installed: the WebAssembly target by rustup; on Debian and Ubuntu a Vulkan loader with Mesa's
 software driver, Java and Maven, pip and npm by apt-get. TIDEGATE_KAFKA=host:port uses a broker that runs already.";
+
+/// The variable that tells tests to take minutes.
+const FULL: &str = "TIDEGATE_TEST_FULL";
 
 /// How long the parsers are fuzzed where nothing else is said.
 const FUZZ_SECONDS: u32 = 60;
@@ -49,7 +53,8 @@ fn run() -> Result<()> {
         ["demo"] => demo::demo(&root),
         ["test"] => test::test(&root, false),
         ["test", "--full"] => test::test(&root, true),
-        ["swiftshader"] => swiftshader::test(&root, true),
+        ["swiftshader"] => swiftshader::test(&root, false),
+        ["swiftshader", "--full"] => swiftshader::test(&root, true),
         ["fuzz"] => fuzz::fuzz(&root, FUZZ_SECONDS),
         ["fuzz", "--seconds", seconds] => {
             let seconds = seconds

@@ -9,8 +9,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::setup;
 use crate::steps::{cargo, output, run};
+use crate::{FULL, setup};
 
 const PACKAGE: &str = "@sparticuz/chromium@147.0.0";
 /// What `npm pack` calls the package, and its SHA-256.
@@ -42,7 +42,11 @@ pub(crate) fn runs_here() -> bool {
 pub(crate) fn test(root: &Path, full: bool) -> Result<()> {
     let manifest = driver(root)?;
     let tests = if full { &ALL[..] } else { &KERNELS[..] };
-    run(cargo()
+    let mut command = cargo();
+    if full {
+        command.env(FULL, "1");
+    }
+    run(command
         .args(["test", "--release", "--workspace", "--no-fail-fast"])
         .args(["--lib", "--test", "infer", "--"])
         .args(tests)

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::steps::{Steps, cargo, run};
-use crate::{FUZZ_SECONDS, fuzz, kafka, operators, setup, swiftshader};
+use crate::{FULL, FUZZ_SECONDS, fuzz, kafka, operators, setup, swiftshader};
 
 /// Sets up and runs them; `full` adds what takes minutes.
 pub(crate) fn test(root: &Path, full: bool) -> Result<()> {
@@ -47,7 +47,7 @@ fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
             .current_dir(root);
         command.env("TIDEGATE_KAFKA", broker.address());
         if full {
-            command.env("TIDEGATE_TEST_FULL", "1");
+            command.env(FULL, "1");
         }
         run(&mut command)
     })?;

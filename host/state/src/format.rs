@@ -39,7 +39,7 @@
 //! from before that have no `added`; of theirs every ciphertext needs its key.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use tidegate_contract::{Cut, InFlightEntry, Recovered, SinkPosition, SlotVersion, SourcePosition};
@@ -300,8 +300,11 @@ fn read_in_flight(mut plain: &[u8], in_flight: &mut InFlight) -> Option<()> {
 
 /// Adds a cut to the state, as recovery would; used by the running log to know what a snapshot must hold.
 pub(crate) fn add(state: &mut Recovered, number: u64, cut: &Cut) {
-    for done in &cut.in_flight_done {
-        state.in_flight.retain(|entry| entry.number != *done);
+    if !cut.in_flight_done.is_empty() {
+        let done: HashSet<u64> = cut.in_flight_done.iter().copied().collect();
+        state
+            .in_flight
+            .retain(|entry| !done.contains(&entry.number));
     }
     for added in &cut.in_flight_added {
         match state

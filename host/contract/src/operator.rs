@@ -54,8 +54,8 @@ pub enum Processed {
     },
     /// A record the operator could not answer for.
     Poison(DeadLetterCause),
-    /// The last records of the batch, which it has not been given: the time to find out which record fails it was over,
-    /// or no instance could be started. They must come again, and this was no attempt at them.
+    /// The last records of the batch, for which it has no answer yet: its turn was over, or no instance could be started.
+    /// They must come again, and this was no attempt at them.
     Untried {
         /// Index of the first record.
         first: usize,
@@ -66,7 +66,8 @@ pub enum Processed {
 
 /// A task's instance of an operator. It is used by that task's worker thread alone.
 pub trait Operator: Send {
-    /// Answers for the records of the batch, in order. A trap, a deadline, a refused allocation or a bad answer costs
+    /// Answers for the records of the batch, in order, as far as it gets in one turn: about 100 ms, or one call of the
+    /// guest if that takes longer. The rest, perhaps all, is untried; given as the next batch it goes on from there. A trap, a deadline, a refused allocation or a bad answer costs
     /// the instance, not the call: the batch is bisected and only the poison record is named. A batch of one record is
     /// never untried. An error means that no instance could be started: no record was answered, all of them must come
     /// again, and it may be called again.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidegate_contract::{
     DeadLetterCause, Loss, Operator, OperatorError, OperatorVersion, Processed,
 };
 use tidegate_record::layout::{BATCH_HEADER, ENTRY};
-use tidegate_record::{Batch, BatchBuilder, BatchView, Fields};
+use tidegate_record::{Batch, BatchBuilder, BatchView, Fields, RecordId};
 
 use crate::failure::Failure;
 use crate::guest::Guest;
@@ -18,6 +18,9 @@ use crate::plan::Plan;
 /// Records looked at to see whether leaving fields out is worth a copy.
 const LOOK_AT: usize = 8;
 
+/// After so long no further call is made for a batch: its task's worker looks after everything else first.
+const TURN: Duration = Duration::from_millis(100);
+
 pub(crate) struct Instance {
     plan: Arc<Plan>,
     /// None after a failure, until the next call makes another one.
@@ -26,10 +29,56 @@ pub(crate) struct Instance {
     spare: Vec<u8>,
     answered: u64,
     pace: Pace,
+    /// What is left of the last batch.
+    unfinished: Option<Unfinished>,
     /// Since they were last taken.
     losses: Vec<Loss>,
     /// Held while a task has it.
     pub(crate) live: Option<Live>,
+}
+
+/// How far a batch is, of which the rest comes again.
+struct Unfinished {
+    /// Its first record and how many there are, by which it is known when it comes.
+    next: Option<RecordId>,
+    records: usize,
+    /// Records of the whole batch that are done.
+    before: usize,
+    /// Pieces to be tried, the first at the end: places in the rest and numbers of records.
+    open: Vec<(usize, usize)>,
+    /// How long it has taken since a call failed; none while all were answered.
+    failing: Option<Duration>,
+}
+
+impl Unfinished {
+    fn new(batch: &Batch) -> Unfinished {
+        Unfinished {
+            next: first_of(batch, 0),
+            records: batch.len(),
+            before: 0,
+            open: vec![(0, batch.len())],
+            failing: None,
+        }
+    }
+
+    fn is(&self, batch: &Batch) -> bool {
+        self.records == batch.len() && self.next == first_of(batch, 0)
+    }
+
+    /// What is left when so many more records are done.
+    fn rest(mut self, batch: &Batch, done: usize) -> Unfinished {
+        self.next = first_of(batch, done);
+        self.records -= done;
+        self.before += done;
+        for (first, _) in &mut self.open {
+            *first -= done;
+        }
+        self
+    }
+}
+
+fn first_of(batch: &Batch, at: usize) -> Option<RecordId> {
+    batch.view().get(at).map(|record| record.id())
 }
 
 /// Counts an instance that a task has, until it is dropped.
@@ -57,6 +106,7 @@ impl Instance {
             spare: Vec::new(),
             answered: 0,
             pace: Pace::new(),
+            unfinished: None,
             losses: Vec::new(),
             live: None,
         })
@@ -124,32 +174,40 @@ impl Instance {
 
     /// Answers for the records in as many calls as it takes: what takes too long is given in smaller pieces, what fails
     /// otherwise is halved, until it is answered or a single record. Each call has the whole deadline. Appends to
-    /// `done`, also before an error.
+    /// `done`, also before an error. What is not done when the turn is over stays open.
     fn answer_all(
         &mut self,
         batch: &Batch,
+        left: &mut Unfinished,
         done: &mut Vec<Processed>,
     ) -> Result<(), OperatorError> {
         let total = batch.len();
-        let mut failing: Option<Instant> = None;
-        let mut open = vec![(0, total)];
-        while let Some((first, mut count)) = open.pop() {
-            let cap = self.plan.place.limits.bisect;
-            if failing.is_some_and(|since| since.elapsed() >= cap) {
-                return Ok(());
+        let turn = Instant::now();
+        let spent = left.failing;
+        let mut failing = spent.map(|_| turn);
+        let mut called = false;
+        while let Some((first, mut count)) = left.open.pop() {
+            if called && turn.elapsed() >= TURN {
+                left.open.push((first, count));
+                break;
             }
-            let size = self.pace.size();
+            called = true;
+            let searched = failing.map(|since| since.elapsed() + spent.unwrap_or_default());
+            let size = match searched {
+                Some(searched) if searched >= self.plan.place.limits.bisect => 1,
+                _ => self.pace.size(),
+            };
             if count > size {
-                open.push((first + size, count - size));
+                left.open.push((first + size, count - size));
                 count = size;
             }
             let answer = if count == total {
-                self.answer(batch)?
+                self.answer(batch)
             } else {
-                self.answer(&part(batch, first, count)?)?
+                part(batch, first, count).and_then(|part| self.answer(&part))
             };
             let failure = match answer {
-                Ok(outcomes) => {
+                Ok(Ok(outcomes)) => {
                     done.push(Processed::Answer {
                         first,
                         count,
@@ -157,27 +215,34 @@ impl Instance {
                     });
                     continue;
                 }
-                Err(failure) => failure,
+                Ok(Err(failure)) => failure,
+                Err(error) => {
+                    left.open.push((first, count));
+                    return Err(error);
+                }
             };
             failing.get_or_insert_with(Instant::now);
+            // Its place in the batch as it came first.
+            let place = left.before + first;
             match (count, failure.is_late) {
                 (1, is_late) => {
                     if is_late {
-                        self.pace.on_late_alone(first);
+                        self.pace.on_late_alone(place);
                     }
                     done.push(poison(first, failure));
                 }
                 (_, true) => {
-                    self.pace.on_late(first..first + count);
-                    open.push((first, count));
+                    self.pace.on_late(place..place + count);
+                    left.open.push((first, count));
                 }
                 (_, false) => {
                     let half = count / 2;
-                    open.push((first + half, count - half));
-                    open.push((first, half));
+                    left.open.push((first + half, count - half));
+                    left.open.push((first, half));
                 }
             }
         }
+        left.failing = failing.map(|since| since.elapsed() + spent.unwrap_or_default());
         Ok(())
     }
 }
@@ -189,8 +254,16 @@ impl Operator for Instance {
         if total == 0 {
             return Ok(done);
         }
-        let result = self.answer_all(batch, &mut done);
-        self.pace.settle();
+        let mut left = match self.unfinished.take() {
+            Some(left) if left.is(batch) => left,
+            other => {
+                if other.is_some() {
+                    self.pace.settle();
+                }
+                Unfinished::new(batch)
+            }
+        };
+        let result = self.answer_all(batch, &mut left, &mut done);
         let is_poison = |done: &&Processed| matches!(done, Processed::Poison(_));
         let poisoned = done.iter().filter(is_poison).count() as u64;
         let shared = &self.plan.place.shared;
@@ -201,16 +274,19 @@ impl Operator for Instance {
             }
             Processed::Poison(cause) => cause.record + 1,
         });
+        if first == total {
+            self.pace.settle();
+            return Ok(done);
+        }
+        self.unfinished = Some(left.rest(batch, first));
         // What has been answered before an instance could not be made again stays answered; the others come again.
         if first == 0 {
             result?;
         }
-        if first < total {
-            done.push(Processed::Untried {
-                first,
-                count: total - first,
-            });
-        }
+        done.push(Processed::Untried {
+            first,
+            count: total - first,
+        });
         Ok(done)
     }
 

@@ -43,8 +43,8 @@ pub struct Limits {
     pub deadline: Duration,
     /// Wall-clock time for starting an instance: instantiation, `describe` and `init` each. Default 5 s.
     pub init_deadline: Duration,
-    /// Wall-clock time that one batch may hold its task from the first call that fails on, restarts included. Records
-    /// that have not been given to the operator by then come again. Default 2 s.
+    /// Wall-clock time to find the record that fails a batch, from the first call that fails on, restarts included. The
+    /// rest of the batch is then given one record a call. Default 2 s.
     pub bisect: Duration,
 }
 

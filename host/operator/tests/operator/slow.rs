@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use tidegate_contract::Processed;
 use tidegate_operator::{ComponentSlot, Limits, SlotOptions};
 
 use crate::support::*;
@@ -69,4 +70,38 @@ fn an_instance_that_is_slow_when_it_begins_loses_no_record() {
         assert!(poisoned(&run(&mut *operator, &batch_of(["v"; 256]))).is_empty());
     }
     assert!(slot.stats().instances_lost >= 1);
+}
+
+#[test]
+fn a_slow_operator_lets_its_worker_go_in_the_middle_of_a_batch() {
+    let limits = Limits {
+        deadline: deadline(),
+        ..patient()
+    };
+    let slot = slot_of("slow", limits);
+    let mut operator = instance(&slot);
+    // It keeps to calls that it answers in time.
+    let batch = batch_of(["v"; 512]);
+    assert!(poisoned(&run(&mut *operator, &batch)).is_empty());
+    let lost = slot.stats().instances_lost;
+    let processed = operator.process(&batch).unwrap();
+    let Some(Processed::Untried { first, count }) = processed.last() else {
+        panic!("all of the batch at once: {} answers", processed.len());
+    };
+    assert!(*first > 0 && first + count == batch.len());
+    assert_eq!(slot.stats().instances_lost, lost);
+}
+
+#[test]
+fn a_search_for_poison_goes_on_where_it_was() {
+    let limits = Limits {
+        deadline: Duration::from_millis(200),
+        ..patient()
+    };
+    let slot = hostile_within("loop", limits);
+    let mut operator = instance(&slot);
+    // Each late call is a turn of its own. Eight halve the batch, one finds the record, none is made in vain.
+    let came = run(&mut *operator, &batch_with_bad(256, &[200]));
+    assert_eq!(poisoned(&came), [200]);
+    assert!(slot.stats().instances_lost < 20);
 }

@@ -110,8 +110,8 @@ impl Came {
     }
 }
 
-/// Runs a batch and checks that every record came back once and in order. Those that come again untried are given one
-/// by one, as a task does.
+/// Runs a batch and checks that every record came back once and in order. Those that come again untried are given as a
+/// batch of their own, as a task does.
 pub(crate) fn run(operator: &mut dyn Operator, batch: &Batch) -> Vec<Came> {
     let outputs = operator.version().outputs.len() as u16;
     let mut came = Vec::new();
@@ -120,18 +120,18 @@ pub(crate) fn run(operator: &mut dyn Operator, batch: &Batch) -> Vec<Came> {
             Processed::Untried { first, count } => {
                 assert!(batch.len() > 1, "a record alone is always tried");
                 assert_eq!((first, first + count), (came.len(), batch.len()));
-                for index in first..first + count {
-                    let mut one = BatchBuilder::default();
-                    one.push_record(&batch.view().get(index).unwrap()).unwrap();
-                    let one = one.finish(batch.view().clock());
-                    came.extend(run(operator, &one).into_iter().map(|came| match came {
-                        Came::Poison(cause) => Came::Poison(DeadLetterCause {
-                            record: index,
-                            ..cause
-                        }),
-                        other => other,
-                    }));
+                let mut rest = BatchBuilder::default();
+                for record in batch.view().records().skip(first) {
+                    rest.push_record(&record).unwrap();
                 }
+                let rest = rest.finish(batch.view().clock());
+                came.extend(run(operator, &rest).into_iter().map(|came| match came {
+                    Came::Poison(cause) => Came::Poison(DeadLetterCause {
+                        record: first + cause.record,
+                        ..cause
+                    }),
+                    other => other,
+                }));
             }
             Processed::Answer {
                 first,

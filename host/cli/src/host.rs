@@ -18,7 +18,7 @@ use crate::components::Components;
 use crate::models::HostedModel;
 use crate::wire;
 
-/// How long all tasks have to switch: one batch each, however slow, and then some.
+/// How long all tasks have to switch: one call of the operator each, however slow, and then some.
 const SWITCH_DEADLINE: Duration = Duration::from_secs(60);
 
 /// A slot and what it is doing.

@@ -68,22 +68,22 @@ impl Counts {
         let mut counts = Counts::from_log(&recovered.counters);
         if !volatile.is_empty() {
             let mut kept = 0;
-            for logged in &recovered.in_flight {
-                let entry =
-                    entry::decode(logged.number, &logged.payload).map_err(FlowError::State)?;
+            for entry in entry::decode_all(&recovered.in_flight).map_err(FlowError::State)? {
                 if !volatile.contains(&entry.source.as_str()) {
                     kept += entry.waits.len() as u64;
                 }
             }
-            counts.forget_in_flight_but(kept);
+            counts.forget(counts.in_flight().saturating_sub(kept));
         }
         Ok(counts)
     }
 
-    /// Takes out of the records read those that no count has an end for, but so many that go on from the log.
-    fn forget_in_flight_but(&mut self, kept: u64) {
-        let accounted = self.output + self.dropped + self.dead + kept;
-        self.input = accounted.saturating_sub(self.split).min(self.input);
+    /// Takes out so many of those in flight, which are read, and counted, again: out of the records read, or of what they
+    /// were split into where more wait than were read.
+    fn forget(&mut self, in_flight: u64) {
+        let read = in_flight.min(self.input);
+        self.input -= read;
+        self.split = self.split.saturating_sub(in_flight - read);
     }
 
     fn to_log(mut self) -> Vec<(String, u64)> {
@@ -167,6 +167,7 @@ impl Committer {
         output.flush(&mut cut)?;
         let mut sum = inner.total;
         sum.add(std::mem::take(&mut output.counts));
+        sum.forget(std::mem::take(&mut output.abandoned));
         cut.counters = sum.to_log();
         let slots = inner.running.name(&self.plan);
         if slots != inner.slots {
@@ -216,8 +217,20 @@ mod tests {
         // Eight ended of 20; of the other twelve five go on from the log.
         for (kept, input) in [(0, 8), (5, 13), (12, 20), (99, 20)] {
             let mut counts = read;
-            counts.forget_in_flight_but(kept);
+            counts.forget(counts.in_flight().saturating_sub(kept));
             assert_eq!(counts.input, input);
         }
+    }
+
+    #[test]
+    fn what_is_abandoned_leaves_the_counts_balanced_also_where_most_of_it_came_of_splits() {
+        let mut counts = Counts {
+            input: 2,
+            output: 1,
+            split: 9,
+            ..Counts::default()
+        };
+        counts.forget(10);
+        assert_eq!((counts.input, counts.split, counts.in_flight()), (0, 1, 0));
     }
 }

@@ -1,13 +1,15 @@
 //! In-flight entries: what waits, and its form in the commit log.
 //!
 //! The form is: length u32 of a JSON header, the header, then the record as a batch of one. Records that have come to a
-//! stage and are not taken yet are an entry together: their header says so, and the batch holds them all.
+//! stage and are not taken yet are an entry together: their header says so, and the batch holds them all. As they are
+//! taken, an entry beside it says how many are, so that the batch is not written again.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use tidegate_contract::Answer;
+use tidegate_contract::{Answer, InFlightEntry};
 use tidegate_record::{ArenaFull, Batch, BatchBuilder, NewRecord, RecordId, RecordView};
 
 use crate::stored::StoredAnswer;
@@ -136,6 +138,9 @@ struct Header {
     /// Whether these are records that the stage has not taken yet, in one batch.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     untaken: bool,
+    /// That of the records of the untaken entry of this number so many, from the first, are taken since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    taken_of: Option<(u64, u64)>,
 }
 
 /// An entry as it comes back from the commit log.
@@ -151,6 +156,8 @@ pub(crate) struct Restored {
     pub number: u64,
     /// What waits there.
     pub waits: Waits,
+    /// Number of the entry that said how much of this one is taken.
+    pub taken: Option<u64>,
 }
 
 /// What an entry of the commit log holds.
@@ -160,6 +167,8 @@ pub(crate) enum Waits {
     Entry(Box<Entry>),
     /// Records that the stage has not taken yet.
     Untaken(Batch),
+    /// How much is taken of another entry, which has this number.
+    Taken { of: u64, records: u64 },
 }
 
 impl Waits {
@@ -168,6 +177,7 @@ impl Waits {
         match self {
             Waits::Entry(_) => 1,
             Waits::Untaken(batch) => batch.len(),
+            Waits::Taken { .. } => 0,
         }
     }
 
@@ -176,6 +186,7 @@ impl Waits {
         let batch = match self {
             Waits::Entry(entry) => &mut entry.record,
             Waits::Untaken(batch) => batch,
+            Waits::Taken { .. } => return Ok(()),
         };
         if batch
             .view()
@@ -237,6 +248,7 @@ pub(crate) fn encode(source: &str, partition: u32, stage: &str, entry: &Entry) -
         delay_ms,
         due_ms,
         untaken: false,
+        taken_of: None,
     };
     join(&header, &entry.record)
 }
@@ -257,8 +269,85 @@ pub(crate) fn encode_untaken(source: &str, partition: u32, stage: &str, batch: &
         delay_ms: None,
         due_ms: None,
         untaken: true,
+        taken_of: None,
     };
     join(&header, batch)
+}
+
+/// The bytes in the commit log that say how many records of an untaken entry are taken since it was written.
+pub(crate) fn encode_taken(
+    source: &str,
+    partition: u32,
+    stage: &str,
+    (of, records): (u64, u64),
+) -> Vec<u8> {
+    let header = Header {
+        source: source.to_owned(),
+        partition,
+        stage: stage.to_owned(),
+        offset: 0,
+        attempt: 0,
+        prompt: String::new(),
+        tokens: Vec::new(),
+        versions: String::new(),
+        model: String::new(),
+        answer: None,
+        delay_ms: None,
+        due_ms: None,
+        untaken: false,
+        taken_of: Some((of, records)),
+    };
+    join(&header, &BatchBuilder::default().finish(0))
+}
+
+/// Reads all entries of the log: those that say how much of another is taken are part of that one.
+pub(crate) fn decode_all(logged: &[InFlightEntry]) -> Result<Vec<Restored>, String> {
+    let (mut entries, mut taken) = (Vec::new(), HashMap::new());
+    for logged in logged {
+        let entry = decode(logged.number, &logged.payload)?;
+        match entry.waits {
+            Waits::Taken { of, records } => {
+                taken.insert(of, (entry.number, records));
+            }
+            _ => entries.push(entry),
+        }
+    }
+    for entry in &mut entries {
+        let Waits::Untaken(batch) = &mut entry.waits else {
+            continue;
+        };
+        let Some((number, records)) = taken.remove(&entry.number) else {
+            continue;
+        };
+        if records >= batch.len() as u64 {
+            return Err(format!(
+                "in-flight entry {number} is damaged: {records} records taken of {}",
+                batch.len()
+            ));
+        }
+        *batch = after(batch, records as usize);
+        entry.taken = Some(number);
+    }
+    match taken.into_values().next() {
+        None => Ok(entries),
+        Some((number, _)) => Err(format!(
+            "in-flight entry {number} is damaged: it speaks of another that is not there"
+        )),
+    }
+}
+
+/// The records of a batch after so many.
+pub(crate) fn after(batch: &Batch, records: usize) -> Batch {
+    if records == 0 {
+        return batch.clone();
+    }
+    let view = batch.view();
+    let mut rest = BatchBuilder::default();
+    for record in view.records().skip(records) {
+        // A part of a batch is no larger than the batch.
+        let _ = rest.push_record(&record);
+    }
+    rest.finish(view.clock())
 }
 
 fn join(header: &Header, batch: &Batch) -> Vec<u8> {
@@ -304,6 +393,17 @@ pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Restored, String> {
             stage: header.stage,
             number,
             waits: Waits::Untaken(record),
+            taken: None,
+        });
+    }
+    if let Some((of, records)) = header.taken_of {
+        return Ok(Restored {
+            source: header.source,
+            partition: header.partition,
+            stage: header.stage,
+            number,
+            waits: Waits::Taken { of, records },
+            taken: None,
         });
     }
     if record.len() != 1 {
@@ -335,6 +435,7 @@ pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Restored, String> {
         stage: header.stage,
         number,
         waits: Waits::Entry(Box::new(entry)),
+        taken: None,
     })
 }
 
@@ -407,6 +508,46 @@ mod tests {
         let restored = decode(7, &encode_untaken("source", 2, "stage", &batch)).unwrap();
         assert_eq!((restored.partition, &*restored.stage), (2, "stage"));
         assert!(matches!(restored.waits, Waits::Untaken(found) if found == batch));
+    }
+
+    #[test]
+    fn a_batch_of_which_records_are_taken_comes_back_without_them() {
+        let mut batch = BatchBuilder::default();
+        for n in 0..3 {
+            let id = RecordId {
+                offset: n,
+                ..RecordId::default()
+            };
+            let record = NewRecord {
+                id,
+                ..NewRecord::default()
+            };
+            batch.push(&record).unwrap();
+        }
+        let batch = batch.finish(5);
+        let whole = InFlightEntry {
+            number: 7,
+            payload: encode_untaken("source", 2, "stage", &batch),
+        };
+        let taken = |of, records| InFlightEntry {
+            number: 8,
+            payload: encode_taken("source", 2, "stage", (of, records)),
+        };
+        let restored = decode_all(&[whole.clone(), taken(7, 2)]).unwrap();
+        let [one] = restored.as_slice() else {
+            panic!("{restored:?}");
+        };
+        assert_eq!((one.number, one.taken), (7, Some(8)));
+        let Waits::Untaken(rest) = &one.waits else {
+            panic!("{one:?}");
+        };
+        assert_eq!(rest.len(), 1);
+        assert_eq!(rest.view().get(0).unwrap().id().offset, 2);
+        // More than there are, and of none.
+        for taken in [taken(7, 3), taken(6, 1)] {
+            let error = decode_all(&[whole.clone(), taken]).unwrap_err();
+            assert!(error.contains("entry 8 is damaged"), "{error}");
+        }
     }
 
     #[test]

@@ -39,14 +39,6 @@ pub enum FlowError {
     /// The commit log does not fit the pipeline or its input.
     #[error("the state does not fit the pipeline: {0}")]
     State(String),
-    /// A batch became too large for an arena.
-    #[error("stage {name}: {why}")]
-    Batch {
-        /// Name of the stage.
-        name: String,
-        /// The size and the limit.
-        why: String,
-    },
     /// A worker's thread could not be started or panicked; a defect of Tidegate.
     #[error("worker {worker} failed: {why}")]
     Worker {

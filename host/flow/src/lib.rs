@@ -12,6 +12,8 @@
 //!   worker whose own cut does not hold;
 //! - every record that came in is in flight, or went out, was dropped, or is a dead letter; the counters of each cut
 //!   say so: `in + split = out + dropped + dead + in flight`;
+//! - nothing holds a worker for longer than a few turns of 100 ms, or calls of an operator that take longer, before it
+//!   looks after cuts, deployments, sources and its other tasks;
 //! - a stage that has no instance of its operator keeps its records waiting, uncounted and in order, and is tried again;
 //! - a cut names the version of a slot that every task runs, or the last that every task ran;
 //! - a task whose waiting stages are full is not read; nothing is dropped for lack of room.

@@ -26,6 +26,8 @@ pub(crate) struct Output {
     pub latency: LatencyRecorder,
     /// Since the last cut.
     pub counts: Counts,
+    /// Records in flight of partitions that were taken away since then: whoever reads them counts them again.
+    pub abandoned: u64,
     /// When records were read that are finished since the last cut, and how many: their latency ends with the cut.
     pub finished: Vec<(Instant, u64)>,
 }

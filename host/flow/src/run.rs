@@ -71,10 +71,9 @@ impl Run {
     ) -> Result<Run, FlowError> {
         let plan = Arc::new(plan);
         let mut restored: HashMap<(String, u32), Vec<entry::Restored>> = HashMap::new();
-        let (mut last_entry, mut in_flight) = (0, 0);
-        for logged in &recovered.in_flight {
-            let mut entry =
-                entry::decode(logged.number, &logged.payload).map_err(FlowError::State)?;
+        let last_entry = recovered.in_flight.iter().map(|logged| logged.number).max();
+        let mut in_flight = 0;
+        for mut entry in entry::decode_all(&recovered.in_flight).map_err(FlowError::State)? {
             if plan.stage(&entry.stage).is_none() || plan.source(&entry.source).is_none() {
                 return Err(FlowError::State(format!(
                     "records of source {} wait in flight for stage {}, and the pipeline no longer has both; \
@@ -101,7 +100,6 @@ impl Run {
                     FlowError::State(format!("in-flight entry {}: {why}", entry.number))
                 })?;
             }
-            last_entry = last_entry.max(logged.number);
             in_flight += entry.waits.len();
             restored
                 .entry((entry.source.clone(), entry.partition))
@@ -137,7 +135,7 @@ impl Run {
         let shared = Arc::new(Shared {
             plan: plan.clone(),
             committer: Committer::new(plan.clone(), log, counts, recovered.slots.clone()),
-            next_entry: AtomicU64::new(last_entry + 1),
+            next_entry: AtomicU64::new(last_entry.unwrap_or(0) + 1),
             next_request: AtomicU64::new(1),
             positions,
             restored: Mutex::new(restored),
@@ -164,6 +162,7 @@ impl Run {
                 meters: meters.clone(),
                 latency: meters.latency_recorder(),
                 counts: Counts::default(),
+                abandoned: 0,
                 finished: Vec::new(),
             };
             let worker = Worker::new(number, run.shared.clone(), parts.sources, output, controls);

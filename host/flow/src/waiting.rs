@@ -136,18 +136,13 @@ impl Waiting {
                 entry.logged = Some(entry.tokens.len());
             }
         }
-        (changed, self.take_done())
-    }
-
-    /// Entries done that the log still has.
-    pub(crate) fn take_done(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.done)
+        (changed, std::mem::take(&mut self.done))
     }
 
     /// Whether the next cut has something to say of this stage; `durable` if it takes entries at all.
     pub(crate) fn has_changes(&self, durable: bool) -> bool {
         let grown = || self.entries.values().any(has_grown);
-        !self.done.is_empty() || (durable && (!self.changed.is_empty() || grown()))
+        durable && (!self.done.is_empty() || !self.changed.is_empty() || grown())
     }
 }
 

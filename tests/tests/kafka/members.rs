@@ -173,6 +173,12 @@ fn behind_a_slow_model_every_record_is_read_though_members_join_and_leave() {
         },
     );
     first.controls().stop();
+    until("the first has left", Duration::from_secs(60), || {
+        one.answer_all();
+        first.is_finished()
+    });
     let ended = first.join();
     assert!(ended.error.is_none(), "{:?}", ended.error);
+    // What was taken away in flight is counted by whoever read it again.
+    assert_eq!(ended.counts.in_flight(), 0, "{:?}", ended.counts);
 }

@@ -10,10 +10,11 @@ use serde_json::Value;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    FileLayer, Operator, OperatorError, OperatorVersion, Processed, Recovered, Sink, Slot,
+    FileLayer, Operator, OperatorError, OperatorVersion, Partition, Processed, Recovered, Sink,
+    Slot, Source as Input, SourceError, SourceEvent,
 };
 use tidegate_flow::{OperatorStage, Plan, Run, Source, Stage, StageKind, Target, WorkerParts};
-use tidegate_record::{Batch, Fields, OutcomesBuilder};
+use tidegate_record::{Batch, BatchBuilder, Fields, NewRecord, OutcomesBuilder, RecordId};
 use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
 use tidegate_tests::until;
@@ -43,8 +44,12 @@ struct Doors {
     current: Mutex<(u64, Arc<OperatorVersion>, usize)>,
     /// While set, an instance is lost with its next batch and none starts in its place.
     lost: Arc<AtomicBool>,
+    /// How many more records are answered before a call's turn is over without one.
+    answers: Arc<AtomicUsize>,
     /// Calls of `instance`.
     asked: AtomicUsize,
+    /// Times that no instance could be started in the place of one that was lost.
+    in_vain: Arc<AtomicUsize>,
 }
 
 impl Doors {
@@ -52,7 +57,9 @@ impl Doors {
         Arc::new(Doors {
             current: Mutex::new((1, version("sha256:old"), usize::MAX)),
             lost: Arc::default(),
+            answers: Arc::new(AtomicUsize::new(usize::MAX)),
             asked: AtomicUsize::new(0),
+            in_vain: Arc::default(),
         })
     }
 
@@ -78,6 +85,8 @@ impl Slot for Doors {
         let operator = Passing {
             version: current.1.clone(),
             lost: self.lost.clone(),
+            answers: self.answers.clone(),
+            in_vain: self.in_vain.clone(),
             answered: 0,
             gone: false,
         };
@@ -89,10 +98,12 @@ impl Slot for Doors {
     }
 }
 
-/// Passes every record, while it can be started.
+/// Passes every record, while it can be started; those of key `later` come again in a minute.
 struct Passing {
     version: Arc<OperatorVersion>,
     lost: Arc<AtomicBool>,
+    answers: Arc<AtomicUsize>,
+    in_vain: Arc<AtomicUsize>,
     answered: usize,
     gone: bool,
 }
@@ -102,7 +113,12 @@ impl Operator for Passing {
         let lost = self.lost.load(Ordering::SeqCst);
         let answer = |count: usize| {
             let mut outcomes = OutcomesBuilder::default();
-            (0..count).for_each(|_| outcomes.pass());
+            for record in batch.view().records().take(count) {
+                match record.key() {
+                    Some(b"later") => outcomes.retry(60_000, "not yet"),
+                    _ => outcomes.pass(),
+                }
+            }
             Processed::Answer {
                 first: 0,
                 count,
@@ -110,12 +126,23 @@ impl Operator for Passing {
             }
         };
         if lost && self.gone {
+            self.in_vain.fetch_add(1, Ordering::SeqCst);
             return Err(no_start("init: it takes too long today"));
         }
         self.answered += 1;
         self.gone = lost;
         if !lost {
-            return Ok(vec![answer(batch.len())]);
+            let left = self.answers.load(Ordering::SeqCst);
+            let first = batch.len().min(left);
+            if left != usize::MAX {
+                self.answers.fetch_sub(first, Ordering::SeqCst);
+            }
+            let mut processed = vec![answer(first)];
+            if first < batch.len() {
+                let count = batch.len() - first;
+                processed.push(Processed::Untried { first, count });
+            }
+            return Ok(processed);
         }
         // Lost in the middle of the batch: the first half is answered.
         match batch.len() / 2 {
@@ -132,6 +159,101 @@ impl Operator for Passing {
 
     fn version(&self) -> &Arc<OperatorVersion> {
         &self.version
+    }
+}
+
+/// A topic whose only partition a test takes away.
+struct Topic {
+    records: u64,
+    /// Calls of `poll`.
+    polled: Arc<AtomicUsize>,
+    assigned: bool,
+    paused: bool,
+    next: u64,
+    committed: u64,
+    taken_away: Arc<AtomicBool>,
+}
+
+impl Topic {
+    fn new(records: u64) -> Topic {
+        Topic {
+            records,
+            polled: Arc::default(),
+            assigned: false,
+            paused: false,
+            next: 0,
+            committed: 0,
+            taken_away: Arc::default(),
+        }
+    }
+}
+
+const ONLY: Partition = Partition {
+    source: 0,
+    number: 0,
+};
+
+impl Input for Topic {
+    fn poll(&mut self, records: usize, _: usize, _: Duration) -> Result<SourceEvent, SourceError> {
+        self.polled.fetch_add(1, Ordering::SeqCst);
+        if !self.assigned {
+            (self.assigned, self.paused, self.next) = (true, false, self.committed);
+            return Ok(SourceEvent::Assigned(vec![ONLY]));
+        }
+        if self.taken_away.swap(false, Ordering::SeqCst) {
+            self.assigned = false;
+            return Ok(SourceEvent::Revoked(vec![ONLY]));
+        }
+        let until = (self.next + records as u64).min(self.records);
+        if self.paused || self.next == until {
+            std::thread::sleep(Duration::from_millis(1));
+            return Ok(SourceEvent::Idle);
+        }
+        let mut batch = BatchBuilder::default();
+        for n in self.next..until {
+            let value = format!("{{\"p\":0,\"n\":{n}}}");
+            let record = NewRecord {
+                id: RecordId {
+                    offset: n,
+                    ..RecordId::default()
+                },
+                value: Some(value.as_bytes()),
+                ..NewRecord::default()
+            };
+            batch.push(&record).unwrap();
+        }
+        self.next = until;
+        Ok(SourceEvent::Records {
+            partition: ONLY,
+            batch: batch.finish(0),
+            rejected: Vec::new(),
+            next: until,
+        })
+    }
+
+    fn seek(&mut self, _: Partition, _: u64) -> Result<(), SourceError> {
+        Ok(())
+    }
+
+    fn pause(&mut self, _: Partition) -> Result<(), SourceError> {
+        self.paused = true;
+        Ok(())
+    }
+
+    fn resume(&mut self, _: Partition) -> Result<(), SourceError> {
+        self.paused = false;
+        Ok(())
+    }
+
+    fn commit(&mut self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+        for (_, position) in positions {
+            self.committed = *position;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), SourceError> {
+        Ok(())
     }
 }
 
@@ -193,8 +315,6 @@ impl Setting {
     }
 
     fn start(&self) -> Run {
-        let layer: Arc<dyn FileLayer> = Arc::new(self.disk.clone());
-        let (log, recovered) = self.log(&self.disk);
         let source = FileSource::open(FileSourceOptions {
             source: 0,
             paths: (0..self.partitions).map(|p| self.path(p)).collect(),
@@ -206,6 +326,13 @@ impl Setting {
             follow: true,
         })
         .unwrap();
+        self.start_with(Box::new(source), true)
+    }
+
+    /// `durable` if the source's records wait in the log, and its positions are there.
+    fn start_with(&self, source: Box<dyn Input>, durable: bool) -> Run {
+        let layer: Arc<dyn FileLayer> = Arc::new(self.disk.clone());
+        let (log, recovered) = self.log(&self.disk);
         let sink = |name: &str| -> Box<dyn Sink> {
             let encoder = Encoder::new(EncoderOptions::default()).unwrap();
             let mut sink = FileSink::new(name, format!("/out/{name}"), layer.clone(), encoder);
@@ -214,7 +341,7 @@ impl Setting {
             Box::new(sink)
         };
         let parts = WorkerParts {
-            sources: vec![Box::new(source)],
+            sources: vec![source],
             sinks: vec![sink("out")],
             dead: sink("dead-letters"),
         };
@@ -222,8 +349,8 @@ impl Setting {
             sources: vec![Source {
                 name: "input".into(),
                 targets: vec![Target::Stage(0)],
-                positions_in_log: true,
-                durable_in_flight: true,
+                positions_in_log: durable,
+                durable_in_flight: durable,
                 identities: (0..self.partitions).map(|p| format!("in-{p}")).collect(),
             }],
             stages: vec![Stage {
@@ -233,7 +360,7 @@ impl Setting {
                     slot: self.slot.clone(),
                     configured: "sha256:old".into(),
                     named: Default::default(),
-                    retries: 0,
+                    retries: 1,
                 }),
             }],
             sinks: vec!["out".into()],
@@ -385,4 +512,125 @@ fn a_cut_names_the_version_that_every_task_runs() {
     run.controls().stop();
     assert!(run.join().error.is_none());
     setting.check(50);
+}
+
+#[test]
+fn a_batch_that_takes_long_is_cut_and_its_operator_replaced_in_its_middle() {
+    for keyed in [true, false] {
+        let setting = Setting::new(2, keyed);
+        let run = setting.start();
+        setting.out(2);
+        setting.slot.answers.store(3, Ordering::SeqCst);
+        for partition in 0..2 {
+            setting.append(partition, 1..50);
+        }
+        // A cut has what is done of the batch, and the rest of it as one entry.
+        setting.out(5);
+        until("what is under way is in the log", PATIENCE, || {
+            let (_, recovered) = setting.log(&setting.disk.restart(0));
+            let kept = recovered.in_flight.len();
+            assert!(kept < 8, "{kept} entries for two batches");
+            kept > 0
+        });
+        setting.slot.deploy(version("sha256:new"), usize::MAX);
+        assert_eq!(run.controls().switch("pass", PATIENCE).unwrap().tasks, 2);
+        assert_eq!(setting.lines("out").len(), 5, "still under way");
+        run.controls().stop();
+        let ended = run.join();
+        assert!(ended.error.is_none(), "{:?}", ended.error);
+        assert_eq!(ended.counts.in_flight(), ended.counts.input - 5);
+        setting.slot.answers.store(usize::MAX, Ordering::SeqCst);
+        let setting = Setting {
+            meters: Arc::new(Meters::new("slots", ["pass"])),
+            ..setting
+        };
+        let run = setting.start();
+        setting.out(100);
+        run.controls().stop();
+        assert!(run.join().error.is_none());
+        setting.check(50);
+    }
+}
+
+#[test]
+fn a_stage_without_an_instance_is_asked_less_and_less_while_a_record_of_it_waits_for_its_time() {
+    let setting = Setting::new(1, true);
+    let run = setting.start();
+    setting.out(1);
+    let append = |text: &str| {
+        use std::io::Write as _;
+        let mut file = std::fs::File::options()
+            .append(true)
+            .open(setting.path(0))
+            .unwrap();
+        writeln!(file, "{text}").unwrap();
+    };
+    append(r#"{"k":"later","p":0,"n":100}"#);
+    until("it waits for its time", PATIENCE, || {
+        let (_, recovered) = setting.log(&setting.disk.restart(0));
+        !recovered.in_flight.is_empty()
+    });
+    setting.slot.lost.store(true, Ordering::SeqCst);
+    setting.append(0, 1..2);
+    let unavailable = || setting.meters.stages()[0].unavailable();
+    // It is the same trouble all the time: what has its time later does not end it.
+    until("the trouble has lasted for a while", PATIENCE, || {
+        unavailable().is_some_and(|trouble| trouble.since.elapsed() > Duration::from_secs(2))
+    });
+    let in_vain = setting.slot.in_vain.load(Ordering::SeqCst);
+    assert!(in_vain <= 12, "{in_vain} starts in vain");
+    setting.slot.lost.store(false, Ordering::SeqCst);
+    setting.out(2);
+    assert!(unavailable().is_none());
+    run.controls().stop();
+    assert!(run.join().error.is_none());
+}
+
+#[test]
+fn records_of_a_partition_that_was_taken_away_are_counted_once() {
+    let setting = Setting::new(1, false);
+    setting.slot.answers.store(3, Ordering::SeqCst);
+    let topic = Topic::new(20);
+    let taken_away = topic.taken_away.clone();
+    let run = setting.start_with(Box::new(topic), false);
+    let committed = || run.controls().committed();
+    until("three of a batch are done", PATIENCE, || {
+        committed().output == 3 && committed().in_flight() > 0
+    });
+    taken_away.store(true, Ordering::SeqCst);
+    until("it is taken away", PATIENCE, || {
+        !taken_away.load(Ordering::SeqCst)
+    });
+    setting.slot.answers.store(usize::MAX, Ordering::SeqCst);
+    setting.out(20);
+    run.controls().stop();
+    let ended = run.join();
+    assert!(ended.error.is_none(), "{:?}", ended.error);
+    assert_eq!((ended.counts.input, ended.counts.output), (20, 20));
+    setting.check(20);
+}
+
+#[test]
+fn partitions_that_come_at_any_time_start_their_operators_with_their_first_records() {
+    let setting = Setting::new(1, false);
+    let topic = Topic::new(0);
+    let polled = topic.polled.clone();
+    let run = setting.start_with(Box::new(topic), false);
+    until("it has been given its partition", PATIENCE, || {
+        polled.load(Ordering::SeqCst) > 2
+    });
+    // A deployment does not start it either.
+    setting.slot.deploy(version("sha256:new"), usize::MAX);
+    run.controls().switch("pass", PATIENCE).unwrap();
+    assert_eq!(setting.slot.asked.load(Ordering::SeqCst), 0);
+    run.controls().stop();
+    assert!(run.join().error.is_none());
+
+    let setting = Setting::new(1, false);
+    let run = setting.start_with(Box::new(Topic::new(20)), false);
+    setting.out(20);
+    assert_eq!(setting.slot.asked.load(Ordering::SeqCst), 1);
+    run.controls().stop();
+    assert!(run.join().error.is_none());
+    setting.check(20);
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tidegate_record::{Batch, RecordView};
 use tidegate_telemetry::events::{ModelAsked, RecordsFannedOut};
 
-use super::{MAX_RETRYING, MAX_WAITING_BYTES, Task};
+use super::{Task, room_of};
 use crate::error::FlowError;
 use crate::output::{Death, Output};
 use crate::plan::{Plan, Stage, StageKind, Target};
@@ -64,12 +64,12 @@ impl Task {
         for target in others {
             match target {
                 Target::Sink(sink) => output.write(*sink, batch.view())?,
-                Target::Stage(stage) => self.inboxes[*stage].add(numbers(), batch.clone(), since),
+                Target::Stage(stage) => self.inboxes[*stage].add(numbers, batch.clone(), since),
             }
         }
         match last {
             Target::Sink(sink) => output.write(*sink, batch.view())?,
-            Target::Stage(stage) => self.inboxes[*stage].add(numbers(), batch, since),
+            Target::Stage(stage) => self.inboxes[*stage].add(numbers, batch, since),
         }
         Ok(())
     }
@@ -84,12 +84,7 @@ impl Task {
 
     /// Whether a waiting stage takes no more records.
     fn is_full(&self, stage: usize) -> bool {
-        let limit = match &self.plan.stages[stage].kind {
-            StageKind::Operator(_) => MAX_RETRYING,
-            StageKind::Model(kind) => kind.max_in_flight,
-        };
-        let waiting = &self.waiting[stage];
-        waiting.len() >= limit || waiting.bytes() >= MAX_WAITING_BYTES
+        room_of(&self.plan.stages[stage], &self.waiting[stage]) == 0
     }
 
     fn can_step(&self, stage: usize, output: &Output) -> bool {
@@ -101,9 +96,10 @@ impl Task {
             StageKind::Model(_) => !self.is_full(stage),
             // May go past its limit by what one batch sends to retry.
             StageKind::Operator(_) => {
-                // While it has no instance, those that it has not seen go first.
+                // While it has no instance, those whose turn has come go first.
+                let now = Instant::now();
                 let waits = self.unavailable[stage].is_some()
-                    && (!self.waiting[stage].is_empty() || self.must_wait(stage, Instant::now()));
+                    && (self.must_wait(stage, now) || !self.due(stage, now).is_empty());
                 let fresh = !waits && !self.is_full(stage) && self.retrying != Some(stage);
                 !self.is_held(stage, output) && (inbox.is_answered() || fresh)
             }
@@ -145,7 +141,7 @@ impl Task {
                             Err(full) => self.bury(stage, &record, &full.to_string(), 1, output)?,
                         }
                     }
-                    untaken.taken += records as usize;
+                    untaken.take(records as usize);
                     ModelAsked { stage, records }.emit(&output.meters);
                 }
             }

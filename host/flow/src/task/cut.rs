@@ -3,7 +3,8 @@
 use tidegate_contract::{Cut, InFlightEntry, SourcePosition};
 
 use super::Task;
-use super::inbox::Inbox;
+use super::inbox::{Change, Inbox};
+use crate::entry::{encode_taken, encode_untaken};
 use crate::waiting::Waiting;
 
 impl Task {
@@ -16,13 +17,12 @@ impl Task {
             let inboxes = plan.stages.iter().zip(&mut self.inboxes);
             for (stage, inbox) in inboxes {
                 let (changed, done) = inbox.take_changes();
-                for (number, batch) in changed {
-                    let payload = crate::entry::encode_untaken(
-                        &source.name,
-                        self.partition.number,
-                        &stage.name,
-                        &batch,
-                    );
+                let of = (&source.name, self.partition.number, &stage.name);
+                for (number, change) in changed {
+                    let payload = match change {
+                        Change::Whole(batch) => encode_untaken(of.0, of.1, of.2, &batch),
+                        Change::Taken(all, taken) => encode_taken(of.0, of.1, of.2, (all, taken)),
+                    };
                     cut.in_flight_added.push(InFlightEntry { number, payload });
                 }
                 cut.in_flight_done.extend(done);
@@ -42,17 +42,8 @@ impl Task {
                 }
                 cut.in_flight_done.extend(done);
             }
-        } else {
-            // What an earlier, durable run left in the log is done like everything else.
-            for waiting in &mut self.waiting {
-                cut.in_flight_done.extend(waiting.take_done());
-            }
-            for inbox in &mut self.inboxes {
-                cut.in_flight_done.extend(inbox.take_done());
-            }
-            if let Some(lowest) = self.lowest_offset() {
-                position = position.map(|next| next.min(lowest));
-            }
+        } else if let Some(lowest) = self.lowest_offset() {
+            position = position.map(|next| next.min(lowest));
         }
         if position == self.committed {
             return None;

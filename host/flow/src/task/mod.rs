@@ -1,4 +1,10 @@
 //! A task: one input partition's run of the pipeline, as a fold over its events.
+//!
+//! A record that has come to a stage is in one of two places. In the stage's inbox it is untaken: the stage is full, its
+//! operator has not been given it yet, or what the operator answered for it is held until the stages after this one have
+//! room. In the stage's waiting entries it has a lane: it waits for a model's answer or for its retry, or is held behind
+//! another of its lane that does. Either way it is in flight, and a cut has it. A stage without an instance of its
+//! operator is unavailable; what has come to it stays where it is.
 
 mod advance;
 mod answers;
@@ -22,7 +28,7 @@ use self::unavailable::Unavailable;
 use crate::entry::{Entry, Lane, Restored, State, Tokens, Waits};
 use crate::error::FlowError;
 use crate::output::Output;
-use crate::plan::{OperatorStage, Order, Plan, StageKind, Target};
+use crate::plan::{OperatorStage, Order, Plan, Stage, StageKind, Target};
 use crate::waiting::{Waiting, lane};
 
 /// A task may have this many records waiting for the retry of an operator before that takes no further batch.
@@ -93,8 +99,12 @@ impl Task {
             ended: false,
             paused: false,
         };
-        for stage in 0..task.operators.len() {
-            if let Err(error) = task.switch(stage) {
+        // Those that are there from the beginning. A group may give a worker a hundred partitions at any time, and they
+        // start their operators one by one, each with its first records.
+        let source = &task.plan.sources[usize::from(partition.source)];
+        let at_once = source.positions_in_log;
+        for stage in (0..task.operators.len()).filter(|_| at_once) {
+            if let Err(error) = task.start(stage) {
                 task.suspend(stage, &error.to_string(), meters);
             }
         }
@@ -102,11 +112,16 @@ impl Task {
     }
 
     /// Takes back an entry of the commit log. Its lane follows from its record.
-    pub(crate) fn restore(&mut self, restored: Restored) -> Result<(), FlowError> {
+    pub(crate) fn restore(
+        &mut self,
+        restored: Restored,
+        numbers: &mut impl FnMut() -> u64,
+    ) -> Result<(), FlowError> {
         let Restored {
             stage,
             number,
             waits,
+            taken,
             ..
         } = restored;
         let index = self.plan.stage(&stage).ok_or_else(|| {
@@ -118,9 +133,11 @@ impl Task {
         let mut entry = match waits {
             Waits::Entry(entry) => *entry,
             Waits::Untaken(batch) => {
-                self.inboxes[index].restore(number, batch);
+                self.inboxes[index].restore(number, taken, numbers, batch);
                 return Ok(());
             }
+            // Part of the entry that it speaks of.
+            Waits::Taken { .. } => return Ok(()),
         };
         let order = match &self.plan.stages[index].kind {
             StageKind::Operator(_) if entry.model.is_empty() => Order::Key,
@@ -143,8 +160,16 @@ impl Task {
     }
 
     /// Runs the slot's current version from the next batch on. Returns how long that took, or none if it did already.
-    /// Where that version cannot be started, the one that ran goes on.
+    /// Where that version cannot be started, the one that ran goes on. A stage that has seen no record has none to switch.
     pub(crate) fn switch(&mut self, stage: usize) -> Result<Option<Duration>, OperatorError> {
+        if self.operators[stage].is_none() && self.unavailable[stage].is_none() {
+            return Ok(None);
+        }
+        self.start(stage)
+    }
+
+    /// Has the slot's current version run, as [`Task::switch`], also where none has run yet.
+    fn start(&mut self, stage: usize) -> Result<Option<Duration>, OperatorError> {
         let plan = self.plan.clone();
         let StageKind::Operator(kind) = &plan.stages[stage].kind else {
             return Ok(None);
@@ -228,16 +253,7 @@ impl Task {
             .stages
             .iter()
             .zip(&self.waiting)
-            .map(|(stage, waiting)| {
-                let limit = match &stage.kind {
-                    StageKind::Operator(_) => MAX_RETRYING,
-                    StageKind::Model(model) => model.max_in_flight,
-                };
-                if waiting.bytes() >= MAX_WAITING_BYTES {
-                    return 0;
-                }
-                limit.saturating_sub(waiting.len())
-            })
+            .map(|(stage, waiting)| room_of(stage, waiting))
             .min()
             .unwrap_or(usize::MAX)
     }
@@ -329,6 +345,18 @@ impl Task {
             },
         })
     }
+}
+
+/// How many more records a stage may have waiting.
+fn room_of(stage: &Stage, waiting: &Waiting) -> usize {
+    let limit = match &stage.kind {
+        StageKind::Operator(_) => MAX_RETRYING,
+        StageKind::Model(model) => model.max_in_flight,
+    };
+    if waiting.bytes() >= MAX_WAITING_BYTES {
+        return 0;
+    }
+    limit.saturating_sub(waiting.len())
 }
 
 /// Microseconds since the Unix epoch.

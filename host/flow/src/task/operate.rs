@@ -20,6 +20,8 @@ use crate::waiting::lane;
 /// An operator's answer to a batch.
 pub(crate) struct Answered {
     processed: Vec<Processed>,
+    /// How many records it is for, from the first; the others the operator has not been given.
+    tried: usize,
     version: Arc<OperatorVersion>,
     /// Who takes each output.
     routes: Arc<[Vec<Target>]>,
@@ -34,13 +36,11 @@ pub(super) enum Again {
     After(u32),
     /// It is held behind one of its lane.
     Behind,
-    /// The operator has not been given it.
-    Untried,
 }
 
 impl Task {
     /// Runs an operator over a batch and takes its answer as far as that is due: what it makes of the rest comes when
-    /// the stages after it have taken what there is.
+    /// the stages after it have taken what there is. What it has not been given comes to it with its next turn.
     pub(super) fn operate(
         &mut self,
         stage: usize,
@@ -54,7 +54,7 @@ impl Task {
             None => {
                 let free = self.hold_back(stage, &untaken.batch, untaken.since, numbers, output)?;
                 if let Some(free) = free {
-                    untaken.batch = free;
+                    untaken.keep_only(free);
                 }
                 if untaken.batch.is_empty() {
                     return Ok(());
@@ -78,8 +78,13 @@ impl Task {
         };
         let (taken, again) = self.take_answer(&go, &mut answered, numbers, output)?;
         self.keep(stage, batch, again, untaken.since, numbers, output)?;
-        untaken.taken = from + taken;
-        untaken.answered = Some(answered);
+        let tried = answered.tried;
+        untaken.take(taken);
+        if untaken.taken < tried {
+            untaken.answered = Some(answered);
+        } else {
+            untaken.cut_off_taken();
+        }
         Ok(())
     }
 
@@ -118,6 +123,7 @@ impl Task {
             return None;
         };
         Some(Answered {
+            tried: tried(&processed).unwrap_or(batch.len()),
             processed,
             version: instance.operator.version().clone(),
             routes: instance.routes.clone(),
@@ -126,7 +132,7 @@ impl Task {
     }
 
     /// Sends on what an operator made of a batch, from one of its records on, until that is as much as a batch may
-    /// have. Returns how many records were taken, all there are or fewer, and which of them must come again.
+    /// have. Returns how many records were taken, all that it was given or fewer, and which of them must come again.
     pub(super) fn take_answer(
         &mut self,
         go: &Go<'_>,
@@ -160,7 +166,6 @@ impl Task {
         let view = batch.view();
         let mut collected = Collected::new(routes.len(), plan.batch, plan.batch_bytes);
         let mut again = Vec::new();
-        let mut untried = 0;
         let mut blocked = HashSet::new();
         let dead = |record: &RecordView<'_>, reason: &str, backtrace, output: &mut Output| {
             output.bury(
@@ -175,7 +180,7 @@ impl Task {
             )
         };
         let mut taken = 0;
-        for (index, verdict) in answered.verdicts(batch.len()).enumerate().skip(from) {
+        for (index, verdict) in answered.verdicts(answered.tried).enumerate().skip(from) {
             if taken > 0 && collected.bytes >= plan.batch_bytes {
                 break;
             }
@@ -192,11 +197,6 @@ impl Task {
                 }
                 Verdict::BadAnswer(reason) => {
                     dead(&record, &reason, None, output)?;
-                    continue;
-                }
-                Verdict::Untried => {
-                    untried += 1;
-                    again.push((index, Again::Untried));
                     continue;
                 }
             };
@@ -231,7 +231,7 @@ impl Task {
         BatchProcessed {
             stage,
             rest,
-            records: (taken - untried) as u64,
+            records: taken as u64,
             output: collected.records,
             dropped: collected.dropped,
             retried: again
@@ -276,8 +276,15 @@ enum Verdict<'a> {
     },
     /// What it said cannot be understood.
     BadAnswer(String),
-    /// It has not been given it.
-    Untried,
+}
+
+/// How many records an operator has been given, if not all.
+fn tried(processed: &[Processed]) -> Option<usize> {
+    let untried = processed.iter().filter_map(|part| match part {
+        Processed::Untried { first, .. } => Some(*first),
+        _ => None,
+    });
+    untried.min()
 }
 
 impl Answered {
@@ -336,9 +343,8 @@ fn verdicts_of(
                 Verdict::Poison { reason, backtrace },
             )))
         }
-        Processed::Untried { first, count } => {
-            Box::new((*first..).take(*count).map(|at| (at, Verdict::Untried)))
-        }
+        // Those have no verdict, and none is asked for.
+        Processed::Untried { .. } => Box::new(std::iter::empty()),
         Processed::Answer {
             first,
             count,

@@ -72,16 +72,9 @@ impl Task {
             let lane = lane(Order::Key, &record, number);
             match self.entry(stage, &record, arrived, lane) {
                 Ok(mut entry) => {
-                    match again {
-                        Again::After(delay) => {
-                            entry.attempt = 1;
-                            entry.state = State::Delayed(Instant::now() + retry_delay(delay));
-                        }
-                        // Due at once, unless it is held behind another that is.
-                        Again::Untried if !self.waiting[stage].blocks(lane) => {
-                            entry.state = State::Delayed(Instant::now());
-                        }
-                        Again::Untried | Again::Behind => {}
+                    if let Again::After(delay) = again {
+                        entry.attempt = 1;
+                        entry.state = State::Delayed(Instant::now() + retry_delay(delay));
                     }
                     self.waiting[stage].add(number, entry);
                 }
@@ -91,11 +84,26 @@ impl Task {
         Ok(())
     }
 
+    /// The lanes of a stage whose first record is to come again by now.
+    pub(super) fn due(&self, stage: usize, now: Instant) -> Vec<Lane> {
+        let fronts = self.waiting[stage].fronts();
+        let due = fronts.filter(|(_, entry)| match entry.state {
+            State::Delayed(at) => at <= now,
+            // Its turn has come, and the stages after this one had no room for what it becomes.
+            State::Queued => true,
+            _ => false,
+        });
+        due.map(|(_, entry)| entry.lane).collect()
+    }
+
     /// When the next retry is due that can go, of a record or of a stage.
     pub(crate) fn next_due(&self, output: &Output) -> Option<Instant> {
         let stages = (0..self.waiting.len()).filter(|stage| !self.is_held(*stage, output));
+        let now = Instant::now();
         let of_stage = |stage: usize| {
-            if let Some(unavailable) = &self.unavailable[stage] {
+            if let Some(unavailable) = &self.unavailable[stage]
+                && (unavailable.until > now || !self.inboxes[stage].is_empty())
+            {
                 return Some(unavailable.until);
             }
             let entries = self.waiting[stage].iter();
@@ -126,21 +134,11 @@ impl Task {
             if self.unavailable[stage].is_some() && !self.retry_start(stage, &output.meters) {
                 continue;
             }
-            let due: Vec<Lane> = self.waiting[stage]
-                .fronts()
-                .filter(|(_, entry)| match entry.state {
-                    State::Delayed(at) => at <= now,
-                    // Its turn has come, and the stages after this one had no room for what it becomes.
-                    State::Queued => true,
-                    _ => false,
-                })
-                .map(|(_, entry)| entry.lane)
-                .collect();
-            let waits_later = !self.waiting[stage].is_empty();
-            if due.is_empty() && (waits_later || self.inboxes[stage].is_empty()) {
-                // Nothing has tried in vain and waits: the stage is taken to answer until something does.
+            if self.waiting[stage].is_empty() && self.inboxes[stage].is_empty() {
+                // Nothing waits for it: the stage is taken to answer until something does so in vain.
                 self.resume(stage, &output.meters);
             }
+            let due = self.due(stage, now);
             for lane in due {
                 if self.is_held(stage, output) {
                     break;
@@ -190,12 +188,12 @@ impl Task {
                 since,
                 began,
             };
-            let (_, again) = self.take_answer(&go, &mut answered, numbers, output)?;
+            let (tried, again) = self.take_answer(&go, &mut answered, numbers, output)?;
+            if tried == 0 {
+                self.wait_for_instance(stage, number);
+                return Ok(());
+            }
             match again.first() {
-                Some((_, Again::Untried)) => {
-                    self.wait_for_instance(stage, number);
-                    return Ok(());
-                }
                 Some((_, again)) => {
                     if let Some(entry) = self.waiting[stage].change(number) {
                         let delay = match again {

@@ -4,8 +4,10 @@ use std::time::{Duration, Instant};
 
 use tidegate_telemetry::Meters;
 use tidegate_telemetry::events::{StageAvailable, StageUnavailable};
+use tidegate_telemetry::plain;
 
 use super::Task;
+use super::collected::REASON_BYTES;
 
 /// From a start that failed to the next try; doubled after each that fails.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -42,7 +44,7 @@ impl Task {
         StageUnavailable {
             stage,
             first: before.is_none(),
-            reason: why,
+            reason: &plain(why, REASON_BYTES),
         }
         .emit(meters);
     }
@@ -74,7 +76,7 @@ impl Task {
         if put_off {
             return Ok(());
         }
-        match self.switch(stage) {
+        match self.start(stage) {
             Err(error) if !has_one => Err(error.to_string()),
             Ok(_) | Err(_) => Ok(()),
         }
@@ -90,7 +92,7 @@ impl Task {
     }
 
     /// The task ends: none of its stages waits for an instance any more.
-    pub(super) fn forget_suspended(&self, meters: &Meters) {
+    pub(crate) fn forget_suspended(&self, meters: &Meters) {
         for (stage, unavailable) in self.unavailable.iter().enumerate() {
             if unavailable.is_some() {
                 StageAvailable { stage }.emit(meters);

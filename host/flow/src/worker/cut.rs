@@ -19,6 +19,7 @@ impl Worker {
             && (self.output.pending() > 0
                 || self.switched
                 || self.output.counts != Counts::default()
+                || self.output.abandoned > 0
                 || self.tasks.values().any(Task::has_changes))
     }
 
@@ -38,6 +39,7 @@ impl Worker {
             && cut.in_flight_added.is_empty()
             && cut.in_flight_done.is_empty()
             && output.counts == Counts::default()
+            && output.abandoned == 0
             && !self.switched
             && output.sinks.iter().all(|sink| sink.pending() == 0)
             && output.dead.pending() == 0;

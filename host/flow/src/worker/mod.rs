@@ -26,6 +26,9 @@ const MAX_SUBMITTED: usize = 4096;
 /// Longest wait for input or an answer before timers and controls are looked at.
 const PATIENCE: Duration = Duration::from_millis(10);
 
+/// After so long with answers, or with what waits in tasks, cuts, controls and sources are looked at again.
+const TURN: Duration = Duration::from_millis(100);
+
 /// What a worker shares with the others of its run.
 pub(crate) struct Shared {
     pub plan: Arc<Plan>,
@@ -130,6 +133,8 @@ pub(crate) struct Worker {
     submitted: usize,
     /// Which partition is first in asking models.
     turn: usize,
+    /// The first of the tasks that have not had their turn.
+    next: Option<Partition>,
     /// Sources that have said which partitions are read here.
     assigned: Vec<bool>,
     last_cut: Instant,
@@ -160,6 +165,7 @@ impl Worker {
             completions,
             submitted: 0,
             turn: 0,
+            next: None,
             last_cut: Instant::now(),
             shown: 0,
             switched: false,
@@ -252,8 +258,11 @@ impl Worker {
     }
 
     fn take_completions(&mut self) -> Result<bool, FlowError> {
+        let began = Instant::now();
         let mut any = false;
-        while let Ok(completion) = self.completions.try_recv() {
+        while (!any || began.elapsed() < TURN)
+            && let Ok(completion) = self.completions.try_recv()
+        {
             self.complete(completion)?;
             any = true;
         }
@@ -288,12 +297,24 @@ impl Worker {
     fn take_time(&mut self) -> Result<bool, FlowError> {
         let shared = self.shared.clone();
         let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
-        let now = Instant::now();
+        let turn = Instant::now();
         let mut any = false;
-        let waits = |task: &&mut Task| task.in_flight() > 0 || task.is_suspended();
-        for task in self.tasks.values_mut().filter(waits) {
-            any |= task.go_on(&mut numbers, &mut self.output)?;
-            any |= task.on_time(now, &mut numbers, &mut self.output)?;
+        let waits = |task: &Task| task.in_flight() > 0 || task.is_suspended();
+        let waiting = self.tasks.iter().filter(|(_, task)| waits(task));
+        let mut waiting: Vec<Partition> = waiting.map(|(partition, _)| *partition).collect();
+        if let Some(next) = self.next.take() {
+            let before = waiting.partition_point(|partition| *partition < next);
+            waiting.rotate_left(before);
+        }
+        for partition in waiting {
+            if turn.elapsed() >= TURN {
+                self.next = Some(partition);
+                return Ok(true);
+            }
+            if let Some(task) = self.tasks.get_mut(&partition) {
+                any |= task.go_on(&mut numbers, &mut self.output)?;
+                any |= task.on_time(Instant::now(), &mut numbers, &mut self.output)?;
+            }
         }
         Ok(any)
     }
@@ -369,6 +390,9 @@ impl Worker {
                 }
                 for partition in partitions {
                     if let Some(task) = self.tasks.remove(&partition) {
+                        if !task.is_durable() {
+                            self.output.abandoned += task.in_flight() as u64;
+                        }
                         task.abandon(&self.output.meters);
                     }
                 }
@@ -433,13 +457,13 @@ impl Worker {
             .unwrap_or_else(PoisonError::into_inner)
             .remove(&key)
             .unwrap_or_default();
+        let shared = self.shared.clone();
+        let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
         for entry in restored {
             // In flight since the run began, whoever takes it.
             self.shown += entry.waits.len();
-            task.restore(entry)?;
+            task.restore(entry, &mut numbers)?;
         }
-        let shared = self.shared.clone();
-        let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
         for stage in 0..plan.stages.len() {
             task.send_answers(stage, &mut numbers, &mut self.output)?;
         }
@@ -469,6 +493,9 @@ impl Worker {
     }
 
     fn close(&mut self) -> Result<(), FlowError> {
+        for task in self.tasks.values() {
+            task.forget_suspended(&self.output.meters);
+        }
         for (index, source) in self.sources.iter_mut().enumerate() {
             source.close().map_err(|error| FlowError::Source {
                 name: self.shared.plan.sources[index].name.clone(),

@@ -22,6 +22,10 @@ pub struct SourcePosition {
 pub struct SinkPosition {
     /// Name of the sink.
     pub sink: String,
+    /// What the file is, so that another one is not taken for it: its path, without links. Empty in logs from before
+    /// that was part of it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub identity: String,
     /// Length of the file in bytes.
     pub length: u64,
 }

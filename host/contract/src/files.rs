@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A file that grows at its end. As long as it is open nobody else has it, under whatever name: see [`InUse`].
@@ -25,6 +25,14 @@ pub trait FileLayer: Send + Sync + Debug {
     /// Opens a file for appending, making it and its directories if they are missing, and makes its name durable.
     /// Fails with [`InUse`] if somebody has the file already.
     fn open_append(&self, path: &Path) -> io::Result<Box<dyn AppendFile>>;
+    /// The one path of a file, whatever links lead to it; the path itself where it has none yet.
+    fn real_path(&self, path: &Path) -> PathBuf {
+        path.to_owned()
+    }
+    /// Length of a file in bytes; none if there is no such file.
+    fn length(&self, path: &Path) -> io::Result<Option<u64>> {
+        Ok(self.read(path)?.map(|bytes| bytes.len() as u64))
+    }
     /// Reads a whole file; none if there is no such file.
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>>;
     /// Writes a file that is seen whole or not at all: temporary file, fsync, rename, fsync of the directory. The new
@@ -35,6 +43,12 @@ pub trait FileLayer: Send + Sync + Debug {
 impl<T: FileLayer + ?Sized> FileLayer for Arc<T> {
     fn open_append(&self, path: &Path) -> io::Result<Box<dyn AppendFile>> {
         (**self).open_append(path)
+    }
+    fn real_path(&self, path: &Path) -> PathBuf {
+        (**self).real_path(path)
+    }
+    fn length(&self, path: &Path) -> io::Result<Option<u64>> {
+        (**self).length(path)
     }
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
         (**self).read(path)

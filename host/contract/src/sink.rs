@@ -84,8 +84,15 @@ pub trait Sink: Send {
     }
 
     /// Before the first write: takes away what lies after the last cut. `None` if the commit log knows nothing of this
-    /// sink, which means: begin empty (a file with content that no cut knows of is an error, not overwritten).
+    /// sink, which means: begin empty (a file with content that no cut knows of is an error, not overwritten). So is a
+    /// position in another file than this sink's, unless that one is whole and this one empty.
     fn recover(&mut self, position: Option<&SinkPosition>) -> Result<(), SinkError>;
+
+    /// Where a truncatable sink that has been recovered, and written nothing since, goes on. The commit log is told
+    /// before the first write, so that a crash before the first cut leaves a file that recovery knows how to cut.
+    fn position(&self) -> Option<SinkPosition> {
+        None
+    }
 }
 
 /// A sink that cannot go on, or a record it cannot take.

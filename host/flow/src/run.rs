@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
-use tidegate_contract::{CommitLog, Cut, Delivery, Recovered, Sink, SinkPosition, SlotVersion};
+use tidegate_contract::{CommitLog, Cut, Recovered, Sink, SinkPosition, SlotVersion};
 use tidegate_telemetry::Meters;
 
 use crate::committer::{Committer, Counts};
@@ -130,7 +130,7 @@ impl Run {
             }
         }
         let counts = Counts::begin(&recovered, &plan.volatile())?;
-        begin(&plan, &workers, log.as_ref(), &recovered)?;
+        begin(&workers, log.as_ref(), &recovered)?;
         meters.add_in_flight(in_flight as i64);
         let shared = Arc::new(Shared {
             plan: plan.clone(),
@@ -307,10 +307,9 @@ fn same_input(
     )))
 }
 
-/// Tells the commit log of sinks it does not know, before they have any output: a crash before the first cut then
-/// leaves a file that recovery knows how to cut. So does a cut after one that ended a run.
+/// Tells the commit log of sinks and files it does not know, before they have any output: a crash before the first cut
+/// then leaves a file that recovery knows how to cut. So does a cut after one that ended a run.
 fn begin(
-    plan: &Plan,
     workers: &[WorkerParts],
     log: &dyn CommitLog,
     recovered: &Recovered,
@@ -318,15 +317,12 @@ fn begin(
     let Some(parts) = workers.first() else {
         return Ok(());
     };
-    let named = plan.sinks.iter().map(String::as_str).zip(&parts.sinks);
-    let sinks: Vec<SinkPosition> = named
-        .chain([("dead-letters", &parts.dead)])
-        .filter(|(_, sink)| sink.delivery() == Delivery::Truncatable)
-        .filter(|(name, _)| !recovered.sinks.iter().any(|known| known.sink == *name))
-        .map(|(name, _)| SinkPosition {
-            sink: name.to_owned(),
-            length: 0,
-        })
+    let sinks: Vec<SinkPosition> = parts
+        .sinks
+        .iter()
+        .chain([&parts.dead])
+        .filter_map(|sink| sink.position())
+        .filter(|position| !recovered.sinks.contains(position))
         .collect();
     if !sinks.is_empty() || recovered.ended {
         log.commit(&Cut {

@@ -60,6 +60,40 @@ pub(crate) fn create_directories(directory: &Path) -> io::Result<()> {
     sync_directory(&above)
 }
 
+/// Links that are followed before a path is taken as it is.
+const MOST_LINKS: usize = 40;
+
+/// A file's one path, also if it is not there yet: the directories that are there without links, and a link that leads
+/// nowhere followed to where the file will be made.
+fn real_path(path: &Path) -> PathBuf {
+    let mut path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for _ in 0..MOST_LINKS {
+        if let Ok(real) = path.canonicalize() {
+            return real;
+        }
+        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+            return path;
+        };
+        let above = real_path_of_directory(above);
+        match std::fs::read_link(above.join(name)) {
+            Ok(target) => path = above.join(target),
+            Err(_) => return above.join(name),
+        }
+    }
+    path
+}
+
+/// The beginning of a directory's path that is there, without links, and what follows it.
+fn real_path_of_directory(directory: &Path) -> PathBuf {
+    if let Ok(real) = directory.canonicalize() {
+        return real;
+    }
+    match (directory.parent(), directory.file_name()) {
+        (Some(above), Some(name)) => real_path_of_directory(above).join(name),
+        _ => directory.to_owned(),
+    }
+}
+
 /// Makes the names in a directory durable.
 pub(crate) fn sync_names(directory: &Path) -> io::Result<()> {
     sync_directory(&Dir::open_ambient_dir(directory, ambient_authority())?)
@@ -77,7 +111,9 @@ fn sync_directory(directory: &Dir) -> io::Result<()> {
 impl FileLayer for Disk {
     fn open_append(&self, path: &Path) -> io::Result<Box<dyn AppendFile>> {
         for _ in 0..ATTEMPTS {
-            let (directory, name) = parent(path, true)?;
+            // A link may lead out of its directory, and a directory handle would not go there.
+            let real = self.real_path(path);
+            let (directory, name) = parent(&real, true)?;
             let mut options = OpenOptions::new();
             options.create(true).append(true).read(true);
             let file = directory.open_with(&name, &options)?.into_std();
@@ -93,6 +129,18 @@ impl FileLayer for Disk {
         Err(io::Error::other(
             "it was replaced each time it was opened; something else writes it",
         ))
+    }
+
+    fn real_path(&self, path: &Path) -> PathBuf {
+        real_path(path)
+    }
+
+    fn length(&self, path: &Path) -> io::Result<Option<u64>> {
+        match std::fs::metadata(path) {
+            Ok(facts) => Ok(Some(facts.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {

@@ -43,6 +43,7 @@ fn cut(n: u64, size: usize) -> Cut {
         }],
         sinks: vec![SinkPosition {
             sink: "answers".into(),
+            identity: "/out/answers.jsonl".into(),
             length: n * 100,
         }],
         in_flight_added: vec![entry(n, size)],
@@ -66,6 +67,7 @@ fn what_was_committed_is_recovered() {
         state.sinks,
         vec![SinkPosition {
             sink: "answers".into(),
+            identity: "/out/answers.jsonl".into(),
             length: 700
         }]
     );

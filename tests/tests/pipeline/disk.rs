@@ -288,6 +288,88 @@ fn what_is_written_to_an_output_file_between_two_runs_is_not_cut_away() {
     assert_eq!(place.read("out.jsonl"), b"1\n2\n");
 }
 
+#[test]
+fn a_killed_run_that_starts_with_another_output_path_cuts_no_file() {
+    for name in ["out.jsonl", "dead.jsonl"] {
+        let place = Place::new(PIPELINE);
+        place.write("mine.jsonl", "mine\n");
+        running(&place).kill();
+        let left = place.read(name);
+        place.write("pipeline.toml", PIPELINE.replace(name, "mine.jsonl"));
+        let output = place.run(&["run", "--quiet", "pipeline.toml"]);
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("mine.jsonl"), "{text}");
+        assert_eq!(place.read("mine.jsonl"), b"mine\n");
+        assert_eq!(place.read(name), left);
+        place.write("pipeline.toml", PIPELINE);
+        place.run_pipeline();
+        assert_eq!(place.read("out.jsonl"), b"1\n");
+    }
+    // Two that change places are two other files.
+    let place = Place::new(PIPELINE);
+    running(&place).kill();
+    let swapped = PIPELINE
+        .replace("out.jsonl", "new.jsonl")
+        .replace("dead.jsonl", "out.jsonl")
+        .replace("new.jsonl", "dead.jsonl");
+    place.write("pipeline.toml", swapped);
+    let output = place.run(&["run", "--quiet", "pipeline.toml"]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for part in ["out.jsonl", "dead.jsonl", "bring"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(place.read("out.jsonl"), b"1\n");
+}
+
+#[test]
+fn after_a_run_that_ended_output_goes_on_in_a_new_file() {
+    let place = Place::new(PIPELINE);
+    place.write("in.jsonl", "1\n");
+    place.run_pipeline();
+    append(&place, "in.jsonl", b"2\n");
+    place.write("mine.jsonl", "mine\n");
+    place.write("pipeline.toml", PIPELINE.replace("out.jsonl", "mine.jsonl"));
+    let output = place.run(&["run", "--quiet", "pipeline.toml"]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for part in ["out.jsonl", "mine.jsonl", "name a new or empty file"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    place.write("pipeline.toml", PIPELINE.replace("out.jsonl", "new.jsonl"));
+    let mut run = place.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
+    until("the second line is written", PATIENCE, || {
+        place.path("new.jsonl").exists() && place.read("new.jsonl") == b"2\n"
+    });
+    run.kill();
+    append(&place, "in.jsonl", b"3\n");
+    place.run_pipeline();
+    assert_eq!(place.read("new.jsonl"), b"2\n3\n");
+    assert_eq!(place.read("out.jsonl"), b"1\n");
+    assert_eq!(place.read("mine.jsonl"), b"mine\n");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_out_of_its_directory_is_written_where_it_leads() {
+    use std::os::unix::fs::symlink;
+    let elsewhere = tempfile::tempdir().unwrap();
+    for made in [true, false] {
+        let target = elsewhere.path().join(format!("out-{made}.jsonl"));
+        if made {
+            fs::write(&target, "").unwrap();
+        }
+        let place = Place::new(PIPELINE);
+        symlink(&target, place.path("out.jsonl")).unwrap();
+        place.write("in.jsonl", "1\n");
+        place.run_pipeline();
+        append(&place, "in.jsonl", b"2\n");
+        place.run_pipeline();
+        assert_eq!(fs::read(&target).unwrap(), b"1\n2\n");
+    }
+}
+
 /// The second record is sent to retry twenty times, a quarter of a second each.
 fn with_a_retry(source: &str, sinks: &str) -> String {
     format!(

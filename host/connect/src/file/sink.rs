@@ -30,6 +30,8 @@ pub struct FileSink {
 struct Open {
     /// Nobody else has it while it is open here.
     file: Box<dyn AppendFile>,
+    /// Its one path.
+    identity: String,
     /// Length at the last flush that held.
     length: u64,
     /// A flush failed half way: up to so many bytes past `length` are its own and must go before the next one.
@@ -82,6 +84,40 @@ impl FileSink {
 
     fn place(&self) -> String {
         self.path.display().to_string()
+    }
+
+    /// What the file is in the commit log. Its path decides: a copy that was put back, or one on another disk, is the
+    /// same output, and a number of an inode is given to the next file that is made.
+    fn identity(&self) -> String {
+        self.layer.real_path(&self.path).display().to_string()
+    }
+
+    /// Whether another file than this sink's, which the last run wrote, may be left as it is: nothing of it is to be
+    /// cut away, and this one is new.
+    fn leave(&self, known: &SinkPosition) -> Result<(), SinkError> {
+        let length = |path: &Path| {
+            let found = self.layer.length(path);
+            found.map_err(|error| self.recover_error(error.to_string()))
+        };
+        let new = length(&self.path)?.unwrap_or(0);
+        let whole = self.ended
+            || (known.length == 0 && length(Path::new(&known.identity))?.unwrap_or(0) == 0);
+        if whole && new == 0 {
+            return Ok(());
+        }
+        let (name, was) = (&self.name, &known.identity);
+        Err(self.recover_error(if whole {
+            format!(
+                "sink {name} wrote {was} until now, and this file has {new} bytes that no cut of this state directory \
+                 knows of; name a new or empty file, bring {was} back as the path, or begin with another state directory"
+            )
+        } else {
+            format!(
+                "sink {name} wrote {was}, {} bytes of it committed, when the last run was cut short; bring {was} back as \
+                 the path and let a run end before you change it, or begin with another state directory",
+                known.length
+            )
+        }))
     }
 
     fn recover_error(&self, why: impl Into<String>) -> SinkError {
@@ -173,16 +209,33 @@ impl Sink for FileSink {
         };
         open.append(bytes)
             .map_err(|error| failed(&self.path, error.to_string()))?;
-        let length = open.length;
+        let position = SinkPosition {
+            sink: self.name.clone(),
+            identity: open.identity.clone(),
+            length: open.length,
+        };
         drop(shared);
         self.pending.clear();
-        Ok(Some(SinkPosition {
+        Ok(Some(position))
+    }
+
+    fn position(&self) -> Option<SinkPosition> {
+        self.open().as_ref().map(|open| SinkPosition {
             sink: self.name.clone(),
-            length,
-        }))
+            identity: open.identity.clone(),
+            length: open.length,
+        })
     }
 
     fn recover(&mut self, position: Option<&SinkPosition>) -> Result<(), SinkError> {
+        let identity = self.identity();
+        let position = match position {
+            Some(known) if !known.identity.is_empty() && known.identity != identity => {
+                self.leave(known)?;
+                None
+            }
+            position => position,
+        };
         // Before anything is taken away from it the file is taken: another sink or process may be writing it.
         let mut file =
             self.layer
@@ -220,6 +273,7 @@ impl Sink for FileSink {
         self.pending.clear();
         *self.open() = Some(Open {
             file,
+            identity,
             length,
             torn: 0,
         });

@@ -40,6 +40,7 @@ fn write(sink: &mut dyn Sink, value: &str) -> Result<(), SinkError> {
 fn position(length: u64) -> SinkPosition {
     SinkPosition {
         sink: "answers".into(),
+        identity: PATH.into(),
         length,
     }
 }
@@ -259,4 +260,53 @@ fn private_attributes_stay_out_of_files_and_dead_letters() {
     let text = disk.text(PATH);
     assert_eq!(text.lines().count(), 2);
     assert!(!text.contains("SECRET") && !text.contains("pii"), "{text}");
+}
+
+#[test]
+fn a_file_that_the_last_run_did_not_write_is_not_cut() {
+    let other = |length| SinkPosition {
+        identity: "out/before.jsonl".into(),
+        ..position(length)
+    };
+    // Killed: what is to be cut away lies in the other file.
+    for (bytes, length) in [(&b"mine\n"[..], 2), (b"mine\n", 0), (b"", 2)] {
+        let disk = Memory::default();
+        disk.put(PATH, bytes);
+        disk.put("out/before.jsonl", b"1\n2\n");
+        let error = sink(&disk)
+            .recover(Some(&other(length)))
+            .unwrap_err()
+            .to_string();
+        for part in [PATH, "out/before.jsonl", "another state directory"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        assert_eq!(disk.text(PATH).as_bytes(), bytes);
+        assert_eq!(disk.text("out/before.jsonl"), "1\n2\n");
+    }
+    // Ended: the other one stays as it is, and this one must be new.
+    let disk = Memory::default();
+    disk.put(PATH, b"mine\n");
+    let ended = || sink(&disk).after_an_end(true);
+    let error = ended().recover(Some(&other(2))).unwrap_err().to_string();
+    for part in [PATH, "out/before.jsonl", "5 bytes", "new or empty file"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    assert_eq!(disk.text(PATH), "mine\n");
+    disk.put(PATH, b"");
+    let mut changed = ended();
+    changed.recover(Some(&other(2))).unwrap();
+    assert_eq!(changed.position(), Some(position(0)));
+    drop(changed);
+    // A run that wrote nothing yet left nothing behind.
+    sink(&disk).recover(Some(&other(0))).unwrap();
+    // A log from before the file was part of it.
+    disk.put(PATH, b"1\n2\n");
+    let unnamed = SinkPosition {
+        identity: String::new(),
+        ..position(2)
+    };
+    let mut old = sink(&disk);
+    old.recover(Some(&unnamed)).unwrap();
+    assert_eq!(disk.text(PATH), "1\n");
+    assert_eq!(old.position(), Some(position(2)));
 }

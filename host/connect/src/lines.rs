@@ -243,14 +243,7 @@ impl Lines {
                 value: Some(value),
                 ..Input::default()
             };
-            let decoded = if value.is_empty() {
-                Err(Malformed {
-                    reason: "empty line".into(),
-                })
-            } else {
-                self.decoder.decode(&input, &mut into.batch)
-            };
-            if let Err(Malformed { reason }) = decoded {
+            if let Err(Malformed { reason }) = self.decoder.decode(&input, &mut into.batch) {
                 into.reject(Rejected {
                     offset,
                     reason,

@@ -85,6 +85,20 @@ fn an_operator_and_a_pipeline_are_made_as_the_readme_says() {
         }
     }
     assert_eq!(printed, "one\nthree\n");
+    // The empty line is a record, and the operator drops it.
+    let counted = Command::new(tidegate())
+        .args(["run", "--json"])
+        .arg(crate_directory.join("pipeline.toml"))
+        .output()
+        .unwrap();
+    assert!(counted.status.success(), "{counted:?}");
+    let summary: serde_json::Value = serde_json::from_slice(&counted.stdout).unwrap();
+    let records = &summary["records"];
+    assert_eq!((&records["in"], &records["out"]), (&3.into(), &2.into()));
+    assert_eq!(
+        (&records["dropped"], &records["dead"]),
+        (&1.into(), &0.into())
+    );
 }
 
 #[test]

@@ -99,14 +99,19 @@ fn blank_lines_are_neither_records_nor_rejections_where_lines_have_a_form() {
     );
     let rows = vec![r#"{"a":"1","b":"2"}"#, r#"{"a":"3","b":"4"}"#];
     assert_eq!((csv.values(), csv.reasons()), (rows, vec![]));
-    // A row of spaces is a row, and a raw line is its bytes.
+    // A row of spaces is a row, and a raw line is its bytes, be they none.
     let row = read(b"a\n \n", format(Format::Csv));
     assert_eq!(row.values(), [r#"{"a":" "}"#]);
     let raw = read(b"1\n\n \n", format(Format::Raw));
-    assert_eq!(
-        (raw.values(), raw.reasons()),
-        (vec!["1", " "], vec!["empty line"])
-    );
+    assert_eq!((raw.values(), raw.reasons()), (vec!["1", "", " "], vec![]));
+    for (text, values) in [
+        (&b""[..], vec![]),
+        (b"\n", vec![""]),
+        (b"1\n\n", vec!["1", ""]),
+    ] {
+        let raw = read(text, format(Format::Raw));
+        assert_eq!((raw.values(), raw.reasons()), (values, vec![]));
+    }
     let many = [vec![b'\n'; 20 << 20], b"7".to_vec()].concat();
     assert_eq!(read(&many, format(Format::Json)).values(), ["7"]);
 }

@@ -25,6 +25,7 @@ const NAMES: [&str; 8] = [
     "commit.log.new",
     "key",
     "key.new",
+    // What an older version left there.
     "lock",
     "compiled",
     "components",

@@ -16,10 +16,11 @@ pub(crate) struct Files<'f> {
     found: &'f Findings,
     directory: &'f Directory,
     /// Every file read.
-    read: BTreeMap<FileId, Place>,
-    patterns: Vec<PathBuf>,
+    read: BTreeMap<FileId, Typed<String>>,
+    patterns: Vec<(PathBuf, Typed<String>)>,
     /// Every file written, with its one path.
     written: Vec<(FileId, PathBuf, Typed<String>)>,
+    summary: Option<PathBuf>,
     stdout: Option<String>,
 }
 
@@ -31,6 +32,7 @@ impl<'f> Files<'f> {
             read: BTreeMap::new(),
             patterns: Vec::new(),
             written: Vec::new(),
+            summary: None,
             stdout: None,
         }
     }
@@ -103,10 +105,61 @@ impl<'f> Files<'f> {
         path
     }
 
+    /// The summary, which is written anew at the end of a run.
+    pub(crate) fn summary(&mut self, typed: &Typed<String>) -> PathBuf {
+        let path = self.written(typed);
+        self.summary = Some(path.clone());
+        path
+    }
+
+    /// What of a source reads this file, or would once it is there.
+    fn reading(&self, file: &FileId, path: &Path) -> Option<&Typed<String>> {
+        let real = identity(path);
+        let pattern = || {
+            self.patterns
+                .iter()
+                .find(|(pattern, _)| fits(pattern, &real))
+        };
+        self.read
+            .get(file)
+            .or_else(|| pattern().map(|(_, typed)| typed))
+    }
+
+    /// A source that read the dead letters would make more of them, without end.
+    fn check_own_files_read(&self, own: &[PathBuf]) {
+        for path in own {
+            if let Some(typed) = self.reading(&FileId::of(path), path) {
+                self.found.about(
+                    typed,
+                    format!(
+                        "{:?} is, or stands for, {}, a file of the state directory itself; read another file",
+                        typed.value,
+                        self.directory.shown(path)
+                    ),
+                );
+                return;
+            }
+        }
+    }
+
     /// No file is written twice, or written and read, or is one that the pipeline itself lives by.
     pub(crate) fn check_clashes(&self, pipeline: &Path, own: &[PathBuf]) {
         let pipeline = FileId::of(pipeline);
+        self.check_own_files_read(own);
         let own: Vec<FileId> = own.iter().map(|path| FileId::of(path)).collect();
+        let summary = self.summary.as_ref().map(|summary| replaced_by(summary));
+        let replaced = summary.as_deref().map(FileId::of);
+        if let (Some(file), Some(path)) = (&replaced, &summary)
+            && let Some(typed) = self.reading(file, path)
+        {
+            self.found.about(
+                typed,
+                format!(
+                    "{:?} stands for the summary while that is written; read another file",
+                    typed.value
+                ),
+            );
+        }
         let mut seen: BTreeMap<&FileId, &Typed<String>> = BTreeMap::new();
         for (file, path, typed) in &self.written {
             let line = |place: &Place| self.found.text.position(place).line;
@@ -136,16 +189,28 @@ impl<'f> Files<'f> {
                         typed.value
                     ),
                 );
-            } else if let Some(place) = self.read.get(file) {
+            } else if replaced.as_ref() == Some(file) {
+                self.found.about(
+                    typed,
+                    format!(
+                        "{:?} stands for the summary while that is written; write to another file",
+                        typed.value
+                    ),
+                );
+            } else if let Some(reading) = self.read.get(file) {
                 self.found.about(
                     typed,
                     format!(
                         "{:?} is read by a source (line {}); write to another file",
                         typed.value,
-                        line(place)
+                        line(&reading.place)
                     ),
                 );
-            } else if let Some(pattern) = self.patterns.iter().find(|pattern| fits(pattern, path)) {
+            } else if let Some((pattern, _)) = self
+                .patterns
+                .iter()
+                .find(|(pattern, _)| fits(pattern, path))
+            {
                 self.found.about(
                     typed,
                     format!(
@@ -157,6 +222,13 @@ impl<'f> Files<'f> {
             }
         }
     }
+}
+
+/// What stands for a file while it is written anew: whatever has that name is removed first.
+fn replaced_by(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    path.with_file_name(name)
 }
 
 /// The files of a source, patterns expanded.
@@ -184,7 +256,7 @@ pub(crate) fn source_files(files: &mut Files<'_>, typed: &[Typed<String>]) -> Ve
             let real = path
                 .parent()
                 .map_or_else(|| path.clone(), |above| identity(above).join(&*last));
-            files.patterns.push(real);
+            files.patterns.push((real, each.clone()));
             match expand(&path) {
                 Ok(matching) if matching.is_empty() => {
                     wrong(format!("{:?} stands for no file", each.value))
@@ -209,7 +281,7 @@ pub(crate) fn source_files(files: &mut Files<'_>, typed: &[Typed<String>]) -> Ve
             }
         };
         for path in matching {
-            let place = files.read.insert(FileId::of(&path), each.place.clone());
+            let place = files.read.insert(FileId::of(&path), each.clone());
             match place {
                 None => all.push(path),
                 Some(before) => files.found.about(
@@ -217,7 +289,7 @@ pub(crate) fn source_files(files: &mut Files<'_>, typed: &[Typed<String>]) -> Ve
                     format!(
                         "{} is read already (line {})",
                         files.directory.shown(&path),
-                        files.found.text.position(&before).line
+                        files.found.text.position(&before.place).line
                     ),
                 ),
             }
@@ -226,7 +298,8 @@ pub(crate) fn source_files(files: &mut Files<'_>, typed: &[Typed<String>]) -> Ve
     all
 }
 
-/// The files that a state directory has for itself, and those that stand for them while they are replaced.
+/// The files that a state directory has for itself, and those that stand for them while they are replaced. `lock` is
+/// what an older version left there; it is nobody's output either.
 pub(crate) fn own_files(state: &Path) -> Vec<PathBuf> {
     let names = [
         "commit.log",

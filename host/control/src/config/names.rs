@@ -8,6 +8,19 @@ use super::pipeline::{Input, Node, Sink, Stage};
 use super::text::Place;
 use super::typed::{TypedAsk, TypedFile, TypedStageKind};
 
+/// Names under which something else has its place: the position of the dead letters in the commit log, and the stage of
+/// letters about input that cannot be decoded, where a sink that refuses a record would stand too.
+const RESERVED_FOR_SINKS: [(&str, &str); 2] = [
+    (
+        "dead-letters",
+        "of the dead letters, which [dead-letters] describes",
+    ),
+    (
+        "decode",
+        "under which undecodable input becomes a dead letter",
+    ),
+];
+
 /// Everything that has a name and takes or gives records.
 pub(crate) struct Names {
     nodes: BTreeMap<String, (Named, Place)>,
@@ -62,6 +75,15 @@ impl Names {
             names.without_outputs.push(without_outputs);
         }
         for sink in &typed.sinks {
+            let reserved = RESERVED_FOR_SINKS
+                .iter()
+                .find(|(name, _)| *name == sink.name.value);
+            if let Some((name, whose)) = reserved {
+                found.about(
+                    &sink.name,
+                    format!("{name:?} is the name {whose}; choose another"),
+                );
+            }
             names.add(found, &sink.name, Named::Sink);
         }
         names

@@ -101,7 +101,7 @@ pub(crate) fn resolve(
             SinkKind::File { path }
         }
     };
-    let summary = typed.summary.map(|path| files.written(&path));
+    let summary = typed.summary.map(|path| files.summary(&path));
     files.check_clashes(&file, &own);
 
     // Where inputs are wrong, what is not taken follows from that.

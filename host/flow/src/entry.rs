@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_contract::{Answer, InFlightEntry};
 use tidegate_record::{ArenaFull, Batch, BatchBuilder, NewRecord, RecordId, RecordView};
 
+use crate::plan::Source;
 use crate::stored::StoredAnswer;
 
 /// Digest of a model that was replaced while a record was given to it: no model has it, so its tokens are of no use.
@@ -116,6 +117,9 @@ impl Entry {
 #[derive(Serialize, Deserialize)]
 struct Header {
     source: String,
+    /// What the partition was when the record was read. Empty in logs from before that was part of it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    input: String,
     partition: u32,
     stage: String,
     offset: u64,
@@ -148,6 +152,8 @@ struct Header {
 pub(crate) struct Restored {
     /// Name of the source.
     pub source: String,
+    /// What was read, if the entry says so.
+    pub input: Option<String>,
     /// Number of the partition.
     pub partition: u32,
     /// Name of the stage.
@@ -223,7 +229,7 @@ impl Waits {
 }
 
 /// The entry's bytes in the commit log.
-pub(crate) fn encode(source: &str, partition: u32, stage: &str, entry: &Entry) -> Vec<u8> {
+pub(crate) fn encode(source: &Source, partition: u32, stage: &str, entry: &Entry) -> Vec<u8> {
     let (mut answer, mut delay_ms, mut due_ms) = (None, None, None);
     match &entry.state {
         State::Answered(made) => answer = Some(StoredAnswer::of(made)),
@@ -235,7 +241,8 @@ pub(crate) fn encode(source: &str, partition: u32, stage: &str, entry: &Entry) -
         State::Queued | State::Submitted(_) => {}
     }
     let header = Header {
-        source: source.to_owned(),
+        source: source.name.clone(),
+        input: source.identity(partition).unwrap_or_default().to_owned(),
         partition,
         stage: stage.to_owned(),
         offset: entry.offset,
@@ -254,9 +261,15 @@ pub(crate) fn encode(source: &str, partition: u32, stage: &str, entry: &Entry) -
 }
 
 /// The bytes in the commit log of records that a stage has not taken yet.
-pub(crate) fn encode_untaken(source: &str, partition: u32, stage: &str, batch: &Batch) -> Vec<u8> {
+pub(crate) fn encode_untaken(
+    source: &Source,
+    partition: u32,
+    stage: &str,
+    batch: &Batch,
+) -> Vec<u8> {
     let header = Header {
-        source: source.to_owned(),
+        source: source.name.clone(),
+        input: source.identity(partition).unwrap_or_default().to_owned(),
         partition,
         stage: stage.to_owned(),
         offset: batch.view().get(0).map_or(0, |first| first.id().offset),
@@ -276,13 +289,14 @@ pub(crate) fn encode_untaken(source: &str, partition: u32, stage: &str, batch: &
 
 /// The bytes in the commit log that say how many records of an untaken entry are taken since it was written.
 pub(crate) fn encode_taken(
-    source: &str,
+    source: &Source,
     partition: u32,
     stage: &str,
     (of, records): (u64, u64),
 ) -> Vec<u8> {
     let header = Header {
-        source: source.to_owned(),
+        source: source.name.clone(),
+        input: source.identity(partition).unwrap_or_default().to_owned(),
         partition,
         stage: stage.to_owned(),
         offset: 0,
@@ -386,9 +400,11 @@ pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Restored, String> {
     let header: Header =
         serde_json::from_slice(header).map_err(|error| damaged(&error.to_string()))?;
     let record = Batch::from_bytes(record.to_vec()).map_err(|error| damaged(&error.to_string()))?;
+    let input = Some(header.input).filter(|input| !input.is_empty());
     if header.untaken {
         return Ok(Restored {
             source: header.source,
+            input,
             partition: header.partition,
             stage: header.stage,
             number,
@@ -431,6 +447,7 @@ pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Restored, String> {
     };
     Ok(Restored {
         source: header.source,
+        input,
         partition: header.partition,
         stage: header.stage,
         number,
@@ -462,9 +479,19 @@ mod tests {
         }
     }
 
+    fn source() -> Source {
+        Source {
+            name: "source".into(),
+            targets: Vec::new(),
+            positions_in_log: true,
+            durable_in_flight: true,
+            identities: vec!["a.jsonl".into(), "b.jsonl".into(), "c.jsonl".into()],
+        }
+    }
+
     /// As a run finds it that begins with this model.
     fn found(entry: &Entry, digest: &str) -> Entry {
-        let restored = decode(7, &encode("source", 0, "stage", entry)).unwrap();
+        let restored = decode(7, &encode(&source(), 0, "stage", entry)).unwrap();
         let Waits::Entry(mut found) = restored.waits else {
             panic!("{restored:?}");
         };
@@ -493,7 +520,7 @@ mod tests {
         // Written before the time was part of it.
         assert_eq!(left(60_000, None, seconds(1_045)), seconds(60));
         let delayed = entry(State::Delayed(Instant::now() + seconds(60)));
-        let bytes = encode("source", 0, "stage", &delayed);
+        let bytes = encode(&source(), 0, "stage", &delayed);
         let text = String::from_utf8_lossy(&bytes);
         assert!(text.contains("\"due_ms\""), "{text}");
     }
@@ -505,8 +532,9 @@ mod tests {
             batch.push(&NewRecord::default()).unwrap();
         }
         let batch = batch.finish(5);
-        let restored = decode(7, &encode_untaken("source", 2, "stage", &batch)).unwrap();
+        let restored = decode(7, &encode_untaken(&source(), 2, "stage", &batch)).unwrap();
         assert_eq!((restored.partition, &*restored.stage), (2, "stage"));
+        assert_eq!(restored.input.as_deref(), Some("c.jsonl"));
         assert!(matches!(restored.waits, Waits::Untaken(found) if found == batch));
     }
 

@@ -278,23 +278,28 @@ impl Controls {
     }
 }
 
-/// A record that waits goes on only where it was read: its offset is a byte of a file, and means nothing in another one
-/// or in a topic. The log has what was read with the position, which is part of the cut that has the record.
+/// A record that waits goes on only where it was read: its offset is a byte of a file, and means nothing in another one,
+/// in a topic or in standard input. Its entry has what was read; entries from before that was part of them are those of
+/// the position in the log, which standard input has none of.
 fn same_input(
     source: &Source,
     entry: &entry::Restored,
     recovered: &Recovered,
 ) -> Result<(), FlowError> {
-    let known = recovered
-        .sources
-        .iter()
-        .find(|known| known.source == entry.source && known.partition == entry.partition);
-    let was = known.map_or("a file", |known| known.identity.as_str());
-    let now = source.identity(entry.partition);
-    let same = match known {
-        Some(known) => now.is_none_or(|now| now == known.identity),
-        None => true,
+    let position = || {
+        let mut known = recovered.sources.iter();
+        known.find(|known| known.source == entry.source && known.partition == entry.partition)
     };
+    let was = entry
+        .input
+        .as_deref()
+        .or_else(|| position().map(|known| known.identity.as_str()));
+    let now = source.identity(entry.partition);
+    let same = match was {
+        Some(was) => now.is_none_or(|now| now == was),
+        None => !source.positions_in_log,
+    };
+    let was = was.unwrap_or("standard input");
     // Records of topics do not wait in the log.
     if same && source.durable_in_flight {
         return Ok(());

@@ -35,8 +35,19 @@ impl Model for Silent {
     }
 }
 
-/// Name of a source, what it reads, and whether its positions are in the log.
-type Described<'a> = (&'a str, &'a str, bool);
+/// What a source reads.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    File,
+    /// It is read from `a.jsonl`, every time.
+    Stdin,
+    Topic,
+}
+
+use Kind::{File, Stdin, Topic};
+
+/// Name of a source, what it reads, and of which kind that is.
+type Described<'a> = (&'a str, &'a str, Kind);
 
 /// Starts a pipeline that asks the model about every record of these sources.
 fn start(
@@ -57,7 +68,10 @@ fn start(
         Box::new(sink)
     };
     let open = |(index, (_, reads, _)): (usize, &Described<'_>)| {
-        let path = reads.strip_prefix("kafka topic ").unwrap_or(reads);
+        let path = match *reads {
+            "standard input" => "a.jsonl",
+            reads => reads.strip_prefix("kafka topic ").unwrap_or(reads),
+        };
         let options = FileSourceOptions {
             source: index as u16,
             paths: vec![input.join(path)],
@@ -75,11 +89,11 @@ fn start(
     let plan = Plan {
         sources: sources
             .iter()
-            .map(|(name, reads, positions_in_log)| Source {
+            .map(|(name, reads, kind)| Source {
                 name: (*name).into(),
                 targets: vec![Target::Stage(0)],
-                positions_in_log: *positions_in_log,
-                durable_in_flight: *positions_in_log,
+                positions_in_log: *kind == File,
+                durable_in_flight: *kind != Topic,
                 identities: vec![(*reads).into()],
             })
             .collect(),
@@ -130,7 +144,7 @@ fn files() -> tempfile::TempDir {
 #[test]
 fn records_that_wait_keep_their_source_when_sources_change_places() {
     let (input, disk) = (files(), MemoryDisk::new());
-    let (a, b) = (("a", "a.jsonl", true), ("b", "b.jsonl", true));
+    let (a, b) = (("a", "a.jsonl", File), ("b", "b.jsonl", File));
     leave_waiting(&disk, input.path(), &[a, b], 6);
     let ended = bury_all(&disk, input.path(), &[b, a]);
     assert!(ended.error.is_none(), "{:?}", ended.error);
@@ -155,7 +169,7 @@ fn records_that_wait_keep_their_source_when_sources_change_places() {
 #[test]
 fn records_that_wait_are_not_taken_for_those_of_another_input_of_the_same_name() {
     let (input, disk) = (files(), MemoryDisk::new());
-    let file = ("in", "a.jsonl", true);
+    let file = ("in", "a.jsonl", File);
     leave_waiting(&disk, input.path(), &[file], 3);
     let refused = |source: Described<'_>| {
         let model = Scripted::new(|_, _| Err(ModelError::EmptyPrompt));
@@ -164,18 +178,40 @@ fn records_that_wait_are_not_taken_for_those_of_another_input_of_the_same_name()
             .map(|error| error.to_string())
     };
     let why =
-        refused(("in", "kafka topic b.jsonl", false)).expect("a topic takes a file's records");
+        refused(("in", "kafka topic b.jsonl", Topic)).expect("a topic takes a file's records");
     for part in ["source in", "a.jsonl", "kafka topic b.jsonl", "bring"] {
         assert!(why.contains(part), "{part}: {why}");
     }
-    let why = refused(("in", "b.jsonl", true)).expect("a file takes another file's records");
+    let why = refused(("in", "b.jsonl", File)).expect("a file takes another file's records");
     for part in ["source in", "a.jsonl", "b.jsonl"] {
         assert!(why.contains(part), "{part}: {why}");
     }
     // The old input finishes; then the topic begins where its group stands.
     let ended = bury_all(&disk, input.path(), &[file]);
     assert_eq!((ended.counts.input, ended.counts.dead), (3, 3));
-    let ended = bury_all(&disk, input.path(), &[("in", "kafka topic b.jsonl", false)]);
+    let ended = bury_all(&disk, input.path(), &[("in", "kafka topic b.jsonl", Topic)]);
+    assert!(ended.error.is_none(), "{:?}", ended.error);
+    assert_eq!((ended.counts.input, ended.counts.dead), (6, 6));
+}
+
+#[test]
+fn records_of_standard_input_are_not_taken_for_those_of_a_file_or_a_topic() {
+    let (input, disk) = (files(), MemoryDisk::new());
+    let stdin = ("in", "standard input", Stdin);
+    leave_waiting(&disk, input.path(), &[stdin], 3);
+    for other in [
+        ("in", "b.jsonl", File),
+        ("in", "kafka topic b.jsonl", Topic),
+    ] {
+        let model = Scripted::new(|_, _| Err(ModelError::EmptyPrompt));
+        let error = start(&disk, input.path(), &[other], model).err();
+        let why = error.expect("it takes what was read elsewhere").to_string();
+        for part in ["source in", "read from standard input", other.1, "bring"] {
+            assert!(why.contains(part), "{part}: {why}");
+        }
+    }
+    // What waits goes on beside what comes now.
+    let ended = bury_all(&disk, input.path(), &[stdin]);
     assert!(ended.error.is_none(), "{:?}", ended.error);
     assert_eq!((ended.counts.input, ended.counts.dead), (6, 6));
 }

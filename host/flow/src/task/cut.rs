@@ -17,7 +17,7 @@ impl Task {
             let inboxes = plan.stages.iter().zip(&mut self.inboxes);
             for (stage, inbox) in inboxes {
                 let (changed, done) = inbox.take_changes();
-                let of = (&source.name, self.partition.number, &stage.name);
+                let of = (source, self.partition.number, &stage.name);
                 for (number, change) in changed {
                     let payload = match change {
                         Change::Whole(batch) => encode_untaken(of.0, of.1, of.2, &batch),
@@ -31,12 +31,8 @@ impl Task {
                 let (changed, done) = waiting.take_changes();
                 for number in changed {
                     if let Some(entry) = waiting.get(number) {
-                        let payload = crate::entry::encode(
-                            &source.name,
-                            self.partition.number,
-                            &stage.name,
-                            entry,
-                        );
+                        let payload =
+                            crate::entry::encode(source, self.partition.number, &stage.name, entry);
                         cut.in_flight_added.push(InFlightEntry { number, payload });
                     }
                 }

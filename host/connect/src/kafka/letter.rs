@@ -1,5 +1,7 @@
 //! A dead letter as a Kafka message, made to fit.
 
+use std::borrow::Cow;
+
 use rdkafka::message::{Header, OwnedHeaders};
 use tidegate_codec::{PREVIEW, encode_dead_letter_cut};
 use tidegate_contract::DeadLetter;
@@ -26,11 +28,13 @@ pub(super) struct Letter {
     lengths: [usize; 4],
     /// Which of [`KEPT`] it is cut to.
     step: usize,
+    /// Whether the message's key is the record's place instead of its key.
+    by_place: bool,
 }
 
 /// A letter's message.
 pub(super) struct Written<'a> {
-    pub(super) key: Option<&'a [u8]>,
+    pub(super) key: Option<Cow<'a, [u8]>>,
     pub(super) value: Vec<u8>,
     pub(super) headers: OwnedHeaders,
 }
@@ -58,7 +62,30 @@ impl Letter {
             value: letter.value.map(|value| cut_bytes(value, largest).to_vec()),
             length: letter.length,
             step: 0,
+            by_place: false,
         }
+    }
+
+    /// Gives the message a key of its own, `tickets/3/77@redact`: a compacted topic takes none without, and keeps only the
+    /// last letter of a key. The record's key is in the value. False if it had one already.
+    pub(super) fn key_by_place(&mut self) -> bool {
+        !std::mem::replace(&mut self.by_place, true)
+    }
+
+    fn place(&self) -> Vec<u8> {
+        let RecordId {
+            partition,
+            offset,
+            emit,
+            ..
+        } = self.id;
+        let piece = if emit == 0 {
+            String::new()
+        } else {
+            format!("/{emit}")
+        };
+        let (source, stage) = (&self.source, &self.stage);
+        format!("{source}/{partition}/{offset}{piece}@{stage}").into_bytes()
     }
 
     /// Cuts it further. False if it is as short as it gets.
@@ -126,7 +153,11 @@ impl Letter {
             .insert(text("tidegate-stage", self.stage.as_str()))
             .insert(text("tidegate-reason", reason));
         Written {
-            key,
+            key: if self.by_place {
+                Some(Cow::Owned(self.place()))
+            } else {
+                key.map(Cow::Borrowed)
+            },
             value,
             headers,
         }

@@ -198,7 +198,7 @@ impl KafkaSink {
         loop {
             let written = letter.write();
             let message = Message {
-                key: written.key,
+                key: written.key.as_deref(),
                 value: Some(&written.value),
                 millis: None,
                 headers: Some(written.headers),
@@ -291,7 +291,11 @@ impl Sink for KafkaSink {
     }
 
     fn write_dead(&mut self, letter: &DeadLetter<'_>) -> Result<(), SinkError> {
-        self.send_letter(Letter::of(letter, self.largest))
+        let mut letter = Letter::of(letter, self.largest);
+        if self.rules.needs_key {
+            letter.key_by_place();
+        }
+        self.send_letter(letter)
     }
 
     fn pending(&self) -> usize {

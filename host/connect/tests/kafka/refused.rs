@@ -263,13 +263,37 @@ fn a_dead_letter_fits_whatever_its_key_reason_and_value() {
 }
 
 #[test]
+fn a_compacted_topic_takes_every_dead_letter() {
+    for compacted_first in [true, false] {
+        let topic = topic_with("compacted-letters", 1, &[]);
+        if compacted_first {
+            alter(&topic, "cleanup.policy", "compact");
+        }
+        let mut sink = plain_sink(&topic);
+        alter(&topic, "cleanup.policy", "compact");
+        sink.write_dead(&letter(None, b"v", "r")).unwrap();
+        sink.flush().unwrap();
+        if compacted_first {
+            sink.write_dead(&letter(Some(b"k"), b"v", "r")).unwrap();
+            sink.flush().unwrap();
+        }
+        let read = read_to_end(options(&topic, &topic), 1);
+        assert_eq!(read.records.len(), 1 + usize::from(compacted_first));
+        for seen in &read.records {
+            let key = seen.key.as_deref().unwrap();
+            assert_eq!(key, b"tickets/3/77@redact");
+        }
+    }
+}
+
+#[test]
 fn a_topic_that_refuses_every_dead_letter_is_named() {
-    let topic = topic_with("no-letters", 1, &[("cleanup.policy", "compact")]);
+    let topic = topic_with("no-letters", 1, &[("max.message.bytes", "100")]);
     let mut sink = plain_sink(&topic);
     sink.write_dead(&letter(None, b"v", "r")).unwrap();
     let error = sink.flush().unwrap_err().to_string();
     assert!(
-        error.contains(&topic) && error.contains("dead letter") && error.contains("no key"),
+        error.contains(&topic) && error.contains("dead letter") && error.contains("larger"),
         "{error}"
     );
 }

@@ -18,32 +18,18 @@ use tidegate_record::PublicRecord;
 use super::source::ASK;
 use crate::now_micros;
 
-/// How far ahead of the broker's clock a record's time may lie, unless the topic says otherwise.
-const AHEAD: Duration = Duration::from_secs(3600);
-
-/// The settings of a topic by which it refuses records.
-#[derive(Debug, PartialEq, Eq)]
+/// The settings of a topic by which it refuses records. What it does not tell, it is not held to: brokers before 3.6 take
+/// a record of any time and have no setting for it.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Rules {
     /// Most bytes of a batch.
     pub(super) largest_batch: Option<usize>,
     /// Whether it takes only records with a key.
-    needs_key: bool,
+    pub(super) needs_key: bool,
     /// How far ahead of now a record's time may lie, milliseconds.
     ahead: Option<i64>,
     /// How far behind.
     behind: Option<i64>,
-}
-
-impl Default for Rules {
-    /// What is so unless a topic says otherwise.
-    fn default() -> Rules {
-        Rules {
-            largest_batch: None,
-            needs_key: false,
-            ahead: Some(AHEAD.as_millis() as i64),
-            behind: None,
-        }
-    }
 }
 
 impl Rules {
@@ -66,14 +52,12 @@ impl Rules {
         let millis = |name: &str| text(name).and_then(|value| value.parse::<i64>().ok());
         // Otherwise the broker sets the time itself.
         let keeps_time = text("message.timestamp.type") != Some("LogAppendTime");
-        let unless = |limit: i64| (keeps_time && limit < i64::MAX).then_some(limit);
-        let ahead = millis("message.timestamp.after.max.ms").unwrap_or(AHEAD.as_millis() as i64);
-        let behind = millis("message.timestamp.before.max.ms").unwrap_or(i64::MAX);
+        let limit = |name: &str| millis(name).filter(|limit| keeps_time && *limit < i64::MAX);
         Rules {
             largest_batch: text("max.message.bytes").and_then(|value| value.parse().ok()),
             needs_key: text("cleanup.policy").is_some_and(|policy| policy.contains("compact")),
-            ahead: unless(ahead),
-            behind: unless(behind),
+            ahead: limit("message.timestamp.after.max.ms"),
+            behind: limit("message.timestamp.before.max.ms"),
         }
     }
 
@@ -135,5 +119,40 @@ fn wait_for<T>(future: impl Future<Output = T>, time: Duration) -> Option<T> {
             return None;
         }
         std::thread::park_timeout(left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::admin::{ConfigEntry, ConfigSource, OwnedResourceSpecifier};
+
+    use super::*;
+
+    fn settings(settings: &[(&str, &str)]) -> ConfigResource {
+        let entry = |(name, value): &(&str, &str)| ConfigEntry {
+            name: (*name).into(),
+            value: Some((*value).into()),
+            source: ConfigSource::Default,
+            is_read_only: false,
+            is_default: true,
+            is_sensitive: false,
+        };
+        ConfigResource {
+            specifier: OwnedResourceSpecifier::Topic("tickets".into()),
+            entries: settings.iter().map(entry).collect(),
+        }
+    }
+
+    #[test]
+    fn a_topic_is_held_to_no_rule_that_it_does_not_tell() {
+        assert_eq!(Rules::read(&settings(&[])), Rules::default());
+        assert_eq!(
+            (Rules::default().ahead, Rules::default().behind),
+            (None, None)
+        );
+        let ahead = ("message.timestamp.after.max.ms", "3600000");
+        assert_eq!(Rules::read(&settings(&[ahead])).ahead, Some(3_600_000));
+        let stamped = ("message.timestamp.type", "LogAppendTime");
+        assert_eq!(Rules::read(&settings(&[ahead, stamped])).ahead, None);
     }
 }

@@ -30,7 +30,7 @@ impl KafkaSource {
             Some(change) => {
                 carry_out(&self.consumer, &change).map_err(|error| self.read_error(error))?;
                 let begun = std::mem::take(&mut self.begun);
-                self.commit(&begun)
+                self.commit_all(&begun)
             }
             None => Ok(()),
         }
@@ -84,14 +84,14 @@ impl KafkaSource {
     }
 
     /// Where each partition of an assignment begins and, if it matters, ends.
-    fn prepare(&self, list: &TopicPartitionList) -> Result<Vec<Prepared>, KafkaError> {
+    fn prepare(&mut self, list: &TopicPartitionList) -> Result<Vec<Prepared>, KafkaError> {
         if list.count() == 0 {
             return Ok(Vec::new());
         }
         let positions = self.consumer.committed_offsets(list.clone(), ASK)?;
         let mut prepared = Vec::with_capacity(list.count());
         // Asked once, if a partition has no position.
-        let mut begins = None;
+        let mut ends: Option<Vec<(i32, i64)>> = None;
         for element in positions.elements() {
             element.error()?;
             let number = element.partition();
@@ -103,17 +103,12 @@ impl KafkaSource {
                 (Offset::Offset(offset), _) => Offset::Offset(offset),
                 (_, KafkaStart::Earliest) => Offset::Beginning,
                 (_, KafkaStart::Latest) => {
-                    let begins = match begins {
-                        Some(begins) => begins,
-                        None => *begins.insert(self.group_begins()?),
+                    let ends = match &ends {
+                        Some(ends) => ends,
+                        None => ends.insert(self.ends_to_begin_at()?),
                     };
-                    if begins {
-                        // Only where the group had members before, of another topic.
-                        let topic = &self.options.topic;
-                        Offset::Offset(self.consumer.fetch_watermarks(topic, number, ASK)?.1)
-                    } else {
-                        Offset::Beginning
-                    }
+                    let mine = ends.iter().find(|(partition, _)| *partition == number);
+                    mine.map_or(Offset::Beginning, |(_, end)| Offset::Offset(*end))
                 }
             };
             let end = if self.options.until_end {
@@ -133,19 +128,33 @@ impl KafkaSource {
                 end,
             });
         }
+        self.begun = ends.unwrap_or_default();
         Ok(prepared)
     }
 
-    /// Whether the group has no position in the topic yet.
-    fn group_begins(&self) -> Result<bool, KafkaError> {
-        let positions = positions(&self.consumer, &self.options.topic)?;
-        Ok(!has_any(&positions))
+    /// The end of every partition of the topic, if the group has no position in it yet: only where it had members before,
+    /// of another topic. Those of other members are among them, so that no member finds the group begun and its own
+    /// partition without a position.
+    fn ends_to_begin_at(&self) -> Result<Vec<(i32, i64)>, KafkaError> {
+        let topic = &self.options.topic;
+        let positions = positions(&self.consumer, topic)?;
+        if has_any(&positions) {
+            return Ok(Vec::new());
+        }
+        let mut ends = Vec::with_capacity(positions.count());
+        for element in positions.elements() {
+            let number = element.partition();
+            ends.push((
+                number,
+                self.consumer.fetch_watermarks(topic, number, ASK)?.1,
+            ));
+        }
+        Ok(ends)
     }
 
     fn assign(&mut self, prepared: Vec<Prepared>) -> Option<SourceEvent> {
         let mut list = TopicPartitionList::new();
         let mut assigned = Vec::new();
-        self.begun.clear();
         for Prepared {
             number,
             begin,
@@ -164,9 +173,6 @@ impl KafkaSource {
                 Offset::Offset(offset) => offset.max(0) as u64,
                 _ => 0,
             };
-            if committed.is_none() && begin != Offset::Beginning {
-                self.begun.push((self.partition(number), next));
-            }
             let reading = Reading {
                 committed,
                 next,

@@ -37,7 +37,7 @@ pub struct KafkaSource {
     /// Told to `flow`, to be carried out at the next poll.
     pub(super) change: Option<Change>,
     /// Where partitions begin at which the group begins with this topic: to be committed once they are assigned.
-    pub(super) begun: Vec<(Partition, u64)>,
+    pub(super) begun: Vec<(i32, i64)>,
     pub(super) trouble: Trouble,
     probed: Instant,
     /// The partition whose turn it is.
@@ -357,24 +357,35 @@ impl Source for KafkaSource {
     }
 
     fn commit(&mut self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
-        let mut list = TopicPartitionList::new();
-        for (partition, position) in positions {
+        let news = positions.iter().filter_map(|(partition, position)| {
             let number = partition.number as i32;
             let known = self
                 .partitions
                 .get(&number)
                 .and_then(|reading| reading.committed);
-            if self.owned(number) && known != Some(*position) {
-                list.add_partition_offset(
-                    &self.options.topic,
-                    number,
-                    Offset::Offset(*position as i64),
-                )
-                .map_err(|error| self.read_error(error))?;
-            }
-        }
-        if list.count() == 0 {
+            (self.owned(number) && known != Some(*position)).then_some((number, *position as i64))
+        });
+        let news: Vec<(i32, i64)> = news.collect();
+        self.commit_all(&news)
+    }
+
+    fn close(&mut self) -> Result<(), SourceError> {
+        self.consumer.context().close();
+        self.partitions.clear();
+        self.carry_out()
+    }
+}
+
+impl KafkaSource {
+    /// Commits positions, also of partitions that other members have.
+    pub(super) fn commit_all(&mut self, positions: &[(i32, i64)]) -> Result<(), SourceError> {
+        if positions.is_empty() {
             return Ok(());
+        }
+        let mut list = TopicPartitionList::new();
+        for (number, position) in positions {
+            list.add_partition_offset(&self.options.topic, *number, Offset::Offset(*position))
+                .map_err(|error| self.read_error(error))?;
         }
         let deadline = Instant::now() + self.options.commit_timeout;
         loop {
@@ -398,18 +409,12 @@ impl Source for KafkaSource {
                 }
             }
         }
-        for (partition, position) in positions {
-            if let Some(reading) = self.partitions.get_mut(&(partition.number as i32)) {
-                reading.committed = Some(*position);
+        for (number, position) in positions {
+            if let Some(reading) = self.partitions.get_mut(number) {
+                reading.committed = Some((*position).max(0) as u64);
             }
         }
         Ok(())
-    }
-
-    fn close(&mut self) -> Result<(), SourceError> {
-        self.consumer.context().close();
-        self.partitions.clear();
-        self.carry_out()
     }
 }
 

@@ -163,6 +163,47 @@ fn the_latest_start_of_a_group_that_reads_another_topic_skips_nothing_either() {
     assert_eq!(read.values(), numbers(10..20).collect::<Vec<_>>());
 }
 
+#[test]
+fn no_member_of_a_group_that_reads_another_topic_reads_what_was_there_before_the_latest_start() {
+    let (other, topic) = (topic("latest-others", 1), topic("latest-both", 2));
+    let group = topic.clone();
+    let of = |topic: &str| KafkaSourceOptions {
+        group: group.clone(),
+        ..from_the_end(topic)
+    };
+    let mut first = open(of(&other));
+    let mut seen = Read::default();
+    seen.until(&mut first, |read| read.assigned.len() == 1);
+    produce(&topic, numbers(0..20));
+    // Both join at once, and each has a partition.
+    let (mut left, mut right) = (open(of(&topic)), open(of(&topic)));
+    let (mut one, mut two) = (Read::default(), Read::default());
+    let deadline = Instant::now() + DEADLINE;
+    while one.assigned.is_empty() || two.assigned.is_empty() {
+        assert!(Instant::now() < deadline, "{one:?} {two:?}");
+        step(&mut first, &mut seen);
+        // One of them begins, and the other finds that the group has begun.
+        step(&mut left, &mut one);
+        step(&mut left, &mut one);
+        step(&mut right, &mut two);
+    }
+    for _ in 0..5 {
+        step(&mut left, &mut one);
+        step(&mut right, &mut two);
+    }
+    produce(&topic, numbers(20..40));
+    let read = |one: &Read, two: &Read| -> BTreeSet<String> {
+        one.values().into_iter().chain(two.values()).collect()
+    };
+    while !read(&one, &two).is_superset(&numbers(20..40).collect()) {
+        assert!(Instant::now() < deadline, "{one:?} {two:?}");
+        step(&mut first, &mut seen);
+        step(&mut left, &mut one);
+        step(&mut right, &mut two);
+    }
+    assert_eq!(read(&one, &two), numbers(20..40).collect());
+}
+
 /// Polls once and commits all that was read.
 fn step(source: &mut KafkaSource, read: &mut Read) {
     read.take(source.poll(20, 1 << 20, WAIT).unwrap());

@@ -6,15 +6,16 @@ use std::time::Duration;
 use tidegate_contract::{DecodeError, Decoder, Sampled};
 use tidegate_infer::device::Sabotage;
 use tidegate_infer::{
-    AdapterKind, DecoderOptions, DeviceOptions, Features, Gpu, GpuDecoder, KernelVariant,
-    KvPrecision, LoadError,
+    AdapterKind, DecoderOptions, DeviceOptions, EncoderOptions, Features, Gpu, GpuDecoder,
+    GpuEncoder, KernelVariant, KvPrecision, LoadError,
 };
+use tidegate_reference::golden::ENCODERS;
 use tidegate_weights::{Checkpoint, Format, ModelConfig};
 
 use crate::support::{
-    adapter, assert_same, bare_to_spoil, blocks, even_config, full_config, gpu, in_chunks, load,
-    logits, open, options, random_model, sequence, small_config, sums_otherwise, to_spoil,
-    variants,
+    adapter, assert_same, bare_to_spoil, blocks, even_config, full_config, golden_checkpoint, gpu,
+    in_chunks, load, logits, open, options, random_model, sequence, small_config, sums_otherwise,
+    to_spoil, variants,
 };
 
 fn default_kernels() -> DecoderOptions {
@@ -473,7 +474,101 @@ fn kernels_that_leave_out_a_part_of_wide_rows_are_not_used() {
     }
 }
 
-/// Intel's drivers choose the lanes of a subgroup for each kernel.
+/// Head norms: half of the lanes where only a wide head has them all at work, and a sum whose order depends on the row.
+#[test]
+fn head_norms_that_leave_out_lanes_or_sum_otherwise_by_row_are_not_used() {
+    let checkpoint = random_model(even_config(), 5);
+    let device = open(Features::ALL);
+    let refused = |variant, reproducible, from, to| {
+        device.sabotage("heads", Sabotage::Edited { from, to });
+        let options = DecoderOptions {
+            reproducible,
+            ..options(variant)
+        };
+        let error = GpuDecoder::load(&device, &checkpoint, &options).err();
+        if let Some(error) = &error {
+            assert_wrong("heads", error);
+        }
+        error.map(|error| error.to_string())
+    };
+    let halved = "for (var i = 0u; i < LANES / 2u; i += 8u) {";
+    let from = "for (var i = 0u; i < LANES; i += 8u) {";
+    assert!(refused(KernelVariant::Portable, false, from, halved).is_some());
+    for (variant, from, to) in [
+        (
+            KernelVariant::Portable,
+            "let x = biased(source, head, place.lane * 4u + i);",
+            "let x = biased(source, head, place.lane * 4u + select(i, 3u - i, place.group.y > 0u));",
+        ),
+        (
+            KernelVariant::Software,
+            "let x = biased(source, head, e);\n            squares += x * x;",
+            "let last = params.stride4 * 4u - 1u;
+             let x = biased(source, head, select(e, last - e, group.y > 0u));
+             squares += x * x;",
+        ),
+    ] {
+        let error = refused(variant, true, from, to).unwrap_or_default();
+        assert!(error.contains("`reproducible`"), "{variant}: {error}");
+        assert_eq!(refused(variant, false, from, to), None, "{variant}");
+    }
+}
+
+/// What an encoder's answer may depend on: which row and which tile it has in a call.
+#[test]
+fn kernels_of_encoders_that_sum_otherwise_by_place_are_not_reproducible() {
+    let checkpoint = golden_checkpoint(ENCODERS[0]);
+    let device = open(Features::ALL);
+    for (variant, kernel, from, to) in [
+        (
+            KernelVariant::Portable,
+            "encoder_norm",
+            "squares += dot(x, x);",
+            "let y = x * x;
+             squares += select(dot(x, x), y.w + y.z + y.y + y.x, place.group.x > 4u);",
+        ),
+        (
+            KernelVariant::Software,
+            "encoder_norm",
+            "squares += dot(x, x);",
+            "let y = x * x;
+             squares += select(dot(x, x), y.w + y.z + y.y + y.x, row > 4u);",
+        ),
+        (
+            KernelVariant::Software,
+            "encoder_softmax",
+            "total += dot(shares, vec4<f32>(1.0));",
+            "let y = shares;
+             total = select(total + dot(y, vec4<f32>(1.0)), total + y.w + y.z + y.y + y.x, group.x > 2u);",
+        ),
+        (
+            KernelVariant::Software,
+            "encoder_scores",
+            "sum_0 += vec4<f32>(dot(q_0, k_0), dot(q_0, k_1), dot(q_0, k_2), dot(q_0, k_3));",
+            "let y = q_0 * k_0;
+             sum_0 += vec4<f32>(select(dot(q_0, k_0), y.w + y.z + y.y + y.x, group.x > 2u),
+                 dot(q_0, k_1), dot(q_0, k_2), dot(q_0, k_3));",
+        ),
+    ] {
+        device.sabotage(kernel, Sabotage::Edited { from, to });
+        let loaded = |reproducible| {
+            let options = EncoderOptions {
+                kernels: Some(variant),
+                reproducible,
+                ..EncoderOptions::default()
+            };
+            GpuEncoder::load(&device, &checkpoint, &options)
+        };
+        let error = loaded(true).err();
+        let error = error.unwrap_or_else(|| panic!("{variant}: {kernel} is used"));
+        assert_wrong(kernel, &error);
+        assert!(error.to_string().contains("`reproducible`"), "{error}");
+        assert!(loaded(false).is_ok(), "{variant}: {kernel}");
+        device.repair();
+    }
+}
+
+/// A driver that reports a range may choose the lanes of a subgroup for each kernel.
 #[test]
 fn where_subgroups_vary_nothing_reproducible_sums_over_them() {
     if !gpu().features().subgroup {

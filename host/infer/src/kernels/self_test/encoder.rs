@@ -1,6 +1,6 @@
 //! What an encoder does beside products.
 
-use super::{Failure, Numbers, outcome, softmax, wide};
+use super::{Failure, Numbers, Outcome, outcome, softmax, wide};
 use crate::encoder::PassWords;
 use crate::kernels::TextAttention;
 use crate::kernels::lab::{Experiment, Lab};
@@ -15,6 +15,10 @@ const LENGTHS: [usize; 3] = [5, 1, 262];
 
 /// The rows of all texts.
 const ROWS: usize = LENGTHS[0] + LENGTHS[1] + LENGTHS[2];
+
+/// The longest text, which has the same bits alone where a set is reproducible, and its first row beside the others.
+const LONGEST: usize = LENGTHS[2];
+const LONGEST_FIRST: usize = LENGTHS[0] + LENGTHS[1];
 
 /// Each text's first row and rows.
 fn texts() -> [(usize, usize); LENGTHS.len()] {
@@ -31,14 +35,15 @@ struct Pass {
     texts: wgpu::Buffer,
 }
 
-/// Kernels over a pass of these texts, attended to by so many heads.
+/// Kernels over a pass of texts of these lengths, attended to by so many heads.
 fn experiment(
     lab: &Lab,
+    lengths: &[usize],
     heads: usize,
     output: &wgpu::Buffer,
     build: impl FnOnce(&mut Builder<'_>, &Pass) -> Result<(), LoadError>,
 ) -> Result<Experiment, LoadError> {
-    let tokens = LENGTHS.map(|length| vec![0; length]);
+    let tokens: Vec<Vec<u32>> = lengths.iter().map(|length| vec![0; *length]).collect();
     let texts: Vec<&[u32]> = tokens.iter().map(Vec::as_slice).collect();
     let mut words = PassWords::default();
     let extent = words.fill(&texts, heads);
@@ -57,7 +62,8 @@ fn experiment(
     ))
 }
 
-/// Of rows of fewer elements than a workgroup takes at once, and of more than 4,096.
+/// Of rows of fewer elements than a workgroup takes at once, and of more than 4,096; of a reproducible set the middle text has
+/// the same bits alone.
 pub(super) fn layer_norm(lab: &Lab) -> Result<(), Failure> {
     for width in [70, 4099] {
         layer_norm_of_width(lab, width)?;
@@ -76,7 +82,7 @@ fn layer_norm_of_width(lab: &Lab, width: usize) -> Result<(), Failure> {
     let addend = lab.padded(&addends, width)?;
     for (case, by_position) in [("norms of places", true), ("norms of rows", false)] {
         let output = lab.padded(&stream, width)?;
-        let experiment = experiment(lab, 1, &output, |builder, _| {
+        let whole = experiment(lab, &LENGTHS, 1, &output, |builder, _| {
             builder.layer_norm(&weights, [&output, &addend], width, epsilon, by_position)
         })?;
         let mut expected = Vec::new();
@@ -99,30 +105,65 @@ fn layer_norm_of_width(lab: &Lab, width: usize) -> Result<(), Failure> {
             }
         }
         let case = format!("{case}, width {width}");
-        outcome(lab, &experiment, 0, width)?.compare(&case, &expected)?;
+        let whole = outcome(lab, &whole, 0, width)?;
+        whole.compare(&case, &expected)?;
+        if lab.kernels.reproducible {
+            let (first, length) = texts()[1];
+            let output = lab.padded(&stream[first * width..][..length * width], width)?;
+            let addends = match by_position {
+                true => &addends[..],
+                false => &addends[first * width..],
+            };
+            let addend = lab.padded(addends, width)?;
+            let alone = experiment(lab, &[length], 1, &output, |builder, _| {
+                builder.layer_norm(&weights, [&output, &addend], width, epsilon, by_position)
+            })?;
+            let case = format!("{case}, a text alone");
+            outcome(lab, &alone, 0, width)?.same_bits(&case, &whole, first, width)?;
+        }
     }
     Ok(())
 }
 
-/// Scores, probabilities and values of every text.
+/// Of heads of an odd width, and of a common one.
 pub(super) fn attention(lab: &Lab) -> Result<(), Failure> {
+    for dim in [10, 64] {
+        attention_of_heads(lab, dim)?;
+    }
+    Ok(())
+}
+
+/// Scores, probabilities and values of every text; of a reproducible set the longest has the same bits alone.
+fn attention_of_heads(lab: &Lab, dim: usize) -> Result<(), Failure> {
     let mut numbers = Numbers(9);
-    let (heads, dim) = (3, 10);
-    let qkv = numbers.take(ROWS * 3 * heads * dim);
-    let buffer = lab.padded(&qkv, dim)?;
-    let tiles = LENGTHS.map(|length| length.div_ceil(4) * 4 * length.div_ceil(4));
-    let scores = lab.output(tiles.iter().sum::<usize>() * heads * 4);
-    let output = lab.output(ROWS * heads * dim.next_multiple_of(4));
-    let experiment = experiment(lab, heads, &output, |builder, pass| {
-        builder.text_attention(TextAttention {
-            heads,
-            head_dim: dim,
-            tiles: &pass.tiles,
-            qkv: &buffer,
-            scores: &scores,
-            attended: &output,
-        })
-    })?;
+    let heads = 3;
+    let qkv = numbers.take_full(ROWS * 3 * heads * dim);
+    let attended = |lengths: &[usize], qkv: &[f32]| -> Result<Outcome, Failure> {
+        let buffer = lab.padded(qkv, dim)?;
+        let quads = lengths.iter().map(|length| length.div_ceil(4));
+        let scores = lab.output(quads.map(|quads| quads * 4 * quads).sum::<usize>() * heads * 4);
+        let rows: usize = lengths.iter().sum();
+        let output = lab.output(rows * heads * dim.next_multiple_of(4));
+        let experiment = experiment(lab, lengths, heads, &output, |builder, pass| {
+            builder.text_attention(TextAttention {
+                heads,
+                head_dim: dim,
+                tiles: &pass.tiles,
+                qkv: &buffer,
+                scores: &scores,
+                attended: &output,
+            })
+        })?;
+        outcome(lab, &experiment, 0, dim)
+    };
+    let whole = attended(&LENGTHS, &qkv)?;
+    let alone = match lab.kernels.reproducible {
+        true => Some(attended(
+            &[LONGEST],
+            &qkv[LONGEST_FIRST * 3 * heads * dim..],
+        )?),
+        false => None,
+    };
     let qkv = wide(&qkv);
     let at = |row: usize, kind: usize, head: usize| {
         &qkv[((row * 3 + kind) * heads + head) * dim..][..dim]
@@ -148,20 +189,29 @@ pub(super) fn attention(lab: &Lab) -> Result<(), Failure> {
             }
         }
     }
-    outcome(lab, &experiment, 0, dim)?.compare("attention of texts", &expected)
+    let case = format!("attention of texts, heads of {dim}");
+    whole.compare(&case, &expected)?;
+    if let Some(alone) = alone {
+        let case = format!("{case}, a text alone");
+        alone.same_bits(&case, &whole, LONGEST_FIRST, heads * dim)?;
+    }
+    Ok(())
 }
 
-/// The mean of each text's rows, and its first.
+/// The mean of each text's rows, and its first; of a reproducible set the longest has the same bits alone.
 pub(super) fn pool(lab: &Lab) -> Result<(), Failure> {
     let mut numbers = Numbers(10);
     let width = 270;
-    let stream = numbers.take(ROWS * width);
-    let buffer = lab.padded(&stream, width)?;
+    let stream = numbers.take_full(ROWS * width);
     for (case, mean) in [("means of texts", true), ("first rows of texts", false)] {
-        let output = lab.output(LENGTHS.len() * width.next_multiple_of(4));
-        let experiment = experiment(lab, 1, &output, |builder, pass| {
-            builder.pool(&pass.texts, [&buffer, &output], width, mean)
-        })?;
+        let pooled = |lengths: &[usize], stream: &[f32]| -> Result<Outcome, Failure> {
+            let buffer = lab.padded(stream, width)?;
+            let output = lab.output(lengths.len() * width.next_multiple_of(4));
+            let experiment = experiment(lab, lengths, 1, &output, |builder, pass| {
+                builder.pool(&pass.texts, [&buffer, &output], width, mean)
+            })?;
+            outcome(lab, &experiment, 0, width)
+        };
         let mut expected = Vec::new();
         for (first, length) in texts() {
             let rows = if mean { length } else { 1 };
@@ -170,7 +220,13 @@ pub(super) fn pool(lab: &Lab) -> Result<(), Failure> {
                 expected.push(((0..rows).map(row).sum::<f64>() / rows as f64, BOUND));
             }
         }
-        outcome(lab, &experiment, 0, width)?.compare(case, &expected)?;
+        let whole = pooled(&LENGTHS, &stream)?;
+        whole.compare(case, &expected)?;
+        if lab.kernels.reproducible {
+            let alone = pooled(&[LONGEST], &stream[LONGEST_FIRST * width..])?;
+            let last = LENGTHS.len() - 1;
+            alone.same_bits(&format!("{case}, a text alone"), &whole, last, width)?;
+        }
     }
     Ok(())
 }
@@ -182,7 +238,9 @@ pub(super) fn tanh(lab: &Lab) -> Result<(), Failure> {
     let inner = numbers.take(LENGTHS.len() * width);
     let inner: Vec<f32> = inner.iter().map(|x| x * x * x * 200.0).collect();
     let buffer = lab.padded(&inner, width)?;
-    let experiment = experiment(lab, 1, &buffer, |builder, _| builder.tanh(&buffer, width))?;
+    let experiment = experiment(lab, &LENGTHS, 1, &buffer, |builder, _| {
+        builder.tanh(&buffer, width)
+    })?;
     let expected: Vec<_> = inner
         .iter()
         .map(|x| (f64::from(*x).tanh(), BOUND))

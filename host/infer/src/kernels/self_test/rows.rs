@@ -120,65 +120,114 @@ pub(super) fn softcap(lab: &Lab) -> Result<(), Failure> {
     outcome(lab, &experiment, 0, vocabulary)?.compare("capped logits", &expected)
 }
 
-/// Rows on both sides of a block's end: plain heads, then with biases and norms and the first 12 of their 20 elements turned.
+/// Rows on both sides of a block's end: plain heads, then with biases and norms and a part of their elements turned. Of fewer
+/// elements than a workgroup takes at once, and of as many. Of a reproducible set the second row has the same bits alone.
 pub(super) fn heads(lab: &Lab, kv: KvPrecision) -> Result<(), Failure> {
-    let plain = HeadShape {
-        kv,
-        ..HeadShape::plain(5, 2, 20, 3)
-    };
-    let full = HeadShape {
-        rope: 12,
-        norm_epsilon: Some(1e-5),
-        bias: true,
-        ..plain
-    };
-    for (case, shape) in [("plain heads", plain), ("heads", full)] {
-        let mut numbers = Numbers(4);
-        let (half, count, dim) = (shape.rope / 2, shape.heads + 2 * shape.kv_heads, shape.dim);
-        let qkv = numbers.take(2 * count * dim);
-        let angles: Vec<[f32; 2]> = (0..shape.context * half)
-            .map(|_| [numbers.next(), numbers.next()])
-            .collect();
-        // Biases of all heads, then both norms; only what the shape has is there.
-        let extras = numbers.take((count + 2) * dim);
-        let used = if shape.bias { &extras[..] } else { &[0.0] };
-        let table = [2, 0];
-        let step = [sequence(BLOCK - 1, 2, &table)];
-        let experiment = lab.heads(shape, &angles, used, &qkv, &step)?;
-
-        let cache = shape.blocks * BLOCK * shape.kv_heads * dim;
-        let mut expected = [Vec::new(), vec![(0.0, 0.0); cache], vec![(0.0, 0.0); cache]];
-        for row in 0..2 {
-            let position = BLOCK - 1 + row;
-            let place = table[position / BLOCK] as usize * BLOCK + position % BLOCK;
-            for head in 0..count {
-                let x = wide(&qkv[(row * count + head) * dim..][..dim]);
-                let x = turned(shape, &wide(&extras), head, x, &angles[position * half..]);
-                let stored = |x: &f64| match kv {
-                    KvPrecision::F32 => (*x, BOUND),
-                    KvPrecision::F16 => (*x, 1e-3 * (1.0 + x.abs())),
-                };
-                if head < shape.heads {
-                    expected[0].extend(x.iter().map(|x| (*x, BOUND)));
-                } else {
-                    let of = (head - shape.heads) / shape.kv_heads;
-                    let at = place * shape.kv_heads + (head - shape.heads) % shape.kv_heads;
-                    for (to, x) in expected[1 + of][at * dim..].iter_mut().zip(&x) {
-                        *to = stored(x);
-                    }
-                }
-            }
-        }
-        let queries = outcome(lab, &experiment, 0, dim)?;
-        queries.compare(&format!("{case}, queries"), &expected[0])?;
-        for (index, kind) in [(1, "keys"), (2, "values")] {
-            let found = cached(lab, &experiment, index, shape)?;
-            let kernel = queries.kernel.clone();
-            let case = format!("{case}, {kind}");
-            Outcome { kernel, found }.compare(&case, &expected[index])?;
+    for dim in [20, 128, 256] {
+        let plain = HeadShape {
+            kv,
+            ..HeadShape::plain(5, 2, dim, 3)
+        };
+        let full = HeadShape {
+            rope: 12,
+            norm_epsilon: Some(1e-5),
+            bias: true,
+            ..plain
+        };
+        for (case, shape) in [("plain heads", plain), ("heads", full)] {
+            heads_of_shape(lab, &format!("{case} of {dim}"), shape)?;
         }
     }
     Ok(())
+}
+
+fn heads_of_shape(lab: &Lab, case: &str, shape: HeadShape) -> Result<(), Failure> {
+    let mut numbers = Numbers(4);
+    let (half, count, dim) = (shape.rope / 2, shape.heads + 2 * shape.kv_heads, shape.dim);
+    let qkv = numbers.take_full(2 * count * dim);
+    let angles: Vec<[f32; 2]> = (0..shape.context * half)
+        .map(|_| [numbers.full(), numbers.full()])
+        .collect();
+    // Biases of all heads, then both norms; only what the shape has is there.
+    let extras = numbers.take_full((count + 2) * dim);
+    let used = if shape.bias { &extras[..] } else { &[0.0] };
+    let table = [2, 0];
+    let experiment = lab.heads(
+        shape,
+        &angles,
+        used,
+        &qkv,
+        &[sequence(BLOCK - 1, 2, &table)],
+    )?;
+
+    let place = |position: usize| table[position / BLOCK] as usize * BLOCK + position % BLOCK;
+    let cache = shape.blocks * BLOCK * shape.kv_heads * dim;
+    let mut expected = [Vec::new(), vec![(0.0, 0.0); cache], vec![(0.0, 0.0); cache]];
+    for row in 0..2 {
+        let position = BLOCK - 1 + row;
+        for head in 0..count {
+            let x = wide(&qkv[(row * count + head) * dim..][..dim]);
+            let x = turned(shape, &wide(&extras), head, x, &angles[position * half..]);
+            let stored = |x: &f64| match shape.kv {
+                KvPrecision::F32 => (*x, BOUND),
+                KvPrecision::F16 => (*x, 1e-3 * (1.0 + x.abs())),
+            };
+            if head < shape.heads {
+                expected[0].extend(x.iter().map(|x| (*x, BOUND)));
+            } else {
+                let of = (head - shape.heads) / shape.kv_heads;
+                let at = place(position) * shape.kv_heads + (head - shape.heads) % shape.kv_heads;
+                for (to, x) in expected[1 + of][at * dim..].iter_mut().zip(&x) {
+                    *to = stored(x);
+                }
+            }
+        }
+    }
+    let together = written(lab, &experiment, shape)?;
+    for ((kind, outcome), expected) in together.iter().zip(&expected) {
+        outcome.compare(&format!("{case}, {kind}"), expected)?;
+    }
+    if !lab.kernels.reproducible {
+        return Ok(());
+    }
+    let step = [sequence(BLOCK, 1, &table)];
+    let experiment = lab.heads(shape, &angles, used, &qkv[count * dim..], &step)?;
+    let at = place(BLOCK) * shape.kv_heads * dim;
+    let rows = [shape.heads * dim, at, at];
+    for (((kind, mut alone), (_, together)), first) in written(lab, &experiment, shape)?
+        .into_iter()
+        .zip(&together)
+        .zip(rows)
+    {
+        if kind != "queries" {
+            // Where the first row is put there is nothing now.
+            alone.found = alone.found[first..][..shape.kv_heads * dim].to_vec();
+        }
+        alone.same_bits(
+            &format!("{case}, {kind} of a row alone"),
+            together,
+            first,
+            1,
+        )?;
+    }
+    Ok(())
+}
+
+/// Queries, keys and values that an experiment with heads writes.
+fn written(
+    lab: &Lab,
+    experiment: &Experiment,
+    shape: HeadShape,
+) -> Result<[(&'static str, Outcome); 3], Failure> {
+    let queries = outcome(lab, experiment, 0, shape.dim)?;
+    let cached = |index| -> Result<Outcome, LoadError> {
+        Ok(Outcome {
+            kernel: queries.kernel.clone(),
+            found: cached(lab, experiment, index, shape)?,
+        })
+    };
+    let (keys, values) = (cached(1)?, cached(2)?);
+    Ok([("queries", queries), ("keys", keys), ("values", values)])
 }
 
 /// A head with its bias, normed and turned, as far as the shape says.

@@ -67,7 +67,7 @@ pub struct AdapterInfo {
     pub driver: String,
     /// Largest buffer a kernel can be given, bytes.
     pub largest_binding: u64,
-    /// Least and most lanes of a subgroup; where they differ, the driver chooses anew for each kernel.
+    /// Least and most lanes of a subgroup; where they differ, the driver may choose anew for each kernel.
     pub subgroup_lanes: [u32; 2],
 }
 
@@ -116,11 +116,7 @@ impl Adapter {
     /// of the drivers.
     #[must_use]
     pub fn list() -> Vec<Adapter> {
-        let Some(instance) = instance::open() else {
-            return Vec::new();
-        };
-        let mut adapters: Vec<Adapter> = ready(instance.enumerate_adapters(BACKENDS))
-            .unwrap_or_default()
+        let mut adapters: Vec<Adapter> = instance::adapters()
             .into_iter()
             .map(Adapter::describe)
             .collect();

@@ -21,7 +21,7 @@ pub use commit::{
 };
 pub use decoder::{
     Adjustment, BLOCK, DecodeError, Decoder, DecoderShape, Encoder, EncoderOutput, MOST_LOGPROBS,
-    Sampled, Sampling, StepSequence, check_texts,
+    SUMS_BY_ROWS, Sampled, Sampling, StepSequence, check_texts,
 };
 pub use files::{AppendFile, FileLayer, InUse};
 pub use model::{

@@ -21,7 +21,7 @@ mod variant;
 pub use attention::AttentionKernel;
 pub(crate) use attention::{scratch, unit_of};
 pub(crate) use binding::{Bindings, bind};
-pub(crate) use choice::{asked_for, choose_kernels};
+pub(crate) use choice::{asked_for, choose_kernels, products_by_name};
 pub use encoder::EncoderKernel;
 pub(crate) use encoder::TextAttention;
 pub(crate) use heads::{Heads, KvBuffers};
@@ -30,7 +30,7 @@ pub use matmul::{EmbedKernel, MatmulKernel, QuantizeKernel, Store, Subgroups, Ti
 pub use norm::{NormKernel, NormStore};
 pub(crate) use pipelines::{Pipeline, Pipelines};
 pub use sampling::{SamplingKernel, SamplingStage};
-pub(crate) use self_test::{Tested, Verdicts, Wrong};
+pub(crate) use self_test::{Tested, Verdicts, Wrong, widths};
 pub(crate) use variant::Base;
 pub use variant::{KernelSet, KernelVariant};
 

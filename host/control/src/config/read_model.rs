@@ -1,5 +1,6 @@
 //! Reads `[engine]` and `[model.NAME]`.
 
+use tidegate_contract::SUMS_BY_ROWS;
 use toml::de::DeValue;
 
 use super::findings::Typed;
@@ -90,15 +91,14 @@ pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
     model
 }
 
-/// The kernels by name. Products of many rows alone are made in f16 or on matrix units, and a row beside many would have other
-/// bits than alone: that is what a reproducible model is not to do.
+/// The kernels by name; of those that are not for a reproducible model the reason is [`SUMS_BY_ROWS`].
 fn read_kernels(table: &Table<'_>, reproducible: bool) -> Option<String> {
     let kernels = table.word("kernels", &KERNELS)?;
     if reproducible && matches!(kernels.value, Some("f16" | "cooperative")) {
         table.found.mistake(
             &kernels.place,
             &kernels.key,
-            "are for products whose bits depend on what runs beside them; write reproducible = false too",
+            format!("{SUMS_BY_ROWS}; write reproducible = false too"),
         );
     }
     kernels.value.map(str::to_owned)

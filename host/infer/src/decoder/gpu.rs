@@ -13,7 +13,7 @@ use super::passes::{Piece, passes};
 use super::plan::{Plan, decoder_config, tested, weight_bytes};
 use super::{DecoderOptions, MemoryReport, StepWords};
 use crate::device::{DEADLINE, Fault, Gpu, LOAD_DEADLINE, Load, Pace};
-use crate::kernels::{Kernel, KernelSet, choose_kernels};
+use crate::kernels::{Kernel, KernelSet, choose_kernels, products_by_name};
 use crate::load_error::LoadError;
 use crate::program::{Program, each_fits, submissions};
 use crate::sampling::Sampler;
@@ -101,7 +101,7 @@ impl GpuDecoder {
             .map_err(|error| LoadError::from_wait(error, memory.total()))?;
         info!(
             adapter = %gpu.adapter(),
-            kernels = kernels.matmul.name(),
+            kernels = products_by_name(kernels, &tested),
             weights_bytes = memory.weights,
             kv_cache_bytes = memory.kv_cache,
             activations_bytes = memory.activations,

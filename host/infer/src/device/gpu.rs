@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::fault::Faults;
 use super::{Adapter, AdapterInfo, AdapterKind, Fault, Features, ready};
-use crate::kernels::{Kernel, KernelSet, Pipeline, Pipelines, Tested, Verdicts, Wrong};
+use crate::kernels::{Kernel, KernelSet, Pipeline, Pipelines, Tested, Verdicts, Wrong, widths};
 use crate::load_error::LoadError;
 
 /// Longest wait for a submission, after which the model is given up. Submissions are capped far below.
@@ -18,6 +18,9 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 /// Longest wait for a submission while a model is loaded: drivers compile a kernel when it is first dispatched, and a software
 /// adapter that several models are loaded on takes its time for that.
 pub(crate) const LOAD_DEADLINE: Duration = Duration::from_secs(300);
+
+/// Longest wait for a device that is asked whether it was lost: what is busy so long answers those who wait for its work.
+const LOSS_DEADLINE: Duration = Duration::from_secs(1);
 
 /// Uploads that may stand in staging memory at once, bytes.
 const STAGED: u64 = 64 << 20;
@@ -199,15 +202,15 @@ impl Gpu {
         pipelines.get(self, kernel, checked)
     }
 
-    /// What is known of a set of kernels here.
+    /// What is known of a set of kernels here, by tests of all that this one may bind.
     pub(crate) fn verdict(&self, set: KernelSet, tested: Tested) -> Option<Option<Wrong>> {
         let verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
-        verdicts.get(&(set, tested)).cloned()
+        verdicts.get(&(set, tested, widths(self, tested))).cloned()
     }
 
     pub(crate) fn keep_verdict(&self, set: KernelSet, tested: Tested, verdict: Option<Wrong>) {
         let mut verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
-        verdicts.insert((set, tested), verdict);
+        verdicts.insert((set, tested, widths(self, tested)), verdict);
     }
 
     pub(crate) fn note_tried(&self, kernel: Kernel) {
@@ -230,9 +233,10 @@ impl Gpu {
         self.forget(kernel);
     }
 
-    /// Takes back all of that.
+    /// Takes back all of that, and memory that is to run out.
     #[doc(hidden)]
     pub fn repair(&self) {
+        self.exhausted.store(false, Ordering::Release);
         let sabotaged: Vec<_> = self.sabotaged().drain().collect();
         for (kernel, _) in sabotaged {
             self.forget(kernel);
@@ -295,23 +299,15 @@ impl Open {
         self.subgroup_lanes
     }
 
-    /// Whether all kernels have subgroups of one size. Intel's drivers choose 8, 16 or 32 lanes for each kernel, so that two
-    /// kernels of one product may sum in different orders.
-    pub(crate) fn has_even_subgroups(&self) -> bool {
-        let [least, most] = self.subgroup_lanes;
-        self.features.subgroup && least == most
-    }
-
-    /// The loss of the device, if there was one. Asks the driver, so that one that nobody has met is seen too.
+    /// The loss of the device, if there was one. Asks the driver, so that one that nobody has met is seen too. Any other fault
+    /// is left to those who are to be told, and a device that is busy was not lost.
     #[must_use]
     pub fn loss(&self) -> Option<String> {
         if self.faults.loss().is_none() {
             // A poll alone does not come as far as a driver that nothing was asked of.
             let submission = self.queue.submit(std::iter::empty());
-            if let Err(WaitError::Fault(fault)) = self.wait(Some(submission), DEADLINE) {
-                // Whatever it is, somebody else is to be told.
-                self.faults.record(fault);
-            }
+            // What is found is kept.
+            let _ = self.poll(Some(submission), LOSS_DEADLINE);
         }
         match self.faults.loss() {
             Some(Fault::Lost(reason)) => Some(reason),
@@ -460,16 +456,25 @@ impl Open {
         if let Some(fault) = self.faults.tell() {
             return Err(WaitError::Fault(fault));
         }
+        let polled = self.poll(submission, deadline);
+        match self.faults.tell() {
+            Some(fault) => Err(WaitError::Fault(fault)),
+            None => polled,
+        }
+    }
+
+    /// Waits for a submission without being told of any failure but a loss.
+    fn poll(
+        &self,
+        submission: Option<wgpu::SubmissionIndex>,
+        deadline: Duration,
+    ) -> Result<(), WaitError> {
         let wait = wgpu::PollType::Wait {
             submission_index: submission,
             timeout: Some(deadline),
         };
         // wgpu 30 panics in `poll` where the driver reports a loss: that too is a failure of the device, not of ours.
-        let polled = catch_unwind(AssertUnwindSafe(|| self.device.poll(wait)));
-        if let Some(fault) = self.faults.tell() {
-            return Err(WaitError::Fault(fault));
-        }
-        match polled {
+        match catch_unwind(AssertUnwindSafe(|| self.device.poll(wait))) {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(wgpu::PollError::Timeout)) => Err(WaitError::Deadline(deadline)),
             // A submission that was refused for any other reason has left a fault: only a loss is told by its index alone.
@@ -526,6 +531,7 @@ impl Open {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::kernels::{KernelVariant, Store, Stored};
 
     #[test]
     fn a_fault_that_is_no_loss_harms_one_read_and_not_the_next() {
@@ -553,5 +559,40 @@ mod tests {
         };
         assert_eq!(what, "something else");
         assert_eq!(read().unwrap(), [7; 16]);
+    }
+
+    /// Whoever asks for a loss takes no fault away from those who are to be told, not for a moment.
+    #[test]
+    fn who_asks_for_a_loss_leaves_other_faults_where_they_are() {
+        let adapter = Adapter::choose(Some("cpu")).unwrap();
+        let gpu = Gpu::open(&adapter, DeviceOptions::default()).unwrap();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Acquire) {
+                    assert_eq!(gpu.loss(), None);
+                }
+            });
+            let fault = Fault::Refused("something".to_owned());
+            let kept = (0..20_000).all(|_| {
+                gpu.faults.record(fault.clone());
+                std::thread::yield_now();
+                gpu.faults.tell().as_ref() == Some(&fault)
+            });
+            over.store(true, Ordering::Release);
+            assert!(kept, "a fault was not there");
+        });
+    }
+
+    /// What was tested without the wide rows is no verdict for a device that can have them.
+    #[test]
+    fn a_verdict_is_of_the_widths_that_were_tested() {
+        let adapter = Adapter::choose(Some("cpu")).unwrap();
+        let gpu = Gpu::open(&adapter, DeviceOptions::default()).unwrap();
+        let set = KernelSet::of(KernelVariant::Portable, false, false);
+        let tested = Tested::Products(Stored::F32, Store::Plain);
+        gpu.narrowed(1 << 18).keep_verdict(set, tested, None);
+        assert_eq!(gpu.verdict(set, tested), None);
+        assert_eq!(gpu.narrowed(1 << 18).verdict(set, tested), Some(None));
     }
 }

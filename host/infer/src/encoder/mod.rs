@@ -21,7 +21,9 @@ use pass::passes;
 
 use crate::decoder::MemoryReport;
 use crate::device::{DEADLINE, Gpu, LOAD_DEADLINE, Pace, WaitError};
-use crate::kernels::{Kernel, KernelSet, KernelVariant, asked_for, choose_kernels};
+use crate::kernels::{
+    Kernel, KernelSet, KernelVariant, asked_for, choose_kernels, products_by_name,
+};
 use crate::load_error::LoadError;
 use crate::matrix::most_quantized;
 use crate::program::{Program, each_fits, submissions};
@@ -81,7 +83,7 @@ impl GpuEncoder {
             .map_err(|error| LoadError::from_wait(error, memory.total()))?;
         info!(
             adapter = %gpu.adapter(),
-            kernels = kernels.matmul.name(),
+            kernels = products_by_name(kernels, &tested),
             weights_bytes = memory.weights,
             activations_bytes = memory.activations,
             dispatches = program.len(),

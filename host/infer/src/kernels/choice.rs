@@ -1,9 +1,10 @@
 //! Which kernels a model runs on a device.
 
-use tracing::warn;
+use tidegate_contract::SUMS_BY_ROWS;
+use tracing::{info, warn};
 
 use super::self_test::{Tested, Wrong, self_test};
-use super::{KernelSet, KernelVariant};
+use super::{Base, KernelSet, KernelVariant, Stored, Subgroups, Tiling};
 use crate::device::{Features, Gpu};
 use crate::load_error::{LoadError, WrongNumbers};
 
@@ -20,7 +21,8 @@ pub(crate) fn choose_kernels(
     tested: &[Tested],
 ) -> Result<KernelSet, LoadError> {
     let asked = asked_for(asked)?;
-    let subgroups = sums_over_subgroups(gpu, reproducible);
+    let (has, lanes) = (gpu.features().subgroup, gpu.subgroup_lanes());
+    let subgroups = has && may_sum_over_subgroups(lanes, reproducible);
     let set = |variant| KernelSet {
         reproducible,
         ..KernelSet::of(variant, gpu.is_software(), subgroups)
@@ -35,7 +37,13 @@ pub(crate) fn choose_kernels(
             only = [variant];
             &only[..]
         }
-        None => candidates(gpu.is_software(), subgroups),
+        None => {
+            if has && !subgroups && !gpu.is_software() {
+                let why = unlike_subgroups(lanes);
+                info!(adapter = %gpu.adapter(), %why, "kernels do not sum over subgroups");
+            }
+            candidates(gpu.is_software(), subgroups)
+        }
     };
     let mut left = candidates.iter().copied();
     let mut variant = left.next().unwrap_or(KernelVariant::Portable);
@@ -101,26 +109,27 @@ pub(super) fn has_what_is_needed(gpu: &Gpu, variant: KernelVariant) -> Result<()
     })
 }
 
-/// Whether kernels may sum over subgroups: where sums must have one order, only if no two kernels can have subgroups of
-/// different sizes.
-fn sums_over_subgroups(gpu: &Gpu, reproducible: bool) -> bool {
-    match reproducible {
-        true => gpu.has_even_subgroups(),
-        false => gpu.features().subgroup,
-    }
+/// Whether kernels may sum over subgroups of so many lanes, least and most: where sums must have one order, only if no two
+/// kernels can have subgroups of different sizes. A driver that reports a range (Metal always does) may choose for each.
+fn may_sum_over_subgroups([least, most]: [u32; 2], reproducible: bool) -> bool {
+    !reproducible || least == most
+}
+
+/// Why they may not.
+fn unlike_subgroups([least, most]: [u32; 2]) -> String {
+    format!(
+        "its subgroups have {least} to {most} lanes, so two kernels may sum in different orders"
+    )
 }
 
 /// Refuses a variant whose products are not summed in one order at any number of rows.
 fn sums_in_one_order(gpu: &Gpu, variant: KernelVariant) -> Result<(), LoadError> {
     let why = match variant {
         KernelVariant::F16 | KernelVariant::Cooperative => {
-            "they sum in other orders for many rows than for few".to_owned()
+            format!("they {SUMS_BY_ROWS}")
         }
-        KernelVariant::Subgroup if !gpu.has_even_subgroups() => {
-            let [least, most] = gpu.subgroup_lanes();
-            format!(
-                "its subgroups have {least} to {most} lanes, so two kernels may sum in different orders"
-            )
+        KernelVariant::Subgroup if !may_sum_over_subgroups(gpu.subgroup_lanes(), true) => {
+            unlike_subgroups(gpu.subgroup_lanes())
         }
         _ => return Ok(()),
     };
@@ -129,6 +138,40 @@ fn sums_in_one_order(gpu: &Gpu, variant: KernelVariant) -> Result<(), LoadError>
         adapter: gpu.adapter().to_string(),
         reason: format!("{why}; set `reproducible = false`, or ask for other kernels"),
     })
+}
+
+/// What a model's products run, by name: with dots, which only integers have, for each format what it runs.
+pub(crate) fn products_by_name(set: KernelSet, tested: &[Tested]) -> String {
+    let mut kinds: Vec<Stored> = Vec::new();
+    for tested in tested {
+        match tested {
+            Tested::Products(stored, _) if !kinds.contains(stored) => kinds.push(*stored),
+            _ => {}
+        }
+    }
+    let runs = |stored: Stored| {
+        let subgroups = Subgroups {
+            told: false,
+            lanes: 1,
+        };
+        let tilings = Tiling::of(set, stored, subgroups);
+        let dots = |(_, tiling): &(u32, Tiling)| matches!(tiling, Tiling::Dot { .. });
+        match (set.matmul, set.base) {
+            (KernelVariant::Dot, Base::Subgroup) if !tilings.iter().any(dots) => {
+                KernelVariant::Subgroup
+            }
+            (KernelVariant::Dot, _) if !tilings.iter().any(dots) => KernelVariant::Portable,
+            (variant, _) => variant,
+        }
+    };
+    match kinds.split_first() {
+        Some((first, others)) if others.iter().any(|kind| runs(*kind) != runs(*first)) => {
+            let each = |kind: &Stored| format!("{} for {kind:?}", runs(*kind));
+            kinds.iter().map(each).collect::<Vec<_>>().join(", ")
+        }
+        Some((first, _)) => runs(*first).name().to_owned(),
+        None => set.matmul.name().to_owned(),
+    }
 }
 
 /// What a variant cannot do without.
@@ -191,6 +234,50 @@ fn from_environment(value: Option<String>) -> Result<Option<KernelVariant>, Load
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::Store;
+
+    #[test]
+    fn subgroups_of_a_range_of_sizes_are_no_candidate_where_sums_have_one_order() {
+        use KernelVariant::{Portable, Software, Subgroup};
+        for (lanes, reproducible, software, wanted) in [
+            ([32, 32], true, false, &[Subgroup, Portable][..]),
+            ([32, 32], false, false, &[Subgroup, Portable]),
+            // As some of Intel's drivers report it, then as Metal always does.
+            ([8, 32], true, false, &[Portable]),
+            ([8, 32], false, false, &[Subgroup, Portable]),
+            ([4, 64], true, false, &[Portable]),
+            ([4, 64], false, false, &[Subgroup, Portable]),
+            ([8, 8], true, true, &[Software, Portable]),
+            ([4, 8], true, true, &[Software, Portable]),
+        ] {
+            let subgroups = may_sum_over_subgroups(lanes, reproducible);
+            assert_eq!(candidates(software, subgroups), wanted, "{lanes:?}");
+        }
+        assert_eq!(candidates(false, false), [Portable], "without the feature");
+        assert!(unlike_subgroups([4, 64]).contains("4 to 64 lanes"));
+    }
+
+    #[test]
+    fn dots_are_named_for_what_they_multiply_only() {
+        let of = |variant, base, kinds: &[Stored]| {
+            let set = KernelSet {
+                base,
+                ..KernelSet::of(variant, false, false)
+            };
+            let products = |stored: &Stored| Tested::Products(*stored, Store::Plain);
+            products_by_name(set, &kinds.iter().map(products).collect::<Vec<_>>())
+        };
+        let (dot, subgroup) = (KernelVariant::Dot, Base::Subgroup);
+        assert_eq!(of(dot, subgroup, &[Stored::Int8, Stored::Int4]), "dot");
+        assert_eq!(of(dot, subgroup, &[Stored::F16]), "subgroup");
+        assert_eq!(of(dot, Base::Software, &[Stored::Q4K]), "portable");
+        assert_eq!(
+            of(dot, subgroup, &[Stored::F16, Stored::Int8]),
+            "subgroup for F16, dot for Int8"
+        );
+        let software = of(KernelVariant::Software, Base::Software, &[Stored::F16]);
+        assert_eq!(software, "software");
+    }
 
     #[test]
     fn the_environment_names_kernels_or_is_refused() {

@@ -61,8 +61,17 @@ pub(crate) enum Wrong {
     Refused { kernel: String, reason: String },
 }
 
-/// What was found out about sets of kernels on a device: nothing wrong, or what.
-pub(crate) type Verdicts = HashMap<(KernelSet, Tested), Option<Wrong>>;
+/// What was found out about sets of kernels on a device, with rows of which widths ([`widths`]): nothing wrong, or what.
+pub(crate) type Verdicts = HashMap<(KernelSet, Tested, Vec<usize>), Option<Wrong>>;
+
+/// The widths of rows that products are tested with by one who may bind so much; of anything else none, as it is tested with
+/// the same for everybody.
+pub(crate) fn widths(gpu: &Gpu, tested: Tested) -> Vec<usize> {
+    match tested {
+        Tested::Products(stored, _) => products::bound(gpu, stored),
+        _ => Vec::new(),
+    }
+}
 
 /// Why a test did not end well.
 enum Failure {

@@ -4,6 +4,7 @@ use tidegate_contract::{Sampling, StepSequence};
 use tidegate_weights::{Activation, Format, Tensor};
 
 use super::{Failure, Numbers, Outcome, outcome, wide};
+use crate::device::Gpu;
 use crate::kernels::lab::{Lab, sequence};
 use crate::kernels::{KernelVariant, Store, Stored};
 use crate::load_error::LoadError;
@@ -24,6 +25,12 @@ fn widths(stored: Stored) -> [usize; 2] {
         Stored::Int8 | Stored::Int4 => [96, 4128],
         Stored::Q4K | Stored::Q6K => [256, 4352],
     }
+}
+
+/// Those of [`widths`] that products are tested with: what cannot bind a tile of the wide rows has no model of such rows.
+pub(super) fn bound(gpu: &Gpu, stored: Stored) -> Vec<usize> {
+    let fits = |width: &usize| (width * TILE * size_of::<f32>()) as u64 <= gpu.largest_binding;
+    widths(stored).into_iter().filter(fits).collect()
 }
 
 /// A value and how far from it what is found may be.
@@ -90,9 +97,7 @@ impl Weights {
 /// Products by every tiling, for all rows of a step and for its samples. Rows of a reproducible set have the same bits in each:
 /// inputs have all the bits of f32, so that another order of sums is seen.
 pub(super) fn products(lab: &Lab, stored: Stored, store: Store) -> Result<(), Failure> {
-    // A device that cannot bind a tile of the wide rows has no model of such rows.
-    let bound = |width: &usize| (width * TILE * size_of::<f32>()) as u64 <= lab.gpu.largest_binding;
-    for width in widths(stored).into_iter().filter(bound) {
+    for width in bound(&lab.gpu, stored) {
         products_of_width(lab, stored, store, width)?;
     }
     Ok(())

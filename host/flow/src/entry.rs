@@ -415,6 +415,7 @@ pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Restored, String> {
     if let Some((of, records)) = header.taken_of {
         return Ok(Restored {
             source: header.source,
+            input,
             partition: header.partition,
             stage: header.stage,
             number,

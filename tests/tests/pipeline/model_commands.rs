@@ -331,6 +331,35 @@ fn nothing_but_tidegate_writes_on_the_terminal() {
     }
 }
 
+/// A raw stage renders no template, so it asks nothing of it; a stage that does is refused before anything runs.
+#[test]
+fn a_base_model_whose_template_cannot_be_rendered_runs_raw() {
+    for raw in [true, false] {
+        let stage = if raw {
+            "raw = true\nmax-tokens = 8"
+        } else {
+            "max-tokens = 8"
+        };
+        let stage = asking(stage).replace(demo_model().to_str().unwrap(), "model");
+        let place = place(&stage, 3);
+        set_template(&copy(&place, "model"), "{{ raise_exception('no chats') }}");
+        if raw {
+            place.run_pipeline();
+            assert_eq!(place.json_lines("out.jsonl").len(), 3);
+            continue;
+        }
+        let checked = place.run(&["check", "pipeline.toml"]);
+        let said = text(&checked.stderr);
+        assert_eq!(checked.status.code(), Some(2), "{said}");
+        let mistake =
+            "stage.answer: the model's chat template does not take the stage's messages: ";
+        assert!(
+            said.contains(mistake) && said.contains("no chats"),
+            "{said}"
+        );
+    }
+}
+
 /// The template refuses every chat but the one it is tried with, so an answer tells that none was rendered.
 #[test]
 fn a_raw_prompt_goes_to_the_model_without_its_chat_template() {

@@ -146,7 +146,7 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
 /// the system message; of a raw prompt only what the tokenizer begins a text with.
 ///
 /// # Errors
-/// The template does not take such messages; some refuse a system message.
+/// The template does not take such messages; some refuse a system message. Of a raw prompt: the tokenizer failed.
 pub(crate) fn around_prompt(
     tokenizer: &Tokenizer,
     generate: &Generate,
@@ -198,9 +198,12 @@ fn generate_mistakes(
                 ));
             }
         }
-        Err(error) => found.push(format!(
-            "the model's chat template does not take the stage's messages: {error}"
-        )),
+        Err(error) => found.push(match generate.raw {
+            true => format!("the model's tokenizer does not take a text: {error}"),
+            false => {
+                format!("the model's chat template does not take the stage's messages: {error}")
+            }
+        }),
     }
     if let Err(what) = bias(generate, file) {
         found.push(what);

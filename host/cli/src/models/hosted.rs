@@ -71,7 +71,8 @@ impl HostedModel {
             .unwrap_or_default()
     }
 
-    /// Positions that are no room for a user message: those of the chat template and the system message.
+    /// Positions that are no room for a user message: those of the chat template and the system message; of a raw prompt
+    /// those of the tokens that the tokenizer begins a text with.
     pub(crate) fn around_prompt(&self, generate: &Generate) -> anyhow::Result<usize> {
         Ok(around_prompt(&self.tokenizer(), generate)?)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, ensure};
 use tidegate_contract::Makes;
 use tidegate_infer::MappedFiles;
-use tidegate_text::{ChatMessage, Tokenizer};
+use tidegate_text::Tokenizer;
 use tidegate_weights::{Architecture, Checkpoint, EncoderHead};
 
 /// A model's files.
@@ -20,25 +20,16 @@ pub(crate) struct ModelFile {
 }
 
 impl ModelFile {
-    /// Opens a directory or a `.gguf` file. Weights are mapped, not read.
+    /// Opens a directory or a `.gguf` file. Weights are mapped, not read. Whether its chat template can be used is for the
+    /// stages to say that render it.
     pub(crate) fn open(path: &Path) -> anyhow::Result<ModelFile> {
         let checkpoint = open_checkpoint(path)?;
         let tokenizer = open_tokenizer(path, &checkpoint)?;
-        let file = ModelFile {
+        Ok(ModelFile {
             path: path.to_owned(),
             checkpoint: Arc::new(checkpoint),
             tokenizer: Arc::new(tokenizer),
-        };
-        if file.makes() == Makes::Text {
-            let greeting = ChatMessage {
-                role: "user",
-                content: "hello",
-            };
-            file.tokenizer
-                .render_chat(&[greeting])
-                .context("the chat template cannot be used")?;
-        }
-        Ok(file)
+        })
     }
 
     /// Token ids the model knows.

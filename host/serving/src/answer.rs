@@ -1,8 +1,6 @@
 //! The text of an answer while it is made.
 
-use std::sync::Arc;
-
-use tidegate_text::{Detokenizer, StopStrings, Tokenizer};
+use tidegate_text::{Detokenizer, StopStrings};
 
 /// Tokens in, certain text out: whole characters only, and nothing that may still become a stop string.
 pub(crate) struct AnswerText {
@@ -12,9 +10,10 @@ pub(crate) struct AnswerText {
 }
 
 impl AnswerText {
-    pub(crate) fn new(tokenizer: Arc<Tokenizer>, stop: &[String]) -> AnswerText {
+    /// Of tokens that `detokenizer` is given from here on.
+    pub(crate) fn new(detokenizer: Detokenizer, stop: &[String]) -> AnswerText {
         AnswerText {
-            detokenizer: Detokenizer::new(tokenizer),
+            detokenizer,
             stop: StopStrings::new(stop),
             text: String::new(),
         }

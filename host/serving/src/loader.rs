@@ -208,8 +208,7 @@ fn load(
             }
             let sequences = limits.clone().within(&shape).sequences;
             loaded.facts.sequences = u32::try_from(sequences).unwrap_or(u32::MAX);
-            let tokenizer = Arc::clone(&loaded.tokenizer);
-            let generator = Generator::new(shape, limits, tokenizer, counters, draft);
+            let generator = Generator::new(shape, limits, counters, draft);
             Core::generating(decoder, generator)
         }
         Parts::Encoder(encoder) => {

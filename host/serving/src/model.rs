@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use tidegate_contract::{Makes, Message, ModelError, ModelFacts, Prompt, Role, Structure, Task};
 use tidegate_grammar::{Compiler, Matcher};
-use tidegate_text::{ChatMessage, PromptError, Tokenizer};
+use tidegate_text::{ChatMessage, Detokenizer, PromptError, Tokenizer};
 
 use crate::constraint;
 use crate::parameters;
@@ -44,8 +44,14 @@ impl Loaded {
                 Makes::Text,
             ) => {
                 parameters::check(&parameters, self.vocabulary, self.most_choices)?;
+                let tokens = self.prompt(&prompt, &forced_prefix)?;
+                let tokenizer = Arc::clone(&self.tokenizer);
                 Ok(Work::Generate {
-                    prompt: self.prompt(&prompt, &forced_prefix)?,
+                    detokenizer: match prompt {
+                        Prompt::Chat(_) => Detokenizer::new(tokenizer),
+                        Prompt::Raw(_) => Detokenizer::after(tokenizer, &tokens),
+                    },
+                    prompt: tokens,
                     prefix: forced_prefix,
                     seed,
                     matcher: match &parameters.structure {

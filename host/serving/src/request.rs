@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidegate_contract::{Answer, Made, ModelError, Parameters, RequestId, Timings};
 use tidegate_grammar::Matcher;
+use tidegate_text::Detokenizer;
 
 use crate::order::{Moment, Standing};
 use crate::reply::GuardedReply;
@@ -65,6 +66,8 @@ pub(crate) enum Work {
     /// Answers to a prompt.
     Generate {
         prompt: Vec<u32>,
+        /// Where the text of the answer begins: after the prompt's, or as a text of its own.
+        detokenizer: Detokenizer,
         prefix: Vec<u32>,
         seed: u64,
         parameters: Parameters,

@@ -25,13 +25,33 @@ pub(crate) use stage::Stage;
 pub struct Detokenizer {
     tokenizer: Arc<Tokenizer>,
     stages: Vec<Stage>,
+    /// Text before the first token that no stage has given out yet: what comes is without it.
+    before: String,
 }
 
 impl Detokenizer {
     /// At the beginning of a text.
     pub fn new(tokenizer: Arc<Tokenizer>) -> Detokenizer {
         let stages = tokenizer.stages.clone();
-        Detokenizer { tokenizer, stages }
+        Detokenizer {
+            tokenizer,
+            stages,
+            before: String::new(),
+        }
+    }
+
+    /// In the middle of a text, after these tokens: what is pushed is decoded as what goes on after them. So the first
+    /// word keeps the space that a decoder takes away at the beginning of a text.
+    pub fn after(tokenizer: Arc<Tokenizer>, tokens: &[u32]) -> Detokenizer {
+        let mut detokenizer = Detokenizer::new(tokenizer);
+        let mut text = String::new();
+        for token in tokens {
+            detokenizer.push(*token, &mut text);
+            text.clear();
+        }
+        detokenizer.clone().finish(&mut text);
+        detokenizer.before = text;
+        detokenizer
     }
 
     /// Takes the next token and appends to `out` the text that became certain with it.
@@ -48,7 +68,7 @@ impl Detokenizer {
             }
             pieces = next;
         }
-        out.extend(pieces.into_iter().map(|piece| piece.text));
+        self.give(pieces, out);
     }
 
     /// The tokens have ended: appends what was undecided.
@@ -62,6 +82,23 @@ impl Detokenizer {
             stage.finish(&mut next);
             pieces = next;
         }
-        out.extend(pieces.into_iter().map(|piece| piece.text));
+        self.give(pieces, out);
+    }
+
+    /// What was undecided before the first token is left out where it comes now, as it was or as something else.
+    fn give(&mut self, pieces: Vec<Piece>, out: &mut String) {
+        for Piece { text, .. } in pieces {
+            let known = text
+                .char_indices()
+                .zip(self.before.chars())
+                .find(|((_, given), known)| given != known)
+                .map_or(text.len().min(self.before.len()), |((at, _), _)| at);
+            let differs = known < text.len();
+            out.push_str(&text[known..]);
+            match differs {
+                true => self.before.clear(),
+                false => drop(self.before.drain(..known)),
+            }
+        }
     }
 }

@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::{BLOCK, Choice, DecoderShape, Finish, Made, ModelError, RequestId};
-use tidegate_text::Tokenizer;
 
 use crate::answer::AnswerText;
 use crate::blocks::Blocks;
@@ -79,7 +78,6 @@ struct Generation {
 pub(crate) struct Generator {
     shape: DecoderShape,
     limits: Limits,
-    tokenizer: Arc<Tokenizer>,
     counters: Arc<Counters>,
     blocks: Blocks,
     draft: Drafting,
@@ -103,7 +101,6 @@ impl Generator {
     pub(crate) fn new(
         shape: DecoderShape,
         limits: Limits,
-        tokenizer: Arc<Tokenizer>,
         counters: Arc<Counters>,
         draft: Option<Box<DraftModel>>,
     ) -> Generator {
@@ -111,7 +108,6 @@ impl Generator {
             limits: limits.within(&shape),
             blocks: Blocks::new(shape.blocks),
             shape,
-            tokenizer,
             counters,
             draft: Drafting::new(draft),
             requests: HashMap::new(),
@@ -134,14 +130,22 @@ impl Generator {
             open,
             choices: Vec::new(),
         };
-        let (prompt, prefix, seed, parameters, matcher) = match work {
+        let (prompt, detokenizer, prefix, seed, parameters, matcher) = match work {
             Ok(Work::Generate {
                 prompt,
+                detokenizer,
                 prefix,
                 seed,
                 parameters,
                 matcher,
-            }) => (prompt, prefix, seed, Arc::new(parameters), matcher),
+            }) => (
+                prompt,
+                detokenizer,
+                prefix,
+                seed,
+                Arc::new(parameters),
+                matcher,
+            ),
             Ok(Work::Encode { .. }) => {
                 let reason = "a text to encode came to a decoder".to_owned();
                 return self.count_failure(generation.open, ModelError::Device(reason));
@@ -169,7 +173,7 @@ impl Generator {
                 prompt.clone(),
                 if choice == 0 { &prefix } else { &[] },
                 Arc::clone(&parameters),
-                AnswerText::new(Arc::clone(&self.tokenizer), &parameters.stop),
+                AnswerText::new(detokenizer.clone(), &parameters.stop),
                 constraint,
                 &self.limits.end_tokens,
             );

@@ -8,7 +8,7 @@ use tidegate_contract::{
 
 use super::support::*;
 use crate::options::MOST_GUESSES;
-use crate::{Engine, ModelHandle, ModelOptions};
+use crate::{Engine, EngineOptions, ModelHandle, ModelOptions, ModelSource};
 
 /// An engine whose model writes `script` after the prompt "x".
 fn writing(script: Vec<u32>, context: usize) -> (Engine, ModelHandle, Control) {
@@ -360,6 +360,38 @@ fn a_raw_prompt_is_gone_on_with_as_it_is() {
     let (request, pending) = Ask::request_of(raw(""), &ask("", 1));
     assert!(model.submit(request).is_ok());
     assert_eq!(pending.error(), ModelError::EmptyPrompt);
+}
+
+/// A decoder that takes the first space of a text away does not take it from a continuation, resumed or not.
+#[test]
+fn a_raw_answer_goes_on_with_its_space() {
+    let engine = Engine::start(EngineOptions::default());
+    let prompt = "The capital is";
+    let tokens = words().encode_raw(prompt).unwrap().len();
+    let (load, _control) = Fake::loader(shape(1, 8, 64), scripted(tokens, vec![PARIS; 3]));
+    let source = ModelSource {
+        tokenizer: words(),
+        ..source(load, ModelOptions::default())
+    };
+    let model = engine.load("fake", source).unwrap();
+    let asked = |prefix: &[u32], stop: &[&str]| {
+        let mut ask = ask("", 3);
+        ask.parameters.stop = stop.iter().map(|stop| (*stop).to_owned()).collect();
+        let task = Task::Generate {
+            prompt: Prompt::Raw(prompt.to_owned()),
+            forced_prefix: prefix.to_vec(),
+            parameters: ask.parameters.clone(),
+        };
+        let (request, pending) = Ask::request_of(task, &ask);
+        assert!(model.submit(request).is_ok());
+        pending.choice()
+    };
+    for made in 0..3 {
+        let prefix = vec![PARIS; made];
+        assert_eq!(asked(&prefix, &[]).text, " Paris Paris Paris", "{made}");
+        let stopped = asked(&prefix, &[" Paris Par"]);
+        assert_eq!((stopped.text.as_str(), stopped.finish), ("", Finish::Stop));
+    }
 }
 
 #[test]

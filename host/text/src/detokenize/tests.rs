@@ -252,7 +252,44 @@ fn an_answer_of_stray_bytes_alone_comes_out_as_it_is_made() {
     }
 }
 
+#[test]
+fn a_text_that_is_gone_on_with_keeps_its_space() {
+    let tokenizer = fixture::shared_byte_fallback();
+    let after = |prompt: &str, tokens: &[u32]| {
+        let prompt = tokenizer.encode_raw(prompt).unwrap();
+        let mut detokenizer = Detokenizer::after(Arc::clone(&tokenizer), &prompt);
+        let mut text = String::new();
+        tokens
+            .iter()
+            .for_each(|token| detokenizer.push(*token, &mut text));
+        detokenizer.finish(&mut text);
+        text
+    };
+    let word = tokenizer.token_id("▁ab").unwrap();
+    assert_eq!(after("ab", &[word]), " ab");
+    assert_eq!(after("ab", &[word, word]), " ab ab");
+    // A text that has not begun yet begins with the word.
+    assert_eq!(after("", &[word]), "ab");
+}
+
 proptest! {
+    /// The text of a continuation is what the whole text has beyond the beginning.
+    #[test]
+    fn what_goes_on_after_tokens_is_the_rest_of_the_whole_decode(ids in any_tokens(), share in 0.0..1.0f64) {
+        for tokenizer in EXACT.iter() {
+            let (before, after) = ids.split_at((ids.len() as f64 * share) as usize);
+            let mut detokenizer = Detokenizer::after(Arc::clone(tokenizer), before);
+            let mut text = String::new();
+            after.iter().for_each(|id| detokenizer.push(*id, &mut text));
+            detokenizer.finish(&mut text);
+            let whole = stream(tokenizer, &ids).concat();
+            let begun = stream(tokenizer, before).concat();
+            if let Some(rest) = whole.strip_prefix(begun.as_str()) {
+                prop_assert_eq!(text.as_str(), rest, "after {:?}", before);
+            }
+        }
+    }
+
     #[test]
     fn parts_of_any_tokens_joined_are_the_whole_decode(ids in proptest::collection::vec(0u32..270, 0..64)) {
         let tokenizer = fixture::shared();

@@ -65,7 +65,6 @@ impl Bench {
             generator: Generator::new(
                 shape,
                 limits,
-                tokenizer(),
                 Arc::clone(&counters),
                 draft.map(|draft| Box::new(DraftModel::new(draft))),
             ),

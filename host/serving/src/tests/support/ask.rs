@@ -10,6 +10,7 @@ use tidegate_contract::{
     RequestId, Role, Task,
 };
 use tidegate_grammar::Matcher;
+use tidegate_text::Detokenizer;
 
 use super::{LIMIT, VOCABULARY, prompt, tokenizer};
 use crate::ModelHandle;
@@ -173,6 +174,7 @@ impl Ask {
             permit: Places::new(1).take().unwrap(),
             work: Ok(Work::Generate {
                 prompt: prompt(&self.content),
+                detokenizer: Detokenizer::new(tokenizer()),
                 prefix: self.prefix.clone(),
                 seed: self.seed,
                 matcher: self.matcher().map(Box::new),

@@ -8,7 +8,7 @@ mod words;
 pub(crate) use ask::{Ask, Dice, Pending, Token, ask};
 pub(crate) use fake::{Control, Fake, Logits, Then, hashed, local, scripted};
 pub(crate) use oracle::{alone, choice_alone};
-pub(crate) use words::{EOS, VOCABULARY, byte, bytes, prompt, tokenizer};
+pub(crate) use words::{EOS, PARIS, VOCABULARY, byte, bytes, prompt, tokenizer, words};
 
 use std::sync::Arc;
 use std::time::Duration;

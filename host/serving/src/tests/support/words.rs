@@ -66,3 +66,39 @@ pub(crate) fn tokenizer() -> Arc<Tokenizer> {
     };
     Arc::clone(TOKENIZER.get_or_init(make))
 }
+
+/// Of [`words`]: a word with its space.
+pub(crate) const PARIS: u32 = 6;
+
+/// As Llama 2's, of a few words that begin with `▁`: a text begins with a space, which the decoder takes away.
+pub(crate) fn words() -> Arc<Tokenizer> {
+    let names = [
+        "<unk>",
+        "<s>",
+        "</s>",
+        "▁",
+        "▁The",
+        "▁capital",
+        "▁Paris",
+        "▁is",
+    ];
+    let vocabulary: serde_json::Map<String, serde_json::Value> = (0..)
+        .zip(names)
+        .map(|(id, name)| (name.to_owned(), json!(id)))
+        .collect();
+    let replace = |from: &str, to: &str| json!({"type": "Replace", "pattern": {"String": from}, "content": to});
+    let sequence = |key: &str, all: Vec<serde_json::Value>| json!({"type": "Sequence", key: all});
+    let tokenizer = json!({
+        "version": "1.0", "truncation": null, "padding": null, "post_processor": null,
+        "added_tokens": (0..3).map(|id| json!({"id": id, "content": names[id], "single_word": false, "lstrip": false,
+            "rstrip": false, "normalized": false, "special": true})).collect::<Vec<_>>(),
+        "normalizer": sequence("normalizers", vec![json!({"type": "Prepend", "prepend": "▁"}), replace(" ", "▁")]),
+        "pre_tokenizer": {"type": "Split", "pattern": {"String": "▁"}, "behavior": "MergedWithNext", "invert": false},
+        "decoder": sequence("decoders", vec![replace("▁", " "), json!({"type": "ByteFallback"}), json!({"type": "Fuse"}),
+            json!({"type": "Strip", "content": " ", "start": 1, "stop": 0})]),
+        "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "<unk>"},
+    });
+    let config = json!({"bos_token": "<s>", "eos_token": "</s>"});
+    let (tokenizer, config) = (tokenizer.to_string(), config.to_string());
+    Arc::new(Tokenizer::from_parts(tokenizer.as_bytes(), Some(config.as_bytes()), None).unwrap())
+}

@@ -2,17 +2,20 @@
 
 use std::fmt::Write as _;
 
-use tidegate_telemetry::{is_plain, plain};
-use wasmtime::{FrameInfo, Trap, WasmBacktrace};
+use tidegate_telemetry::plain;
+use wasmtime::{Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
 use crate::host::DeadlinePassed;
 use crate::limits::{Refused, size};
+use crate::panics::caught;
 
 /// Longest text of a reason or a backtrace, in bytes.
 pub(crate) const TEXT_BYTES: usize = 4096;
 /// Longest name of a function or module in a backtrace, in bytes.
 const FRAME_BYTES: usize = 256;
+/// Longest name of a function that is made readable, in bytes.
+const SYMBOL_BYTES: usize = 4096;
 
 /// A failed call. Both texts can be shown as they are, the backtrace with a line for each frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +50,11 @@ impl Failure {
         refused: Option<Refused>,
         output: usize,
     ) -> Failure {
+        caught(|| Failure::of(error, refused, output))
+            .unwrap_or_else(|panic| Failure::answer(&panic))
+    }
+
+    fn of(error: &wasmtime::Error, refused: Option<Refused>, output: usize) -> Failure {
         let backtrace = error.downcast_ref::<WasmBacktrace>();
         let passed = error.downcast_ref::<DeadlinePassed>();
         let reason = if let Some(passed) = passed {
@@ -59,7 +67,7 @@ impl Failure {
         } else if let Some(trap) = error.downcast_ref::<Trap>() {
             format!("trap: {trap}")
         } else {
-            let cause = error.root_cause().to_string();
+            let cause = bounded(format_args!("{}", error.root_cause()), TEXT_BYTES);
             let crossing = cause.contains("fuel allocated for hostcalls");
             match (crossing, backtrace) {
                 (true, None) => format!("output: the answer exceeds the limit of {}", size(output)),
@@ -86,7 +94,12 @@ impl Failure {
         if guests || refused.is_some() {
             return Failure::call(error, refused, 0);
         }
-        Failure::answer(&format!("{error:#}"))
+        // A backtrace is among what an error says of itself: of one that has it the cause is enough.
+        if error.is::<WasmBacktrace>() {
+            return Failure::call(error, None, 0);
+        }
+        let text = caught(|| bounded(format_args!("{error:#}"), TEXT_BYTES));
+        Failure::answer(&text.unwrap_or_else(|panic| panic))
     }
 
     /// Reason and backtrace in one text.
@@ -98,30 +111,136 @@ impl Failure {
     }
 }
 
-/// A backtrace as wasmtime writes it, if the names in it are what they seem; otherwise line by line with names that
-/// can be shown. The names are the component's own.
+/// A backtrace with a line for each frame. The names in it are the component's own: a short one can stand for gigabytes
+/// in C++'s way of writing, or hide what turns a terminal's text around, so nothing but what is here writes them.
 fn lines(backtrace: &WasmBacktrace) -> String {
-    let names = |frame: &FrameInfo| {
-        [frame.module().name(), frame.func_name()]
-            .into_iter()
-            .flatten()
-            .all(|name| name.len() <= FRAME_BYTES && is_plain(name))
-    };
-    let mut text = if backtrace.frames().iter().all(names) {
-        backtrace.to_string()
-    } else {
-        let mut text = "error while executing at wasm backtrace:".to_owned();
-        for (number, frame) in backtrace.frames().iter().enumerate() {
-            let module = plain(frame.module().name().unwrap_or("<unknown>"), FRAME_BYTES);
-            let function = plain(frame.func_name().unwrap_or("<unknown>"), FRAME_BYTES);
-            // Writing to a string cannot fail.
-            let _ = write!(text, "\n  {number:>3}: {module}!{function}");
+    let mut text = "error while executing at wasm backtrace:".to_owned();
+    for (number, frame) in backtrace.frames().iter().enumerate() {
+        let offset = frame.module_offset().unwrap_or_default();
+        let module = plain(frame.module().name().unwrap_or("<unknown>"), FRAME_BYTES);
+        let function = function(frame.func_name().unwrap_or("<unknown>"));
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n  {number:>3}: {offset:#6x} - {module}!{function}");
+        if text.len() > TEXT_BYTES {
+            text.truncate(text.floor_char_boundary(TEXT_BYTES));
+            text.push('…');
+            break;
         }
-        text
-    };
-    if text.len() > TEXT_BYTES {
-        text.truncate(text.floor_char_boundary(TEXT_BYTES));
-        text.push('…');
     }
     text
+}
+
+/// The name of a function as people read it, if it is one of Rust's; others stay as they are.
+fn function(name: &str) -> String {
+    let readable = (name.len() <= SYMBOL_BYTES)
+        .then(|| rustc_demangle::try_demangle(name).ok())
+        .flatten();
+    match readable {
+        // Without the hash at its end.
+        Some(symbol) => plain(
+            &bounded(format_args!("{symbol:#}"), FRAME_BYTES),
+            TEXT_BYTES,
+        )
+        .into_owned(),
+        None => plain(name, FRAME_BYTES).into_owned(),
+    }
+}
+
+/// What can be written, as far as the limit in bytes: what would be longer is not made and then cut.
+fn bounded(text: std::fmt::Arguments<'_>, limit: usize) -> String {
+    let mut bounded = Bounded {
+        text: String::new(),
+        limit,
+    };
+    if bounded.write_fmt(text).is_err() {
+        bounded.text.push('…');
+    }
+    bounded.text
+}
+
+/// Takes so many bytes, and ends whoever writes more.
+struct Bounded {
+    text: String,
+    limit: usize,
+}
+
+impl std::fmt::Write for Bounded {
+    fn write_str(&mut self, more: &str) -> std::fmt::Result {
+        let left = self.limit.saturating_sub(self.text.len());
+        self.text.push_str(&more[..more.floor_char_boundary(left)]);
+        match more.len() > left {
+            true => Err(std::fmt::Error),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A number in a symbol of Rust.
+    fn base62(number: usize) -> String {
+        const DIGITS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+        match number {
+            0 => "_".into(),
+            n => {
+                let (mut n, mut digits) = (n - 1, String::new());
+                loop {
+                    digits.insert(0, DIGITS[n % 62] as char);
+                    n /= 62;
+                    if n == 0 {
+                        return digits + "_";
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_of_rust_are_readable_and_no_name_is_written_beyond_its_bound() {
+        assert_eq!(
+            function("_ZN4core9panicking5panic17h0123456789abcdefE"),
+            "core::panicking::panic"
+        );
+        assert_eq!(function("_RNvCs1234_7mycrate3foo"), "mycrate::foo");
+        assert_eq!(function("_ZN8$u202e$x17h0123456789abcdefE"), "\\u{202e}x");
+        // Each pair is written twice by the next: 2^30 of the first.
+        let mut doubled = "_RINvC1m1fTuuE".to_owned();
+        let mut pair = "INvC1m1f".len();
+        for _ in 0..30 {
+            let next = doubled.len() - "_R".len();
+            let again = format!("B{}", base62(pair));
+            doubled += &format!("T{again}{again}E");
+            pair = next;
+        }
+        doubled += "E";
+        assert!(
+            function(&doubled).starts_with("m::f::<((), ()), "),
+            "{}",
+            function(&doubled)
+        );
+        assert!(function(&doubled).len() < 2 * FRAME_BYTES);
+        let cpp = format!(
+            "_Z1f1aIiiiiES_IS0_S0_S0_S0_E{}",
+            "S_IS1_S1_S1_S1_E".repeat(8)
+        );
+        assert_eq!(function(&cpp), cpp, "C++'s are not written out");
+        assert!(function(&"n".repeat(1 << 20)).len() < 2 * FRAME_BYTES);
+    }
+
+    #[test]
+    fn a_text_ends_where_its_bound_is_and_whoever_writes_it_as_well() {
+        struct Endless;
+        impl std::fmt::Display for Endless {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                loop {
+                    f.write_str("more ")?;
+                }
+            }
+        }
+        assert_eq!(bounded(format_args!("{Endless}"), 12), "more more mo…");
+        assert_eq!(bounded(format_args!("é{}", 1), 2), "é…");
+        assert_eq!(bounded(format_args!("{}", 12), 2), "12");
+    }
 }

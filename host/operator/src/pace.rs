@@ -135,9 +135,9 @@ mod tests {
     #[test]
     fn an_operator_that_is_fast_again_has_whole_batches_again() {
         let mut pace = Pace::new();
-        // So many that the last calls are not the ones that try more.
-        batch(&mut pace, 50, &[9; 300]);
-        assert!(pace.size() <= 5);
+        batch(&mut pace, 50, &[9; 256]);
+        // Four of them fit; it may be about to try more.
+        assert!(pace.size() <= 8, "{}", pace.size());
         for _ in 0..100 {
             assert_eq!(batch(&mut pace, 50, &[0; 256]).0, 0);
         }

@@ -146,6 +146,49 @@ fn a_trap_comes_with_the_wasm_backtrace() {
     assert!(backtrace.contains("wasm"), "{backtrace}");
 }
 
+/// What a trap in a function of this name says where it was.
+fn backtrace_of(name: &str) -> String {
+    let text = include_str!("../fixtures/pass.wat")
+        .replace(
+            "(local.set $count (i32.load offset=8 (local.get $batch)))",
+            "(call $named) (unreachable)",
+        )
+        .replacen(
+            "(func (export \"describe\")",
+            &format!("(func $named (@name {name:?}) (unreachable)) (func (export \"describe\")"),
+            1,
+        );
+    let slot = slot("named", &wat::parse_str(text).unwrap());
+    let came = run(&mut *instance(&slot), &batch_of(["v"]));
+    let cause = came[0].poison().unwrap();
+    cause.backtrace.clone().unwrap()
+}
+
+#[test]
+fn a_short_name_of_a_function_stays_short_in_a_backtrace_and_hides_nothing() {
+    // Written out, each of the arguments is as long as all before it together.
+    let mut doubling = "_Z1f1aIiiiiES_IS0_S0_S0_S0_E".to_owned();
+    for n in 1..12 {
+        let before = char::from_digit(n, 36).unwrap().to_ascii_uppercase();
+        let again = format!("S{before}_").repeat(4);
+        doubling += &format!("S_I{again}E");
+    }
+    let shown = backtrace_of(&doubling);
+    assert!(shown.contains(&doubling), "{shown}");
+    assert!(shown.len() < 1000, "{} bytes", shown.len());
+
+    let shown = backtrace_of("_ZN4evil13$u202e$$u1b$x17h0123456789abcdefE");
+    assert!(shown.contains("evil::\\u{202e}"), "{shown}");
+    let hidden = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
+    assert!(!shown.contains(hidden), "{shown:?}");
+
+    let shown = backtrace_of("_ZN8operator7process17h0123456789abcdefE");
+    assert!(
+        shown.ends_with("!operator::process") || shown.contains("!operator::process\n"),
+        "{shown}"
+    );
+}
+
 #[test]
 fn exactly_the_bad_records_of_a_thousand_are_found() {
     let slot = hostile("trap");

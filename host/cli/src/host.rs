@@ -21,6 +21,10 @@ use crate::wire;
 /// How long all tasks have to switch: one call of the operator each, however slow, and then some.
 const SWITCH_DEADLINE: Duration = Duration::from_secs(60);
 
+/// How long a version may take until it is ready. With a switch and the way back it is less than a client waits: who was
+/// told nothing of a deployment must not find it done later.
+const DEPLOYMENT: Duration = Duration::from_secs(150);
+
 /// A slot and what it is doing.
 pub(crate) struct HostedSlot {
     pub(crate) slot: Arc<ComponentSlot>,
@@ -99,7 +103,7 @@ impl RunningHost {
             .map_err(|error| format!("the component cannot be kept for a restart: {error}"))?;
         let deployed = hosted
             .slot
-            .deploy(component, label)
+            .deploy_within(component, label, DEPLOYMENT)
             .map_err(|error| error.to_string())?;
         let report = match self.controls.switch(name, SWITCH_DEADLINE) {
             Ok(report) => report,

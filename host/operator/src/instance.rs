@@ -97,6 +97,15 @@ impl Drop for Live {
     }
 }
 
+/// What a call is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// The records of the stream.
+    Stream,
+    /// Recorded ones, before a version is switched to.
+    Trial,
+}
+
 impl Instance {
     pub(crate) fn start(plan: Arc<Plan>) -> Result<Instance, OperatorError> {
         let guest = plan.start()?;
@@ -144,9 +153,19 @@ impl Instance {
         Ok(called)
     }
 
-    /// One call for the stream: what it counts, counts.
-    fn answer(&mut self, batch: &Batch) -> Result<Result<Vec<u8>, Failure>, OperatorError> {
+    /// One call for the stream: what it counts, counts. One for a trial leaves no trace but the pace.
+    fn answer(
+        &mut self,
+        batch: &Batch,
+        purpose: Purpose,
+    ) -> Result<Result<Vec<u8>, Failure>, OperatorError> {
         let answer = self.call(batch)?;
+        if purpose == Purpose::Trial {
+            if answer.is_ok() {
+                self.pace.on_answer(batch.len());
+            }
+            return Ok(answer);
+        }
         match (&mut self.guest, &answer) {
             (Some(guest), Ok(_)) => {
                 guest.settle();
@@ -166,10 +185,24 @@ impl Instance {
         Ok(answer)
     }
 
-    /// Whether the operator answers this batch, beside the stream and without a trace of it in the counters.
+    /// Whether the operator answers this batch, in as many calls as it takes in the stream, beside the stream and without
+    /// a trace of it in the counters. The inner error is why a record that was tried alone failed.
     pub(crate) fn try_out(&mut self, batch: &Batch) -> Result<Result<(), String>, OperatorError> {
-        let called = self.call(batch)?;
-        Ok(called.map(|_| ()).map_err(|failure| failure.text()))
+        let mut done = Vec::new();
+        let mut left = Unfinished::new(batch);
+        self.answer_all(batch, &mut left, &mut done, Purpose::Trial)?;
+        self.pace.settle();
+        let failed = done.into_iter().find_map(|done| match done {
+            Processed::Poison(cause) => Some(cause),
+            _ => None,
+        });
+        Ok(match failed {
+            None => Ok(()),
+            Some(cause) => Err(match cause.backtrace {
+                None => cause.reason,
+                Some(backtrace) => format!("{}\n{backtrace}", cause.reason),
+            }),
+        })
     }
 
     /// Answers for the records in as many calls as it takes: what takes too long is given in smaller pieces, what fails
@@ -180,6 +213,7 @@ impl Instance {
         batch: &Batch,
         left: &mut Unfinished,
         done: &mut Vec<Processed>,
+        purpose: Purpose,
     ) -> Result<(), OperatorError> {
         let total = batch.len();
         let turn = Instant::now();
@@ -187,7 +221,8 @@ impl Instance {
         let mut failing = spent.map(|_| turn);
         let mut called = false;
         while let Some((first, mut count)) = left.open.pop() {
-            if called && turn.elapsed() >= TURN {
+            // A trial holds nobody up: its few records are tried until one of them fails.
+            if called && purpose == Purpose::Stream && turn.elapsed() >= TURN {
                 left.open.push((first, count));
                 break;
             }
@@ -202,9 +237,9 @@ impl Instance {
                 count = size;
             }
             let answer = if count == total {
-                self.answer(batch)
+                self.answer(batch, purpose)
             } else {
-                part(batch, first, count).and_then(|part| self.answer(&part))
+                part(batch, first, count).and_then(|part| self.answer(&part, purpose))
             };
             let failure = match answer {
                 Ok(Ok(outcomes)) => {
@@ -230,6 +265,9 @@ impl Instance {
                         self.pace.on_late_alone(place);
                     }
                     done.push(poison(first, failure));
+                    if purpose == Purpose::Trial {
+                        return Ok(());
+                    }
                 }
                 (_, true) => {
                     self.pace.on_late(place..place + count);
@@ -263,7 +301,7 @@ impl Operator for Instance {
                 Unfinished::new(batch)
             }
         };
-        let result = self.answer_all(batch, &mut left, &mut done);
+        let result = self.answer_all(batch, &mut left, &mut done, Purpose::Stream);
         let is_poison = |done: &&Processed| matches!(done, Processed::Poison(_));
         let poisoned = done.iter().filter(is_poison).count() as u64;
         let shared = &self.plan.place.shared;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use tidegate_contract::{Operator, OperatorError, OperatorVersion, Slot};
@@ -88,6 +89,27 @@ impl ComponentSlot {
         bytes: &[u8],
         label: &str,
     ) -> Result<ComponentSlot, OperatorError> {
+        ComponentSlot::make(engine, options, bytes, label, Start::Must)
+    }
+
+    /// The same for a version that has run before: where no instance of it can be started now, the slot is made without,
+    /// and whoever needs one tries again.
+    pub fn resume(
+        engine: &Engine,
+        options: SlotOptions,
+        bytes: &[u8],
+        label: &str,
+    ) -> Result<ComponentSlot, OperatorError> {
+        ComponentSlot::make(engine, options, bytes, label, Start::May)
+    }
+
+    fn make(
+        engine: &Engine,
+        options: SlotOptions,
+        bytes: &[u8],
+        label: &str,
+        start: Start,
+    ) -> Result<ComponentSlot, OperatorError> {
         let place = Place {
             grants: options.grants,
             limits: options.limits,
@@ -100,7 +122,7 @@ impl ComponentSlot {
             required_outputs: &options.required_outputs,
             tasks: options.tasks,
         };
-        let (plan, warm) = prepare.version(bytes, label, options.config.into())?;
+        let (plan, warm) = prepare.version(bytes, label, options.config.into(), start)?;
         Ok(ComponentSlot {
             engine: engine.clone(),
             place,
@@ -122,7 +144,25 @@ impl ComponentSlot {
     /// beside the running one, then switches. Tasks change over at their next batch, when they see the generation. An error leaves the
     /// running version as it is.
     pub fn deploy(&self, bytes: &[u8], label: &str) -> Result<Deployment, OperatorError> {
-        self.deploy_inner(bytes, label, None)
+        self.deploy_inner(bytes, label, None, Start::Must)
+    }
+
+    /// Switches to a version that was deployed before and has run: where no instance of it can be started now, there is
+    /// none, and whoever needs one tries again.
+    pub fn deploy_again(&self, bytes: &[u8], label: &str) -> Result<Deployment, OperatorError> {
+        self.deploy_inner(bytes, label, None, Start::May)
+    }
+
+    /// The same within so much time: a version whose instances are not ready by then is refused. What is under way when
+    /// the time is over (a compilation, the start of one instance, a trial of some records) is still waited for.
+    pub fn deploy_within(
+        &self,
+        bytes: &[u8],
+        label: &str,
+        time: Duration,
+    ) -> Result<Deployment, OperatorError> {
+        let until = Instant::now() + time;
+        self.deploy_inner(bytes, label, None, Start::MustBy(until))
     }
 
     /// The same with another configuration.
@@ -132,7 +172,7 @@ impl ComponentSlot {
         label: &str,
         config: &str,
     ) -> Result<Deployment, OperatorError> {
-        self.deploy_inner(bytes, label, Some(config))
+        self.deploy_inner(bytes, label, Some(config), Start::Must)
     }
 
     fn deploy_inner(
@@ -140,13 +180,14 @@ impl ComponentSlot {
         bytes: &[u8],
         label: &str,
         config: Option<&str>,
+        start: Start,
     ) -> Result<Deployment, OperatorError> {
         let _deploying = lock(&self.deploying);
         let config = match config {
             Some(config) => config.into(),
             None => Arc::clone(&self.current.load().plan.config),
         };
-        let (plan, warm) = self.prepare().version(bytes, label, config)?;
+        let (plan, warm) = self.prepare().version(bytes, label, config, start)?;
         Ok(self.switch(plan, warm))
     }
 
@@ -289,6 +330,17 @@ impl std::fmt::Debug for ComponentSlot {
     }
 }
 
+/// Whether instances of a version have to start before it is switched to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// It is refused otherwise.
+    Must,
+    /// The same, by then.
+    MustBy(Instant),
+    /// It has run before: what keeps it from starting may pass.
+    May,
+}
+
 /// What it takes to make a version ready.
 struct Prepare<'a> {
     engine: &'a Engine,
@@ -303,6 +355,7 @@ impl Prepare<'_> {
         bytes: &[u8],
         label: &str,
         config: Arc<str>,
+        start: Start,
     ) -> Result<(Arc<Plan>, Vec<Instance>), OperatorError> {
         let component = self.engine.compile(bytes, label)?;
         let plan = Arc::new(Plan::new(component, self.place.clone(), config)?);
@@ -317,7 +370,40 @@ impl Prepare<'_> {
                 )));
             }
         }
-        let mut first = Instance::start(Arc::clone(&plan))?;
+        let mut warm = Vec::new();
+        match (self.warm(&plan, &mut warm, start), start) {
+            (Ok(()), _) => {}
+            (Err(error @ OperatorError::Start { .. }), Start::May) => tracing::warn!(
+                target: "tidegate::operator",
+                slot = self.place.shared.name,
+                instances = warm.len(),
+                "goes on with fewer instances than tasks: {error}"
+            ),
+            (Err(error), _) => return Err(error),
+        }
+        Ok((plan, warm))
+    }
+
+    /// Makes an instance for every task; those that could be made stay after an error.
+    fn warm(
+        &self,
+        plan: &Arc<Plan>,
+        warm: &mut Vec<Instance>,
+        start: Start,
+    ) -> Result<(), OperatorError> {
+        let unfit = |why: String| OperatorError::Unfit {
+            component: plan.component.label().to_owned(),
+            why,
+        };
+        let in_time = |ready: usize| match start {
+            Start::MustBy(until) if Instant::now() >= until => Err(unfit(format!(
+                "the time for its deployment is over with {ready} of {} instances ready",
+                self.tasks
+            ))),
+            _ => Ok(()),
+        };
+        in_time(0)?;
+        let mut first = Instance::start(Arc::clone(plan))?;
         let samples = self.place.samples.all();
         for sample in &samples {
             if let Err(why) = first.try_out(sample)? {
@@ -326,22 +412,14 @@ impl Prepare<'_> {
                     "it does not answer {records} recorded records: {why}"
                 )));
             }
+            in_time(0)?;
         }
         // An instance that has seen samples may remember them: it does not serve the stream.
-        let first = Some(first).filter(|_| samples.is_empty());
-        let warm = self.warm(&plan, first)?;
-        Ok((plan, warm))
-    }
-
-    fn warm(
-        &self,
-        plan: &Arc<Plan>,
-        first: Option<Instance>,
-    ) -> Result<Vec<Instance>, OperatorError> {
-        let mut warm: Vec<Instance> = first.into_iter().collect();
+        warm.extend(Some(first).filter(|_| samples.is_empty()));
         while warm.len() < self.tasks {
+            in_time(warm.len())?;
             warm.push(Instance::start(Arc::clone(plan))?);
         }
-        Ok(warm)
+        in_time(warm.len())
     }
 }

@@ -388,3 +388,211 @@ fn a_component_that_one_slot_refuses_stays_for_the_slot_that_runs_it_and_others_
     );
     running.kill();
 }
+
+const UNWILLING: &str = r#"
+[pipeline]
+name = "unwilling"
+cut-interval = "20ms"
+[source.in]
+type = "file"
+paths = ["in-*.jsonl"]
+[[stage]]
+name = "guest"
+operator = "{operators}/hostile.wasm"
+config = { mode = "MODE" }
+[sink.out]
+type = "file"
+path = "out.jsonl"
+"#;
+
+#[test]
+fn a_run_that_is_started_again_waits_for_an_operator_that_does_not_start() {
+    let place = Place::new(&UNWILLING.replace("MODE", "init-trap"));
+    input(&place, 400);
+    let follow = ["run", "--quiet", "--until", "forever", "pipeline.toml"];
+    // The first time, that is a mistake that is told before anything is read; so it is of a check.
+    for arguments in [&follow[..], &["check", "pipeline.toml"]] {
+        let refused = place.run(arguments);
+        let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{error}");
+        assert!(error.contains("does not start: init: trap"), "{error}");
+    }
+    assert!(place.read("out.jsonl").is_empty());
+
+    let status = || -> Option<Value> {
+        let output = place.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
+        serde_json::from_slice(&output.stdout).ok()
+    };
+    let written = || {
+        place
+            .read("out.jsonl")
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count()
+    };
+    place.pipeline(&UNWILLING.replace("MODE", "pass"));
+    let mut running = place.start(&follow);
+    until("the first output", Duration::from_secs(60), || {
+        written() == 400
+    });
+    running.kill();
+
+    // The pipeline file's component, then a deployed one.
+    let mut records = 400;
+    for deployed in [false, true] {
+        if deployed {
+            let mut running = place.start(&follow);
+            until("it answers", Duration::from_secs(60), || status().is_some());
+            place.write("new.wasm", variant_of("hostile", 1));
+            let deploy = [
+                "deploy",
+                "--pipeline",
+                "pipeline.toml",
+                "--slot",
+                "guest",
+                "new.wasm",
+            ];
+            let output = place.run(&deploy);
+            assert!(
+                output.status.success(),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            let mut file = File::options()
+                .append(true)
+                .open(place.path("in-0.jsonl"))
+                .unwrap();
+            file.write_all(lines(0, 1000..1010).as_bytes()).unwrap();
+            records += 10;
+            until("a cut with it", Duration::from_secs(60), || {
+                written() == records
+            });
+            running.kill();
+        }
+        place.pipeline(&UNWILLING.replace("MODE", "init-trap"));
+        let mut file = File::options()
+            .append(true)
+            .open(place.path("in-1.jsonl"))
+            .unwrap();
+        file.write_all(lines(1, 2000..2010).as_bytes()).unwrap();
+        records += 10;
+        let mut running = place.start(&follow);
+        until("status says why", Duration::from_secs(60), || {
+            assert!(
+                running.ended().is_none(),
+                "{}",
+                String::from_utf8_lossy(&place.read("stderr.log"))
+            );
+            status().is_some_and(|status| {
+                status["slots"][0]["trouble"]["reason"]
+                    .as_str()
+                    .is_some_and(|reason| reason.contains("does not start: init: trap"))
+            })
+        });
+        running.kill();
+        place.pipeline(&UNWILLING.replace("MODE", "pass"));
+        let mut running = place.start(&follow);
+        until("all of it is out", Duration::from_secs(60), || {
+            written() == records
+        });
+        assert!(running.terminate(Duration::from_secs(30)).success());
+        assert_eq!(place.json_lines("out.jsonl").len(), records);
+    }
+}
+
+const BESIDE: &str = r#"
+[pipeline]
+name = "beside"
+cut-interval = "20ms"
+[source.in]
+type = "file"
+paths = ["in-*.jsonl"]
+[[stage]]
+name = "trapping"
+operator = "{operators}/hostile.wasm"
+config = { mode = "trap" }
+[[stage]]
+name = "pass"
+operator = "pass.wasm"
+[sink.out]
+type = "file"
+path = "out.jsonl"
+"#;
+
+#[test]
+fn a_refused_deployment_beside_a_slot_that_traps_leaves_the_run_as_it_is() {
+    let place = Place::new(BESIDE);
+    let pass = tidegate_tests::root().join("host/operator/tests/fixtures");
+    place.write("pass.wasm", std::fs::read(pass.join("pass.wasm")).unwrap());
+    let text = std::fs::read_to_string(pass.join("pass.wat")).unwrap();
+    // Hundreds of memories, and hundreds of instances within one that do not start.
+    let nested = |module: &str, instances: usize| {
+        let each = "(instance (instantiate $many))".repeat(instances);
+        let inner = format!(
+            "(component (component $many (core module $m {module}) (core instance (instantiate $m))) {each}"
+        );
+        wat::parse_str(text.replacen("(component", &inner, 1)).unwrap()
+    };
+    let greedy = [
+        (
+            nested("(memory 1) (memory 1)", 200),
+            "makes 401 memories, limit 16",
+        ),
+        (nested("", 400), "makes 401 core instances, limit 256"),
+        (
+            nested("(func $no unreachable) (start $no)", 200),
+            "does not start",
+        ),
+        (nested("(memory 200)", 15), "needed"),
+    ];
+    // Every fifth record of four partitions traps.
+    let lines = |numbers: Range<u64>| -> String {
+        let value = |n: u64| match n % 5 {
+            0 => format!("{{\"n\":{n},\"text\":\"bad\"}}\n"),
+            _ => format!("{{\"n\":{n},\"text\":\"good\"}}\n"),
+        };
+        numbers.map(value).collect()
+    };
+    for partition in 0..4 {
+        place.write(&format!("in-{partition}.jsonl"), lines(0..50));
+    }
+    let follow = ["run", "--quiet", "--until", "forever", "pipeline.toml"];
+    let mut running = place.start(&follow);
+    until("the first output", Duration::from_secs(60), || {
+        !place.read("out.jsonl").is_empty()
+    });
+    let mut next = 50;
+    for (bytes, why) in &greedy {
+        place.write("new.wasm", bytes);
+        for partition in 0..4 {
+            let path = place.path(&format!("in-{partition}.jsonl"));
+            let mut file = File::options().append(true).open(path).unwrap();
+            file.write_all(lines(next..next + 50).as_bytes()).unwrap();
+        }
+        next += 50;
+        let deploy = [
+            "deploy",
+            "--pipeline",
+            "pipeline.toml",
+            "--slot",
+            "pass",
+            "new.wasm",
+        ];
+        let output = place.run(&deploy);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains(why), "{error}");
+        assert!(running.ended().is_none());
+    }
+    let good = next as usize * 4 * 4 / 5;
+    let written = |name: &str| place.read(name).iter().filter(|b| **b == b'\n').count();
+    until("all of it is out", Duration::from_secs(120), || {
+        written("out.jsonl") == good && written("state/dead-letters.jsonl") == good / 4
+    });
+    assert!(running.terminate(Duration::from_secs(30)).success());
+    assert!(
+        place
+            .json_lines("out.jsonl")
+            .iter()
+            .all(|line| line["text"] == "good")
+    );
+}

@@ -15,7 +15,7 @@ pub(crate) fn check(path: &Path, as_json: bool) -> Result<(), Failure> {
     let pipeline = read_pipeline(path)?;
     check_state(&pipeline)?;
     models::check(&pipeline)?;
-    let slots = wire::slots(&pipeline, None, wire::Tasks { warm: 1, most: 1 })?;
+    let slots = wire::slots(&pipeline, None, wire::Tasks { warm: 1, most: 1 }, &[])?;
     let warnings = warnings(&pipeline, &slots)?;
     let guarantee = guarantee(&pipeline);
     if as_json {

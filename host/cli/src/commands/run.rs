@@ -52,7 +52,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     // Everything that can refuse comes before the first file is touched.
     let parts_of = |until| wire::worker_parts(&pipeline, until, &recovered, &layer);
     let tasks = tasks(&pipeline);
-    let slots = wire::slots(&pipeline, Some(state.path().join("compiled")), tasks)?;
+    let compiled = state.path().join("compiled");
+    let slots = wire::slots(&pipeline, Some(compiled), tasks, &recovered.slots)?;
     for warning in &pipeline.warnings {
         tell(format_args!("warning: {warning}\n"));
     }

@@ -39,11 +39,13 @@ pub(crate) fn sweep<'a>(
 }
 
 /// The slots of a pipeline's operator stages, in its order, each with the component of the pipeline file. A component
-/// that does not fit its stage is a mistake of configuration.
+/// that does not fit its stage is a mistake of configuration. One that cannot be started is one too, unless the last cut
+/// names it: then it has run, records may wait for it, and the stage waits until it starts.
 pub(crate) fn slots(
     pipeline: &Pipeline,
     cache: Option<PathBuf>,
     tasks: Tasks,
+    cut: &[SlotVersion],
 ) -> Result<Vec<Arc<ComponentSlot>>, Failure> {
     let operators = pipeline
         .stages
@@ -76,7 +78,16 @@ pub(crate) fn slots(
         options.config = serde_json::Value::Object(operator.config.clone()).to_string();
         options.required_outputs = used_outputs(pipeline, index);
         options.tasks = tasks.warm;
-        match ComponentSlot::new(&engine, options, &bytes, &label) {
+        let named = digest(&bytes);
+        let has_run = |known: &SlotVersion| {
+            known.slot == stage.name && (known.configured == named || known.digest == named)
+        };
+        let made = if cut.iter().any(has_run) {
+            ComponentSlot::resume(&engine, options, &bytes, &label)
+        } else {
+            ComponentSlot::new(&engine, options, &bytes, &label)
+        };
+        match made {
             Ok(slot) => slots.push(Arc::new(slot)),
             Err(error) => refused.push(format!(
                 "{}: stage.{}: {error}",
@@ -140,7 +151,7 @@ pub(crate) fn restore(
                     digest(&bytes)
                 )));
             }
-            slot.deploy(&bytes, &path.display().to_string())?;
+            slot.deploy_again(&bytes, &path.display().to_string())?;
             tracing::info!(
                 slot = slot.name(),
                 digest = deployed.digest,

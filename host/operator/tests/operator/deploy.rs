@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use tidegate_contract::{OperatorError, Slot};
-use tidegate_operator::{ComponentSlot, SlotOptions};
+use tidegate_operator::{ComponentSlot, Limits, SlotOptions};
 
 use crate::support::*;
 
@@ -148,4 +149,87 @@ fn tasks_that_follow_the_generation_see_every_record_once_while_versions_change(
         assert_eq!((generation, name.as_str()), (4, "cccc"));
         assert!(batches > 0);
     }
+}
+
+#[test]
+fn a_deployment_that_is_not_ready_in_time_is_refused_and_leaves_the_running_version() {
+    let slot = slot("s", PASS);
+    let error = slot
+        .deploy_within(&named("next"), "next.wasm", Duration::ZERO)
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "next.wasm does not fit the slot: the time for its deployment is over with 0 of 1 instances ready"
+    );
+    assert_eq!(
+        (slot.generation(), slot.version().name.as_str()),
+        (1, "pass")
+    );
+    let time = Duration::from_secs(120);
+    slot.deploy_within(&named("next"), "next.wasm", time)
+        .unwrap();
+    assert_eq!(slot.version().name, "next");
+}
+
+#[test]
+fn a_slot_that_goes_on_is_made_without_instances_where_none_can_be_started() {
+    let bytes = guest("hostile");
+    let error = ComponentSlot::new(&ENGINE, options("init-trap"), &bytes, "h").unwrap_err();
+    assert!(matches!(error, OperatorError::Start { .. }), "{error}");
+    let slot = ComponentSlot::resume(&ENGINE, options("init-trap"), &bytes, "h").unwrap();
+    let error = slot.instance().map(|_| ()).unwrap_err();
+    assert!(matches!(error, OperatorError::Start { .. }), "{error}");
+    assert_eq!(slot.version().name, "misbehave");
+    // What is no operator is refused whatever it was before.
+    let error = ComponentSlot::resume(&ENGINE, options("pass"), b"nothing", "h").unwrap_err();
+    assert!(
+        matches!(error, OperatorError::NotAnOperator { .. }),
+        "{error}"
+    );
+    slot.deploy_again(&bytes, "again").unwrap();
+    assert_eq!(slot.generation(), 2);
+}
+
+#[test]
+fn an_operator_too_slow_for_the_records_at_once_is_deployed_and_one_that_fails_on_a_record_is_not()
+{
+    let limits = Limits {
+        deadline: Duration::from_secs(2),
+        ..patient()
+    };
+    let slot = hostile_within("pass", limits);
+    // Of sixteen together; one alone takes a fraction of the deadline.
+    run(&mut *instance(&slot), &batch_of(["v"; 16]));
+    let slow = |turns: u64| format!("{{\"mode\": \"slow\", \"turns\": {turns}}}");
+    let turns = turns_of(Duration::from_millis(300));
+    slot.deploy_with(&guest("hostile"), "slow.wasm", &slow(turns))
+        .unwrap();
+    assert_eq!(slot.stats().instances_lost, 0, "a trial leaves no trace");
+    let error = slot
+        .deploy_with(&guest("hostile"), "h.wasm", &slow(turns * 1000))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("does not answer 16 recorded records: deadline"),
+        "{error}"
+    );
+}
+
+/// Turns of the guest's loop that take so long on this machine now.
+fn turns_of(time: Duration) -> u64 {
+    const SOME: u64 = 20_000_000;
+    let config = format!("{{\"mode\": \"slow\", \"turns\": {SOME}}}");
+    let options = SlotOptions {
+        config,
+        ..options("slow")
+    };
+    let slot = ComponentSlot::new(&ENGINE, options, &guest("hostile"), "h").unwrap();
+    let mut operator = instance(&slot);
+    let times = (0..5).map(|_| {
+        let began = Instant::now();
+        run(&mut *operator, &batch_of(["v"]));
+        began.elapsed()
+    });
+    let fastest = times.min().unwrap();
+    (SOME as f64 * time.as_secs_f64() / fastest.as_secs_f64()) as u64
 }

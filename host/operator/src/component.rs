@@ -53,9 +53,15 @@ impl Engine {
 
     fn compile_inner(&self, bytes: &[u8], label: &str) -> Result<Component, OperatorError> {
         let digest = digest(bytes);
+        // Also of one that is on disk: it may have been compiled when it was allowed more.
+        let component = componentize(bytes, label)?;
+        crate::census::check(&component).map_err(|why| OperatorError::TooLarge {
+            component: label.to_owned(),
+            why,
+        })?;
         let (compiled, from_disk) = match self.load(&digest) {
             Some(compiled) => (compiled, true),
-            None => (self.build(bytes, label, &digest)?, false),
+            None => (self.build(&component, label, &digest)?, false),
         };
         let exports =
             exports(&compiled, &self.inner.wasm).map_err(|why| not_an_operator(label, why))?;
@@ -91,16 +97,11 @@ impl Engine {
 
     fn build(
         &self,
-        bytes: &[u8],
+        component: &[u8],
         label: &str,
         digest: &str,
     ) -> Result<wasmtime::component::Component, OperatorError> {
-        let component = componentize(bytes, label)?;
-        crate::census::check(&component).map_err(|why| OperatorError::TooLarge {
-            component: label.to_owned(),
-            why,
-        })?;
-        let compiled = wasmtime::component::Component::from_binary(&self.inner.wasm, &component)
+        let compiled = wasmtime::component::Component::from_binary(&self.inner.wasm, component)
             .map_err(|error| {
                 does_not_compile(label, plain(&format!("{error:#}"), TEXT_BYTES).into_owned())
             })?;

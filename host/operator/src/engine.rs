@@ -19,6 +19,9 @@ use crate::ticker::Ticker;
 /// Most memories whose address space is tried for at the start: 4 GiB each.
 const TRIED_MEMORIES: u32 = 4096;
 
+/// Address space beyond a checked memory, in bytes: it grows as far without being moved.
+const GROWTH: u64 = 1 << 20;
+
 /// Frames in the backtrace of a trap.
 const BACKTRACE_FRAMES: usize = 32;
 
@@ -62,19 +65,27 @@ impl Engine {
     /// cache cannot be used, every start compiles: both are logged.
     pub fn new(options: EngineOptions) -> Result<Engine, OperatorError> {
         let failed = |error: wasmtime::Error| OperatorError::Engine(format!("{error:#}"));
-        let mut wasm = wasmtime::Engine::new(&settings()).map_err(failed)?;
-        let room = reserve(&wasm, options.instances);
-        let guarded = room.is_ok();
-        if let Err(why) = room {
-            tracing::warn!(
-                target: "tidegate::operator",
-                "operators run slower: there is no address space to guard the memories of {} instances: {why:#}",
-                options.instances
-            );
-            let mut config = settings();
-            config.memory_reservation(0).memory_guard_size(0);
-            wasm = wasmtime::Engine::new(&config).map_err(failed)?;
+        let wasm = wasmtime::Engine::new(&settings()).map_err(failed)?;
+        match reserve(&wasm, options.instances) {
+            Ok(()) => Engine::with(options, wasm, true),
+            Err(why) => {
+                tracing::warn!(
+                    target: "tidegate::operator",
+                    "operators run slower: there is no address space to guard the memories of {} instances: {why:#}",
+                    options.instances
+                );
+                let wasm = wasmtime::Engine::new(&checked()).map_err(failed)?;
+                Engine::with(options, wasm, false)
+            }
         }
+    }
+
+    fn with(
+        options: EngineOptions,
+        wasm: wasmtime::Engine,
+        guarded: bool,
+    ) -> Result<Engine, OperatorError> {
+        let failed = |error: wasmtime::Error| OperatorError::Engine(format!("{error:#}"));
         let cache = options.cache_dir.and_then(|directory| {
             Cache::open(&directory, &wasm)
                 .inspect_err(|why| tracing::warn!(target: "tidegate::operator", "compiled components are not kept: {why}"))
@@ -141,6 +152,16 @@ fn settings() -> Config {
     config
 }
 
+/// The same with memories that take little more address space than they have bytes, and are checked at each access.
+fn checked() -> Config {
+    let mut config = settings();
+    config
+        .memory_reservation(0)
+        .memory_guard_size(0)
+        .memory_reservation_for_growth(GROWTH);
+    config
+}
+
 /// Reserves the address space of so many memories once, and lets it go again.
 fn reserve(engine: &wasmtime::Engine, memories: u32) -> wasmtime::Result<()> {
     let mut store = Store::new(engine, ());
@@ -148,4 +169,53 @@ fn reserve(engine: &wasmtime::Engine, memories: u32) -> wasmtime::Result<()> {
         Memory::new(&mut store, MemoryType::new(1, None))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_contract::Slot as _;
+    use tidegate_record::{BatchBuilder, NewRecord};
+
+    use super::*;
+    use crate::slot::{ComponentSlot, SlotOptions};
+
+    #[test]
+    fn memories_that_are_checked_take_little_address_space() {
+        let wasm = wasmtime::Engine::new(&checked()).unwrap();
+        let mut store = Store::new(&wasm, ());
+        let mut places: Vec<usize> = (0..32)
+            .map(|_| {
+                let memory = Memory::new(&mut store, MemoryType::new(1, None)).unwrap();
+                memory.data_ptr(&store) as usize
+            })
+            .collect();
+        places.sort_unstable();
+        let nearest = places.windows(2).map(|pair| pair[1] - pair[0]).min();
+        assert!(nearest.unwrap() < 256 << 20, "{nearest:?}");
+    }
+
+    #[test]
+    fn operators_run_where_there_is_no_address_space_for_guards() {
+        let wasm = wasmtime::Engine::new(&checked()).unwrap();
+        let engine = Engine::with(EngineOptions::default(), wasm, false).unwrap();
+        assert!(!engine.is_guarded());
+        let bytes = include_bytes!("../tests/fixtures/pass.wasm");
+        let slot = ComponentSlot::new(&engine, SlotOptions::new("s"), bytes, "pass").unwrap();
+        let (_, mut operator) = slot.instance().unwrap();
+        // Longer than its first memory, so that it grows and is moved.
+        let value = vec![b'v'; 4 << 20];
+        let record = NewRecord {
+            value: Some(&value),
+            ..NewRecord::default()
+        };
+        for _ in 0..3 {
+            let mut builder = BatchBuilder::default();
+            builder.push(&record).unwrap();
+            let done = operator.process(&builder.finish(0)).unwrap();
+            assert!(matches!(
+                done[..],
+                [tidegate_contract::Processed::Answer { count: 1, .. }]
+            ));
+        }
+    }
 }

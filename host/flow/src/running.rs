@@ -73,8 +73,8 @@ impl Running {
             let runs = self.workers.iter().filter_map(|stages| stages.get(index));
             match runs.cloned().fold(Runs::Nothing, Runs::and) {
                 Runs::One(version) => *named = Some(of(&stage.name, kind, &version)),
-                Runs::Nothing => *named = Some(of(&stage.name, kind, &kind.slot.version())),
-                Runs::Several => {}
+                // Without a task anywhere nothing has run a version that was deployed meanwhile.
+                Runs::Nothing | Runs::Several => {}
             }
         }
         self.named.iter().flatten().cloned().collect()

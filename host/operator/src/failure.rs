@@ -36,6 +36,15 @@ impl Failure {
         }
     }
 
+    /// The guest answered with an error of its own, which may have megabytes.
+    pub(crate) fn said(text: &str) -> Failure {
+        Failure {
+            reason: format!("operator error: {}", plain(text, TEXT_BYTES)),
+            backtrace: None,
+            is_late: false,
+        }
+    }
+
     /// The guest answered, and by the time its answer was read and checked the deadline had passed.
     pub(crate) fn late(passed: DeadlinePassed) -> Failure {
         Failure {

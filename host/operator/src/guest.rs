@@ -84,7 +84,7 @@ impl Guest {
         .map_err(|panic| Failure::answer(&panic))?;
         let outcomes = match answer {
             Ok((Ok(outcomes),)) => outcomes,
-            Ok((Err(text),)) => return Err(Failure::answer(&format!("operator error: {text}"))),
+            Ok((Err(text),)) => return Err(Failure::said(&text)),
             Err(error) => return Err(self.failure(&error)),
         };
         // What follows is linear in an answer whose length is bounded: it is enough to look at the clock before and after.

@@ -43,8 +43,9 @@ pub struct Limits {
     pub deadline: Duration,
     /// Wall-clock time for starting an instance: instantiation, `describe` and `init` each. Default 5 s.
     pub init_deadline: Duration,
-    /// Wall-clock time to find the record that fails a batch, from the first call that fails on, restarts included. The
-    /// rest of the batch is then given one record a call. Default 2 s.
+    /// Wall-clock time to find the record that fails a batch, from the first call that fails on. Instances that are
+    /// started meanwhile take of it, and cost no record: the rest of the batch is then given one record a call.
+    /// Default 2 s.
     pub bisect: Duration,
 }
 

@@ -189,7 +189,11 @@ fn check(said: &WitDescription) -> Result<(), String> {
 
 /// A name is short and can be shown: it is printed, logged, counted by and kept with every record that waits.
 fn name(what: &str, name: &str) -> Result<(), String> {
-    let shown = plain(name, NAME_BYTES);
+    // Scripts need them in a text, and a name needs nothing that cannot be seen.
+    let joiners = ['\u{200c}', '\u{200d}'];
+    let shown = plain(name, NAME_BYTES)
+        .replace(joiners[0], "\\u{200c}")
+        .replace(joiners[1], "\\u{200d}");
     if name.is_empty() {
         Err(match what {
             "output" => "one of its outputs has no name".into(),
@@ -200,7 +204,7 @@ fn name(what: &str, name: &str) -> Result<(), String> {
         Err(format!(
             "its {what} has {bytes} bytes, limit {NAME_BYTES}: \"{shown}\""
         ))
-    } else if !is_plain(name) {
+    } else if !is_plain(name) || name.contains(joiners) {
         Err(format!(
             "its {what} has characters that cannot be shown: \"{shown}\""
         ))

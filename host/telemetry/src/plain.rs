@@ -43,7 +43,8 @@ fn disturbs(character: char) -> bool {
             // Marks, embeddings, overrides and isolates of writing direction.
             | '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}'
             // What cannot be seen: soft hyphens, spaces without width, fillers, tags. The joiners that scripts need stay.
-            | '\u{00ad}' | '\u{180e}' | '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{3164}' | '\u{feff}'
+            | '\u{00ad}' | '\u{034f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' | '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{3164}' | '\u{feff}'
+            | '\u{ffa0}'
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
@@ -67,6 +68,16 @@ mod tests {
             "a\\u{1b}[2J\\r\\n\\tb\\u{202e}c\\u{2028}\\u{9b}1m\\u{0}\\u{7f}\\u{200b}\\u{e0041}"
         );
         assert!(!is_plain(hostile) && is_plain(&plain(hostile, 200)));
+    }
+
+    #[test]
+    fn fillers_that_cannot_be_seen_are_escaped() {
+        for filler in "\u{34f}\u{115f}\u{1160}\u{17b4}\u{17b5}\u{3164}\u{ffa0}".chars() {
+            assert_eq!(
+                plain(&filler.to_string(), 64),
+                filler.escape_default().to_string()
+            );
+        }
     }
 
     #[test]

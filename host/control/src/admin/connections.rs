@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::http::StatusCode;
@@ -43,7 +44,9 @@ pub(super) struct Connection {
     number: u64,
     /// It is to be closed, because there are too many that are silent.
     closed: Arc<Notify>,
-    /// Its place once its request has come.
+    /// Its request has come: it is not closed for room any more, even if it had been picked to be.
+    has_come: AtomicBool,
+    /// Its place once its request has come and there is room for it.
     place: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
@@ -78,6 +81,7 @@ impl Connections {
             all: self.clone(),
             number,
             closed,
+            has_come: AtomicBool::new(false),
             place: Mutex::new(None),
         }
     }
@@ -113,7 +117,7 @@ impl Connection {
         let served = timeout(CONNECTION, async {
             tokio::select! {
                 served = connection.as_mut() => return served,
-                () = this.closed.notified() => return Ok(()),
+                () = this.closed_for_room() => return Ok(()),
                 _ = stopped.wait_for(|stopped| *stopped) => {}
             }
             if !this.has_request() {
@@ -126,6 +130,14 @@ impl Connection {
             Ok(Ok(())) => {}
             Ok(Err(error)) => debug!(%error, "admin connection ended early"),
             Err(_) => debug!("admin connection took too long"),
+        }
+    }
+
+    /// Returns when it is closed because too many are silent, and it still is.
+    async fn closed_for_room(&self) {
+        self.closed.notified().await;
+        if self.has_come.load(Ordering::Acquire) {
+            std::future::pending::<()>().await;
         }
     }
 
@@ -142,6 +154,7 @@ impl Connection {
         request: hyper::Request<Incoming>,
         service: axum::Router,
     ) -> Result<Response, Infallible> {
+        self.has_come.store(true, Ordering::Release);
         self.all.silent().closing.remove(&self.number);
         let place = self.all.requests.clone().acquire_owned();
         let Ok(Ok(place)) = timeout(HEAD, place).await else {
@@ -161,5 +174,33 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.all.silent().closing.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future as _;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    #[test]
+    fn a_connection_whose_request_comes_while_it_is_picked_to_be_closed_stays() {
+        let all = Arc::new(Connections::new(1, 1));
+        let came = all.open();
+        let silent = all.open();
+        came.has_come.store(true, Ordering::Release);
+        // Both are the oldest once: there is room for one that is silent.
+        let third = all.open();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut closed = |connection: &Connection| {
+            matches!(
+                pin!(connection.closed_for_room()).poll(&mut context),
+                Poll::Ready(())
+            )
+        };
+        assert!(!closed(&came));
+        assert!(closed(&silent));
+        assert!(!closed(&third));
     }
 }

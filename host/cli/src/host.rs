@@ -21,9 +21,9 @@ use crate::wire;
 /// How long all tasks have to switch: one call of the operator each, however slow, and then some.
 const SWITCH_DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long a version may take until it is ready. With a switch and the way back it is less than a client waits: who was
+/// How long a version may take until it is ready. With a start, a switch and the way back it is less than a client waits: who was
 /// told nothing of a deployment must not find it done later.
-const DEPLOYMENT: Duration = Duration::from_secs(150);
+const DEPLOYMENT: Duration = Duration::from_secs(100);
 
 /// A slot and what it is doing.
 pub(crate) struct HostedSlot {

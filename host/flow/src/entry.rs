@@ -556,11 +556,11 @@ mod tests {
         let batch = batch.finish(5);
         let whole = InFlightEntry {
             number: 7,
-            payload: encode_untaken("source", 2, "stage", &batch),
+            payload: encode_untaken(&source(), 2, "stage", &batch),
         };
         let taken = |of, records| InFlightEntry {
             number: 8,
-            payload: encode_taken("source", 2, "stage", (of, records)),
+            payload: encode_taken(&source(), 2, "stage", (of, records)),
         };
         let restored = decode_all(&[whole.clone(), taken(7, 2)]).unwrap();
         let [one] = restored.as_slice() else {

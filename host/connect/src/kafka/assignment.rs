@@ -4,7 +4,7 @@ use rdkafka::TopicPartitionList;
 use rdkafka::consumer::Consumer;
 use rdkafka::error::KafkaError;
 use rdkafka::topic_partition_list::Offset;
-use tidegate_contract::{Source, SourceError, SourceEvent};
+use tidegate_contract::{SourceError, SourceEvent};
 use tracing::warn;
 
 use super::begin::{has_any, positions};

@@ -76,14 +76,14 @@ pub(crate) mod imports {
 
     /// What an operator has told the host on this thread, and what the host tells it.
     #[derive(Default)]
-    pub(crate) struct Told {
+    pub(crate) struct Recording {
         pub(crate) lines: Vec<(Level, String)>,
         pub(crate) counters: BTreeMap<String, u64>,
         pub(crate) config: String,
     }
 
     thread_local! {
-        pub(crate) static TOLD: RefCell<Told> = RefCell::new(Told::default());
+        pub(crate) static TOLD: RefCell<Recording> = RefCell::new(Recording::default());
     }
 
     pub(super) fn write(level: Level, message: &str) {

@@ -31,7 +31,7 @@ pub use walk::{
 use std::borrow::Cow;
 
 /// Where a string stands: the names of the object members around it, outermost first. Arrays add none.
-pub type Place<'p, 'a> = &'p [Cow<'a, str>];
+pub type MemberPath<'p, 'a> = &'p [Cow<'a, str>];
 
 /// A choice of places in a JSON text.
 ///
@@ -83,7 +83,7 @@ impl Paths {
     }
 
     /// Whether a place is covered.
-    pub fn cover(&self, place: Place<'_, '_>) -> bool {
+    pub fn cover(&self, place: MemberPath<'_, '_>) -> bool {
         let Some(paths) = &self.paths else {
             return true;
         };

@@ -52,14 +52,14 @@ pub fn full() -> bool {
 }
 
 /// A directory with a pipeline, removed at the end.
-pub struct Place {
+pub struct Workspace {
     directory: tempfile::TempDir,
 }
 
-impl Place {
+impl Workspace {
     /// A directory with this pipeline file. `{target}` in it becomes the place of the operators.
-    pub fn new(pipeline: &str) -> Place {
-        let place = Place {
+    pub fn new(pipeline: &str) -> Workspace {
+        let place = Workspace {
             directory: tempfile::tempdir().expect("a temporary directory"),
         };
         place.pipeline(pipeline);

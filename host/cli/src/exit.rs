@@ -19,7 +19,7 @@ impl Failure {
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Failure::Run(error) => {
-                tell(format_args!("tidegate: {}\n", told(&error)));
+                tell(format_args!("tidegate: {}\n", with_causes(&error)));
                 ExitCode::from(1)
             }
             Failure::Usage(text) => {
@@ -36,7 +36,7 @@ impl Failure {
 }
 
 /// An error with its causes, each said once: many of the rooms' errors end with the text of their cause already.
-pub(crate) fn told(error: &anyhow::Error) -> String {
+pub(crate) fn with_causes(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     let mut last = text.clone();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -79,7 +79,7 @@ pub(crate) fn log_to_stderr(filter: &str) -> Result<(), Failure> {
 mod tests {
     use anyhow::Context;
 
-    use super::told;
+    use super::with_causes;
 
     #[derive(Debug)]
     struct Read(std::io::Error);
@@ -102,7 +102,7 @@ mod tests {
         let error = Err::<(), _>(Read(source)).context("model `support`");
         let error = error.expect_err("it is one");
         assert_eq!(
-            told(&error),
+            with_causes(&error),
             "model `support`: cannot read model.gguf: the disk is gone"
         );
     }

@@ -26,8 +26,8 @@ pub use decoder::{
 pub use files::{AppendFile, FileLayer, InUse};
 pub use model::{
     Answer, Choice, Finish, MOST_STOPS, Made, Makes, Message, Model, ModelError, ModelFacts,
-    Parameters, Prompt, Reply, Request, RequestId, Role, Speculation, Structure, Task, Timings,
-    TokenLogprob,
+    ModelTask, Parameters, Prompt, Reply, Request, RequestId, Role, Speculation, Structure,
+    Timings, TokenLogprob,
 };
 pub use operator::{
     DeadLetterCause, Loss, Operator, OperatorError, OperatorVersion, Processed, Slot,

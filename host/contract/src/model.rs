@@ -120,7 +120,7 @@ pub enum Prompt {
 
 /// What is asked of a model.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Task {
+pub enum ModelTask {
     /// An answer.
     Generate {
         /// What it answers.
@@ -146,7 +146,7 @@ pub struct Request {
     /// Seed of the sampling.
     pub seed: u64,
     /// What is asked.
-    pub task: Task,
+    pub task: ModelTask,
     /// Lower goes first.
     pub class: u8,
     /// When the answer is of no more use.
@@ -343,7 +343,7 @@ pub enum ModelError {
     },
     /// The model cannot do what was asked: an encoder cannot generate, a decoder cannot embed.
     #[error("the model {model} cannot {task}")]
-    Task {
+    WrongTask {
         /// The model.
         model: String,
         /// What was asked: "generate", "embed" or "classify".

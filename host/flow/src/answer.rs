@@ -7,7 +7,7 @@ use tidegate_contract::{Answer, Choice, Finish, Made, Structure, TokenLogprob};
 use tidegate_record::{Change, PatchBuilder, RecordId};
 
 use crate::entry::{Entry, UNKNOWN_MODEL};
-use crate::plan::{AnswerInto, Ask, ModelStage};
+use crate::topology::{AnswerInto, Ask, ModelStage};
 
 /// The private attribute with where the answer comes from, as JSON.
 const MODEL: &str = "model";

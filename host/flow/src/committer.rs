@@ -7,8 +7,8 @@ use tidegate_contract::{CommitLog, Cut, Recovered, SlotVersion};
 use crate::entry;
 use crate::error::FlowError;
 use crate::output::Output;
-use crate::plan::Plan;
 use crate::running::{Running, Runs};
+use crate::topology::Topology;
 
 /// What became of records. Absolute since the state directory was made, or since the last cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Counts {
 
 /// Takes the cuts of all workers, one after the other.
 pub(crate) struct Committer {
-    plan: Arc<Plan>,
+    topology: Arc<Topology>,
     log: Arc<dyn CommitLog>,
     inner: Mutex<Inner>,
 }
@@ -124,7 +124,7 @@ struct Inner {
 impl Committer {
     /// `known` are the components that the log names.
     pub(crate) fn new(
-        plan: Arc<Plan>,
+        topology: Arc<Topology>,
         log: Arc<dyn CommitLog>,
         total: Counts,
         known: Vec<SlotVersion>,
@@ -134,10 +134,10 @@ impl Committer {
             inner: Mutex::new(Inner {
                 total,
                 slots: known,
-                running: Running::new(&plan),
+                running: Running::new(&topology),
                 failed: false,
             }),
-            plan,
+            topology,
         }
     }
 
@@ -169,7 +169,7 @@ impl Committer {
         sum.add(std::mem::take(&mut output.counts));
         sum.forget(std::mem::take(&mut output.abandoned));
         cut.counters = sum.to_log();
-        let slots = inner.running.name(&self.plan);
+        let slots = inner.running.name(&self.topology);
         if slots != inner.slots {
             cut.slots.clone_from(&slots);
         }

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use tidegate_contract::{Answer, InFlightEntry};
 use tidegate_record::{ArenaFull, Batch, BatchBuilder, NewRecord, RecordId, RecordView};
 
-use crate::plan::Source;
 use crate::stored::StoredAnswer;
+use crate::topology::Source;
 
 /// Digest of a model that was replaced while a record was given to it: no model has it, so its tokens are of no use.
 pub(crate) const UNKNOWN_MODEL: &str = "unknown";

@@ -25,18 +25,18 @@ mod committer;
 mod entry;
 mod error;
 mod output;
-mod plan;
 mod prompt;
 mod run;
 mod running;
 mod stored;
 mod task;
+mod topology;
 mod waiting;
 mod worker;
 
 pub use committer::Counts;
 pub use error::FlowError;
-pub use plan::{
-    AnswerInto, Ask, ModelStage, OperatorStage, Order, Plan, Source, Stage, StageKind, Target,
-};
 pub use run::{Controls, Ended, Run, SwitchReport, WorkerParts};
+pub use topology::{
+    AnswerInto, Ask, ModelStage, OperatorStage, Order, Source, Stage, StageKind, Target, Topology,
+};

@@ -10,14 +10,14 @@ use tidegate_telemetry::{LatencyRecorder, Meters};
 
 use crate::committer::Counts;
 use crate::error::FlowError;
-use crate::plan::Plan;
+use crate::topology::Topology;
 
 /// Output that waits for a cut, bytes; more forces one.
 const MAX_PENDING: usize = 8 << 20;
 
 /// A worker's sinks and its open counts.
 pub(crate) struct Output {
-    pub plan: Arc<Plan>,
+    pub topology: Arc<Topology>,
     pub sinks: Vec<Box<dyn Sink>>,
     pub dead: Box<dyn Sink>,
     /// One for each sink: records written since the last flush that the sink may refuse when it is flushed.
@@ -49,11 +49,11 @@ impl Output {
             match self.sinks[sink].write(record.public()) {
                 Ok(()) => written += 1,
                 Err(error @ SinkError::Encode { .. }) => {
-                    let plan = self.plan.clone();
+                    let topology = self.topology.clone();
                     self.bury(
                         &record,
                         &Death {
-                            stage: &plan.sinks[sink],
+                            stage: &topology.sinks[sink],
                             reason: &error.to_string(),
                             component: None,
                             backtrace: None,
@@ -63,7 +63,7 @@ impl Output {
                 }
                 Err(error) => {
                     return Err(FlowError::Sink {
-                        name: self.plan.sinks[sink].clone(),
+                        name: self.topology.sinks[sink].clone(),
                         error,
                     });
                 }
@@ -81,7 +81,7 @@ impl Output {
 
     fn tell_written(&self, sink: usize, records: u64) {
         RecordsWritten {
-            sink: &self.plan.sinks[sink],
+            sink: &self.topology.sinks[sink],
             records,
         }
         .emit(&self.meters);
@@ -90,8 +90,8 @@ impl Output {
     /// Makes everything written so far durable; `cut` learns where files end. A record that a sink refuses now is a dead
     /// letter of the same cut.
     pub(crate) fn flush(&mut self, cut: &mut Cut) -> Result<(), FlowError> {
-        let plan = self.plan.clone();
-        for (index, name) in plan.sinks.iter().enumerate() {
+        let topology = self.topology.clone();
+        for (index, name) in topology.sinks.iter().enumerate() {
             flush(name, self.sinks[index].as_mut(), cut)?;
             let refused = self.sinks[index].take_refused();
             let mut written = std::mem::take(&mut self.unsettled[index]);
@@ -101,7 +101,7 @@ impl Output {
                 self.counts.output = self.counts.output.saturating_sub(1);
                 self.write_dead(&DeadLetter {
                     id: record.id,
-                    source: source_name(&plan, record.id),
+                    source: source_name(&topology, record.id),
                     stage: name,
                     reason: &record.reason,
                     component: None,
@@ -123,10 +123,10 @@ impl Output {
         death: &Death<'_>,
     ) -> Result<(), FlowError> {
         let value = record.value();
-        let plan = self.plan.clone();
+        let topology = self.topology.clone();
         self.write_dead(&DeadLetter {
             id: record.id(),
-            source: source_name(&plan, record.id()),
+            source: source_name(&topology, record.id()),
             stage: death.stage,
             reason: death.reason,
             component: death.component,
@@ -140,13 +140,13 @@ impl Output {
 
     /// Writes input that could not become a record to the dead letters.
     pub(crate) fn reject(&mut self, id: RecordId, rejected: &Rejected) -> Result<(), FlowError> {
-        let plan = self.plan.clone();
+        let topology = self.topology.clone();
         self.write_dead(&DeadLetter {
             id: RecordId {
                 offset: rejected.offset,
                 ..id
             },
-            source: source_name(&plan, id),
+            source: source_name(&topology, id),
             stage: "decode",
             reason: &rejected.reason,
             component: None,
@@ -188,8 +188,9 @@ impl Output {
     }
 }
 
-fn source_name(plan: &Plan, id: RecordId) -> &str {
-    plan.sources
+fn source_name(topology: &Topology, id: RecordId) -> &str {
+    topology
+        .sources
         .get(usize::from(id.source))
         .map_or("", |source| source.name.as_str())
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tidegate_contract::{ModelError, PromptPart};
 use tidegate_record::RecordView;
 
-use crate::plan::ModelStage;
+use crate::topology::ModelStage;
 
 /// The user message for a record, cut to the stage's limit. `Err` is the reason for its dead letter.
 pub(crate) fn render(stage: &ModelStage, record: &RecordView<'_>) -> Result<String, String> {

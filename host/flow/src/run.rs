@@ -15,7 +15,7 @@ use crate::committer::{Committer, Counts};
 use crate::entry;
 use crate::error::FlowError;
 use crate::output::Output;
-use crate::plan::{Plan, Source};
+use crate::topology::{Source, Topology};
 use crate::worker::{Control, Shared, Worker};
 
 /// The ports of one worker. Its sinks have been recovered.
@@ -63,18 +63,18 @@ pub struct Ended {
 impl Run {
     /// Starts one thread for each of `workers`.
     pub fn start(
-        plan: Plan,
+        topology: Topology,
         workers: Vec<WorkerParts>,
         log: Arc<dyn CommitLog>,
         recovered: Recovered,
         meters: Arc<Meters>,
     ) -> Result<Run, FlowError> {
-        let plan = Arc::new(plan);
+        let topology = Arc::new(topology);
         let mut restored: HashMap<(String, u32), Vec<entry::Restored>> = HashMap::new();
         let last_entry = recovered.in_flight.iter().map(|logged| logged.number).max();
         let mut in_flight = 0;
         for mut entry in entry::decode_all(&recovered.in_flight).map_err(FlowError::State)? {
-            if plan.stage(&entry.stage).is_none() || plan.source(&entry.source).is_none() {
+            if topology.stage(&entry.stage).is_none() || topology.source(&entry.source).is_none() {
                 return Err(FlowError::State(format!(
                     "records of source {} wait in flight for stage {}, and the pipeline no longer has both; \
                      bring them back, let the pipeline finish, then remove them",
@@ -84,9 +84,9 @@ impl Run {
             let gone = |source: &Source| {
                 source.positions_in_log && entry.partition as usize >= source.identities.len()
             };
-            if plan
+            if topology
                 .source(&entry.source)
-                .is_some_and(|index| gone(&plan.sources[index]))
+                .is_some_and(|index| gone(&topology.sources[index]))
             {
                 return Err(FlowError::State(format!(
                     "records of partition {} of source {} wait in flight, and the source no longer has it; \
@@ -94,8 +94,8 @@ impl Run {
                     entry.partition, entry.source
                 )));
             }
-            if let Some(index) = plan.source(&entry.source) {
-                same_input(&plan.sources[index], &entry, &recovered)?;
+            if let Some(index) = topology.source(&entry.source) {
+                same_input(&topology.sources[index], &entry, &recovered)?;
                 entry.waits.come_from(index as u16).map_err(|why| {
                     FlowError::State(format!("in-flight entry {}: {why}", entry.number))
                 })?;
@@ -117,11 +117,11 @@ impl Run {
             })
             .collect();
         for known in &recovered.sources {
-            let renamed = plan
+            let renamed = topology
                 .sources
                 .iter()
                 .find(|now| now.identities.contains(&known.identity));
-            if let (None, Some(now)) = (plan.source(&known.source), renamed) {
+            if let (None, Some(now)) = (topology.source(&known.source), renamed) {
                 return Err(FlowError::State(format!(
                     "{} was read as source {} and would be read again from its beginning as {}; \
                      give the source its old name, or begin with a new state directory and new output",
@@ -129,12 +129,12 @@ impl Run {
                 )));
             }
         }
-        let counts = Counts::begin(&recovered, &plan.volatile())?;
+        let counts = Counts::begin(&recovered, &topology.volatile())?;
         begin(&workers, log.as_ref(), &recovered)?;
         meters.add_in_flight(in_flight as i64);
         let shared = Arc::new(Shared {
-            plan: plan.clone(),
-            committer: Committer::new(plan.clone(), log, counts, recovered.slots.clone()),
+            topology: topology.clone(),
+            committer: Committer::new(topology.clone(), log, counts, recovered.slots.clone()),
             next_entry: AtomicU64::new(last_entry.unwrap_or(0) + 1),
             next_request: AtomicU64::new(1),
             positions,
@@ -155,7 +155,7 @@ impl Run {
             let (sender, controls) = crossbeam_channel::bounded(16);
             run.controls.workers.push(sender);
             let output = Output {
-                plan: plan.clone(),
+                topology: topology.clone(),
                 unsettled: vec![0; parts.sinks.len()],
                 sinks: parts.sinks,
                 dead: parts.dead,
@@ -247,7 +247,7 @@ impl Controls {
     pub fn switch(&self, stage: &str, deadline: Duration) -> Result<SwitchReport, String> {
         let stage = self
             .shared
-            .plan
+            .topology
             .stage(stage)
             .ok_or_else(|| format!("there is no stage {stage}"))?;
         let until = Instant::now() + deadline;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_contract::{OperatorVersion, SlotVersion};
 
-use crate::plan::{OperatorStage, Plan, StageKind};
+use crate::topology::{OperatorStage, StageKind, Topology};
 
 /// What the tasks of one worker run in a stage.
 #[derive(Clone, Debug, Default)]
@@ -44,8 +44,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn new(plan: &Plan) -> Running {
-        let named = plan.stages.iter().map(|stage| match &stage.kind {
+    pub(crate) fn new(topology: &Topology) -> Running {
+        let named = topology.stages.iter().map(|stage| match &stage.kind {
             StageKind::Model(_) => None,
             StageKind::Operator(kind) => Some(of(&stage.name, kind, &kind.slot.version())),
         });
@@ -65,8 +65,8 @@ impl Running {
 
     /// What a cut says. A version is named once every task runs it, and until another is: one that only some have
     /// switched to may be about to go back.
-    pub(crate) fn name(&mut self, plan: &Plan) -> Vec<SlotVersion> {
-        for (index, (stage, named)) in plan.stages.iter().zip(&mut self.named).enumerate() {
+    pub(crate) fn name(&mut self, topology: &Topology) -> Vec<SlotVersion> {
+        for (index, (stage, named)) in topology.stages.iter().zip(&mut self.named).enumerate() {
             let StageKind::Operator(kind) = &stage.kind else {
                 continue;
             };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::entry::{Entry, Lane};
-use crate::plan::Order;
+use crate::topology::Order;
 use tidegate_record::RecordView;
 
 /// A submitted entry is written again when its answer has grown by this many tokens.

@@ -106,7 +106,7 @@ pub struct Compiler {
     vocabulary: Vocabulary,
     limits: Limits,
     cache: Mutex<Cache>,
-    places: Arc<Places>,
+    places: Arc<CompilePermits>,
 }
 
 impl std::fmt::Debug for Compiler {
@@ -215,7 +215,7 @@ impl Compiler {
                 limit: self.limits.bytes,
             });
         }
-        let place = Place::take(&self.places, self.limits.time)?;
+        let place = CompilePermit::take(&self.places, self.limits.time)?;
         let (sender, receiver) = mpsc::channel();
         let vocabulary = self.vocabulary.clone();
         let structure = structure.clone();
@@ -272,17 +272,17 @@ fn begun(structure: &Structure, vocabulary: &Vocabulary) -> Result<TokenParser, 
 
 /// How many places to compile in are taken.
 #[derive(Default)]
-struct Places {
+struct CompilePermits {
     taken: Mutex<usize>,
     given_back: Condvar,
 }
 
 /// One of the places to compile in, given back when dropped.
-struct Place(Arc<Places>);
+struct CompilePermit(Arc<CompilePermits>);
 
-impl Place {
+impl CompilePermit {
     /// Waits for a place; threads that were left behind hold theirs until they end.
-    fn take(places: &Arc<Places>, limit: Duration) -> Result<Place, GrammarError> {
+    fn take(places: &Arc<CompilePermits>, limit: Duration) -> Result<CompilePermit, GrammarError> {
         let (mut taken, _) = places
             .given_back
             .wait_timeout_while(lock(&places.taken), limit, |taken| *taken >= MOST_AT_ONCE)
@@ -293,11 +293,11 @@ impl Place {
             });
         }
         *taken += 1;
-        Ok(Place(Arc::clone(places)))
+        Ok(CompilePermit(Arc::clone(places)))
     }
 }
 
-impl Drop for Place {
+impl Drop for CompilePermit {
     fn drop(&mut self) {
         *lock(&self.0.taken) -= 1;
         self.0.given_back.notify_one();
@@ -319,8 +319,8 @@ mod tests {
     }
 
     /// From here on nothing can be compiled: who tries waits for the limit, and is told that others are.
-    fn close(compiler: &Compiler) -> Vec<Place> {
-        let take = |_| Place::take(&compiler.places, Duration::ZERO).unwrap();
+    fn close(compiler: &Compiler) -> Vec<CompilePermit> {
+        let take = |_| CompilePermit::take(&compiler.places, Duration::ZERO).unwrap();
         (0..MOST_AT_ONCE).map(take).collect()
     }
 

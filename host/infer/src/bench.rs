@@ -142,7 +142,7 @@ pub struct KernelReport {
 pub enum BenchError {
     /// The model could not be loaded.
     #[error(transparent)]
-    Load(#[from] LoadError),
+    ComputeCost(#[from] LoadError),
     /// A step failed.
     #[error(transparent)]
     Decode(#[from] DecodeError),
@@ -208,14 +208,14 @@ pub fn bench(
     options: &BenchOptions,
 ) -> Result<BenchReport, BenchError> {
     let copy_bandwidth_bytes_per_s = measure_copy_bandwidth(gpu)?;
-    let plan = Plan::new(gpu, checkpoint, options)?;
+    let workload = Workload::new(gpu, checkpoint, options)?;
     let started = Instant::now();
-    let mut decoder = GpuDecoder::load(gpu, checkpoint, &plan.options)?;
+    let mut decoder = GpuDecoder::load(gpu, checkpoint, &workload.options)?;
     let load_s = started.elapsed().as_secs_f64();
     let first_token_s = first_token(&mut decoder)?;
-    let mut contexts = Vec::with_capacity(plan.contexts.len());
-    for &context in &plan.contexts {
-        contexts.push(plan.measure(
+    let mut contexts = Vec::with_capacity(workload.contexts.len());
+    for &context in &workload.contexts {
+        contexts.push(workload.measure(
             &mut decoder,
             context,
             copy_bandwidth_bytes_per_s,
@@ -229,7 +229,7 @@ pub fn bench(
         kernels: decoder.kernels().matmul.name(),
         weights_bytes: memory.weights,
         kv_cache_bytes: memory.kv_cache,
-        shared_blocks: plan.shared,
+        shared_blocks: workload.shared,
         load_s,
         first_token_s,
         copy_bandwidth_bytes_per_s,
@@ -260,7 +260,7 @@ fn first_token(decoder: &mut GpuDecoder) -> Result<f64, DecodeError> {
 }
 
 /// What is loaded and measured.
-struct Plan {
+struct Workload {
     options: DecoderOptions,
     contexts: Vec<usize>,
     batches: Vec<usize>,
@@ -274,8 +274,12 @@ struct Plan {
     position: u64,
 }
 
-impl Plan {
-    fn new(gpu: &Gpu, checkpoint: &Checkpoint, asked: &BenchOptions) -> Result<Plan, BenchError> {
+impl Workload {
+    fn new(
+        gpu: &Gpu,
+        checkpoint: &Checkpoint,
+        asked: &BenchOptions,
+    ) -> Result<Workload, BenchError> {
         let Some(config) = checkpoint.decoder() else {
             return Err(BenchError::NoDecoder);
         };
@@ -323,7 +327,7 @@ impl Plan {
             .map_err(LoadError::from)?;
         let table = if config.tied { 0 } else { table.bytes() };
         let weights = MemoryReport::estimate(checkpoint, &options)?.weights;
-        Ok(Plan {
+        Ok(Workload {
             weights: weights.saturating_sub(table),
             position: 2 * position * config.layers.len() as u64,
             options,

@@ -5,7 +5,7 @@ mod fault;
 mod features;
 mod gpu;
 mod instance;
-mod pace;
+mod speed;
 
 use std::fmt;
 use std::task::{Context, Poll, Waker};
@@ -15,7 +15,7 @@ pub(crate) use fault::Fault;
 pub use features::Features;
 pub(crate) use gpu::{DEADLINE, LOAD_DEADLINE, PIECE, WaitError};
 pub use gpu::{DeviceOptions, Gpu, Open, Sabotage};
-pub(crate) use pace::{Load, Pace};
+pub(crate) use speed::{ComputeCost, SpeedEstimate};
 
 /// The backends this crate uses. GL is left out: it lists the same software adapters a second time, with fewer limits.
 const BACKENDS: wgpu::Backends = wgpu::Backends::VULKAN

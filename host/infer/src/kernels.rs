@@ -35,7 +35,7 @@ pub(crate) use variant::Base;
 pub use variant::{KernelSet, KernelVariant};
 
 use crate::device::Features;
-pub use crate::matrix::{Layout, Stored};
+pub use crate::matrix::{Layout, StorageFormat};
 
 /// One kernel: a family of WGSL files with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::device::{Gpu, Load, Pace};
+use crate::device::{ComputeCost, Gpu, SpeedEstimate};
 use crate::kernels::{Kernel, KernelSet, Pipeline, bind};
 use crate::load_error::LoadError;
 use crate::matrix::Quantized;
@@ -71,16 +71,16 @@ impl Axis {
 
 /// A kernel that is taken for up to `most` of what its dispatch counts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Choice {
+pub(crate) struct SizedKernel {
     pub(crate) most: u32,
     pub(crate) kernel: Kernel,
     pub(crate) grid: [Axis; 3],
 }
 
-impl Choice {
+impl SizedKernel {
     /// The only kernel of a dispatch.
-    pub(crate) fn always(kernel: Kernel, grid: [Axis; 3]) -> Choice {
-        Choice {
+    pub(crate) fn always(kernel: Kernel, grid: [Axis; 3]) -> SizedKernel {
+        SizedKernel {
             most: u32::MAX,
             kernel,
             grid,
@@ -90,7 +90,7 @@ impl Choice {
 
 /// What a row of a step, or a tile of an encoder's pass, sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sight {
+pub(crate) struct RowContext {
     /// The same for all of one sequence.
     pub(crate) sequence: u32,
     /// Positions, without a window.
@@ -105,14 +105,14 @@ pub(crate) enum Share {
     /// So many that are neighbours in one sequence.
     Neighbours(u32),
     /// Those that are not among so many neighbours.
-    Others(u32),
+    Remaining(u32),
 }
 
 impl Share {
     /// Positions that its rows see through a window, all together.
-    fn positions(self, sights: &[Sight], window: u32) -> u64 {
+    fn positions(self, sights: &[RowContext], window: u32) -> u64 {
         let most = window.saturating_add(3);
-        let seen = |sights: &[Sight]| -> u64 {
+        let seen = |sights: &[RowContext]| -> u64 {
             let seen = sights
                 .iter()
                 .map(|sight| u64::from(sight.positions.min(most)));
@@ -121,14 +121,14 @@ impl Share {
         let (tile, wanted) = match self {
             Share::All => return seen(sights),
             Share::Neighbours(tile) => (tile, true),
-            Share::Others(tile) => (tile, false),
+            Share::Remaining(tile) => (tile, false),
         };
         // As `are_neighbours` in `shaders/attention/attention_software.wgsl`.
-        let follows = |pair: &[Sight]| {
+        let follows = |pair: &[RowContext]| {
             pair[0].sequence == pair[1].sequence && pair[0].positions + 1 == pair[1].positions
         };
         let neighbours =
-            |rows: &&[Sight]| rows.len() == tile as usize && rows.windows(2).all(follows);
+            |rows: &&[RowContext]| rows.len() == tile as usize && rows.windows(2).all(follows);
         let tiles = sights.chunks(tile.max(1) as usize);
         tiles
             .filter(|rows| neighbours(rows) == wanted)
@@ -166,13 +166,13 @@ impl Work {
 #[derive(Debug)]
 struct Dispatch {
     of: Count,
-    choices: Vec<(Choice, Pipeline)>,
+    choices: Vec<(SizedKernel, Pipeline)>,
     bindings: wgpu::BindGroup,
     work: Work,
 }
 
 impl Dispatch {
-    fn choose(&self, extent: Extent) -> Option<&(Choice, Pipeline)> {
+    fn choose(&self, extent: Extent) -> Option<&(SizedKernel, Pipeline)> {
         let count = self.of.of(extent);
         if count == 0 {
             return None;
@@ -225,7 +225,7 @@ impl Program {
     }
 
     /// What each dispatch of such a step comes to, in order.
-    pub(crate) fn loads(&self, extent: Extent, sights: &[Sight]) -> Vec<Load> {
+    pub(crate) fn loads(&self, extent: Extent, sights: &[RowContext]) -> Vec<ComputeCost> {
         // A model has few windows, and many dispatches for each.
         let mut known: Vec<((u32, Share), u64)> = Vec::new();
         let mut seen = |key: (u32, Share)| match known.iter().find(|(other, _)| *other == key) {
@@ -237,8 +237,8 @@ impl Program {
             }
         };
         let load = |dispatch: &Dispatch| match (dispatch.of.of(extent), dispatch.work) {
-            (0, _) => Load::default(),
-            (count, Work::Rows(each)) => Load {
+            (0, _) => ComputeCost::default(),
+            (count, Work::Rows(each)) => ComputeCost {
                 rows: each.saturating_mul(u64::from(count)),
                 attention: 0,
             },
@@ -249,7 +249,7 @@ impl Program {
                     window,
                     share,
                 },
-            ) => Load {
+            ) => ComputeCost {
                 rows: 0,
                 attention: each.saturating_mul(seen((window, share))),
             },
@@ -259,19 +259,23 @@ impl Program {
 }
 
 /// Whether every dispatch of a step of so many rows fits into a submission by itself.
-pub(crate) fn each_fits(loads: &[Load], rows: u32, pace: &Pace) -> bool {
+pub(crate) fn each_fits(loads: &[ComputeCost], rows: u32, pace: &SpeedEstimate) -> bool {
     loads.iter().all(|load| pace.fits(rows, *load))
 }
 
 /// Cuts the dispatches of a step of so many rows into submissions that keep to the device's cap by its pace, as far as single
 /// dispatches do.
-pub(crate) fn submissions(loads: &[Load], rows: u32, pace: &Pace) -> Vec<Range<usize>> {
+pub(crate) fn submissions(
+    loads: &[ComputeCost],
+    rows: u32,
+    pace: &SpeedEstimate,
+) -> Vec<Range<usize>> {
     let mut submissions = Vec::new();
-    let (mut start, mut sum) = (0, Load::default());
+    let (mut start, mut sum) = (0, ComputeCost::default());
     for (index, load) in loads.iter().enumerate() {
         if index > start && !pace.fits(rows, sum + *load) {
             submissions.push(start..index);
-            (start, sum) = (index, Load::default());
+            (start, sum) = (index, ComputeCost::default());
         }
         sum = sum + *load;
     }
@@ -325,7 +329,7 @@ impl<'a> Builder<'a> {
     pub(crate) fn dispatch(
         &mut self,
         of: Count,
-        choices: &[Choice],
+        choices: &[SizedKernel],
         buffers: &[&wgpu::Buffer],
         work: Work,
     ) -> Result<(), LoadError> {
@@ -364,9 +368,9 @@ mod tests {
     use super::*;
 
     /// Rows of sequences: (sequence, first position, rows).
-    fn sights(of: &[(u32, u32, u32)]) -> Vec<Sight> {
+    fn sights(of: &[(u32, u32, u32)]) -> Vec<RowContext> {
         let rows = |&(sequence, first, rows): &(u32, u32, u32)| {
-            (first..first + rows).map(move |position| Sight {
+            (first..first + rows).map(move |position| RowContext {
                 sequence,
                 positions: position + 1,
             })
@@ -382,7 +386,7 @@ mod tests {
         // Of the rows 4 to 7 all are of the first sequence, of those from 8 on not.
         let eight: u64 = (7..=14).sum();
         assert_eq!(Share::Neighbours(8).positions(&step, u32::MAX), eight);
-        assert_eq!(Share::Others(8).positions(&step, u32::MAX), all - eight);
+        assert_eq!(Share::Remaining(8).positions(&step, u32::MAX), all - eight);
         let twos = all - 15 - 100 - 15 + (1 + 2 + 3 + 4);
         assert_eq!(Share::Neighbours(2).positions(&step, u32::MAX), twos);
         // Through a window of 5 a row sees that and up to three positions before it.
@@ -391,8 +395,8 @@ mod tests {
 
     #[test]
     fn submissions_are_cut_before_they_are_too_long() {
-        let pace = Pace::fixed(1e-3, std::time::Duration::from_millis(10));
-        let load = |rows, attention| Load { rows, attention };
+        let pace = SpeedEstimate::fixed(1e-3, std::time::Duration::from_millis(10));
+        let load = |rows, attention| ComputeCost { rows, attention };
         let loads = [
             load(3, 0),
             load(0, 4),

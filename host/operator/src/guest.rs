@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::host::{Allowed, Host, WitDescription, arm, store};
 use crate::limits::DESCRIPTION_BYTES;
 use crate::panics::caught;
-use crate::plan::Plan;
+use crate::revision::Revision;
 
 type Answer = (Result<Vec<u8>, String>,);
 
@@ -21,16 +21,17 @@ pub(crate) struct Guest {
 
 impl Guest {
     /// Instantiates; nothing of the operator's interface has been called yet.
-    pub(crate) fn open(plan: &Plan) -> Result<Guest, Failure> {
-        let (engine, limits) = (&plan.component.engine.inner, &plan.place.limits);
-        let mut store = store(&engine.wasm, plan.host(), limits);
+    pub(crate) fn open(revision: &Revision) -> Result<Guest, Failure> {
+        let (engine, limits) = (&revision.component.engine.inner, &revision.context.limits);
+        let mut store = store(&engine.wasm, revision.host(), limits);
         arm(&mut store, Allowed::Start(limits.init_deadline));
         let made = {
             let _running = engine.ticker.running();
-            caught(|| plan.pre.instantiate(&mut store)).map_err(|panic| Failure::answer(&panic))?
+            caught(|| revision.pre.instantiate(&mut store))
+                .map_err(|panic| Failure::answer(&panic))?
         };
         let opened = made.and_then(|instance| {
-            let process = plan.component.exports.process;
+            let process = revision.component.exports.process;
             let typed = instance.get_typed_func::<(&[u8],), Answer>(&mut store, process)?;
             Ok((instance, *typed.func()))
         });
@@ -50,17 +51,17 @@ impl Guest {
     }
 
     /// Asks what the operator is. Strings and lists are measured before they are copied; this guest is of no other use.
-    pub(crate) fn describe(&mut self, plan: &Plan) -> Result<WitDescription, Failure> {
+    pub(crate) fn describe(&mut self, revision: &Revision) -> Result<WitDescription, Failure> {
         self.output = DESCRIPTION_BYTES;
         self.store.set_hostcall_fuel(self.output);
-        let (description,) = self.call(plan, plan.component.exports.describe, ())?;
+        let (description,) = self.call(revision, revision.component.exports.describe, ())?;
         Ok(description)
     }
 
-    pub(crate) fn init(&mut self, plan: &Plan) -> Result<(), Failure> {
-        let config: &str = &plan.config;
+    pub(crate) fn init(&mut self, revision: &Revision) -> Result<(), Failure> {
+        let config: &str = &revision.config;
         let (result,): (Result<(), String>,) =
-            self.call(plan, plan.component.exports.init, (config,))?;
+            self.call(revision, revision.component.exports.init, (config,))?;
         result.map_err(|text| Failure::answer(&text))
     }
 
@@ -68,14 +69,17 @@ impl Guest {
     /// `mark` are what a WASI guest's clocks and randomness are made of.
     pub(crate) fn process(
         &mut self,
-        plan: &Plan,
+        revision: &Revision,
         arena: &[u8],
         records: usize,
         (clock, mark): (i64, u64),
     ) -> Result<Vec<u8>, Failure> {
         self.store.data_mut().begin(clock, mark);
-        arm(&mut self.store, Allowed::Batch(plan.place.limits.deadline));
-        let _running = plan.component.engine.inner.ticker.running();
+        arm(
+            &mut self.store,
+            Allowed::Batch(revision.context.limits.deadline),
+        );
+        let _running = revision.component.engine.inner.ticker.running();
         let answer = caught(|| {
             self.process
                 .typed::<(&[u8],), Answer>(&self.store)
@@ -89,7 +93,7 @@ impl Guest {
         };
         // What follows is linear in an answer whose length is bounded: it is enough to look at the clock before and after.
         self.in_time()?;
-        OutcomesView::parse(&outcomes, records, plan.outputs)
+        OutcomesView::parse(&outcomes, records, revision.outputs)
             .map_err(|error| Failure::answer(&format!("bad answer: {error}")))?;
         self.in_time()?;
         Ok(outcomes)
@@ -105,7 +109,7 @@ impl Guest {
 
     fn call<Params, Return>(
         &mut self,
-        plan: &Plan,
+        revision: &Revision,
         function: ComponentExportIndex,
         params: Params,
     ) -> Result<Return, Failure>
@@ -116,9 +120,9 @@ impl Guest {
         self.store.data_mut().begin(0, 0);
         arm(
             &mut self.store,
-            Allowed::Start(plan.place.limits.init_deadline),
+            Allowed::Start(revision.context.limits.init_deadline),
         );
-        let _running = plan.component.engine.inner.ticker.running();
+        let _running = revision.component.engine.inner.ticker.running();
         let answer = caught(|| {
             self.instance
                 .get_typed_func::<Params, Return>(&mut self.store, function)

@@ -10,10 +10,10 @@ use tidegate_contract::{
 use tidegate_record::layout::{BATCH_HEADER, ENTRY};
 use tidegate_record::{Batch, BatchBuilder, BatchView, Fields, RecordId};
 
+use crate::call_size::CallSize;
 use crate::failure::Failure;
 use crate::guest::Guest;
-use crate::pace::Pace;
-use crate::plan::Plan;
+use crate::revision::Revision;
 
 /// Records looked at to see whether leaving fields out is worth a copy.
 const LOOK_AT: usize = 8;
@@ -22,13 +22,13 @@ const LOOK_AT: usize = 8;
 const TURN: Duration = Duration::from_millis(100);
 
 pub(crate) struct Instance {
-    plan: Arc<Plan>,
+    revision: Arc<Revision>,
     /// None after a failure, until the next call makes another one.
     guest: Option<Guest>,
     /// Memory for batches of which fields are left out.
     spare: Vec<u8>,
     answered: u64,
-    pace: Pace,
+    call_size: CallSize,
     /// What is left of the last batch.
     unfinished: Option<Unfinished>,
     /// Since they were last taken.
@@ -107,45 +107,45 @@ enum Purpose {
 }
 
 impl Instance {
-    pub(crate) fn start(plan: Arc<Plan>) -> Result<Instance, OperatorError> {
-        let guest = plan.start()?;
+    pub(crate) fn start(revision: Arc<Revision>) -> Result<Instance, OperatorError> {
+        let guest = revision.start()?;
         Ok(Instance {
-            plan,
+            revision,
             guest: Some(guest),
             spare: Vec::new(),
             answered: 0,
-            pace: Pace::new(),
+            call_size: CallSize::new(),
             unfinished: None,
             losses: Vec::new(),
             live: None,
         })
     }
 
-    pub(crate) fn plan(&self) -> &Arc<Plan> {
-        &self.plan
+    pub(crate) fn revision(&self) -> &Arc<Revision> {
+        &self.revision
     }
 
     /// One call. The inner error has cost the instance.
     fn call(&mut self, batch: &Batch) -> Result<Result<Vec<u8>, Failure>, OperatorError> {
-        let plan = &self.plan;
+        let revision = &self.revision;
         let guest = match &mut self.guest {
             Some(guest) => guest,
-            none => none.insert(plan.start()?),
+            none => none.insert(revision.start()?),
         };
         let view = batch.view();
         let (records, mark) = (view.len(), (view.clock(), mark(&view)));
-        let reads = plan.description.version.reads;
+        let reads = revision.description.version.reads;
         let called = if is_worth_leaving_out(&view, reads) {
             let mut builder = BatchBuilder::new(std::mem::take(&mut self.spare));
             for record in view.records() {
                 builder.push_fields(&record, reads).map_err(impossible)?;
             }
             let lean = builder.finish(view.clock());
-            let called = guest.process(plan, lean.as_bytes(), records, mark);
+            let called = guest.process(revision, lean.as_bytes(), records, mark);
             self.spare = lean.into_bytes();
             called
         } else {
-            guest.process(plan, view.as_bytes(), records, mark)
+            guest.process(revision, view.as_bytes(), records, mark)
         };
         if called.is_err() {
             self.guest = None;
@@ -162,19 +162,23 @@ impl Instance {
         let answer = self.call(batch)?;
         if purpose == Purpose::Trial {
             if answer.is_ok() {
-                self.pace.on_answer(batch.len());
+                self.call_size.on_answer(batch.len());
             }
             return Ok(answer);
         }
         match (&mut self.guest, &answer) {
             (Some(guest), Ok(_)) => {
                 guest.settle();
-                self.plan.place.samples.offer(self.answered, batch);
+                self.revision.context.samples.offer(self.answered, batch);
                 self.answered += 1;
-                self.pace.on_answer(batch.len());
+                self.call_size.on_answer(batch.len());
             }
             (_, Err(failure)) => {
-                self.plan.place.shared.lost.fetch_add(1, Ordering::Relaxed);
+                self.revision
+                    .context
+                    .shared
+                    .lost
+                    .fetch_add(1, Ordering::Relaxed);
                 self.losses.push(Loss {
                     records: batch.len(),
                     reason: failure.reason.clone(),
@@ -191,7 +195,7 @@ impl Instance {
         let mut done = Vec::new();
         let mut left = Unfinished::new(batch);
         self.answer_all(batch, &mut left, &mut done, Purpose::Trial)?;
-        self.pace.settle();
+        self.call_size.settle();
         let failed = done.into_iter().find_map(|done| match done {
             Processed::Poison(cause) => Some(cause),
             _ => None,
@@ -229,8 +233,8 @@ impl Instance {
             called = true;
             let searched = failing.map(|since| since.elapsed() + spent.unwrap_or_default());
             let size = match searched {
-                Some(searched) if searched >= self.plan.place.limits.bisect => 1,
-                _ => self.pace.size(),
+                Some(searched) if searched >= self.revision.context.limits.bisect => 1,
+                _ => self.call_size.size(),
             };
             if count > size {
                 left.open.push((first + size, count - size));
@@ -258,11 +262,11 @@ impl Instance {
             };
             failing.get_or_insert_with(Instant::now);
             // Its place in the batch as it came first.
-            let place = left.before + first;
+            let context = left.before + first;
             match (count, failure.is_late) {
                 (1, is_late) => {
                     if is_late {
-                        self.pace.on_late_alone(place);
+                        self.call_size.on_late_alone(context);
                     }
                     done.push(poison(first, failure));
                     if purpose == Purpose::Trial {
@@ -270,7 +274,7 @@ impl Instance {
                     }
                 }
                 (_, true) => {
-                    self.pace.on_late(place..place + count);
+                    self.call_size.on_late(context..context + count);
                     left.open.push((first, count));
                 }
                 (_, false) => {
@@ -296,7 +300,7 @@ impl Operator for Instance {
             Some(left) if left.is(batch) => left,
             other => {
                 if other.is_some() {
-                    self.pace.settle();
+                    self.call_size.settle();
                 }
                 Unfinished::new(batch)
             }
@@ -304,7 +308,7 @@ impl Operator for Instance {
         let result = self.answer_all(batch, &mut left, &mut done, Purpose::Stream);
         let is_poison = |done: &&Processed| matches!(done, Processed::Poison(_));
         let poisoned = done.iter().filter(is_poison).count() as u64;
-        let shared = &self.plan.place.shared;
+        let shared = &self.revision.context.shared;
         shared.poisoned.fetch_add(poisoned, Ordering::Relaxed);
         let first = done.last().map_or(0, |done| match done {
             Processed::Answer { first, count, .. } | Processed::Untried { first, count } => {
@@ -313,7 +317,7 @@ impl Operator for Instance {
             Processed::Poison(cause) => cause.record + 1,
         });
         if first == total {
-            self.pace.settle();
+            self.call_size.settle();
             return Ok(done);
         }
         self.unfinished = Some(left.rest(batch, first));
@@ -333,7 +337,7 @@ impl Operator for Instance {
     }
 
     fn version(&self) -> &Arc<OperatorVersion> {
-        &self.plan.description.version
+        &self.revision.description.version
     }
 }
 

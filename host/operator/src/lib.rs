@@ -26,6 +26,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod cache;
+mod call_size;
 mod census;
 mod component;
 mod engine;
@@ -35,9 +36,8 @@ mod guest;
 mod host;
 mod instance;
 mod limits;
-mod pace;
 mod panics;
-mod plan;
+mod revision;
 mod samples;
 mod shared;
 mod slot;
@@ -48,6 +48,6 @@ pub use component::{Component, componentize, digest};
 pub use engine::{Engine, EngineOptions};
 pub use grants::{Grants, UnknownGrant};
 pub use limits::Limits;
-pub use plan::Description;
+pub use revision::Description;
 pub use shared::SlotStats;
 pub use slot::{ComponentSlot, Deployment, SlotOptions};

@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::grants::Grants;
 use crate::instance::{Instance, Live};
 use crate::limits::Limits;
-use crate::plan::{Place, Plan};
+use crate::revision::{Revision, SlotContext};
 use crate::samples::Samples;
 use crate::shared::{Shared, SlotStats, lock};
 
@@ -62,7 +62,7 @@ pub struct Deployment {
 /// call them from a thread that may block.
 pub struct ComponentSlot {
     engine: Engine,
-    place: Place,
+    context: SlotContext,
     required_outputs: Vec<String>,
     tasks: usize,
     current: ArcSwap<Current>,
@@ -76,9 +76,9 @@ pub struct ComponentSlot {
 
 struct Current {
     generation: u64,
-    plan: Arc<Plan>,
+    revision: Arc<Revision>,
     /// What ran before it.
-    previous: Option<Arc<Plan>>,
+    previous: Option<Arc<Revision>>,
 }
 
 impl ComponentSlot {
@@ -110,7 +110,7 @@ impl ComponentSlot {
         label: &str,
         start: Start,
     ) -> Result<ComponentSlot, OperatorError> {
-        let place = Place {
+        let context = SlotContext {
             grants: options.grants,
             limits: options.limits,
             shared: Arc::new(Shared::new(options.name)),
@@ -118,19 +118,19 @@ impl ComponentSlot {
         };
         let prepare = Prepare {
             engine,
-            place: &place,
+            context: &context,
             required_outputs: &options.required_outputs,
             tasks: options.tasks,
         };
-        let (plan, warm) = prepare.version(bytes, label, options.config.into(), start)?;
+        let (revision, warm) = prepare.version(bytes, label, options.config.into(), start)?;
         Ok(ComponentSlot {
             engine: engine.clone(),
-            place,
+            context,
             required_outputs: options.required_outputs,
             tasks: options.tasks,
             current: ArcSwap::from_pointee(Current {
                 generation: 1,
-                plan,
+                revision,
                 previous: None,
             }),
             generation: AtomicU64::new(1),
@@ -185,10 +185,10 @@ impl ComponentSlot {
         let _deploying = lock(&self.deploying);
         let config = match config {
             Some(config) => config.into(),
-            None => Arc::clone(&self.current.load().plan.config),
+            None => Arc::clone(&self.current.load().revision.config),
         };
-        let (plan, warm) = self.prepare().version(bytes, label, config, start)?;
-        Ok(self.switch(plan, warm))
+        let (revision, warm) = self.prepare().version(bytes, label, config, start)?;
+        Ok(self.switch(revision, warm))
     }
 
     /// Switches back to the version before the current one, with its configuration. A second call goes forth again. It
@@ -196,19 +196,19 @@ impl ComponentSlot {
     pub fn rollback(&self) -> Result<Deployment, OperatorError> {
         let _deploying = lock(&self.deploying);
         let current = self.current.load_full();
-        let Some(plan) = current.previous.clone() else {
+        let Some(revision) = current.previous.clone() else {
             return Err(OperatorError::Unfit {
-                component: current.plan.component.label().to_owned(),
-                why: format!("slot {} has had no other version", self.place.shared.name),
+                component: current.revision.component.label().to_owned(),
+                why: format!("slot {} has had no other version", self.context.shared.name),
             });
         };
-        Ok(self.switch(plan, Vec::new()))
+        Ok(self.switch(revision, Vec::new()))
     }
 
     fn prepare(&self) -> Prepare<'_> {
         Prepare {
             engine: &self.engine,
-            place: &self.place,
+            context: &self.context,
             required_outputs: &self.required_outputs,
             // So many tasks as there are now; before the first, so many as there may be.
             tasks: match self.live.load(Ordering::Relaxed) {
@@ -218,22 +218,22 @@ impl ComponentSlot {
         }
     }
 
-    fn switch(&self, plan: Arc<Plan>, warm: Vec<Instance>) -> Deployment {
-        let new = Arc::clone(&plan.description.version);
+    fn switch(&self, revision: Arc<Revision>, warm: Vec<Instance>) -> Deployment {
+        let new = Arc::clone(&revision.description.version);
         let generation = self.generation.load(Ordering::Relaxed) + 1;
         *lock(&self.warm) = warm;
         let left = self.current.load_full();
         self.current.store(Arc::new(Current {
             generation,
-            plan,
-            previous: Some(Arc::clone(&left.plan)),
+            revision,
+            previous: Some(Arc::clone(&left.revision)),
         }));
         // After the version, so that who sees the number gets the version.
         self.generation.store(generation, Ordering::Release);
-        let old = Arc::clone(&left.plan.description.version);
+        let old = Arc::clone(&left.revision.description.version);
         tracing::info!(
             target: "tidegate::operator",
-            slot = self.place.shared.name,
+            slot = self.context.shared.name,
             generation,
             old = old.digest,
             new = new.digest,
@@ -255,41 +255,46 @@ impl ComponentSlot {
 
     /// Name of the stage.
     pub fn name(&self) -> &str {
-        &self.place.shared.name
+        &self.context.shared.name
     }
 
     /// The configuration of the running version, as JSON text.
     pub fn config(&self) -> Arc<str> {
-        Arc::clone(&self.current.load().plan.config)
+        Arc::clone(&self.current.load().revision.config)
     }
 
     /// Digests of the components that may run: the current one and, for the way back, the one before it.
     pub fn digests(&self) -> Vec<String> {
         let current = self.current.load();
-        let plans = current.previous.iter().chain([&current.plan]);
+        let plans = current.previous.iter().chain([&current.revision]);
         plans
-            .map(|plan| plan.component.digest().to_owned())
+            .map(|revision| revision.component.digest().to_owned())
             .collect()
     }
 
     /// JSON Schema of the running version's configuration, as text.
     pub fn config_schema(&self) -> String {
-        self.current.load().plan.description.config_schema.clone()
+        self.current
+            .load()
+            .revision
+            .description
+            .config_schema
+            .clone()
     }
 
     /// Imports of the running version: its permission list.
     pub fn imports(&self) -> Vec<String> {
-        self.current.load().plan.component.imports().to_vec()
+        self.current.load().revision.component.imports().to_vec()
     }
 
     /// Counters of the operator, by name, over all instances and versions since the slot was made.
     pub fn counters(&self) -> BTreeMap<String, u64> {
-        self.place.shared.counters()
+        self.context.shared.counters()
     }
 
     /// What has happened in the slot since it was made.
     pub fn stats(&self) -> SlotStats {
-        self.place.shared.stats()
+        self.context.shared.stats()
     }
 }
 
@@ -304,26 +309,26 @@ impl Slot for ComponentSlot {
             let mut warm = lock(&self.warm);
             let of_current = warm
                 .iter()
-                .position(|instance| Arc::ptr_eq(instance.plan(), &current.plan));
+                .position(|instance| Arc::ptr_eq(instance.revision(), &current.revision));
             of_current.map(|index| warm.swap_remove(index))
         };
         let mut instance = match warm {
             Some(instance) => instance,
-            None => Instance::start(Arc::clone(&current.plan))?,
+            None => Instance::start(Arc::clone(&current.revision))?,
         };
         instance.live = Some(Live::count(&self.live));
         Ok((current.generation, Box::new(instance)))
     }
 
     fn version(&self) -> Arc<OperatorVersion> {
-        Arc::clone(&self.current.load().plan.description.version)
+        Arc::clone(&self.current.load().revision.description.version)
     }
 }
 
 impl std::fmt::Debug for ComponentSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ComponentSlot")
-            .field("name", &self.place.shared.name)
+            .field("name", &self.context.shared.name)
             .field("generation", &self.generation)
             .field("version", &self.version())
             .finish_non_exhaustive()
@@ -344,7 +349,7 @@ enum Start {
 /// What it takes to make a version ready.
 struct Prepare<'a> {
     engine: &'a Engine,
-    place: &'a Place,
+    context: &'a SlotContext,
     required_outputs: &'a [String],
     tasks: usize,
 }
@@ -356,43 +361,43 @@ impl Prepare<'_> {
         label: &str,
         config: Arc<str>,
         start: Start,
-    ) -> Result<(Arc<Plan>, Vec<Instance>), OperatorError> {
+    ) -> Result<(Arc<Revision>, Vec<Instance>), OperatorError> {
         let component = self.engine.compile(bytes, label)?;
-        let plan = Arc::new(Plan::new(component, self.place.clone(), config)?);
+        let revision = Arc::new(Revision::new(component, self.context.clone(), config)?);
         let unfit = |why: String| OperatorError::Unfit {
             component: label.to_owned(),
             why,
         };
         for output in self.required_outputs {
-            if !plan.description.version.outputs.contains(output) {
+            if !revision.description.version.outputs.contains(output) {
                 return Err(unfit(format!(
                     "the pipeline uses its output {output:?}, which it does not have"
                 )));
             }
         }
         let mut warm = Vec::new();
-        match (self.warm(&plan, &mut warm, start), start) {
+        match (self.warm(&revision, &mut warm, start), start) {
             (Ok(()), _) => {}
             (Err(error @ OperatorError::Start { .. }), Start::May) => tracing::warn!(
                 target: "tidegate::operator",
-                slot = self.place.shared.name,
+                slot = self.context.shared.name,
                 instances = warm.len(),
                 "goes on with fewer instances than tasks: {error}"
             ),
             (Err(error), _) => return Err(error),
         }
-        Ok((plan, warm))
+        Ok((revision, warm))
     }
 
     /// Makes an instance for every task; those that could be made stay after an error.
     fn warm(
         &self,
-        plan: &Arc<Plan>,
+        revision: &Arc<Revision>,
         warm: &mut Vec<Instance>,
         start: Start,
     ) -> Result<(), OperatorError> {
         let unfit = |why: String| OperatorError::Unfit {
-            component: plan.component.label().to_owned(),
+            component: revision.component.label().to_owned(),
             why,
         };
         let in_time = |ready: usize| match start {
@@ -403,8 +408,8 @@ impl Prepare<'_> {
             _ => Ok(()),
         };
         in_time(0)?;
-        let mut first = Instance::start(Arc::clone(plan))?;
-        let samples = self.place.samples.all();
+        let mut first = Instance::start(Arc::clone(revision))?;
+        let samples = self.context.samples.all();
         for sample in &samples {
             if let Err(why) = first.try_out(sample)? {
                 let records = sample.len();
@@ -418,7 +423,7 @@ impl Prepare<'_> {
         warm.extend(Some(first).filter(|_| samples.is_empty()));
         while warm.len() < self.tasks {
             in_time(warm.len())?;
-            warm.push(Instance::start(Arc::clone(plan))?);
+            warm.push(Instance::start(Arc::clone(revision))?);
         }
         in_time(warm.len())
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::order::Moment;
-use crate::pace::Pace;
+use crate::step_rate::StepRate;
 
 /// Steps after which the measurement is believed.
 const ENOUGH: u32 = 8;
@@ -102,11 +102,11 @@ impl StepCosts {
 
     /// How fast work goes beside `decode` answers in the making, `rows_per_step` rows of prompts at a time; the default
     /// pace, in which nothing takes any time, until enough steps were measured.
-    pub(crate) fn pace(&self, decode: usize, rows_per_step: usize) -> Pace {
+    pub(crate) fn pace(&self, decode: usize, rows_per_step: usize) -> StepRate {
         if self.steps < ENOUGH {
-            return Pace::default();
+            return StepRate::default();
         }
-        Pace {
+        StepRate {
             step_seconds: self.seconds_for(0, decode),
             row_seconds: self.seconds[1] / UNIT,
             rows_per_step,
@@ -180,7 +180,7 @@ impl StepCosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pace::Remaining;
+    use crate::step_rate::Remaining;
 
     const NOW: Moment = Duration::ZERO;
 
@@ -199,7 +199,7 @@ mod tests {
         for step in 0..60 {
             let (prefill, decode) = ((step * 37) % 256, 1 + step % 7);
             assert_eq!(costs.predict(1, 1).is_some(), step >= 8);
-            assert_eq!(costs.pace(1, 64) != Pace::default(), step >= 8);
+            assert_eq!(costs.pace(1, 64) != StepRate::default(), step >= 8);
             costs.observe(prefill, decode, micros(2000, prefill, decode), NOW);
         }
         close(costs.predict(512, 8).unwrap(), micros(2000, 512, 8));

@@ -1,7 +1,7 @@
 //! The scheduler of one encoder: which texts go together next.
 //!
 //! As the scheduler of a decoder it has no thread and no clock. A text is done in one step; texts go in the order of
-//! [`crate::order::Standing::rank`], as many as a step has rows for.
+//! [`crate::order::QueueKey::rank`], as many as a step has rows for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use tidegate_contract::{DecodeError, Encoder, Made, ModelError, RequestId};
 use crate::costs::StepCosts;
 use crate::generator::{Groups, Verdict};
 use crate::order::{Moment, Rank};
-use crate::pace::Remaining;
 use crate::request::{Open, Submission, Work};
 use crate::stats::Counters;
+use crate::step_rate::Remaining;
 
 /// The sizes an encoder keeps to.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use crate::budget::Budget;
 use crate::error::LoadError;
 use crate::handle::ModelHandle;
 use crate::loader::{self, Job, Reply};
-use crate::model::{Slot, Standing};
+use crate::model::{NameState, Slot};
 use crate::options::{EngineOptions, ModelSource};
 use crate::order::Moment;
 use crate::request::Places;
@@ -167,7 +167,7 @@ impl Engine {
         let slot = self.slot(name);
         let (result, outcome) = bounded(1);
         let abandoned = Arc::new(AtomicBool::new(false));
-        let job = Job::Load {
+        let job = Job::ModelLoader {
             number: self.next.fetch_add(1, Ordering::Relaxed),
             slot: Arc::clone(&slot),
             source: Box::new(source),
@@ -203,9 +203,9 @@ impl Engine {
     pub fn unload(&self, name: &str) -> Result<(), ModelError> {
         let unknown = || ModelError::Unknown(name.into());
         let slot = self.known(name).ok_or_else(unknown)?;
-        match slot.put(Standing::Empty) {
-            Standing::Empty => Err(unknown()),
-            Standing::Loaded(_) | Standing::Ended => {
+        match slot.put(NameState::Empty) {
+            NameState::Empty => Err(unknown()),
+            NameState::Loaded(_) | NameState::Ended => {
                 let _ = self.shared.commands.send(Command::Wake);
                 Ok(())
             }
@@ -234,7 +234,7 @@ impl Engine {
             let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
             slots.values().cloned().collect()
         };
-        let stands = |slot: &Arc<Slot>| !matches!(slot.standing(), Standing::Empty);
+        let stands = |slot: &Arc<Slot>| !matches!(slot.standing(), NameState::Empty);
         EngineStats {
             budget: self.shared.budget.limit(),
             used: self.shared.budget.used(),
@@ -271,7 +271,7 @@ impl Engine {
         slots.retain(|known, slot| {
             known == name
                 || Arc::strong_count(slot) > 1
-                || !matches!(slot.standing(), Standing::Empty)
+                || !matches!(slot.standing(), NameState::Empty)
         });
         let slot = slots
             .entry(name.into())

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use tidegate_contract::{Makes, Model, ModelError, ModelFacts, Request, RequestId};
 
 use crate::engine::Shared;
-use crate::model::{Loaded, Slot, Standing};
+use crate::model::{Loaded, NameState, Slot};
 use crate::reply::GuardedReply;
 use crate::request::Submission;
 use crate::stats::{Counters, ModelStats};
@@ -43,12 +43,12 @@ impl ModelHandle {
     #[must_use]
     pub fn stats(&self) -> ModelStats {
         match self.slot.standing() {
-            Standing::Loaded(loaded) => loaded
+            NameState::Loaded(loaded) => loaded
                 .counters
                 .snapshot(&self.slot.name, loaded.places.taken()),
             standing => ModelStats {
                 name: self.slot.name.clone(),
-                closed: matches!(standing, Standing::Ended),
+                closed: matches!(standing, NameState::Ended),
                 ..ModelStats::default()
             },
         }
@@ -59,9 +59,9 @@ impl ModelHandle {
             return Err(ModelError::Closed);
         }
         match self.slot.standing() {
-            Standing::Loaded(loaded) => Ok(loaded),
-            Standing::Empty => Err(ModelError::Unknown(self.slot.name.clone())),
-            Standing::Ended => Err(ModelError::Closed),
+            NameState::Loaded(loaded) => Ok(loaded),
+            NameState::Empty => Err(ModelError::Unknown(self.slot.name.clone())),
+            NameState::Ended => Err(ModelError::Closed),
         }
     }
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use tidegate_contract::{Decoder, Encoder, ModelError, RequestId, Sampled};
 
 use crate::budget::Reservation;
+use crate::device_model::{DeviceModel, Loaders};
 use crate::encoding::Encoding;
 use crate::engine::Shared;
 use crate::generator::{DraftModel, Generator, Verdict};
 use crate::guard::{guarded_encode, guarded_step};
 use crate::model::{Loaded, Slot};
 use crate::order::Moment;
-use crate::parts::{Loaders, Parts};
 use crate::request::Submission;
 
 /// A model's scheduler, and what it schedules for; that is gone while it is being loaded again.
@@ -181,7 +181,7 @@ impl Core {
     }
 
     /// Takes what was loaded again; false if it is not what it was.
-    pub(crate) fn restore(&mut self, parts: Parts) -> bool {
+    pub(crate) fn restore(&mut self, parts: DeviceModel) -> bool {
         match (self, parts) {
             (
                 Core::Generating {
@@ -189,7 +189,7 @@ impl Core {
                     decoder: place,
                     ..
                 },
-                Parts::Decoder(decoder, draft),
+                DeviceModel::Decoder(decoder, draft),
             ) => {
                 let same = generator.restored(decoder.as_ref(), draft);
                 *place = Some(decoder);
@@ -201,7 +201,7 @@ impl Core {
                     encoder: place,
                     ..
                 },
-                Parts::Encoder(encoder),
+                DeviceModel::Encoder(encoder),
             ) => {
                 let same = encoding.restored(encoder.as_ref());
                 *place = Some(encoder);

@@ -24,6 +24,7 @@ mod budget;
 mod constraint;
 mod costs;
 mod counts;
+mod device_model;
 mod encoding;
 mod engine;
 mod error;
@@ -36,14 +37,13 @@ mod loader;
 mod model;
 mod options;
 mod order;
-mod pace;
 mod parameters;
-mod parts;
 mod reply;
 mod request;
 mod sequence;
 mod shares;
 mod stats;
+mod step_rate;
 mod worker;
 
 #[cfg(test)]
@@ -53,6 +53,7 @@ pub use engine::Engine;
 pub use error::LoadError;
 pub use handle::ModelHandle;
 pub use options::{
-    Draft, EngineOptions, Load, LoadDecoder, LoadEncoder, MOST_GUESSES, ModelOptions, ModelSource,
+    Draft, EngineOptions, LoadDecoder, LoadEncoder, MOST_GUESSES, ModelLoader, ModelOptions,
+    ModelSource,
 };
 pub use stats::{EngineStats, ModelStats};

@@ -9,6 +9,7 @@ use crossbeam_channel::{Receiver, Sender};
 use tidegate_contract::{EncoderOutput, Makes};
 
 use crate::budget::Reservation;
+use crate::device_model::{DeviceModel, Loaders, load_draft, load_parts};
 use crate::encoding::{Encoding, EncodingLimits};
 use crate::engine::Shared;
 use crate::error::LoadError;
@@ -16,7 +17,6 @@ use crate::generator::{Generator, Limits, context_of};
 use crate::hosted::{Core, Hosted};
 use crate::model::{Loaded, Slot};
 use crate::options::{Draft, MOST_GUESSES, ModelSource};
-use crate::parts::{Loaders, Parts, load_draft, load_parts};
 use crate::request::Places;
 use crate::stats::Counters;
 use crate::worker::Command;
@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// What the loader is asked for.
 pub(crate) enum Job {
     /// A new model.
-    Load {
+    ModelLoader {
         number: u64,
         slot: Arc<Slot>,
         source: Box<ModelSource>,
@@ -73,7 +73,7 @@ pub(crate) fn run(jobs: &Receiver<Job>, shared: &Shared) {
             continue;
         }
         match job {
-            Job::Load {
+            Job::ModelLoader {
                 number,
                 slot,
                 source,
@@ -178,7 +178,7 @@ fn load(
         tokenizer: source.tokenizer,
     };
     let core = match parts {
-        Parts::Decoder(decoder, draft) => {
+        DeviceModel::Decoder(decoder, draft) => {
             let shape = decoder.shape().clone();
             if loaded.tokenizer.vocabulary() > shape.vocabulary {
                 return Err(LoadError::Vocabulary {
@@ -211,7 +211,7 @@ fn load(
             let generator = Generator::new(shape, limits, counters, draft);
             Core::generating(decoder, generator)
         }
-        Parts::Encoder(encoder) => {
+        DeviceModel::Encoder(encoder) => {
             let scores = match encoder.output() {
                 EncoderOutput::Embedding => 0,
                 EncoderOutput::Scores => encoder.width(),

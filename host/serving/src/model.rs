@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use tidegate_contract::{Makes, Message, ModelError, ModelFacts, Prompt, Role, Structure, Task};
+use tidegate_contract::{
+    Makes, Message, ModelError, ModelFacts, ModelTask, Prompt, Role, Structure,
+};
 use tidegate_grammar::{Compiler, Matcher};
 use tidegate_text::{ChatMessage, Detokenizer, PromptError, Tokenizer};
 
@@ -33,10 +35,10 @@ pub(crate) struct Loaded {
 
 impl Loaded {
     /// What a task asks of the engine's thread.
-    pub(crate) fn work(&self, seed: u64, task: Task) -> Result<Work, ModelError> {
+    pub(crate) fn work(&self, seed: u64, task: ModelTask) -> Result<Work, ModelError> {
         match (task, self.makes) {
             (
-                Task::Generate {
+                ModelTask::Generate {
                     prompt,
                     forced_prefix,
                     parameters,
@@ -61,16 +63,16 @@ impl Loaded {
                     parameters,
                 })
             }
-            (Task::Generate { .. }, _) => Err(self.cannot("generate")),
-            (Task::Encode { .. }, Makes::Text) => Err(self.cannot("embed or classify")),
-            (Task::Encode { text }, _) => Ok(Work::Encode {
+            (ModelTask::Generate { .. }, _) => Err(self.cannot("generate")),
+            (ModelTask::Encode { .. }, Makes::Text) => Err(self.cannot("embed or classify")),
+            (ModelTask::Encode { text }, _) => Ok(Work::Encode {
                 tokens: self.text(&text)?,
             }),
         }
     }
 
     fn cannot(&self, task: &'static str) -> ModelError {
-        ModelError::Task {
+        ModelError::WrongTask {
             model: self.facts.name.clone(),
             task,
         }
@@ -171,7 +173,7 @@ fn refused(error: PromptError) -> ModelError {
 
 /// What stands under a name.
 #[derive(Clone)]
-pub(crate) enum Standing {
+pub(crate) enum NameState {
     /// Nothing, or nothing any more.
     Empty,
     /// A model.
@@ -183,19 +185,19 @@ pub(crate) enum Standing {
 /// A name models are loaded under, one after another.
 pub(crate) struct Slot {
     pub(crate) name: String,
-    standing: RwLock<Standing>,
+    standing: RwLock<NameState>,
 }
 
 impl Slot {
     pub(crate) fn new(name: &str) -> Slot {
         Slot {
             name: name.into(),
-            standing: RwLock::new(Standing::Empty),
+            standing: RwLock::new(NameState::Empty),
         }
     }
 
     /// What stands there now.
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> NameState {
         self.standing
             .read()
             .unwrap_or_else(PoisonError::into_inner)
@@ -204,13 +206,13 @@ impl Slot {
 
     pub(crate) fn loaded(&self) -> Option<Arc<Loaded>> {
         match self.standing() {
-            Standing::Loaded(loaded) => Some(loaded),
-            Standing::Empty | Standing::Ended => None,
+            NameState::Loaded(loaded) => Some(loaded),
+            NameState::Empty | NameState::Ended => None,
         }
     }
 
     /// Puts something else there; what stood there before.
-    pub(crate) fn put(&self, standing: Standing) -> Standing {
+    pub(crate) fn put(&self, standing: NameState) -> NameState {
         let mut place = self
             .standing
             .write()

@@ -32,7 +32,7 @@ pub type LoadDecoder = Box<dyn FnMut() -> Result<Box<dyn Decoder>, String> + Sen
 pub type LoadEncoder = Box<dyn FnMut() -> Result<Box<dyn Encoder>, String> + Send>;
 
 /// What a model is run by.
-pub enum Load {
+pub enum ModelLoader {
     /// It generates.
     Decoder(LoadDecoder),
     /// It embeds or classifies.
@@ -48,7 +48,7 @@ pub struct ModelSource {
     /// Bytes it will hold on the device, as far as is known before; taken from the budget before it is loaded.
     pub bytes: u64,
     /// How it is loaded. Called on the engine's loader thread, while other models serve.
-    pub load: Load,
+    pub load: ModelLoader,
     /// How it is served.
     pub options: ModelOptions,
 }

@@ -6,8 +6,8 @@
 //! of distributed systems for the hard-real-time environment"); where several are served at once, as here, it keeps
 //! deadlines that the nearest deadline first does not: a long answer is not begun last because it may end a little later.
 //!
-//! Work is counted when a request is queued ([`crate::pace::Remaining`]), and takes the time that work takes at the
-//! moment ([`crate::pace::Pace`]). It is not counted anew while the request runs: of two with the same slack the one that
+//! Work is counted when a request is queued ([`crate::step_rate::Remaining`]), and takes the time that work takes at the
+//! moment ([`crate::step_rate::StepRate`]). It is not counted anew while the request runs: of two with the same slack the one that
 //! is worked on would at once have more of it and stand back behind the other, and so on in turns until both are late
 //! (Oh and Yang 1998, "A modified least-laxity-first scheduling algorithm for real-time tasks").
 
@@ -18,7 +18,7 @@ pub(crate) type Moment = Duration;
 
 /// What a request's place is decided by.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct QueueKey {
     /// Lower goes first.
     pub(crate) class: u8,
     pub(crate) deadline: Option<Moment>,
@@ -52,7 +52,7 @@ pub(crate) enum Rank {
     },
 }
 
-impl Standing {
+impl QueueKey {
     /// The place at a moment of a request that needs `work` until its end; with none, before anything was measured, the
     /// nearest deadline is the least slack.
     ///
@@ -90,8 +90,8 @@ mod tests {
     const AGING: Duration = Duration::from_secs(1);
     const NO_WORK: Duration = Duration::ZERO;
 
-    fn standing(class: u8, deadline: Option<u64>, arrived: u64, number: u64) -> Standing {
-        Standing {
+    fn standing(class: u8, deadline: Option<u64>, arrived: u64, number: u64) -> QueueKey {
+        QueueKey {
             class,
             deadline: deadline.map(Duration::from_millis),
             arrived: Duration::from_millis(arrived),
@@ -169,13 +169,13 @@ mod tests {
             service in 1u64..400,
         ) {
             let mut at = 0;
-            let mut coming: Vec<Standing> = arrivals.iter().enumerate().map(|(number, (class, deadline, gap, _))| {
+            let mut coming: Vec<QueueKey> = arrivals.iter().enumerate().map(|(number, (class, deadline, gap, _))| {
                 at += gap;
                 standing(*class, deadline.map(|d| at + d), at, number as u64)
             }).collect();
             coming.reverse();
-            let work = |standing: &Standing| Duration::from_millis(arrivals[standing.number as usize].3);
-            let (mut now, mut waiting) = (0u64, Vec::<Standing>::new());
+            let work = |standing: &QueueKey| Duration::from_millis(arrivals[standing.number as usize].3);
+            let (mut now, mut waiting) = (0u64, Vec::<QueueKey>::new());
             while !waiting.is_empty() || !coming.is_empty() {
                 while coming.last().is_some_and(|s| s.arrived <= Duration::from_millis(now)) {
                     waiting.extend(coming.pop());

@@ -8,7 +8,7 @@ use tidegate_contract::{Answer, Made, ModelError, Parameters, RequestId, Timings
 use tidegate_grammar::Matcher;
 use tidegate_text::Detokenizer;
 
-use crate::order::{Moment, Standing};
+use crate::order::{Moment, QueueKey};
 use crate::reply::GuardedReply;
 
 /// Most losses of the device that a request goes on after, where others were in the step too.
@@ -93,7 +93,7 @@ pub(crate) struct Submission {
 /// What all kinds of requests have between submission and end.
 pub(crate) struct Open {
     pub(crate) id: RequestId,
-    pub(crate) standing: Standing,
+    pub(crate) standing: QueueKey,
     pub(crate) reply: GuardedReply,
     /// Steps with it in which the device was lost.
     faults: u32,
@@ -113,7 +113,7 @@ impl Open {
     ) -> (Open, Result<Work, ModelError>) {
         let open = Open {
             id: submission.id,
-            standing: Standing {
+            standing: QueueKey {
                 class: submission.class,
                 deadline: submission.deadline,
                 arrived: submission.submitted,

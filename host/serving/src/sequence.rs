@@ -11,9 +11,9 @@ use crate::blocks::Table;
 use crate::constraint::Constraint;
 use crate::counts::Counts;
 use crate::guess::GuessRate;
-use crate::order::Standing;
-use crate::pace::Remaining;
+use crate::order::QueueKey;
 use crate::parameters::choice_seed;
+use crate::step_rate::Remaining;
 
 /// A prompt, the tokens of an answer to it, and everything that decides the next one.
 pub(crate) struct Sequence {
@@ -30,7 +30,7 @@ pub(crate) struct Sequence {
     pub(crate) written: usize,
     pub(crate) rate: GuessRate,
     /// Its request's.
-    pub(crate) standing: Standing,
+    pub(crate) standing: QueueKey,
     /// What it needed when it was queued last.
     pub(crate) remaining: Remaining,
     prompt: usize,
@@ -49,13 +49,13 @@ pub(crate) struct Sequence {
 }
 
 /// Who a sequence is.
-pub(crate) struct Place {
+pub(crate) struct SequenceIdentity {
     pub(crate) key: u64,
     pub(crate) request: u64,
     pub(crate) choice: u32,
     pub(crate) context: usize,
     pub(crate) seed: u64,
-    pub(crate) standing: Standing,
+    pub(crate) standing: QueueKey,
 }
 
 /// What a drawn token did.
@@ -72,7 +72,7 @@ pub(crate) struct Taken {
 impl Sequence {
     /// An answer that has its forced prefix; `Some` if it is complete with it.
     pub(crate) fn new(
-        place: Place,
+        place: SequenceIdentity,
         prompt: Vec<u32>,
         prefix: &[u32],
         parameters: Arc<Parameters>,

@@ -7,13 +7,13 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, TrySendError};
 use tidegate_contract::{ModelError, RequestId};
 
+use crate::device_model::{DeviceModel, Loaders};
 use crate::engine::Shared;
 use crate::error::LoadError;
 use crate::generator::DraftModel;
 use crate::hosted::{Hosted, Stepped};
 use crate::loader::{Job, Reply};
-use crate::model::{Loaded, Standing};
-use crate::parts::{Loaders, Parts};
+use crate::model::{Loaded, NameState};
 use crate::request::{Permit, Submission};
 use crate::shares::Shares;
 use crate::stats::Counters;
@@ -37,7 +37,7 @@ pub(crate) enum Command {
     Reloaded {
         number: u64,
         loaders: Box<Loaders>,
-        parts: Result<Parts, String>,
+        parts: Result<DeviceModel, String>,
     },
     /// A model's draft has been loaded again.
     DraftLoaded {
@@ -170,7 +170,7 @@ impl Worker {
         }
         hosted
             .slot
-            .put(Standing::Loaded(Arc::clone(&hosted.loaded)));
+            .put(NameState::Loaded(Arc::clone(&hosted.loaded)));
         hosted.core.report();
         self.models.push(hosted);
         reply.tell(Ok(()));
@@ -248,7 +248,7 @@ impl Worker {
         }
     }
 
-    fn reloaded(&mut self, number: u64, loaders: Box<Loaders>, parts: Result<Parts, String>) {
+    fn reloaded(&mut self, number: u64, loaders: Box<Loaders>, parts: Result<DeviceModel, String>) {
         let same = |model: &&mut Hosted| model.loaded.number == number;
         let Some(model) = self.models.iter_mut().find(same) else {
             return;
@@ -306,7 +306,7 @@ impl Worker {
             tracing::error!(model = %model.slot.name, %reason, "the model is given up");
             model.loaded.counters.closed.store(true, Ordering::Relaxed);
             if model.is_current() {
-                model.slot.put(Standing::Ended);
+                model.slot.put(NameState::Ended);
             }
             model.core.fail_all(&ModelError::Device(reason.to_owned()));
             shares.forget(model.loaded.number);

@@ -20,7 +20,7 @@ pub enum Crash {
 
 /// Where a byte is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Location {
     /// On the disk.
     Durable,
     /// In the kernel's memory, to be written.
@@ -33,7 +33,7 @@ enum Place {
 #[derive(Debug, Default)]
 struct File {
     bytes: Vec<u8>,
-    places: Vec<Place>,
+    places: Vec<Location>,
     /// Somebody has it open for appending.
     taken: bool,
 }
@@ -42,13 +42,13 @@ impl File {
     fn durable(bytes: &[u8]) -> File {
         File {
             bytes: bytes.to_vec(),
-            places: vec![Place::Durable; bytes.len()],
+            places: vec![Location::Durable; bytes.len()],
             taken: false,
         }
     }
 
-    fn move_dirty(&mut self, to: Place) {
-        let dirty = self.places.iter_mut().filter(|at| **at == Place::Dirty);
+    fn move_dirty(&mut self, to: Location) {
+        let dirty = self.places.iter_mut().filter(|at| **at == Location::Dirty);
         dirty.for_each(|at| *at = to);
     }
 
@@ -58,11 +58,11 @@ impl File {
         let mut bytes = Vec::new();
         for (at, (byte, place)) in self.bytes.iter().zip(&self.places).enumerate() {
             let written = match place {
-                Place::Durable => true,
-                Place::Dirty => left > 0,
-                Place::Lost => false,
+                Location::Durable => true,
+                Location::Dirty => left > 0,
+                Location::Lost => false,
             };
-            if *place == Place::Dirty {
+            if *place == Location::Dirty {
                 left = left.saturating_sub(1);
             }
             if written {
@@ -184,13 +184,13 @@ impl Inner {
         }
         if self.failing == Some(self.syncs) {
             if let Some(number) = file {
-                self.files[number].move_dirty(Place::Lost);
+                self.files[number].move_dirty(Location::Lost);
             }
             return Err(io::Error::other("the disk could not write"));
         }
         work(self);
         if let Some(number) = file {
-            self.files[number].move_dirty(Place::Durable);
+            self.files[number].move_dirty(Location::Durable);
         }
         if self.crash == Some(Crash::AfterSync(self.syncs)) {
             self.crashed = true;
@@ -266,7 +266,7 @@ impl AppendFile for MemoryFile {
         };
         let file = &mut inner.files[self.number];
         file.bytes.extend_from_slice(written);
-        file.places.resize(file.bytes.len(), Place::Dirty);
+        file.places.resize(file.bytes.len(), Location::Dirty);
         if torn {
             inner.crashed = true;
             return Err(dead());

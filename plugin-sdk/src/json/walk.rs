@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::Place;
+use super::MemberPath;
 
 /// The deepest nesting that is walked.
 pub const MAX_DEPTH: usize = 128;
@@ -97,7 +97,7 @@ pub fn looks_like_json(text: &str) -> bool {
 /// no values. On an error, values before it have been visited.
 pub fn strings<'a>(
     text: &'a str,
-    mut visit: impl FnMut(Place<'_, 'a>, StringValue<'a>),
+    mut visit: impl FnMut(MemberPath<'_, 'a>, StringValue<'a>),
 ) -> Result<(), JsonError> {
     scalars(text, |place, scalar| {
         if let Scalar::String(string) = scalar {
@@ -109,7 +109,7 @@ pub fn strings<'a>(
 /// As [`strings`], for strings and numbers.
 pub fn scalars<'a>(
     text: &'a str,
-    visit: impl FnMut(Place<'_, 'a>, Scalar<'a>),
+    visit: impl FnMut(MemberPath<'_, 'a>, Scalar<'a>),
 ) -> Result<(), JsonError> {
     let mut walker = Walker {
         text,
@@ -139,7 +139,7 @@ pub fn members<'a>(
         bytes: text.as_bytes(),
         at: 0,
         place: Vec::new(),
-        visit: |_: Place<'_, 'a>, _: Scalar<'a>| {},
+        visit: |_: MemberPath<'_, 'a>, _: Scalar<'a>| {},
     };
     walker.space();
     if walker.peek() != Some(b'{') {
@@ -167,7 +167,7 @@ struct Walker<'a, F> {
     visit: F,
 }
 
-impl<'a, F: FnMut(Place<'_, 'a>, Scalar<'a>)> Walker<'a, F> {
+impl<'a, F: FnMut(MemberPath<'_, 'a>, Scalar<'a>)> Walker<'a, F> {
     fn expected(&self, expected: &'static str) -> JsonError {
         JsonError {
             at: self.at,

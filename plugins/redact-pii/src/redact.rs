@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use tidegate_sdk::json::{
-    Edits, JsonError, NumberValue, Paths, Place, Scalar, StringValue, looks_like_json, scalars,
+    Edits, JsonError, MemberPath, NumberValue, Paths, Scalar, StringValue, looks_like_json, scalars,
 };
 
 use crate::find::{Found, Kinds, find};
@@ -51,8 +51,9 @@ impl Rules {
 
     fn parts<'a>(&self, value: &'a str) -> Result<Vec<Part<'a>>, JsonError> {
         let mut parts = Vec::new();
-        let label =
-            |place: Place<'_, '_>| self.fields.iter().position(|field| field.path.cover(place));
+        let label = |place: MemberPath<'_, '_>| {
+            self.fields.iter().position(|field| field.path.cover(place))
+        };
         scalars(value, |place, scalar| match (scalar, label(place)) {
             (Scalar::String(string), Some(field)) => {
                 parts.push(Part::Named(string, string.decoded(), field))

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tidegate_tests::{Place, until};
+use tidegate_tests::{Workspace, until};
 
 use crate::{broker, consume, produce, topic, topic_with};
 
@@ -58,7 +58,7 @@ fn records_that_the_brokers_refuse_are_dead_letters_and_the_run_goes_on() {
     records[20].0 = long.clone();
     records[31].1 = format!("no JSON {long}");
     produce(&input, &records);
-    let place = Place::new(&copying(&input, &output, &dead, ""));
+    let place = Workspace::new(&copying(&input, &output, &dead, ""));
     // The second run meets none of them again.
     for runs in 1..=2 {
         let run = place.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
@@ -111,7 +111,7 @@ fn killed_on_an_idle_topic_it_skips_nothing_that_comes_after_its_latest_start() 
     let old = |n: u32| ("k".to_owned(), format!("{{\"n\":{n},\"text\":\"old\"}}"));
     produce(&input, &(0..5).map(old).collect::<Vec<_>>());
     let source = "start = \"latest\"\ninstance = \"one\"";
-    let place = Place::new(&copying(&input, &output, &dead, source));
+    let place = Workspace::new(&copying(&input, &output, &dead, source));
     let mut running = place.start(&["run", "--quiet", "--log", "info", "pipeline.toml"]);
     until("the group begins", Duration::from_secs(60), || {
         assert!(running.ended().is_none());

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tidegate_connect::kafka::{KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions};
 use tidegate_contract::{Sink, Source, SourceEvent};
 use tidegate_record::{BatchBuilder, NewRecord, RecordId};
-use tidegate_tests::{Place, root, until};
+use tidegate_tests::{Workspace, root, until};
 
 pub(crate) fn broker() -> String {
     std::env::var("TIDEGATE_KAFKA").expect(
@@ -170,7 +170,7 @@ fn killed_with_answers_in_flight_nothing_is_lost_and_keys_keep_their_order() {
     let (input, output) = (topic("in"), topic("out"));
     let count = 60;
     produce(&input, &tickets(count));
-    let place = Place::new(&pipeline(&input, &output));
+    let place = Workspace::new(&pipeline(&input, &output));
     for kills in 1..=2usize {
         let mut running = place.start(&["run", "--quiet", "pipeline.toml"]);
         until(
@@ -228,7 +228,7 @@ fn killed_with_answers_in_flight_nothing_is_lost_and_keys_keep_their_order() {
 fn a_finished_group_reads_nothing_again() {
     let (input, output) = (topic("in"), topic("out"));
     produce(&input, &tickets(8));
-    let place = Place::new(&pipeline(&input, &output));
+    let place = Workspace::new(&pipeline(&input, &output));
     for _ in 0..2 {
         let run = place.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
         assert!(
@@ -242,7 +242,7 @@ fn a_finished_group_reads_nothing_again() {
 
 #[test]
 fn check_says_what_kafka_guarantees() {
-    let place = Place::new(&pipeline("in", "out"));
+    let place = Workspace::new(&pipeline("in", "out"));
     let output = place.run(&["check", "--json", "pipeline.toml"]);
     assert!(
         output.status.success(),

@@ -15,7 +15,7 @@ use tidegate_contract::{
     Sink, Timings,
 };
 use tidegate_flow::{
-    AnswerInto, Ask, ModelStage, Order, Plan, Run, Stage, StageKind, Target, WorkerParts,
+    AnswerInto, Ask, ModelStage, Order, Run, Stage, StageKind, Target, Topology, WorkerParts,
 };
 use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
@@ -107,7 +107,7 @@ fn member(topic: &str, model: Arc<Slow>, disk: &MemoryDisk) -> Run {
         into: AnswerInto::Attributes,
         field: "vector".into(),
     };
-    let plan = Plan {
+    let topology = Topology {
         sources: vec![tidegate_flow::Source {
             name: "in".into(),
             targets: vec![Target::Stage(0)],
@@ -127,7 +127,7 @@ fn member(topic: &str, model: Arc<Slow>, disk: &MemoryDisk) -> Run {
         drain: Duration::from_secs(1),
     };
     let meters = Arc::new(Meters::new("member", ["slow"]));
-    Run::start(plan, vec![parts], Arc::new(log), recovered, meters).unwrap()
+    Run::start(topology, vec![parts], Arc::new(log), recovered, meters).unwrap()
 }
 
 #[test]

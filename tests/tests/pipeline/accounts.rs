@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use tidegate_tests::{Place, Random, full, root};
+use tidegate_tests::{Random, Workspace, full, root};
 
 /// The demo's pipeline over other input: the same stages, the same model.
 fn support_bot(source: &str) -> String {
@@ -32,7 +32,7 @@ fn the_demo_answers_its_tickets() {
         .lines()
         .take(if full() { usize::MAX } else { 60 })
         .collect();
-    let place = Place::new(&support_bot(
+    let place = Workspace::new(&support_bot(
         "[source.tickets]\ntype = \"file\"\npaths = [\"in.jsonl\"]\nkey = \"customer\"\nevent-time = \"at\"\nrequired = [\"text\"]",
     ));
     place.write("in.jsonl", lines.join("\n"));
@@ -127,7 +127,7 @@ fn every_customer_query_is_answered_dropped_or_dead() {
         }
     };
     let records = csv_records(&csv) - 1;
-    let place = Place::new(&support_bot(
+    let place = Workspace::new(&support_bot(
         "[source.tickets]\ntype = \"file\"\npaths = [\"in.csv\"]\nformat = \"csv\"\nrequired = [\"text\"]",
     ));
     place.write("in.csv", csv);
@@ -176,7 +176,7 @@ fn csv_head(text: &str, rows: usize) -> String {
 
 #[test]
 fn personal_data_reaches_neither_model_nor_sink_unless_restored() {
-    let place = Place::new(
+    let place = Workspace::new(
         r#"
 [pipeline]
 name = "private"
@@ -230,7 +230,7 @@ path = "dead.jsonl"
 
 #[test]
 fn a_pipeline_routes_named_outputs_and_fans_out() {
-    let place = Place::new(
+    let place = Workspace::new(
         r#"
 [pipeline]
 name = "routes"

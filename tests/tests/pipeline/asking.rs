@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidegate_contract::{
-    Choice, Finish, Made, ModelError, Parameters, Structure, Task, TokenLogprob,
+    Choice, Finish, Made, ModelError, ModelTask, Parameters, Structure, TokenLogprob,
 };
 use tidegate_flow::{AnswerInto, Ask, ModelStage, Order, Target};
 
@@ -36,7 +36,7 @@ fn choice(text: &str, finish: Finish) -> Choice {
 #[test]
 fn a_vector_becomes_a_member_with_every_digit() {
     let model = Scripted::new(|_, request| {
-        let Task::Encode { text } = &request.task else {
+        let ModelTask::Encode { text } = &request.task else {
             panic!("asked to generate");
         };
         Ok(made(Made::Embedding(vec![text.len() as f32, 1.0 / 3.0])))
@@ -107,7 +107,7 @@ fn a_label_sends_its_record_to_its_own_output_from_the_threshold_on() {
 #[test]
 fn all_choices_and_their_log_probabilities_stand_beside_the_answer() {
     let model = Scripted::new(|_, request| {
-        let Task::Generate { parameters, .. } = &request.task else {
+        let ModelTask::Generate { parameters, .. } = &request.task else {
             panic!("asked to encode");
         };
         assert_eq!((parameters.n, parameters.logprobs), (2, Some(1)));
@@ -190,7 +190,7 @@ fn a_request_without_an_answer_says_why_in_its_dead_letter() {
             value: "token 9999".into(),
             limit: "below 512".into(),
         },
-        ModelError::Task {
+        ModelError::WrongTask {
             model: "mini".into(),
             task: "generate",
         },

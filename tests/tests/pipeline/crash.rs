@@ -14,7 +14,7 @@ use tidegate_contract::{
     Request, Sink, Slot,
 };
 use tidegate_flow::{
-    Ended, ModelStage, OperatorStage, Order, Plan, Run, Source, Stage, StageKind, Target,
+    Ended, ModelStage, OperatorStage, Order, Run, Source, Stage, StageKind, Target, Topology,
     WorkerParts,
 };
 use tidegate_record::{Batch, Fields, OutcomesBuilder, PatchBuilder};
@@ -223,7 +223,7 @@ impl Setting {
                 })),
             });
         }
-        let plan = Plan {
+        let topology = Topology {
             sources: vec![Source {
                 name: "input".into(),
                 targets: vec![Target::Stage(0)],
@@ -244,7 +244,8 @@ impl Setting {
             sinks,
             dead,
         };
-        Run::start(plan, vec![worker], Arc::new(log), recovered, meters).map_err(|e| e.to_string())
+        Run::start(topology, vec![worker], Arc::new(log), recovered, meters)
+            .map_err(|e| e.to_string())
     }
 
     fn whole(&self, disk: &MemoryDisk) -> Ended {

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use tidegate_tests::{Place, Running, until};
+use tidegate_tests::{Running, Workspace, until};
 
 const PIPELINE: &str = r#"
 [pipeline]
@@ -33,7 +33,7 @@ fn said(output: &Output) -> String {
 }
 
 /// A run that waits for more input, with one line written.
-fn running(place: &Place) -> Running {
+fn running(place: &Workspace) -> Running {
     place.write("in.jsonl", "1\n");
     let running = place.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
     until("the first line is written", PATIENCE, || {
@@ -42,7 +42,7 @@ fn running(place: &Place) -> Running {
     running
 }
 
-fn append(place: &Place, name: &str, bytes: &[u8]) {
+fn append(place: &Workspace, name: &str, bytes: &[u8]) {
     let mut file = fs::OpenOptions::new()
         .append(true)
         .open(place.path(name))
@@ -51,7 +51,7 @@ fn append(place: &Place, name: &str, bytes: &[u8]) {
 }
 
 /// The run ends by itself with exit code 1 and says all of these.
-fn ends_saying(place: &Place, running: &mut Running, words: &[&str]) {
+fn ends_saying(place: &Workspace, running: &mut Running, words: &[&str]) {
     let status = running.wait(PATIENCE);
     let text = String::from_utf8(place.read("stderr.log")).unwrap();
     assert_eq!(status.code(), Some(1), "{text}");
@@ -62,7 +62,7 @@ fn ends_saying(place: &Place, running: &mut Running, words: &[&str]) {
 
 #[test]
 fn a_state_directory_has_one_process_whatever_is_removed_from_it() {
-    let place = Place::new(PIPELINE);
+    let place = Workspace::new(PIPELINE);
     let mut first = running(&place);
     let _ = fs::remove_file(place.path("state/lock"));
     let second = place.run(&["run", "--quiet", "pipeline.toml"]);
@@ -81,7 +81,7 @@ fn a_state_directory_has_one_process_whatever_is_removed_from_it() {
 #[test]
 fn a_run_whose_state_directory_is_taken_away_ends_before_it_tells_of_a_cut() {
     for (from, to) in [("state", "moved"), ("state/commit.log", "moved.log")] {
-        let place = Place::new(PIPELINE);
+        let place = Workspace::new(PIPELINE);
         let mut run = running(&place);
         fs::rename(place.path(from), place.path(to)).unwrap();
         append(&place, "in.jsonl", b"2\n");
@@ -96,7 +96,7 @@ fn a_run_whose_state_directory_is_taken_away_ends_before_it_tells_of_a_cut() {
 #[test]
 fn a_directory_that_is_not_its_own_is_no_state_directory() {
     for state in [".", "notes"] {
-        let place = Place::new(&PIPELINE.replace("\"state\"", &format!("{state:?}")));
+        let place = Workspace::new(&PIPELINE.replace("\"state\"", &format!("{state:?}")));
         fs::create_dir(place.path("notes")).unwrap();
         place.write("notes/mine.txt", "mine");
         place.write("in.jsonl", "1\n");
@@ -118,7 +118,7 @@ fn a_directory_that_is_not_its_own_is_no_state_directory() {
         assert_eq!(names("."), ["in.jsonl", "notes", "pipeline.toml"]);
     }
     // An empty one is taken.
-    let place = Place::new(PIPELINE);
+    let place = Workspace::new(PIPELINE);
     fs::create_dir(place.path("state")).unwrap();
     place.write("in.jsonl", "1\n");
     place.run_pipeline();
@@ -133,12 +133,12 @@ fn two_sinks_are_not_given_one_file_whatever_it_is_called() {
 
     let second = "[sink.second]\ntype = \"file\"\npath = \"second.jsonl\"\n[dead-letters]";
     let two = PIPELINE.replace("[dead-letters]", second);
-    let hard_link = |place: &Place, name: &str| {
+    let hard_link = |place: &Workspace, name: &str| {
         place.write("real.jsonl", "");
         fs::hard_link(place.path("real.jsonl"), place.path(name)).unwrap();
     };
-    let refused = |pipeline: &str, lay: &dyn Fn(&Place)| {
-        let place = Place::new(pipeline);
+    let refused = |pipeline: &str, lay: &dyn Fn(&Workspace)| {
+        let place = Workspace::new(pipeline);
         place.write("in.jsonl", "1\n");
         lay(&place);
         for command in ["check", "run"] {
@@ -175,14 +175,14 @@ fn two_sinks_are_not_given_one_file_whatever_it_is_called() {
 }
 
 #[cfg(unix)]
-fn hard_link_of(place: &Place, name: &str) {
+fn hard_link_of(place: &Workspace, name: &str) {
     fs::hard_link(place.path("real.jsonl"), place.path(name)).unwrap();
 }
 
 #[cfg(unix)]
 #[test]
 fn standard_output_is_not_sent_into_the_file_of_a_sink() {
-    let place = Place::new(PIPELINE);
+    let place = Workspace::new(PIPELINE);
     place.write("in.jsonl", "1\n");
     for name in ["out.jsonl", "dead.jsonl"] {
         let output = place
@@ -205,7 +205,7 @@ fn standard_output_is_not_sent_into_the_file_of_a_sink() {
 #[test]
 fn a_header_of_very_many_columns_is_refused_with_its_place() {
     let csv = "paths = [\"in.jsonl\"]\nformat = \"csv\"\nmax-record = \"16MiB\"";
-    let place = Place::new(&PIPELINE.replace("paths = [\"in.jsonl\"]", csv));
+    let place = Workspace::new(&PIPELINE.replace("paths = [\"in.jsonl\"]", csv));
     let header: Vec<String> = (0..208_000).map(|column| format!("c{column}")).collect();
     place.write("in.jsonl", header.join(",") + "\n");
     let output = place.run(&["run", "--quiet", "pipeline.toml"]);
@@ -220,7 +220,7 @@ fn a_header_of_very_many_columns_is_refused_with_its_place() {
 #[test]
 fn two_processes_are_not_given_one_output_file() {
     for copied in ["out.jsonl", "dead.jsonl"] {
-        let place = Place::new(PIPELINE);
+        let place = Workspace::new(PIPELINE);
         place.write("in.jsonl", "");
         let first = place.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
         until("the first run has its files", PATIENCE, || {
@@ -250,13 +250,13 @@ fn two_processes_are_not_given_one_output_file() {
 
 #[test]
 fn output_that_somebody_else_wrote_or_cut_ends_the_run_and_stays() {
-    type Change = fn(&Place);
+    type Change = fn(&Workspace);
     let changes: [(Change, &str); 2] = [
         (|place| append(place, "out.jsonl", b"foreign\n"), "10 bytes"),
         (|place| place.write("out.jsonl", ""), "0 bytes"),
     ];
     for (change, found) in changes {
-        let place = Place::new(PIPELINE);
+        let place = Workspace::new(PIPELINE);
         let mut run = running(&place);
         change(&place);
         let left = place.read("out.jsonl");
@@ -268,7 +268,7 @@ fn output_that_somebody_else_wrote_or_cut_ends_the_run_and_stays() {
 
 #[test]
 fn what_is_written_to_an_output_file_between_two_runs_is_not_cut_away() {
-    let place = Place::new(PIPELINE);
+    let place = Workspace::new(PIPELINE);
     let mut run = running(&place);
     assert!(run.terminate(PATIENCE).success());
     append(&place, "out.jsonl", b"mine\n");
@@ -291,7 +291,7 @@ fn what_is_written_to_an_output_file_between_two_runs_is_not_cut_away() {
 #[test]
 fn a_killed_run_that_starts_with_another_output_path_cuts_no_file() {
     for name in ["out.jsonl", "dead.jsonl"] {
-        let place = Place::new(PIPELINE);
+        let place = Workspace::new(PIPELINE);
         place.write("mine.jsonl", "mine\n");
         running(&place).kill();
         let left = place.read(name);
@@ -307,7 +307,7 @@ fn a_killed_run_that_starts_with_another_output_path_cuts_no_file() {
         assert_eq!(place.read("out.jsonl"), b"1\n");
     }
     // Two that change places are two other files.
-    let place = Place::new(PIPELINE);
+    let place = Workspace::new(PIPELINE);
     running(&place).kill();
     let swapped = PIPELINE
         .replace("out.jsonl", "new.jsonl")
@@ -325,7 +325,7 @@ fn a_killed_run_that_starts_with_another_output_path_cuts_no_file() {
 
 #[test]
 fn after_a_run_that_ended_output_goes_on_in_a_new_file() {
-    let place = Place::new(PIPELINE);
+    let place = Workspace::new(PIPELINE);
     place.write("in.jsonl", "1\n");
     place.run_pipeline();
     append(&place, "in.jsonl", b"2\n");
@@ -360,7 +360,7 @@ fn a_link_out_of_its_directory_is_written_where_it_leads() {
         if made {
             fs::write(&target, "").unwrap();
         }
-        let place = Place::new(PIPELINE);
+        let place = Workspace::new(PIPELINE);
         symlink(&target, place.path("out.jsonl")).unwrap();
         place.write("in.jsonl", "1\n");
         place.run_pipeline();
@@ -411,13 +411,13 @@ fn lines() -> String {
 fn a_file_is_written_once_whatever_the_sinks_beside_it_are() {
     let file = "type = \"file\"\npaths = [\"in.txt\"]";
     let beside = "[sink.shown]\ntype = \"stdout\"\nformat = \"raw\"\ninputs = [\"later\"]";
-    let alone = Place::new(&with_a_retry(file, ""));
+    let alone = Workspace::new(&with_a_retry(file, ""));
     alone.write("in.txt", lines());
     alone.run_pipeline();
     let expected = alone.read("out.jsonl");
     assert!(expected.len() > 2000 && alone.json_lines("dead.jsonl").len() == 1);
 
-    let place = Place::new(&with_a_retry(file, beside));
+    let place = Workspace::new(&with_a_retry(file, beside));
     place.write("in.txt", lines());
     let checked = place.run(&["check", "pipeline.toml"]);
     let text = String::from_utf8_lossy(&checked.stdout).into_owned();
@@ -441,7 +441,7 @@ fn a_file_is_written_once_whatever_the_sinks_beside_it_are() {
 
 #[test]
 fn what_waits_of_standard_input_outlives_a_crash() {
-    let place = Place::new(&with_a_retry("type = \"stdin\"", ""));
+    let place = Workspace::new(&with_a_retry("type = \"stdin\"", ""));
     let log = fs::File::create(place.path("stderr.log")).unwrap();
     let mut child = place
         .command(&["run", "--quiet", "pipeline.toml"])
@@ -472,7 +472,7 @@ fn what_waits_of_standard_input_outlives_a_crash() {
 #[test]
 fn another_key_is_refused_only_while_a_record_waits() {
     let file = "type = \"file\"\npaths = [\"in.txt\"]";
-    let place = Place::new(&with_a_retry(file, ""));
+    let place = Workspace::new(&with_a_retry(file, ""));
     place.write("in.txt", "zero\nx\n000000\n");
     let run_with = |key: &str| {
         place
@@ -511,7 +511,7 @@ fn another_key_is_refused_only_while_a_record_waits() {
 
 #[test]
 fn blank_lines_are_neither_records_nor_dead_letters() {
-    let place = Place::new(PIPELINE);
+    let place = Workspace::new(PIPELINE);
     place.write("in.jsonl", "\n1\n \t\r\n2\r\n\n  \n");
     place.run_pipeline();
     assert_eq!(place.read("out.jsonl"), b"1\n2\n");

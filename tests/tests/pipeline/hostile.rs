@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use tidegate_tests::{Place, operator, until};
+use tidegate_tests::{Workspace, operator, until};
 
 fn pipeline(mode: &str, deadline: &str) -> String {
     format!(
@@ -49,7 +49,7 @@ fn input() -> String {
 
 /// Runs a mode; the bad record alone must be dead, with this word in the reason.
 fn ends_with(mode: &str, deadline: &str, word: &str) -> serde_json::Value {
-    let place = Place::new(&pipeline(mode, deadline));
+    let place = Workspace::new(&pipeline(mode, deadline));
     place.write("in.txt", input());
     place.run_pipeline();
     let expected: String = input().replace("bad\n", "");
@@ -130,7 +130,7 @@ fn pipeline_by_key(mode: &str, deadline: &str) -> String {
 fn an_operator_a_little_too_slow_loses_no_record() {
     // A few milliseconds a record: a batch misses the deadline, a record by itself is far from it.
     let slow = |text: String| text.replace("mode =", "turns = 5000000, mode =");
-    let place = Place::new(&slow(pipeline("slow", "300ms")));
+    let place = Workspace::new(&slow(pipeline("slow", "300ms")));
     let lines: String = (0..600).map(|n| format!("record {n}\n")).collect();
     place.write("in.txt", &lines);
     place.run_pipeline();
@@ -138,7 +138,7 @@ fn an_operator_a_little_too_slow_loses_no_record() {
     assert!(place.read("out.txt") == lines.as_bytes());
 
     // All of one key, in one lane: they keep their order also where they come again one by one.
-    let place = Place::new(&slow(pipeline_by_key("slow", "300ms")));
+    let place = Workspace::new(&slow(pipeline_by_key("slow", "300ms")));
     let lines: String = (0..600)
         .map(|n| format!("{{\"k\":\"one\",\"n\":{n}}}\n"))
         .collect();
@@ -160,7 +160,7 @@ fn keyed(bad: &[u64]) -> String {
 
 #[test]
 fn records_that_the_search_has_no_time_for_come_again_in_the_order_of_their_keys() {
-    let place = Place::new(&pipeline_by_key("trap", "10s"));
+    let place = Workspace::new(&pipeline_by_key("trap", "10s"));
     let bad = [0, 300, 301, 599];
     place.write("in.txt", keyed(&bad));
     place.run_pipeline();
@@ -198,7 +198,7 @@ fn is_shown_safely(text: &[u8]) {
 #[test]
 fn what_an_operator_says_reaches_nobodys_terminal_raw() {
     for mode in ["rude", "rude-error", "rude-retry", "init-rude"] {
-        let place = Place::new(&pipeline(mode, "10s"));
+        let place = Workspace::new(&pipeline(mode, "10s"));
         place.write("in.txt", "bad\nbad\n");
         let output = place.run(&["run", "--log", "trace", "pipeline.toml"]);
         is_shown_safely(&output.stdout);
@@ -219,7 +219,7 @@ fn a_component_says_what_it_is_without_control_of_the_terminal() {
     let at = (bytes.windows(9).position(|name| name == b"misbehave")).unwrap();
     let mut rude = bytes.clone();
     rude[at..at + 9].copy_from_slice(b"\x1b[2J\ngood");
-    let place = Place::new("");
+    let place = Workspace::new("");
     place.write("rude.wasm", rude);
     let output = place.run(&["component", "rude.wasm"]);
     is_shown_safely(&output.stdout);
@@ -233,7 +233,7 @@ fn a_component_says_what_it_is_without_control_of_the_terminal() {
 
 #[test]
 fn instances_that_are_lost_are_counted_by_stage() {
-    let place = Place::new(&pipeline("trap", "10s"));
+    let place = Workspace::new(&pipeline("trap", "10s"));
     place.write("in.txt", input());
     let _running = place.start(&["run", "--until", "forever", "pipeline.toml"]);
     let admin = || -> Option<serde_json::Value> {

@@ -9,7 +9,9 @@ use serde_json::Value;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{FileLayer, Model, ModelError, ModelFacts, Request, Sink};
-use tidegate_flow::{Ended, FlowError, Plan, Run, Source, Stage, StageKind, Target, WorkerParts};
+use tidegate_flow::{
+    Ended, FlowError, Run, Source, Stage, StageKind, Target, Topology, WorkerParts,
+};
 use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
 use tidegate_tests::until;
@@ -86,7 +88,7 @@ fn start(
         sinks: vec![sink("out", "/out.jsonl")],
         dead: sink("dead-letters", "/dead.jsonl"),
     };
-    let plan = Plan {
+    let topology = Topology {
         sources: sources
             .iter()
             .map(|(name, reads, kind)| Source {
@@ -109,7 +111,7 @@ fn start(
         drain: Duration::from_secs(1),
     };
     let meters = Arc::new(Meters::new("inputs", ["answer"]));
-    Run::start(plan, vec![parts], Arc::new(log), recovered, meters)
+    Run::start(topology, vec![parts], Arc::new(log), recovered, meters)
 }
 
 /// Runs until the model has these records, and stops. They wait in the log.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use tidegate_tests::{Place, Random, full, until};
+use tidegate_tests::{Random, Workspace, full, until};
 
 const PIPELINE: &str = r#"
 [pipeline]
@@ -32,7 +32,7 @@ path = "dead.jsonl"
 address = "off"
 "#;
 
-fn input(place: &Place, files: &[&str], records: u64) {
+fn input(place: &Workspace, files: &[&str], records: u64) {
     for (number, name) in files.iter().enumerate() {
         let mut random = Random(number as u64);
         let mut text = String::new();
@@ -60,7 +60,7 @@ fn killed_at_random_instants_a_run_gives_byte_identical_output() {
     // One partition, so that the order of the whole output is determined.
     let pipeline = PIPELINE.replace("\"a.jsonl\", \"b.jsonl\"", "\"a.jsonl\"");
     let records = if full() { 200_000 } else { 30_000 };
-    let expected = Place::new(&pipeline);
+    let expected = Workspace::new(&pipeline);
     input(&expected, &["a.jsonl"], records);
     let began = Instant::now();
     expected.run_pipeline();
@@ -68,7 +68,7 @@ fn killed_at_random_instants_a_run_gives_byte_identical_output() {
     let (out, dead) = (expected.read("out.jsonl"), expected.read("dead.jsonl"));
     assert!(out.len() > 1_000_000 && !dead.is_empty());
 
-    let place = Place::new(&pipeline);
+    let place = Workspace::new(&pipeline);
     input(&place, &["a.jsonl"], records);
     let mut random = Random(25);
     let (mut kills, mut between) = (0, 0);
@@ -108,17 +108,17 @@ fn killed_at_random_instants_a_run_gives_byte_identical_output() {
 #[test]
 fn killed_with_several_workers_nothing_is_lost_or_doubled() {
     let records = 20_000;
-    let sorted = |place: &Place, name: &str| {
+    let sorted = |place: &Workspace, name: &str| {
         let text = String::from_utf8(place.read(name)).unwrap();
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         lines.sort();
         lines
     };
     let pipeline = PIPELINE.replace("batch = 64", "batch = 64\nworkers = 2");
-    let expected = Place::new(&pipeline);
+    let expected = Workspace::new(&pipeline);
     input(&expected, &["a.jsonl", "b.jsonl"], records);
     expected.run_pipeline();
-    let place = Place::new(&pipeline);
+    let place = Workspace::new(&pipeline);
     input(&place, &["a.jsonl", "b.jsonl"], records);
     for n in 1..=5u64 {
         let mut running = place.start(&["run", "--quiet", "pipeline.toml"]);
@@ -143,7 +143,7 @@ fn killed_with_several_workers_nothing_is_lost_or_doubled() {
 #[test]
 fn sigterm_ends_a_run_after_a_cut_and_it_goes_on_later() {
     let pipeline = PIPELINE.replace("\"a.jsonl\", \"b.jsonl\"", "\"a.jsonl\"");
-    let place = Place::new(&pipeline);
+    let place = Workspace::new(&pipeline);
     input(&place, &["a.jsonl"], 20_000);
     let mut running = place.start(&["run", "--until", "forever", "pipeline.toml"]);
     until("the input is read", Duration::from_secs(60), || {
@@ -156,7 +156,7 @@ fn sigterm_ends_a_run_after_a_cut_and_it_goes_on_later() {
     });
     assert!(running.terminate(Duration::from_secs(30)).success());
     place.run_pipeline();
-    let expected = Place::new(&pipeline);
+    let expected = Workspace::new(&pipeline);
     input(&expected, &["a.jsonl"], 20_000);
     expected.run_pipeline();
     assert!(place.read("out.jsonl") == expected.read("out.jsonl"));
@@ -164,7 +164,7 @@ fn sigterm_ends_a_run_after_a_cut_and_it_goes_on_later() {
 
 #[test]
 fn two_runs_cannot_share_a_state_directory() {
-    let place = Place::new(&PIPELINE.replace("\"a.jsonl\", \"b.jsonl\"", "\"a.jsonl\""));
+    let place = Workspace::new(&PIPELINE.replace("\"a.jsonl\", \"b.jsonl\"", "\"a.jsonl\""));
     input(&place, &["a.jsonl"], 10);
     let _running = place.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
     until(

@@ -1,6 +1,6 @@
 //! Malformed input, and malformed pipeline files.
 
-use tidegate_tests::Place;
+use tidegate_tests::Workspace;
 
 const PIPELINE: &str = r#"
 [pipeline]
@@ -24,7 +24,7 @@ path = "dead.jsonl"
 
 #[test]
 fn malformed_input_becomes_dead_letters_with_a_reason() {
-    let place = Place::new(PIPELINE);
+    let place = Workspace::new(PIPELINE);
     let mut input = Vec::new();
     let good = b"{\"k\":\"a\",\"text\":\"fine\"}\n";
     for bad in [
@@ -78,7 +78,7 @@ fn malformed_input_becomes_dead_letters_with_a_reason() {
 
 #[test]
 fn every_mistake_of_a_pipeline_file_is_reported_at_once() {
-    let place = Place::new(
+    let place = Workspace::new(
         r#"
 [pipeline]
 name = "Bad Name"
@@ -115,7 +115,7 @@ inputs = ["redcat"]
 
 #[test]
 fn a_wrong_operator_configuration_is_a_mistake_of_the_pipeline() {
-    let place = Place::new(&PIPELINE.replace("words = [\"grumble\"]", "words = \"grumble\""));
+    let place = Workspace::new(&PIPELINE.replace("words = [\"grumble\"]", "words = \"grumble\""));
     place.write("in.jsonl", "");
     let output = place.run(&["run", "--quiet", "pipeline.toml"]);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -128,7 +128,7 @@ fn a_wrong_operator_configuration_is_a_mistake_of_the_pipeline() {
 
 #[test]
 fn output_of_another_run_is_not_overwritten() {
-    let place = Place::new(PIPELINE);
+    let place = Workspace::new(PIPELINE);
     place.write("in.jsonl", "{\"k\":\"a\",\"text\":\"fine\"}\n");
     place.write("out.jsonl", "somebody's work\n");
     let output = place.run(&["run", "--quiet", "pipeline.toml"]);

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use tidegate_tests::Place;
+use tidegate_tests::Workspace;
 
 use crate::models::{PATIENCE, asking, convert, copy, demo_model, place, text};
 
 #[test]
 fn a_conversion_writes_over_nothing() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     std::fs::create_dir(place.path("taken")).unwrap();
     place.write("taken/tokenizer.json", "mine");
     place.write("file", "mine");
@@ -30,7 +30,7 @@ fn a_conversion_writes_over_nothing() {
 
 #[test]
 fn a_conversion_that_fails_leaves_nothing_behind() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     // The last rows of the weights are no numbers: that is found when they are converted.
     let model = copy(&place, "model");
     let weights = model.join("model.safetensors");
@@ -57,7 +57,7 @@ fn a_conversion_that_fails_leaves_nothing_behind() {
 
 #[test]
 fn a_conversion_begins_anew_where_one_was_interrupted() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     std::fs::create_dir(place.path("new")).unwrap();
     // What a process that was killed leaves.
     place.write("new/.tidegate-conversion", "");
@@ -77,7 +77,7 @@ fn a_conversion_begins_anew_where_one_was_interrupted() {
 
 #[test]
 fn a_conversion_takes_away_only_what_one_has_written() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     std::fs::create_dir(place.path("new")).unwrap();
     place.write("new/.tidegate-conversion", "");
     place.write("new/tokenizer.json", "{}");
@@ -99,7 +99,7 @@ fn a_conversion_takes_away_only_what_one_has_written() {
 
 #[test]
 fn two_conversions_do_not_write_into_one_directory() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     std::fs::create_dir(place.path("new")).unwrap();
     place.write("new/.tidegate-conversion", "");
     place.write("new/.model.safetensors.part", "half of it");
@@ -121,7 +121,7 @@ fn two_conversions_do_not_write_into_one_directory() {
 
 #[test]
 fn a_conversion_is_not_begun_where_the_model_cannot_be_measured() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     let model = demo_model();
     let model = model.to_str().unwrap();
     let output = place
@@ -146,7 +146,7 @@ fn a_conversion_is_not_begun_where_the_model_cannot_be_measured() {
 
 #[test]
 fn bench_prints_what_its_readme_says() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     let model = demo_model();
     let model = model.to_str().unwrap();
     let output = place.run(&[
@@ -234,7 +234,7 @@ fn room_for_keys_and_values_that_holds_no_answer_is_a_mistake() {
 
 #[test]
 fn counts_out_of_range_are_refused_with_their_limits() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     let model = demo_model();
     let model = model.to_str().unwrap();
     for (command, option, value) in [
@@ -257,7 +257,7 @@ fn counts_out_of_range_are_refused_with_their_limits() {
 #[cfg(unix)]
 #[test]
 fn a_pipe_in_the_place_of_a_model_file_is_refused_and_not_waited_for() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     std::fs::create_dir(place.path("config")).unwrap();
     copy(&place, "tokenizer");
     std::fs::remove_file(place.path("tokenizer/tokenizer.json")).unwrap();

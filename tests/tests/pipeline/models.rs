@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate_tests::{Place, Random, root, until};
+use tidegate_tests::{Random, Workspace, root, until};
 
 /// Longest wait for a model on a machine with other work.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
@@ -36,8 +36,8 @@ pub(crate) fn tickets(count: usize) -> String {
     whole.take(count).map(|line| format!("{line}\n")).collect()
 }
 
-pub(crate) fn place(pipeline: &str, count: usize) -> Place {
-    let place = Place::new(pipeline);
+pub(crate) fn place(pipeline: &str, count: usize) -> Workspace {
+    let place = Workspace::new(pipeline);
     place.write("tickets.jsonl", tickets(count));
     place
 }
@@ -47,7 +47,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 }
 
 /// `tidegate model convert MODEL DIRECTORY --to int8 --no-loss`: its exit code and what it said.
-pub(crate) fn convert(place: &Place, model: &Path, directory: &str) -> (Option<i32>, String) {
+pub(crate) fn convert(place: &Workspace, model: &Path, directory: &str) -> (Option<i32>, String) {
     let model = model.to_str().unwrap();
     let arguments = [
         "model",
@@ -194,7 +194,7 @@ fn several_answers_and_log_probabilities_appear_in_the_record() {
 }
 
 /// A tiny encoder of the reference's goldens, with a tokenizer whose token 7 is the word `w7`.
-fn tiny_encoder(place: &Place, golden: &str) -> (Vec<Vec<u32>>, Vec<f64>) {
+fn tiny_encoder(place: &Workspace, golden: &str) -> (Vec<Vec<u32>>, Vec<f64>) {
     let from = root().join("host/reference/tests/golden").join(golden);
     let to = place.path(golden);
     std::fs::create_dir(&to).unwrap();
@@ -235,7 +235,7 @@ const ENCODING: &str = "[pipeline]\nname = \"encode\"\n[source.texts]\ntype = \"
 
 #[test]
 fn an_embedding_stage_writes_the_vector_that_transformers_gives() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     let (cases, expected) = tiny_encoder(&place, "bert-f16");
     place.write("texts.jsonl", lines_of(&cases));
     place.pipeline(&format!(
@@ -269,7 +269,7 @@ fn an_embedding_stage_writes_the_vector_that_transformers_gives() {
 
 #[test]
 fn a_classification_stage_writes_labels_and_routes_by_them() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     let (cases, expected) = tiny_encoder(&place, "bert-classes-f32");
     place.write("texts.jsonl", lines_of(&cases));
     let labels = ["calm", "rude", "spam"];
@@ -458,7 +458,7 @@ fn a_model_is_replaced_unloaded_and_loaded_again_while_records_flow() {
 
 #[test]
 fn a_conversion_says_what_it_costs_and_the_result_can_be_looked_at() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     let source = demo_model();
     let mut losses = Vec::new();
     for format in ["int8", "int4"] {
@@ -502,7 +502,7 @@ fn a_conversion_says_what_it_costs_and_the_result_can_be_looked_at() {
 }
 
 /// A copy of the demo's model, to be damaged.
-pub(crate) fn copy(place: &Place, name: &str) -> PathBuf {
+pub(crate) fn copy(place: &Workspace, name: &str) -> PathBuf {
     let to = place.path(name);
     std::fs::create_dir(&to).unwrap();
     for file in [
@@ -590,7 +590,7 @@ fn damaged_and_hostile_models_are_refused_with_what_is_wrong() {
             "tokenizer.json",
         ),
     ];
-    let place = Place::new("");
+    let place = Workspace::new("");
     place.write("tickets.jsonl", tickets(1));
     for (name, damage, said) in damages {
         damage(&copy(&place, name));
@@ -625,7 +625,7 @@ fn damaged_and_hostile_models_are_refused_with_what_is_wrong() {
 }
 
 /// `tidegate check` finds the mistake at the model's line, and ends by itself.
-fn refused(place: &Place, model: &str, said: &str) {
+fn refused(place: &Workspace, model: &str, said: &str) {
     place.pipeline(&asking("max-tokens = 4").replace(demo_model().to_str().unwrap(), model));
     let checked = place.run(&["check", "pipeline.toml"]);
     let stderr = text(&checked.stderr);
@@ -637,7 +637,7 @@ fn refused(place: &Place, model: &str, said: &str) {
 
 #[test]
 fn what_a_stage_asks_is_held_against_its_model_before_the_run() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     place.write("tickets.jsonl", tickets(1));
     let (..) = tiny_encoder(&place, "bert-f16");
     let cases = [
@@ -683,7 +683,7 @@ fn a_gguf_file_is_served_like_the_directory_it_is_converted_to() {
                 .is_some_and(|extension| extension == "gguf")
         })
         .unwrap();
-    let answers = |model: &str, place: &Place| {
+    let answers = |model: &str, place: &Workspace| {
         let pipeline =
             asking("max-tokens = 8\norder = \"partition\"").replace("context = 256\n", "");
         place.pipeline(&pipeline.replace(demo_model().to_str().unwrap(), model));
@@ -696,7 +696,7 @@ fn a_gguf_file_is_served_like_the_directory_it_is_converted_to() {
         std::fs::remove_dir_all(place.path("state")).unwrap();
         answers
     };
-    let place = Place::new("");
+    let place = Workspace::new("");
     place.write(
         "tickets.jsonl",
         "{\"customer\":\"a\",\"text\":\"a b c\"}\n{\"customer\":\"b\",\"text\":\"c\"}\n",

@@ -8,11 +8,11 @@ use std::time::Duration;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    Answer, Choice, FileLayer, Finish, Made, Model, ModelError, ModelFacts, Parameters, Prompt,
-    PromptTemplate, Request, Sink, Task, Timings,
+    Answer, Choice, FileLayer, Finish, Made, Model, ModelError, ModelFacts, ModelTask, Parameters,
+    Prompt, PromptTemplate, Request, Sink, Timings,
 };
 use tidegate_flow::{
-    AnswerInto, Ask, Ended, ModelStage, Order, Plan, Run, Source, Stage, StageKind, Target,
+    AnswerInto, Ask, Ended, ModelStage, Order, Run, Source, Stage, StageKind, Target, Topology,
     WorkerParts,
 };
 use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
@@ -21,7 +21,7 @@ use tidegate_telemetry::Meters;
 /// The user message and the forced prefix, or the text.
 pub(crate) fn asked(request: &Request) -> (String, Vec<u32>) {
     match &request.task {
-        Task::Generate {
+        ModelTask::Generate {
             prompt: Prompt::Chat(messages),
             forced_prefix,
             ..
@@ -29,12 +29,12 @@ pub(crate) fn asked(request: &Request) -> (String, Vec<u32>) {
             messages.last().unwrap().content.clone(),
             forced_prefix.clone(),
         ),
-        Task::Generate {
+        ModelTask::Generate {
             prompt: Prompt::Raw(text),
             forced_prefix,
             ..
         } => (text.clone(), forced_prefix.clone()),
-        Task::Encode { text } => (text.clone(), Vec::new()),
+        ModelTask::Encode { text } => (text.clone(), Vec::new()),
     }
 }
 
@@ -216,7 +216,7 @@ pub(crate) fn run_stage(stage: ModelStage, sinks: &[&str], lines: &[&str]) -> Le
         follow: false,
     })
     .unwrap();
-    let plan = Plan {
+    let topology = Topology {
         sources: vec![Source {
             name: "input".into(),
             targets: vec![Target::Stage(0)],
@@ -241,7 +241,7 @@ pub(crate) fn run_stage(stage: ModelStage, sinks: &[&str], lines: &[&str]) -> Le
         dead: sink("dead-letters"),
     };
     let meters = Arc::new(Meters::new("native", ["ask"]));
-    let run = Run::start(plan, vec![parts], Arc::new(log), recovered, meters).unwrap();
+    let run = Run::start(topology, vec![parts], Arc::new(log), recovered, meters).unwrap();
     let ended = run.join();
     assert!(ended.error.is_none(), "{:?}", ended.error);
     let counts = ended.counts;

@@ -10,7 +10,7 @@ use tidegate_connect::file::FileSink;
 use tidegate_contract::{
     Model, ModelError, ModelFacts, Partition, Request, Sink, Source, SourceError, SourceEvent,
 };
-use tidegate_flow::{ModelStage, Order, Plan, Run, Stage, StageKind, Target, WorkerParts};
+use tidegate_flow::{ModelStage, Order, Run, Stage, StageKind, Target, Topology, WorkerParts};
 use tidegate_record::{BatchBuilder, NewRecord, RecordId};
 use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
@@ -149,7 +149,7 @@ fn a_slow_model_stops_the_reader_and_a_faster_one_lets_it_go_on() {
         max_in_flight: MAX_IN_FLIGHT,
         ..asking(model.clone(), "{n}")
     };
-    let plan = Plan {
+    let topology = Topology {
         sources: vec![tidegate_flow::Source {
             name: "eager".into(),
             targets: vec![Target::Stage(0)],
@@ -181,7 +181,7 @@ fn a_slow_model_stops_the_reader_and_a_faster_one_lets_it_go_on() {
         dead: sink("dead-letters", "/dead.jsonl"),
     };
     let meters = Arc::new(Meters::new("pressure", ["answer"]));
-    let run = Run::start(plan, vec![parts], Arc::new(log), recovered, meters).unwrap();
+    let run = Run::start(topology, vec![parts], Arc::new(log), recovered, meters).unwrap();
     until("the model is asked", Duration::from_secs(30), || {
         model.most.load(Ordering::SeqCst) == 8
     });

@@ -10,7 +10,7 @@ use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
     DeadLetter, Delivery, FileLayer, RefusedRecord, Sink, SinkError, SinkPosition,
 };
-use tidegate_flow::{Plan, Run, Source, Target, WorkerParts};
+use tidegate_flow::{Run, Source, Target, Topology, WorkerParts};
 use tidegate_record::PublicRecord;
 use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
@@ -86,7 +86,7 @@ fn what_a_sink_refuses_when_it_is_flushed_is_a_dead_letter_counted_once() {
         sinks: vec![Box::new(Picky::default())],
         dead: Box::new(dead),
     };
-    let plan = Plan {
+    let topology = Topology {
         sources: vec![Source {
             name: "in".into(),
             targets: vec![Target::Sink(0)],
@@ -102,7 +102,14 @@ fn what_a_sink_refuses_when_it_is_flushed_is_a_dead_letter_counted_once() {
         drain: Duration::from_secs(1),
     };
     let meters = Arc::new(Meters::new("refused", []));
-    let run = Run::start(plan, vec![parts], Arc::new(log), recovered, meters.clone()).unwrap();
+    let run = Run::start(
+        topology,
+        vec![parts],
+        Arc::new(log),
+        recovered,
+        meters.clone(),
+    )
+    .unwrap();
     let ended = run.join();
     assert!(ended.error.is_none(), "{:?}", ended.error);
     let counts = ended.counts;

@@ -13,7 +13,7 @@ use tidegate_contract::{
     FileLayer, Operator, OperatorError, OperatorVersion, Partition, Processed, Recovered, Sink,
     Slot, Source as Input, SourceError, SourceEvent,
 };
-use tidegate_flow::{OperatorStage, Plan, Run, Source, Stage, StageKind, Target, WorkerParts};
+use tidegate_flow::{OperatorStage, Run, Source, Stage, StageKind, Target, Topology, WorkerParts};
 use tidegate_record::{Batch, BatchBuilder, Fields, NewRecord, OutcomesBuilder, RecordId};
 use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
@@ -345,7 +345,7 @@ impl Setting {
             sinks: vec![sink("out")],
             dead: sink("dead-letters"),
         };
-        let plan = Plan {
+        let topology = Topology {
             sources: vec![Source {
                 name: "input".into(),
                 targets: vec![Target::Stage(0)],
@@ -370,7 +370,7 @@ impl Setting {
             drain: Duration::from_secs(5),
         };
         let log = Arc::new(log);
-        Run::start(plan, vec![parts], log, recovered, self.meters.clone()).unwrap()
+        Run::start(topology, vec![parts], log, recovered, self.meters.clone()).unwrap()
     }
 
     fn lines(&self, sink: &str) -> Vec<Value> {

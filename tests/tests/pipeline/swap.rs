@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tidegate_tests::{Place, full, operator, until};
+use tidegate_tests::{Workspace, full, operator, until};
 
 const PIPELINE: &str = r#"
 [pipeline]
@@ -47,7 +47,7 @@ fn lines(partition: u64, numbers: Range<u64>) -> String {
 }
 
 /// Four partitions.
-fn input(place: &Place, records: u64) {
+fn input(place: &Workspace, records: u64) {
     for partition in 0..4 {
         place.write(
             &format!("in-{partition}.jsonl"),
@@ -63,7 +63,7 @@ struct Feeder {
 }
 
 impl Feeder {
-    fn start(place: &Place, records: u64) -> Feeder {
+    fn start(place: &Workspace, records: u64) -> Feeder {
         let mut files: Vec<File> = (0..4)
             .map(|partition| {
                 let path = place.path(&format!("in-{partition}.jsonl"));
@@ -109,7 +109,7 @@ fn variant_of(name: &str, number: u32) -> Vec<u8> {
     bytes
 }
 
-fn check_output(place: &Place, records: u64) {
+fn check_output(place: &Workspace, records: u64) {
     let mut last: HashMap<String, i64> = HashMap::new();
     let mut count = 0;
     for line in place.json_lines("out.jsonl") {
@@ -126,7 +126,7 @@ fn check_output(place: &Place, records: u64) {
 #[test]
 fn twenty_swaps_lose_double_and_reorder_nothing() {
     let records = if full() { 200_000 } else { 60_000 };
-    let place = Place::new(PIPELINE);
+    let place = Workspace::new(PIPELINE);
     input(&place, records);
     // Followed, and fed until every swap is done.
     let mut running = place.start(&[
@@ -217,13 +217,13 @@ fn twenty_swaps_lose_double_and_reorder_nothing() {
 
 #[test]
 fn a_component_that_cannot_run_leaves_the_old_one() {
-    let place = Place::new(PIPELINE);
+    let place = Workspace::new(PIPELINE);
     input(&place, 400);
     let running = place.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
     until("the first output", Duration::from_secs(60), || {
         !place.read("out.jsonl").is_empty()
     });
-    let digest = |place: &Place| {
+    let digest = |place: &Workspace| {
         let output = place.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
         let status: Value = serde_json::from_slice(&output.stdout).unwrap();
         (
@@ -285,7 +285,7 @@ fn a_component_that_cannot_run_leaves_the_old_one() {
 
 #[test]
 fn without_a_running_host_deploy_says_so() {
-    let place = Place::new(PIPELINE);
+    let place = Workspace::new(PIPELINE);
     input(&place, 4);
     place.write("new.wasm", variant(1));
     let output = place.run(&[
@@ -324,7 +324,7 @@ path = "out.jsonl"
 
 #[test]
 fn a_component_that_one_slot_refuses_stays_for_the_slot_that_runs_it_and_others_go() {
-    let place = Place::new(TWO_SLOTS);
+    let place = Workspace::new(TWO_SLOTS);
     let pass = tidegate_tests::root().join("host/operator/tests/fixtures/pass.wasm");
     place.write("pass.wasm", std::fs::read(pass).unwrap());
     input(&place, 400);
@@ -407,7 +407,7 @@ path = "out.jsonl"
 
 #[test]
 fn a_run_that_is_started_again_waits_for_an_operator_that_does_not_start() {
-    let place = Place::new(&UNWILLING.replace("MODE", "init-trap"));
+    let place = Workspace::new(&UNWILLING.replace("MODE", "init-trap"));
     input(&place, 400);
     let follow = ["run", "--quiet", "--until", "forever", "pipeline.toml"];
     // The first time, that is a mistake that is told before anything is read; so it is of a check.
@@ -521,7 +521,7 @@ path = "out.jsonl"
 
 #[test]
 fn a_refused_deployment_beside_a_slot_that_traps_leaves_the_run_as_it_is() {
-    let place = Place::new(BESIDE);
+    let place = Workspace::new(BESIDE);
     let pass = tidegate_tests::root().join("host/operator/tests/fixtures");
     place.write("pass.wasm", std::fs::read(pass.join("pass.wasm")).unwrap());
     let text = std::fs::read_to_string(pass.join("pass.wat")).unwrap();

@@ -14,13 +14,13 @@ use tidegate_contract::{
     OperatorError, OperatorVersion, Processed, Request, Sink, Slot,
 };
 use tidegate_flow::{
-    Ended, ModelStage, OperatorStage, Order, Plan, Run, Source, Stage, StageKind, Target,
+    Ended, ModelStage, OperatorStage, Order, Run, Source, Stage, StageKind, Target, Topology,
     WorkerParts,
 };
 use tidegate_record::{Batch, Fields, OutcomesBuilder, PatchBuilder};
 use tidegate_state::{Crash, FileCommitLog, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
-use tidegate_tests::{Place, until};
+use tidegate_tests::{Workspace, until};
 
 use crate::models;
 use crate::native::{answer, asked, asking, facts, tokens_are_bytes};
@@ -123,14 +123,14 @@ impl Slot for Native {
 type Asked = dyn Fn(usize, Request) + Send + Sync;
 
 /// A model that is a function of how often it was asked before, and the request.
-struct Told {
+struct Progress {
     asked: AtomicUsize,
     does: Box<Asked>,
 }
 
-impl Told {
-    fn new(does: impl Fn(usize, Request) + Send + Sync + 'static) -> Arc<Told> {
-        Arc::new(Told {
+impl Progress {
+    fn new(does: impl Fn(usize, Request) + Send + Sync + 'static) -> Arc<Progress> {
+        Arc::new(Progress {
             asked: AtomicUsize::new(0),
             does: Box::new(does),
         })
@@ -141,11 +141,11 @@ impl Told {
     }
 
     /// Answers with its prompt.
-    fn echoes() -> Arc<Told> {
-        Told::new(|_, request| echo(request))
+    fn echoes() -> Arc<Progress> {
+        Progress::new(|_, request| echo(request))
     }
 
-    fn stage(self: &Arc<Told>, max_in_flight: usize, attempts: u32) -> Stage {
+    fn stage(self: &Arc<Progress>, max_in_flight: usize, attempts: u32) -> Stage {
         Stage {
             name: "ask".into(),
             targets: vec![Target::Sink(0)],
@@ -166,7 +166,7 @@ fn echo(request: Request) {
     request.reply.done(Ok(answer));
 }
 
-impl Model for Told {
+impl Model for Progress {
     fn submit(&self, request: Request) -> Result<(), (Request, ModelError)> {
         (self.does)(self.asked.fetch_add(1, Ordering::SeqCst), request);
         Ok(())
@@ -220,7 +220,7 @@ impl Input {
             sinks: vec![sink("out")?],
             dead: sink("dead-letters")?,
         };
-        let plan = Plan {
+        let topology = Topology {
             sources: vec![Source {
                 name: "input".into(),
                 targets: vec![Target::Stage(0)],
@@ -235,8 +235,14 @@ impl Input {
             cut_interval: Duration::ZERO,
             drain: Duration::from_secs(5),
         };
-        let run = Run::start(plan, vec![parts], Arc::new(log), recovered, meters.clone())
-            .map_err(|error| error.to_string())?;
+        let run = Run::start(
+            topology,
+            vec![parts],
+            Arc::new(log),
+            recovered,
+            meters.clone(),
+        )
+        .map_err(|error| error.to_string())?;
         Ok((run, meters))
     }
 
@@ -332,7 +338,7 @@ fn what_its_neighbours_grow_to_costs_a_record_nothing() {
 fn a_split_puts_no_more_in_flight_than_the_stage_has_room_for() {
     let held: Arc<Mutex<Vec<Request>>> = Arc::default();
     let requests = held.clone();
-    let model = Told::new(move |_, request| requests.lock().unwrap().push(request));
+    let model = Progress::new(move |_, request| requests.lock().unwrap().push(request));
     let disk = MemoryDisk::new();
     let stages = row(&[Native::splits(30)], model.stage(12, 1));
     let (run, meters) = Input::records(4).start(&disk, stages).unwrap();
@@ -370,7 +376,7 @@ fn a_crash_within_the_output_of_a_split_neither_loses_nor_repeats() {
     let stages = || {
         row(
             &[Native::splits(4), Native::splits(5)],
-            Told::echoes().stage(6, 1),
+            Progress::echoes().stage(6, 1),
         )
     };
     let disk = MemoryDisk::new();
@@ -435,13 +441,13 @@ fn device() -> ModelError {
 fn a_kill_is_no_attempt() {
     let input = Input::of("{\"n\":1,\"p\":1}\n".into());
     let disk = MemoryDisk::new();
-    let hangs = Told::new(|_, request| std::mem::forget(request));
+    let hangs = Progress::new(|_, request| std::mem::forget(request));
     let (run, _) = input.start(&disk, vec![hangs.stage(4, 2)]).unwrap();
     until("it is asked", PATIENCE, || hangs.times() == 1);
     run.controls().stop();
     assert!(run.join().error.is_none());
     assert_eq!(in_flight(&disk).len(), 1);
-    let fails_once = Told::new(|before, request| match before {
+    let fails_once = Progress::new(|before, request| match before {
         0 => request.reply.done(Err(device())),
         _ => echo(request),
     });
@@ -452,7 +458,7 @@ fn a_kill_is_no_attempt() {
 
 #[test]
 fn an_unloaded_model_is_no_attempt() {
-    let model = Told::new(|before, request| match before {
+    let model = Progress::new(|before, request| match before {
         0 | 2 => request.reply.done(Err(ModelError::Unknown("model".into()))),
         1 => request.reply.done(Err(device())),
         _ => echo(request),
@@ -462,7 +468,7 @@ fn an_unloaded_model_is_no_attempt() {
     let ended = input.whole(&disk, vec![model.stage(4, 2)]);
     assert_eq!((ended.counts.output, ended.counts.dead), (1, 0));
     // And as many as there are count.
-    let model = Told::new(|_, request| request.reply.done(Err(device())));
+    let model = Progress::new(|_, request| request.reply.done(Err(device())));
     let disk = MemoryDisk::new();
     let ended = input.whole(&disk, vec![model.stage(4, 2)]);
     assert_eq!((ended.counts.output, ended.counts.dead), (0, 1));
@@ -554,7 +560,7 @@ fn a_clock_that_was_set_back_delays_nothing_beyond_its_delay() {
 
 #[test]
 fn what_waits_is_in_flight_from_the_start_of_a_run() {
-    let hangs = || Told::new(|_, request| std::mem::forget(request)).stage(64, 1);
+    let hangs = || Progress::new(|_, request| std::mem::forget(request)).stage(64, 1);
     let input = Input::of((0..5).map(|n| format!("{{\"n\":{n},\"p\":0}}\n")).collect());
     let disk = MemoryDisk::new();
     let (run, _) = input.start(&disk, vec![hangs()]).unwrap();
@@ -641,7 +647,7 @@ fn a_run_that_failed_says_what_starting_it_again_does() {
         return;
     }
     let failed = |source: &str| {
-        let place = Place::new(&format!(
+        let place = Workspace::new(&format!(
             "[pipeline]\nname = \"failing\"\n[source.in]\n{source}\n[sink.out]\ntype = \"stdout\"\n"
         ));
         place.write("in.jsonl", "{\"n\":1}\n");

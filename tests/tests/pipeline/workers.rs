@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{DeadLetter, Delivery, FileLayer, Sink, SinkError, SinkPosition};
-use tidegate_flow::{Ended, Plan, Run, Source, Target, WorkerParts};
+use tidegate_flow::{Ended, Run, Source, Target, Topology, WorkerParts};
 use tidegate_record::PublicRecord;
 use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
@@ -88,7 +88,7 @@ fn run(input: &Path, disk: &MemoryDisk, full: bool) -> Ended {
             dead,
         }
     });
-    let plan = Plan {
+    let topology = Topology {
         sources: vec![Source {
             name: "in".into(),
             targets: vec![Target::Sink(0)],
@@ -104,7 +104,7 @@ fn run(input: &Path, disk: &MemoryDisk, full: bool) -> Ended {
         drain: Duration::from_secs(1),
     };
     let meters = Arc::new(Meters::new("workers", []));
-    Run::start(plan, parts.collect(), Arc::new(log), recovered, meters)
+    Run::start(topology, parts.collect(), Arc::new(log), recovered, meters)
         .unwrap()
         .join()
 }

@@ -7,11 +7,12 @@ use tidegate_operator::{Engine, EngineOptions, Grants, componentize};
 use tidegate_telemetry::plain;
 
 use super::print;
-use crate::exit::{Failure, told};
+use crate::exit::{Failure, with_causes};
 
 /// Shows what a component is, and writes it out if asked.
 pub(crate) fn component(file: &Path, output: Option<&Path>) -> Result<(), Failure> {
-    let bytes = crate::component::read(file).map_err(|error| Failure::usage(told(&error)))?;
+    let bytes =
+        crate::component::read(file).map_err(|error| Failure::usage(with_causes(&error)))?;
     let label = file.display().to_string();
     let engine = Engine::new(EngineOptions {
         instances: 4,

@@ -6,7 +6,7 @@ use tidegate_control::client::Client;
 
 use super::print;
 use crate::HostArguments;
-use crate::exit::{Failure, told};
+use crate::exit::{Failure, with_causes};
 
 /// The running host that is meant.
 pub(super) fn client(host: &HostArguments) -> Result<Client, Failure> {
@@ -29,7 +29,8 @@ pub(crate) fn deploy(
     host: &HostArguments,
     as_json: bool,
 ) -> Result<(), Failure> {
-    let bytes = crate::component::read(component).map_err(|error| Failure::usage(told(&error)))?;
+    let bytes =
+        crate::component::read(component).map_err(|error| Failure::usage(with_causes(&error)))?;
     let name = component
         .file_name()
         .map(|name| name.to_string_lossy().into_owned());

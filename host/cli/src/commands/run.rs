@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let models = wire::load_models(&pipeline, arguments.adapter.as_deref())?;
     let parts = parts_of(until)?;
 
-    let plan = wire::plan(&pipeline, &slots, &configured, &models)?;
+    let topology = wire::topology(&pipeline, &slots, &configured, &models)?;
     let meters = Arc::new(Meters::new(
         &pipeline.name,
         pipeline.stages.iter().map(|stage| stage.name.as_str()),
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         cut: recovered.cut,
     }
     .emit();
-    let run = Run::start(plan, parts, Arc::new(log), recovered, meters.clone())?;
+    let run = Run::start(topology, parts, Arc::new(log), recovered, meters.clone())?;
     let host = Arc::new(RunningHost {
         pipeline: pipeline.name.clone(),
         components,

@@ -10,7 +10,7 @@ use tidegate_text::{ChatMessage, PromptError, Tokenizer};
 
 use super::sizes::{KvRoom, kv_room};
 use super::{DEFAULT_CONTEXT, ModelFile};
-use crate::exit::{Failure, told};
+use crate::exit::{Failure, with_causes};
 
 /// Positions kept free for the chat template around the user message, at least.
 const TEMPLATE_TOKENS: usize = 32;
@@ -26,7 +26,7 @@ pub(crate) fn check(pipeline: &Pipeline) -> Result<(), Failure> {
         }
         match ModelFile::open(&model.path) {
             Ok(file) => all.extend(mistakes(pipeline, index, &file)),
-            Err(error) => all.push(pipeline.mistake_of_model(model, told(&error))),
+            Err(error) => all.push(pipeline.mistake_of_model(model, with_causes(&error))),
         }
     }
     if all.is_empty() {
@@ -91,7 +91,7 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
     }
     if let Some(draft) = &model.draft {
         let mistake = match ModelFile::open(draft) {
-            Err(error) => Some(format!("draft: {}", told(&error))),
+            Err(error) => Some(format!("draft: {}", with_causes(&error))),
             Ok(draft) if draft.makes() != Makes::Text => {
                 Some("draft: the model makes no text".to_owned())
             }

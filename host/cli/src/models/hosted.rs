@@ -13,7 +13,7 @@ use super::fit::{around_prompt, asking, bias, mistakes};
 use super::gpu::{Adapters, UsedAdapter};
 use super::open::ModelFile;
 use super::source::source;
-use crate::exit::told;
+use crate::exit::with_causes;
 
 /// A name that stages ask. While no model is loaded under it, requests are given back, and their records wait.
 pub(crate) struct HostedModel {
@@ -87,7 +87,7 @@ impl HostedModel {
     /// Loads it again, or another in its place.
     pub(crate) fn replace(&self, path: Option<&Path>) -> Result<ModelReport, ModelRefused> {
         let _changing = self.change()?;
-        let refused = |error: anyhow::Error| ModelRefused::Refused(told(&error));
+        let refused = |error: anyhow::Error| ModelRefused::Refused(with_causes(&error));
         let file = ModelFile::open(path.unwrap_or(&self.model().path)).map_err(refused)?;
         if let Some(wrong) = mistakes(&self.pipeline, self.index, &file).first() {
             return Err(ModelRefused::Refused(format!(

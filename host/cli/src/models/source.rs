@@ -9,7 +9,7 @@ use tidegate_infer::{
     AdapterKind, DecoderOptions, EncoderOptions, Gpu, GpuDecoder, GpuEncoder, LoadError,
     MemoryReport,
 };
-use tidegate_serving::{Draft, Load, LoadDecoder, LoadEncoder, ModelOptions, ModelSource};
+use tidegate_serving::{Draft, LoadDecoder, LoadEncoder, ModelLoader, ModelOptions, ModelSource};
 use tidegate_weights::Checkpoint;
 
 use super::fit::{context, end_tokens};
@@ -64,7 +64,7 @@ pub(crate) fn source(
             let bytes = MemoryReport::estimate(&checkpoint, &sizes)?.total();
             (
                 bytes,
-                Load::Decoder(decoder(adapter.clone(), checkpoint, sizes)),
+                ModelLoader::Decoder(decoder(adapter.clone(), checkpoint, sizes)),
             )
         }
         Makes::Embeddings | Makes::Labels => {
@@ -76,7 +76,7 @@ pub(crate) fn source(
             let bytes = GpuEncoder::estimate(&checkpoint, &sizes)?.total();
             (
                 bytes,
-                Load::Encoder(encoder(adapter.clone(), checkpoint, sizes)),
+                ModelLoader::Encoder(encoder(adapter.clone(), checkpoint, sizes)),
             )
         }
     };

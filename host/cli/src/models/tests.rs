@@ -5,8 +5,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use tidegate_contract::{
-    Answer, Made, Message, Model, ModelError, Parameters, Prompt, Reply, Request, RequestId, Role,
-    Task,
+    Answer, Made, Message, Model, ModelError, ModelTask, Parameters, Prompt, Reply, Request,
+    RequestId, Role,
 };
 use tidegate_control::config::{self, Pipeline};
 
@@ -69,7 +69,7 @@ fn ask(model: &HostedModel, id: u64) -> Vec<u32> {
         id: RequestId(id),
         attempt: 1,
         seed: 7,
-        task: Task::Generate {
+        task: ModelTask::Generate {
             prompt: Prompt::Chat(vec![Message {
                 role: Role::User,
                 content: "My order came incomplete.".into(),

@@ -8,4 +8,4 @@ mod stages;
 pub(crate) use models::{Models, load as load_models};
 pub(crate) use ports::worker_parts;
 pub(crate) use slots::{Tasks, restore, slots, sweep};
-pub(crate) use stages::{plan, volatile};
+pub(crate) use stages::{topology, volatile};

@@ -8,7 +8,7 @@ use anyhow::Context;
 use tidegate_contract::{Model, Parameters};
 use tidegate_control::config::{self, Input, Into, Node, Pipeline, SourceKind, StageKind};
 use tidegate_flow::{
-    AnswerInto, Ask, ModelStage, OperatorStage, Order, Plan, Source, Stage, Target,
+    AnswerInto, Ask, ModelStage, OperatorStage, Order, Source, Stage, Target, Topology,
 };
 use tidegate_operator::ComponentSlot;
 
@@ -35,12 +35,12 @@ fn is_volatile(kind: &SourceKind) -> bool {
 }
 
 /// The plan of a pipeline.
-pub(crate) fn plan(
+pub(crate) fn topology(
     pipeline: &Pipeline,
     slots: &[Arc<ComponentSlot>],
     configured: &[String],
     models: &Models,
-) -> anyhow::Result<Plan> {
+) -> anyhow::Result<Topology> {
     let sources = pipeline.sources.iter().enumerate().map(|(index, source)| {
         let identities = match &source.kind {
             SourceKind::File { paths } => paths
@@ -87,7 +87,7 @@ pub(crate) fn plan(
             kind: kind.with_context(|| format!("stage {} has no slot or model", stage.name))?,
         });
     }
-    Ok(Plan {
+    Ok(Topology {
         stages,
         sources: sources.collect(),
         sinks: pipeline

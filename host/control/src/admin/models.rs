@@ -22,7 +22,7 @@ const BODY: Duration = Duration::from_secs(10);
 /// What a model is loaded from.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Load {
+struct LoadRequest {
     path: Option<PathBuf>,
 }
 
@@ -71,11 +71,11 @@ pub(super) async fn unload(
 }
 
 /// An empty body says nothing: the model is loaded from where the pipeline file says.
-fn understood(body: &Bytes) -> Result<Load, String> {
+fn understood(body: &Bytes) -> Result<LoadRequest, String> {
     if body.is_empty() {
-        return Ok(Load::default());
+        return Ok(LoadRequest::default());
     }
-    let load: Load = serde_json::from_slice(body).map_err(|error| {
+    let load: LoadRequest = serde_json::from_slice(body).map_err(|error| {
         format!("the body is not {{\"path\": \"/models/new\"}}, or empty: {error}")
     })?;
     match &load.path {

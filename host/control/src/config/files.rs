@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::disk::{Directory, FileId, expand, fits, identity};
 use super::findings::{Findings, Typed};
 use super::pipeline::{KafkaSink, SinkKind};
-use super::text::Place;
+use super::text::Span;
 use super::typed::TypedSinkKind;
 use crate::admin::MAX_COMPONENT;
 
@@ -162,7 +162,7 @@ impl<'f> Files<'f> {
         }
         let mut seen: BTreeMap<&FileId, &Typed<String>> = BTreeMap::new();
         for (file, path, typed) in &self.written {
-            let line = |place: &Place| self.found.text.position(place).line;
+            let line = |place: &Span| self.found.text.position(place).line;
             if let Some(other) = seen.insert(file, typed) {
                 self.found.about(
                     typed,

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::mistake::Mistake;
-use super::text::{Place, SourceText};
+use super::text::{SourceText, Span};
 
 /// A value as it was typed, with its place and the key it stands under.
 #[derive(Clone, Debug)]
 pub(crate) struct Typed<T> {
     pub(crate) value: T,
-    pub(crate) place: Place,
+    pub(crate) place: Span,
     pub(crate) key: String,
 }
 
@@ -50,18 +50,18 @@ impl Findings {
         }
     }
 
-    pub(crate) fn mistake(&self, place: &Place, key: &str, what: impl Into<String>) {
+    pub(crate) fn mistake(&self, place: &Span, key: &str, what: impl Into<String>) {
         let finding = self.finding(place, key, what.into(), false);
         self.mistakes.borrow_mut().push(finding);
     }
 
     /// Something that must be there is not.
-    pub(crate) fn absence(&self, place: &Place, key: &str, what: String) {
+    pub(crate) fn absence(&self, place: &Span, key: &str, what: String) {
         let finding = self.finding(place, key, what, true);
         self.mistakes.borrow_mut().push(finding);
     }
 
-    pub(crate) fn warning(&self, place: &Place, key: &str, what: impl Into<String>) {
+    pub(crate) fn warning(&self, place: &Span, key: &str, what: impl Into<String>) {
         let finding = self.finding(place, key, what.into(), false);
         self.warnings.borrow_mut().push(finding);
     }
@@ -86,7 +86,7 @@ impl Findings {
         }
     }
 
-    fn finding(&self, place: &Place, key: &str, what: String, absence: bool) -> Finding {
+    fn finding(&self, place: &Span, key: &str, what: String, absence: bool) -> Finding {
         Finding {
             start: place.0.start,
             absence,
@@ -101,7 +101,7 @@ impl Findings {
 
     /// Leaves out what is probably no mistake by itself but follows from a file that is not TOML: what lies on a
     /// broken line, and what is missing.
-    pub(crate) fn discount(&mut self, broken: &[Place]) {
+    pub(crate) fn discount(&mut self, broken: &[Span]) {
         let lines: Vec<usize> = broken
             .iter()
             .map(|place| self.text.position(place).line)

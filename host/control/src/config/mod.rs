@@ -37,7 +37,7 @@ use toml::de::DeTable;
 
 use disk::Directory;
 use findings::Findings;
-use text::{Place, SourceText};
+use text::{SourceText, Span};
 
 pub use guarantee::{Guarantee, GuaranteePart, Level, guarantee};
 pub use mistake::{Mistake, Mistakes};
@@ -131,9 +131,9 @@ fn parse(shown: &Path, absolute: &Path, content: String) -> Result<Pipeline, Mis
             typed,
         ));
     } else {
-        let broken: Vec<Place> = errors
+        let broken: Vec<Span> = errors
             .iter()
-            .map(|error| Place(error.span().unwrap_or_default()))
+            .map(|error| Span(error.span().unwrap_or_default()))
             .collect();
         found.discount(&broken);
         for (error, place) in errors.iter().zip(&broken) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_contract::{Parameters, PromptPart, PromptTemplate};
 
-use super::text::Place;
+use super::text::Span;
 
 /// What the models of an adapter share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct Model {
     pub kernels: Option<String>,
     /// A small model of the same vocabulary that guesses tokens ahead; absolute.
     pub draft: Option<PathBuf>,
-    pub(super) place: Place,
+    pub(super) place: Span,
 }
 
 /// How keys and values are kept.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::findings::{Findings, Typed};
 use super::nearest::nearest;
 use super::pipeline::{Input, Node, Sink, Stage};
-use super::text::Place;
+use super::text::Span;
 use super::typed::{TypedAsk, TypedFile, TypedStageKind};
 
 /// Names under which something else has its place: the position of the dead letters in the commit log, and the stage of
@@ -23,10 +23,10 @@ const RESERVED_FOR_SINKS: [(&str, &str); 2] = [
 
 /// Everything that has a name and takes or gives records.
 pub(crate) struct Names {
-    nodes: BTreeMap<String, (Named, Place)>,
+    nodes: BTreeMap<String, (Named, Span)>,
     /// Sources and stages in the order of the file, for defaults and warnings.
-    pub(crate) sources: Vec<(String, Place)>,
-    stages: Vec<Option<(String, Place)>>,
+    pub(crate) sources: Vec<(String, Span)>,
+    stages: Vec<Option<(String, Span)>>,
     /// Stages whose records all go one way.
     without_outputs: Vec<bool>,
 }
@@ -107,7 +107,7 @@ impl Names {
     }
 
     /// What a stage takes if it does not say: the stage before, or every source.
-    pub(crate) fn before(&self, index: usize, place: &Place) -> Vec<Input> {
+    pub(crate) fn before(&self, index: usize, place: &Span) -> Vec<Input> {
         let input = |from| Input {
             from,
             output: None,

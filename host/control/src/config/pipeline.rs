@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::mistake::Mistake;
 use super::models::{Engine, Model, ModelStage};
-use super::text::Place;
+use super::text::Span;
 
 /// A pipeline file that has no mistake.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ impl Pipeline {
         self.mistake(&stage.place, format!("stage.{}", stage.name), what)
     }
 
-    fn mistake(&self, place: &Place, key: String, what: impl ToString) -> Mistake {
+    fn mistake(&self, place: &Span, key: String, what: impl ToString) -> Mistake {
         Mistake {
             file: self.text.shown.clone(),
             position: Some(self.text.position(place)),
@@ -179,7 +179,7 @@ pub struct Stage {
     pub inputs: Vec<Input>,
     /// What it does.
     pub kind: StageKind,
-    pub(super) place: Place,
+    pub(super) place: Span,
 }
 
 /// What a stage does.
@@ -198,7 +198,7 @@ pub struct Input {
     pub from: Node,
     /// A named output of that stage; without it, its main output.
     pub output: Option<String>,
-    pub(super) place: Place,
+    pub(super) place: Span,
 }
 
 /// A source or a stage.

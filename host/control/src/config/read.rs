@@ -10,12 +10,12 @@ use super::read_ends::{read_dead_letters, read_sink, read_source};
 use super::read_model::{read_engine, read_model};
 use super::read_stage::read_stage;
 use super::reader::{Table, Value};
-use super::text::Place;
+use super::text::Span;
 use super::typed::{TypedAdmin, TypedFile};
 
 /// Reads the whole file.
 pub(crate) fn read_file<'t>(found: &'t Findings, document: &'t DeTable<'t>) -> TypedFile {
-    let root = Table::new(found, String::new(), Place(0..0), document);
+    let root = Table::new(found, String::new(), Span(0..0), document);
     let mut file = TypedFile::default();
     match root.table("pipeline") {
         Some(table) => read_pipeline(table, &mut file),
@@ -43,7 +43,7 @@ pub(crate) fn read_file<'t>(found: &'t Findings, document: &'t DeTable<'t>) -> T
                 for (number, stage) in stages.iter().enumerate() {
                     let value = Value {
                         raw: stage.get_ref(),
-                        place: Place(stage.span()),
+                        place: Span(stage.span()),
                         key: format!("stage[{}]", number + 1),
                     };
                     if let Some(table) = value.table(found) {

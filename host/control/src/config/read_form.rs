@@ -7,7 +7,7 @@ use super::findings::Findings;
 use super::models::BiasedToken;
 use super::read_stage::json;
 use super::reader::{Table, Value};
-use super::text::Place;
+use super::text::Span;
 use super::typed::TypedStructure;
 
 /// A list of `{ text = "yes", bias = 5.0 }` or `{ id = 123, bias = -100.0 }`.
@@ -27,7 +27,7 @@ pub(crate) fn read_bias(table: &Table<'_>) -> Vec<(BiasedToken, f32)> {
     for (number, entry) in entries.iter().enumerate() {
         let entry = Value {
             raw: entry.get_ref(),
-            place: Place(entry.span()),
+            place: Span(entry.span()),
             key: format!("{}[{}]", value.key, number + 1),
         };
         let Some(entry) = entry.table(table.found) else {
@@ -142,7 +142,7 @@ pub(crate) fn read_structure(table: &Table<'_>) -> Option<TypedStructure> {
 /// A TOML value as JSON text, its keys in the order of the file: properties of an answer come in the schema's order.
 fn json_in_order(value: &Value<'_>, found: &Findings) -> String {
     let inner = |raw, span, key: String| {
-        let place = Place(span);
+        let place = Span(span);
         json_in_order(&Value { raw, place, key }, found)
     };
     match value.raw {

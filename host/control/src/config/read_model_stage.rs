@@ -8,7 +8,7 @@ use super::findings::Typed;
 use super::models::{Into, Order};
 use super::read_form::{read_bias, read_structure};
 use super::reader::Table;
-use super::text::{Place, byte_in_literal};
+use super::text::{Span, byte_in_literal};
 use super::typed::{TypedAsk, TypedGenerate, TypedModelStage};
 
 /// Keys of every stage that asks a model.
@@ -297,7 +297,7 @@ fn read_template(table: &Table<'_>, name: &'static str) -> Option<PromptTemplate
             let at = span.start + byte_in_literal(literal, error.at);
             table
                 .found
-                .mistake(&Place(at..at + 1), &typed.key, error.why);
+                .mistake(&Span(at..at + 1), &typed.key, error.why);
             None
         }
     }

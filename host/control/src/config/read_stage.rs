@@ -11,7 +11,7 @@ use super::pipeline::{Grant, Limits};
 use super::read::check_name;
 use super::read_model_stage::{all_model_keys, read_model_stage};
 use super::reader::{Table, Value, not_one_of};
-use super::text::Place;
+use super::text::Span;
 use super::typed::{TypedOperator, TypedStage, TypedStageKind};
 
 const OPERATOR_KEYS: [&str; 4] = ["config", "grants", "limits", "retries"];
@@ -152,7 +152,7 @@ pub(crate) fn json(value: &Value<'_>, found: &Findings) -> Json {
         json(
             &Value {
                 raw,
-                place: Place(span),
+                place: Span(span),
                 key,
             },
             found,

@@ -10,20 +10,20 @@ use toml::de::{DeTable, DeValue};
 
 use super::findings::{Findings, Typed};
 use super::nearest::nearest;
-use super::text::Place;
+use super::text::Span;
 
 /// A table being read. Keys nobody asked for are unknown, which `finish` reports.
 pub(crate) struct Table<'t> {
     pub(crate) found: &'t Findings,
     pub(crate) key: String,
-    pub(crate) place: Place,
+    pub(crate) place: Span,
     entries: Vec<Entry<'t>>,
     asked: RefCell<Vec<&'static str>>,
 }
 
 struct Entry<'t> {
     name: Cow<'t, str>,
-    name_place: Place,
+    name_place: Span,
     value: &'t Spanned<DeValue<'t>>,
     read: Cell<bool>,
 }
@@ -32,7 +32,7 @@ struct Entry<'t> {
 #[derive(Clone)]
 pub(crate) struct Value<'t> {
     pub(crate) raw: &'t DeValue<'t>,
-    pub(crate) place: Place,
+    pub(crate) place: Span,
     pub(crate) key: String,
 }
 
@@ -40,14 +40,14 @@ impl<'t> Table<'t> {
     pub(crate) fn new(
         found: &'t Findings,
         key: String,
-        place: Place,
+        place: Span,
         table: &'t DeTable<'t>,
     ) -> Self {
         let mut entries: Vec<Entry<'t>> = table
             .iter()
             .map(|(name, value)| Entry {
                 name: Cow::Borrowed(name.get_ref()),
-                name_place: Place(name.span()),
+                name_place: Span(name.span()),
                 value,
                 read: Cell::new(false),
             })
@@ -79,7 +79,7 @@ impl<'t> Table<'t> {
         entry.read.set(true);
         Some(Value {
             raw: entry.value.get_ref(),
-            place: Place(entry.value.span()),
+            place: Span(entry.value.span()),
             key: self.key_of(name),
         })
     }
@@ -99,7 +99,7 @@ impl<'t> Table<'t> {
                     },
                     Value {
                         raw: entry.value.get_ref(),
-                        place: Place(entry.value.span()),
+                        place: Span(entry.value.span()),
                         key,
                     },
                 )
@@ -323,7 +323,7 @@ impl<'t> Value<'t> {
                     .filter_map(|value| {
                         Value {
                             raw: value.get_ref(),
-                            place: Place(value.span()),
+                            place: Span(value.span()),
                             key: self.key.clone(),
                         }
                         .string(found)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// A range of bytes of the pipeline file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place(pub(crate) Range<usize>);
+pub(crate) struct Span(pub(crate) Range<usize>);
 
 /// The pipeline file.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct Position {
 
 impl SourceText {
     /// Where a range of bytes begins. Any range will do: it is cut to the text and to whole characters.
-    pub(crate) fn position(&self, place: &Place) -> Position {
+    pub(crate) fn position(&self, place: &Span) -> Position {
         let start = floor(&self.content, place.0.start);
         let end = floor(&self.content, place.0.end).max(start);
         let line_start = self.content[..start].rfind('\n').map_or(0, |at| at + 1);
@@ -130,7 +130,7 @@ mod tests {
             content: "é = 1\r\nname = \"ü\"\n".into(),
         };
         let at = |start, end| {
-            let found = text.position(&Place(start..end));
+            let found = text.position(&Span(start..end));
             (found.line, found.column, found.length, found.text)
         };
         assert_eq!(at(0, 2), (1, 1, 1, "é = 1".into()));

@@ -10,7 +10,7 @@ use tidegate_contract::{Parameters, PromptTemplate, Structure};
 use super::findings::Typed;
 use super::models::{AdapterChoice, BiasedToken, Engine, Into, KvPrecision, Order};
 use super::pipeline::{Encoding, Format, Grant, Limits, Start};
-use super::text::Place;
+use super::text::Span;
 
 /// The whole file.
 #[derive(Debug, Default)]
@@ -88,7 +88,7 @@ pub(crate) struct TypedModel {
 #[derive(Debug)]
 pub(crate) struct TypedStage {
     pub(crate) name: Option<Typed<String>>,
-    pub(crate) place: Place,
+    pub(crate) place: Span,
     pub(crate) inputs: Option<Vec<Typed<String>>>,
     pub(crate) kind: Option<TypedStageKind>,
 }
@@ -166,6 +166,6 @@ pub(crate) struct TypedSink {
 #[derive(Debug)]
 pub(crate) enum TypedSinkKind {
     File(Typed<String>),
-    Stdout { place: Place, key: String },
+    Stdout { place: Span, key: String },
     Kafka(TypedTopic),
 }

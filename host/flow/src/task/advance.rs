@@ -8,19 +8,19 @@ use tidegate_telemetry::events::{ModelAsked, RecordsFannedOut};
 use super::{Task, room_of};
 use crate::error::FlowError;
 use crate::output::{Death, Output};
-use crate::plan::{Plan, Stage, StageKind, Target};
+use crate::topology::{Stage, StageKind, Target, Topology};
 use crate::waiting::lane;
 
 /// How long a task goes on before its worker looks at answers, controls and cuts again.
 const SLICE: Duration = Duration::from_millis(100);
 
 /// The stages that take each stage's outputs, whichever.
-pub(super) fn readers(plan: &Plan) -> Vec<Vec<usize>> {
+pub(super) fn readers(topology: &Topology) -> Vec<Vec<usize>> {
     let of = |stage: &Stage| {
         let named = match &stage.kind {
             StageKind::Operator(kind) => Some(&kind.named),
             StageKind::Model(kind) => match &kind.ask {
-                crate::plan::Ask::Classify { routes, .. } => Some(routes),
+                crate::topology::Ask::Classify { routes, .. } => Some(routes),
                 _ => None,
             },
         };
@@ -36,7 +36,7 @@ pub(super) fn readers(plan: &Plan) -> Vec<Vec<usize>> {
         stages.dedup();
         stages
     };
-    plan.stages.iter().map(of).collect()
+    topology.stages.iter().map(of).collect()
 }
 
 impl Task {
@@ -84,7 +84,7 @@ impl Task {
 
     /// Whether a waiting stage takes no more records.
     fn is_full(&self, stage: usize) -> bool {
-        room_of(&self.plan.stages[stage], &self.waiting[stage]) == 0
+        room_of(&self.topology.stages[stage], &self.waiting[stage]) == 0
     }
 
     fn can_step(&self, stage: usize, output: &Output) -> bool {
@@ -92,7 +92,7 @@ impl Task {
         if inbox.is_empty() {
             return false;
         }
-        match &self.plan.stages[stage].kind {
+        match &self.topology.stages[stage].kind {
             StageKind::Model(_) => !self.is_full(stage),
             // May go past its limit by what one batch sends to retry.
             StageKind::Operator(_) => {
@@ -124,8 +124,8 @@ impl Task {
                 return Ok(any);
             };
             any = true;
-            let plan = self.plan.clone();
-            match &plan.stages[stage].kind {
+            let topology = self.topology.clone();
+            match &topology.stages[stage].kind {
                 StageKind::Operator(_) => self.operate(stage, &mut untaken, numbers, output)?,
                 StageKind::Model(kind) => {
                     let mut records = 0;
@@ -184,7 +184,7 @@ impl Task {
         output.bury(
             record,
             &Death {
-                stage: &self.plan.stages[stage].name,
+                stage: &self.topology.stages[stage].name,
                 reason,
                 component: None,
                 backtrace: None,

@@ -10,7 +10,7 @@ use super::{Task, clock};
 use crate::entry::State;
 use crate::error::FlowError;
 use crate::output::{Death, Output};
-use crate::plan::{Ask, StageKind};
+use crate::topology::{Ask, StageKind};
 
 /// Bytes of answered records that go on in one batch.
 const MAX_ANSWERS: usize = 16 << 20;
@@ -36,8 +36,8 @@ impl Task {
         numbers: &mut impl FnMut() -> u64,
         output: &mut Output,
     ) -> Result<(), FlowError> {
-        let plan = self.plan.clone();
-        let StageKind::Model(kind) = &plan.stages[stage].kind else {
+        let topology = self.topology.clone();
+        let StageKind::Model(kind) = &topology.stages[stage].kind else {
             return Ok(());
         };
         let expected = self.waiting[stage].get(number).map(|entry| &entry.state);
@@ -67,7 +67,7 @@ impl Task {
             }
             Err(error @ (ModelError::Closed | ModelError::Cancelled)) => {
                 return Err(FlowError::Model {
-                    name: plan.stages[stage].name.clone(),
+                    name: topology.stages[stage].name.clone(),
                     why: error.to_string(),
                 });
             }
@@ -109,7 +109,7 @@ impl Task {
         let Some(entry) = self.waiting[stage].remove(number) else {
             return Ok(());
         };
-        let plan = self.plan.clone();
+        let topology = self.topology.clone();
         // The one that ends here is an attempt too.
         let attempts = entry.attempt + 1;
         ModelFailed {
@@ -125,7 +125,7 @@ impl Task {
             Some(record) => output.bury(
                 &record,
                 &Death {
-                    stage: &plan.stages[stage].name,
+                    stage: &topology.stages[stage].name,
                     reason,
                     component: None,
                     backtrace: None,
@@ -143,8 +143,8 @@ impl Task {
         numbers: &mut impl FnMut() -> u64,
         output: &mut Output,
     ) -> Result<(), FlowError> {
-        let plan = self.plan.clone();
-        let StageKind::Model(kind) = &plan.stages[stage].kind else {
+        let topology = self.topology.clone();
+        let StageKind::Model(kind) = &topology.stages[stage].kind else {
             return Ok(());
         };
         loop {
@@ -198,7 +198,7 @@ impl Task {
                 };
                 let (_, batch) = &mut batches[at];
                 let size = batch.bytes() + record.size() + patch.size();
-                let over = batch.len() >= plan.batch || size > plan.batch_bytes;
+                let over = batch.len() >= topology.batch || size > topology.batch_bytes;
                 if over && !batch.is_empty() {
                     full.push((route, std::mem::take(batch)));
                 }
@@ -226,7 +226,7 @@ impl Task {
                 }
                 let targets = match (route, &kind.ask) {
                     (Some(label), Ask::Classify { routes, .. }) => &routes[label],
-                    _ => &plan.stages[stage].targets,
+                    _ => &topology.stages[stage].targets,
                 };
                 self.send(targets, builder.finish(clock()), oldest, numbers, output)?;
             }

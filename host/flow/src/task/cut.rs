@@ -10,11 +10,11 @@ use crate::waiting::Waiting;
 impl Task {
     /// This task's part of a cut, written into `cut`. Returns the position the source may commit, if it moved.
     pub(crate) fn cut(&mut self, cut: &mut Cut) -> Option<u64> {
-        let plan = self.plan.clone();
-        let source = &plan.sources[usize::from(self.partition.source)];
+        let topology = self.topology.clone();
+        let source = &topology.sources[usize::from(self.partition.source)];
         let mut position = self.next;
         if source.durable_in_flight {
-            let inboxes = plan.stages.iter().zip(&mut self.inboxes);
+            let inboxes = topology.stages.iter().zip(&mut self.inboxes);
             for (stage, inbox) in inboxes {
                 let (changed, done) = inbox.take_changes();
                 let of = (source, self.partition.number, &stage.name);
@@ -27,7 +27,7 @@ impl Task {
                 }
                 cut.in_flight_done.extend(done);
             }
-            for (stage, waiting) in plan.stages.iter().zip(&mut self.waiting) {
+            for (stage, waiting) in topology.stages.iter().zip(&mut self.waiting) {
                 let (changed, done) = waiting.take_changes();
                 for number in changed {
                     if let Some(entry) = waiting.get(number) {
@@ -79,7 +79,7 @@ impl Task {
 
     /// Whether the records that wait here are part of the cut.
     pub(crate) fn is_durable(&self) -> bool {
-        self.plan.sources[usize::from(self.partition.source)].durable_in_flight
+        self.topology.sources[usize::from(self.partition.source)].durable_in_flight
     }
 
     /// The lowest offset of what waits in a stage or before one.

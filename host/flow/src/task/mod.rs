@@ -28,7 +28,7 @@ use self::unavailable::Unavailable;
 use crate::entry::{Entry, Lane, Restored, State, Tokens, Waits};
 use crate::error::FlowError;
 use crate::output::Output;
-use crate::plan::{OperatorStage, Order, Plan, Stage, StageKind, Target};
+use crate::topology::{OperatorStage, Order, Stage, StageKind, Target, Topology};
 use crate::waiting::{Waiting, lane};
 
 /// A task may have this many records waiting for the retry of an operator before that takes no further batch.
@@ -43,7 +43,7 @@ const SWITCH_PAUSE: Duration = Duration::from_secs(5);
 /// A task.
 pub(crate) struct Task {
     pub partition: Partition,
-    pub plan: Arc<Plan>,
+    pub topology: Arc<Topology>,
     /// One for each stage; none for a model stage or one that has seen no record.
     operators: Vec<Option<Instance>>,
     /// One for each stage.
@@ -79,20 +79,20 @@ struct Instance {
 impl Task {
     pub(crate) fn new(
         partition: Partition,
-        plan: Arc<Plan>,
+        topology: Arc<Topology>,
         position: Option<u64>,
         meters: &Meters,
     ) -> Task {
         let mut task = Task {
             partition,
-            operators: plan.stages.iter().map(|_| None).collect(),
-            waiting: plan.stages.iter().map(|_| Waiting::default()).collect(),
-            unavailable: vec![None; plan.stages.len()],
+            operators: topology.stages.iter().map(|_| None).collect(),
+            waiting: topology.stages.iter().map(|_| Waiting::default()).collect(),
+            unavailable: vec![None; topology.stages.len()],
             retrying: None,
-            inboxes: plan.stages.iter().map(|_| Inbox::default()).collect(),
-            readers: advance::readers(&plan),
-            answers_held: vec![false; plan.stages.len()],
-            plan,
+            inboxes: topology.stages.iter().map(|_| Inbox::default()).collect(),
+            readers: advance::readers(&topology),
+            answers_held: vec![false; topology.stages.len()],
+            topology,
             next: position,
             committed: position,
             versions: "[]".into(),
@@ -101,7 +101,7 @@ impl Task {
         };
         // Those that are there from the beginning. A group may give a worker a hundred partitions at any time, and they
         // start their operators one by one, each with its first records.
-        let source = &task.plan.sources[usize::from(partition.source)];
+        let source = &task.topology.sources[usize::from(partition.source)];
         let at_once = source.positions_in_log;
         for stage in (0..task.operators.len()).filter(|_| at_once) {
             if let Err(error) = task.start(stage) {
@@ -124,7 +124,7 @@ impl Task {
             taken,
             ..
         } = restored;
-        let index = self.plan.stage(&stage).ok_or_else(|| {
+        let index = self.topology.stage(&stage).ok_or_else(|| {
             FlowError::State(format!(
                 "records wait in flight for stage {stage}, which the pipeline no longer has; \
                  bring it back, let the pipeline finish, then remove it"
@@ -139,7 +139,7 @@ impl Task {
             // Part of the entry that it speaks of.
             Waits::Taken { .. } => return Ok(()),
         };
-        let order = match &self.plan.stages[index].kind {
+        let order = match &self.topology.stages[index].kind {
             StageKind::Operator(_) if entry.model.is_empty() => Order::Key,
             StageKind::Model(model) if !entry.model.is_empty() => {
                 entry.goes_to(&model.model.facts().digest);
@@ -170,8 +170,8 @@ impl Task {
 
     /// Has the slot's current version run, as [`Task::switch`], also where none has run yet.
     fn start(&mut self, stage: usize) -> Result<Option<Duration>, OperatorError> {
-        let plan = self.plan.clone();
-        let StageKind::Operator(kind) = &plan.stages[stage].kind else {
+        let topology = self.topology.clone();
+        let StageKind::Operator(kind) = &topology.stages[stage].kind else {
             return Ok(None);
         };
         let generation = kind.slot.generation();
@@ -195,7 +195,7 @@ impl Task {
                 return Err(error);
             }
         };
-        let mut routes = vec![plan.stages[stage].targets.clone()];
+        let mut routes = vec![topology.stages[stage].targets.clone()];
         for output in &operator.version().outputs {
             routes.push(kind.named.get(output).cloned().unwrap_or_default());
         }
@@ -231,7 +231,7 @@ impl Task {
     }
 
     fn slots(&self) -> impl Iterator<Item = (&str, &OperatorStage, &Arc<OperatorVersion>)> {
-        self.plan
+        self.topology
             .stages
             .iter()
             .zip(&self.operators)
@@ -249,7 +249,7 @@ impl Task {
         if !self.inboxes.iter().all(Inbox::is_empty) {
             return 0;
         }
-        self.plan
+        self.topology
             .stages
             .iter()
             .zip(&self.waiting)
@@ -267,7 +267,7 @@ impl Task {
     /// The partition is read elsewhere: whoever has it now asks the models again.
     pub(crate) fn abandon(self, meters: &Meters) {
         self.forget_suspended(meters);
-        for (stage, waiting) in self.plan.stages.iter().zip(&self.waiting) {
+        for (stage, waiting) in self.topology.stages.iter().zip(&self.waiting) {
             let StageKind::Model(kind) = &stage.kind else {
                 continue;
             };
@@ -291,7 +291,7 @@ impl Task {
         let count = (batch.len() + rejected.len()) as u64;
         output.counts.input += count;
         RecordsRead {
-            source: &self.plan.sources[usize::from(self.partition.source)].name,
+            source: &self.topology.sources[usize::from(self.partition.source)].name,
             partition: self.partition.number,
             records: batch.len() as u64,
             rejected: rejected.len() as u64,
@@ -309,8 +309,8 @@ impl Task {
         let began = Instant::now();
         let waited = self.in_flight();
         if !batch.is_empty() {
-            let plan = self.plan.clone();
-            let targets = &plan.sources[usize::from(self.partition.source)].targets;
+            let topology = self.topology.clone();
+            let targets = &topology.sources[usize::from(self.partition.source)].targets;
             self.send(targets, batch, began, numbers, output)?;
             self.advance(numbers, output)?;
         }
@@ -339,7 +339,7 @@ impl Task {
             tokens: Tokens::default(),
             logged: None,
             versions: self.versions.clone(),
-            model: match &self.plan.stages[stage].kind {
+            model: match &self.topology.stages[stage].kind {
                 StageKind::Operator(_) => "".into(),
                 StageKind::Model(model) => model.model.facts().digest.into(),
             },

@@ -14,7 +14,7 @@ use super::collected::{Collected, Fate, REASON_BYTES};
 use super::inbox::Untaken;
 use crate::error::FlowError;
 use crate::output::{Death, Output};
-use crate::plan::{Order, StageKind, Target};
+use crate::topology::{Order, StageKind, Target};
 use crate::waiting::lane;
 
 /// An operator's answer to a batch.
@@ -140,9 +140,9 @@ impl Task {
         numbers: &mut impl FnMut() -> u64,
         output: &mut Output,
     ) -> Result<(usize, Vec<(usize, Again)>), FlowError> {
-        let plan = self.plan.clone();
+        let topology = self.topology.clone();
         let (stage, batch, from) = (go.stage, go.batch, go.from);
-        let StageKind::Operator(kind) = &plan.stages[stage].kind else {
+        let StageKind::Operator(kind) = &topology.stages[stage].kind else {
             return Ok((batch.len(), Vec::new()));
         };
         let routes = answered.routes.clone();
@@ -164,14 +164,14 @@ impl Task {
         }
         let version = answered.version.clone();
         let view = batch.view();
-        let mut collected = Collected::new(routes.len(), plan.batch, plan.batch_bytes);
+        let mut collected = Collected::new(routes.len(), topology.batch, topology.batch_bytes);
         let mut again = Vec::new();
         let mut blocked = HashSet::new();
         let dead = |record: &RecordView<'_>, reason: &str, backtrace, output: &mut Output| {
             output.bury(
                 record,
                 &Death {
-                    stage: &plan.stages[stage].name,
+                    stage: &topology.stages[stage].name,
                     reason,
                     component: Some(&version.digest),
                     backtrace,
@@ -181,7 +181,7 @@ impl Task {
         };
         let mut taken = 0;
         for (index, verdict) in answered.verdicts(answered.tried).enumerate().skip(from) {
-            if taken > 0 && collected.bytes >= plan.batch_bytes {
+            if taken > 0 && collected.bytes >= topology.batch_bytes {
                 break;
             }
             taken += 1;

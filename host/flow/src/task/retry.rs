@@ -9,7 +9,7 @@ use super::operate::{Again, Go};
 use crate::entry::{Entry, Lane, State};
 use crate::error::FlowError;
 use crate::output::Output;
-use crate::plan::{Order, StageKind};
+use crate::topology::{Order, StageKind};
 use crate::waiting::lane;
 
 /// The longest an operator may put a record off: its key, and in the end its partition, waits for it.
@@ -126,8 +126,8 @@ impl Task {
         output: &mut Output,
     ) -> Result<bool, FlowError> {
         let mut any = false;
-        let plan = self.plan.clone();
-        for (stage, described) in plan.stages.iter().enumerate() {
+        let topology = self.topology.clone();
+        for (stage, described) in topology.stages.iter().enumerate() {
             if matches!(described.kind, StageKind::Model(_)) || self.must_wait(stage, now) {
                 continue;
             }

@@ -15,7 +15,7 @@ impl Worker {
         if self.output.is_full() {
             return true;
         }
-        self.last_cut.elapsed() >= self.shared.plan.cut_interval
+        self.last_cut.elapsed() >= self.shared.topology.cut_interval
             && (self.output.pending() > 0
                 || self.switched
                 || self.output.counts != Counts::default()
@@ -59,7 +59,7 @@ impl Worker {
             .emit(&output.meters);
         }
         for (index, source) in self.sources.iter_mut().enumerate() {
-            let described = &self.shared.plan.sources[index];
+            let described = &self.shared.topology.sources[index];
             let of_source: Vec<(Partition, u64)> = positions
                 .iter()
                 .filter(|(partition, _)| usize::from(partition.source) == index)

@@ -16,9 +16,9 @@ use crate::committer::{Committer, Counts};
 use crate::entry::{Restored, Tokens};
 use crate::error::FlowError;
 use crate::output::Output;
-use crate::plan::Plan;
 use crate::running::Runs;
 use crate::task::Task;
+use crate::topology::Topology;
 
 /// Most requests of one worker that are with models at once; the channel for their answers is as long, so that an
 /// answer always has room.
@@ -31,7 +31,7 @@ const TURN: Duration = Duration::from_millis(100);
 
 /// What a worker shares with the others of its run.
 pub(crate) struct Shared {
-    pub plan: Arc<Plan>,
+    pub topology: Arc<Topology>,
     pub committer: Committer,
     /// Number of the next in-flight entry.
     pub next_entry: AtomicU64,
@@ -74,7 +74,7 @@ pub(crate) struct Completion {
     result: Result<Answer, ModelError>,
 }
 
-struct Delivery {
+struct CompletionReply {
     sender: Sender<Completion>,
     partition: Partition,
     stage: usize,
@@ -84,14 +84,14 @@ struct Delivery {
     meters: Arc<Meters>,
 }
 
-impl Reply for Delivery {
+impl Reply for CompletionReply {
     fn token(&mut self, _index: u32, token: u32, _text: &str) {
         self.tokens.push(token);
         self.meters.add_tokens(1);
     }
 
     fn done(self: Box<Self>, result: Result<Answer, ModelError>) {
-        let Delivery {
+        let CompletionReply {
             sender,
             partition,
             stage,
@@ -214,7 +214,7 @@ impl Worker {
     fn is_done(&self, stopping: Option<Instant>, in_flight: usize) -> bool {
         if let Some(since) = stopping {
             let kept = |task: &Task| task.is_durable() || task.in_flight() == 0;
-            return self.tasks.values().all(kept) || since.elapsed() > self.shared.plan.drain;
+            return self.tasks.values().all(kept) || since.elapsed() > self.shared.topology.drain;
         }
         self.assigned.iter().all(|assigned| *assigned)
             && in_flight == 0
@@ -250,7 +250,7 @@ impl Worker {
 
     /// Tells the committer which versions the tasks run.
     fn tell_running(&self) {
-        let runs = (0..self.shared.plan.stages.len())
+        let runs = (0..self.shared.topology.stages.len())
             .map(|stage| Runs::of(self.tasks.values().filter_map(|task| task.runs(stage))));
         self.shared
             .committer
@@ -326,12 +326,12 @@ impl Worker {
             let room = self.hold(index)?;
             let idle = !busy && !any && self.in_flight() == 0 && index + 1 == self.sources.len();
             let wait = if idle { PATIENCE } else { Duration::ZERO };
-            let plan = self.shared.plan.clone();
-            let records = plan.batch.min(room).max(1);
+            let topology = self.shared.topology.clone();
+            let records = topology.batch.min(room).max(1);
             let event = self.sources[index]
-                .poll(records, plan.batch_bytes, wait)
+                .poll(records, topology.batch_bytes, wait)
                 .map_err(|error| FlowError::Source {
-                    name: plan.sources[index].name.clone(),
+                    name: topology.sources[index].name.clone(),
                     error,
                 })?;
             any |= !matches!(event, SourceEvent::Idle);
@@ -362,7 +362,7 @@ impl Worker {
                     port.resume(task.partition)
                 };
                 result.map_err(|error| FlowError::Source {
-                    name: self.shared.plan.sources[source].name.clone(),
+                    name: self.shared.topology.sources[source].name.clone(),
                     error,
                 })?;
             }
@@ -424,8 +424,8 @@ impl Worker {
 
     /// Makes the task of a partition, from where the commit log left it.
     fn open(&mut self, source: usize, partition: Partition) -> Result<(), FlowError> {
-        let plan = self.shared.plan.clone();
-        let described = &plan.sources[source];
+        let topology = self.shared.topology.clone();
+        let described = &topology.sources[source];
         let key = (described.name.clone(), partition.number);
         let mut position = None;
         if let (true, Some((at, identity))) =
@@ -449,7 +449,7 @@ impl Worker {
                 })?;
             position = Some(*at);
         }
-        let mut task = Task::new(partition, plan.clone(), position, &self.output.meters);
+        let mut task = Task::new(partition, topology.clone(), position, &self.output.meters);
         let restored = self
             .shared
             .restored
@@ -464,7 +464,7 @@ impl Worker {
             self.shown += entry.waits.len();
             task.restore(entry, &mut numbers)?;
         }
-        for stage in 0..plan.stages.len() {
+        for stage in 0..topology.stages.len() {
             task.send_answers(stage, &mut numbers, &mut self.output)?;
         }
         self.tasks.insert(partition, task);
@@ -498,7 +498,7 @@ impl Worker {
         }
         for (index, source) in self.sources.iter_mut().enumerate() {
             source.close().map_err(|error| FlowError::Source {
-                name: self.shared.plan.sources[index].name.clone(),
+                name: self.shared.topology.sources[index].name.clone(),
                 error,
             })?;
         }

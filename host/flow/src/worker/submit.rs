@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tidegate_contract::{
-    Message, ModelError, Partition, Prompt, Request, RequestId, Role, Task as ModelTask,
+    Message, ModelError, ModelTask, Partition, Prompt, Request, RequestId, Role,
 };
 
-use super::{Delivery, MAX_SUBMITTED, Worker};
+use super::{CompletionReply, MAX_SUBMITTED, Worker};
 use crate::answer::record_seed;
 use crate::entry::{Entry, Lane, State, UNKNOWN_MODEL};
 use crate::error::FlowError;
-use crate::plan::{Ask, ModelStage, Order, StageKind};
+use crate::topology::{Ask, ModelStage, Order, StageKind};
 use crate::waiting::lane;
 
 impl Worker {
@@ -28,7 +28,7 @@ impl Worker {
         self.turn = self.turn.wrapping_add(1);
         let first = self.turn % partitions.len().max(1);
         partitions.rotate_left(first);
-        for stage in 0..self.shared.plan.stages.len() {
+        for stage in 0..self.shared.topology.stages.len() {
             for partition in &partitions {
                 if !self.submit_stage(*partition, stage)? {
                     break;
@@ -40,8 +40,8 @@ impl Worker {
 
     /// Returns whether the model still takes requests.
     fn submit_stage(&mut self, partition: Partition, stage: usize) -> Result<bool, FlowError> {
-        let plan = self.shared.plan.clone();
-        let StageKind::Model(kind) = &plan.stages[stage].kind else {
+        let topology = self.shared.topology.clone();
+        let StageKind::Model(kind) = &topology.stages[stage].kind else {
             return Ok(true);
         };
         let Some(task) = self.tasks.get_mut(&partition) else {
@@ -102,7 +102,7 @@ impl Worker {
                 continue;
             };
             let request = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
-            let reply = Delivery {
+            let reply = CompletionReply {
                 sender: self.sender.clone(),
                 partition,
                 stage,
@@ -138,7 +138,7 @@ impl Worker {
                 Err((_, ModelError::Full { .. } | ModelError::Unknown(_))) => return Ok(false),
                 Err((_, error @ ModelError::Closed)) => {
                     return Err(FlowError::Model {
-                        name: plan.stages[stage].name.clone(),
+                        name: topology.stages[stage].name.clone(),
                         why: error.to_string(),
                     });
                 }

@@ -8,11 +8,11 @@ use tidegate_contract::{
 use tidegate_weights::Checkpoint;
 use tracing::{debug, info};
 
-use super::parts::{Ends, Parts};
+use super::loading::{DecoderLoading, StepBuffers};
 use super::passes::{Piece, passes};
-use super::plan::{Plan, decoder_config, tested, weight_bytes};
+use super::sizes::{DecoderSizes, decoder_config, tested, weight_bytes};
 use super::{DecoderOptions, MemoryReport, StepWords};
-use crate::device::{DEADLINE, Fault, Gpu, LOAD_DEADLINE, Load, Pace};
+use crate::device::{ComputeCost, DEADLINE, Fault, Gpu, LOAD_DEADLINE, SpeedEstimate};
 use crate::kernels::{Kernel, KernelSet, choose_kernels, products_by_name};
 use crate::load_error::LoadError;
 use crate::program::{Program, each_fits, submissions};
@@ -26,7 +26,7 @@ pub struct GpuDecoder {
     memory: MemoryReport,
     kernels: KernelSet,
     pub(super) program: Program,
-    ends: Ends,
+    step_buffers: StepBuffers,
     sampler: Sampler,
     /// What of the sampler is in `memory`.
     sampler_bytes: u64,
@@ -35,7 +35,7 @@ pub struct GpuDecoder {
     pub(super) words: StepWords,
     /// Rows and samples of a pass.
     pub(super) pass: [usize; 2],
-    pace: Pace,
+    pace: SpeedEstimate,
     /// Submissions and dispatches of the last step.
     submissions: u32,
     dispatches: u32,
@@ -67,35 +67,35 @@ impl GpuDecoder {
         let weights = weight_bytes(checkpoint, config, options)?;
         let tested = tested(checkpoint, config, options)?;
         let kernels = choose_kernels(gpu, options.kernels, options.reproducible, &tested)?;
-        let plan = Plan::new(config, options, kernels);
-        let mut memory = plan.report(weights);
-        let parts = Parts {
+        let sizes = DecoderSizes::new(config, options, kernels);
+        let mut memory = sizes.report(weights);
+        let parts = DecoderLoading {
             gpu,
             checkpoint,
             config,
-            plan: &plan,
+            sizes: &sizes,
             options,
             kernels,
             total: memory.total(),
         };
-        let load = || -> Result<(Ends, (Program, u64), Sampler), LoadError> {
-            let ends = parts.ends()?;
-            let program = parts.program(&ends)?;
+        let load = || -> Result<(StepBuffers, (Program, u64), Sampler), LoadError> {
+            let step_buffers = parts.step_buffers()?;
+            let program = parts.program(&step_buffers)?;
             let sampler = Sampler::load(
                 gpu,
                 kernels,
                 options.checked_shaders,
                 config.vocabulary,
-                plan.samples,
-                &ends.logits,
+                sizes.samples,
+                &step_buffers.logits,
             )?;
-            Ok((ends, program, sampler))
+            Ok((step_buffers, program, sampler))
         };
         let (loaded, fault) = gpu.scoped(load);
         if let Some(fault) = fault {
             return Err(LoadError::from_fault(fault, memory.total()));
         }
-        let (ends, (program, scratch), sampler) = loaded?;
+        let (step_buffers, (program, scratch), sampler) = loaded?;
         memory.activations += scratch;
         gpu.flush()
             .map_err(|error| LoadError::from_wait(error, memory.total()))?;
@@ -114,13 +114,13 @@ impl GpuDecoder {
             memory,
             kernels,
             program,
-            ends,
+            step_buffers,
             sampler,
-            sampler_bytes: plan.sampler,
+            sampler_bytes: sizes.sampler,
             readback: None,
             words: StepWords::default(),
-            pass: [plan.rows, plan.samples],
-            pace: Pace::new(gpu.is_software()),
+            pass: [sizes.rows, sizes.samples],
+            pace: SpeedEstimate::new(gpu.is_software()),
             submissions: 0,
             dispatches: 0,
             deadline: LOAD_DEADLINE,
@@ -171,7 +171,7 @@ impl GpuDecoder {
             let extent = self.words.fill(step, &pass, &mut Vec::new());
             let loads = self.program.loads(extent, &self.words.sights);
             for range in submissions(&loads, extent.rows, &self.pace) {
-                let load: Load = loads[range].iter().copied().sum();
+                let load: ComputeCost = loads[range].iter().copied().sum();
                 planned.push((extent.rows, [load.rows, load.attention]));
             }
         }
@@ -189,13 +189,13 @@ impl GpuDecoder {
     /// Takes a device for one that nothing is known of.
     #[doc(hidden)]
     pub fn forget_pace(&mut self) {
-        self.pace = Pace::new(self.gpu.is_software());
+        self.pace = SpeedEstimate::new(self.gpu.is_software());
     }
 
     /// Takes a device for one that needs `seconds` for a multiply-add, and caps its submissions at `cap`.
     #[doc(hidden)]
     pub fn pretend_pace(&mut self, seconds: f64, cap: Duration) {
-        self.pace = Pace::fixed(seconds, cap);
+        self.pace = SpeedEstimate::fixed(seconds, cap);
     }
 
     /// Gives up on a submission after `deadline`.
@@ -217,7 +217,7 @@ impl GpuDecoder {
         for (index, (rows, sampling)) in compiled.into_iter().chain(measured).enumerate() {
             if index == compiled.len() {
                 // What the steps up to here took was compiling.
-                self.pace = Pace::new(self.gpu.is_software());
+                self.pace = SpeedEstimate::new(self.gpu.is_software());
             }
             let rows = rows.min(most);
             let sequence = StepSequence {
@@ -319,9 +319,13 @@ impl GpuDecoder {
 
     pub(super) fn upload_words(&self) {
         let queue = &self.gpu.queue;
-        queue.write_buffer(&self.ends.step, 0, bytemuck::cast_slice(&self.words.step));
         queue.write_buffer(
-            &self.ends.tables,
+            &self.step_buffers.step,
+            0,
+            bytemuck::cast_slice(&self.words.step),
+        );
+        queue.write_buffer(
+            &self.step_buffers.tables,
             0,
             bytemuck::cast_slice(&self.words.tables),
         );
@@ -362,10 +366,10 @@ impl GpuDecoder {
             if index == last && draw {
                 self.sampler.copy(&mut encoder);
             } else if index == last && bytes > 0 {
-                let readback = self
-                    .readback
-                    .get_or_insert_with(|| self.gpu.readback("logits", self.ends.logits.size()));
-                encoder.copy_buffer_to_buffer(&self.ends.logits, 0, readback, 0, bytes);
+                let readback = self.readback.get_or_insert_with(|| {
+                    self.gpu.readback("logits", self.step_buffers.logits.size())
+                });
+                encoder.copy_buffer_to_buffer(&self.step_buffers.logits, 0, readback, 0, bytes);
             }
             submitted.push(self.gpu.queue.submit([encoder.finish()]));
             self.submissions += 1;

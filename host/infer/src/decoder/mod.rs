@@ -3,16 +3,16 @@
 //! It does not know requests or text: it knows KV blocks, positions and token ids.
 
 mod gpu;
+mod loading;
 mod options;
-mod parts;
 mod passes;
-mod plan;
 mod profile;
+mod sizes;
 
 pub use gpu::GpuDecoder;
 pub use options::DecoderOptions;
 pub(crate) use passes::StepWords;
-pub use plan::MemoryReport;
 pub use profile::KernelTime;
+pub use sizes::MemoryReport;
 
 pub use crate::kernels::KvPrecision;

@@ -2,7 +2,7 @@
 
 use tidegate_contract::{BLOCK, Sampling, StepSequence};
 
-use crate::program::{Extent, Sight};
+use crate::program::{Extent, RowContext};
 
 /// Consecutive tokens of one sequence of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(crate) struct StepWords {
     /// Block tables, one after another.
     pub(crate) tables: Vec<u32>,
     /// What each row sees.
-    pub(crate) sights: Vec<Sight>,
+    pub(crate) sights: Vec<RowContext>,
 }
 
 impl StepWords {
@@ -90,7 +90,7 @@ impl StepWords {
             for at in piece.from..piece.to {
                 let position = sequence.position + at as u32;
                 self.step.extend([table, sequence.tokens[at], position, 0]);
-                self.sights.push(Sight {
+                self.sights.push(RowContext {
                     sequence: table,
                     positions: position + 1,
                 });

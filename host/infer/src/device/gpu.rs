@@ -499,7 +499,7 @@ impl Open {
         deadline: Duration,
         mut take: impl FnMut(&[u8]),
     ) -> Result<(), WaitError> {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, broadcast) = std::sync::mpsc::channel();
         readback.map_async(wgpu::MapMode::Read, 0..bytes, move |mapped| {
             // The receiver is gone only if the wait failed, and then nobody asks.
             let _ = tell.send(mapped);
@@ -511,7 +511,7 @@ impl Open {
         }
         let refused = |what: String| WaitError::Fault(Fault::Refused(what));
         // The wait of another thread may be the one that tells; then it is a moment away.
-        match told.recv_timeout(deadline) {
+        match broadcast.recv_timeout(deadline) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(refused(error.to_string())),
             Err(_) => return Err(WaitError::Deadline(deadline)),
@@ -531,7 +531,7 @@ impl Open {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::kernels::{KernelVariant, Store, Stored};
+    use crate::kernels::{KernelVariant, StorageFormat, Store};
 
     #[test]
     fn a_fault_that_is_no_loss_harms_one_read_and_not_the_next() {
@@ -590,7 +590,7 @@ mod tests {
         let adapter = Adapter::choose(Some("cpu")).unwrap();
         let gpu = Gpu::open(&adapter, DeviceOptions::default()).unwrap();
         let set = KernelSet::of(KernelVariant::Portable, false, false);
-        let tested = Tested::Products(Stored::F32, Store::Plain);
+        let tested = Tested::Products(StorageFormat::F32, Store::Plain);
         gpu.narrowed(1 << 18).keep_verdict(set, tested, None);
         assert_eq!(gpu.verdict(set, tested), None);
         assert_eq!(gpu.narrowed(1 << 18).verdict(set, tested), Some(None));

@@ -3,8 +3,8 @@
 //! The rows of all texts of a call lie one after another, without padding; a row sees the rows of its own text. GELU by the
 //! error function is within 2e-7 of the true one (Abramowitz and Stegun 7.1.26 and the rounding of f32).
 
+mod loading;
 mod options;
-mod parts;
 mod pass;
 
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use tidegate_contract::{DecodeError, Encoder, EncoderOutput, check_texts};
 use tidegate_weights::{Checkpoint, EncoderConfig, EncoderHead};
 use tracing::{debug, info};
 
+use loading::{EncoderLoading, PassBuffers};
 pub use options::EncoderOptions;
-use options::Plan;
-use parts::{Ends, Parts};
+use options::EncoderSizes;
 pub(crate) use pass::PassWords;
 use pass::passes;
 
 use crate::decoder::MemoryReport;
-use crate::device::{DEADLINE, Gpu, LOAD_DEADLINE, Pace, WaitError};
+use crate::device::{DEADLINE, Gpu, LOAD_DEADLINE, SpeedEstimate, WaitError};
 use crate::kernels::{
     Kernel, KernelSet, KernelVariant, asked_for, choose_kernels, products_by_name,
 };
@@ -35,13 +35,13 @@ pub struct GpuEncoder {
     output: EncoderOutput,
     width: usize,
     vocabulary: usize,
-    plan: Plan,
+    sizes: EncoderSizes,
     memory: MemoryReport,
     kernels: KernelSet,
     program: Program,
-    ends: Ends,
+    pass_buffers: PassBuffers,
     words: PassWords,
-    pace: Pace,
+    pace: SpeedEstimate,
     /// Longest wait for a submission.
     deadline: Duration,
     /// The failure after which this encoder is of no more use.
@@ -60,15 +60,15 @@ impl GpuEncoder {
         options: &EncoderOptions,
     ) -> Result<GpuEncoder, LoadError> {
         let config = encoder_config(checkpoint)?;
-        let plan = Plan::new(config, options)?;
-        let tested = parts::tested(checkpoint, config)?;
+        let sizes = EncoderSizes::new(config, options)?;
+        let tested = loading::tested(checkpoint, config)?;
         let kernels = choose_kernels(gpu, options.kernels, options.reproducible, &tested)?;
-        let mut memory = plan.report(parts::weight_bytes(checkpoint, config, &plan)?);
-        let parts = Parts {
+        let mut memory = sizes.report(loading::weight_bytes(checkpoint, config, &sizes)?);
+        let parts = EncoderLoading {
             gpu,
             checkpoint,
             config,
-            plan: &plan,
+            sizes: &sizes,
             kernels,
             checked: options.checked_shaders,
             total: memory.total(),
@@ -77,7 +77,7 @@ impl GpuEncoder {
         if let Some(fault) = fault {
             return Err(LoadError::from_fault(fault, memory.total()));
         }
-        let (ends, program, scratch) = loaded?;
+        let (pass_buffers, program, scratch) = loaded?;
         memory.activations += scratch;
         gpu.flush()
             .map_err(|error| LoadError::from_wait(error, memory.total()))?;
@@ -98,13 +98,13 @@ impl GpuEncoder {
             output,
             width,
             vocabulary: config.vocabulary,
-            plan,
+            sizes,
             memory,
             kernels,
             program,
-            ends,
+            pass_buffers,
             words: PassWords::default(),
-            pace: Pace::new(gpu.is_software()),
+            pace: SpeedEstimate::new(gpu.is_software()),
             deadline: LOAD_DEADLINE,
             failed: None,
         };
@@ -121,11 +121,11 @@ impl GpuEncoder {
         options: &EncoderOptions,
     ) -> Result<MemoryReport, LoadError> {
         let config = encoder_config(checkpoint)?;
-        let plan = Plan::new(config, options)?;
-        let mut report = plan.report(parts::weight_bytes(checkpoint, config, &plan)?);
+        let sizes = EncoderSizes::new(config, options)?;
+        let mut report = sizes.report(loading::weight_bytes(checkpoint, config, &sizes)?);
         if asked_for(options.kernels)? == Some(KernelVariant::Dot) {
             report.activations +=
-                most_quantized(plan.rows, [plan.hidden, plan.query, plan.intermediate]);
+                most_quantized(sizes.rows, [sizes.hidden, sizes.query, sizes.intermediate]);
         }
         Ok(report)
     }
@@ -158,9 +158,9 @@ impl GpuEncoder {
         for (index, rows) in compiled.into_iter().chain(measured).enumerate() {
             if index == compiled.len() {
                 // What the passes up to here took was compiling.
-                self.pace = Pace::new(self.gpu.is_software());
+                self.pace = SpeedEstimate::new(self.gpu.is_software());
             }
-            let text = vec![0; rows.min(self.plan.context)];
+            let text = vec![0; rows.min(self.sizes.context)];
             self.encode(&[&text], &mut vectors)
                 .map_err(|error| LoadError::from_decode(error, self.memory.total()))?;
         }
@@ -174,13 +174,13 @@ impl GpuEncoder {
     /// not cut.
     fn pass_rows(&mut self, texts: &[&[u32]]) -> usize {
         let all: usize = texts.iter().map(|text| text.len()).sum();
-        let mut rows = self.plan.rows.min(all).max(1);
+        let mut rows = self.sizes.rows.min(all).max(1);
         loop {
-            let fits = passes(texts, rows, self.plan.quads)
+            let fits = passes(texts, rows, self.sizes.quads)
                 .into_iter()
                 .all(|pass| {
                     let texts = texts.get(pass).unwrap_or_default();
-                    let extent = self.words.fill(texts, self.plan.heads);
+                    let extent = self.words.fill(texts, self.sizes.heads);
                     let loads = self.program.loads(extent, &self.words.sights);
                     each_fits(&loads, extent.rows, &self.pace)
                 });
@@ -193,11 +193,23 @@ impl GpuEncoder {
 
     fn run_pass(&mut self, texts: &[&[u32]], vectors: &mut Vec<f32>) -> Result<(), WaitError> {
         let started = Instant::now();
-        let extent = self.words.fill(texts, self.plan.heads);
+        let extent = self.words.fill(texts, self.sizes.heads);
         let queue = &self.gpu.queue;
-        queue.write_buffer(&self.ends.step, 0, bytemuck::cast_slice(&self.words.step));
-        queue.write_buffer(&self.ends.tiles, 0, bytemuck::cast_slice(&self.words.tiles));
-        queue.write_buffer(&self.ends.texts, 0, bytemuck::cast_slice(&self.words.texts));
+        queue.write_buffer(
+            &self.pass_buffers.step,
+            0,
+            bytemuck::cast_slice(&self.words.step),
+        );
+        queue.write_buffer(
+            &self.pass_buffers.tiles,
+            0,
+            bytemuck::cast_slice(&self.words.tiles),
+        );
+        queue.write_buffer(
+            &self.pass_buffers.texts,
+            0,
+            bytemuck::cast_slice(&self.words.texts),
+        );
         let stride = self.width.next_multiple_of(4) * 4;
         let bytes = (texts.len() * stride) as u64;
         let loads = self.program.loads(extent, &self.words.sights);
@@ -214,8 +226,14 @@ impl GpuEncoder {
                 self.program.encode(&mut pass, range, extent);
             }
             if index == last {
-                let ends = &self.ends;
-                encoder.copy_buffer_to_buffer(&ends.vectors, 0, &ends.readback, 0, bytes);
+                let pass_buffers = &self.pass_buffers;
+                encoder.copy_buffer_to_buffer(
+                    &pass_buffers.vectors,
+                    0,
+                    &pass_buffers.readback,
+                    0,
+                    bytes,
+                );
             }
             submitted.push(self.gpu.queue.submit([encoder.finish()]));
         }
@@ -231,8 +249,13 @@ impl GpuEncoder {
                 vectors.extend(row.iter().map(|x| (f64::from(*x) / length) as f32));
             }
         };
-        self.gpu
-            .read(&self.ends.readback, bytes, submission, self.deadline, take)?;
+        self.gpu.read(
+            &self.pass_buffers.readback,
+            bytes,
+            submission,
+            self.deadline,
+            take,
+        )?;
         let load = loads.into_iter().sum();
         self.pace.learn(extent.rows, load, started.elapsed());
         Ok(())
@@ -265,11 +288,11 @@ impl Encoder for GpuEncoder {
     }
 
     fn context(&self) -> usize {
-        self.plan.context
+        self.sizes.context
     }
 
     fn max_rows(&self) -> usize {
-        self.plan.rows
+        self.sizes.rows
     }
 
     fn memory(&self) -> u64 {
@@ -280,9 +303,9 @@ impl Encoder for GpuEncoder {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        check_texts(texts, self.vocabulary, self.plan.context, self.plan.rows)?;
+        check_texts(texts, self.vocabulary, self.sizes.context, self.sizes.rows)?;
         vectors.clear();
-        for pass in passes(texts, self.pass_rows(texts), self.plan.quads) {
+        for pass in passes(texts, self.pass_rows(texts), self.sizes.quads) {
             let gpu = self.gpu.clone();
             let texts = texts.get(pass).unwrap_or_default();
             let (result, fault) = gpu.scoped(|| self.run_pass(texts, vectors));

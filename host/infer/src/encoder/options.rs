@@ -44,7 +44,7 @@ impl Default for EncoderOptions {
 
 /// The sizes of everything an encoder puts on a device beside its weights.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct EncoderSizes {
     pub(super) rows: usize,
     pub(super) context: usize,
     pub(super) heads: usize,
@@ -63,8 +63,11 @@ pub(super) struct Plan {
     classes: bool,
 }
 
-impl Plan {
-    pub(super) fn new(config: &EncoderConfig, options: &EncoderOptions) -> Result<Plan, LoadError> {
+impl EncoderSizes {
+    pub(super) fn new(
+        config: &EncoderConfig,
+        options: &EncoderOptions,
+    ) -> Result<EncoderSizes, LoadError> {
         let rows = options.max_rows;
         let most = config.context.min(rows);
         let context = options.context.unwrap_or(most);
@@ -82,7 +85,7 @@ impl Plan {
         // All rows in texts as long as they can be; an odd row more for each that is not.
         let all = rows.div_ceil(context) * quads_of(context);
         let quads = all.min(SCORES / 16 / config.heads).max(quads_of(context));
-        Ok(Plan {
+        Ok(EncoderSizes {
             rows,
             context,
             heads: config.heads,

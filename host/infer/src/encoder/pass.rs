@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::program::{Extent, Sight};
+use crate::program::{Extent, RowContext};
 
 /// Score vectors of four keys that a head needs for a text of so many rows: its tiles have four rows each.
 pub(super) fn quads_of(rows: usize) -> usize {
@@ -39,7 +39,7 @@ pub(crate) struct PassWords {
     /// First row and rows of each text.
     pub(crate) texts: Vec<u32>,
     /// What each tile sees: its whole text.
-    pub(crate) sights: Vec<Sight>,
+    pub(crate) sights: Vec<RowContext>,
 }
 
 impl PassWords {
@@ -58,7 +58,7 @@ impl PassWords {
             }
             for row in (0..length).step_by(4) {
                 self.tiles.extend([first + row, first, length, scores]);
-                self.sights.push(Sight {
+                self.sights.push(RowContext {
                     sequence: first,
                     positions: length,
                 });
@@ -88,16 +88,16 @@ mod tests {
     fn texts_are_taken_together_as_far_as_there_is_room() {
         let texts = [3, 5, 4, 1, 8].map(|length| vec![7u32; length]);
         let texts: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
-        let ends = |texts: &[&[u32]], rows, quads| -> Vec<[usize; 2]> {
+        let pass_buffers = |texts: &[&[u32]], rows, quads| -> Vec<[usize; 2]> {
             let passes = passes(texts, rows, quads).into_iter();
             passes.map(|pass| [pass.start, pass.end]).collect()
         };
-        assert_eq!(ends(&texts, 100, 1000), [[0, 5]]);
-        assert_eq!(ends(&texts, 8, 1000), [[0, 2], [2, 4], [4, 5]]);
-        assert_eq!(ends(&texts, 1, 1000).len(), 5);
+        assert_eq!(pass_buffers(&texts, 100, 1000), [[0, 5]]);
+        assert_eq!(pass_buffers(&texts, 8, 1000), [[0, 2], [2, 4], [4, 5]]);
+        assert_eq!(pass_buffers(&texts, 1, 1000).len(), 5);
         // 4, 16, 4, 4 and 16 vectors.
-        assert_eq!(ends(&texts, 100, 24), [[0, 3], [3, 5]]);
-        assert_eq!(ends(&[], 8, 8), [[0; 2]; 0]);
+        assert_eq!(pass_buffers(&texts, 100, 24), [[0, 3], [3, 5]]);
+        assert_eq!(pass_buffers(&[], 8, 8), [[0; 2]; 0]);
     }
 
     #[test]

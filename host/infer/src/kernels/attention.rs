@@ -8,7 +8,7 @@ use super::source::{LANES, for_each_lane, join, shader};
 use super::variant::Base;
 use crate::device::Features;
 use crate::load_error::LoadError;
-use crate::program::{Axis, Builder, Choice, Count, Share, Work};
+use crate::program::{Axis, Builder, Count, Share, SizedKernel, Work};
 
 /// Positions of a split: what one workgroup of a GPU takes.
 pub(crate) const SPLIT: u32 = 256;
@@ -38,7 +38,7 @@ pub enum AttentionKernel {
         /// Neighbouring rows taken together: one, or [`tile_of`] the unit.
         rows: u32,
         /// Whether lanes tell each other what they have read, which takes subgroups of 8 or more.
-        told: bool,
+        broadcast: bool,
         /// How keys are kept.
         kv: KvPrecision,
     },
@@ -49,7 +49,7 @@ pub enum AttentionKernel {
         /// Neighbouring rows taken together: one, or [`tile_of`] the unit.
         rows: u32,
         /// Whether lanes tell each other what they have read, which takes subgroups of 8 or more.
-        told: bool,
+        broadcast: bool,
         /// How values are kept.
         kv: KvPrecision,
     },
@@ -87,18 +87,18 @@ fn rows_of(unit: u32) -> impl Iterator<Item = u32> {
 }
 
 /// Scores and values on a software adapter.
-fn software(unit: u32, rows: u32, told: bool, kv: KvPrecision) -> [AttentionKernel; 2] {
+fn software(unit: u32, rows: u32, broadcast: bool, kv: KvPrecision) -> [AttentionKernel; 2] {
     [
         AttentionKernel::Scores {
             unit,
             rows,
-            told,
+            broadcast,
             kv,
         },
         AttentionKernel::Values {
             unit,
             rows,
-            told,
+            broadcast,
             kv,
         },
     ]
@@ -122,8 +122,12 @@ impl AttentionKernel {
     pub(crate) fn needs(self) -> Features {
         match self {
             AttentionKernel::Split { base, .. } => needs(base),
-            AttentionKernel::Scores { told: true, .. }
-            | AttentionKernel::Values { told: true, .. } => Features::SUBGROUP,
+            AttentionKernel::Scores {
+                broadcast: true, ..
+            }
+            | AttentionKernel::Values {
+                broadcast: true, ..
+            } => Features::SUBGROUP,
             _ => Features::NONE,
         }
     }
@@ -189,13 +193,13 @@ impl AttentionKernel {
             AttentionKernel::Scores {
                 unit,
                 rows,
-                told,
+                broadcast,
                 kv,
             } => {
-                let queries = if told {
+                let queries = if broadcast {
                     (
-                        shader!("attention/attention_queries_told.wgsl"),
-                        shader!("attention/attention_queries_told_lane.wgsl"),
+                        shader!("attention/attention_queries_broadcast.wgsl"),
+                        shader!("attention/attention_queries_broadcast_lane.wgsl"),
                     )
                 } else {
                     (
@@ -214,13 +218,13 @@ impl AttentionKernel {
             AttentionKernel::Values {
                 unit,
                 rows,
-                told,
+                broadcast,
                 kv,
             } => {
-                let weights = if told {
+                let weights = if broadcast {
                     (
-                        shader!("attention/attention_weights_told.wgsl"),
-                        shader!("attention/attention_weights_told_lane.wgsl"),
+                        shader!("attention/attention_weights_broadcast.wgsl"),
+                        shader!("attention/attention_weights_broadcast_lane.wgsl"),
                     )
                 } else {
                     (
@@ -259,9 +263,9 @@ impl AttentionKernel {
         let mut kernels = vec![AttentionKernel::Merge];
         for unit in 1..=MOST_UNIT {
             for kv in KvPrecision::ALL {
-                for told in [false, true] {
+                for broadcast in [false, true] {
                     for rows in rows_of(unit) {
-                        kernels.extend(software(unit, rows, told, kv));
+                        kernels.extend(software(unit, rows, broadcast, kv));
                     }
                 }
                 for base in [Base::Portable, Base::Subgroup] {
@@ -325,7 +329,7 @@ impl Builder<'_> {
         let each = u64::from(heads.heads * heads.dim);
         let kv = heads.kv;
         if self.kernels.base == Base::Software {
-            let told = self.gpu.features().subgroup
+            let broadcast = self.gpu.features().subgroup
                 && self.gpu.device.adapter_info().subgroup_min_size >= NARROW_LANES;
             let groups = Axis::Per {
                 of: Count::Visible(software_window(heads.window)),
@@ -359,13 +363,14 @@ impl Builder<'_> {
                     share: match tile_of(unit) {
                         1 => Share::All,
                         tile if together == tile => Share::Neighbours(tile),
-                        tile => Share::Others(tile),
+                        tile => Share::Remaining(tile),
                     },
                 };
-                let [scores, values] = software(unit, together, told, kv).map(Kernel::Attention);
-                let choice = Choice::always(scores, [groups, units, rows]);
+                let [scores, values] =
+                    software(unit, together, broadcast, kv).map(Kernel::Attention);
+                let choice = SizedKernel::always(scores, [groups, units, rows]);
                 self.dispatch(Count::Rows, &[choice], &scored, work)?;
-                let choice = Choice::always(values, [elements, units, rows]);
+                let choice = SizedKernel::always(values, [elements, units, rows]);
                 self.dispatch(Count::Rows, &[choice], &summed, work)?;
             }
             return Ok(());
@@ -387,7 +392,12 @@ impl Builder<'_> {
             output,
         ];
         let both = Work::positions(2 * each, heads.window);
-        self.dispatch(Count::Rows, &[Choice::always(kernel, grid)], &buffers, both)?;
+        self.dispatch(
+            Count::Rows,
+            &[SizedKernel::always(kernel, grid)],
+            &buffers,
+            both,
+        )?;
         let grid = [Axis::Fixed(heads.heads), rows, Axis::Fixed(1)];
         let kernel = Kernel::Attention(AttentionKernel::Merge);
         let buffers = [self.step, scratch_buffer, output, &parameters];
@@ -396,7 +406,7 @@ impl Builder<'_> {
             most: SPLIT,
         };
         let work = Work::positions(each.div_ceil(u64::from(SPLIT)), heads.window);
-        self.dispatch(beyond, &[Choice::always(kernel, grid)], &buffers, work)
+        self.dispatch(beyond, &[SizedKernel::always(kernel, grid)], &buffers, work)
     }
 }
 

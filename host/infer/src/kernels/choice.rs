@@ -4,7 +4,7 @@ use tidegate_contract::SUMS_BY_ROWS;
 use tracing::{info, warn};
 
 use super::self_test::{Tested, Wrong, self_test};
-use super::{Base, KernelSet, KernelVariant, Stored, Subgroups, Tiling};
+use super::{Base, KernelSet, KernelVariant, StorageFormat, Subgroups, Tiling};
 use crate::device::{Features, Gpu};
 use crate::load_error::{LoadError, WrongNumbers};
 
@@ -142,16 +142,16 @@ fn sums_in_one_order(gpu: &Gpu, variant: KernelVariant) -> Result<(), LoadError>
 
 /// What a model's products run, by name: with dots, which only integers have, for each format what it runs.
 pub(crate) fn products_by_name(set: KernelSet, tested: &[Tested]) -> String {
-    let mut kinds: Vec<Stored> = Vec::new();
+    let mut kinds: Vec<StorageFormat> = Vec::new();
     for tested in tested {
         match tested {
             Tested::Products(stored, _) if !kinds.contains(stored) => kinds.push(*stored),
             _ => {}
         }
     }
-    let runs = |stored: Stored| {
+    let runs = |stored: StorageFormat| {
         let subgroups = Subgroups {
-            told: false,
+            broadcast: false,
             lanes: 1,
         };
         let tilings = Tiling::of(set, stored, subgroups);
@@ -166,7 +166,7 @@ pub(crate) fn products_by_name(set: KernelSet, tested: &[Tested]) -> String {
     };
     match kinds.split_first() {
         Some((first, others)) if others.iter().any(|kind| runs(*kind) != runs(*first)) => {
-            let each = |kind: &Stored| format!("{} for {kind:?}", runs(*kind));
+            let each = |kind: &StorageFormat| format!("{} for {kind:?}", runs(*kind));
             kinds.iter().map(each).collect::<Vec<_>>().join(", ")
         }
         Some((first, _)) => runs(*first).name().to_owned(),
@@ -259,23 +259,30 @@ mod tests {
 
     #[test]
     fn dots_are_named_for_what_they_multiply_only() {
-        let of = |variant, base, kinds: &[Stored]| {
+        let of = |variant, base, kinds: &[StorageFormat]| {
             let set = KernelSet {
                 base,
                 ..KernelSet::of(variant, false, false)
             };
-            let products = |stored: &Stored| Tested::Products(*stored, Store::Plain);
+            let products = |stored: &StorageFormat| Tested::Products(*stored, Store::Plain);
             products_by_name(set, &kinds.iter().map(products).collect::<Vec<_>>())
         };
         let (dot, subgroup) = (KernelVariant::Dot, Base::Subgroup);
-        assert_eq!(of(dot, subgroup, &[Stored::Int8, Stored::Int4]), "dot");
-        assert_eq!(of(dot, subgroup, &[Stored::F16]), "subgroup");
-        assert_eq!(of(dot, Base::Software, &[Stored::Q4K]), "portable");
         assert_eq!(
-            of(dot, subgroup, &[Stored::F16, Stored::Int8]),
+            of(dot, subgroup, &[StorageFormat::Int8, StorageFormat::Int4]),
+            "dot"
+        );
+        assert_eq!(of(dot, subgroup, &[StorageFormat::F16]), "subgroup");
+        assert_eq!(of(dot, Base::Software, &[StorageFormat::Q4K]), "portable");
+        assert_eq!(
+            of(dot, subgroup, &[StorageFormat::F16, StorageFormat::Int8]),
             "subgroup for F16, dot for Int8"
         );
-        let software = of(KernelVariant::Software, Base::Software, &[Stored::F16]);
+        let software = of(
+            KernelVariant::Software,
+            Base::Software,
+            &[StorageFormat::F16],
+        );
         assert_eq!(software, "software");
     }
 

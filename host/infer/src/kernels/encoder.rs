@@ -8,7 +8,7 @@ use super::variant::Base;
 use crate::device::Features;
 use crate::load_error::LoadError;
 use crate::matrix::padded;
-use crate::program::{Axis, Builder, Choice, Count, Work};
+use crate::program::{Axis, Builder, Count, SizedKernel, Work};
 
 /// Lanes where a lane works by itself: one vector of a software adapter's CPU.
 const NARROW_LANES: u32 = 8;
@@ -190,7 +190,7 @@ impl Builder<'_> {
         let of = Count::Rows;
         let grid = [Axis::Per { of, each }, Axis::Fixed(1), Axis::Fixed(1)];
         let buffers = [self.step, weights, addend, stream, &parameters];
-        let choice = Choice::always(Kernel::Encoder(kernel), grid);
+        let choice = SizedKernel::always(Kernel::Encoder(kernel), grid);
         self.dispatch(of, &[choice], &buffers, Work::Rows(4 * width as u64))
     }
 
@@ -207,7 +207,7 @@ impl Builder<'_> {
         let products = Work::positions(pairs * padded(of.head_dim) as u64, u32::MAX);
 
         let kernel = Kernel::Encoder(EncoderKernel::Scores { software });
-        let choice = Choice::always(kernel, [tiles, Axis::Fixed(heads), Axis::Fixed(1)]);
+        let choice = SizedKernel::always(kernel, [tiles, Axis::Fixed(heads), Axis::Fixed(1)]);
         let buffers = [of.tiles, of.qkv, of.scores, &parameters];
         self.dispatch(TILES, &[choice], &buffers, products)?;
 
@@ -216,7 +216,7 @@ impl Builder<'_> {
             Base::Software => (4 * heads).div_ceil(kernel.lanes()),
             Base::Portable | Base::Subgroup => heads,
         };
-        let choice = Choice::always(
+        let choice = SizedKernel::always(
             Kernel::Encoder(kernel),
             [tiles, Axis::Fixed(y), Axis::Fixed(1)],
         );
@@ -230,7 +230,7 @@ impl Builder<'_> {
 
         let kernel = EncoderKernel::Values { software };
         let y = (heads * head4).div_ceil(kernel.lanes());
-        let choice = Choice::always(
+        let choice = SizedKernel::always(
             Kernel::Encoder(kernel),
             [tiles, Axis::Fixed(y), Axis::Fixed(1)],
         );
@@ -273,7 +273,7 @@ impl Builder<'_> {
             Axis::Per { of, each: 1 },
             Axis::Fixed(1),
         ];
-        let choice = Choice::always(Kernel::Encoder(kernel), grid);
+        let choice = SizedKernel::always(Kernel::Encoder(kernel), grid);
         self.dispatch(of, &[choice], buffers, Work::Rows(4 * width as u64))
     }
 }

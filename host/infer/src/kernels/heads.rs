@@ -7,7 +7,7 @@ use super::source::{LANES, join, shader};
 use super::variant::Base;
 use crate::device::Features;
 use crate::load_error::LoadError;
-use crate::program::{Axis, Builder, Choice, Count, Work};
+use crate::program::{Axis, Builder, Count, SizedKernel, Work};
 
 /// Lanes where one head is one lane: one vector of a software adapter's CPU.
 const NARROW_LANES: u32 = 8;
@@ -192,7 +192,7 @@ impl Builder<'_> {
             extras,
         ];
         let work = Work::Rows(u64::from(count * heads.dim) * 4);
-        let choice = Choice::always(Kernel::Heads(kernel), grid);
+        let choice = SizedKernel::always(Kernel::Heads(kernel), grid);
         self.dispatch(Count::Rows, &[choice], &buffers, work)
     }
 }

@@ -6,7 +6,7 @@ use super::binding::{Access, Bindings};
 use super::source::{LANES, join, join_enabled, shader};
 use super::{Base, KernelSet, KernelVariant};
 use crate::device::Features;
-use crate::matrix::{Layout, Stored};
+use crate::matrix::{Layout, StorageFormat};
 use tidegate_weights::Activation;
 
 /// What a matmul does with its sums.
@@ -66,7 +66,7 @@ pub enum Tiling {
         /// Rows of a tile.
         rows: u32,
         /// Whether lanes tell each other what they have read of the input, which takes subgroups of 8 or more.
-        told: bool,
+        broadcast: bool,
     },
     /// `rows` by 4 in a workgroup that shares the width: GPUs, few rows.
     Reduce {
@@ -95,7 +95,7 @@ pub enum Tiling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subgroups {
     /// See [`Tiling::Registers`].
-    pub told: bool,
+    pub broadcast: bool,
     /// Lanes of a subgroup at most.
     pub lanes: u32,
 }
@@ -104,10 +104,14 @@ impl Tiling {
     /// Every tiling of a set of kernels for weights that are so stored, from few rows to many: each with the most rows it is
     /// chosen for.
     #[must_use]
-    pub fn of(kernels: KernelSet, stored: Stored, subgroups: Subgroups) -> Vec<(u32, Tiling)> {
+    pub fn of(
+        kernels: KernelSet,
+        stored: StorageFormat,
+        subgroups: Subgroups,
+    ) -> Vec<(u32, Tiling)> {
         let registers = |rows| Tiling::Registers {
             rows,
-            told: subgroups.told,
+            broadcast: subgroups.broadcast,
         };
         let subgroup = kernels.matmul != KernelVariant::Portable && kernels.base == Base::Subgroup;
         let reduce = |rows| Tiling::Reduce { rows, subgroup };
@@ -118,7 +122,7 @@ impl Tiling {
             },
             _ => Tiling::Tile,
         };
-        let integers = matches!(stored, Stored::Int8 | Stored::Int4);
+        let integers = matches!(stored, StorageFormat::Int8 | StorageFormat::Int4);
         match kernels.matmul {
             KernelVariant::Software => vec![
                 (1, registers(1)),
@@ -152,7 +156,7 @@ pub struct MatmulKernel {
     /// Cut.
     pub tiling: Tiling,
     /// How the weights lie on the device.
-    pub stored: Stored,
+    pub stored: StorageFormat,
     /// Epilogue.
     pub store: Store,
 }
@@ -164,9 +168,10 @@ impl MatmulKernel {
 
     pub(crate) fn needs(self) -> Features {
         match self.tiling {
-            Tiling::Registers { told: true, .. } | Tiling::Reduce { subgroup: true, .. } => {
-                Features::SUBGROUP
+            Tiling::Registers {
+                broadcast: true, ..
             }
+            | Tiling::Reduce { subgroup: true, .. } => Features::SUBGROUP,
             Tiling::TileF16 => Features {
                 f16: true,
                 ..Features::NONE
@@ -197,14 +202,14 @@ impl MatmulKernel {
             };
         }
         match (self.stored, bias) {
-            (Stored::F32 | Stored::F16 | Stored::Bf16, false) => bindings!(),
-            (Stored::F32 | Stored::F16 | Stored::Bf16, true) => bindings!(8),
-            (Stored::Int8 | Stored::Int4, false) => bindings!(5),
-            (Stored::Int8 | Stored::Int4, true) => bindings!(5, 8),
-            (Stored::Q4K, false) => bindings!(5, 6),
-            (Stored::Q4K, true) => bindings!(5, 6, 8),
-            (Stored::Q6K, false) => bindings!(5, 6, 7),
-            (Stored::Q6K, true) => bindings!(5, 6, 7, 8),
+            (StorageFormat::F32 | StorageFormat::F16 | StorageFormat::Bf16, false) => bindings!(),
+            (StorageFormat::F32 | StorageFormat::F16 | StorageFormat::Bf16, true) => bindings!(8),
+            (StorageFormat::Int8 | StorageFormat::Int4, false) => bindings!(5),
+            (StorageFormat::Int8 | StorageFormat::Int4, true) => bindings!(5, 8),
+            (StorageFormat::Q4K, false) => bindings!(5, 6),
+            (StorageFormat::Q4K, true) => bindings!(5, 6, 8),
+            (StorageFormat::Q6K, false) => bindings!(5, 6, 7),
+            (StorageFormat::Q6K, true) => bindings!(5, 6, 7, 8),
         }
     }
 
@@ -221,9 +226,9 @@ impl MatmulKernel {
         }
         let mut enable: &[&str] = &[];
         let constants = match self.tiling {
-            Tiling::Registers { rows, told } => {
+            Tiling::Registers { rows, broadcast } => {
                 files.extend(lanes(self.stored));
-                files.push(if told {
+                files.push(if broadcast {
                     shader!("matmul/input_broadcast.wgsl")
                 } else {
                     shader!("matmul/input_direct.wgsl")
@@ -260,7 +265,7 @@ impl MatmulKernel {
             }
             Tiling::Dot { rows } => {
                 files.push(shader!("weights/layout_rows.wgsl"));
-                files.push(if self.stored == Stored::Int4 {
+                files.push(if self.stored == StorageFormat::Int4 {
                     shader!("matmul/dot_int4.wgsl")
                 } else {
                     shader!("matmul/dot_int8.wgsl")
@@ -276,13 +281,13 @@ impl MatmulKernel {
         let mut kernels = Vec::new();
         let mut seen = HashSet::new();
         for variant in KernelVariant::ALL {
-            for (told, lanes, reproducible) in
+            for (broadcast, lanes, reproducible) in
                 [(false, 32, true), (false, 32, false), (true, 64, false)]
             {
-                let mut set = KernelSet::of(variant, false, told);
+                let mut set = KernelSet::of(variant, false, broadcast);
                 set.reproducible = reproducible;
-                let subgroups = Subgroups { told, lanes };
-                for stored in Stored::ALL {
+                let subgroups = Subgroups { broadcast, lanes };
+                for stored in StorageFormat::ALL {
                     for (_, tiling) in Tiling::of(set, stored, subgroups) {
                         let kernel = |store| MatmulKernel {
                             tiling,
@@ -341,7 +346,7 @@ impl QuantizeKernel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EmbedKernel {
     /// How the table lies on the device.
-    pub stored: Stored,
+    pub stored: StorageFormat,
     /// The order of its rows.
     pub layout: Layout,
 }
@@ -366,10 +371,10 @@ impl EmbedKernel {
             };
         }
         match self.stored {
-            Stored::F32 | Stored::F16 | Stored::Bf16 => bindings!(),
-            Stored::Int8 | Stored::Int4 => bindings!(5),
-            Stored::Q4K => bindings!(5, 6),
-            Stored::Q6K => bindings!(5, 6, 7),
+            StorageFormat::F32 | StorageFormat::F16 | StorageFormat::Bf16 => bindings!(),
+            StorageFormat::Int8 | StorageFormat::Int4 => bindings!(5),
+            StorageFormat::Q4K => bindings!(5, 6),
+            StorageFormat::Q6K => bindings!(5, 6, 7),
         }
     }
 
@@ -383,45 +388,45 @@ impl EmbedKernel {
     pub(crate) fn in_use() -> Vec<EmbedKernel> {
         let layouts = [Layout::Rows, Layout::Tiles];
         let kernel = |stored| layouts.map(|layout| EmbedKernel { stored, layout });
-        Stored::ALL.into_iter().flat_map(kernel).collect()
+        StorageFormat::ALL.into_iter().flat_map(kernel).collect()
     }
 }
 
 /// Weights, four elements at a time.
-fn weights(stored: Stored, layout: Layout) -> [&'static str; 3] {
+fn weights(stored: StorageFormat, layout: Layout) -> [&'static str; 3] {
     let layout = match layout {
         Layout::Rows => shader!("weights/layout_rows.wgsl"),
         Layout::Tiles => shader!("weights/layout_tiles.wgsl"),
     };
     let weights = match stored {
-        Stored::F32 => shader!("weights/weights_f32.wgsl"),
-        Stored::F16 | Stored::Bf16 => shader!("weights/weights_halves.wgsl"),
-        Stored::Int8 => shader!("weights/weights_int8.wgsl"),
-        Stored::Int4 => shader!("weights/weights_int4.wgsl"),
-        Stored::Q4K => shader!("weights/weights_q4k.wgsl"),
-        Stored::Q6K => shader!("weights/weights_q6k.wgsl"),
+        StorageFormat::F32 => shader!("weights/weights_f32.wgsl"),
+        StorageFormat::F16 | StorageFormat::Bf16 => shader!("weights/weights_halves.wgsl"),
+        StorageFormat::Int8 => shader!("weights/weights_int8.wgsl"),
+        StorageFormat::Int4 => shader!("weights/weights_int4.wgsl"),
+        StorageFormat::Q4K => shader!("weights/weights_q4k.wgsl"),
+        StorageFormat::Q6K => shader!("weights/weights_q6k.wgsl"),
     };
     [layout, halves(stored), weights]
 }
 
 /// Weights as the lanes of the software matmul read them.
-fn lanes(stored: Stored) -> [&'static str; 2] {
+fn lanes(stored: StorageFormat) -> [&'static str; 2] {
     let lanes = match stored {
-        Stored::F32 => shader!("weights/lanes_f32.wgsl"),
-        Stored::F16 | Stored::Bf16 => shader!("weights/lanes_halves.wgsl"),
-        Stored::Int8 => shader!("weights/lanes_int8.wgsl"),
-        Stored::Int4 => shader!("weights/lanes_int4.wgsl"),
-        Stored::Q4K => shader!("weights/lanes_q4k.wgsl"),
-        Stored::Q6K => shader!("weights/lanes_q6k.wgsl"),
+        StorageFormat::F32 => shader!("weights/lanes_f32.wgsl"),
+        StorageFormat::F16 | StorageFormat::Bf16 => shader!("weights/lanes_halves.wgsl"),
+        StorageFormat::Int8 => shader!("weights/lanes_int8.wgsl"),
+        StorageFormat::Int4 => shader!("weights/lanes_int4.wgsl"),
+        StorageFormat::Q4K => shader!("weights/lanes_q4k.wgsl"),
+        StorageFormat::Q6K => shader!("weights/lanes_q6k.wgsl"),
     };
     [halves(stored), lanes]
 }
 
 /// What floats of 16 bits are, if weights are such.
-fn halves(stored: Stored) -> &'static str {
+fn halves(stored: StorageFormat) -> &'static str {
     match stored {
-        Stored::F16 => shader!("weights/halves_f16.wgsl"),
-        Stored::Bf16 => shader!("weights/halves_bf16.wgsl"),
+        StorageFormat::F16 => shader!("weights/halves_f16.wgsl"),
+        StorageFormat::Bf16 => shader!("weights/halves_bf16.wgsl"),
         _ => "",
     }
 }

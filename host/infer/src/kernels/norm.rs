@@ -6,7 +6,7 @@ use super::variant::Base;
 use crate::device::Features;
 use crate::load_error::LoadError;
 use crate::matrix::padded;
-use crate::program::{Axis, Builder, Choice, Count, Work};
+use crate::program::{Axis, Builder, Count, SizedKernel, Work};
 
 use super::Kernel;
 
@@ -162,7 +162,7 @@ impl Builder<'_> {
         };
         let grid = [Axis::Per { of, each }, Axis::Fixed(1), Axis::Fixed(1)];
         let buffers = [self.step, weight, input, output, &parameters];
-        let choice = Choice::always(Kernel::Norm(kernel), grid);
+        let choice = SizedKernel::always(Kernel::Norm(kernel), grid);
         self.dispatch(of, &[choice], &buffers, Work::Rows(2 * width as u64))
     }
 
@@ -177,7 +177,7 @@ impl Builder<'_> {
         let kernel = NormKernel::Bias { store };
         let width4 = (padded(width) / 4) as u32;
         let parameters = self.uniform("bias", &[width4, 0, 0, 0]);
-        let choice = Choice::always(Kernel::Norm(kernel), by_columns(width4, Count::Rows));
+        let choice = SizedKernel::always(Kernel::Norm(kernel), by_columns(width4, Count::Rows));
         let buffers = [bias, input, output, &parameters];
         self.dispatch(Count::Rows, &[choice], &buffers, Work::Rows(width as u64))
     }
@@ -192,7 +192,7 @@ impl Builder<'_> {
         let width4 = (padded(vocabulary) / 4) as u32;
         let parameters = self.uniform("softcap", &[width4, (cap as f32).to_bits(), 0, 0]);
         let grid = by_columns(width4, Count::Samples);
-        let choice = Choice::always(Kernel::Norm(NormKernel::Softcap), grid);
+        let choice = SizedKernel::always(Kernel::Norm(NormKernel::Softcap), grid);
         let work = Work::Rows(4 * vocabulary as u64);
         self.dispatch(Count::Samples, &[choice], &[logits, &parameters], work)
     }

@@ -2,12 +2,12 @@
 
 use tidegate_weights::Activation;
 
-use super::stored::GROUP;
-use super::{Matrix, Shard, Stored};
+use super::storage::GROUP;
+use super::{Matrix, Shard, StorageFormat};
 use crate::device::Gpu;
 use crate::kernels::{EmbedKernel, Kernel, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling};
 use crate::load_error::LoadError;
-use crate::program::{Axis, Builder, Choice, Count, Work};
+use crate::program::{Axis, Builder, Count, SizedKernel, Work};
 
 impl Shard {
     /// The buffers from binding 5 on.
@@ -22,7 +22,7 @@ impl Shard {
 fn subgroups(gpu: &Gpu) -> Subgroups {
     let [least, most] = gpu.subgroup_lanes();
     Subgroups {
-        told: gpu.features().subgroup && least >= 8,
+        broadcast: gpu.features().subgroup && least >= 8,
         lanes: most.clamp(4, 64),
     }
 }
@@ -63,7 +63,12 @@ impl Builder<'_> {
             let mut buffers = vec![self.step, &shard.values, output, &parameters];
             buffers.extend(shard.more());
             let work = Work::Rows(table.width as u64);
-            self.dispatch(Count::Rows, &[Choice::always(kernel, grid)], &buffers, work)?;
+            self.dispatch(
+                Count::Rows,
+                &[SizedKernel::always(kernel, grid)],
+                &buffers,
+                work,
+            )?;
         }
         Ok(())
     }
@@ -123,7 +128,7 @@ impl Builder<'_> {
             let mut choices = Vec::with_capacity(tilings.len());
             for (most, tiling) in tilings {
                 let [columns, rows] = tiling.extent();
-                choices.push(Choice {
+                choices.push(SizedKernel {
                     most,
                     kernel: Kernel::Matmul(MatmulKernel {
                         tiling,
@@ -137,7 +142,7 @@ impl Builder<'_> {
                     ],
                 });
             }
-            let spread = shard.stored == Stored::Int4;
+            let spread = shard.stored == StorageFormat::Int4;
             let slot = &mut quantized[usize::from(spread)];
             if dot && slot.is_none() {
                 *slot = Some(self.quantize(matrix, input, spread, of)?);
@@ -191,7 +196,7 @@ impl Builder<'_> {
         ];
         let buffers = [input, &quantized.values, &parameters, &quantized.scales];
         let work = Work::Rows(matrix.width as u64);
-        self.dispatch(of, &[Choice::always(kernel, grid)], &buffers, work)?;
+        self.dispatch(of, &[SizedKernel::always(kernel, grid)], &buffers, work)?;
         Ok(quantized)
     }
 }

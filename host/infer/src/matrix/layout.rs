@@ -1,7 +1,7 @@
 //! The order of rows and groups in the buffers of a matrix: `layout_rows.wgsl` and `layout_tiles.wgsl` under
 //! `shaders/weights/`.
 
-use super::stored::{DeviceRow, Stored, TILE};
+use super::storage::{DeviceRow, StorageFormat, TILE};
 use crate::kernels::{KernelSet, KernelVariant};
 
 /// Rows of a tile that one lane has.
@@ -31,14 +31,14 @@ impl Layout {
 #[derive(Debug)]
 pub(crate) struct Tile {
     layout: Layout,
-    stored: Stored,
+    stored: StorageFormat,
     groups: usize,
     /// Values, scales, upper bits, and what blocks have for themselves.
     pub(crate) parts: [Vec<u8>; 4],
 }
 
 impl Tile {
-    pub(crate) fn new(layout: Layout, stored: Stored, groups: usize) -> Tile {
+    pub(crate) fn new(layout: Layout, stored: StorageFormat, groups: usize) -> Tile {
         let [values, scales, high] = stored.group_bytes();
         let blocks = stored.block_bytes() * (groups / 8);
         let bytes = [values * groups, scales * groups, high * groups, blocks];

@@ -5,14 +5,14 @@ mod dispatch;
 mod lab;
 mod layout;
 mod packing;
-mod stored;
+mod storage;
 
 use tidegate_weights::Tensor;
 
 pub(crate) use dispatch::{Quantized, most_quantized};
 pub use layout::Layout;
 pub(crate) use packing::Packing;
-pub use stored::Stored;
+pub use storage::StorageFormat;
 
 use crate::device::Gpu;
 use crate::load_error::LoadError;
@@ -38,7 +38,7 @@ pub(crate) struct Matrix {
 /// Consecutive rows of a matrix, stored one way.
 #[derive(Debug)]
 struct Shard {
-    stored: Stored,
+    stored: StorageFormat,
     values: wgpu::Buffer,
     scales: Option<wgpu::Buffer>,
     high: Option<wgpu::Buffer>,

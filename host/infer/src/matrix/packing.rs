@@ -3,7 +3,7 @@
 use tidegate_weights::{RowParts, Tensor};
 
 use super::layout::{Layout, Tile};
-use super::stored::{DeviceRow, GROUP, Stored, TILE};
+use super::storage::{DeviceRow, GROUP, StorageFormat, TILE};
 use super::{Matrix, Shard, padded};
 use crate::device::{Gpu, PIECE, WaitError};
 use crate::kernels::KernelSet;
@@ -28,7 +28,7 @@ pub(crate) struct Packing<'a> {
 
 /// Consecutive rows that are stored the same way.
 struct Run {
-    stored: Stored,
+    stored: StorageFormat,
     first: usize,
     rows: usize,
 }
@@ -114,18 +114,18 @@ impl<'a> Packing<'a> {
     }
 
     /// How the rows of a tensor are kept.
-    fn stored(&self, tensor: &Tensor<'_>) -> Stored {
-        let own = Stored::of(tensor.format());
+    fn stored(&self, tensor: &Tensor<'_>) -> StorageFormat {
+        let own = StorageFormat::of(tensor.format());
         let alike = !self.mixed
             || self
                 .tensors
                 .iter()
-                .all(|other| Stored::of(other.format()) == own);
+                .all(|other| StorageFormat::of(other.format()) == own);
         let whole = self.block == padded(self.block) || self.block == self.source_width();
         if alike && (own.is_float() || (whole && self.source_width().is_multiple_of(GROUP))) {
             own
         } else {
-            Stored::F32
+            StorageFormat::F32
         }
     }
 
@@ -145,7 +145,7 @@ impl<'a> Packing<'a> {
                 }
                 (Some(run), _) => run.rows += 1,
                 (None, stored) => runs.push(Run {
-                    stored: stored.unwrap_or(Stored::F32),
+                    stored: stored.unwrap_or(StorageFormat::F32),
                     first: index,
                     rows: 1,
                 }),
@@ -155,7 +155,7 @@ impl<'a> Packing<'a> {
     }
 
     /// How its rows are stored on the device, in any order and more than once.
-    pub(crate) fn kinds(&self) -> impl Iterator<Item = Stored> {
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = StorageFormat> {
         self.runs().into_iter().map(|run| run.stored)
     }
 
@@ -276,11 +276,11 @@ impl<'a> Packing<'a> {
         &self,
         tensor: &Tensor<'_>,
         row: usize,
-        stored: Stored,
+        stored: StorageFormat,
         scratch: &mut Scratch,
         out: &mut DeviceRow,
     ) -> Result<(), LoadError> {
-        if stored == Stored::of(tensor.format()) {
+        if stored == StorageFormat::of(tensor.format()) {
             tensor.row_parts(row, &mut scratch.parts)?;
             if stored.is_float() {
                 out.put_floats(&scratch.parts.values, stored.element(), self.block);

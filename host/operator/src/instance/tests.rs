@@ -4,11 +4,11 @@ use super::*;
 use crate::engine::{Engine, EngineOptions};
 use crate::grants::Grants;
 use crate::limits::Limits;
-use crate::plan::Place;
+use crate::revision::SlotContext;
 use crate::shared::Shared;
 
 /// Traps on more than one record, and does not start with a configuration.
-fn plan(config: &str) -> Arc<Plan> {
+fn revision(config: &str) -> Arc<Revision> {
     let text = include_str!("../../tests/fixtures/pass.wat")
         .replace(
             "(local.set $count (i32.load offset=8 (local.get $batch)))",
@@ -24,13 +24,13 @@ fn plan(config: &str) -> Arc<Plan> {
     let component = engine
         .compile(&wat::parse_str(text).unwrap(), "op")
         .unwrap();
-    let place = Place {
+    let context = SlotContext {
         grants: Grants::ALL,
         limits: Limits::default(),
         shared: Arc::new(Shared::new("s".into())),
         samples: Arc::default(),
     };
-    Arc::new(Plan::new(component, place, config.into()).unwrap())
+    Arc::new(Revision::new(component, context, config.into()).unwrap())
 }
 
 fn batch(records: usize) -> Batch {
@@ -45,8 +45,8 @@ fn batch(records: usize) -> Batch {
 
 /// Runs, and will not start again.
 fn starts_once() -> Instance {
-    let mut instance = Instance::start(plan("{}")).unwrap();
-    instance.plan = plan("{\"no\": 1}");
+    let mut instance = Instance::start(revision("{}")).unwrap();
+    instance.revision = revision("{\"no\": 1}");
     instance
 }
 
@@ -65,9 +65,9 @@ fn records_are_unanswered_and_not_poison_while_no_instance_can_be_started() {
         error.to_string().contains("does not start: init: trap"),
         "{error}"
     );
-    let poisoned = &instance.plan.place.shared.poisoned;
+    let poisoned = &instance.revision.context.shared.poisoned;
     assert_eq!(poisoned.load(Ordering::Relaxed), 0);
     // When it starts again, so do its answers.
-    instance.plan = plan("{}");
+    instance.revision = revision("{}");
     assert_eq!(instance.process(&batch(1)).unwrap().len(), 1);
 }

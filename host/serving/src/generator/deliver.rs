@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_contract::{DecodeError, Finish, ModelError, Sampled};
 
 use super::Generator;
-use super::plan::{Part, Plan};
+use super::step_plan::{Part, StepPlan};
 use crate::order::Moment;
 use crate::stats::Counters;
 
@@ -16,7 +16,7 @@ impl Generator {
     /// The decoder gave another number of tokens than it was asked for; nothing was handed on.
     pub(crate) fn deliver(
         &mut self,
-        plan: &Plan,
+        plan: &StepPlan,
         sampled: &[Sampled],
         now: Moment,
         took: Duration,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use tidegate_contract::{DecodeError, Decoder, ModelError};
 
-use super::plan::Plan;
+use super::step_plan::StepPlan;
 use super::{DraftModel, Generator};
 use crate::blocks::Blocks;
 use crate::sequence::Sequence;
@@ -88,7 +88,7 @@ impl Groups {
 
 impl Generator {
     /// The decoder refused or failed the step of `plan`. Nothing of it has happened: the tokens are as they were.
-    pub(crate) fn failed(&mut self, plan: &Plan, error: &DecodeError) -> Verdict {
+    pub(crate) fn failed(&mut self, plan: &StepPlan, error: &DecodeError) -> Verdict {
         Counters::add(&self.counters.failed_steps, 1);
         if error.is_fatal() {
             return Verdict::Reload;
@@ -112,7 +112,7 @@ impl Generator {
     /// has been in too many that ended like this, fails ([`crate::request::Open::lost`]); the others of the step are
     /// tried alone at first, so that one that does this to every decoder takes no other along. Where the draft was lost
     /// just before, it is to blame and none of them.
-    pub(crate) fn lost(&mut self, plan: &Plan, reason: &str) {
+    pub(crate) fn lost(&mut self, plan: &StepPlan, reason: &str) {
         for index in (0..self.running.len()).rev() {
             self.preempt(index);
         }

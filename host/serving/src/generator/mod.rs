@@ -4,7 +4,7 @@
 //! the decoder has run it, [`Generator::deliver`] or [`Generator::failed`]; between two steps requests come and go.
 //!
 //! A step has a budget of rows: first one for every answer in the making, then guesses, then prompts in pieces, each in
-//! the order of [`crate::order::Standing::rank`]. Where KV blocks run out, the worst ranked gives its own back and is
+//! the order of [`crate::order::QueueKey::rank`]. Where KV blocks run out, the worst ranked gives its own back and is
 //! queued again with its tokens.
 
 mod admit;
@@ -12,7 +12,7 @@ mod deliver;
 mod draft;
 mod drafting;
 mod fault;
-mod plan;
+mod step_plan;
 #[cfg(test)]
 mod tests;
 
@@ -27,10 +27,10 @@ use crate::blocks::Blocks;
 use crate::constraint::Constraint;
 use crate::costs::StepCosts;
 use crate::order::{Moment, Rank};
-use crate::pace::Pace;
 use crate::request::{Open, Submission, Work};
-use crate::sequence::{Place, Sequence};
+use crate::sequence::{Sequence, SequenceIdentity};
 use crate::stats::Counters;
+use crate::step_rate::StepRate;
 
 pub(crate) use draft::DraftModel;
 use drafting::Drafting;
@@ -89,7 +89,7 @@ pub(crate) struct Generator {
     running: Vec<Sequence>,
     costs: StepCosts,
     /// How fast work went when the step was begun: one for a whole step, so that its order is one.
-    pace: Pace,
+    pace: StepRate,
     /// No request's deadline is earlier than this; none has one if there is none.
     none_late_before: Option<Moment>,
     /// Where a step failed without a known culprit: whom to try apart.
@@ -114,7 +114,7 @@ impl Generator {
             waiting: BTreeMap::new(),
             running: Vec::new(),
             costs: StepCosts::default(),
-            pace: Pace::default(),
+            pace: StepRate::default(),
             none_late_before: None,
             groups: Groups::default(),
             next: 0,
@@ -157,7 +157,7 @@ impl Generator {
         let mut sequences = Vec::with_capacity(parameters.n as usize);
         for choice in 0..parameters.n {
             self.next += 1;
-            let place = Place {
+            let place = SequenceIdentity {
                 key: self.next,
                 request: number,
                 choice,

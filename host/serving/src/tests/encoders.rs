@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use tidegate_contract::{
-    DecodeError, Encoder, EncoderOutput, Made, Makes, Model, ModelError, Task,
+    DecodeError, Encoder, EncoderOutput, Made, Makes, Model, ModelError, ModelTask,
 };
 
 use super::support::*;
 use crate::encoding::{Encoding, EncodingLimits};
 use crate::request::{Submission, Work};
 use crate::stats::Counters;
-use crate::{Engine, EngineOptions, Load, LoadError, ModelHandle, ModelOptions};
+use crate::{Engine, EngineOptions, LoadError, ModelHandle, ModelLoader, ModelOptions};
 
 /// Vectors of two: the number of tokens, and a sum that the order of the tokens changes.
 fn vector(text: &[u32]) -> [f32; 2] {
@@ -93,7 +93,10 @@ fn encoding(
         let kept = own.clone();
         Ok(Box::new(Fake { kept, output }) as Box<dyn Encoder>)
     };
-    let model = engine.load("encoder", source(Load::Encoder(Box::new(load)), options));
+    let model = engine.load(
+        "encoder",
+        source(ModelLoader::Encoder(Box::new(load)), options),
+    );
     (engine, model, kept)
 }
 
@@ -103,7 +106,7 @@ fn embedding() -> (Engine, ModelHandle, Kept) {
 }
 
 fn encode(model: &ModelHandle, text: &str, like: &Ask) -> Pending {
-    let (request, pending) = Ask::request_of(Task::Encode { text: text.into() }, like);
+    let (request, pending) = Ask::request_of(ModelTask::Encode { text: text.into() }, like);
     assert!(model.submit(request).is_ok());
     pending
 }
@@ -176,7 +179,7 @@ fn a_text_that_is_too_long_is_refused_or_cut_and_an_empty_one_refused() {
     );
     assert!(matches!(
         ask("x", 3).of(&model).error(),
-        ModelError::Task {
+        ModelError::WrongTask {
             task: "generate",
             ..
         }

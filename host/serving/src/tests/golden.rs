@@ -5,7 +5,7 @@ use tidegate_reference::{ReferenceDecoder, golden};
 use tidegate_weights::{Checkpoint, ReadWhole};
 
 use super::support::*;
-use crate::{Draft, Engine, EngineOptions, Load, LoadDecoder, ModelOptions, ModelSource};
+use crate::{Draft, Engine, EngineOptions, LoadDecoder, ModelLoader, ModelOptions, ModelSource};
 
 const CONTEXT: usize = 64;
 
@@ -78,7 +78,7 @@ fn served(load: LoadDecoder, options: ModelOptions, asks: &[Ask]) -> Vec<Vec<u32
     let engine = Engine::start(EngineOptions::default());
     let source = ModelSource {
         bytes: 0,
-        ..source(Load::Decoder(load), options)
+        ..source(ModelLoader::Decoder(load), options)
     };
     let model = engine.load("golden", source).unwrap();
     assert_eq!(model.facts().context as usize, CONTEXT);

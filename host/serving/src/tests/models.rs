@@ -8,7 +8,7 @@ use tidegate_contract::{
 };
 
 use super::support::*;
-use crate::{Draft, Engine, EngineOptions, Load, LoadError, ModelOptions, ModelSource};
+use crate::{Draft, Engine, EngineOptions, LoadError, ModelLoader, ModelOptions, ModelSource};
 
 /// Longest wait for what the engine does by itself.
 fn until(what: impl Fn() -> bool) {
@@ -173,7 +173,7 @@ fn a_model_that_does_not_fit_is_refused_by_the_bytes() {
 }
 
 fn draft(shape: DecoderShape, logits: Arc<Logits>, bytes: u64) -> (Draft, Control) {
-    let (Load::Decoder(load), control) = Fake::loader(shape, logits) else {
+    let (ModelLoader::Decoder(load), control) = Fake::loader(shape, logits) else {
         unreachable!("a decoder")
     };
     (Draft { load, bytes }, control)
@@ -349,7 +349,10 @@ fn what_cannot_be_served_is_not_loaded() {
     let engine = budget(u64::MAX);
     let refuse = |shape: DecoderShape, number: f32| {
         let load = move || Ok(Box::new(Constant(shape.clone(), number)) as Box<dyn Decoder>);
-        let source = source(Load::Decoder(Box::new(load)), ModelOptions::default());
+        let source = source(
+            ModelLoader::Decoder(Box::new(load)),
+            ModelOptions::default(),
+        );
         engine.load("m", source).unwrap_err().to_string()
     };
     assert_eq!(
@@ -371,13 +374,19 @@ fn what_cannot_be_served_is_not_loaded() {
         "the tokenizer of model m has 260 tokens, the model only 200"
     );
     let failing = || -> Result<Box<dyn Decoder>, String> { Err("no such file".into()) };
-    let failing = source(Load::Decoder(Box::new(failing)), ModelOptions::default());
+    let failing = source(
+        ModelLoader::Decoder(Box::new(failing)),
+        ModelOptions::default(),
+    );
     assert_eq!(
         engine.load("m", failing).unwrap_err().to_string(),
         "model m cannot be loaded: no such file"
     );
     let panicking = || -> Result<Box<dyn Decoder>, String> { panic!("in the loader") };
-    let panicking = source(Load::Decoder(Box::new(panicking)), ModelOptions::default());
+    let panicking = source(
+        ModelLoader::Decoder(Box::new(panicking)),
+        ModelOptions::default(),
+    );
     assert!(matches!(
         engine.load("m", panicking),
         Err(LoadError::Failed { .. })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_contract::{
-    Finish, Makes, Message, Model, ModelError, Prompt, Role, Speculation, Structure, Task,
+    Finish, Makes, Message, Model, ModelError, ModelTask, Prompt, Role, Speculation, Structure,
 };
 
 use super::support::*;
@@ -121,7 +121,7 @@ fn an_answer_ends_with_its_length_the_context_or_an_end_token() {
 #[test]
 fn a_prompt_that_is_empty_or_too_long_is_told_to_the_reply() {
     let (_engine, model, _control) = free(shape(1, 8, 16), ModelOptions::default());
-    let nobody = Task::Generate {
+    let nobody = ModelTask::Generate {
         prompt: Prompt::Chat(Vec::new()),
         forced_prefix: Vec::new(),
         parameters: Default::default(),
@@ -183,10 +183,10 @@ fn a_parameter_out_of_range_is_told_to_the_reply() {
         wrong.of(&model).error().to_string(),
         "top_p is 0, must be above 0 and at most 1"
     );
-    let text = Task::Encode { text: "x".into() };
+    let text = ModelTask::Encode { text: "x".into() };
     let (request, pending) = Ask::request_of(text, &ask("x", 1));
     assert!(model.submit(request).is_ok());
-    assert!(matches!(pending.error(), ModelError::Task { .. }));
+    assert!(matches!(pending.error(), ModelError::WrongTask { .. }));
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn an_assistants_turn_is_part_of_the_prompt() {
         role,
         content: content.into(),
     };
-    let task = Task::Generate {
+    let task = ModelTask::Generate {
         prompt: Prompt::Chat(vec![
             message(Role::User, "a"),
             message(Role::Assistant, "b"),
@@ -347,7 +347,7 @@ fn an_assistants_turn_is_part_of_the_prompt() {
 #[test]
 fn a_raw_prompt_is_gone_on_with_as_it_is() {
     let (_engine, model, control) = held(shape(1, 64, 64), ModelOptions::default());
-    let raw = |text: &str| Task::Generate {
+    let raw = |text: &str| ModelTask::Generate {
         prompt: Prompt::Raw(text.to_owned()),
         forced_prefix: Vec::new(),
         parameters: ask("", 1).parameters,
@@ -377,7 +377,7 @@ fn a_raw_answer_goes_on_with_its_space() {
     let asked = |prefix: &[u32], stop: &[&str]| {
         let mut ask = ask("", 3);
         ask.parameters.stop = stop.iter().map(|stop| (*stop).to_owned()).collect();
-        let task = Task::Generate {
+        let task = ModelTask::Generate {
             prompt: Prompt::Raw(prompt.to_owned()),
             forced_prefix: prefix.to_vec(),
             parameters: ask.parameters.clone(),

@@ -2,7 +2,7 @@
 
 use safetensors::tensor::Dtype;
 
-use super::{Store, Stored};
+use super::{Store, StoredTensor};
 use crate::config::{Architecture, EncoderConfig, ModelConfig, Quantization, is_roberta};
 use crate::error::TensorError;
 use crate::format::{Format, GROUP};
@@ -166,7 +166,7 @@ impl Weights {
     fn apart<'a>(
         &'a self,
         name: &str,
-        values: &Stored<'a>,
+        values: &StoredTensor<'a>,
         shape: &[usize],
         value_width: usize,
     ) -> Result<Layout<'a>, TensorError> {
@@ -221,7 +221,11 @@ struct Slice {
     first: usize,
 }
 
-fn whole<'a>(name: &str, stored: &Stored<'a>, shape: &[usize]) -> Result<Layout<'a>, TensorError> {
+fn whole<'a>(
+    name: &str,
+    stored: &StoredTensor<'a>,
+    shape: &[usize],
+) -> Result<Layout<'a>, TensorError> {
     if stored.shape == shape {
         return Ok(Layout::Rows {
             bytes: stored.bytes,

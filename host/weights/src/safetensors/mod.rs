@@ -48,7 +48,7 @@ struct Entry {
 }
 
 /// A tensor as it is stored.
-pub(crate) struct Stored<'a> {
+pub(crate) struct StoredTensor<'a> {
     pub(crate) dtype: Dtype,
     pub(crate) shape: &'a [usize],
     pub(crate) bytes: &'a [u8],
@@ -152,10 +152,10 @@ impl Store {
     }
 
     /// A tensor, if it is there.
-    pub(crate) fn get(&self, name: &str) -> Option<Stored<'_>> {
+    pub(crate) fn get(&self, name: &str) -> Option<StoredTensor<'_>> {
         let entry = self.tensors.get(name)?;
         let content: &[u8] = (*self.shards.get(entry.shard)?.bytes).as_ref();
-        Some(Stored {
+        Some(StoredTensor {
             dtype: entry.dtype,
             shape: &entry.shape,
             bytes: content.get(entry.range.clone())?,

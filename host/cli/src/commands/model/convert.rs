@@ -14,7 +14,7 @@ use tidegate_weights::{Checkpoint, ConvertReport, Format, convert as write};
 
 use super::size;
 use crate::commands::print;
-use crate::exit::{Failure, tell, told};
+use crate::exit::{Failure, tell, with_causes};
 use crate::models::{HELD_OUT, Loss, ModelFile, held_out_loss, open_checkpoint};
 
 /// Positions of a window on which the loss is measured, and rows of a step.
@@ -247,7 +247,7 @@ fn held_out(path: Option<&Path>, tokenizer: &Tokenizer) -> Result<(String, Vec<u
             let name = path.display().to_string();
             let text = std::fs::read_to_string(path)
                 .with_context(|| format!("cannot read {name}"))
-                .map_err(|error| Failure::usage(told(&error)))?;
+                .map_err(|error| Failure::usage(with_causes(&error)))?;
             (name, text)
         }
     };

@@ -14,7 +14,7 @@ use tidegate_weights::{
 
 use super::size;
 use crate::commands::print;
-use crate::exit::{Failure, told};
+use crate::exit::{Failure, with_causes};
 use crate::models::{
     DEFAULT_CONTEXT, Fits, available_memory, encoder_options, open_checkpoint, open_tokenizer,
     what_fits,
@@ -42,7 +42,7 @@ pub(crate) fn info(path: &Path, options: &InfoOptions<'_>) -> Result<(), Failure
     if let (Some(_), Err(error)) = (options.adapter, &chosen) {
         return Err(Failure::usage(error));
     }
-    let place = Place::of(&chosen, options.memory);
+    let place = AdapterBudget::of(&chosen, options.memory);
     let formats = formats(&checkpoint)?;
     let mut report = match checkpoint.architecture() {
         Architecture::Decoder(config) => decoder(&checkpoint, config, options, &place)?,
@@ -80,14 +80,17 @@ struct Report {
 }
 
 /// The adapter, and how much of its memory may be used.
-struct Place {
+struct AdapterBudget {
     adapter: String,
     budget: Option<u64>,
     why: &'static str,
 }
 
-impl Place {
-    fn of(chosen: &Result<Adapter, tidegate_infer::AdapterError>, memory: Option<u64>) -> Place {
+impl AdapterBudget {
+    fn of(
+        chosen: &Result<Adapter, tidegate_infer::AdapterError>,
+        memory: Option<u64>,
+    ) -> AdapterBudget {
         let adapter = match chosen {
             Ok(adapter) => adapter.info().to_string(),
             Err(error) => error.to_string(),
@@ -100,7 +103,7 @@ impl Place {
                 "of this machine's memory are available",
             ),
         };
-        Place {
+        AdapterBudget {
             adapter,
             budget,
             why,
@@ -122,7 +125,7 @@ fn decoder(
     checkpoint: &Checkpoint,
     config: &ModelConfig,
     options: &InfoOptions<'_>,
-    place: &Place,
+    place: &AdapterBudget,
 ) -> Result<Report, Failure> {
     let sequences = options.sequences;
     let context = options
@@ -331,7 +334,7 @@ fn described(tokenizer: &anyhow::Result<Tokenizer>, makes_text: bool) -> (String
     let tokenizer = match tokenizer {
         Ok(tokenizer) => tokenizer,
         Err(error) => {
-            let error = told(error);
+            let error = with_causes(error);
             return (format!("cannot be used: {error}"), json!({"error": error}));
         }
     };

@@ -1,6 +1,6 @@
 //! What an encoder does beside products.
 
-use super::{Failure, Numbers, Outcome, outcome, softmax, wide};
+use super::{CaseRun, Failure, Numbers, outcome, softmax, wide};
 use crate::encoder::PassWords;
 use crate::kernels::TextAttention;
 use crate::kernels::lab::{Experiment, Lab};
@@ -138,7 +138,7 @@ fn attention_of_heads(lab: &Lab, dim: usize) -> Result<(), Failure> {
     let mut numbers = Numbers(9);
     let heads = 3;
     let qkv = numbers.take_full(ROWS * 3 * heads * dim);
-    let attended = |lengths: &[usize], qkv: &[f32]| -> Result<Outcome, Failure> {
+    let attended = |lengths: &[usize], qkv: &[f32]| -> Result<CaseRun, Failure> {
         let buffer = lab.padded(qkv, dim)?;
         let quads = lengths.iter().map(|length| length.div_ceil(4));
         let scores = lab.output(quads.map(|quads| quads * 4 * quads).sum::<usize>() * heads * 4);
@@ -204,7 +204,7 @@ pub(super) fn pool(lab: &Lab) -> Result<(), Failure> {
     let width = 270;
     let stream = numbers.take_full(ROWS * width);
     for (case, mean) in [("means of texts", true), ("first rows of texts", false)] {
-        let pooled = |lengths: &[usize], stream: &[f32]| -> Result<Outcome, Failure> {
+        let pooled = |lengths: &[usize], stream: &[f32]| -> Result<CaseRun, Failure> {
             let buffer = lab.padded(stream, width)?;
             let output = lab.output(lengths.len() * width.next_multiple_of(4));
             let experiment = experiment(lab, lengths, 1, &output, |builder, pass| {

@@ -12,7 +12,7 @@ mod sampling;
 use std::collections::HashMap;
 
 use super::lab::{Experiment, Lab};
-use super::{KernelSet, KvPrecision, NormStore, Store, Stored};
+use super::{KernelSet, KvPrecision, NormStore, StorageFormat, Store};
 use crate::device::Gpu;
 use crate::load_error::LoadError;
 
@@ -20,9 +20,9 @@ use crate::load_error::LoadError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Tested {
     /// Products with weights that are so stored, and what becomes of their sums.
-    Products(Stored, Store),
+    Products(StorageFormat, Store),
     /// Rows of a table that is so stored.
-    Embedding(Stored),
+    Embedding(StorageFormat),
     /// RMSNorm.
     Norm(NormStore),
     /// Biases.
@@ -131,7 +131,7 @@ pub(crate) fn self_test(
 }
 
 /// What a case ran, and what came of it.
-struct Outcome {
+struct CaseRun {
     /// Names of the kernels.
     kernel: String,
     found: Vec<f32>,
@@ -143,7 +143,7 @@ fn outcome(
     experiment: &Experiment,
     index: usize,
     width: usize,
-) -> Result<Outcome, Failure> {
+) -> Result<CaseRun, Failure> {
     let mut names: Vec<&str> = Vec::new();
     for kernel in experiment.kernels() {
         lab.gpu.note_tried(kernel);
@@ -152,18 +152,18 @@ fn outcome(
         }
     }
     lab.run(experiment, 1)?;
-    Ok(Outcome {
+    Ok(CaseRun {
         kernel: names.join(", "),
         found: lab.output_of(experiment, index, width)?,
     })
 }
 
-impl Outcome {
+impl CaseRun {
     /// Rows of `width` from row `first` on have the bits that they have in `whole`.
     fn same_bits(
         &self,
         case: &str,
-        whole: &Outcome,
+        whole: &CaseRun,
         first: usize,
         width: usize,
     ) -> Result<(), Failure> {

@@ -3,10 +3,10 @@
 use tidegate_contract::{Sampling, StepSequence};
 use tidegate_weights::{Activation, Format, Tensor};
 
-use super::{Failure, Numbers, Outcome, outcome, wide};
+use super::{CaseRun, Failure, Numbers, outcome, wide};
 use crate::device::Gpu;
 use crate::kernels::lab::{Lab, sequence};
-use crate::kernels::{KernelVariant, Store, Stored};
+use crate::kernels::{KernelVariant, StorageFormat, Store};
 use crate::load_error::LoadError;
 use crate::matrix::{Matrix, Packing};
 use crate::program::Count;
@@ -19,16 +19,16 @@ const TILE: usize = 64;
 
 /// Widths of rows that are so stored: one of fewer elements than a workgroup takes at once, and one beyond 4,096, of which
 /// every lane has many. Neither is a multiple of what kernels take at a time, as far as the format lets it be.
-fn widths(stored: Stored) -> [usize; 2] {
+fn widths(stored: StorageFormat) -> [usize; 2] {
     match stored {
-        Stored::F32 | Stored::F16 | Stored::Bf16 => [70, 4099],
-        Stored::Int8 | Stored::Int4 => [96, 4128],
-        Stored::Q4K | Stored::Q6K => [256, 4352],
+        StorageFormat::F32 | StorageFormat::F16 | StorageFormat::Bf16 => [70, 4099],
+        StorageFormat::Int8 | StorageFormat::Int4 => [96, 4128],
+        StorageFormat::Q4K | StorageFormat::Q6K => [256, 4352],
     }
 }
 
 /// Those of [`widths`] that products are tested with: what cannot bind a tile of the wide rows has no model of such rows.
-pub(super) fn bound(gpu: &Gpu, stored: Stored) -> Vec<usize> {
+pub(super) fn bound(gpu: &Gpu, stored: StorageFormat) -> Vec<usize> {
     let fits = |width: &usize| (width * TILE * size_of::<f32>()) as u64 <= gpu.largest_binding;
     widths(stored).into_iter().filter(fits).collect()
 }
@@ -47,18 +47,18 @@ struct Weights {
 impl Weights {
     fn new(
         numbers: &mut Numbers,
-        stored: Stored,
+        stored: StorageFormat,
         rows: usize,
         width: usize,
     ) -> Result<Weights, Failure> {
         let format = match stored {
-            Stored::F32 => Format::F32,
-            Stored::F16 => Format::F16,
-            Stored::Bf16 => Format::Bf16,
-            Stored::Int8 => Format::Int8,
-            Stored::Int4 => Format::Int4,
-            Stored::Q4K => Format::Q4K,
-            Stored::Q6K => Format::Q6K,
+            StorageFormat::F32 => Format::F32,
+            StorageFormat::F16 => Format::F16,
+            StorageFormat::Bf16 => Format::Bf16,
+            StorageFormat::Int8 => Format::Int8,
+            StorageFormat::Int4 => Format::Int4,
+            StorageFormat::Q4K => Format::Q4K,
+            StorageFormat::Q6K => Format::Q6K,
         };
         let mut weights = Weights {
             format,
@@ -96,19 +96,24 @@ impl Weights {
 
 /// Products by every tiling, for all rows of a step and for its samples. Rows of a reproducible set have the same bits in each:
 /// inputs have all the bits of f32, so that another order of sums is seen.
-pub(super) fn products(lab: &Lab, stored: Stored, store: Store) -> Result<(), Failure> {
+pub(super) fn products(lab: &Lab, stored: StorageFormat, store: Store) -> Result<(), Failure> {
     for width in bound(&lab.gpu, stored) {
         products_of_width(lab, stored, store, width)?;
     }
     Ok(())
 }
 
-fn products_of_width(lab: &Lab, stored: Stored, store: Store, width: usize) -> Result<(), Failure> {
+fn products_of_width(
+    lab: &Lab,
+    stored: StorageFormat,
+    store: Store,
+    width: usize,
+) -> Result<(), Failure> {
     let mut numbers = Numbers(3);
     let share = match (lab.kernels.matmul, stored) {
         (KernelVariant::F16 | KernelVariant::Cooperative, _) => 2e-3,
-        (KernelVariant::Dot, Stored::Int8 | Stored::Int4) => 1e-2,
-        (_, Stored::Q4K | Stored::Q6K) => 1e-5,
+        (KernelVariant::Dot, StorageFormat::Int8 | StorageFormat::Int4) => 1e-2,
+        (_, StorageFormat::Q4K | StorageFormat::Q6K) => 1e-5,
         _ => 1e-6,
     };
     let gated = matches!(store, Store::Gated(_));
@@ -126,7 +131,7 @@ fn products_of_width(lab: &Lab, stored: Stored, store: Store, width: usize) -> R
     let bias = numbers.take(COLUMNS);
     let before = numbers.take(most * COLUMNS);
     let sums = Sums::new([&weights, &up], &input, share);
-    let mut fewer: Option<Outcome> = None;
+    let mut fewer: Option<CaseRun> = None;
     for (rows, of) in [
         (1, Count::Rows),
         (3, Count::Samples),
@@ -196,7 +201,7 @@ fn run(
     (width, store): (usize, Store),
     of: Count,
     arrays: [&[f32]; 3],
-) -> Result<Outcome, Failure> {
+) -> Result<CaseRun, Failure> {
     let [input, bias, before] = arrays;
     let rows = input.len() / width;
     let [input, bias] = [lab.padded(input, width)?, lab.padded(bias, COLUMNS)?];
@@ -248,7 +253,7 @@ fn erf(x: f64) -> f64 {
 }
 
 /// The first row of a table, its last, and one between, times a factor.
-pub(super) fn embedding(lab: &Lab, stored: Stored) -> Result<(), Failure> {
+pub(super) fn embedding(lab: &Lab, stored: StorageFormat) -> Result<(), Failure> {
     let mut numbers = Numbers(7);
     let (tokens, scale) = (70, 1.5);
     let table = Weights::new(&mut numbers, stored, tokens, widths(stored)[0])?;

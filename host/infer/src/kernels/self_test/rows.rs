@@ -2,7 +2,7 @@
 
 use tidegate_contract::{BLOCK, Sampling, StepSequence};
 
-use super::{Failure, Numbers, Outcome, outcome, softmax, wide};
+use super::{CaseRun, Failure, Numbers, outcome, softmax, wide};
 use crate::kernels::lab::{Experiment, HeadShape, Lab, sequence};
 use crate::kernels::{KvPrecision, NormStore};
 use crate::load_error::LoadError;
@@ -42,7 +42,7 @@ fn norm_of_width(lab: &Lab, store: NormStore, width: usize) -> Result<(), Failur
     let (weight, input) = (numbers.take_full(width), numbers.take_full(3 * width));
     let before = numbers.take(3 * width);
     let buffers = [lab.padded(&weight, width)?, lab.padded(&input, width)?];
-    let mut all: Option<Outcome> = None;
+    let mut all: Option<CaseRun> = None;
     for (case, of, rows) in [
         ("norms", Count::Rows, &[0, 1, 2][..]),
         ("norms of samples", Count::Samples, &[1, 2]),
@@ -218,10 +218,10 @@ fn written(
     lab: &Lab,
     experiment: &Experiment,
     shape: HeadShape,
-) -> Result<[(&'static str, Outcome); 3], Failure> {
+) -> Result<[(&'static str, CaseRun); 3], Failure> {
     let queries = outcome(lab, experiment, 0, shape.dim)?;
-    let cached = |index| -> Result<Outcome, LoadError> {
-        Ok(Outcome {
+    let cached = |index| -> Result<CaseRun, LoadError> {
+        Ok(CaseRun {
             kernel: queries.kernel.clone(),
             found: cached(lab, experiment, index, shape)?,
         })

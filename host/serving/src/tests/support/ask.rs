@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use tidegate_contract::{
-    Answer, Choice, Made, Message, Model, ModelError, Parameters, Prompt, Reply, Request,
-    RequestId, Role, Task,
+    Answer, Choice, Made, Message, Model, ModelError, ModelTask, Parameters, Prompt, Reply,
+    Request, RequestId, Role,
 };
 use tidegate_grammar::Matcher;
 use tidegate_text::Detokenizer;
@@ -115,8 +115,8 @@ pub(crate) fn ask(content: &str, max_tokens: u32) -> Ask {
 }
 
 impl Ask {
-    pub(crate) fn task(&self) -> Task {
-        Task::Generate {
+    pub(crate) fn task(&self) -> ModelTask {
+        ModelTask::Generate {
             prompt: Prompt::Chat(vec![Message {
                 role: Role::User,
                 content: self.content.clone(),
@@ -130,7 +130,7 @@ impl Ask {
         Ask::request_of(self.task(), self)
     }
 
-    pub(crate) fn request_of(task: Task, like: &Ask) -> (Request, Pending) {
+    pub(crate) fn request_of(task: ModelTask, like: &Ask) -> (Request, Pending) {
         let (pending, reply) = collector();
         let mut request = like.request_to(pending.id.0, reply);
         request.task = task;

@@ -8,7 +8,7 @@ use tidegate_contract::{BLOCK, DecodeError, Decoder, DecoderShape, Sampled, Step
 use tidegate_reference::sampling::draw;
 
 use super::{EOS, LIMIT};
-use crate::Load;
+use crate::ModelLoader;
 
 /// Fills `[vocabulary]` logits from all tokens up to a position.
 pub(crate) type Logits = dyn Fn(&[u32], &mut [f32]) + Send + Sync;
@@ -152,7 +152,7 @@ pub(crate) struct Fake {
 
 impl Fake {
     /// A way to load it, any number of times.
-    pub(crate) fn loader(shape: DecoderShape, logits: Arc<Logits>) -> (Load, Control) {
+    pub(crate) fn loader(shape: DecoderShape, logits: Arc<Logits>) -> (ModelLoader, Control) {
         let (entered, entered_receiver) = unbounded();
         let (then, then_receiver) = unbounded();
         let inner = Arc::new(Inner {
@@ -187,13 +187,13 @@ impl Fake {
                 inner: Arc::clone(&inner),
             }) as Box<dyn Decoder>)
         };
-        (Load::Decoder(Box::new(load)), control)
+        (ModelLoader::Decoder(Box::new(load)), control)
     }
 
     /// A decoder without an engine.
     pub(crate) fn alone(shape: DecoderShape, logits: Arc<Logits>) -> (Box<dyn Decoder>, Control) {
         let (load, control) = Fake::loader(shape, logits);
-        let Load::Decoder(mut load) = load else {
+        let ModelLoader::Decoder(mut load) = load else {
             unreachable!("a decoder")
         };
         (load().unwrap(), control)

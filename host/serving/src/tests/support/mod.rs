@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tidegate_contract::{DecoderShape, ModelFacts};
 
-use crate::{Engine, EngineOptions, Load, ModelHandle, ModelOptions, ModelSource};
+use crate::{Engine, EngineOptions, ModelHandle, ModelLoader, ModelOptions, ModelSource};
 
 /// Longest wait of a test; none comes near it.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -42,7 +42,7 @@ pub(crate) fn facts() -> ModelFacts {
 }
 
 /// A source that loads what `load` makes.
-pub(crate) fn source(load: Load, options: ModelOptions) -> ModelSource {
+pub(crate) fn source(load: ModelLoader, options: ModelOptions) -> ModelSource {
     ModelSource {
         tokenizer: tokenizer(),
         facts: facts(),

@@ -3,7 +3,7 @@
 use tidegate_weights::{Checkpoint, DecoderTensor, LayerTensor, ModelConfig};
 
 use super::DecoderOptions;
-use super::plan::{Plan, layer_heads, layer_matrices};
+use super::sizes::{DecoderSizes, layer_heads, layer_matrices};
 use crate::device::Gpu;
 use crate::kernels::{Heads, KernelSet, KvBuffers, NormStore, Store};
 use crate::load_error::LoadError;
@@ -11,11 +11,11 @@ use crate::matrix::{Matrix, Packing, upload_vector};
 use crate::program::{Builder, Count, Program};
 
 /// What loading a model works with.
-pub(super) struct Parts<'a> {
+pub(super) struct DecoderLoading<'a> {
     pub(super) gpu: &'a Gpu,
     pub(super) checkpoint: &'a Checkpoint,
     pub(super) config: &'a ModelConfig,
-    pub(super) plan: &'a Plan,
+    pub(super) sizes: &'a DecoderSizes,
     pub(super) options: &'a DecoderOptions,
     pub(super) kernels: KernelSet,
     /// Bytes of the whole model, for errors.
@@ -24,7 +24,7 @@ pub(super) struct Parts<'a> {
 
 /// The buffers a step begins and ends with.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(super) struct StepBuffers {
     /// `shaders/step.wgsl`.
     pub(super) step: wgpu::Buffer,
     /// Block tables of the step's sequences, one after another.
@@ -46,7 +46,7 @@ struct Rows {
     branch: Option<wgpu::Buffer>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> DecoderLoading<'a> {
     /// A storage buffer, if the adapter can bind it whole.
     fn storage(
         &self,
@@ -67,16 +67,16 @@ impl<'a> Parts<'a> {
     }
 
     fn activation(&self, what: &'static str, width: usize) -> Result<wgpu::Buffer, LoadError> {
-        let bytes = (self.plan.rows * width * 4) as u64;
+        let bytes = (self.sizes.rows * width * 4) as u64;
         self.storage(what, bytes, "lower max_rows or context")
     }
 
-    pub(super) fn ends(&self) -> Result<Ends, LoadError> {
-        let plan = self.plan;
-        let step = (4 + 4 * plan.rows) * 4;
-        let logits = plan.samples * plan.vocabulary * 4;
-        let (tables, lower) = ((plan.tables * 4) as u64, "lower max_rows or context");
-        Ok(Ends {
+    pub(super) fn step_buffers(&self) -> Result<StepBuffers, LoadError> {
+        let sizes = self.sizes;
+        let step = (4 + 4 * sizes.rows) * 4;
+        let logits = sizes.samples * sizes.vocabulary * 4;
+        let (tables, lower) = ((sizes.tables * 4) as u64, "lower max_rows or context");
+        Ok(StepBuffers {
             step: self.storage("the rows of a step", step as u64, "lower max_rows")?,
             tables: self.storage("the block tables of a step", tables, lower)?,
             logits: self.storage("the logits of a step", logits as u64, "lower max_samples")?,
@@ -149,18 +149,18 @@ impl<'a> Parts<'a> {
     }
 
     /// Uploads the weights and resolves the dispatches of a step. Also gives the bytes of what they alone know of.
-    pub(super) fn program(&self, ends: &Ends) -> Result<(Program, u64), LoadError> {
-        let (config, plan) = (self.config, self.plan);
+    pub(super) fn program(&self, step_buffers: &StepBuffers) -> Result<(Program, u64), LoadError> {
+        let (config, sizes) = (self.config, self.sizes);
         let rows = Rows {
-            stream: self.activation("residual stream", plan.hidden)?,
-            normed: self.activation("normalised rows", plan.hidden)?,
-            qkv: self.activation("queries, keys and values", plan.qkv)?,
-            queries: self.activation("queries", plan.query)?,
-            scratch: self.activation("scratch of attention", plan.scratch)?,
-            attended: self.activation("attention output", plan.query)?,
-            active: self.activation("feed-forward activations", plan.intermediate)?,
-            branch: if plan.branches {
-                Some(self.activation("output of a branch", plan.hidden)?)
+            stream: self.activation("residual stream", sizes.hidden)?,
+            normed: self.activation("normalised rows", sizes.hidden)?,
+            qkv: self.activation("queries, keys and values", sizes.qkv)?,
+            queries: self.activation("queries", sizes.query)?,
+            scratch: self.activation("scratch of attention", sizes.scratch)?,
+            attended: self.activation("attention output", sizes.query)?,
+            active: self.activation("feed-forward activations", sizes.intermediate)?,
+            branch: if sizes.branches {
+                Some(self.activation("output of a branch", sizes.hidden)?)
             } else {
                 None
             },
@@ -169,13 +169,13 @@ impl<'a> Parts<'a> {
         let embedding = self.checkpoint.tensor(DecoderTensor::Embedding)?;
         let embedding = self.pack("embedding", Packing::plain(embedding))?;
         let checked = self.options.checked_shaders;
-        let mut builder = Builder::new(self.gpu, self.kernels, checked, &ends.step);
+        let mut builder = Builder::new(self.gpu, self.kernels, checked, &step_buffers.step);
         builder.embed(&embedding, &rows.stream, config.embedding_scale as f32)?;
         for layer in 0..config.layers.len() {
             let rope = config.layers.get(layer).and_then(|layer| layer.rope);
             let angles = angles.get(rope.unwrap_or(0)).or(angles.first());
             let Some(angles) = angles else { continue };
-            self.layer(&mut builder, layer, &rows, angles, &ends.tables)?;
+            self.layer(&mut builder, layer, &rows, angles, &step_buffers.tables)?;
         }
         let norm = self.norm(DecoderTensor::FinalNorm)?;
         builder.rms_norm(
@@ -192,10 +192,10 @@ impl<'a> Parts<'a> {
             let head = self.checkpoint.tensor(DecoderTensor::Head)?;
             self.pack("head", Packing::plain(head))?
         };
-        let buffers = [&rows.normed, &ends.logits];
+        let buffers = [&rows.normed, &step_buffers.logits];
         builder.matmul(&head, buffers, Store::Plain, Count::Samples)?;
         if let Some(cap) = config.logit_softcap {
-            builder.softcap(&ends.logits, config.vocabulary, cap)?;
+            builder.softcap(&step_buffers.logits, config.vocabulary, cap)?;
         }
         Ok(builder.finish())
     }
@@ -217,7 +217,7 @@ impl<'a> Parts<'a> {
         let of = |part| DecoderTensor::Layer(layer, part);
         let cache = || {
             let what = "keys or values of a layer";
-            self.storage(what, self.plan.cache, "lower blocks, or keep them in f16")
+            self.storage(what, self.sizes.cache, "lower blocks, or keep them in f16")
         };
         let (keys, values) = (cache()?, cache()?);
         let cache = KvBuffers {

@@ -12,7 +12,7 @@ use crate::stats::Counters;
 
 /// A step, and whose it is.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct StepPlan {
     pub(crate) step: Vec<StepSequence>,
     pub(super) parts: Vec<Part>,
     /// Rows of prompts.
@@ -38,7 +38,7 @@ struct Budget {
 
 impl Generator {
     /// The next step; `None` if there is nothing to do. `now` never goes back.
-    pub(crate) fn plan(&mut self, now: Moment) -> Option<Plan> {
+    pub(crate) fn plan(&mut self, now: Moment) -> Option<StepPlan> {
         loop {
             let (plan, broken) = self.try_plan(now);
             if broken.is_empty() {
@@ -52,7 +52,7 @@ impl Generator {
     }
 
     /// A step, and those whose structure fails in it.
-    fn try_plan(&mut self, now: Moment) -> (Plan, Vec<(u64, ModelError)>) {
+    fn try_plan(&mut self, now: Moment) -> (StepPlan, Vec<(u64, ModelError)>) {
         self.measure_pace();
         self.expire(now);
         self.drop_hopeless(now);
@@ -81,7 +81,7 @@ impl Generator {
             // Prompts have their share of what is left.
             false => budget.rows / 2,
         };
-        let mut plan = Plan::default();
+        let mut plan = StepPlan::default();
         let mut broken = self.begin(&decoding);
         broken.extend(self.guess(&decoding, guessing, &mut budget));
         for key in &decoding {
@@ -235,7 +235,7 @@ impl Generator {
     }
 
     /// The row of an answer's last token, and of its guesses.
-    fn add_answer(&mut self, plan: &mut Plan, key: u64, broken: &mut Vec<(u64, ModelError)>) {
+    fn add_answer(&mut self, plan: &mut StepPlan, key: u64, broken: &mut Vec<(u64, ModelError)>) {
         let Some(index) = self.index_of(key) else {
             return;
         };
@@ -265,7 +265,7 @@ impl Generator {
     /// Pieces of prompts, in order, until the step is full.
     fn add_prompts(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut StepPlan,
         prompts: &[u64],
         rows: usize,
         broken: &mut Vec<(u64, ModelError)>,

@@ -14,7 +14,7 @@ pub(crate) struct Remaining {
 
 /// How fast work goes at the moment: `steps * seconds of a step + rows * seconds of a row`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Pace {
+pub(crate) struct StepRate {
     /// A step with the answers that are in the making, without prompts.
     pub(crate) step_seconds: f64,
     /// What a row of a prompt adds.
@@ -23,7 +23,7 @@ pub(crate) struct Pace {
     pub(crate) rows_per_step: usize,
 }
 
-impl Pace {
+impl StepRate {
     /// How long it takes: the steps of the prompt, the last of which draws the first token, a step for each further one,
     /// and the prompt's rows. Zero by the default pace, before anything was measured.
     pub(crate) fn time_for(&self, remaining: Remaining) -> Duration {
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn work_is_the_steps_of_the_prompt_and_of_the_tokens_and_the_rows() {
-        let pace = Pace {
+        let pace = StepRate {
             step_seconds: 0.01,
             row_seconds: 0.001,
             rows_per_step: 32,
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(time(33, 1), 53_000);
         assert_eq!(time(33, 11), 153_000);
         // What is more than a time can be is the longest time, and nothing measured is no work.
-        let slow = Pace {
+        let slow = StepRate {
             step_seconds: 100.0,
             ..pace
         };
@@ -60,6 +60,6 @@ mod tests {
             tokens: usize::MAX,
         };
         assert_eq!(slow.time_for(all), Duration::MAX);
-        assert_eq!(Pace::default().time_for(all), Duration::ZERO);
+        assert_eq!(StepRate::default().time_for(all), Duration::ZERO);
     }
 }

@@ -49,7 +49,7 @@ impl MemoryReport {
                 matmul: KernelVariant::Portable,
                 reproducible: options.reproducible,
             };
-            Plan::new(config, options, kernels).report(weights)
+            DecoderSizes::new(config, options, kernels).report(weights)
         });
         let mut report = plans
             .into_iter()
@@ -94,7 +94,7 @@ pub(super) fn decoder_config(checkpoint: &Checkpoint) -> Result<&ModelConfig, Lo
 
 /// Widths in elements, each a multiple of 4; sizes of the buffers a step writes.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct DecoderSizes {
     /// Residual stream.
     pub(super) hidden: usize,
     /// Feed-forward layer.
@@ -122,8 +122,12 @@ pub(super) struct Plan {
     layers: usize,
 }
 
-impl Plan {
-    pub(super) fn new(config: &ModelConfig, options: &DecoderOptions, kernels: KernelSet) -> Plan {
+impl DecoderSizes {
+    pub(super) fn new(
+        config: &ModelConfig,
+        options: &DecoderOptions,
+        kernels: KernelSet,
+    ) -> DecoderSizes {
         let head = padded(config.head_dim);
         let of_layer = |layer| {
             scratch(
@@ -136,7 +140,7 @@ impl Plan {
         let scratch = (0..config.layers.len()).map(of_layer).max().unwrap_or(0);
         let rows = (SCRATCH / (scratch * 4).max(1)).clamp(1, options.max_rows);
         let samples = rows.min(options.max_samples);
-        Plan {
+        DecoderSizes {
             hidden: padded(config.hidden),
             intermediate: padded(config.intermediate),
             vocabulary: padded(config.vocabulary),
@@ -248,7 +252,7 @@ pub(super) fn tested(
         products.for_each(&mut add);
     };
     products(&head, Store::Plain);
-    // As the ends of branches are in `Parts::branch`.
+    // As the ends of branches are in `DecoderLoading::branch`.
     let branch = |alone| if alone { Store::Plain } else { Store::Residual };
     let stores = [
         Store::Plain,

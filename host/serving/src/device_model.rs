@@ -5,28 +5,28 @@ use tidegate_contract::{Decoder, Encoder, Sampling, StepSequence};
 use crate::error::LoadError;
 use crate::generator::DraftModel;
 use crate::guard::{guarded_encode, guarded_load, guarded_logits, guarded_step};
-use crate::options::{Load, LoadDecoder, LoadEncoder};
+use crate::options::{LoadDecoder, LoadEncoder, ModelLoader};
 
 /// How a model's parts are loaded, kept to do it again.
 pub(crate) struct Loaders {
-    pub(crate) load: Load,
+    pub(crate) load: ModelLoader,
     pub(crate) draft: Option<LoadDecoder>,
 }
 
 /// What was loaded.
-pub(crate) enum Parts {
+pub(crate) enum DeviceModel {
     Decoder(Box<dyn Decoder>, Option<Box<DraftModel>>),
     Encoder(Box<dyn Encoder>),
 }
 
-impl Parts {
+impl DeviceModel {
     /// Bytes they hold on the device.
     pub(crate) fn memory(&self) -> u64 {
         match self {
-            Parts::Decoder(decoder, draft) => {
+            DeviceModel::Decoder(decoder, draft) => {
                 decoder.memory() + draft.as_ref().map_or(0, |draft| draft.memory())
             }
-            Parts::Encoder(encoder) => encoder.memory(),
+            DeviceModel::Encoder(encoder) => encoder.memory(),
         }
     }
 }
@@ -40,10 +40,10 @@ pub(crate) fn load_parts(
     name: &str,
     loaders: &mut Loaders,
     has_served: bool,
-) -> Result<Parts, LoadError> {
+) -> Result<DeviceModel, LoadError> {
     let load = match &mut loaders.load {
-        Load::Encoder(load) => return load_encoder(name, load),
-        Load::Decoder(load) => load,
+        ModelLoader::Encoder(load) => return load_encoder(name, load),
+        ModelLoader::Decoder(load) => load,
     };
     let mut decoder = guarded_load(load).map_err(|reason| failed(name, reason))?;
     try_decoder(name, decoder.as_mut())?;
@@ -56,7 +56,7 @@ pub(crate) fn load_parts(
         }
         draft => draft.transpose()?,
     };
-    Ok(Parts::Decoder(decoder, draft))
+    Ok(DeviceModel::Decoder(decoder, draft))
 }
 
 /// Loads a model's draft, which must have the model's vocabulary.
@@ -89,10 +89,10 @@ fn failed(name: &str, reason: String) -> LoadError {
     }
 }
 
-fn load_encoder(name: &str, load: &mut LoadEncoder) -> Result<Parts, LoadError> {
+fn load_encoder(name: &str, load: &mut LoadEncoder) -> Result<DeviceModel, LoadError> {
     let mut encoder = guarded_load(load).map_err(|reason| failed(name, reason))?;
     try_encoder(name, encoder.as_mut())?;
-    Ok(Parts::Encoder(encoder))
+    Ok(DeviceModel::Encoder(encoder))
 }
 
 fn at_least(name: &str, what: &'static str, value: usize, least: usize) -> Result<(), LoadError> {

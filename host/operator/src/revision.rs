@@ -30,7 +30,7 @@ pub struct Description {
 
 /// What the versions of a slot have in common.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct SlotContext {
     pub(crate) grants: Grants,
     pub(crate) limits: Limits,
     pub(crate) shared: Arc<Shared>,
@@ -38,10 +38,10 @@ pub(crate) struct Place {
 }
 
 /// See the module.
-pub(crate) struct Plan {
+pub(crate) struct Revision {
     pub(crate) component: Component,
     pub(crate) pre: InstancePre<Host>,
-    pub(crate) place: Place,
+    pub(crate) context: SlotContext,
     pub(crate) config: Arc<str>,
     pub(crate) description: Description,
     /// Number of named outputs.
@@ -49,21 +49,21 @@ pub(crate) struct Plan {
     seed: [u8; 32],
 }
 
-impl Plan {
+impl Revision {
     /// Links the component with its grants and asks it once what it is.
     pub(crate) fn new(
         component: Component,
-        place: Place,
+        context: SlotContext,
         config: Arc<str>,
-    ) -> Result<Plan, OperatorError> {
-        let pre = component.link(place.grants)?;
+    ) -> Result<Revision, OperatorError> {
+        let pre = component.link(context.grants)?;
         let mut hash = Sha256::new();
         hash.update(component.digest());
-        hash.update(&place.shared.name);
-        let mut plan = Plan {
+        hash.update(&context.shared.name);
+        let mut revision = Revision {
             component,
             pre,
-            place,
+            context,
             config,
             description: Description {
                 version: Arc::new(OperatorVersion {
@@ -78,12 +78,12 @@ impl Plan {
             outputs: 0,
             seed: hash.finalize().into(),
         };
-        let said = Guest::open(&plan)
-            .and_then(|mut guest| guest.describe(&plan))
-            .map_err(|failure| plan.start_error("describe", &failure))?;
-        plan.description = understand(&plan.component, said)?;
-        plan.outputs = plan.description.version.outputs.len() as u16;
-        Ok(plan)
+        let said = Guest::open(&revision)
+            .and_then(|mut guest| guest.describe(&revision))
+            .map_err(|failure| revision.start_error("describe", &failure))?;
+        revision.description = understand(&revision.component, said)?;
+        revision.outputs = revision.description.version.outputs.len() as u16;
+        Ok(revision)
     }
 
     /// An instance that has been initialised.
@@ -98,9 +98,9 @@ impl Plan {
 
     pub(crate) fn host(&self) -> Host {
         Host::new(
-            Arc::clone(&self.place.shared),
+            Arc::clone(&self.context.shared),
             Arc::clone(&self.config),
-            &self.place.limits,
+            &self.context.limits,
             self.seed,
         )
     }
@@ -116,13 +116,13 @@ impl Plan {
 impl Component {
     /// Asks the component what it is, in a throw-away instance with default limits.
     pub fn describe(&self, grants: Grants) -> Result<Description, OperatorError> {
-        let place = Place {
+        let context = SlotContext {
             grants,
             limits: Limits::default(),
             shared: Arc::new(Shared::new(self.label().to_owned())),
             samples: Arc::default(),
         };
-        Ok(Plan::new(self.clone(), place, "{}".into())?.description)
+        Ok(Revision::new(self.clone(), context, "{}".into())?.description)
     }
 }
 

@@ -1,4 +1,4 @@
-// What attention_weights_told.wgsl has for each lane: the host writes this out for lanes 0 to 7, with the lane's number for $N.
+// What attention_weights_broadcast.wgsl has for each lane: the host writes this out for lanes 0 to 7, with the lane's number for $N.
 
 fn weight_$N(
     g: u32,

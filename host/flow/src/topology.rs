@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_contract::{Model, Parameters, PromptTemplate, Slot};
 
 /// A pipeline ready to run.
-pub struct Plan {
+pub struct Topology {
     /// Sources in the order of the pipeline; a record's id names them by index.
     pub sources: Vec<Source>,
     /// Stages in order; targets of a stage are later stages or sinks.
@@ -179,7 +179,7 @@ pub enum Order {
     None,
 }
 
-impl Plan {
+impl Topology {
     /// Index of the stage with this name.
     pub(crate) fn stage(&self, name: &str) -> Option<usize> {
         self.stages.iter().position(|stage| stage.name == name)

@@ -5,7 +5,7 @@ use tidegate_weights::{
     Tensor,
 };
 
-use super::options::Plan;
+use super::options::EncoderSizes;
 use crate::device::Gpu;
 use crate::kernels::{KernelSet, Store, Tested, TextAttention};
 use crate::load_error::LoadError;
@@ -13,11 +13,11 @@ use crate::matrix::{Matrix, Packing, padded};
 use crate::program::{Builder, Count, Program};
 
 /// What loading an encoder works with.
-pub(super) struct Parts<'a> {
+pub(super) struct EncoderLoading<'a> {
     pub(super) gpu: &'a Gpu,
     pub(super) checkpoint: &'a Checkpoint,
     pub(super) config: &'a EncoderConfig,
-    pub(super) plan: &'a Plan,
+    pub(super) sizes: &'a EncoderSizes,
     pub(super) kernels: KernelSet,
     pub(super) checked: bool,
     /// Bytes of the whole model, for errors.
@@ -26,7 +26,7 @@ pub(super) struct Parts<'a> {
 
 /// The buffers a pass begins and ends with.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(super) struct PassBuffers {
     /// `Step` in `shaders/step.wgsl`.
     pub(super) step: wgpu::Buffer,
     /// `Tile` in `shaders/encoder/encoder.wgsl`.
@@ -48,7 +48,7 @@ struct Rows {
     active: wgpu::Buffer,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> EncoderLoading<'a> {
     /// A storage buffer, if the adapter can bind it whole.
     fn storage(&self, what: &'static str, bytes: usize) -> Result<wgpu::Buffer, LoadError> {
         let (bytes, limit) = (bytes as u64, self.gpu.largest_binding);
@@ -64,7 +64,7 @@ impl<'a> Parts<'a> {
     }
 
     fn activation(&self, what: &'static str, width: usize) -> Result<wgpu::Buffer, LoadError> {
-        self.storage(what, self.plan.rows * width * 4)
+        self.storage(what, self.sizes.rows * width * 4)
     }
 
     fn upload(&self, what: &'static str, values: &[f32]) -> Result<wgpu::Buffer, LoadError> {
@@ -114,7 +114,7 @@ impl<'a> Parts<'a> {
         let positions = self.tensor(EncoderTensor::Positions)?;
         let (mut kind, mut values, mut all) = (Vec::new(), Vec::new(), Vec::new());
         self.tensor(EncoderTensor::Types)?.read_row(0, &mut kind)?;
-        for position in 0..self.plan.context {
+        for position in 0..self.sizes.context {
             positions.read_row(self.config.first_position + position, &mut values)?;
             all.extend(values.iter().zip(&kind).map(|(place, kind)| place + kind));
             all.resize(padded(all.len()), 0.0);
@@ -124,36 +124,36 @@ impl<'a> Parts<'a> {
 
     /// Makes the buffers, uploads the weights and resolves the dispatches of a pass. Also gives the bytes of what they alone know
     /// of.
-    pub(super) fn load(&self) -> Result<(Ends, Program, u64), LoadError> {
-        let (config, plan) = (self.config, self.plan);
-        let vectors = plan.rows * plan.vector * 4;
-        let ends = Ends {
-            step: self.storage("the rows of a pass", (4 + 4 * plan.rows) * 4)?,
+    pub(super) fn load(&self) -> Result<(PassBuffers, Program, u64), LoadError> {
+        let (config, sizes) = (self.config, self.sizes);
+        let vectors = sizes.rows * sizes.vector * 4;
+        let pass_buffers = PassBuffers {
+            step: self.storage("the rows of a pass", (4 + 4 * sizes.rows) * 4)?,
             tiles: self.activation("the tiles of a pass", 4)?,
             texts: self.activation("the texts of a pass", 2)?,
             vectors: self.storage("vectors", vectors)?,
             readback: self.gpu.readback("vectors for the host", vectors as u64),
         };
         let rows = Rows {
-            stream: self.activation("residual stream", plan.hidden)?,
-            branch: self.activation("output of a branch", plan.hidden)?,
-            qkv: self.activation("queries, keys and values", 3 * plan.query)?,
-            scores: self.storage("scores of attention", plan.scores())?,
-            attended: self.activation("attention output", plan.query)?,
-            active: self.activation("feed-forward activations", plan.intermediate)?,
+            stream: self.activation("residual stream", sizes.hidden)?,
+            branch: self.activation("output of a branch", sizes.hidden)?,
+            qkv: self.activation("queries, keys and values", 3 * sizes.query)?,
+            scores: self.storage("scores of attention", sizes.scores())?,
+            attended: self.activation("attention output", sizes.query)?,
+            active: self.activation("feed-forward activations", sizes.intermediate)?,
         };
-        let mut builder = Builder::new(self.gpu, self.kernels, self.checked, &ends.step);
+        let mut builder = Builder::new(self.gpu, self.kernels, self.checked, &pass_buffers.step);
         let words = self.pack("words", Packing::plain(self.tensor(EncoderTensor::Words)?))?;
         builder.embed(&words, &rows.stream, 1.0)?;
         let norm = self.norm(EncoderTensor::Norm, EncoderTensor::NormBias)?;
         let buffers = [&rows.stream, &self.places()?];
         builder.layer_norm(&norm, buffers, config.hidden, config.norm_epsilon, true)?;
         for layer in 0..config.layers {
-            self.layer(&mut builder, layer, &rows, &ends.tiles)?;
+            self.layer(&mut builder, layer, &rows, &pass_buffers.tiles)?;
         }
-        self.head(&mut builder, &rows, &ends)?;
+        self.head(&mut builder, &rows, &pass_buffers)?;
         let (program, scratch) = builder.finish();
-        Ok((ends, program, scratch))
+        Ok((pass_buffers, program, scratch))
     }
 
     fn layer(
@@ -164,7 +164,7 @@ impl<'a> Parts<'a> {
         tiles: &wgpu::Buffer,
     ) -> Result<(), LoadError> {
         let (config, of) = (self.config, |part| EncoderTensor::Layer(layer, part));
-        let head_dim = self.plan.head_dim;
+        let head_dim = self.sizes.head_dim;
         let [qkv, output, up, down] = layer_matrices(self.checkpoint, config, layer)?;
         let qkv = self.pack("queries, keys and values", qkv)?;
         let biases = [Part::QueryBias, Part::KeyBias, Part::ValueBias].map(of);
@@ -204,19 +204,24 @@ impl<'a> Parts<'a> {
     }
 
     /// From the rows of texts to a vector for each.
-    fn head(&self, builder: &mut Builder<'_>, rows: &Rows, ends: &Ends) -> Result<(), LoadError> {
+    fn head(
+        &self,
+        builder: &mut Builder<'_>,
+        rows: &Rows,
+        pass_buffers: &PassBuffers,
+    ) -> Result<(), LoadError> {
         let hidden = self.config.hidden;
         let labels = match &self.config.head {
             EncoderHead::Embedding(pooling) => {
                 let mean = *pooling == Pooling::Mean;
-                let buffers = [&rows.stream, &ends.vectors];
-                return builder.pool(&ends.texts, buffers, hidden, mean);
+                let buffers = [&rows.stream, &pass_buffers.vectors];
+                return builder.pool(&pass_buffers.texts, buffers, hidden, mean);
             }
             EncoderHead::Classification(labels) => labels.len(),
         };
-        let pooled = self.activation("first rows", self.plan.hidden)?;
-        let inner = self.activation("inner rows of the head", self.plan.hidden)?;
-        builder.pool(&ends.texts, [&rows.stream, &pooled], hidden, false)?;
+        let pooled = self.activation("first rows", self.sizes.hidden)?;
+        let inner = self.activation("inner rows of the head", self.sizes.hidden)?;
+        builder.pool(&pass_buffers.texts, [&rows.stream, &pooled], hidden, false)?;
         let [dense, output] = head_matrices(self.checkpoint)?;
         let dense = self.pack("head dense", dense)?;
         let bias = self.vectors("bias", &[EncoderTensor::HeadDenseBias], hidden)?;
@@ -224,7 +229,7 @@ impl<'a> Parts<'a> {
         builder.tanh(&inner, hidden)?;
         let output = self.pack("head output", output)?;
         let bias = self.vectors("bias", &[EncoderTensor::HeadOutputBias], labels)?;
-        let buffers = [&inner, &ends.vectors];
+        let buffers = [&inner, &pass_buffers.vectors];
         builder.matmul_bias(&output, &bias, buffers, None, Count::Samples)
     }
 }
@@ -295,22 +300,22 @@ pub(super) fn tested(
 pub(super) fn weight_bytes(
     checkpoint: &Checkpoint,
     config: &EncoderConfig,
-    plan: &Plan,
+    sizes: &EncoderSizes,
 ) -> Result<u64, LoadError> {
     let words = checkpoint.encoder_tensor(EncoderTensor::Words)?;
     let mut bytes = Packing::plain(words).bytes();
-    let mut vectors = (plan.context + 2) * plan.hidden;
+    let mut vectors = (sizes.context + 2) * sizes.hidden;
     for layer in 0..config.layers {
         let matrices = layer_matrices(checkpoint, config, layer)?;
         bytes += matrices.iter().map(Packing::bytes).sum::<u64>();
-        vectors += 3 * plan.query + 6 * plan.hidden + plan.intermediate;
+        vectors += 3 * sizes.query + 6 * sizes.hidden + sizes.intermediate;
     }
     if let EncoderHead::Classification(_) = &config.head {
         bytes += head_matrices(checkpoint)?
             .iter()
             .map(Packing::bytes)
             .sum::<u64>();
-        vectors += plan.hidden + plan.vector;
+        vectors += sizes.hidden + sizes.vector;
     }
     Ok(bytes + (vectors * 4) as u64)
 }

@@ -27,27 +27,27 @@ const DRIFT: [f64; 2] = [3.3e-3, 1e-4];
 
 /// What is to be computed: multiply-adds, or what takes as long, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Load {
+pub(crate) struct ComputeCost {
     /// Of rows: products with weights, norms and the like.
     pub(crate) rows: u64,
     /// Of rows and the positions that each sees.
     pub(crate) attention: u64,
 }
 
-impl Add for Load {
-    type Output = Load;
+impl Add for ComputeCost {
+    type Output = ComputeCost;
 
-    fn add(self, other: Load) -> Load {
-        Load {
+    fn add(self, other: ComputeCost) -> ComputeCost {
+        ComputeCost {
             rows: self.rows.saturating_add(other.rows),
             attention: self.attention.saturating_add(other.attention),
         }
     }
 }
 
-impl Sum for Load {
-    fn sum<I: Iterator<Item = Load>>(loads: I) -> Load {
-        loads.fold(Load::default(), Add::add)
+impl Sum for ComputeCost {
+    fn sum<I: Iterator<Item = ComputeCost>>(loads: I) -> ComputeCost {
+        loads.fold(ComputeCost::default(), Add::add)
     }
 }
 
@@ -65,7 +65,7 @@ struct Known {
 
 impl Known {
     /// Multiply-adds of rows that would take as long, and the share of attention in them.
-    fn weighed(&self, load: Load) -> (f64, f64) {
+    fn weighed(&self, load: ComputeCost) -> (f64, f64) {
         let attention = self.ratio * load.attention as f64;
         let sum = load.rows as f64 + attention;
         (sum, if sum > 0.0 { attention / sum } else { 0.0 })
@@ -79,13 +79,13 @@ impl Known {
 
     /// Seconds, on the slow side by as much as is not known: by one standard deviation. That is little for loads like those that
     /// were seen, and much for those of another mixture.
-    fn seconds(&self, load: Load) -> f64 {
+    fn seconds(&self, load: ComputeCost) -> f64 {
         let (sum, share) = self.weighed(load);
         self.rows * sum * self.variance(share).sqrt().exp()
     }
 
     /// From one measurement, whose sum alone is known.
-    fn first(load: Load, took: f64) -> Known {
+    fn first(load: ComputeCost, took: f64) -> Known {
         let mut known = Known {
             rows: 1.0,
             ratio: RATIO,
@@ -99,7 +99,7 @@ impl Known {
         known
     }
 
-    fn learn(&mut self, load: Load, took: f64) {
+    fn learn(&mut self, load: ComputeCost, took: f64) {
         let (sum, share) = self.weighed(load);
         for (variance, drift) in self.variances.iter_mut().zip(DRIFT) {
             *variance = (*variance + drift).min(RATIO_VARIANCE.max(*variance));
@@ -123,18 +123,18 @@ impl Known {
 
 /// Seconds per multiply-add, for steps of so many rows.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Pace {
+pub(crate) struct SpeedEstimate {
     /// Where nothing was measured.
     guess: Known,
     measured: [Option<Known>; ROWS.len()],
     cap: Duration,
 }
 
-impl Pace {
+impl SpeedEstimate {
     /// A guess on the slow side, until something was measured: 5 ns on a software adapter, where kernels for GPUs take that; on a
     /// GPU 0.2 ns, what weights in f32 take of 20 GB/s. Submissions are capped at 250 ms on the one, which nothing but its own
     /// thread waits for, and at 50 ms on the other, where a display and a watchdog do.
-    pub(crate) fn new(software: bool) -> Pace {
+    pub(crate) fn new(software: bool) -> SpeedEstimate {
         let (rows, cap) = if software {
             (5e-9, Duration::from_millis(250))
         } else {
@@ -147,7 +147,7 @@ impl Pace {
             variances: [0.0; 2],
             covariance: 0.0,
         };
-        Pace {
+        SpeedEstimate {
             guess,
             measured: [None; ROWS.len()],
             cap,
@@ -155,14 +155,14 @@ impl Pace {
     }
 
     /// A device that needs so long for a multiply-add of either kind, of which nothing is unknown.
-    pub(crate) fn fixed(seconds: f64, cap: Duration) -> Pace {
+    pub(crate) fn fixed(seconds: f64, cap: Duration) -> SpeedEstimate {
         let guess = Known {
             rows: seconds,
             ratio: 1.0,
             variances: [0.0; 2],
             covariance: 0.0,
         };
-        Pace {
+        SpeedEstimate {
             guess,
             measured: [Some(guess); ROWS.len()],
             cap,
@@ -175,24 +175,28 @@ impl Pace {
 
     /// Seconds that so much of a step of `rows` rows is thought to take at most. A class of rows that was not measured is taken to
     /// be as fast as the next below it that was: with more rows at once each is no slower.
-    pub(crate) fn seconds(&self, rows: u32, load: Load) -> f64 {
-        let known = self.measured.iter().take(Pace::class(rows) + 1).rev();
+    pub(crate) fn seconds(&self, rows: u32, load: ComputeCost) -> f64 {
+        let known = self
+            .measured
+            .iter()
+            .take(SpeedEstimate::class(rows) + 1)
+            .rev();
         let known = known.flatten().next().unwrap_or(&self.guess);
         known.seconds(load)
     }
 
     /// Whether so much of a step of `rows` rows fits into one submission.
-    pub(crate) fn fits(&self, rows: u32, load: Load) -> bool {
+    pub(crate) fn fits(&self, rows: u32, load: ComputeCost) -> bool {
         self.seconds(rows, load) <= self.cap.as_secs_f64()
     }
 
     /// Learns from a step: the first measurement is believed, later ones by and by.
-    pub(crate) fn learn(&mut self, rows: u32, load: Load, took: Duration) {
-        if load == Load::default() {
+    pub(crate) fn learn(&mut self, rows: u32, load: ComputeCost, took: Duration) {
+        if load == ComputeCost::default() {
             return;
         }
         let took = took.as_secs_f64().max(1e-9);
-        match &mut self.measured[Pace::class(rows)] {
+        match &mut self.measured[SpeedEstimate::class(rows)] {
             Some(known) => known.learn(load, took),
             unknown => *unknown = Some(Known::first(load, took)),
         }
@@ -203,21 +207,21 @@ impl Pace {
 mod tests {
     use super::*;
 
-    const PRODUCTS: Load = Load {
+    const PRODUCTS: ComputeCost = ComputeCost {
         rows: 1_000_000,
         attention: 0,
     };
 
     /// Whether products are thought to take this long, on the slow side by as much as one measurement may be wrong.
     #[track_caller]
-    fn assert_milliseconds(pace: &Pace, rows: u32, expected: f64) {
+    fn assert_milliseconds(pace: &SpeedEstimate, rows: u32, expected: f64) {
         let found = pace.seconds(rows, PRODUCTS) * 1e3;
         assert!((0.99..1.23).contains(&(found / expected)), "{found}");
     }
 
     #[test]
     fn a_pace_is_learnt_for_its_class_of_rows() {
-        let mut pace = Pace::new(false);
+        let mut pace = SpeedEstimate::new(false);
         assert_milliseconds(&pace, 1, 0.2);
         pace.learn(4, PRODUCTS, Duration::from_millis(1));
         assert_milliseconds(&pace, 1, 0.2);
@@ -236,7 +240,7 @@ mod tests {
             "a quarter of four doublings: {after}"
         );
         let before = pace.clone();
-        pace.learn(4, Load::default(), Duration::from_secs(1));
+        pace.learn(4, ComputeCost::default(), Duration::from_secs(1));
         assert_eq!(pace, before);
     }
 
@@ -244,17 +248,18 @@ mod tests {
     #[test]
     fn both_paces_are_learnt_from_steps_of_several_contexts() {
         for ratio in [0.5, 3.0, 30.0] {
-            let exact = |load: Load| 1e-9 * load.rows as f64 + ratio * 1e-9 * load.attention as f64;
-            let at = |context: u64| Load {
+            let exact =
+                |load: ComputeCost| 1e-9 * load.rows as f64 + ratio * 1e-9 * load.attention as f64;
+            let at = |context: u64| ComputeCost {
                 rows: 100_000_000,
                 attention: 20_000 * context,
             };
-            let mut pace = Pace::new(true);
+            let mut pace = SpeedEstimate::new(true);
             for round in 0..200 {
                 let load = at([100, 3000, 700, 8000][round % 4]);
                 pace.learn(1, load, Duration::from_secs_f64(exact(load)));
             }
-            for load in [at(0), at(50), at(5000), Load { rows: 0, ..at(100) }] {
+            for load in [at(0), at(50), at(5000), ComputeCost { rows: 0, ..at(100) }] {
                 let slow = pace.seconds(1, load) / exact(load);
                 assert!((0.95..1.3).contains(&slow), "{ratio}: {slow}");
             }
@@ -265,21 +270,22 @@ mod tests {
     #[test]
     fn what_was_not_seen_by_itself_is_taken_to_be_slow() {
         for ratio in [1.0, 4.0, 16.0] {
-            let seen = Load {
+            let seen = ComputeCost {
                 rows: 1_000_000,
                 attention: 100_000,
             };
-            let exact = |load: Load| 1e-9 * load.rows as f64 + ratio * 1e-9 * load.attention as f64;
-            let mut pace = Pace::new(true);
+            let exact =
+                |load: ComputeCost| 1e-9 * load.rows as f64 + ratio * 1e-9 * load.attention as f64;
+            let mut pace = SpeedEstimate::new(true);
             for _ in 0..100 {
                 pace.learn(8, seen, Duration::from_secs_f64(exact(seen)));
             }
             let [products, attention] = [
-                Load {
+                ComputeCost {
                     attention: 0,
                     ..seen
                 },
-                Load { rows: 0, ..seen },
+                ComputeCost { rows: 0, ..seen },
             ];
             for load in [seen, products, attention] {
                 let slow = pace.seconds(8, load) / exact(load);
@@ -290,11 +296,11 @@ mod tests {
 
     #[test]
     fn what_slows_a_device_slows_attention_that_was_not_seen_for_long() {
-        let long = Load {
+        let long = ComputeCost {
             rows: 0,
             attention: 1_000_000,
         };
-        let mut pace = Pace::new(true);
+        let mut pace = SpeedEstimate::new(true);
         pace.learn(1, PRODUCTS, Duration::from_millis(1));
         let before = pace.seconds(1, long);
         for _ in 0..50 {

@@ -12,7 +12,7 @@ const PATIENCE: Range<u32> = 32..4096;
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct CallSize {
     /// Records of the next call. After a record that took too long alone it begins at 1 and doubles, since another such
     /// record may follow.
     size: usize,
@@ -28,9 +28,9 @@ pub(crate) struct Pace {
     patience: u32,
 }
 
-impl Pace {
-    pub(crate) fn new() -> Pace {
-        Pace {
+impl CallSize {
+    pub(crate) fn new() -> CallSize {
+        CallSize {
             size: usize::MAX,
             most: usize::MAX,
             settled: usize::MAX,
@@ -94,38 +94,38 @@ mod tests {
 
     /// Gives a batch of records that take so many milliseconds each; returns the calls that were late and the records
     /// that were late alone.
-    fn batch(pace: &mut Pace, deadline: u64, takes: &[u64]) -> (usize, Vec<usize>) {
+    fn batch(call_size: &mut CallSize, deadline: u64, takes: &[u64]) -> (usize, Vec<usize>) {
         let (mut late, mut alone) = (0, Vec::new());
         let mut next = 0;
         while next < takes.len() {
-            let count = pace.size().min(takes.len() - next);
+            let count = call_size.size().min(takes.len() - next);
             let time: u64 = takes[next..next + count].iter().sum();
             if time <= deadline {
-                pace.on_answer(count);
+                call_size.on_answer(count);
                 next += count;
             } else if count > 1 {
                 late += 1;
-                pace.on_late(next..next + count);
+                call_size.on_late(next..next + count);
             } else {
                 late += 1;
                 alone.push(next);
-                pace.on_late_alone(next);
+                call_size.on_late_alone(next);
                 next += 1;
             }
         }
-        pace.settle();
+        call_size.settle();
         (late, alone)
     }
 
     #[test]
     fn a_slow_operator_has_smaller_calls_and_keeps_them() {
-        let mut pace = Pace::new();
+        let mut call_size = CallSize::new();
         let takes: Vec<u64> = (0..256).map(|n| 5 + n % 5).collect();
-        let (late, alone) = batch(&mut pace, 50, &takes);
+        let (late, alone) = batch(&mut call_size, 50, &takes);
         assert!(late <= 8 && alone.is_empty(), "{late} {alone:?}");
         let mut late = 0;
         for _ in 0..100 {
-            let (more, alone) = batch(&mut pace, 50, &takes);
+            let (more, alone) = batch(&mut call_size, 50, &takes);
             assert!(alone.is_empty());
             late += more;
         }
@@ -134,34 +134,34 @@ mod tests {
 
     #[test]
     fn an_operator_that_is_fast_again_has_whole_batches_again() {
-        let mut pace = Pace::new();
-        batch(&mut pace, 50, &[9; 256]);
+        let mut call_size = CallSize::new();
+        batch(&mut call_size, 50, &[9; 256]);
         // Four of them fit; it may be about to try more.
-        assert!(pace.size() <= 8, "{}", pace.size());
+        assert!(call_size.size() <= 8, "{}", call_size.size());
         for _ in 0..100 {
-            assert_eq!(batch(&mut pace, 50, &[0; 256]).0, 0);
+            assert_eq!(batch(&mut call_size, 50, &[0; 256]).0, 0);
         }
-        assert!(pace.size() >= 256, "{}", pace.size());
+        assert!(call_size.size() >= 256, "{}", call_size.size());
     }
 
     #[test]
     fn a_record_that_never_returns_explains_the_calls_it_was_in() {
         for at in [0, 100, 255] {
-            let mut pace = Pace::new();
+            let mut call_size = CallSize::new();
             let mut takes = vec![0; 256];
             takes[at] = 1000;
-            let (late, alone) = batch(&mut pace, 50, &takes);
+            let (late, alone) = batch(&mut call_size, 50, &takes);
             assert_eq!((late, alone), (9, vec![at]));
-            batch(&mut pace, 50, &[0; 256]);
-            assert_eq!(batch(&mut pace, 50, &[0; 256]).0, 0);
-            assert!(pace.size() >= 256, "{}", pace.size());
+            batch(&mut call_size, 50, &[0; 256]);
+            assert_eq!(batch(&mut call_size, 50, &[0; 256]).0, 0);
+            assert!(call_size.size() >= 256, "{}", call_size.size());
         }
     }
 
     #[test]
     fn records_that_all_take_too_long_cost_one_call_each() {
-        let mut pace = Pace::new();
-        let (late, alone) = batch(&mut pace, 50, &[60; 256]);
+        let mut call_size = CallSize::new();
+        let (late, alone) = batch(&mut call_size, 50, &[60; 256]);
         assert_eq!((late, alone.len()), (256 + 8, 256));
     }
 }

@@ -13,7 +13,7 @@ pub(crate) const TILE: usize = 32;
 /// Kinds of numbers lie in buffers of their own: values, which every format has; two bytes of scales for each group of a
 /// quantized row; and what GGUF's formats have for each block of 256 elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stored {
+pub enum StorageFormat {
     /// 32-bit floats.
     F32,
     /// 16-bit floats, two in a word.
@@ -30,52 +30,55 @@ pub enum Stored {
     Q6K,
 }
 
-impl Stored {
+impl StorageFormat {
     /// Every way.
-    pub const ALL: [Stored; 7] = [
-        Stored::F32,
-        Stored::F16,
-        Stored::Bf16,
-        Stored::Int8,
-        Stored::Int4,
-        Stored::Q4K,
-        Stored::Q6K,
+    pub const ALL: [StorageFormat; 7] = [
+        StorageFormat::F32,
+        StorageFormat::F16,
+        StorageFormat::Bf16,
+        StorageFormat::Int8,
+        StorageFormat::Int4,
+        StorageFormat::Q4K,
+        StorageFormat::Q6K,
     ];
 
     /// The way a format is kept as it is.
     #[must_use]
-    pub fn of(format: Format) -> Stored {
+    pub fn of(format: Format) -> StorageFormat {
         match format {
-            Format::F32 => Stored::F32,
-            Format::F16 => Stored::F16,
-            Format::Bf16 => Stored::Bf16,
-            Format::Int8 => Stored::Int8,
-            Format::Int4 => Stored::Int4,
-            Format::Q4K => Stored::Q4K,
-            Format::Q6K => Stored::Q6K,
+            Format::F32 => StorageFormat::F32,
+            Format::F16 => StorageFormat::F16,
+            Format::Bf16 => StorageFormat::Bf16,
+            Format::Int8 => StorageFormat::Int8,
+            Format::Int4 => StorageFormat::Int4,
+            Format::Q4K => StorageFormat::Q4K,
+            Format::Q6K => StorageFormat::Q6K,
         }
     }
 
     /// Whether elements stand by themselves, so that zeros can be put between them.
     pub(crate) fn is_float(self) -> bool {
-        matches!(self, Stored::F32 | Stored::F16 | Stored::Bf16)
+        matches!(
+            self,
+            StorageFormat::F32 | StorageFormat::F16 | StorageFormat::Bf16
+        )
     }
 
     /// Chunks of 16 bytes of the values of a group.
     pub(crate) fn chunks(self) -> usize {
         match self {
-            Stored::F32 => 8,
-            Stored::F16 | Stored::Bf16 => 4,
-            Stored::Int8 => 2,
-            Stored::Int4 | Stored::Q4K | Stored::Q6K => 1,
+            StorageFormat::F32 => 8,
+            StorageFormat::F16 | StorageFormat::Bf16 => 4,
+            StorageFormat::Int8 => 2,
+            StorageFormat::Int4 | StorageFormat::Q4K | StorageFormat::Q6K => 1,
         }
     }
 
     /// Bytes of an element of a float format, or 0.
     pub(crate) fn element(self) -> usize {
         match self {
-            Stored::F32 => 4,
-            Stored::F16 | Stored::Bf16 => 2,
+            StorageFormat::F32 => 4,
+            StorageFormat::F16 | StorageFormat::Bf16 => 2,
             _ => 0,
         }
     }
@@ -83,14 +86,14 @@ impl Stored {
     /// Bytes of each kind of number of a group: values, scales, upper bits.
     pub(crate) fn group_bytes(self) -> [usize; 3] {
         let scales = if self.is_float() { 0 } else { 2 };
-        let high = if self == Stored::Q6K { 8 } else { 0 };
+        let high = if self == StorageFormat::Q6K { 8 } else { 0 };
         [self.chunks() * 16, scales, high]
     }
 
     /// Bytes of what a block of 256 elements has for itself.
     pub(crate) fn block_bytes(self) -> usize {
         match self {
-            Stored::Q4K | Stored::Q6K => 4,
+            StorageFormat::Q4K | StorageFormat::Q6K => 4,
             _ => 0,
         }
     }
@@ -116,7 +119,7 @@ pub(crate) struct DeviceRow {
 
 impl DeviceRow {
     /// A row of zeros.
-    pub(crate) fn clear(&mut self, stored: Stored, groups: usize) {
+    pub(crate) fn clear(&mut self, stored: StorageFormat, groups: usize) {
         let [values, scales, high] = stored.group_bytes();
         for (part, bytes) in [
             (&mut self.values, values * groups),
@@ -143,9 +146,13 @@ impl DeviceRow {
     }
 
     /// Puts a row of a quantized format.
-    pub(crate) fn put_parts(&mut self, stored: Stored, parts: &RowParts) {
+    pub(crate) fn put_parts(&mut self, stored: StorageFormat, parts: &RowParts) {
         // Four bits around 8 become two's complement, so that one shift to the right brings the sign along.
-        let flip = if stored == Stored::Int4 { 0x88 } else { 0 };
+        let flip = if stored == StorageFormat::Int4 {
+            0x88
+        } else {
+            0
+        };
         for (to, from) in self.values.iter_mut().zip(&parts.values) {
             *to = from ^ flip;
         }
@@ -153,7 +160,7 @@ impl DeviceRow {
         put(&mut self.high, &parts.high);
         match stored {
             // d alone; the other half of its word stays 0.
-            Stored::Q6K => {
+            StorageFormat::Q6K => {
                 for (to, from) in self
                     .supers
                     .chunks_exact_mut(4)

@@ -164,7 +164,7 @@ enum ModelCommand {
     #[command(after_help = "Example:\n  \
         tidegate model load support models/new --pipeline pipeline.toml\n\n\
         It holds until the run ends: the next one begins with what the pipeline file says.")]
-    ModelLoader {
+    Load {
         /// Its name in the pipeline file.
         name: String,
         /// A directory or a .gguf file on the host's machine. Default: what the pipeline file says.
@@ -398,7 +398,7 @@ fn model(command: &ModelCommand) -> Result<(), Failure> {
             json: *json,
         }),
         ModelCommand::Bench(arguments) => model::bench(arguments),
-        ModelCommand::ModelLoader {
+        ModelCommand::Load {
             name,
             path,
             host,

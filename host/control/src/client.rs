@@ -36,7 +36,9 @@ pub struct Client {
 #[non_exhaustive]
 pub enum ClientError {
     /// Nothing runs with this state directory.
-    #[error("no running host found: {path} is missing; is the pipeline running?")]
+    #[error(
+        "no running host found: {path} is missing; is the pipeline running, or still starting?"
+    )]
     NotRunning {
         /// The file that a running host leaves.
         path: PathBuf,

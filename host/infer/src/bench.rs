@@ -142,7 +142,7 @@ pub struct KernelReport {
 pub enum BenchError {
     /// The model could not be loaded.
     #[error(transparent)]
-    ComputeCost(#[from] LoadError),
+    Load(#[from] LoadError),
     /// A step failed.
     #[error(transparent)]
     Decode(#[from] DecodeError),

@@ -167,7 +167,7 @@ impl Engine {
         let slot = self.slot(name);
         let (result, outcome) = bounded(1);
         let abandoned = Arc::new(AtomicBool::new(false));
-        let job = Job::ModelLoader {
+        let job = Job::Load {
             number: self.next.fetch_add(1, Ordering::Relaxed),
             slot: Arc::clone(&slot),
             source: Box::new(source),

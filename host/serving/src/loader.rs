@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// What the loader is asked for.
 pub(crate) enum Job {
     /// A new model.
-    ModelLoader {
+    Load {
         number: u64,
         slot: Arc<Slot>,
         source: Box<ModelSource>,
@@ -73,7 +73,7 @@ pub(crate) fn run(jobs: &Receiver<Job>, shared: &Shared) {
             continue;
         }
         match job {
-            Job::ModelLoader {
+            Job::Load {
                 number,
                 slot,
                 source,

@@ -667,7 +667,7 @@ fn a_run_that_failed_says_what_starting_it_again_does() {
     );
     let stdin = failed("type = \"stdin\"");
     assert!(
-        stdin.contains("what it had read of in (standard input)"),
+        stdin.contains("what it had read of \"in\" (standard input)"),
         "{stdin}"
     );
     assert!(!stdin.contains("started again"), "{stdin}");

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use tidegate_contract::{FileLayer, Model as _};
+use tidegate_contract::{CommitLogError, FileLayer, Model as _};
 use tidegate_control::admin::AdminServer;
 use tidegate_control::config::{Pipeline, Sink, SinkKind, SourceKind, StageKind};
 use tidegate_flow::{Counts, Ended, FlowError, Run};
@@ -48,7 +48,11 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     models::check(&pipeline)?;
     check_state(&pipeline)?;
     let layer: Arc<dyn FileLayer> = Arc::new(Disk);
-    let (state, log, recovered) = StateDirectory::open(&pipeline.state, layer.clone())?;
+    let (state, log, recovered) =
+        StateDirectory::open(&pipeline.state, layer.clone()).map_err(|error| match error {
+            error @ CommitLogError::StateKey { .. } => Failure::usage(error),
+            error => error.into(),
+        })?;
     // Everything that can refuse comes before the first file is touched.
     let parts_of = |until| wire::worker_parts(&pipeline, until, &recovered, &layer);
     let tasks = tasks(&pipeline);
@@ -132,7 +136,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
 fn way_on(pipeline: &Pipeline) -> String {
     let named = |is: fn(&SourceKind) -> bool| {
         let of = pipeline.sources.iter().filter(|source| is(&source.kind));
-        of.map(|source| source.name.as_str())
+        of.map(|source| format!("{:?}", source.name))
             .collect::<Vec<_>>()
             .join(", ")
     };
@@ -141,17 +145,19 @@ fn way_on(pipeline: &Pipeline) -> String {
     let gone = named(|kind| matches!(kind, SourceKind::Stdin));
     let mut text = "the run failed".to_owned();
     if !files.is_empty() {
-        text += &format!("; started again, it reads {files} on from its last cut");
+        text += &format!(
+            "; once the cause is mended and it is started again, it reads {files} on from its last cut"
+        );
     }
     if !topics.is_empty() {
         text += &format!(
-            "; started again, it reads {topics} on from the offsets committed to the group, and may write again what it \
-             wrote since"
+            "; once the cause is mended and it is started again, it reads {topics} on from the offsets committed to the \
+             group, and may write again what it wrote since"
         );
     } else if !files.is_empty() {
         let sinks = pipeline.sinks.iter();
         let repeats = sinks.filter(|sink| !matches!(sink.kind, SinkKind::File { .. }));
-        let repeats: Vec<&str> = repeats.map(|sink| sink.name.as_str()).collect();
+        let repeats: Vec<String> = repeats.map(|sink| format!("{:?}", sink.name)).collect();
         if !repeats.is_empty() {
             text += &format!(
                 ", and may write again what {} got since",

@@ -471,7 +471,7 @@ fn a_host_that_is_not_there_is_explained() {
     assert_eq!(
         said(state.path()),
         format!(
-            "no running host found: {} is missing; is the pipeline running?",
+            "no running host found: {} is missing; is the pipeline running, or still starting?",
             path.display()
         )
     );

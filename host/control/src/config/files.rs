@@ -143,8 +143,14 @@ impl<'f> Files<'f> {
     }
 
     /// No file is written twice, or written and read, or is one that the pipeline itself lives by.
-    pub(crate) fn check_clashes(&self, pipeline: &Path, own: &[PathBuf]) {
+    pub(crate) fn check_clashes(&self, pipeline: &Path, state: &Path, own: &[PathBuf]) {
         let pipeline = FileId::of(pipeline);
+        let directories = [
+            state.to_path_buf(),
+            state.join("components"),
+            state.join("compiled"),
+        ]
+        .map(|path| FileId::of(&path));
         self.check_own_files_read(own);
         let own: Vec<FileId> = own.iter().map(|path| FileId::of(path)).collect();
         let summary = self.summary.as_ref().map(|summary| replaced_by(summary));
@@ -181,7 +187,7 @@ impl<'f> Files<'f> {
                         typed.value
                     ),
                 );
-            } else if own.contains(file) {
+            } else if own.contains(file) || directories.contains(file) {
                 self.found.about(
                     typed,
                     format!(

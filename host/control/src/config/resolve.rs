@@ -102,7 +102,7 @@ pub(crate) fn resolve(
         }
     };
     let summary = typed.summary.map(|path| files.summary(&path));
-    files.check_clashes(&file, &own);
+    files.check_clashes(&file, &state, &own);
 
     // Where inputs are wrong, what is not taken follows from that.
     if found.is_clean() {

@@ -363,6 +363,24 @@ fn a_sink_promises_no_more_than_the_sources_that_feed_it() {
 }
 
 #[test]
+fn no_output_goes_where_the_state_directory_has_its_own() {
+    for path in [
+        "state",
+        "state/components",
+        "state/compiled",
+        "state/commit.log",
+    ] {
+        let content =
+            content("least.toml") + &format!("[sink.own]\ntype = \"file\"\npath = {path:?}\n");
+        let text = parsed(&content).unwrap_err().to_string();
+        assert!(
+            text.contains(&format!("{path:?} is a file of the state directory itself")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn a_component_larger_than_may_be_deployed_is_found_at_its_line() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("large.wasm");

@@ -49,10 +49,10 @@ impl Loaded {
                 let tokens = self.prompt(&prompt, &forced_prefix)?;
                 let tokenizer = Arc::clone(&self.tokenizer);
                 Ok(Work::Generate {
-                    detokenizer: match prompt {
+                    detokenizer: Box::new(match prompt {
                         Prompt::Chat(_) => Detokenizer::new(tokenizer),
                         Prompt::Raw(_) => Detokenizer::after(tokenizer, &tokens),
-                    },
+                    }),
                     prompt: tokens,
                     prefix: forced_prefix,
                     seed,

@@ -67,7 +67,7 @@ pub(crate) enum Work {
     Generate {
         prompt: Vec<u32>,
         /// Where the text of the answer begins: after the prompt's, or as a text of its own.
-        detokenizer: Detokenizer,
+        detokenizer: Box<Detokenizer>,
         prefix: Vec<u32>,
         seed: u64,
         parameters: Parameters,

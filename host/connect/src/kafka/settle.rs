@@ -58,7 +58,8 @@ impl KafkaSink {
             };
             // The topic may have become a compacted one, or does not tell.
             let keyed = code == RDKafkaErrorCode::InvalidRecord && letter.key_by_place();
-            if !keyed && !(is_size(code) && letter.shorten()) {
+            let may_fit = keyed || (is_size(code) && letter.shorten());
+            if !may_fit {
                 let bytes = returned.value.map_or(0, |value| value.len());
                 return Err(self.write_error(format!(
                     "a dead letter of {bytes} bytes, cut as far as helps, was refused: {why}"

@@ -173,7 +173,7 @@ impl Generator {
                 prompt.clone(),
                 if choice == 0 { &prefix } else { &[] },
                 Arc::clone(&parameters),
-                AnswerText::new(detokenizer.clone(), &parameters.stop),
+                AnswerText::new(detokenizer.as_ref().clone(), &parameters.stop),
                 constraint,
                 &self.limits.end_tokens,
             );

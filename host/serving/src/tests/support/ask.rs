@@ -174,7 +174,7 @@ impl Ask {
             permit: Places::new(1).take().unwrap(),
             work: Ok(Work::Generate {
                 prompt: prompt(&self.content),
-                detokenizer: Detokenizer::new(tokenizer()),
+                detokenizer: Box::new(Detokenizer::new(tokenizer())),
                 prefix: self.prefix.clone(),
                 seed: self.seed,
                 matcher: self.matcher().map(Box::new),

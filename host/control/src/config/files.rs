@@ -187,7 +187,7 @@ impl<'f> Files<'f> {
                         typed.value
                     ),
                 );
-            } else if own.contains(file) || directories.contains(file) {
+            } else if own.contains(file) {
                 self.found.about(
                     typed,
                     format!(
@@ -223,6 +223,14 @@ impl<'f> Files<'f> {
                         "{:?} would be read by a source through {}; write to another directory",
                         typed.value,
                         self.directory.shown(pattern)
+                    ),
+                );
+            } else if directories.contains(file) {
+                self.found.about(
+                    typed,
+                    format!(
+                        "{:?} is where the state directory has its own files; write to another file",
+                        typed.value
                     ),
                 );
             }

@@ -313,8 +313,9 @@ fn any_draw_is_that_of_the_reference() {
                     Ok(())
                 })
                 .unwrap();
-            // Nearly always it is the very token.
-            assert!(same * 200 >= all * 199, "{same} of {all} at {vocabulary}");
+            // Nearly always it is the very token; of few rows one may be a near tie.
+            let others = all - same;
+            assert!(others <= 1 + all / 200, "{same} of {all} at {vocabulary}");
         }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Instance {
     revision: Arc<Revision>,
     /// None after a failure, until the next call makes another one.
     guest: Option<Guest>,
+    /// Whether the guest has answered nothing yet.
+    is_fresh: bool,
     /// Memory for batches of which fields are left out.
     spare: Vec<u8>,
     answered: u64,
@@ -112,6 +114,7 @@ impl Instance {
         Ok(Instance {
             revision,
             guest: Some(guest),
+            is_fresh: true,
             spare: Vec::new(),
             answered: 0,
             call_size: CallSize::new(),
@@ -130,7 +133,10 @@ impl Instance {
         let revision = &self.revision;
         let guest = match &mut self.guest {
             Some(guest) => guest,
-            none => none.insert(revision.start()?),
+            none => {
+                self.is_fresh = true;
+                none.insert(revision.start()?)
+            }
         };
         let view = batch.view();
         let (records, mark) = (view.len(), (view.clock(), mark(&view)));
@@ -147,13 +153,14 @@ impl Instance {
         } else {
             guest.process(revision, view.as_bytes(), records, mark)
         };
-        if called.is_err() {
-            self.guest = None;
+        match called {
+            Ok(_) => self.is_fresh = false,
+            Err(_) => self.guest = None,
         }
         Ok(called)
     }
 
-    /// One call for the stream: what it counts, counts. One for a trial leaves no trace but the pace.
+    /// One call for the stream: what it counts, counts. One for a trial leaves no trace but the size of calls.
     fn answer(
         &mut self,
         batch: &Batch,
@@ -210,8 +217,10 @@ impl Instance {
     }
 
     /// Answers for the records in as many calls as it takes: what takes too long is given in smaller pieces, what fails
-    /// otherwise is halved, until it is answered or a single record. Each call has the whole deadline. Appends to
-    /// `done`, also before an error. What is not done when the turn is over stays open.
+    /// otherwise is halved, until it is answered or a single record. A single record that fails otherwise than by being
+    /// late is poison only if an instance fails of it that has answered nothing before: what an instance remembers is
+    /// no record's fault. Each call has the whole
+    /// deadline. Appends to `done`, also before an error. What is not done when the turn is over stays open.
     fn answer_all(
         &mut self,
         batch: &Batch,
@@ -240,6 +249,7 @@ impl Instance {
                 left.open.push((first + size, count - size));
                 count = size;
             }
+            let is_fresh = self.guest.is_none() || self.is_fresh;
             let answer = if count == total {
                 self.answer(batch, purpose)
             } else {
@@ -261,12 +271,17 @@ impl Instance {
                 }
             };
             failing.get_or_insert_with(Instant::now);
-            // Its place in the batch as it came first.
-            let context = left.before + first;
+            // Its index in the batch as it came first.
+            let index = left.before + first;
             match (count, failure.is_late) {
+                (1, false) if !is_fresh => {
+                    left.open.push((first, 1));
+                    // In the same turn: a record alone is never left untried.
+                    called = false;
+                }
                 (1, is_late) => {
                     if is_late {
-                        self.call_size.on_late_alone(context);
+                        self.call_size.on_late_alone(index);
                     }
                     done.push(poison(first, failure));
                     if purpose == Purpose::Trial {
@@ -274,7 +289,7 @@ impl Instance {
                     }
                 }
                 (_, true) => {
-                    self.call_size.on_late(context..context + count);
+                    self.call_size.on_late(index..index + count);
                     left.open.push((first, count));
                 }
                 (_, false) => {

@@ -1,4 +1,4 @@
-//! What becomes of a batch when no instance can be started in the place of one that was lost.
+//! What becomes of a batch when an instance fails for no fault of its records.
 
 use super::*;
 use crate::engine::{Engine, EngineOptions};
@@ -7,19 +7,13 @@ use crate::limits::Limits;
 use crate::revision::SlotContext;
 use crate::shared::Shared;
 
-/// Traps on more than one record, and does not start with a configuration.
-fn revision(config: &str) -> Arc<Revision> {
-    let text = include_str!("../../tests/fixtures/pass.wat")
-        .replace(
-            "(local.set $count (i32.load offset=8 (local.get $batch)))",
-            "(local.set $count (i32.load offset=8 (local.get $batch)))
-             (if (i32.gt_u (local.get $count) (i32.const 1)) (then (unreachable)))",
-        )
-        .replace(
-            "(func (export \"init\") (param i32 i32) (result i32)",
-            "(func (export \"init\") (param i32 i32) (result i32)
-             (if (i32.ne (local.get 1) (i32.const 2)) (then (unreachable)))",
-        );
+/// A version made of the component that lets everything pass, changed.
+fn version(changes: &[(&str, &str)], config: &str) -> Arc<Revision> {
+    let mut text = include_str!("../../tests/fixtures/pass.wat").to_owned();
+    for (piece, by) in changes {
+        assert!(text.contains(piece), "{piece}");
+        text = text.replace(piece, by);
+    }
     let engine = Engine::new(EngineOptions::default()).unwrap();
     let component = engine
         .compile(&wat::parse_str(text).unwrap(), "op")
@@ -31,6 +25,18 @@ fn revision(config: &str) -> Arc<Revision> {
         samples: Arc::default(),
     };
     Arc::new(Revision::new(component, context, config.into()).unwrap())
+}
+
+const COUNT: &str = "(local.set $count (i32.load offset=8 (local.get $batch)))";
+
+/// Traps on more than one record, and does not start with a configuration.
+fn revision(config: &str) -> Arc<Revision> {
+    let single = "(local.set $count (i32.load offset=8 (local.get $batch)))
+         (if (i32.gt_u (local.get $count) (i32.const 1)) (then (unreachable)))";
+    let init = "(func (export \"init\") (param i32 i32) (result i32)";
+    let picky = "(func (export \"init\") (param i32 i32) (result i32)
+         (if (i32.ne (local.get 1) (i32.const 2)) (then (unreachable)))";
+    version(&[(COUNT, single), (init, picky)], config)
 }
 
 fn batch(records: usize) -> Batch {
@@ -70,4 +76,26 @@ fn records_are_unanswered_and_not_poison_while_no_instance_can_be_started() {
     // When it starts again, so do its answers.
     instance.revision = revision("{}");
     assert_eq!(instance.process(&batch(1)).unwrap().len(), 1);
+}
+
+#[test]
+fn a_record_is_not_poison_for_what_an_instance_remembers() {
+    let free = "(global $free (mut i32) (i32.const 4096))";
+    let calls = "(global $free (mut i32) (i32.const 4096)) (global $calls (mut i32) (i32.const 0))";
+    let second = "(local.set $count (i32.load offset=8 (local.get $batch)))
+         (global.set $calls (i32.add (global.get $calls) (i32.const 1)))
+         (if (i32.gt_u (global.get $calls) (i32.const 1)) (then (unreachable)))";
+    let revision = version(&[(free, calls), (COUNT, second)], "{}");
+    let mut instance = Instance::start(revision).unwrap();
+    for records in [4, 4, 1, 1, 7] {
+        let done = instance.process(&batch(records)).unwrap();
+        let answered: usize = done
+            .iter()
+            .map(|done| match done {
+                Processed::Answer { count, .. } => *count,
+                other => panic!("{other:?}"),
+            })
+            .sum();
+        assert_eq!(answered, records);
+    }
 }

@@ -59,11 +59,11 @@ pub struct Workspace {
 impl Workspace {
     /// A directory with this pipeline file. `{target}` in it becomes the place of the operators.
     pub fn new(pipeline: &str) -> Workspace {
-        let place = Workspace {
+        let workspace = Workspace {
             directory: tempfile::tempdir().expect("a temporary directory"),
         };
-        place.pipeline(pipeline);
-        place
+        workspace.pipeline(pipeline);
+        workspace
     }
 
     /// Writes the pipeline file anew.

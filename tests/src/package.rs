@@ -29,10 +29,10 @@ impl Package {
     pub fn fetched(&self) -> PathBuf {
         let own = root().join("tests").join(self.name);
         let requirements = own.join("requirements.txt");
-        let place = target().join(self.name);
+        let workspace = target().join(self.name);
         let made = std::fs::read_to_string(&requirements).unwrap() + self.unpack;
-        if std::fs::read_to_string(place.join(MADE)).is_ok_and(|so| so == made) {
-            return place;
+        if std::fs::read_to_string(workspace.join(MADE)).is_ok_and(|so| so == made) {
+            return workspace;
         }
         // The directory gets its name when it is complete; what it was made in is removed, also where that fails.
         let partial = tempfile::tempdir_in(target()).unwrap();
@@ -57,11 +57,11 @@ impl Package {
         unpack.args(["-c", self.unpack]).arg(archive).arg(&unpacked);
         self.run(&mut unpack);
         std::fs::write(unpacked.join(MADE), made).unwrap();
-        if place.exists() {
-            std::fs::remove_dir_all(&place).unwrap();
+        if workspace.exists() {
+            std::fs::remove_dir_all(&workspace).unwrap();
         }
-        std::fs::rename(&unpacked, &place).unwrap();
-        place
+        std::fs::rename(&unpacked, &workspace).unwrap();
+        workspace
     }
 
     fn run(&self, command: &mut Command) {

@@ -32,7 +32,7 @@ pub struct StandardSource {
     reads: Receiver<io::Result<Vec<u8>>>,
     assigned: bool,
     ended: bool,
-    end_told: bool,
+    end_reported: bool,
     paused: bool,
 }
 
@@ -92,7 +92,7 @@ impl StandardSource {
             reads,
             assigned: false,
             ended: false,
-            end_told: false,
+            end_reported: false,
             paused: false,
         })
     }
@@ -144,7 +144,7 @@ impl Source for StandardSource {
             return Ok(SourceEvent::Assigned(vec![self.partition]));
         }
         let deadline = Instant::now() + wait;
-        if self.paused || self.end_told {
+        if self.paused || self.end_reported {
             thread::sleep(wait);
             return Ok(SourceEvent::Idle);
         }
@@ -177,7 +177,7 @@ impl Source for StandardSource {
             });
         }
         if self.ended {
-            self.end_told = true;
+            self.end_reported = true;
             return Ok(SourceEvent::End(self.partition));
         }
         Ok(SourceEvent::Idle)

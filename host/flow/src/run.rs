@@ -20,9 +20,9 @@ use crate::worker::{Control, Shared, Worker};
 
 /// The ports of one worker. Its sinks have been recovered.
 pub struct WorkerParts {
-    /// One for each source of the plan, in its order.
+    /// One for each source of the topology, in its order.
     pub sources: Vec<Box<dyn tidegate_contract::Source>>,
-    /// One for each sink of the plan, in its order.
+    /// One for each sink of the topology, in its order.
     pub sinks: Vec<Box<dyn Sink>>,
     /// Dead letters.
     pub dead: Box<dyn Sink>,

@@ -24,7 +24,7 @@ pub struct Topology {
     pub drain: Duration,
 }
 
-/// A source of the plan.
+/// A source of the topology.
 pub struct Source {
     /// Its name.
     pub name: String,
@@ -61,7 +61,7 @@ pub enum Target {
     Sink(usize),
 }
 
-/// A stage of the plan.
+/// A stage of the topology.
 pub struct Stage {
     /// Its name.
     pub name: String,

@@ -106,7 +106,7 @@ pub struct Compiler {
     vocabulary: Vocabulary,
     limits: Limits,
     cache: Mutex<Cache>,
-    places: Arc<CompilePermits>,
+    permits: Arc<CompilePermits>,
 }
 
 impl std::fmt::Debug for Compiler {
@@ -133,7 +133,7 @@ impl Compiler {
                 refused: Recent::new(limits.kept),
             }),
             limits,
-            places: Arc::default(),
+            permits: Arc::default(),
         }
     }
 
@@ -215,7 +215,7 @@ impl Compiler {
                 limit: self.limits.bytes,
             });
         }
-        let place = CompilePermit::take(&self.places, self.limits.time)?;
+        let permit = CompilePermit::take(&self.permits, self.limits.time)?;
         let (sender, receiver) = mpsc::channel();
         let vocabulary = self.vocabulary.clone();
         let structure = structure.clone();
@@ -224,7 +224,7 @@ impl Compiler {
             .stack_size(STACK)
             .spawn(move || {
                 let parser = begun(&structure, &vocabulary);
-                drop(place);
+                drop(permit);
                 // Nobody may be waiting any more.
                 let _ = sender.send(parser);
             })
@@ -282,10 +282,10 @@ struct CompilePermit(Arc<CompilePermits>);
 
 impl CompilePermit {
     /// Waits for a place; threads that were left behind hold theirs until they end.
-    fn take(places: &Arc<CompilePermits>, limit: Duration) -> Result<CompilePermit, GrammarError> {
-        let (mut taken, _) = places
+    fn take(permits: &Arc<CompilePermits>, limit: Duration) -> Result<CompilePermit, GrammarError> {
+        let (mut taken, _) = permits
             .given_back
-            .wait_timeout_while(lock(&places.taken), limit, |taken| *taken >= MOST_AT_ONCE)
+            .wait_timeout_while(lock(&permits.taken), limit, |taken| *taken >= MOST_AT_ONCE)
             .unwrap_or_else(PoisonError::into_inner);
         if *taken >= MOST_AT_ONCE {
             return Err(GrammarError::Busy {
@@ -293,7 +293,7 @@ impl CompilePermit {
             });
         }
         *taken += 1;
-        Ok(CompilePermit(Arc::clone(places)))
+        Ok(CompilePermit(Arc::clone(permits)))
     }
 }
 
@@ -320,7 +320,7 @@ mod tests {
 
     /// From here on nothing can be compiled: who tries waits for the limit, and is told that others are.
     fn close(compiler: &Compiler) -> Vec<CompilePermit> {
-        let take = |_| CompilePermit::take(&compiler.places, Duration::ZERO).unwrap();
+        let take = |_| CompilePermit::take(&compiler.permits, Duration::ZERO).unwrap();
         (0..MOST_AT_ONCE).map(take).collect()
     }
 

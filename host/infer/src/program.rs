@@ -110,16 +110,16 @@ pub(crate) enum Share {
 
 impl Share {
     /// Positions that its rows see through a window, all together.
-    fn positions(self, sights: &[RowContext], window: u32) -> u64 {
+    fn positions(self, row_contexts: &[RowContext], window: u32) -> u64 {
         let most = window.saturating_add(3);
-        let seen = |sights: &[RowContext]| -> u64 {
-            let seen = sights
+        let seen = |row_contexts: &[RowContext]| -> u64 {
+            let seen = row_contexts
                 .iter()
-                .map(|sight| u64::from(sight.positions.min(most)));
+                .map(|row_context| u64::from(row_context.positions.min(most)));
             seen.sum()
         };
         let (tile, wanted) = match self {
-            Share::All => return seen(sights),
+            Share::All => return seen(row_contexts),
             Share::Neighbours(tile) => (tile, true),
             Share::Remaining(tile) => (tile, false),
         };
@@ -129,7 +129,7 @@ impl Share {
         };
         let neighbours =
             |rows: &&[RowContext]| rows.len() == tile as usize && rows.windows(2).all(follows);
-        let tiles = sights.chunks(tile.max(1) as usize);
+        let tiles = row_contexts.chunks(tile.max(1) as usize);
         tiles
             .filter(|rows| neighbours(rows) == wanted)
             .map(seen)
@@ -166,7 +166,7 @@ impl Work {
 #[derive(Debug)]
 struct Dispatch {
     of: Count,
-    choices: Vec<(SizedKernel, Pipeline)>,
+    kernels: Vec<(SizedKernel, Pipeline)>,
     bindings: wgpu::BindGroup,
     work: Work,
 }
@@ -177,7 +177,7 @@ impl Dispatch {
         if count == 0 {
             return None;
         }
-        self.choices.iter().find(|(choice, _)| count <= choice.most)
+        self.kernels.iter().find(|(choice, _)| count <= choice.most)
     }
 }
 
@@ -193,8 +193,8 @@ impl Program {
 
     /// Every kernel that some step may run.
     pub(crate) fn kernels(&self) -> impl Iterator<Item = Kernel> {
-        let choices = self.0.iter().flat_map(|dispatch| &dispatch.choices);
-        choices.map(|(choice, _)| choice.kernel)
+        let kernels = self.0.iter().flat_map(|dispatch| &dispatch.kernels);
+        kernels.map(|(choice, _)| choice.kernel)
     }
 
     /// The kernel that dispatch `index` runs in such a step, if it runs at all.
@@ -225,13 +225,13 @@ impl Program {
     }
 
     /// What each dispatch of such a step comes to, in order.
-    pub(crate) fn loads(&self, extent: Extent, sights: &[RowContext]) -> Vec<ComputeCost> {
+    pub(crate) fn loads(&self, extent: Extent, row_contexts: &[RowContext]) -> Vec<ComputeCost> {
         // A model has few windows, and many dispatches for each.
         let mut known: Vec<((u32, Share), u64)> = Vec::new();
         let mut seen = |key: (u32, Share)| match known.iter().find(|(other, _)| *other == key) {
             Some((_, positions)) => *positions,
             None => {
-                let positions = key.1.positions(sights, key.0);
+                let positions = key.1.positions(row_contexts, key.0);
                 known.push((key, positions));
                 positions
             }
@@ -259,21 +259,21 @@ impl Program {
 }
 
 /// Whether every dispatch of a step of so many rows fits into a submission by itself.
-pub(crate) fn each_fits(loads: &[ComputeCost], rows: u32, pace: &SpeedEstimate) -> bool {
-    loads.iter().all(|load| pace.fits(rows, *load))
+pub(crate) fn each_fits(loads: &[ComputeCost], rows: u32, speed: &SpeedEstimate) -> bool {
+    loads.iter().all(|load| speed.fits(rows, *load))
 }
 
-/// Cuts the dispatches of a step of so many rows into submissions that keep to the device's cap by its pace, as far as single
+/// Cuts the dispatches of a step of so many rows into submissions that keep to the device's cap by its speed, as far as single
 /// dispatches do.
 pub(crate) fn submissions(
     loads: &[ComputeCost],
     rows: u32,
-    pace: &SpeedEstimate,
+    speed: &SpeedEstimate,
 ) -> Vec<Range<usize>> {
     let mut submissions = Vec::new();
     let (mut start, mut sum) = (0, ComputeCost::default());
     for (index, load) in loads.iter().enumerate() {
-        if index > start && !pace.fits(rows, sum + *load) {
+        if index > start && !speed.fits(rows, sum + *load) {
             submissions.push(start..index);
             (start, sum) = (index, ComputeCost::default());
         }
@@ -329,12 +329,12 @@ impl<'a> Builder<'a> {
     pub(crate) fn dispatch(
         &mut self,
         of: Count,
-        choices: &[SizedKernel],
+        kernels: &[SizedKernel],
         buffers: &[&wgpu::Buffer],
         work: Work,
     ) -> Result<(), LoadError> {
-        let mut compiled = Vec::with_capacity(choices.len());
-        for choice in choices {
+        let mut compiled = Vec::with_capacity(kernels.len());
+        for choice in kernels {
             let pipeline = self.gpu.pipeline(choice.kernel, self.checked)?;
             compiled.push((*choice, pipeline));
         }
@@ -355,7 +355,7 @@ impl<'a> Builder<'a> {
         let bindings = bind(&self.gpu.device, &pipeline.layout, bindings, buffers);
         self.program.0.push(Dispatch {
             of,
-            choices: compiled,
+            kernels: compiled,
             bindings,
             work,
         });
@@ -368,7 +368,7 @@ mod tests {
     use super::*;
 
     /// Rows of sequences: (sequence, first position, rows).
-    fn sights(of: &[(u32, u32, u32)]) -> Vec<RowContext> {
+    fn row_contexts(of: &[(u32, u32, u32)]) -> Vec<RowContext> {
         let rows = |&(sequence, first, rows): &(u32, u32, u32)| {
             (first..first + rows).map(move |position| RowContext {
                 sequence,
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn every_row_is_either_among_neighbours_or_not() {
-        let step = sights(&[(0, 6, 9), (1, 99, 1), (2, 0, 5)]);
+        let step = row_contexts(&[(0, 6, 9), (1, 99, 1), (2, 0, 5)]);
         let all: u64 = (7..=15).sum::<u64>() + 100 + 15;
         assert_eq!(Share::All.positions(&step, u32::MAX), all);
         // Of the rows 4 to 7 all are of the first sequence, of those from 8 on not.
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn submissions_are_cut_before_they_are_too_long() {
-        let pace = SpeedEstimate::fixed(1e-3, std::time::Duration::from_millis(10));
+        let speed = SpeedEstimate::fixed(1e-3, std::time::Duration::from_millis(10));
         let load = |rows, attention| ComputeCost { rows, attention };
         let loads = [
             load(3, 0),
@@ -405,9 +405,9 @@ mod tests {
             load(20, 0),
             load(1, 1),
         ];
-        assert_eq!(submissions(&loads, 1, &pace), [0..4, 4..5, 5..6]);
-        assert!(!each_fits(&loads, 1, &pace));
-        assert!(each_fits(&loads[..4], 1, &pace));
-        assert_eq!(submissions(&[], 1, &pace).len(), 1);
+        assert_eq!(submissions(&loads, 1, &speed), [0..4, 4..5, 5..6]);
+        assert!(!each_fits(&loads, 1, &speed));
+        assert!(each_fits(&loads[..4], 1, &speed));
+        assert_eq!(submissions(&[], 1, &speed).len(), 1);
     }
 }

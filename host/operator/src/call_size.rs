@@ -78,7 +78,7 @@ impl CallSize {
         self.size = 1;
     }
 
-    /// The batch is done: what no record has explained by now is the operator's own pace.
+    /// The batch is done: what no record has explained by now is how fast the operator is.
     pub(crate) fn settle(&mut self) {
         if !self.late.is_empty() {
             self.late.clear();

@@ -211,7 +211,7 @@ fn take_alias(scope: &mut Scope, around: &[Scope], alias: &ComponentAlias<'_>) -
                 _ => around
                     .len()
                     .checked_sub(count as usize)
-                    .and_then(|context| around.get(context))
+                    .and_then(|index| around.get(index))
                     .ok_or(Stop::Malformed)?,
             };
             match kind {

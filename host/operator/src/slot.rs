@@ -266,8 +266,8 @@ impl ComponentSlot {
     /// Digests of the components that may run: the current one and, for the way back, the one before it.
     pub fn digests(&self) -> Vec<String> {
         let current = self.current.load();
-        let plans = current.previous.iter().chain([&current.revision]);
-        plans
+        let revisions = current.previous.iter().chain([&current.revision]);
+        revisions
             .map(|revision| revision.component.digest().to_owned())
             .collect()
     }

@@ -101,8 +101,8 @@ impl StepCosts {
     }
 
     /// How fast work goes beside `decode` answers in the making, `rows_per_step` rows of prompts at a time; the default
-    /// pace, in which nothing takes any time, until enough steps were measured.
-    pub(crate) fn pace(&self, decode: usize, rows_per_step: usize) -> StepRate {
+    /// step_rate, in which nothing takes any time, until enough steps were measured.
+    pub(crate) fn step_rate(&self, decode: usize, rows_per_step: usize) -> StepRate {
         if self.steps < ENOUGH {
             return StepRate::default();
         }
@@ -199,7 +199,7 @@ mod tests {
         for step in 0..60 {
             let (prefill, decode) = ((step * 37) % 256, 1 + step % 7);
             assert_eq!(costs.predict(1, 1).is_some(), step >= 8);
-            assert_eq!(costs.pace(1, 64) != StepRate::default(), step >= 8);
+            assert_eq!(costs.step_rate(1, 64) != StepRate::default(), step >= 8);
             costs.observe(prefill, decode, micros(2000, prefill, decode), NOW);
         }
         close(costs.predict(512, 8).unwrap(), micros(2000, 512, 8));
@@ -210,7 +210,7 @@ mod tests {
             tokens: 10,
         };
         let wanted = 11 * micros(2000, 0, 3) + Duration::from_micros(100 * 40);
-        close(costs.pace(3, 64).time_for(remaining), wanted);
+        close(costs.step_rate(3, 64).time_for(remaining), wanted);
         let within = costs.prefill_within(4, micros(2000, 100, 4)).unwrap();
         assert!((97..=103).contains(&within), "{within}");
         assert_eq!(costs.prefill_within(4, Duration::ZERO), Some(0));

@@ -108,7 +108,7 @@ impl Encoding {
     pub(crate) fn deadline(&self) -> Option<Moment> {
         let deadlines = self.waiting.iter();
         deadlines
-            .filter_map(|text| text.open.standing.deadline)
+            .filter_map(|text| text.open.queue_key.deadline)
             .min()
     }
 
@@ -121,7 +121,7 @@ impl Encoding {
         self.expire(now);
         let costs = std::mem::take(&mut self.costs);
         self.fail_where(|text| {
-            let left = text.open.standing.deadline?.saturating_sub(now);
+            let left = text.open.queue_key.deadline?.saturating_sub(now);
             let needed = costs.least(text.tokens.len(), 0, now)?;
             (needed > left).then_some(ModelError::Hopeless { left, needed })
         });
@@ -131,10 +131,10 @@ impl Encoding {
             let waits = |key| waiting.iter().any(|text: &Text| text.key == key);
             self.groups.next(waits, waits)
         };
-        let pace = self.costs.pace(0, self.limits.step_tokens);
+        let step_rate = self.costs.step_rate(0, self.limits.step_tokens);
         let rank = |text: &Text| {
-            let work = pace.time_for(text.remaining());
-            text.open.standing.rank(now, self.limits.aging, work)
+            let work = step_rate.time_for(text.remaining());
+            text.open.queue_key.rank(now, self.limits.aging, work)
         };
         let mut order: Vec<(Rank, usize)> = self
             .waiting

@@ -234,7 +234,7 @@ impl Engine {
             let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
             slots.values().cloned().collect()
         };
-        let stands = |slot: &Arc<Slot>| !matches!(slot.standing(), NameState::Empty);
+        let stands = |slot: &Arc<Slot>| !matches!(slot.state(), NameState::Empty);
         EngineStats {
             budget: self.shared.budget.limit(),
             used: self.shared.budget.used(),
@@ -271,7 +271,7 @@ impl Engine {
         slots.retain(|known, slot| {
             known == name
                 || Arc::strong_count(slot) > 1
-                || !matches!(slot.standing(), NameState::Empty)
+                || !matches!(slot.state(), NameState::Empty)
         });
         let slot = slots
             .entry(name.into())

@@ -42,13 +42,13 @@ impl ModelHandle {
     /// What the model has done and is doing; only zeros if none is loaded.
     #[must_use]
     pub fn stats(&self) -> ModelStats {
-        match self.slot.standing() {
+        match self.slot.state() {
             NameState::Loaded(loaded) => loaded
                 .counters
                 .snapshot(&self.slot.name, loaded.places.taken()),
-            standing => ModelStats {
+            state => ModelStats {
                 name: self.slot.name.clone(),
-                closed: matches!(standing, NameState::Ended),
+                closed: matches!(state, NameState::Ended),
                 ..ModelStats::default()
             },
         }
@@ -58,7 +58,7 @@ impl ModelHandle {
         if self.shared.closed.load(Ordering::Acquire) {
             return Err(ModelError::Closed);
         }
-        match self.slot.standing() {
+        match self.slot.state() {
             NameState::Loaded(loaded) => Ok(loaded),
             NameState::Empty => Err(ModelError::Unknown(self.slot.name.clone())),
             NameState::Ended => Err(ModelError::Closed),

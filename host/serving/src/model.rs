@@ -185,38 +185,35 @@ pub(crate) enum NameState {
 /// A name models are loaded under, one after another.
 pub(crate) struct Slot {
     pub(crate) name: String,
-    standing: RwLock<NameState>,
+    state: RwLock<NameState>,
 }
 
 impl Slot {
     pub(crate) fn new(name: &str) -> Slot {
         Slot {
             name: name.into(),
-            standing: RwLock::new(NameState::Empty),
+            state: RwLock::new(NameState::Empty),
         }
     }
 
     /// What stands there now.
-    pub(crate) fn standing(&self) -> NameState {
-        self.standing
+    pub(crate) fn state(&self) -> NameState {
+        self.state
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
     pub(crate) fn loaded(&self) -> Option<Arc<Loaded>> {
-        match self.standing() {
+        match self.state() {
             NameState::Loaded(loaded) => Some(loaded),
             NameState::Empty | NameState::Ended => None,
         }
     }
 
     /// Puts something else there; what stood there before.
-    pub(crate) fn put(&self, standing: NameState) -> NameState {
-        let mut place = self
-            .standing
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *place, standing)
+    pub(crate) fn put(&self, state: NameState) -> NameState {
+        let mut place = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *place, state)
     }
 }

@@ -90,7 +90,7 @@ mod tests {
     const AGING: Duration = Duration::from_secs(1);
     const NO_WORK: Duration = Duration::ZERO;
 
-    fn standing(class: u8, deadline: Option<u64>, arrived: u64, number: u64) -> QueueKey {
+    fn queue_key(class: u8, deadline: Option<u64>, arrived: u64, number: u64) -> QueueKey {
         QueueKey {
             class,
             deadline: deadline.map(Duration::from_millis),
@@ -102,11 +102,11 @@ mod tests {
     #[test]
     fn class_then_deadline_then_arrival_while_nothing_is_known_of_the_work() {
         let ordered = [
-            standing(0, Some(600), 0, 4),
-            standing(0, Some(900), 0, 3),
-            standing(0, None, 0, 1),
-            standing(0, None, 0, 2),
-            standing(1, Some(100), 0, 0),
+            queue_key(0, Some(600), 0, 4),
+            queue_key(0, Some(900), 0, 3),
+            queue_key(0, None, 0, 1),
+            queue_key(0, None, 0, 2),
+            queue_key(1, Some(100), 0, 0),
         ];
         let now = Duration::from_millis(10);
         let ranks: Vec<Rank> = ordered
@@ -120,7 +120,7 @@ mod tests {
     fn of_a_class_the_least_slack_goes_first() {
         let now = Duration::from_millis(500);
         let rank = |class, deadline, number, work| {
-            standing(class, deadline, 0, number).rank(now, AGING, Duration::from_millis(work))
+            queue_key(class, deadline, 0, number).rank(now, AGING, Duration::from_millis(work))
         };
         let ordered = [
             // Too late by its own work, the more the sooner: what was counted is the most that it may need.
@@ -143,15 +143,15 @@ mod tests {
 
     #[test]
     fn waiting_raises_and_in_the_end_goes_before_everything() {
-        let old = standing(3, None, 0, 0);
-        let new = |arrived| standing(2, Some(9_999_999), arrived, 1);
+        let old = queue_key(3, None, 0, 0);
+        let new = |arrived| queue_key(2, Some(9_999_999), arrived, 1);
         let before = |now| {
             let now = Duration::from_millis(now);
             let new = new(now.as_millis() as u64);
             old.rank(now, AGING, NO_WORK) < new.rank(now, AGING, NO_WORK)
         };
         assert!(!before(999) && before(2000) && before(4000));
-        let urgent = standing(0, Some(4001), 4000, 2);
+        let urgent = queue_key(0, Some(4001), 4000, 2);
         let work = Duration::from_secs(60);
         let at = |now| (old.rank(now, AGING, NO_WORK), urgent.rank(now, AGING, work));
         let (older, younger) = at(Duration::from_millis(3999));
@@ -171,10 +171,10 @@ mod tests {
             let mut at = 0;
             let mut coming: Vec<QueueKey> = arrivals.iter().enumerate().map(|(number, (class, deadline, gap, _))| {
                 at += gap;
-                standing(*class, deadline.map(|d| at + d), at, number as u64)
+                queue_key(*class, deadline.map(|d| at + d), at, number as u64)
             }).collect();
             coming.reverse();
-            let work = |standing: &QueueKey| Duration::from_millis(arrivals[standing.number as usize].3);
+            let work = |queue_key: &QueueKey| Duration::from_millis(arrivals[queue_key.number as usize].3);
             let (mut now, mut waiting) = (0u64, Vec::<QueueKey>::new());
             while !waiting.is_empty() || !coming.is_empty() {
                 while coming.last().is_some_and(|s| s.arrived <= Duration::from_millis(now)) {

@@ -93,7 +93,7 @@ pub(crate) struct Submission {
 /// What all kinds of requests have between submission and end.
 pub(crate) struct Open {
     pub(crate) id: RequestId,
-    pub(crate) standing: QueueKey,
+    pub(crate) queue_key: QueueKey,
     pub(crate) reply: GuardedReply,
     /// Steps with it in which the device was lost.
     faults: u32,
@@ -113,7 +113,7 @@ impl Open {
     ) -> (Open, Result<Work, ModelError>) {
         let open = Open {
             id: submission.id,
-            standing: QueueKey {
+            queue_key: QueueKey {
                 class: submission.class,
                 deadline: submission.deadline,
                 arrived: submission.submitted,
@@ -151,7 +151,7 @@ impl Open {
 
     /// Whether its deadline has passed.
     pub(crate) fn is_late(&self, now: Moment) -> bool {
-        self.standing
+        self.queue_key
             .deadline
             .is_some_and(|deadline| deadline <= now)
     }
@@ -163,7 +163,7 @@ impl Open {
             _ => Duration::ZERO,
         };
         let timings = Timings {
-            queued: between(Some(self.standing.arrived), self.first_step),
+            queued: between(Some(self.queue_key.arrived), self.first_step),
             prefill: between(self.first_step, self.first_token),
             decode: between(self.first_token, self.last_token),
         };

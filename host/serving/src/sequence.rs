@@ -30,7 +30,7 @@ pub(crate) struct Sequence {
     pub(crate) written: usize,
     pub(crate) rate: GuessRate,
     /// Its request's.
-    pub(crate) standing: QueueKey,
+    pub(crate) queue_key: QueueKey,
     /// What it needed when it was queued last.
     pub(crate) remaining: Remaining,
     prompt: usize,
@@ -55,7 +55,7 @@ pub(crate) struct SequenceIdentity {
     pub(crate) choice: u32,
     pub(crate) context: usize,
     pub(crate) seed: u64,
-    pub(crate) standing: QueueKey,
+    pub(crate) queue_key: QueueKey,
 }
 
 /// What a drawn token did.
@@ -72,7 +72,7 @@ pub(crate) struct Taken {
 impl Sequence {
     /// An answer that has its forced prefix; `Some` if it is complete with it.
     pub(crate) fn new(
-        place: SequenceIdentity,
+        identity: SequenceIdentity,
         prompt: Vec<u32>,
         prefix: &[u32],
         parameters: Arc<Parameters>,
@@ -81,17 +81,17 @@ impl Sequence {
         end_tokens: &[u32],
     ) -> Result<(Sequence, Option<Finish>), ModelError> {
         let mut sequence = Sequence {
-            key: place.key,
-            request: place.request,
-            choice: place.choice,
+            key: identity.key,
+            request: identity.request,
+            choice: identity.choice,
             table: Table::default(),
             written: 0,
             rate: GuessRate::default(),
-            standing: place.standing,
+            queue_key: identity.queue_key,
             remaining: Remaining::default(),
             prompt: prompt.len(),
-            context: place.context,
-            seed: choice_seed(place.seed, place.choice),
+            context: identity.context,
+            seed: choice_seed(identity.seed, identity.choice),
             counts: Counts::new(&parameters, &prompt),
             tokens: prompt,
             parameters,

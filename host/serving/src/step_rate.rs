@@ -25,7 +25,7 @@ pub(crate) struct StepRate {
 
 impl StepRate {
     /// How long it takes: the steps of the prompt, the last of which draws the first token, a step for each further one,
-    /// and the prompt's rows. Zero by the default pace, before anything was measured.
+    /// and the prompt's rows. Zero by the default rate, before anything was measured.
     pub(crate) fn time_for(&self, remaining: Remaining) -> Duration {
         let prompt = remaining.rows.div_ceil(self.rows_per_step.max(1));
         let steps = prompt.saturating_add(remaining.tokens.saturating_sub(1));
@@ -40,12 +40,12 @@ mod tests {
 
     #[test]
     fn work_is_the_steps_of_the_prompt_and_of_the_tokens_and_the_rows() {
-        let pace = StepRate {
+        let step_rate = StepRate {
             step_seconds: 0.01,
             row_seconds: 0.001,
             rows_per_step: 32,
         };
-        let time = |rows, tokens| pace.time_for(Remaining { rows, tokens }).as_micros();
+        let time = |rows, tokens| step_rate.time_for(Remaining { rows, tokens }).as_micros();
         assert_eq!(time(1, 1), 11_000);
         assert_eq!(time(32, 1), 42_000);
         assert_eq!(time(33, 1), 53_000);
@@ -53,7 +53,7 @@ mod tests {
         // What is more than a time can be is the longest time, and nothing measured is no work.
         let slow = StepRate {
             step_seconds: 100.0,
-            ..pace
+            ..step_rate
         };
         let all = Remaining {
             rows: usize::MAX,

@@ -20,7 +20,7 @@ pub enum Crash {
 
 /// Where a byte is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Location {
+enum Durability {
     /// On the disk.
     Durable,
     /// In the kernel's memory, to be written.
@@ -33,7 +33,7 @@ enum Location {
 #[derive(Debug, Default)]
 struct File {
     bytes: Vec<u8>,
-    places: Vec<Location>,
+    durability: Vec<Durability>,
     /// Somebody has it open for appending.
     taken: bool,
 }
@@ -42,13 +42,16 @@ impl File {
     fn durable(bytes: &[u8]) -> File {
         File {
             bytes: bytes.to_vec(),
-            places: vec![Location::Durable; bytes.len()],
+            durability: vec![Durability::Durable; bytes.len()],
             taken: false,
         }
     }
 
-    fn move_dirty(&mut self, to: Location) {
-        let dirty = self.places.iter_mut().filter(|at| **at == Location::Dirty);
+    fn move_dirty(&mut self, to: Durability) {
+        let dirty = self
+            .durability
+            .iter_mut()
+            .filter(|at| **at == Durability::Dirty);
         dirty.for_each(|at| *at = to);
     }
 
@@ -56,13 +59,13 @@ impl File {
     fn survives(&self, kept: usize) -> Vec<u8> {
         let mut left = kept;
         let mut bytes = Vec::new();
-        for (at, (byte, place)) in self.bytes.iter().zip(&self.places).enumerate() {
-            let written = match place {
-                Location::Durable => true,
-                Location::Dirty => left > 0,
-                Location::Lost => false,
+        for (at, (byte, durable)) in self.bytes.iter().zip(&self.durability).enumerate() {
+            let written = match durable {
+                Durability::Durable => true,
+                Durability::Dirty => left > 0,
+                Durability::Lost => false,
             };
-            if *place == Location::Dirty {
+            if *durable == Durability::Dirty {
                 left = left.saturating_sub(1);
             }
             if written {
@@ -184,13 +187,13 @@ impl Inner {
         }
         if self.failing == Some(self.syncs) {
             if let Some(number) = file {
-                self.files[number].move_dirty(Location::Lost);
+                self.files[number].move_dirty(Durability::Lost);
             }
             return Err(io::Error::other("the disk could not write"));
         }
         work(self);
         if let Some(number) = file {
-            self.files[number].move_dirty(Location::Durable);
+            self.files[number].move_dirty(Durability::Durable);
         }
         if self.crash == Some(Crash::AfterSync(self.syncs)) {
             self.crashed = true;
@@ -266,7 +269,7 @@ impl AppendFile for MemoryFile {
         };
         let file = &mut inner.files[self.number];
         file.bytes.extend_from_slice(written);
-        file.places.resize(file.bytes.len(), Location::Dirty);
+        file.durability.resize(file.bytes.len(), Durability::Dirty);
         if torn {
             inner.crashed = true;
             return Err(dead());
@@ -300,7 +303,7 @@ impl AppendFile for MemoryFile {
         self.disk.lock().sync(Some(number), |inner| {
             let file = &mut inner.files[number];
             file.bytes.truncate(length as usize);
-            file.places.truncate(length as usize);
+            file.durability.truncate(length as usize);
         })
     }
 }

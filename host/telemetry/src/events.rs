@@ -13,7 +13,7 @@ use crate::plain::plain;
 const REASON_BYTES: usize = 4096;
 
 /// Whether the n-th event of a flood is logged for everybody: the first ten are, and each power of ten.
-fn is_told(number: u64) -> bool {
+fn is_logged(number: u64) -> bool {
     number <= 10 || number.checked_ilog10().map(|digits| 10u64.pow(digits)) == Some(number)
 }
 
@@ -168,7 +168,7 @@ impl RecordDead<'_> {
         let number = meters.records_dead.get();
         let (source, partition, offset) = (self.source, self.partition, self.offset);
         let reason = &*plain(self.reason, REASON_BYTES);
-        if is_told(number) {
+        if is_logged(number) {
             warn!(
                 stage,
                 source, partition, offset, number, reason, "record is a dead letter"
@@ -208,7 +208,7 @@ impl InstanceLost<'_> {
         let (digest, records) = (self.digest, self.records);
         let version = &*plain(self.version, REASON_BYTES);
         let reason = &*plain(self.reason, REASON_BYTES);
-        if is_told(number) {
+        if is_logged(number) {
             warn!(
                 stage,
                 version, digest, records, number, reason, "an operator instance was lost"

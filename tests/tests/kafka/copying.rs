@@ -58,14 +58,14 @@ fn records_that_the_brokers_refuse_are_dead_letters_and_the_run_goes_on() {
     records[20].0 = long.clone();
     records[31].1 = format!("no JSON {long}");
     produce(&input, &records);
-    let place = Workspace::new(&copying(&input, &output, &dead, ""));
+    let workspace = Workspace::new(&copying(&input, &output, &dead, ""));
     // The second run meets none of them again.
     for runs in 1..=2 {
-        let run = place.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
+        let run = workspace.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
         let said = String::from_utf8_lossy(&run.stderr);
         assert!(run.status.success(), "run {runs}: {said}");
     }
-    let summary = place.json("summary.json");
+    let summary = workspace.json("summary.json");
     let count = |name: &str| summary["records"][name].as_u64().unwrap();
     assert_eq!(
         (count("in"), count("out"), count("dead")),
@@ -111,15 +111,15 @@ fn killed_on_an_idle_topic_it_skips_nothing_that_comes_after_its_latest_start() 
     let old = |n: u32| ("k".to_owned(), format!("{{\"n\":{n},\"text\":\"old\"}}"));
     produce(&input, &(0..5).map(old).collect::<Vec<_>>());
     let source = "start = \"latest\"\ninstance = \"one\"";
-    let place = Workspace::new(&copying(&input, &output, &dead, source));
-    let mut running = place.start(&["run", "--quiet", "--log", "info", "pipeline.toml"]);
+    let workspace = Workspace::new(&copying(&input, &output, &dead, source));
+    let mut running = workspace.start(&["run", "--quiet", "--log", "info", "pipeline.toml"]);
     until("the group begins", Duration::from_secs(60), || {
         assert!(running.ended().is_none());
-        String::from_utf8_lossy(&place.read("stderr.log")).contains("the group is new")
+        String::from_utf8_lossy(&workspace.read("stderr.log")).contains("the group is new")
     });
     running.kill();
     produce(&input, &(5..25).map(old).collect::<Vec<_>>());
-    let last = place.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
+    let last = workspace.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
     let said = String::from_utf8_lossy(&last.stderr);
     assert!(last.status.success(), "{said}");
     let numbers: Vec<u64> = consume(&output)

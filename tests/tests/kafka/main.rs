@@ -170,9 +170,9 @@ fn killed_with_answers_in_flight_nothing_is_lost_and_keys_keep_their_order() {
     let (input, output) = (topic("in"), topic("out"));
     let count = 60;
     produce(&input, &tickets(count));
-    let place = Workspace::new(&pipeline(&input, &output));
+    let workspace = Workspace::new(&pipeline(&input, &output));
     for kills in 1..=2usize {
-        let mut running = place.start(&["run", "--quiet", "pipeline.toml"]);
+        let mut running = workspace.start(&["run", "--quiet", "pipeline.toml"]);
         until(
             "answers come while others are in flight",
             Duration::from_secs(120),
@@ -180,9 +180,9 @@ fn killed_with_answers_in_flight_nothing_is_lost_and_keys_keep_their_order() {
                 assert!(
                     running.ended().is_none(),
                     "{}",
-                    String::from_utf8_lossy(&place.read("stderr.log"))
+                    String::from_utf8_lossy(&workspace.read("stderr.log"))
                 );
-                let status = place.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
+                let status = workspace.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
                 let status: Result<Value, _> = serde_json::from_slice(&status.stdout);
                 status.is_ok_and(|status| {
                     let records = &status["records"];
@@ -193,7 +193,7 @@ fn killed_with_answers_in_flight_nothing_is_lost_and_keys_keep_their_order() {
         );
         running.kill();
     }
-    let last = place.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
+    let last = workspace.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
     assert!(
         last.status.success(),
         "{}",
@@ -221,16 +221,16 @@ fn killed_with_answers_in_flight_nothing_is_lost_and_keys_keep_their_order() {
     for (key, numbers) in first_seen {
         assert!(numbers.is_sorted(), "{key}: {numbers:?}");
     }
-    assert!(place.read("dead.jsonl").is_empty());
+    assert!(workspace.read("dead.jsonl").is_empty());
 }
 
 #[test]
 fn a_finished_group_reads_nothing_again() {
     let (input, output) = (topic("in"), topic("out"));
     produce(&input, &tickets(8));
-    let place = Workspace::new(&pipeline(&input, &output));
+    let workspace = Workspace::new(&pipeline(&input, &output));
     for _ in 0..2 {
-        let run = place.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
+        let run = workspace.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
         assert!(
             run.status.success(),
             "{}",
@@ -242,8 +242,8 @@ fn a_finished_group_reads_nothing_again() {
 
 #[test]
 fn check_says_what_kafka_guarantees() {
-    let place = Workspace::new(&pipeline("in", "out"));
-    let output = place.run(&["check", "--json", "pipeline.toml"]);
+    let workspace = Workspace::new(&pipeline("in", "out"));
+    let output = workspace.run(&["check", "--json", "pipeline.toml"]);
     assert!(
         output.status.success(),
         "{}",

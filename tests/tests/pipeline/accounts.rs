@@ -32,18 +32,21 @@ fn the_demo_answers_its_tickets() {
         .lines()
         .take(if full() { usize::MAX } else { 60 })
         .collect();
-    let place = Workspace::new(&support_bot(
+    let workspace = Workspace::new(&support_bot(
         "[source.tickets]\ntype = \"file\"\npaths = [\"in.jsonl\"]\nkey = \"customer\"\nevent-time = \"at\"\nrequired = [\"text\"]",
     ));
-    place.write("in.jsonl", lines.join("\n"));
-    place.run_pipeline();
-    let summary = place.json("out/summary.json");
+    workspace.write("in.jsonl", lines.join("\n"));
+    workspace.run_pipeline();
+    let summary = workspace.json("out/summary.json");
     let [input, output, dropped, dead] = sum(&summary);
     assert_eq!(input, lines.len() as u64);
     assert_eq!(output + dropped + dead, input, "{summary}");
-    assert_eq!(place.json_lines("out/answers.jsonl").len() as u64, output);
     assert_eq!(
-        place.json_lines("out/dead-letters.jsonl").len() as u64,
+        workspace.json_lines("out/answers.jsonl").len() as u64,
+        output
+    );
+    assert_eq!(
+        workspace.json_lines("out/dead-letters.jsonl").len() as u64,
         dead
     );
     assert!(
@@ -73,7 +76,7 @@ fn the_demo_answers_its_tickets() {
     }
     // Answers of a customer come in the order of the tickets.
     let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for answer in place.json_lines("out/answers.jsonl") {
+    for answer in workspace.json_lines("out/answers.jsonl") {
         assert!(!answer["answer"].as_str().unwrap().is_empty(), "{answer}");
         assert!(
             answer["model"]["digest"]
@@ -127,16 +130,19 @@ fn every_customer_query_is_answered_dropped_or_dead() {
         }
     };
     let records = csv_records(&csv) - 1;
-    let place = Workspace::new(&support_bot(
+    let workspace = Workspace::new(&support_bot(
         "[source.tickets]\ntype = \"file\"\npaths = [\"in.csv\"]\nformat = \"csv\"\nrequired = [\"text\"]",
     ));
-    place.write("in.csv", csv);
-    place.run_pipeline();
-    let summary = place.json("out/summary.json");
+    workspace.write("in.csv", csv);
+    workspace.run_pipeline();
+    let summary = workspace.json("out/summary.json");
     let [input, output, dropped, dead] = sum(&summary);
     assert_eq!(input, records as u64);
     assert_eq!(output + dropped + dead, input, "{summary}");
-    assert_eq!(place.json_lines("out/answers.jsonl").len() as u64, output);
+    assert_eq!(
+        workspace.json_lines("out/answers.jsonl").len() as u64,
+        output
+    );
     if full() && records > 9_000 {
         assert_eq!(records, 10_003);
     }
@@ -176,7 +182,7 @@ fn csv_head(text: &str, rows: usize) -> String {
 
 #[test]
 fn personal_data_reaches_neither_model_nor_sink_unless_restored() {
-    let place = Workspace::new(
+    let workspace = Workspace::new(
         r#"
 [pipeline]
 name = "private"
@@ -203,19 +209,19 @@ path = "dead.jsonl"
         json!({"text": "write to ann@example.com"}),
         json!({"text": "grumble: card 4111 1111 1111 1111"}),
     ];
-    place.write("in.jsonl", lines.map(|line| line.to_string()).join("\n"));
-    place.run_pipeline();
+    workspace.write("in.jsonl", lines.map(|line| line.to_string()).join("\n"));
+    workspace.run_pipeline();
     let (out, dead) = (
-        place.json_lines("out.jsonl"),
-        place.json_lines("dead.jsonl"),
+        workspace.json_lines("out.jsonl"),
+        workspace.json_lines("dead.jsonl"),
     );
     assert_eq!(out.len(), 1, "{out:?}");
     assert_eq!(out[0]["text"], "write to [EMAIL_1]");
     assert_eq!(dead.len(), 1, "{dead:?}");
     let everything = [
-        place.read("out.jsonl"),
-        place.read("dead.jsonl"),
-        place.read("state/commit.log"),
+        workspace.read("out.jsonl"),
+        workspace.read("dead.jsonl"),
+        workspace.read("state/commit.log"),
     ]
     .concat();
     for secret in ["ann@example.com", "4111 1111"] {
@@ -230,7 +236,7 @@ path = "dead.jsonl"
 
 #[test]
 fn a_pipeline_routes_named_outputs_and_fans_out() {
-    let place = Workspace::new(
+    let workspace = Workspace::new(
         r#"
 [pipeline]
 name = "routes"
@@ -255,20 +261,20 @@ inputs = ["in"]
 path = "all.jsonl"
 "#,
     );
-    place.write(
+    workspace.write(
         "in.jsonl",
         "{\"text\":\"refund me\"}\n{\"text\":\"hello\"}\n{\"text\":\"a refund, please\"}\n",
     );
-    let output = place.run(&["run", "--json", "--quiet", "pipeline.toml"]);
+    let output = workspace.run(&["run", "--json", "--quiet", "pipeline.toml"]);
     assert!(
         output.status.success(),
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(place.json_lines("billing.jsonl").len(), 2);
-    assert_eq!(place.json_lines("rest.jsonl").len(), 1);
-    assert_eq!(place.json_lines("all.jsonl").len(), 3);
+    assert_eq!(workspace.json_lines("billing.jsonl").len(), 2);
+    assert_eq!(workspace.json_lines("rest.jsonl").len(), 1);
+    assert_eq!(workspace.json_lines("all.jsonl").len(), 3);
     assert_eq!(sum(&summary), [3, 6, 0, 0]);
     assert_eq!(summary["records"]["split"], 3);
 }

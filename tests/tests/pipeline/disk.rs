@@ -33,27 +33,27 @@ fn said(output: &Output) -> String {
 }
 
 /// A run that waits for more input, with one line written.
-fn running(place: &Workspace) -> Running {
-    place.write("in.jsonl", "1\n");
-    let running = place.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
+fn running(workspace: &Workspace) -> Running {
+    workspace.write("in.jsonl", "1\n");
+    let running = workspace.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
     until("the first line is written", PATIENCE, || {
-        place.read("out.jsonl") == b"1\n"
+        workspace.read("out.jsonl") == b"1\n"
     });
     running
 }
 
-fn append(place: &Workspace, name: &str, bytes: &[u8]) {
+fn append(workspace: &Workspace, name: &str, bytes: &[u8]) {
     let mut file = fs::OpenOptions::new()
         .append(true)
-        .open(place.path(name))
+        .open(workspace.path(name))
         .unwrap();
     file.write_all(bytes).unwrap();
 }
 
 /// The run ends by itself with exit code 1 and says all of these.
-fn ends_saying(place: &Workspace, running: &mut Running, words: &[&str]) {
+fn ends_saying(workspace: &Workspace, running: &mut Running, words: &[&str]) {
     let status = running.wait(PATIENCE);
-    let text = String::from_utf8(place.read("stderr.log")).unwrap();
+    let text = String::from_utf8(workspace.read("stderr.log")).unwrap();
     assert_eq!(status.code(), Some(1), "{text}");
     for word in words {
         assert!(text.contains(word), "{word} is not in: {text}");
@@ -62,52 +62,52 @@ fn ends_saying(place: &Workspace, running: &mut Running, words: &[&str]) {
 
 #[test]
 fn a_state_directory_has_one_process_whatever_is_removed_from_it() {
-    let place = Workspace::new(PIPELINE);
-    let mut first = running(&place);
-    let _ = fs::remove_file(place.path("state/lock"));
-    let second = place.run(&["run", "--quiet", "pipeline.toml"]);
+    let workspace = Workspace::new(PIPELINE);
+    let mut first = running(&workspace);
+    let _ = fs::remove_file(workspace.path("state/lock"));
+    let second = workspace.run(&["run", "--quiet", "pipeline.toml"]);
     let text = said(&second);
     assert_eq!(second.status.code(), Some(1), "{text}");
     let holder = format!("in use by another process ({})", first.id());
     assert!(text.contains(&holder), "{text}");
     assert!(first.terminate(PATIENCE).success());
     // What an older version left behind keeps nobody out.
-    place.write("state/lock", "");
-    append(&place, "in.jsonl", b"2\n");
-    place.run_pipeline();
-    assert_eq!(place.read("out.jsonl"), b"1\n2\n");
+    workspace.write("state/lock", "");
+    append(&workspace, "in.jsonl", b"2\n");
+    workspace.run_pipeline();
+    assert_eq!(workspace.read("out.jsonl"), b"1\n2\n");
 }
 
 #[test]
 fn a_run_whose_state_directory_is_taken_away_ends_before_it_tells_of_a_cut() {
     for (from, to) in [("state", "moved"), ("state/commit.log", "moved.log")] {
-        let place = Workspace::new(PIPELINE);
-        let mut run = running(&place);
-        fs::rename(place.path(from), place.path(to)).unwrap();
-        append(&place, "in.jsonl", b"2\n");
-        ends_saying(&place, &mut run, &["commit.log", "removed or replaced"]);
+        let workspace = Workspace::new(PIPELINE);
+        let mut run = running(&workspace);
+        fs::rename(workspace.path(from), workspace.path(to)).unwrap();
+        append(&workspace, "in.jsonl", b"2\n");
+        ends_saying(&workspace, &mut run, &["commit.log", "removed or replaced"]);
         // Put back, it goes on from its last cut.
-        fs::rename(place.path(to), place.path(from)).unwrap();
-        place.run_pipeline();
-        assert_eq!(place.read("out.jsonl"), b"1\n2\n");
+        fs::rename(workspace.path(to), workspace.path(from)).unwrap();
+        workspace.run_pipeline();
+        assert_eq!(workspace.read("out.jsonl"), b"1\n2\n");
     }
 }
 
 #[test]
 fn a_directory_that_is_not_its_own_is_no_state_directory() {
     for state in [".", "notes"] {
-        let place = Workspace::new(&PIPELINE.replace("\"state\"", &format!("{state:?}")));
-        fs::create_dir(place.path("notes")).unwrap();
-        place.write("notes/mine.txt", "mine");
-        place.write("in.jsonl", "1\n");
+        let workspace = Workspace::new(&PIPELINE.replace("\"state\"", &format!("{state:?}")));
+        fs::create_dir(workspace.path("notes")).unwrap();
+        workspace.write("notes/mine.txt", "mine");
+        workspace.write("in.jsonl", "1\n");
         for command in ["check", "run"] {
-            let output = place.run(&[command, "pipeline.toml"]);
+            let output = workspace.run(&[command, "pipeline.toml"]);
             let text = said(&output);
             assert_eq!(output.status.code(), Some(2), "{text}");
             assert!(text.contains("is not a state directory"), "{text}");
         }
         let names = |path: &str| {
-            let mut names: Vec<_> = fs::read_dir(place.path(path))
+            let mut names: Vec<_> = fs::read_dir(workspace.path(path))
                 .unwrap()
                 .map(|entry| entry.unwrap().file_name().into_string().unwrap())
                 .collect();
@@ -118,12 +118,12 @@ fn a_directory_that_is_not_its_own_is_no_state_directory() {
         assert_eq!(names("."), ["in.jsonl", "notes", "pipeline.toml"]);
     }
     // An empty one is taken.
-    let place = Workspace::new(PIPELINE);
-    fs::create_dir(place.path("state")).unwrap();
-    place.write("in.jsonl", "1\n");
-    place.run_pipeline();
-    place.run_pipeline();
-    assert_eq!(place.read("out.jsonl"), b"1\n");
+    let workspace = Workspace::new(PIPELINE);
+    fs::create_dir(workspace.path("state")).unwrap();
+    workspace.write("in.jsonl", "1\n");
+    workspace.run_pipeline();
+    workspace.run_pipeline();
+    assert_eq!(workspace.read("out.jsonl"), b"1\n");
 }
 
 #[cfg(unix)]
@@ -133,16 +133,16 @@ fn two_sinks_are_not_given_one_file_whatever_it_is_called() {
 
     let second = "[sink.second]\ntype = \"file\"\npath = \"second.jsonl\"\n[dead-letters]";
     let two = PIPELINE.replace("[dead-letters]", second);
-    let hard_link = |place: &Workspace, name: &str| {
-        place.write("real.jsonl", "");
-        fs::hard_link(place.path("real.jsonl"), place.path(name)).unwrap();
+    let hard_link = |workspace: &Workspace, name: &str| {
+        workspace.write("real.jsonl", "");
+        fs::hard_link(workspace.path("real.jsonl"), workspace.path(name)).unwrap();
     };
     let refused = |pipeline: &str, lay: &dyn Fn(&Workspace)| {
-        let place = Workspace::new(pipeline);
-        place.write("in.jsonl", "1\n");
-        lay(&place);
+        let workspace = Workspace::new(pipeline);
+        workspace.write("in.jsonl", "1\n");
+        lay(&workspace);
         for command in ["check", "run"] {
-            let output = place.run(&[command, "pipeline.toml"]);
+            let output = workspace.run(&[command, "pipeline.toml"]);
             let text = said(&output);
             assert_eq!(output.status.code(), Some(2), "{text}");
             assert!(
@@ -150,44 +150,44 @@ fn two_sinks_are_not_given_one_file_whatever_it_is_called() {
                 "{text}"
             );
         }
-        assert!(!place.path("state").exists());
-        assert!(place.read("in.jsonl") == b"1\n");
+        assert!(!workspace.path("state").exists());
+        assert!(workspace.read("in.jsonl") == b"1\n");
     };
-    refused(&two, &|place| {
-        hard_link(place, "out.jsonl");
-        hard_link_of(place, "second.jsonl");
+    refused(&two, &|workspace| {
+        hard_link(workspace, "out.jsonl");
+        hard_link_of(workspace, "second.jsonl");
     });
-    refused(&two, &|place| {
-        symlink("second.jsonl", place.path("out.jsonl")).unwrap();
+    refused(&two, &|workspace| {
+        symlink("second.jsonl", workspace.path("out.jsonl")).unwrap();
     });
-    refused(&two, &|place| {
-        symlink("nowhere.jsonl", place.path("out.jsonl")).unwrap();
-        symlink("nowhere.jsonl", place.path("second.jsonl")).unwrap();
+    refused(&two, &|workspace| {
+        symlink("nowhere.jsonl", workspace.path("out.jsonl")).unwrap();
+        symlink("nowhere.jsonl", workspace.path("second.jsonl")).unwrap();
     });
     // Dead letters are a file like others, and so is the input.
-    refused(PIPELINE, &|place| {
-        hard_link(place, "out.jsonl");
-        hard_link_of(place, "dead.jsonl");
+    refused(PIPELINE, &|workspace| {
+        hard_link(workspace, "out.jsonl");
+        hard_link_of(workspace, "dead.jsonl");
     });
-    refused(PIPELINE, &|place| {
-        fs::hard_link(place.path("in.jsonl"), place.path("out.jsonl")).unwrap();
+    refused(PIPELINE, &|workspace| {
+        fs::hard_link(workspace.path("in.jsonl"), workspace.path("out.jsonl")).unwrap();
     });
 }
 
 #[cfg(unix)]
-fn hard_link_of(place: &Workspace, name: &str) {
-    fs::hard_link(place.path("real.jsonl"), place.path(name)).unwrap();
+fn hard_link_of(workspace: &Workspace, name: &str) {
+    fs::hard_link(workspace.path("real.jsonl"), workspace.path(name)).unwrap();
 }
 
 #[cfg(unix)]
 #[test]
 fn standard_output_is_not_sent_into_the_file_of_a_sink() {
-    let place = Workspace::new(PIPELINE);
-    place.write("in.jsonl", "1\n");
+    let workspace = Workspace::new(PIPELINE);
+    workspace.write("in.jsonl", "1\n");
     for name in ["out.jsonl", "dead.jsonl"] {
-        let output = place
+        let output = workspace
             .command(&["run", "--json", "pipeline.toml"])
-            .stdout(fs::File::create(place.path(name)).unwrap())
+            .stdout(fs::File::create(workspace.path(name)).unwrap())
             .output()
             .unwrap();
         let text = said(&output);
@@ -196,19 +196,19 @@ fn standard_output_is_not_sent_into_the_file_of_a_sink() {
             text.contains(name) && text.contains("is where standard output goes"),
             "{text}"
         );
-        assert_eq!(place.read(name), b"");
+        assert_eq!(workspace.read(name), b"");
     }
-    place.run_pipeline();
-    assert_eq!(place.read("out.jsonl"), b"1\n");
+    workspace.run_pipeline();
+    assert_eq!(workspace.read("out.jsonl"), b"1\n");
 }
 
 #[test]
 fn a_header_of_very_many_columns_is_refused_with_its_place() {
     let csv = "paths = [\"in.jsonl\"]\nformat = \"csv\"\nmax-record = \"16MiB\"";
-    let place = Workspace::new(&PIPELINE.replace("paths = [\"in.jsonl\"]", csv));
+    let workspace = Workspace::new(&PIPELINE.replace("paths = [\"in.jsonl\"]", csv));
     let header: Vec<String> = (0..208_000).map(|column| format!("c{column}")).collect();
-    place.write("in.jsonl", header.join(",") + "\n");
-    let output = place.run(&["run", "--quiet", "pipeline.toml"]);
+    workspace.write("in.jsonl", header.join(",") + "\n");
+    let output = workspace.run(&["run", "--quiet", "pipeline.toml"]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(
@@ -220,11 +220,11 @@ fn a_header_of_very_many_columns_is_refused_with_its_place() {
 #[test]
 fn two_processes_are_not_given_one_output_file() {
     for copied in ["out.jsonl", "dead.jsonl"] {
-        let place = Workspace::new(PIPELINE);
-        place.write("in.jsonl", "");
-        let first = place.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
+        let workspace = Workspace::new(PIPELINE);
+        workspace.write("in.jsonl", "");
+        let first = workspace.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
         until("the first run has its files", PATIENCE, || {
-            place.path("out.jsonl").exists() && place.path("dead.jsonl").exists()
+            workspace.path("out.jsonl").exists() && workspace.path("dead.jsonl").exists()
         });
         let mut other = PIPELINE.replace("\"state\"", "\"other\"");
         other = other.replace("in.jsonl", "other.jsonl");
@@ -233,17 +233,17 @@ fn two_processes_are_not_given_one_output_file() {
                 other = other.replace(name, &format!("other-{name}"));
             }
         }
-        place.write("other.toml", other);
-        place.write("other.jsonl", "this is no JSON\n7\n");
-        let second = place.run(&["run", "--quiet", "other.toml"]);
+        workspace.write("other.toml", other);
+        workspace.write("other.jsonl", "this is no JSON\n7\n");
+        let second = workspace.run(&["run", "--quiet", "other.toml"]);
         let text = said(&second);
         assert_eq!(second.status.code(), Some(1), "{text}");
         let holder = format!("in use by another process ({})", first.id());
         assert!(text.contains(copied) && text.contains(&holder), "{text}");
-        assert_eq!(place.read(copied), b"");
-        append(&place, "in.jsonl", b"1\n");
+        assert_eq!(workspace.read(copied), b"");
+        append(&workspace, "in.jsonl", b"1\n");
         until("the first run goes on", PATIENCE, || {
-            place.read("out.jsonl") == b"1\n"
+            workspace.read("out.jsonl") == b"1\n"
         });
     }
 }
@@ -252,102 +252,105 @@ fn two_processes_are_not_given_one_output_file() {
 fn output_that_somebody_else_wrote_or_cut_ends_the_run_and_stays() {
     type Change = fn(&Workspace);
     let changes: [(Change, &str); 2] = [
-        (|place| append(place, "out.jsonl", b"foreign\n"), "10 bytes"),
-        (|place| place.write("out.jsonl", ""), "0 bytes"),
+        (
+            |workspace| append(workspace, "out.jsonl", b"foreign\n"),
+            "10 bytes",
+        ),
+        (|workspace| workspace.write("out.jsonl", ""), "0 bytes"),
     ];
     for (change, found) in changes {
-        let place = Workspace::new(PIPELINE);
-        let mut run = running(&place);
-        change(&place);
-        let left = place.read("out.jsonl");
-        append(&place, "in.jsonl", b"2\n");
-        ends_saying(&place, &mut run, &["out.jsonl", found, "2 bytes"]);
-        assert_eq!(place.read("out.jsonl"), left);
+        let workspace = Workspace::new(PIPELINE);
+        let mut run = running(&workspace);
+        change(&workspace);
+        let left = workspace.read("out.jsonl");
+        append(&workspace, "in.jsonl", b"2\n");
+        ends_saying(&workspace, &mut run, &["out.jsonl", found, "2 bytes"]);
+        assert_eq!(workspace.read("out.jsonl"), left);
     }
 }
 
 #[test]
 fn what_is_written_to_an_output_file_between_two_runs_is_not_cut_away() {
-    let place = Workspace::new(PIPELINE);
-    let mut run = running(&place);
+    let workspace = Workspace::new(PIPELINE);
+    let mut run = running(&workspace);
     assert!(run.terminate(PATIENCE).success());
-    append(&place, "out.jsonl", b"mine\n");
-    append(&place, "in.jsonl", b"2\n");
+    append(&workspace, "out.jsonl", b"mine\n");
+    append(&workspace, "in.jsonl", b"2\n");
     for _ in 0..2 {
-        let output = place.run(&["run", "--quiet", "pipeline.toml"]);
+        let output = workspace.run(&["run", "--quiet", "pipeline.toml"]);
         let text = said(&output);
         assert_eq!(output.status.code(), Some(1), "{text}");
         assert!(
             text.contains("out.jsonl") && text.contains("something else wrote to it"),
             "{text}"
         );
-        assert_eq!(place.read("out.jsonl"), b"1\nmine\n");
+        assert_eq!(workspace.read("out.jsonl"), b"1\nmine\n");
     }
-    place.write("out.jsonl", "1\n");
-    place.run_pipeline();
-    assert_eq!(place.read("out.jsonl"), b"1\n2\n");
+    workspace.write("out.jsonl", "1\n");
+    workspace.run_pipeline();
+    assert_eq!(workspace.read("out.jsonl"), b"1\n2\n");
 }
 
 #[test]
 fn a_killed_run_that_starts_with_another_output_path_cuts_no_file() {
     for name in ["out.jsonl", "dead.jsonl"] {
-        let place = Workspace::new(PIPELINE);
-        place.write("mine.jsonl", "mine\n");
-        running(&place).kill();
-        let left = place.read(name);
-        place.write("pipeline.toml", PIPELINE.replace(name, "mine.jsonl"));
-        let output = place.run(&["run", "--quiet", "pipeline.toml"]);
+        let workspace = Workspace::new(PIPELINE);
+        workspace.write("mine.jsonl", "mine\n");
+        running(&workspace).kill();
+        let left = workspace.read(name);
+        workspace.write("pipeline.toml", PIPELINE.replace(name, "mine.jsonl"));
+        let output = workspace.run(&["run", "--quiet", "pipeline.toml"]);
         let text = said(&output);
         assert_eq!(output.status.code(), Some(1), "{text}");
         assert!(text.contains("mine.jsonl"), "{text}");
-        assert_eq!(place.read("mine.jsonl"), b"mine\n");
-        assert_eq!(place.read(name), left);
-        place.write("pipeline.toml", PIPELINE);
-        place.run_pipeline();
-        assert_eq!(place.read("out.jsonl"), b"1\n");
+        assert_eq!(workspace.read("mine.jsonl"), b"mine\n");
+        assert_eq!(workspace.read(name), left);
+        workspace.write("pipeline.toml", PIPELINE);
+        workspace.run_pipeline();
+        assert_eq!(workspace.read("out.jsonl"), b"1\n");
     }
     // Two that change places are two other files.
-    let place = Workspace::new(PIPELINE);
-    running(&place).kill();
+    let workspace = Workspace::new(PIPELINE);
+    running(&workspace).kill();
     let swapped = PIPELINE
         .replace("out.jsonl", "new.jsonl")
         .replace("dead.jsonl", "out.jsonl")
         .replace("new.jsonl", "dead.jsonl");
-    place.write("pipeline.toml", swapped);
-    let output = place.run(&["run", "--quiet", "pipeline.toml"]);
+    workspace.write("pipeline.toml", swapped);
+    let output = workspace.run(&["run", "--quiet", "pipeline.toml"]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     for part in ["out.jsonl", "dead.jsonl", "bring"] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert_eq!(place.read("out.jsonl"), b"1\n");
+    assert_eq!(workspace.read("out.jsonl"), b"1\n");
 }
 
 #[test]
 fn after_a_run_that_ended_output_goes_on_in_a_new_file() {
-    let place = Workspace::new(PIPELINE);
-    place.write("in.jsonl", "1\n");
-    place.run_pipeline();
-    append(&place, "in.jsonl", b"2\n");
-    place.write("mine.jsonl", "mine\n");
-    place.write("pipeline.toml", PIPELINE.replace("out.jsonl", "mine.jsonl"));
-    let output = place.run(&["run", "--quiet", "pipeline.toml"]);
+    let workspace = Workspace::new(PIPELINE);
+    workspace.write("in.jsonl", "1\n");
+    workspace.run_pipeline();
+    append(&workspace, "in.jsonl", b"2\n");
+    workspace.write("mine.jsonl", "mine\n");
+    workspace.write("pipeline.toml", PIPELINE.replace("out.jsonl", "mine.jsonl"));
+    let output = workspace.run(&["run", "--quiet", "pipeline.toml"]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     for part in ["out.jsonl", "mine.jsonl", "name a new or empty file"] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    place.write("pipeline.toml", PIPELINE.replace("out.jsonl", "new.jsonl"));
-    let mut run = place.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
+    workspace.write("pipeline.toml", PIPELINE.replace("out.jsonl", "new.jsonl"));
+    let mut run = workspace.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
     until("the second line is written", PATIENCE, || {
-        place.path("new.jsonl").exists() && place.read("new.jsonl") == b"2\n"
+        workspace.path("new.jsonl").exists() && workspace.read("new.jsonl") == b"2\n"
     });
     run.kill();
-    append(&place, "in.jsonl", b"3\n");
-    place.run_pipeline();
-    assert_eq!(place.read("new.jsonl"), b"2\n3\n");
-    assert_eq!(place.read("out.jsonl"), b"1\n");
-    assert_eq!(place.read("mine.jsonl"), b"mine\n");
+    append(&workspace, "in.jsonl", b"3\n");
+    workspace.run_pipeline();
+    assert_eq!(workspace.read("new.jsonl"), b"2\n3\n");
+    assert_eq!(workspace.read("out.jsonl"), b"1\n");
+    assert_eq!(workspace.read("mine.jsonl"), b"mine\n");
 }
 
 #[cfg(unix)]
@@ -360,12 +363,12 @@ fn a_link_out_of_its_directory_is_written_where_it_leads() {
         if made {
             fs::write(&target, "").unwrap();
         }
-        let place = Workspace::new(PIPELINE);
-        symlink(&target, place.path("out.jsonl")).unwrap();
-        place.write("in.jsonl", "1\n");
-        place.run_pipeline();
-        append(&place, "in.jsonl", b"2\n");
-        place.run_pipeline();
+        let workspace = Workspace::new(PIPELINE);
+        symlink(&target, workspace.path("out.jsonl")).unwrap();
+        workspace.write("in.jsonl", "1\n");
+        workspace.run_pipeline();
+        append(&workspace, "in.jsonl", b"2\n");
+        workspace.run_pipeline();
         assert_eq!(fs::read(&target).unwrap(), b"1\n2\n");
     }
 }
@@ -417,33 +420,33 @@ fn a_file_is_written_once_whatever_the_sinks_beside_it_are() {
     let expected = alone.read("out.jsonl");
     assert!(expected.len() > 2000 && alone.json_lines("dead.jsonl").len() == 1);
 
-    let place = Workspace::new(&with_a_retry(file, beside));
-    place.write("in.txt", lines());
-    let checked = place.run(&["check", "pipeline.toml"]);
+    let workspace = Workspace::new(&with_a_retry(file, beside));
+    workspace.write("in.txt", lines());
+    let checked = workspace.run(&["check", "pipeline.toml"]);
     let text = String::from_utf8_lossy(&checked.stdout).into_owned();
     assert!(text.contains("sink out: exactly once"), "{text}");
     assert!(text.contains("guarantee: at least once"), "{text}");
-    let mut run = place.start(&["run", "--quiet", "pipeline.toml"]);
+    let mut run = workspace.start(&["run", "--quiet", "pipeline.toml"]);
     until("all but one is written", PATIENCE, || {
-        place.read("out.jsonl").len() == expected.len()
+        workspace.read("out.jsonl").len() == expected.len()
     });
     // Time for the cut that holds it.
     std::thread::sleep(Duration::from_millis(300));
     assert!(run.ended().is_none(), "nothing waits any more");
     run.kill();
-    place.run_pipeline();
+    workspace.run_pipeline();
     assert!(
-        place.read("out.jsonl") == expected,
+        workspace.read("out.jsonl") == expected,
         "the crash repeated lines"
     );
-    assert_eq!(place.json_lines("dead.jsonl").len(), 1);
+    assert_eq!(workspace.json_lines("dead.jsonl").len(), 1);
 }
 
 #[test]
 fn what_waits_of_standard_input_outlives_a_crash() {
-    let place = Workspace::new(&with_a_retry("type = \"stdin\"", ""));
-    let log = fs::File::create(place.path("stderr.log")).unwrap();
-    let mut child = place
+    let workspace = Workspace::new(&with_a_retry("type = \"stdin\"", ""));
+    let log = fs::File::create(workspace.path("stderr.log")).unwrap();
+    let mut child = workspace
         .command(&["run", "--quiet", "pipeline.toml"])
         .stdin(Stdio::piped())
         .stderr(log)
@@ -457,14 +460,14 @@ fn what_waits_of_standard_input_outlives_a_crash() {
         .write_all(input.as_bytes())
         .unwrap();
     until("all but one is written", PATIENCE, || {
-        place.read("out.jsonl").len() == input.len() - 2
+        workspace.read("out.jsonl").len() == input.len() - 2
     });
     std::thread::sleep(Duration::from_millis(300));
     child.kill().unwrap();
     child.wait().unwrap();
-    place.run_pipeline();
-    assert_eq!(place.read("out.jsonl").len(), input.len() - 2);
-    let dead = place.json_lines("dead.jsonl");
+    workspace.run_pipeline();
+    assert_eq!(workspace.read("out.jsonl").len(), input.len() - 2);
+    let dead = workspace.json_lines("dead.jsonl");
     assert_eq!(dead.len(), 1, "{dead:?}");
     assert_eq!(dead[0]["offset"], 5);
 }
@@ -472,24 +475,24 @@ fn what_waits_of_standard_input_outlives_a_crash() {
 #[test]
 fn another_key_is_refused_only_while_a_record_waits() {
     let file = "type = \"file\"\npaths = [\"in.txt\"]";
-    let place = Workspace::new(&with_a_retry(file, ""));
-    place.write("in.txt", "zero\nx\n000000\n");
+    let workspace = Workspace::new(&with_a_retry(file, ""));
+    workspace.write("in.txt", "zero\nx\n000000\n");
     let run_with = |key: &str| {
-        place
+        workspace
             .command(&["run", "--quiet", "pipeline.toml"])
             .env("TIDEGATE_STATE_KEY", key.repeat(32))
             .output()
             .unwrap()
     };
-    let log = fs::File::create(place.path("stderr.log")).unwrap();
-    let mut first = place
+    let log = fs::File::create(workspace.path("stderr.log")).unwrap();
+    let mut first = workspace
         .command(&["run", "--quiet", "pipeline.toml"])
         .env("TIDEGATE_STATE_KEY", "11".repeat(32))
         .stderr(log)
         .spawn()
         .unwrap();
     until("the others are written", PATIENCE, || {
-        place.read("out.jsonl") == b"zero\n000000\n"
+        workspace.read("out.jsonl") == b"zero\n000000\n"
     });
     std::thread::sleep(Duration::from_millis(300));
     first.kill().unwrap();
@@ -499,26 +502,26 @@ fn another_key_is_refused_only_while_a_record_waits() {
     assert!(said(&refused).contains("key"), "{}", said(&refused));
     let done = run_with("11");
     assert!(done.status.success(), "{}", said(&done));
-    assert_eq!(place.json_lines("dead.jsonl").len(), 1);
+    assert_eq!(workspace.json_lines("dead.jsonl").len(), 1);
     let other = run_with("22");
     assert!(other.status.success(), "{}", said(&other));
     // Without a key in the environment one is made.
-    place.run_pipeline();
-    fs::remove_file(place.path("state/key")).unwrap();
-    place.run_pipeline();
-    assert_eq!(place.read("out.jsonl"), b"zero\n000000\n");
+    workspace.run_pipeline();
+    fs::remove_file(workspace.path("state/key")).unwrap();
+    workspace.run_pipeline();
+    assert_eq!(workspace.read("out.jsonl"), b"zero\n000000\n");
 }
 
 #[test]
 fn blank_lines_are_neither_records_nor_dead_letters() {
-    let place = Workspace::new(PIPELINE);
-    place.write("in.jsonl", "\n1\n \t\r\n2\r\n\n  \n");
-    place.run_pipeline();
-    assert_eq!(place.read("out.jsonl"), b"1\n2\n");
-    assert_eq!(place.read("dead.jsonl"), b"");
+    let workspace = Workspace::new(PIPELINE);
+    workspace.write("in.jsonl", "\n1\n \t\r\n2\r\n\n  \n");
+    workspace.run_pipeline();
+    assert_eq!(workspace.read("out.jsonl"), b"1\n2\n");
+    assert_eq!(workspace.read("dead.jsonl"), b"");
     // What is written after them is read.
-    append(&place, "in.jsonl", b"3\n\n");
-    place.run_pipeline();
-    assert_eq!(place.read("out.jsonl"), b"1\n2\n3\n");
-    assert_eq!(place.read("dead.jsonl"), b"");
+    append(&workspace, "in.jsonl", b"3\n\n");
+    workspace.run_pipeline();
+    assert_eq!(workspace.read("out.jsonl"), b"1\n2\n3\n");
+    assert_eq!(workspace.read("dead.jsonl"), b"");
 }

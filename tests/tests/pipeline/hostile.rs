@@ -49,15 +49,15 @@ fn input() -> String {
 
 /// Runs a mode; the bad record alone must be dead, with this word in the reason.
 fn ends_with(mode: &str, deadline: &str, word: &str) -> serde_json::Value {
-    let place = Workspace::new(&pipeline(mode, deadline));
-    place.write("in.txt", input());
-    place.run_pipeline();
+    let workspace = Workspace::new(&pipeline(mode, deadline));
+    workspace.write("in.txt", input());
+    workspace.run_pipeline();
     let expected: String = input().replace("bad\n", "");
     assert!(
-        place.read("out.txt") == expected.as_bytes(),
+        workspace.read("out.txt") == expected.as_bytes(),
         "{mode}: the other 999 records go on, in order"
     );
-    let dead = place.json_lines("dead.jsonl");
+    let dead = workspace.json_lines("dead.jsonl");
     assert_eq!(dead.len(), 1, "{mode}: {dead:?}");
     let letter = dead[0].clone();
     assert_eq!(letter["value"], "bad", "{mode}");
@@ -130,22 +130,22 @@ fn pipeline_by_key(mode: &str, deadline: &str) -> String {
 fn an_operator_a_little_too_slow_loses_no_record() {
     // A few milliseconds a record: a batch misses the deadline, a record by itself is far from it.
     let slow = |text: String| text.replace("mode =", "turns = 5000000, mode =");
-    let place = Workspace::new(&slow(pipeline("slow", "300ms")));
+    let workspace = Workspace::new(&slow(pipeline("slow", "300ms")));
     let lines: String = (0..600).map(|n| format!("record {n}\n")).collect();
-    place.write("in.txt", &lines);
-    place.run_pipeline();
-    assert!(place.read("dead.jsonl").is_empty());
-    assert!(place.read("out.txt") == lines.as_bytes());
+    workspace.write("in.txt", &lines);
+    workspace.run_pipeline();
+    assert!(workspace.read("dead.jsonl").is_empty());
+    assert!(workspace.read("out.txt") == lines.as_bytes());
 
     // All of one key, in one lane: they keep their order also where they come again one by one.
-    let place = Workspace::new(&slow(pipeline_by_key("slow", "300ms")));
+    let workspace = Workspace::new(&slow(pipeline_by_key("slow", "300ms")));
     let lines: String = (0..600)
         .map(|n| format!("{{\"k\":\"one\",\"n\":{n}}}\n"))
         .collect();
-    place.write("in.txt", &lines);
-    place.run_pipeline();
-    assert!(place.read("dead.jsonl").is_empty());
-    assert!(place.read("out.txt") == lines.as_bytes());
+    workspace.write("in.txt", &lines);
+    workspace.run_pipeline();
+    assert!(workspace.read("dead.jsonl").is_empty());
+    assert!(workspace.read("out.txt") == lines.as_bytes());
 }
 
 /// Records of eight keys, of which these are bad.
@@ -160,12 +160,12 @@ fn keyed(bad: &[u64]) -> String {
 
 #[test]
 fn records_that_the_search_has_no_time_for_come_again_in_the_order_of_their_keys() {
-    let place = Workspace::new(&pipeline_by_key("trap", "10s"));
+    let workspace = Workspace::new(&pipeline_by_key("trap", "10s"));
     let bad = [0, 300, 301, 599];
-    place.write("in.txt", keyed(&bad));
-    place.run_pipeline();
+    workspace.write("in.txt", keyed(&bad));
+    workspace.run_pipeline();
     let number = |value: &serde_json::Value| value["n"].as_u64().unwrap();
-    let mut dead: Vec<u64> = place
+    let mut dead: Vec<u64> = workspace
         .json_lines("dead.jsonl")
         .iter()
         .map(|letter| number(&serde_json::from_str(letter["value"].as_str().unwrap()).unwrap()))
@@ -173,7 +173,7 @@ fn records_that_the_search_has_no_time_for_come_again_in_the_order_of_their_keys
     dead.sort_unstable();
     assert_eq!(dead, bad, "these and no others");
     let mut by_key: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-    for value in place.json_lines("out.txt") {
+    for value in workspace.json_lines("out.txt") {
         let key = value["k"].as_str().unwrap().to_owned();
         by_key.entry(key).or_default().push(number(&value));
     }
@@ -198,14 +198,14 @@ fn is_shown_safely(text: &[u8]) {
 #[test]
 fn what_an_operator_says_reaches_nobodys_terminal_raw() {
     for mode in ["rude", "rude-error", "rude-retry", "init-rude"] {
-        let place = Workspace::new(&pipeline(mode, "10s"));
-        place.write("in.txt", "bad\nbad\n");
-        let output = place.run(&["run", "--log", "trace", "pipeline.toml"]);
+        let workspace = Workspace::new(&pipeline(mode, "10s"));
+        workspace.write("in.txt", "bad\nbad\n");
+        let output = workspace.run(&["run", "--log", "trace", "pipeline.toml"]);
         is_shown_safely(&output.stdout);
         is_shown_safely(&output.stderr);
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(text.contains("forged=line"), "{mode}: {text}");
-        for letter in place.json_lines("dead.jsonl") {
+        for letter in workspace.json_lines("dead.jsonl") {
             let reason = letter["reason"].as_str().unwrap();
             is_shown_safely(reason.as_bytes());
             assert!(reason.len() < 5000 && !reason.contains('\n'), "{mode}");
@@ -219,9 +219,9 @@ fn a_component_says_what_it_is_without_control_of_the_terminal() {
     let at = (bytes.windows(9).position(|name| name == b"misbehave")).unwrap();
     let mut rude = bytes.clone();
     rude[at..at + 9].copy_from_slice(b"\x1b[2J\ngood");
-    let place = Workspace::new("");
-    place.write("rude.wasm", rude);
-    let output = place.run(&["component", "rude.wasm"]);
+    let workspace = Workspace::new("");
+    workspace.write("rude.wasm", rude);
+    let output = workspace.run(&["component", "rude.wasm"]);
     is_shown_safely(&output.stdout);
     is_shown_safely(&output.stderr);
     let text = String::from_utf8_lossy(&output.stderr);
@@ -233,11 +233,11 @@ fn a_component_says_what_it_is_without_control_of_the_terminal() {
 
 #[test]
 fn instances_that_are_lost_are_counted_by_stage() {
-    let place = Workspace::new(&pipeline("trap", "10s"));
-    place.write("in.txt", input());
-    let _running = place.start(&["run", "--until", "forever", "pipeline.toml"]);
+    let workspace = Workspace::new(&pipeline("trap", "10s"));
+    workspace.write("in.txt", input());
+    let _running = workspace.start(&["run", "--until", "forever", "pipeline.toml"]);
     let admin = || -> Option<serde_json::Value> {
-        let entries = std::fs::read_dir(place.path("")).ok()?;
+        let entries = std::fs::read_dir(workspace.path("")).ok()?;
         let file = entries
             .flatten()
             .map(|entry| entry.path().join("admin.json"));
@@ -246,7 +246,7 @@ fn instances_that_are_lost_are_counted_by_stage() {
     };
     let patience = Duration::from_secs(120);
     until("the dead letter", patience, || {
-        !place.read("dead.jsonl").is_empty()
+        !workspace.read("dead.jsonl").is_empty()
     });
     let admin = admin().unwrap();
     let (address, token) = (

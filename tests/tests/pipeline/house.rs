@@ -143,8 +143,8 @@ fn each_library_has_one_room() {
 #[test]
 fn unsafe_code_is_only_in_its_two_rooms() {
     let mut found = Vec::new();
-    for place in ["host", "plugin-sdk", "plugins", "xtask"] {
-        for path in rust_files(&root().join(place)) {
+    for workspace in ["host", "plugin-sdk", "plugins", "xtask"] {
+        for path in rust_files(&root().join(workspace)) {
             let text = std::fs::read_to_string(&path).unwrap();
             if text.contains("allow(unsafe_code") {
                 found.push(path.strip_prefix(root()).unwrap().display().to_string());
@@ -179,7 +179,9 @@ fn examples_in_documents_are_run_wherever_there_are_some() {
         let targets = package["targets"].as_array().unwrap().iter();
         for library in targets.filter(is_library) {
             match (library["doctest"].as_bool().unwrap(), example(&sources)) {
-                (false, Some(place)) => panic!("{name}: {place}: `doctest = false` hides it"),
+                (false, Some(workspace)) => {
+                    panic!("{name}: {workspace}: `doctest = false` hides it")
+                }
                 (true, None) => panic!("{name} has no example: `[lib]` needs `doctest = false`"),
                 _ => {}
             }
@@ -216,8 +218,8 @@ fn example(sources: &Path) -> Option<String> {
 /// All files of Rust below a directory.
 fn rust_files(directory: &Path) -> Vec<PathBuf> {
     let (mut found, mut places) = (Vec::new(), vec![directory.to_path_buf()]);
-    while let Some(place) = places.pop() {
-        for entry in std::fs::read_dir(place).unwrap() {
+    while let Some(workspace) = places.pop() {
+        for entry in std::fs::read_dir(workspace).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 places.push(path);

@@ -32,7 +32,7 @@ path = "dead.jsonl"
 address = "off"
 "#;
 
-fn input(place: &Workspace, files: &[&str], records: u64) {
+fn input(workspace: &Workspace, files: &[&str], records: u64) {
     for (number, name) in files.iter().enumerate() {
         let mut random = Random(number as u64);
         let mut text = String::new();
@@ -51,7 +51,7 @@ fn input(place: &Workspace, files: &[&str], records: u64) {
             };
             writeln!(text, "{line}").unwrap();
         }
-        place.write(name, text);
+        workspace.write(name, text);
     }
 }
 
@@ -68,35 +68,35 @@ fn killed_at_random_instants_a_run_gives_byte_identical_output() {
     let (out, dead) = (expected.read("out.jsonl"), expected.read("dead.jsonl"));
     assert!(out.len() > 1_000_000 && !dead.is_empty());
 
-    let place = Workspace::new(&pipeline);
-    input(&place, &["a.jsonl"], records);
+    let workspace = Workspace::new(&pipeline);
+    input(&workspace, &["a.jsonl"], records);
     let mut random = Random(25);
     let (mut kills, mut between) = (0, 0);
     while kills < 25 {
-        let before = place.read("out.jsonl").len();
-        let mut running = place.start(&["run", "--quiet", "pipeline.toml"]);
+        let before = workspace.read("out.jsonl").len();
+        let mut running = workspace.start(&["run", "--quiet", "pipeline.toml"]);
         // Any instant of a whole run: while it starts, reads, cuts or ends.
         std::thread::sleep(Duration::from_micros(random.below(life)));
         if running.ended().is_some() {
             // The input was read before the kill: begin anew.
             for name in ["out.jsonl", "dead.jsonl"] {
-                std::fs::remove_file(place.path(name)).unwrap();
+                std::fs::remove_file(workspace.path(name)).unwrap();
             }
-            std::fs::remove_dir_all(place.path("state")).unwrap();
+            std::fs::remove_dir_all(workspace.path("state")).unwrap();
             continue;
         }
         running.kill();
         kills += 1;
-        let after = place.read("out.jsonl").len();
+        let after = workspace.read("out.jsonl").len();
         between += usize::from(after > before && after < out.len());
     }
-    place.run_pipeline();
+    workspace.run_pipeline();
     assert!(
-        place.read("out.jsonl") == out,
+        workspace.read("out.jsonl") == out,
         "output differs after {kills} kills"
     );
     assert!(
-        place.read("dead.jsonl") == dead,
+        workspace.read("dead.jsonl") == dead,
         "dead letters differ after {kills} kills"
     );
     assert!(
@@ -108,8 +108,8 @@ fn killed_at_random_instants_a_run_gives_byte_identical_output() {
 #[test]
 fn killed_with_several_workers_nothing_is_lost_or_doubled() {
     let records = 20_000;
-    let sorted = |place: &Workspace, name: &str| {
-        let text = String::from_utf8(place.read(name)).unwrap();
+    let sorted = |workspace: &Workspace, name: &str| {
+        let text = String::from_utf8(workspace.read(name)).unwrap();
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         lines.sort();
         lines
@@ -118,23 +118,23 @@ fn killed_with_several_workers_nothing_is_lost_or_doubled() {
     let expected = Workspace::new(&pipeline);
     input(&expected, &["a.jsonl", "b.jsonl"], records);
     expected.run_pipeline();
-    let place = Workspace::new(&pipeline);
-    input(&place, &["a.jsonl", "b.jsonl"], records);
+    let workspace = Workspace::new(&pipeline);
+    input(&workspace, &["a.jsonl", "b.jsonl"], records);
     for n in 1..=5u64 {
-        let mut running = place.start(&["run", "--quiet", "pipeline.toml"]);
-        let before = place.read("out.jsonl").len();
+        let mut running = workspace.start(&["run", "--quiet", "pipeline.toml"]);
+        let before = workspace.read("out.jsonl").len();
         until(
             "output grows or the run ends",
             Duration::from_secs(60),
-            || running.ended().is_some() || place.read("out.jsonl").len() > before,
+            || running.ended().is_some() || workspace.read("out.jsonl").len() > before,
         );
         std::thread::sleep(Duration::from_millis(n * 3));
         running.kill();
     }
-    place.run_pipeline();
+    workspace.run_pipeline();
     for name in ["out.jsonl", "dead.jsonl"] {
         assert!(
-            sorted(&place, name) == sorted(&expected, name),
+            sorted(&workspace, name) == sorted(&expected, name),
             "{name} differs"
         );
     }
@@ -143,11 +143,11 @@ fn killed_with_several_workers_nothing_is_lost_or_doubled() {
 #[test]
 fn sigterm_ends_a_run_after_a_cut_and_it_goes_on_later() {
     let pipeline = PIPELINE.replace("\"a.jsonl\", \"b.jsonl\"", "\"a.jsonl\"");
-    let place = Workspace::new(&pipeline);
-    input(&place, &["a.jsonl"], 20_000);
-    let mut running = place.start(&["run", "--until", "forever", "pipeline.toml"]);
+    let workspace = Workspace::new(&pipeline);
+    input(&workspace, &["a.jsonl"], 20_000);
+    let mut running = workspace.start(&["run", "--until", "forever", "pipeline.toml"]);
     until("the input is read", Duration::from_secs(60), || {
-        place
+        workspace
             .read("out.jsonl")
             .iter()
             .filter(|byte| **byte == b'\n')
@@ -155,24 +155,24 @@ fn sigterm_ends_a_run_after_a_cut_and_it_goes_on_later() {
             > 1000
     });
     assert!(running.terminate(Duration::from_secs(30)).success());
-    place.run_pipeline();
+    workspace.run_pipeline();
     let expected = Workspace::new(&pipeline);
     input(&expected, &["a.jsonl"], 20_000);
     expected.run_pipeline();
-    assert!(place.read("out.jsonl") == expected.read("out.jsonl"));
+    assert!(workspace.read("out.jsonl") == expected.read("out.jsonl"));
 }
 
 #[test]
 fn two_runs_cannot_share_a_state_directory() {
-    let place = Workspace::new(&PIPELINE.replace("\"a.jsonl\", \"b.jsonl\"", "\"a.jsonl\""));
-    input(&place, &["a.jsonl"], 10);
-    let _running = place.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
+    let workspace = Workspace::new(&PIPELINE.replace("\"a.jsonl\", \"b.jsonl\"", "\"a.jsonl\""));
+    input(&workspace, &["a.jsonl"], 10);
+    let _running = workspace.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
     until(
         "the first run has its lock",
         Duration::from_secs(60),
-        || !place.read("out.jsonl").is_empty(),
+        || !workspace.read("out.jsonl").is_empty(),
     );
-    let second = place.run(&["run", "--quiet", "pipeline.toml"]);
+    let second = workspace.run(&["run", "--quiet", "pipeline.toml"]);
     assert_eq!(second.status.code(), Some(1));
     let text = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(text.contains("in use by another process"), "{text}");

@@ -24,7 +24,7 @@ path = "dead.jsonl"
 
 #[test]
 fn malformed_input_becomes_dead_letters_with_a_reason() {
-    let place = Workspace::new(PIPELINE);
+    let workspace = Workspace::new(PIPELINE);
     let mut input = Vec::new();
     let good = b"{\"k\":\"a\",\"text\":\"fine\"}\n";
     for bad in [
@@ -44,10 +44,10 @@ fn malformed_input_becomes_dead_letters_with_a_reason() {
         input.extend_from_slice(&bad);
     }
     input.extend_from_slice(good);
-    place.write("in.jsonl", &input);
-    place.run_pipeline();
-    assert_eq!(place.json_lines("out.jsonl").len(), 7);
-    let dead = place.json_lines("dead.jsonl");
+    workspace.write("in.jsonl", &input);
+    workspace.run_pipeline();
+    assert_eq!(workspace.json_lines("out.jsonl").len(), 7);
+    let dead = workspace.json_lines("dead.jsonl");
     let reasons: Vec<String> = dead
         .iter()
         .map(|letter| letter["reason"].as_str().unwrap().to_lowercase())
@@ -71,14 +71,14 @@ fn malformed_input_becomes_dead_letters_with_a_reason() {
     }
     assert_eq!(dead[2]["length"].as_u64().unwrap(), (50 << 20) + 19);
     assert!(
-        place.read("dead.jsonl").len() < 1 << 20,
+        workspace.read("dead.jsonl").len() < 1 << 20,
         "a dead letter holds a cut of a long line only"
     );
 }
 
 #[test]
 fn every_mistake_of_a_pipeline_file_is_reported_at_once() {
-    let place = Workspace::new(
+    let workspace = Workspace::new(
         r#"
 [pipeline]
 name = "Bad Name"
@@ -95,7 +95,7 @@ type = "file"
 inputs = ["redcat"]
 "#,
     );
-    let output = place.run(&["check", "pipeline.toml"]);
+    let output = workspace.run(&["check", "pipeline.toml"]);
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     for word in [
@@ -115,9 +115,10 @@ inputs = ["redcat"]
 
 #[test]
 fn a_wrong_operator_configuration_is_a_mistake_of_the_pipeline() {
-    let place = Workspace::new(&PIPELINE.replace("words = [\"grumble\"]", "words = \"grumble\""));
-    place.write("in.jsonl", "");
-    let output = place.run(&["run", "--quiet", "pipeline.toml"]);
+    let workspace =
+        Workspace::new(&PIPELINE.replace("words = [\"grumble\"]", "words = \"grumble\""));
+    workspace.write("in.jsonl", "");
+    let output = workspace.run(&["run", "--quiet", "pipeline.toml"]);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(
@@ -128,15 +129,15 @@ fn a_wrong_operator_configuration_is_a_mistake_of_the_pipeline() {
 
 #[test]
 fn output_of_another_run_is_not_overwritten() {
-    let place = Workspace::new(PIPELINE);
-    place.write("in.jsonl", "{\"k\":\"a\",\"text\":\"fine\"}\n");
-    place.write("out.jsonl", "somebody's work\n");
-    let output = place.run(&["run", "--quiet", "pipeline.toml"]);
+    let workspace = Workspace::new(PIPELINE);
+    workspace.write("in.jsonl", "{\"k\":\"a\",\"text\":\"fine\"}\n");
+    workspace.write("out.jsonl", "somebody's work\n");
+    let output = workspace.run(&["run", "--quiet", "pipeline.toml"]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
         text.contains("out.jsonl") && text.contains("move the file away"),
         "{text}"
     );
-    assert_eq!(place.read("out.jsonl"), b"somebody's work\n");
+    assert_eq!(workspace.read("out.jsonl"), b"somebody's work\n");
 }

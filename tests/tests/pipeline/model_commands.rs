@@ -6,125 +6,125 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tidegate_tests::Workspace;
 
-use crate::models::{PATIENCE, asking, convert, copy, demo_model, place, text};
+use crate::models::{PATIENCE, asking, convert, copy, demo_model, text, workspace};
 
 #[test]
 fn a_conversion_writes_over_nothing() {
-    let place = Workspace::new("");
-    std::fs::create_dir(place.path("taken")).unwrap();
-    place.write("taken/tokenizer.json", "mine");
-    place.write("file", "mine");
-    let (code, said) = convert(&place, &demo_model(), "taken");
+    let workspace = Workspace::new("");
+    std::fs::create_dir(workspace.path("taken")).unwrap();
+    workspace.write("taken/tokenizer.json", "mine");
+    workspace.write("file", "mine");
+    let (code, said) = convert(&workspace, &demo_model(), "taken");
     assert_eq!(code, Some(2), "{said}");
     assert!(
         said.contains("taken is there already and not empty"),
         "{said}"
     );
-    assert_eq!(place.read("taken/tokenizer.json"), b"mine");
-    assert!(!place.path("taken/config.json").exists());
-    let (code, said) = convert(&place, &demo_model(), "file");
+    assert_eq!(workspace.read("taken/tokenizer.json"), b"mine");
+    assert!(!workspace.path("taken/config.json").exists());
+    let (code, said) = convert(&workspace, &demo_model(), "file");
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("file cannot be used"), "{said}");
-    assert_eq!(place.read("file"), b"mine");
+    assert_eq!(workspace.read("file"), b"mine");
 }
 
 #[test]
 fn a_conversion_that_fails_leaves_nothing_behind() {
-    let place = Workspace::new("");
+    let workspace = Workspace::new("");
     // The last rows of the weights are no numbers: that is found when they are converted.
-    let model = copy(&place, "model");
+    let model = copy(&workspace, "model");
     let weights = model.join("model.safetensors");
     let mut bytes = std::fs::read(&weights).unwrap();
     let end = bytes.len();
     bytes[end - 64..].fill(0xff);
     std::fs::write(&weights, bytes).unwrap();
-    let (code, said) = convert(&place, &model, "new");
+    let (code, said) = convert(&workspace, &model, "new");
     assert_eq!(code, Some(1), "{said}");
-    assert!(!place.path("new").exists(), "{said}");
+    assert!(!workspace.path("new").exists(), "{said}");
     // A directory that was there, empty, stays.
-    std::fs::create_dir(place.path("empty")).unwrap();
-    let (code, said) = convert(&place, &model, "empty");
+    std::fs::create_dir(workspace.path("empty")).unwrap();
+    let (code, said) = convert(&workspace, &model, "empty");
     assert_eq!(code, Some(1), "{said}");
     assert_eq!(
-        std::fs::read_dir(place.path("empty")).unwrap().count(),
+        std::fs::read_dir(workspace.path("empty")).unwrap().count(),
         0,
         "{said}"
     );
-    let (code, said) = convert(&place, &demo_model(), "empty");
+    let (code, said) = convert(&workspace, &demo_model(), "empty");
     assert_eq!(code, Some(0), "{said}");
-    assert!(place.path("empty/tokenizer.json").is_file());
+    assert!(workspace.path("empty/tokenizer.json").is_file());
 }
 
 #[test]
 fn a_conversion_begins_anew_where_one_was_interrupted() {
-    let place = Workspace::new("");
-    std::fs::create_dir(place.path("new")).unwrap();
+    let workspace = Workspace::new("");
+    std::fs::create_dir(workspace.path("new")).unwrap();
     // What a process that was killed leaves.
-    place.write("new/.tidegate-conversion", "");
-    place.write("new/tokenizer.json", "{}");
-    place.write("new/.model.safetensors.part", "half of it");
-    let (code, said) = convert(&place, &demo_model(), "new");
+    workspace.write("new/.tidegate-conversion", "");
+    workspace.write("new/tokenizer.json", "{}");
+    workspace.write("new/.model.safetensors.part", "half of it");
+    let (code, said) = convert(&workspace, &demo_model(), "new");
     assert_eq!(code, Some(0), "{said}");
-    let mut left: Vec<String> = std::fs::read_dir(place.path("new"))
+    let mut left: Vec<String> = std::fs::read_dir(workspace.path("new"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name.starts_with('.'))
         .collect();
     left.sort();
     assert_eq!(left, [""; 0], "nothing tells of it any more");
-    assert!(place.path("new/config.json").is_file());
+    assert!(workspace.path("new/config.json").is_file());
 }
 
 #[test]
 fn a_conversion_takes_away_only_what_one_has_written() {
-    let place = Workspace::new("");
-    std::fs::create_dir(place.path("new")).unwrap();
-    place.write("new/.tidegate-conversion", "");
-    place.write("new/tokenizer.json", "{}");
-    place.write("new/notes.txt", "mine");
-    let (code, said) = convert(&place, &demo_model(), "new");
+    let workspace = Workspace::new("");
+    std::fs::create_dir(workspace.path("new")).unwrap();
+    workspace.write("new/.tidegate-conversion", "");
+    workspace.write("new/tokenizer.json", "{}");
+    workspace.write("new/notes.txt", "mine");
+    let (code, said) = convert(&workspace, &demo_model(), "new");
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("holds \"notes.txt\" beside"), "{said}");
-    assert_eq!(place.read("new/notes.txt"), b"mine");
-    assert_eq!(place.read("new/tokenizer.json"), b"{}");
+    assert_eq!(workspace.read("new/notes.txt"), b"mine");
+    assert_eq!(workspace.read("new/tokenizer.json"), b"{}");
     // A model whose conversion was interrupted at the very end, converted into itself.
-    let model = copy(&place, "model");
+    let model = copy(&workspace, "model");
     let weights = std::fs::read(model.join("model.safetensors")).unwrap();
-    place.write("model/.tidegate-conversion", "");
-    let (code, said) = convert(&place, &model, "model");
+    workspace.write("model/.tidegate-conversion", "");
+    let (code, said) = convert(&workspace, &model, "model");
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("is the model itself"), "{said}");
-    assert!(place.read("model/model.safetensors") == weights);
+    assert!(workspace.read("model/model.safetensors") == weights);
 }
 
 #[test]
 fn two_conversions_do_not_write_into_one_directory() {
-    let place = Workspace::new("");
-    std::fs::create_dir(place.path("new")).unwrap();
-    place.write("new/.tidegate-conversion", "");
-    place.write("new/.model.safetensors.part", "half of it");
+    let workspace = Workspace::new("");
+    std::fs::create_dir(workspace.path("new")).unwrap();
+    workspace.write("new/.tidegate-conversion", "");
+    workspace.write("new/.model.safetensors.part", "half of it");
     // As the other conversion holds it.
-    let mark = std::fs::File::open(place.path("new/.tidegate-conversion")).unwrap();
+    let mark = std::fs::File::open(workspace.path("new/.tidegate-conversion")).unwrap();
     mark.lock().unwrap();
-    let (code, said) = convert(&place, &demo_model(), "new");
+    let (code, said) = convert(&workspace, &demo_model(), "new");
     assert_eq!(code, Some(2), "{said}");
     assert!(
         said.contains("new is what another conversion is writing"),
         "{said}"
     );
-    assert_eq!(place.read("new/.model.safetensors.part"), b"half of it");
+    assert_eq!(workspace.read("new/.model.safetensors.part"), b"half of it");
     // Ended without a word, it is in nobody's way.
     drop(mark);
-    let (code, said) = convert(&place, &demo_model(), "new");
+    let (code, said) = convert(&workspace, &demo_model(), "new");
     assert_eq!(code, Some(0), "{said}");
 }
 
 #[test]
 fn a_conversion_is_not_begun_where_the_model_cannot_be_measured() {
-    let place = Workspace::new("");
+    let workspace = Workspace::new("");
     let model = demo_model();
     let model = model.to_str().unwrap();
-    let output = place
+    let output = workspace
         .command(&[
             "model",
             "convert",
@@ -141,15 +141,15 @@ fn a_conversion_is_not_begun_where_the_model_cannot_be_measured() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("TIDEGATE_KERNELS is `fast`"), "{said}");
-    assert!(!place.path("new").exists(), "{said}");
+    assert!(!workspace.path("new").exists(), "{said}");
 }
 
 #[test]
 fn bench_prints_what_its_readme_says() {
-    let place = Workspace::new("");
+    let workspace = Workspace::new("");
     let model = demo_model();
     let model = model.to_str().unwrap();
-    let output = place.run(&[
+    let output = workspace.run(&[
         "model",
         "bench",
         model,
@@ -224,8 +224,8 @@ fn room_for_keys_and_values_that_holds_no_answer_is_a_mistake() {
             &format!("kv-memory = \"{memory}\"\nsequences = "),
         );
         assert!(file.contains("kv-memory"));
-        let place = place(&file, 1);
-        let output = place.run(&["check", "pipeline.toml"]);
+        let workspace = workspace(&file, 1);
+        let output = workspace.run(&["check", "pipeline.toml"]);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(what), "{said}");
@@ -234,7 +234,7 @@ fn room_for_keys_and_values_that_holds_no_answer_is_a_mistake() {
 
 #[test]
 fn counts_out_of_range_are_refused_with_their_limits() {
-    let place = Workspace::new("");
+    let workspace = Workspace::new("");
     let model = demo_model();
     let model = model.to_str().unwrap();
     for (command, option, value) in [
@@ -244,7 +244,7 @@ fn counts_out_of_range_are_refused_with_their_limits() {
         ("bench", "--contexts", "128,0"),
         ("bench", "--contexts", "1048577"),
     ] {
-        let output = place.run(&["model", command, model, option, value]);
+        let output = workspace.run(&["model", command, model, option, value]);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{option} {value}: {said}");
         assert!(
@@ -257,10 +257,10 @@ fn counts_out_of_range_are_refused_with_their_limits() {
 #[cfg(unix)]
 #[test]
 fn a_pipe_in_the_place_of_a_model_file_is_refused_and_not_waited_for() {
-    let place = Workspace::new("");
-    std::fs::create_dir(place.path("config")).unwrap();
-    copy(&place, "tokenizer");
-    std::fs::remove_file(place.path("tokenizer/tokenizer.json")).unwrap();
+    let workspace = Workspace::new("");
+    std::fs::create_dir(workspace.path("config")).unwrap();
+    copy(&workspace, "tokenizer");
+    std::fs::remove_file(workspace.path("tokenizer/tokenizer.json")).unwrap();
     let pipes = [
         "model.gguf",
         "config/config.json",
@@ -268,13 +268,13 @@ fn a_pipe_in_the_place_of_a_model_file_is_refused_and_not_waited_for() {
     ];
     for (pipe, model) in pipes.into_iter().zip(["model.gguf", "config", "tokenizer"]) {
         let made = Command::new("mkfifo")
-            .arg(place.path(pipe))
+            .arg(workspace.path(pipe))
             .status()
             .unwrap();
         assert!(made.success());
-        let mut running = place.start(&["model", "info", model]);
+        let mut running = workspace.start(&["model", "info", model]);
         let status = running.wait(PATIENCE);
-        let said = text(&place.read("stderr.log"));
+        let said = text(&workspace.read("stderr.log"));
         if model == "tokenizer" {
             // The rest of the model can be looked at; the line of the tokenizer says what is wrong.
             assert!(status.success(), "{said}");
@@ -295,31 +295,31 @@ fn set_template(model: &Path, template: &str) {
 
 #[test]
 fn a_long_chat_template_leaves_less_room_and_long_texts_are_cut_to_it() {
-    let place = place(
+    let workspace = workspace(
         &asking("max-tokens = 8").replace(demo_model().to_str().unwrap(), "model"),
         1,
     );
-    let model = copy(&place, "model");
+    let model = copy(&workspace, "model");
     let page = "Answer in plain words, be kind and do not say what you do not know. ".repeat(5);
     let own = "{{ bos_token }}PAGE{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}{% endfor %}<|assistant|>";
     set_template(&model, &own.replace("PAGE", &page));
     let long = json!({"customer": "a", "text": "the order did not come ".repeat(200)});
-    place.write("tickets.jsonl", format!("{long}\n"));
-    place.run_pipeline();
-    let dead = text(&place.read("dead.jsonl"));
-    assert_eq!(place.json_lines("out.jsonl").len(), 1, "{dead}");
+    workspace.write("tickets.jsonl", format!("{long}\n"));
+    workspace.run_pipeline();
+    let dead = text(&workspace.read("dead.jsonl"));
+    assert_eq!(workspace.json_lines("out.jsonl").len(), 1, "{dead}");
 }
 
 /// Neither may a library that the driver asks about displays.
 #[test]
 fn nothing_but_tidegate_writes_on_the_terminal() {
-    let place = place(&asking("max-tokens = 4"), 2);
+    let workspace = workspace(&asking("max-tokens = 4"), 2);
     let model = demo_model();
     for arguments in [
         &["model", "info", model.to_str().unwrap()][..],
         &["run", "--quiet", "pipeline.toml"],
     ] {
-        let ran = place
+        let ran = workspace
             .command(arguments)
             .env_remove("XDG_RUNTIME_DIR")
             .env_remove("WAYLAND_DISPLAY")
@@ -341,14 +341,17 @@ fn a_base_model_whose_template_cannot_be_rendered_runs_raw() {
             "max-tokens = 8"
         };
         let stage = asking(stage).replace(demo_model().to_str().unwrap(), "model");
-        let place = place(&stage, 3);
-        set_template(&copy(&place, "model"), "{{ raise_exception('no chats') }}");
+        let workspace = workspace(&stage, 3);
+        set_template(
+            &copy(&workspace, "model"),
+            "{{ raise_exception('no chats') }}",
+        );
         if raw {
-            place.run_pipeline();
-            assert_eq!(place.json_lines("out.jsonl").len(), 3);
+            workspace.run_pipeline();
+            assert_eq!(workspace.json_lines("out.jsonl").len(), 3);
             continue;
         }
-        let checked = place.run(&["check", "pipeline.toml"]);
+        let checked = workspace.run(&["check", "pipeline.toml"]);
         let said = text(&checked.stderr);
         assert_eq!(checked.status.code(), Some(2), "{said}");
         let mistake =
@@ -366,11 +369,11 @@ fn a_raw_prompt_goes_to_the_model_without_its_chat_template() {
     let refuses = "{% if messages[0]['content'] != 'hello' %}{{ raise_exception('no chats') }}{% endif %}hello";
     for (raw, answers) in [("raw = true\n", 3), ("", 0)] {
         let stage = asking(&format!("{raw}max-tokens = 8"));
-        let place = place(&stage.replace(demo_model().to_str().unwrap(), "model"), 3);
-        set_template(&copy(&place, "model"), refuses);
-        place.run_pipeline();
-        let dead = text(&place.read("dead.jsonl"));
-        let lines = place.json_lines("out.jsonl");
+        let workspace = workspace(&stage.replace(demo_model().to_str().unwrap(), "model"), 3);
+        set_template(&copy(&workspace, "model"), refuses);
+        workspace.run_pipeline();
+        let dead = text(&workspace.read("dead.jsonl"));
+        let lines = workspace.json_lines("out.jsonl");
         assert_eq!(lines.len(), answers, "{dead}");
         assert_eq!(dead.matches("no chats").count(), 3 - answers, "{dead}");
         let answered = |line: &&Value| line["answer"].as_str().is_some_and(|text| !text.is_empty());
@@ -381,19 +384,19 @@ fn a_raw_prompt_goes_to_the_model_without_its_chat_template() {
 #[test]
 fn a_chat_template_that_takes_no_system_message_is_a_mistake_of_the_stage_that_has_one() {
     let stage = "max-tokens = 8\nsystem = \"Be brief.\"";
-    let place = place(
+    let workspace = workspace(
         &asking(stage).replace(demo_model().to_str().unwrap(), "model"),
         1,
     );
-    let model = copy(&place, "model");
-    let checked = place.run(&["check", "pipeline.toml"]);
+    let model = copy(&workspace, "model");
+    let checked = workspace.run(&["check", "pipeline.toml"]);
     assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
     set_template(
         &model,
         "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}\
          {% for m in messages %}{{ m['content'] }}{% endfor %}",
     );
-    let checked = place.run(&["check", "pipeline.toml"]);
+    let checked = workspace.run(&["check", "pipeline.toml"]);
     let said = text(&checked.stderr);
     assert_eq!(checked.status.code(), Some(2), "{said}");
     assert!(

@@ -36,10 +36,10 @@ pub(crate) fn tickets(count: usize) -> String {
     whole.take(count).map(|line| format!("{line}\n")).collect()
 }
 
-pub(crate) fn place(pipeline: &str, count: usize) -> Workspace {
-    let place = Workspace::new(pipeline);
-    place.write("tickets.jsonl", tickets(count));
-    place
+pub(crate) fn workspace(pipeline: &str, count: usize) -> Workspace {
+    let workspace = Workspace::new(pipeline);
+    workspace.write("tickets.jsonl", tickets(count));
+    workspace
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {
@@ -47,7 +47,11 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 }
 
 /// `tidegate model convert MODEL DIRECTORY --to int8 --no-loss`: its exit code and what it said.
-pub(crate) fn convert(place: &Workspace, model: &Path, directory: &str) -> (Option<i32>, String) {
+pub(crate) fn convert(
+    workspace: &Workspace,
+    model: &Path,
+    directory: &str,
+) -> (Option<i32>, String) {
     let model = model.to_str().unwrap();
     let arguments = [
         "model",
@@ -58,13 +62,13 @@ pub(crate) fn convert(place: &Workspace, model: &Path, directory: &str) -> (Opti
         "int8",
         "--no-loss",
     ];
-    let output = place.run(&arguments);
+    let output = workspace.run(&arguments);
     (output.status.code(), text(&output.stderr))
 }
 
 #[test]
 fn every_answer_by_a_schema_is_what_the_schema_accepts() {
-    let place = place(
+    let workspace = workspace(
         &asking(
             "temperature = 1.0\nmax-tokens = 120\nschema = \"answer.json\"\npriority = 2\ndeadline = \"10m\"",
         ),
@@ -82,10 +86,10 @@ fn every_answer_by_a_schema_is_what_the_schema_accepts() {
         // The demo's model has never seen JSON: it would fill its tokens with white space.
         "x-guidance": {"whitespace_flexible": false},
     });
-    place.write("answer.json", schema.to_string());
-    place.run_pipeline();
-    let answers = place.json_lines("out.jsonl");
-    assert_eq!(answers.len() + place.json_lines("dead.jsonl").len(), 10);
+    workspace.write("answer.json", schema.to_string());
+    workspace.run_pipeline();
+    let answers = workspace.json_lines("out.jsonl");
+    assert_eq!(answers.len() + workspace.json_lines("dead.jsonl").len(), 10);
     assert!(answers.len() >= 8, "{answers:?}");
     for line in answers {
         let answer = line["answer"]
@@ -140,18 +144,18 @@ fn answers_keep_to_a_regex_a_list_and_a_grammar() {
         }),
     ];
     for (form, fits) in forms {
-        let place = place(&asking(&format!("{whole}{form}")), 6);
-        place.write(
+        let workspace = workspace(&asking(&format!("{whole}{form}")), 6);
+        workspace.write(
             "answer.lark",
             "start: word \" and \" word\nword: \"yes\" | \"no\"\n",
         );
-        place.run_pipeline();
-        let answers = place.json_lines("out.jsonl");
+        workspace.run_pipeline();
+        let answers = workspace.json_lines("out.jsonl");
         assert_eq!(
             answers.len(),
             6,
             "{form}: {}",
-            text(&place.read("dead.jsonl"))
+            text(&workspace.read("dead.jsonl"))
         );
         for line in answers {
             assert!(fits(line["answer"].as_str().unwrap()), "{form}: {line}");
@@ -161,12 +165,12 @@ fn answers_keep_to_a_regex_a_list_and_a_grammar() {
 
 #[test]
 fn several_answers_and_log_probabilities_appear_in_the_record() {
-    let place = place(
+    let workspace = workspace(
         &asking("temperature = 1.2\nmax-tokens = 6\nn = 3\nlogprobs = 2\nstop = [\"zzz\"]"),
         3,
     );
-    place.run_pipeline();
-    let lines = place.json_lines("out.jsonl");
+    workspace.run_pipeline();
+    let lines = workspace.json_lines("out.jsonl");
     assert_eq!(lines.len(), 3);
     for line in lines {
         let choices = line["answer_choices"].as_array().unwrap();
@@ -194,9 +198,9 @@ fn several_answers_and_log_probabilities_appear_in_the_record() {
 }
 
 /// A tiny encoder of the reference's goldens, with a tokenizer whose token 7 is the word `w7`.
-fn tiny_encoder(place: &Workspace, golden: &str) -> (Vec<Vec<u32>>, Vec<f64>) {
+fn tiny_encoder(workspace: &Workspace, golden: &str) -> (Vec<Vec<u32>>, Vec<f64>) {
     let from = root().join("host/reference/tests/golden").join(golden);
-    let to = place.path(golden);
+    let to = workspace.path(golden);
     std::fs::create_dir(&to).unwrap();
     for name in ["config.json", "model.safetensors"] {
         std::fs::copy(from.join(name), to.join(name)).unwrap();
@@ -235,20 +239,20 @@ const ENCODING: &str = "[pipeline]\nname = \"encode\"\n[source.texts]\ntype = \"
 
 #[test]
 fn an_embedding_stage_writes_the_vector_that_transformers_gives() {
-    let place = Workspace::new("");
-    let (cases, expected) = tiny_encoder(&place, "bert-f16");
-    place.write("texts.jsonl", lines_of(&cases));
-    place.pipeline(&format!(
+    let workspace = Workspace::new("");
+    let (cases, expected) = tiny_encoder(&workspace, "bert-f16");
+    workspace.write("texts.jsonl", lines_of(&cases));
+    workspace.pipeline(&format!(
         "{ENCODING}[model.mini]\npath = \"bert-f16\"\n[[stage]]\nname = \"vector\"\nembed = \"mini\"\n\
          text = \"{{text}}\"\norder = \"partition\"\n"
     ));
-    place.run_pipeline();
-    let lines = place.json_lines("out.jsonl");
+    workspace.run_pipeline();
+    let lines = workspace.json_lines("out.jsonl");
     assert_eq!(
         lines.len(),
         cases.len(),
         "{}",
-        text(&place.read("dead.jsonl"))
+        text(&workspace.read("dead.jsonl"))
     );
     let width = expected.len() / cases.len();
     for (line, expected) in lines.iter().zip(expected.chunks_exact(width)) {
@@ -269,9 +273,9 @@ fn an_embedding_stage_writes_the_vector_that_transformers_gives() {
 
 #[test]
 fn a_classification_stage_writes_labels_and_routes_by_them() {
-    let place = Workspace::new("");
-    let (cases, expected) = tiny_encoder(&place, "bert-classes-f32");
-    place.write("texts.jsonl", lines_of(&cases));
+    let workspace = Workspace::new("");
+    let (cases, expected) = tiny_encoder(&workspace, "bert-classes-f32");
+    workspace.write("texts.jsonl", lines_of(&cases));
     let labels = ["calm", "rude", "spam"];
     let probabilities: Vec<Vec<f64>> = expected
         .chunks_exact(labels.len())
@@ -286,14 +290,14 @@ fn a_classification_stage_writes_labels_and_routes_by_them() {
             .unwrap()
     };
     let routed = labels[likeliest(&probabilities[0])];
-    place.pipeline(&format!(
+    workspace.pipeline(&format!(
         "{ENCODING}[model.tone]\npath = \"bert-classes-f32\"\n[[stage]]\nname = \"tone\"\nclassify = \"tone\"\n\
          text = \"{{text}}\"\norder = \"partition\"\n[sink.routed]\ntype = \"file\"\npath = \"routed.jsonl\"\n\
          inputs = [\"tone.{routed}\"]\n"
     ));
-    place.run_pipeline();
-    let main = place.json_lines("out.jsonl");
-    let routed_lines = place.json_lines("routed.jsonl");
+    workspace.run_pipeline();
+    let main = workspace.json_lines("out.jsonl");
+    let routed_lines = workspace.json_lines("routed.jsonl");
     assert_eq!(main.len() + routed_lines.len(), cases.len());
     let inputs: Vec<Value> = lines_of(&cases)
         .lines()
@@ -319,9 +323,9 @@ fn a_classification_stage_writes_labels_and_routes_by_them() {
     assert!(!routed_lines.is_empty());
     // A label that the model does not have is a mistake with its line.
     let pipeline =
-        text(&place.read("pipeline.toml")).replace(&format!("tone.{routed}"), "tone.rued");
-    place.pipeline(&pipeline);
-    let checked = place.run(&["check", "pipeline.toml"]);
+        text(&workspace.read("pipeline.toml")).replace(&format!("tone.{routed}"), "tone.rued");
+    workspace.pipeline(&pipeline);
+    let checked = workspace.run(&["check", "pipeline.toml"]);
     assert_eq!(checked.status.code(), Some(2));
     let said = text(&checked.stderr);
     assert!(said.contains("did you mean \"tone.rude\"?"), "{said}");
@@ -334,19 +338,19 @@ fn stopped_or_killed_while_it_answers_a_run_gives_byte_identical_answers() {
         "temperature = 0.9\ntop-p = 0.95\nmax-tokens = 40\nn = 2\norder = \"partition\"\nrepetition-penalty = 1.1",
     );
     let records = 24;
-    let whole = place(&pipeline, records);
+    let whole = workspace(&pipeline, records);
     whole.run_pipeline();
     let expected = whole.read("out.jsonl");
     assert_eq!(whole.json_lines("out.jsonl").len(), records);
 
-    let place = place(&pipeline, records);
+    let workspace = workspace(&pipeline, records);
     let mut random = Random(11);
     let mut between = 0;
     for turn in 0..3 {
-        let before = place.read("out.jsonl").len();
-        let log = || place.read("state/commit.log").len();
+        let before = workspace.read("out.jsonl").len();
+        let log = || workspace.read("state/commit.log").len();
         let logged = log();
-        let mut running = place.start(&["run", "--quiet", "pipeline.toml"]);
+        let mut running = workspace.start(&["run", "--quiet", "pipeline.toml"]);
         until("something is committed", PATIENCE, || {
             running.ended().is_some() || log() > logged + 2000
         });
@@ -356,19 +360,19 @@ fn stopped_or_killed_while_it_answers_a_run_gives_byte_identical_answers() {
             let status = running
                 .ended()
                 .unwrap_or_else(|| running.terminate(PATIENCE));
-            assert!(status.success(), "{}", text(&place.read("stderr.log")));
+            assert!(status.success(), "{}", text(&workspace.read("stderr.log")));
         } else {
             running.kill();
         }
-        let after = place.read("out.jsonl").len();
+        let after = workspace.read("out.jsonl").len();
         between += usize::from(after >= before && after < expected.len());
     }
-    place.run_pipeline();
+    workspace.run_pipeline();
     assert!(between >= 1, "every kill came after the end");
     assert!(
-        place.read("out.jsonl") == expected,
+        workspace.read("out.jsonl") == expected,
         "{}\n--- is not ---\n{}",
-        text(&place.read("out.jsonl")),
+        text(&workspace.read("out.jsonl")),
         text(&expected)
     );
 }
@@ -379,17 +383,17 @@ fn a_model_is_replaced_unloaded_and_loaded_again_while_records_flow() {
     let pipeline = asking("max-tokens = 12\nspeculative = \"prompt-lookup\"");
     let all = tickets(records);
     let all: Vec<&str> = all.split_inclusive('\n').collect();
-    let place = place(&pipeline, 40);
+    let workspace = workspace(&pipeline, 40);
     let append = |lines: &[&str]| {
-        let path = place.path("tickets.jsonl");
+        let path = workspace.path("tickets.jsonl");
         let mut file = std::fs::File::options().append(true).open(path).unwrap();
         file.write_all(lines.concat().as_bytes()).unwrap();
     };
-    let (code, said) = convert(&place, &demo_model(), "int8");
+    let (code, said) = convert(&workspace, &demo_model(), "int8");
     assert_eq!(code, Some(0), "{said}");
-    let mut running = place.start(&["run", "--until", "forever", "pipeline.toml"]);
+    let mut running = workspace.start(&["run", "--until", "forever", "pipeline.toml"]);
     let out = || {
-        place
+        workspace
             .read("out.jsonl")
             .iter()
             .filter(|byte| **byte == b'\n')
@@ -399,14 +403,14 @@ fn a_model_is_replaced_unloaded_and_loaded_again_while_records_flow() {
         assert!(
             running.ended().is_none(),
             "{}",
-            text(&place.read("stderr.log"))
+            text(&workspace.read("stderr.log"))
         );
         out() >= 10
     });
     append(&all[40..80]);
     let ask = |arguments: &[&str]| -> Value {
         let arguments: Vec<&str> = [arguments, &["--state", "state", "--json"]].concat();
-        let output = place.run(&arguments);
+        let output = workspace.run(&arguments);
         assert!(
             output.status.success(),
             "{arguments:?}: {}",
@@ -431,7 +435,7 @@ fn a_model_is_replaced_unloaded_and_loaded_again_while_records_flow() {
         ask(&["status"])["records"]["in_flight"] == 40
     });
     // What does not fit the stages is refused, and the name stays empty.
-    let refused = place.run(&["model", "load", "support", "state", "--state", "state"]);
+    let refused = workspace.run(&["model", "load", "support", "state", "--state", "state"]);
     assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stderr));
     assert_eq!(out(), 80, "records are answered without a model");
     assert_eq!(ask(&["status"])["records"]["in_flight"], 40);
@@ -439,9 +443,9 @@ fn a_model_is_replaced_unloaded_and_loaded_again_while_records_flow() {
     assert_eq!(third["digest"], first["digest"]);
     until("every record is answered", PATIENCE, || out() == records);
     let status = running.terminate(PATIENCE);
-    assert!(status.success(), "{}", text(&place.read("stderr.log")));
+    assert!(status.success(), "{}", text(&workspace.read("stderr.log")));
     let ids = |name: &str| -> BTreeSet<String> {
-        let lines = place.json_lines(name);
+        let lines = workspace.json_lines(name);
         lines
             .iter()
             .map(|line| line["id"].as_str().unwrap().to_owned())
@@ -453,16 +457,16 @@ fn a_model_is_replaced_unloaded_and_loaded_again_while_records_flow() {
         "a record is lost or doubled"
     );
     assert_eq!(ids("out.jsonl"), ids("tickets.jsonl"));
-    assert!(place.read("dead.jsonl").is_empty());
+    assert!(workspace.read("dead.jsonl").is_empty());
 }
 
 #[test]
 fn a_conversion_says_what_it_costs_and_the_result_can_be_looked_at() {
-    let place = Workspace::new("");
+    let workspace = Workspace::new("");
     let source = demo_model();
     let mut losses = Vec::new();
     for format in ["int8", "int4"] {
-        let output = place.run(&[
+        let output = workspace.run(&[
             "model",
             "convert",
             source.to_str().unwrap(),
@@ -481,7 +485,7 @@ fn a_conversion_says_what_it_costs_and_the_result_can_be_looked_at() {
         losses.push(loss["change_percent"].as_f64().unwrap().abs());
         assert!(report["bytes_after"].as_u64() < report["bytes_before"].as_u64());
 
-        let output = place.run(&["model", "info", format, "--json", "--memory", "1GiB"]);
+        let output = workspace.run(&["model", "info", format, "--json", "--memory", "1GiB"]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         let info: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert!(
@@ -496,14 +500,14 @@ fn a_conversion_says_what_it_costs_and_the_result_can_be_looked_at() {
         );
     }
     assert!(losses[0] < 1.0 && losses[1] < 20.0, "{losses:?} %");
-    let (code, said) = convert(&place, &source, "int8");
+    let (code, said) = convert(&workspace, &source, "int8");
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("is there already"), "{said}");
 }
 
 /// A copy of the demo's model, to be damaged.
-pub(crate) fn copy(place: &Workspace, name: &str) -> PathBuf {
-    let to = place.path(name);
+pub(crate) fn copy(workspace: &Workspace, name: &str) -> PathBuf {
+    let to = workspace.path(name);
     std::fs::create_dir(&to).unwrap();
     for file in [
         "config.json",
@@ -590,31 +594,31 @@ fn damaged_and_hostile_models_are_refused_with_what_is_wrong() {
             "tokenizer.json",
         ),
     ];
-    let place = Workspace::new("");
-    place.write("tickets.jsonl", tickets(1));
+    let workspace = Workspace::new("");
+    workspace.write("tickets.jsonl", tickets(1));
     for (name, damage, said) in damages {
-        damage(&copy(&place, name));
-        refused(&place, name, said);
+        damage(&copy(&workspace, name));
+        refused(&workspace, name, said);
     }
-    std::fs::write(place.path("torn.gguf"), b"GGUF\x03\0\0\0\xff\xff").unwrap();
-    refused(&place, "torn.gguf", "torn.gguf");
+    std::fs::write(workspace.path("torn.gguf"), b"GGUF\x03\0\0\0\xff\xff").unwrap();
+    refused(&workspace, "torn.gguf", "torn.gguf");
     let mut absurd = b"GGUF\x03\0\0\0".to_vec();
     absurd.extend(u64::MAX.to_le_bytes());
     absurd.extend(u64::MAX.to_le_bytes());
-    std::fs::write(place.path("absurd.gguf"), absurd).unwrap();
-    refused(&place, "absurd.gguf", "absurd.gguf");
+    std::fs::write(workspace.path("absurd.gguf"), absurd).unwrap();
+    refused(&workspace, "absurd.gguf", "absurd.gguf");
 
     // Numbers that are none are found when they are read, before the first record.
-    let directory = copy(&place, "not-a-number");
+    let directory = copy(&workspace, "not-a-number");
     weights(&directory, |bytes| {
         let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
         let data = &mut bytes[8 + header..];
         data[1000..1064].fill(0xff);
     });
-    place.pipeline(
+    workspace.pipeline(
         &asking("max-tokens = 4").replace(demo_model().to_str().unwrap(), "not-a-number"),
     );
-    let ran = place.run(&["run", "--quiet", "pipeline.toml"]);
+    let ran = workspace.run(&["run", "--quiet", "pipeline.toml"]);
     assert_eq!(ran.status.code(), Some(1));
     let said = text(&ran.stderr);
     assert!(
@@ -625,9 +629,9 @@ fn damaged_and_hostile_models_are_refused_with_what_is_wrong() {
 }
 
 /// `tidegate check` finds the mistake at the model's line, and ends by itself.
-fn refused(place: &Workspace, model: &str, said: &str) {
-    place.pipeline(&asking("max-tokens = 4").replace(demo_model().to_str().unwrap(), model));
-    let checked = place.run(&["check", "pipeline.toml"]);
+fn refused(workspace: &Workspace, model: &str, said: &str) {
+    workspace.pipeline(&asking("max-tokens = 4").replace(demo_model().to_str().unwrap(), model));
+    let checked = workspace.run(&["check", "pipeline.toml"]);
     let stderr = text(&checked.stderr);
     assert_eq!(checked.status.code(), Some(2), "{model}: {stderr}");
     assert!(stderr.contains(said), "{model}: {stderr}");
@@ -637,9 +641,9 @@ fn refused(place: &Workspace, model: &str, said: &str) {
 
 #[test]
 fn what_a_stage_asks_is_held_against_its_model_before_the_run() {
-    let place = Workspace::new("");
-    place.write("tickets.jsonl", tickets(1));
-    let (..) = tiny_encoder(&place, "bert-f16");
+    let workspace = Workspace::new("");
+    workspace.write("tickets.jsonl", tickets(1));
+    let (..) = tiny_encoder(&workspace, "bert-f16");
     let cases = [
         (
             "logit-bias = [{ text = \"not one token at all\", bias = 1.0 }]",
@@ -657,15 +661,15 @@ fn what_a_stage_asks_is_held_against_its_model_before_the_run() {
         ),
     ];
     for (stage, said) in cases {
-        place.pipeline(&asking(stage).replace("context = 256\n", ""));
-        let checked = place.run(&["check", "pipeline.toml"]);
+        workspace.pipeline(&asking(stage).replace("context = 256\n", ""));
+        let checked = workspace.run(&["check", "pipeline.toml"]);
         let stderr = text(&checked.stderr);
         assert_eq!(checked.status.code(), Some(2), "{stage}: {stderr}");
         assert!(stderr.contains(said), "{stage}: {stderr}");
     }
     let encoder = asking("").replace(demo_model().to_str().unwrap(), "bert-f16");
-    place.pipeline(&encoder.replace("context = 256\n", ""));
-    let stderr = text(&place.run(&["check", "pipeline.toml"]).stderr);
+    workspace.pipeline(&encoder.replace("context = 256\n", ""));
+    let stderr = text(&workspace.run(&["check", "pipeline.toml"]).stderr);
     assert!(
         stderr.contains("cannot generate: it makes embeddings"),
         "{stderr}"
@@ -683,30 +687,34 @@ fn a_gguf_file_is_served_like_the_directory_it_is_converted_to() {
                 .is_some_and(|extension| extension == "gguf")
         })
         .unwrap();
-    let answers = |model: &str, place: &Workspace| {
+    let answers = |model: &str, workspace: &Workspace| {
         let pipeline =
             asking("max-tokens = 8\norder = \"partition\"").replace("context = 256\n", "");
-        place.pipeline(&pipeline.replace(demo_model().to_str().unwrap(), model));
-        place.run_pipeline();
-        let answers = text(&place.read("out.jsonl"));
-        assert!(!answers.is_empty(), "{}", text(&place.read("dead.jsonl")));
+        workspace.pipeline(&pipeline.replace(demo_model().to_str().unwrap(), model));
+        workspace.run_pipeline();
+        let answers = text(&workspace.read("out.jsonl"));
+        assert!(
+            !answers.is_empty(),
+            "{}",
+            text(&workspace.read("dead.jsonl"))
+        );
         for name in ["out.jsonl", "dead.jsonl"] {
-            let _ = std::fs::remove_file(place.path(name));
+            let _ = std::fs::remove_file(workspace.path(name));
         }
-        std::fs::remove_dir_all(place.path("state")).unwrap();
+        std::fs::remove_dir_all(workspace.path("state")).unwrap();
         answers
     };
-    let place = Workspace::new("");
-    place.write(
+    let workspace = Workspace::new("");
+    workspace.write(
         "tickets.jsonl",
         "{\"customer\":\"a\",\"text\":\"a b c\"}\n{\"customer\":\"b\",\"text\":\"c\"}\n",
     );
-    let from_gguf = answers(gguf.to_str().unwrap(), &place);
+    let from_gguf = answers(gguf.to_str().unwrap(), &workspace);
     // Its rows have the format already, so they are copied, and the tokenizer is written as a file.
-    let (code, said) = convert(&place, &gguf, "directory");
+    let (code, said) = convert(&workspace, &gguf, "directory");
     assert_eq!(code, Some(0), "{said}");
-    assert!(place.path("directory/tokenizer.json").is_file());
-    assert_eq!(answers("directory", &place), from_gguf);
+    assert!(workspace.path("directory/tokenizer.json").is_file());
+    assert_eq!(answers("directory", &workspace), from_gguf);
 }
 
 #[test]
@@ -721,9 +729,9 @@ fn guesses_ahead_change_no_answer() {
         } else {
             pipeline
         };
-        let place = place(&pipeline, 6);
-        place.run_pipeline();
-        text(&place.read("out.jsonl"))
+        let workspace = workspace(&pipeline, 6);
+        workspace.run_pipeline();
+        text(&workspace.read("out.jsonl"))
     };
     for temperature in ["0.0", "0.8"] {
         let plain = answers("speculative = \"off\"", temperature);
@@ -752,9 +760,9 @@ fn answers_have_the_same_bits_at_batch_1_3_8_and_32_and_when_memory_is_short() {
             "sequences = 16\n",
             &format!("sequences = {sequences}\n{memory}"),
         );
-        let place = place(&pipeline, 32);
-        place.run_pipeline();
-        text(&place.read("out.jsonl"))
+        let workspace = workspace(&pipeline, 32);
+        workspace.run_pipeline();
+        text(&workspace.read("out.jsonl"))
     };
     let alone = answers(1, "");
     assert_eq!(alone.lines().count(), 32);

@@ -60,8 +60,8 @@ fn shell(text: &str, build: &Path) -> String {
 
 #[test]
 fn an_operator_and_a_pipeline_are_made_as_the_readme_says() {
-    let place = tempfile::tempdir().unwrap();
-    let crate_directory = place.path().join("keep-filled");
+    let workspace = tempfile::tempdir().unwrap();
+    let crate_directory = workspace.path().join("keep-filled");
     // Kept between runs, since the dependencies are the same.
     let build = target().join("readme");
     let here = |text: &str| {
@@ -103,8 +103,8 @@ fn an_operator_and_a_pipeline_are_made_as_the_readme_says() {
 
 #[test]
 fn a_model_is_asked_as_the_readme_says() {
-    let place = tempfile::tempdir().unwrap();
-    let pipeline = place.path().join("pipeline.toml");
+    let workspace = tempfile::tempdir().unwrap();
+    let pipeline = workspace.path().join("pipeline.toml");
     let model = root().join("examples/support-bot/model");
     let blocks = blocks("Serve your own model");
     let whole = blocks

@@ -47,9 +47,9 @@ fn lines(partition: u64, numbers: Range<u64>) -> String {
 }
 
 /// Four partitions.
-fn input(place: &Workspace, records: u64) {
+fn input(workspace: &Workspace, records: u64) {
     for partition in 0..4 {
-        place.write(
+        workspace.write(
             &format!("in-{partition}.jsonl"),
             lines(partition, 0..records / 4),
         );
@@ -63,10 +63,10 @@ struct Feeder {
 }
 
 impl Feeder {
-    fn start(place: &Workspace, records: u64) -> Feeder {
+    fn start(workspace: &Workspace, records: u64) -> Feeder {
         let mut files: Vec<File> = (0..4)
             .map(|partition| {
-                let path = place.path(&format!("in-{partition}.jsonl"));
+                let path = workspace.path(&format!("in-{partition}.jsonl"));
                 File::options().append(true).open(path).unwrap()
             })
             .collect();
@@ -109,10 +109,10 @@ fn variant_of(name: &str, number: u32) -> Vec<u8> {
     bytes
 }
 
-fn check_output(place: &Workspace, records: u64) {
+fn check_output(workspace: &Workspace, records: u64) {
     let mut last: HashMap<String, i64> = HashMap::new();
     let mut count = 0;
-    for line in place.json_lines("out.jsonl") {
+    for line in workspace.json_lines("out.jsonl") {
         count += 1;
         assert_eq!(line["text"], "mail [EMAIL_1], say hello");
         let key = line["k"].as_str().unwrap().to_owned();
@@ -126,10 +126,10 @@ fn check_output(place: &Workspace, records: u64) {
 #[test]
 fn twenty_swaps_lose_double_and_reorder_nothing() {
     let records = if full() { 200_000 } else { 60_000 };
-    let place = Workspace::new(PIPELINE);
-    input(&place, records);
+    let workspace = Workspace::new(PIPELINE);
+    input(&workspace, records);
     // Followed, and fed until every swap is done.
-    let mut running = place.start(&[
+    let mut running = workspace.start(&[
         "run",
         "--quiet",
         "--log",
@@ -139,19 +139,19 @@ fn twenty_swaps_lose_double_and_reorder_nothing() {
         "pipeline.toml",
     ]);
     until("the first output", Duration::from_secs(60), || {
-        !place.read("out.jsonl").is_empty()
+        !workspace.read("out.jsonl").is_empty()
     });
     let written = || {
-        let bytes = place.read("out.jsonl");
+        let bytes = workspace.read("out.jsonl");
         bytes.iter().filter(|byte| **byte == b'\n').count() as u64
     };
-    let feeder = Feeder::start(&place, records);
+    let feeder = Feeder::start(&workspace, records);
     let mut swaps: Vec<(String, String)> = Vec::new();
     let mut under_load = 0;
     for number in 1..=20 {
         let before = written();
-        place.write("new.wasm", variant(number));
-        let output = place.run(&[
+        workspace.write("new.wasm", variant(number));
+        let output = workspace.run(&[
             "deploy",
             "--json",
             "--pipeline",
@@ -185,19 +185,19 @@ fn twenty_swaps_lose_double_and_reorder_nothing() {
     until("the whole input is read", Duration::from_secs(120), || {
         written() >= records
     });
-    let status = place.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
+    let status = workspace.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
     let status: Value = serde_json::from_slice(&status.stdout).unwrap();
     assert_eq!(status["swaps"], 20, "{status}");
     assert_eq!(status["slots"][0]["digest"], old.as_str(), "{status}");
     assert!(running.terminate(Duration::from_secs(30)).success());
-    check_output(&place, records);
-    let summary = place.json("summary.json");
+    check_output(&workspace, records);
+    let summary = workspace.json("summary.json");
     assert_eq!(summary["swaps"], 20, "{summary}");
     assert!(
         summary["longest_swap_wait_ms"].as_f64().unwrap() > 0.0,
         "{summary}"
     );
-    let log = String::from_utf8(place.read("stderr.log")).unwrap();
+    let log = String::from_utf8(workspace.read("stderr.log")).unwrap();
     for (old, new) in &swaps {
         let (old, new) = (format!("old=\"{old}\""), format!("new=\"{new}\""));
         let lines = log.lines();
@@ -206,9 +206,9 @@ fn twenty_swaps_lose_double_and_reorder_nothing() {
     }
 
     // The deployed component outlives the restart: the pipeline file still names the old one.
-    let mut running = place.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
+    let mut running = workspace.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
     until("the admin API answers", Duration::from_secs(60), || {
-        let output = place.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
+        let output = workspace.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
         let status: Result<Value, _> = serde_json::from_slice(&output.stdout);
         status.is_ok_and(|status| status["slots"][0]["digest"] == old.as_str())
     });
@@ -217,21 +217,21 @@ fn twenty_swaps_lose_double_and_reorder_nothing() {
 
 #[test]
 fn a_component_that_cannot_run_leaves_the_old_one() {
-    let place = Workspace::new(PIPELINE);
-    input(&place, 400);
-    let running = place.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
+    let workspace = Workspace::new(PIPELINE);
+    input(&workspace, 400);
+    let running = workspace.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
     until("the first output", Duration::from_secs(60), || {
-        !place.read("out.jsonl").is_empty()
+        !workspace.read("out.jsonl").is_empty()
     });
-    let digest = |place: &Workspace| {
-        let output = place.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
+    let digest = |workspace: &Workspace| {
+        let output = workspace.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
         let status: Value = serde_json::from_slice(&output.stdout).unwrap();
         (
             status["slots"][0]["digest"].clone(),
             status["swaps"].clone(),
         )
     };
-    let before = digest(&place);
+    let before = digest(&workspace);
     let abuse = std::fs::read(operator("drop-abuse")).unwrap();
     let attempts: [(&str, Vec<u8>, &str); 4] = [
         (
@@ -253,8 +253,8 @@ fn a_component_that_cannot_run_leaves_the_old_one() {
         ),
     ];
     for (what, bytes, why) in attempts {
-        place.write("bad.wasm", bytes);
-        let output = place.run(&[
+        workspace.write("bad.wasm", bytes);
+        let output = workspace.run(&[
             "deploy",
             "--pipeline",
             "pipeline.toml",
@@ -265,9 +265,9 @@ fn a_component_that_cannot_run_leaves_the_old_one() {
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{what}: {text}");
         assert!(text.contains(why), "{what}: {text}");
-        assert_eq!(digest(&place), before, "{what}");
+        assert_eq!(digest(&workspace), before, "{what}");
     }
-    let output = place.run(&[
+    let output = workspace.run(&[
         "deploy",
         "--pipeline",
         "pipeline.toml",
@@ -285,10 +285,10 @@ fn a_component_that_cannot_run_leaves_the_old_one() {
 
 #[test]
 fn without_a_running_host_deploy_says_so() {
-    let place = Workspace::new(PIPELINE);
-    input(&place, 4);
-    place.write("new.wasm", variant(1));
-    let output = place.run(&[
+    let workspace = Workspace::new(PIPELINE);
+    input(&workspace, 4);
+    workspace.write("new.wasm", variant(1));
+    let output = workspace.run(&[
         "deploy",
         "--pipeline",
         "pipeline.toml",
@@ -324,23 +324,23 @@ path = "out.jsonl"
 
 #[test]
 fn a_component_that_one_slot_refuses_stays_for_the_slot_that_runs_it_and_others_go() {
-    let place = Workspace::new(TWO_SLOTS);
+    let workspace = Workspace::new(TWO_SLOTS);
     let pass = tidegate_tests::root().join("host/operator/tests/fixtures/pass.wasm");
-    place.write("pass.wasm", std::fs::read(pass).unwrap());
-    input(&place, 400);
+    workspace.write("pass.wasm", std::fs::read(pass).unwrap());
+    input(&workspace, 400);
     let follow = ["run", "--quiet", "--until", "forever", "pipeline.toml"];
-    let mut running = place.start(&follow);
+    let mut running = workspace.start(&follow);
     let answers = |digest: Option<&str>| {
         until("the admin API answers", Duration::from_secs(60), || {
-            let output = place.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
+            let output = workspace.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
             let status: Result<Value, _> = serde_json::from_slice(&output.stdout);
             status.is_ok_and(|status| digest.is_none_or(|d| status["slots"][0]["digest"] == d))
         });
     };
     answers(None);
     let deploy = |slot: &str, number: u32| {
-        place.write("new.wasm", variant_of("drop-abuse", number));
-        place.run(&[
+        workspace.write("new.wasm", variant_of("drop-abuse", number));
+        workspace.run(&[
             "deploy",
             "--json",
             "--pipeline",
@@ -362,7 +362,7 @@ fn a_component_that_one_slot_refuses_stays_for_the_slot_that_runs_it_and_others_
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && text.contains("words"), "{text}");
     let files = |name: &str| -> Vec<String> {
-        std::fs::read_dir(place.path("state").join(name))
+        std::fs::read_dir(workspace.path("state").join(name))
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect()
@@ -374,12 +374,12 @@ fn a_component_that_one_slot_refuses_stays_for_the_slot_that_runs_it_and_others_
     assert!(components.len() <= 3, "{components:?}");
     assert!(files("compiled").len() <= 4, "{:?}", files("compiled"));
     until("a cut names it", Duration::from_secs(60), || {
-        let log = place.read("state/commit.log");
+        let log = workspace.read("state/commit.log");
         log.windows(digest.len())
             .any(|bytes| bytes == digest.as_bytes())
     });
     running.kill();
-    let mut running = place.start(&follow);
+    let mut running = workspace.start(&follow);
     answers(Some(&digest));
     assert_eq!(
         files("components"),
@@ -407,31 +407,31 @@ path = "out.jsonl"
 
 #[test]
 fn a_run_that_is_started_again_waits_for_an_operator_that_does_not_start() {
-    let place = Workspace::new(&UNWILLING.replace("MODE", "init-trap"));
-    input(&place, 400);
+    let workspace = Workspace::new(&UNWILLING.replace("MODE", "init-trap"));
+    input(&workspace, 400);
     let follow = ["run", "--quiet", "--until", "forever", "pipeline.toml"];
     // The first time, that is a mistake that is told before anything is read; so it is of a check.
     for arguments in [&follow[..], &["check", "pipeline.toml"]] {
-        let refused = place.run(arguments);
+        let refused = workspace.run(arguments);
         let error = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert_eq!(refused.status.code(), Some(2), "{error}");
         assert!(error.contains("does not start: init: trap"), "{error}");
     }
-    assert!(place.read("out.jsonl").is_empty());
+    assert!(workspace.read("out.jsonl").is_empty());
 
     let status = || -> Option<Value> {
-        let output = place.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
+        let output = workspace.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
         serde_json::from_slice(&output.stdout).ok()
     };
     let written = || {
-        place
+        workspace
             .read("out.jsonl")
             .iter()
             .filter(|b| **b == b'\n')
             .count()
     };
-    place.pipeline(&UNWILLING.replace("MODE", "pass"));
-    let mut running = place.start(&follow);
+    workspace.pipeline(&UNWILLING.replace("MODE", "pass"));
+    let mut running = workspace.start(&follow);
     until("the first output", Duration::from_secs(60), || {
         written() == 400
     });
@@ -441,9 +441,9 @@ fn a_run_that_is_started_again_waits_for_an_operator_that_does_not_start() {
     let mut records = 400;
     for deployed in [false, true] {
         if deployed {
-            let mut running = place.start(&follow);
+            let mut running = workspace.start(&follow);
             until("it answers", Duration::from_secs(60), || status().is_some());
-            place.write("new.wasm", variant_of("hostile", 1));
+            workspace.write("new.wasm", variant_of("hostile", 1));
             let deploy = [
                 "deploy",
                 "--pipeline",
@@ -452,7 +452,7 @@ fn a_run_that_is_started_again_waits_for_an_operator_that_does_not_start() {
                 "guest",
                 "new.wasm",
             ];
-            let output = place.run(&deploy);
+            let output = workspace.run(&deploy);
             assert!(
                 output.status.success(),
                 "{}",
@@ -460,7 +460,7 @@ fn a_run_that_is_started_again_waits_for_an_operator_that_does_not_start() {
             );
             let mut file = File::options()
                 .append(true)
-                .open(place.path("in-0.jsonl"))
+                .open(workspace.path("in-0.jsonl"))
                 .unwrap();
             file.write_all(lines(0, 1000..1010).as_bytes()).unwrap();
             records += 10;
@@ -469,19 +469,19 @@ fn a_run_that_is_started_again_waits_for_an_operator_that_does_not_start() {
             });
             running.kill();
         }
-        place.pipeline(&UNWILLING.replace("MODE", "init-trap"));
+        workspace.pipeline(&UNWILLING.replace("MODE", "init-trap"));
         let mut file = File::options()
             .append(true)
-            .open(place.path("in-1.jsonl"))
+            .open(workspace.path("in-1.jsonl"))
             .unwrap();
         file.write_all(lines(1, 2000..2010).as_bytes()).unwrap();
         records += 10;
-        let mut running = place.start(&follow);
+        let mut running = workspace.start(&follow);
         until("status says why", Duration::from_secs(60), || {
             assert!(
                 running.ended().is_none(),
                 "{}",
-                String::from_utf8_lossy(&place.read("stderr.log"))
+                String::from_utf8_lossy(&workspace.read("stderr.log"))
             );
             status().is_some_and(|status| {
                 status["slots"][0]["trouble"]["reason"]
@@ -490,13 +490,13 @@ fn a_run_that_is_started_again_waits_for_an_operator_that_does_not_start() {
             })
         });
         running.kill();
-        place.pipeline(&UNWILLING.replace("MODE", "pass"));
-        let mut running = place.start(&follow);
+        workspace.pipeline(&UNWILLING.replace("MODE", "pass"));
+        let mut running = workspace.start(&follow);
         until("all of it is out", Duration::from_secs(60), || {
             written() == records
         });
         assert!(running.terminate(Duration::from_secs(30)).success());
-        assert_eq!(place.json_lines("out.jsonl").len(), records);
+        assert_eq!(workspace.json_lines("out.jsonl").len(), records);
     }
 }
 
@@ -521,9 +521,9 @@ path = "out.jsonl"
 
 #[test]
 fn a_refused_deployment_beside_a_slot_that_traps_leaves_the_run_as_it_is() {
-    let place = Workspace::new(BESIDE);
+    let workspace = Workspace::new(BESIDE);
     let pass = tidegate_tests::root().join("host/operator/tests/fixtures");
-    place.write("pass.wasm", std::fs::read(pass.join("pass.wasm")).unwrap());
+    workspace.write("pass.wasm", std::fs::read(pass.join("pass.wasm")).unwrap());
     let text = std::fs::read_to_string(pass.join("pass.wat")).unwrap();
     // Hundreds of memories, and hundreds of instances within one that do not start.
     let nested = |module: &str, instances: usize| {
@@ -554,18 +554,18 @@ fn a_refused_deployment_beside_a_slot_that_traps_leaves_the_run_as_it_is() {
         numbers.map(value).collect()
     };
     for partition in 0..4 {
-        place.write(&format!("in-{partition}.jsonl"), lines(0..50));
+        workspace.write(&format!("in-{partition}.jsonl"), lines(0..50));
     }
     let follow = ["run", "--quiet", "--until", "forever", "pipeline.toml"];
-    let mut running = place.start(&follow);
+    let mut running = workspace.start(&follow);
     until("the first output", Duration::from_secs(60), || {
-        !place.read("out.jsonl").is_empty()
+        !workspace.read("out.jsonl").is_empty()
     });
     let mut next = 50;
     for (bytes, why) in &greedy {
-        place.write("new.wasm", bytes);
+        workspace.write("new.wasm", bytes);
         for partition in 0..4 {
-            let path = place.path(&format!("in-{partition}.jsonl"));
+            let path = workspace.path(&format!("in-{partition}.jsonl"));
             let mut file = File::options().append(true).open(path).unwrap();
             file.write_all(lines(next..next + 50).as_bytes()).unwrap();
         }
@@ -578,19 +578,19 @@ fn a_refused_deployment_beside_a_slot_that_traps_leaves_the_run_as_it_is() {
             "pass",
             "new.wasm",
         ];
-        let output = place.run(&deploy);
+        let output = workspace.run(&deploy);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && error.contains(why), "{error}");
         assert!(running.ended().is_none());
     }
     let good = next as usize * 4 * 4 / 5;
-    let written = |name: &str| place.read(name).iter().filter(|b| **b == b'\n').count();
+    let written = |name: &str| workspace.read(name).iter().filter(|b| **b == b'\n').count();
     until("all of it is out", Duration::from_secs(120), || {
         written("out.jsonl") == good && written("state/dead-letters.jsonl") == good / 4
     });
     assert!(running.terminate(Duration::from_secs(30)).success());
     assert!(
-        place
+        workspace
             .json_lines("out.jsonl")
             .iter()
             .all(|line| line["text"] == "good")

@@ -582,16 +582,16 @@ fn what_waits_is_in_flight_from_the_start_of_a_run() {
 
 #[test]
 fn status_counts_what_waits_from_the_moment_a_run_is_started_again() {
-    let place = models::place(&models::asking("max-tokens = 4"), 2);
+    let workspace = models::workspace(&models::asking("max-tokens = 4"), 2);
     let all = models::tickets(12);
     let ask = |arguments: &[&str]| -> Option<serde_json::Value> {
         let arguments = [arguments, &["--state", "state", "--json"]].concat();
-        serde_json::from_slice(&place.run(&arguments).stdout).ok()
+        serde_json::from_slice(&workspace.run(&arguments).stdout).ok()
     };
     let records =
         || ask(&["status"]).map_or_else(Default::default, |status| status["records"].clone());
     let forever = ["run", "--quiet", "--until", "forever", "pipeline.toml"];
-    let mut running = place.start(&forever);
+    let mut running = workspace.start(&forever);
     until("the first are answered", PATIENCE * 2, || {
         records()["out"] == 2
     });
@@ -601,7 +601,7 @@ fn status_counts_what_waits_from_the_moment_a_run_is_started_again() {
     );
     let mut file = std::fs::File::options()
         .append(true)
-        .open(place.path("tickets.jsonl"))
+        .open(workspace.path("tickets.jsonl"))
         .unwrap();
     let more = all.split_inclusive('\n').skip(2).collect::<String>();
     file.write_all(more.as_bytes()).unwrap();
@@ -609,7 +609,7 @@ fn status_counts_what_waits_from_the_moment_a_run_is_started_again() {
     let before = records();
     assert_eq!((&before["in"], &before["out"]), (&12.into(), &2.into()));
     assert!(running.terminate(PATIENCE).success());
-    let mut running = place.start(&forever);
+    let mut running = workspace.start(&forever);
     let mut first = None;
     until("it says how it stands", PATIENCE * 2, || {
         assert!(running.ended().is_none());
@@ -629,7 +629,7 @@ fn status_counts_what_waits_from_the_moment_a_run_is_started_again() {
         let now = records();
         now["in"] == 12 && now["out"] == 12 && now["in_flight"] == 0
     });
-    let said = place.run(&["status", "--state", "state"]);
+    let said = workspace.run(&["status", "--state", "state"]);
     let said = models::text(&said.stdout);
     assert!(
         said.contains(
@@ -647,13 +647,13 @@ fn a_run_that_failed_says_what_starting_it_again_does() {
         return;
     }
     let failed = |source: &str| {
-        let place = Workspace::new(&format!(
+        let workspace = Workspace::new(&format!(
             "[pipeline]\nname = \"failing\"\n[source.in]\n{source}\n[sink.out]\ntype = \"stdout\"\n"
         ));
-        place.write("in.jsonl", "{\"n\":1}\n");
-        let output = place
+        workspace.write("in.jsonl", "{\"n\":1}\n");
+        let output = workspace
             .command(&["run", "--quiet", "pipeline.toml"])
-            .stdin(std::fs::File::open(place.path("in.jsonl")).unwrap())
+            .stdin(std::fs::File::open(workspace.path("in.jsonl")).unwrap())
             .stdout(std::fs::File::options().write(true).open(full).unwrap())
             .output()
             .unwrap();

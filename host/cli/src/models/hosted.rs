@@ -95,7 +95,7 @@ impl HostedModel {
                 wrong.key, wrong.what
             )));
         }
-        // What the plan of the running pipeline took from the model it began with must hold for this one.
+        // What the running pipeline took from the model it began with must hold for this one.
         let before = self.last();
         let context = super::fit::context(self.model(), &file);
         if context < before.facts.context as usize {

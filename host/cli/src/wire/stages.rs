@@ -1,4 +1,4 @@
-//! From the pipeline's names to the plan's indexes.
+//! From the pipeline's names to the topology's indexes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn is_volatile(kind: &SourceKind) -> bool {
     matches!(kind, SourceKind::Kafka(_))
 }
 
-/// The plan of a pipeline.
+/// The topology of a pipeline.
 pub(crate) fn topology(
     pipeline: &Pipeline,
     slots: &[Arc<ComponentSlot>],

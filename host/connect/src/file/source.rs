@@ -54,7 +54,7 @@ struct OpenFile {
     begin: u64,
     follow: bool,
     ended: bool,
-    end_told: bool,
+    end_reported: bool,
     paused: bool,
     /// Size of the batch given last, as a guess for the next.
     guess: usize,
@@ -216,7 +216,7 @@ impl OpenFile {
             begin: 0,
             follow: options.follow,
             ended: false,
-            end_told: false,
+            end_reported: false,
             paused: false,
             guess: 0,
         };
@@ -302,7 +302,7 @@ impl OpenFile {
         records: usize,
         bytes: usize,
     ) -> Result<Option<SourceEvent>, SourceError> {
-        if self.paused || self.end_told {
+        if self.paused || self.end_reported {
             return Ok(None);
         }
         if self.lines.awaits_header() && !self.ended {
@@ -343,7 +343,7 @@ impl OpenFile {
             }));
         }
         if self.ended && !self.follow {
-            self.end_told = true;
+            self.end_reported = true;
             return Ok(Some(SourceEvent::End(self.partition)));
         }
         Ok(None)
@@ -385,7 +385,7 @@ impl OpenFile {
             .seek(SeekFrom::Start(position))
             .map_err(|error| self.read_error(error))?;
         self.lines.cutter.reset(position);
-        (self.ended, self.end_told) = (false, false);
+        (self.ended, self.end_reported) = (false, false);
         Ok(())
     }
 }

@@ -35,7 +35,7 @@ pub struct GpuDecoder {
     pub(super) words: StepWords,
     /// Rows and samples of a pass.
     pub(super) pass: [usize; 2],
-    pace: SpeedEstimate,
+    speed: SpeedEstimate,
     /// Submissions and dispatches of the last step.
     submissions: u32,
     dispatches: u32,
@@ -69,7 +69,7 @@ impl GpuDecoder {
         let kernels = choose_kernels(gpu, options.kernels, options.reproducible, &tested)?;
         let sizes = DecoderSizes::new(config, options, kernels);
         let mut memory = sizes.report(weights);
-        let parts = DecoderLoading {
+        let loading = DecoderLoading {
             gpu,
             checkpoint,
             config,
@@ -79,8 +79,8 @@ impl GpuDecoder {
             total: memory.total(),
         };
         let load = || -> Result<(StepBuffers, (Program, u64), Sampler), LoadError> {
-            let step_buffers = parts.step_buffers()?;
-            let program = parts.program(&step_buffers)?;
+            let step_buffers = loading.step_buffers()?;
+            let program = loading.program(&step_buffers)?;
             let sampler = Sampler::load(
                 gpu,
                 kernels,
@@ -120,7 +120,7 @@ impl GpuDecoder {
             readback: None,
             words: StepWords::default(),
             pass: [sizes.rows, sizes.samples],
-            pace: SpeedEstimate::new(gpu.is_software()),
+            speed: SpeedEstimate::new(gpu.is_software()),
             submissions: 0,
             dispatches: 0,
             deadline: LOAD_DEADLINE,
@@ -169,8 +169,8 @@ impl GpuDecoder {
         let mut planned = Vec::new();
         for pass in passes(step, self.pass_rows(step), self.pass[1]) {
             let extent = self.words.fill(step, &pass, &mut Vec::new());
-            let loads = self.program.loads(extent, &self.words.sights);
-            for range in submissions(&loads, extent.rows, &self.pace) {
+            let loads = self.program.loads(extent, &self.words.row_contexts);
+            for range in submissions(&loads, extent.rows, &self.speed) {
                 let load: ComputeCost = loads[range].iter().copied().sum();
                 planned.push((extent.rows, [load.rows, load.attention]));
             }
@@ -182,20 +182,20 @@ impl GpuDecoder {
     #[doc(hidden)]
     pub fn pretend_took(&mut self, step: &[StepSequence], took: Duration) {
         let extent = self.words.fill_whole(step);
-        let loads = self.program.loads(extent, &self.words.sights);
-        self.pace.learn(extent.rows, loads.into_iter().sum(), took);
+        let loads = self.program.loads(extent, &self.words.row_contexts);
+        self.speed.learn(extent.rows, loads.into_iter().sum(), took);
     }
 
     /// Takes a device for one that nothing is known of.
     #[doc(hidden)]
     pub fn forget_pace(&mut self) {
-        self.pace = SpeedEstimate::new(self.gpu.is_software());
+        self.speed = SpeedEstimate::new(self.gpu.is_software());
     }
 
     /// Takes a device for one that needs `seconds` for a multiply-add, and caps its submissions at `cap`.
     #[doc(hidden)]
     pub fn pretend_pace(&mut self, seconds: f64, cap: Duration) {
-        self.pace = SpeedEstimate::fixed(seconds, cap);
+        self.speed = SpeedEstimate::fixed(seconds, cap);
     }
 
     /// Gives up on a submission after `deadline`.
@@ -205,7 +205,7 @@ impl GpuDecoder {
     }
 
     /// Drivers compile at the first dispatch: runs every kernel once, in the first blocks, which no sequence has written yet.
-    /// Then one row and several run again, so that the first step of a request is cut by a pace that was measured.
+    /// Then one row and several run again, so that the first step of a request is cut by a speed that was measured.
     fn warm_up(&mut self) -> Result<(), LoadError> {
         let started = Instant::now();
         let room = (self.shape.blocks * BLOCK).min(self.shape.context);
@@ -217,7 +217,7 @@ impl GpuDecoder {
         for (index, (rows, sampling)) in compiled.into_iter().chain(measured).enumerate() {
             if index == compiled.len() {
                 // What the steps up to here took was compiling.
-                self.pace = SpeedEstimate::new(self.gpu.is_software());
+                self.speed = SpeedEstimate::new(self.gpu.is_software());
             }
             let rows = rows.min(most);
             let sequence = StepSequence {
@@ -268,8 +268,8 @@ impl GpuDecoder {
             let passes = passes(step, rows, self.pass[1]);
             let fits = passes.iter().all(|pass| {
                 let extent = self.words.fill(step, pass, &mut Vec::new());
-                let loads = self.program.loads(extent, &self.words.sights);
-                each_fits(&loads, extent.rows, &self.pace)
+                let loads = self.program.loads(extent, &self.words.row_contexts);
+                each_fits(&loads, extent.rows, &self.speed)
             });
             if rows == 1 || fits {
                 return rows;
@@ -347,8 +347,8 @@ impl GpuDecoder {
         }
         let stride = self.shape.vocabulary.next_multiple_of(4) * 4;
         let bytes = (extent.samples as usize * stride) as u64;
-        let loads = self.program.loads(extent, &self.words.sights);
-        let ranges = submissions(&loads, extent.rows, &self.pace);
+        let loads = self.program.loads(extent, &self.words.row_contexts);
+        let ranges = submissions(&loads, extent.rows, &self.speed);
         let last = ranges.len() - 1;
         let mut submitted = Vec::with_capacity(ranges.len());
         for (index, range) in ranges.into_iter().enumerate() {
@@ -398,7 +398,7 @@ impl GpuDecoder {
             _ => self.gpu.wait(Some(submission), self.deadline)?,
         }
         let load = loads.into_iter().sum();
-        self.pace.learn(extent.rows, load, started.elapsed());
+        self.speed.learn(extent.rows, load, started.elapsed());
         Ok(())
     }
 }

@@ -50,7 +50,7 @@ pub(crate) struct StepWords {
     /// Block tables, one after another.
     pub(crate) tables: Vec<u32>,
     /// What each row sees.
-    pub(crate) sights: Vec<RowContext>,
+    pub(crate) row_contexts: Vec<RowContext>,
 }
 
 impl StepWords {
@@ -75,7 +75,7 @@ impl StepWords {
     ) -> Extent {
         self.step.clear();
         self.tables.clear();
-        self.sights.clear();
+        self.row_contexts.clear();
         samples.clear();
         self.step.extend([0; 4]);
         let mut extent = Extent::default();
@@ -90,7 +90,7 @@ impl StepWords {
             for at in piece.from..piece.to {
                 let position = sequence.position + at as u32;
                 self.step.extend([table, sequence.tokens[at], position, 0]);
-                self.sights.push(RowContext {
+                self.row_contexts.push(RowContext {
                     sequence: table,
                     positions: position + 1,
                 });
@@ -191,12 +191,12 @@ mod tests {
         };
         assert_eq!(extent, expected);
         assert_eq!(words.tables, [100, 101, 100]);
-        let sights: Vec<_> = words
-            .sights
+        let row_contexts: Vec<_> = words
+            .row_contexts
             .iter()
             .map(|s| [s.sequence, s.positions])
             .collect();
-        assert_eq!(sights, [[0, 16], [0, 17], [2, 1], [2, 2]]);
+        assert_eq!(row_contexts, [[0, 16], [0, 17], [2, 1], [2, 2]]);
         assert_eq!(
             words.step,
             [

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_fault_is_broadcast_once_and_a_loss_for_ever() {
+    fn the_first_fault_is_reported_once_and_a_loss_for_ever() {
         let faults = Faults::default();
         faults.record(Fault::Refused("first".into()));
         faults.record(Fault::OutOfMemory("second".into()));

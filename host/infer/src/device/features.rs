@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn features_are_broadcast_apart_by_name() {
+    fn features_are_distinguished_by_name() {
         assert!(Features::ALL.contains(Features::SUBGROUP));
         assert!(!Features::SUBGROUP.contains(Features::ALL));
         assert_eq!(

@@ -499,7 +499,7 @@ impl Open {
         deadline: Duration,
         mut take: impl FnMut(&[u8]),
     ) -> Result<(), WaitError> {
-        let (tell, broadcast) = std::sync::mpsc::channel();
+        let (tell, mapped) = std::sync::mpsc::channel();
         readback.map_async(wgpu::MapMode::Read, 0..bytes, move |mapped| {
             // The receiver is gone only if the wait failed, and then nobody asks.
             let _ = tell.send(mapped);
@@ -511,7 +511,7 @@ impl Open {
         }
         let refused = |what: String| WaitError::Fault(Fault::Refused(what));
         // The wait of another thread may be the one that tells; then it is a moment away.
-        match broadcast.recv_timeout(deadline) {
+        match mapped.recv_timeout(deadline) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(refused(error.to_string())),
             Err(_) => return Err(WaitError::Deadline(deadline)),

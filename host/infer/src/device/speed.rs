@@ -1,6 +1,6 @@
 //! How fast a device gets on, learnt from its steps, and how much it is therefore given at once.
 //!
-//! Two paces, because two kinds of work are unlike: products wait for weights, which many rows share; attention waits for
+//! Two speeds, because two kinds of work are unlike: products wait for weights, which many rows share; attention waits for
 //! keys and values, which are a row's own. With one mean, a step whose contexts are far longer than those of the steps
 //! before it would be taken to be much faster than it is.
 
@@ -8,7 +8,7 @@ use std::iter::Sum;
 use std::ops::Add;
 use std::time::Duration;
 
-/// Rows up to which a pace holds: a product with one row waits for memory, one with many for arithmetic.
+/// Rows up to which a speed holds: a product with one row waits for memory, one with many for arithmetic.
 const ROWS: [u32; 5] = [1, 4, 8, 32, u32::MAX];
 
 /// How many times longer a multiply-add of attention takes than one of a product, until use has shown it: the middle of what is
@@ -214,37 +214,37 @@ mod tests {
 
     /// Whether products are thought to take this long, on the slow side by as much as one measurement may be wrong.
     #[track_caller]
-    fn assert_milliseconds(pace: &SpeedEstimate, rows: u32, expected: f64) {
-        let found = pace.seconds(rows, PRODUCTS) * 1e3;
+    fn assert_milliseconds(speed: &SpeedEstimate, rows: u32, expected: f64) {
+        let found = speed.seconds(rows, PRODUCTS) * 1e3;
         assert!((0.99..1.23).contains(&(found / expected)), "{found}");
     }
 
     #[test]
     fn a_pace_is_learnt_for_its_class_of_rows() {
-        let mut pace = SpeedEstimate::new(false);
-        assert_milliseconds(&pace, 1, 0.2);
-        pace.learn(4, PRODUCTS, Duration::from_millis(1));
-        assert_milliseconds(&pace, 1, 0.2);
-        assert_milliseconds(&pace, 64, 1.0);
-        pace.learn(64, PRODUCTS, Duration::from_micros(100));
-        assert_milliseconds(&pace, 64, 0.1);
-        assert_milliseconds(&pace, 4, 1.0);
+        let mut speed = SpeedEstimate::new(false);
+        assert_milliseconds(&speed, 1, 0.2);
+        speed.learn(4, PRODUCTS, Duration::from_millis(1));
+        assert_milliseconds(&speed, 1, 0.2);
+        assert_milliseconds(&speed, 64, 1.0);
+        speed.learn(64, PRODUCTS, Duration::from_micros(100));
+        assert_milliseconds(&speed, 64, 0.1);
+        assert_milliseconds(&speed, 4, 1.0);
         for _ in 0..40 {
-            pace.learn(4, PRODUCTS, Duration::from_millis(1));
+            speed.learn(4, PRODUCTS, Duration::from_millis(1));
         }
-        let before = pace.seconds(4, PRODUCTS);
-        pace.learn(4, PRODUCTS, Duration::from_millis(16));
-        let after = pace.seconds(4, PRODUCTS) / before;
+        let before = speed.seconds(4, PRODUCTS);
+        speed.learn(4, PRODUCTS, Duration::from_millis(16));
+        let after = speed.seconds(4, PRODUCTS) / before;
         assert!(
             (1.7..2.3).contains(&after),
             "a quarter of four doublings: {after}"
         );
-        let before = pace.clone();
-        pace.learn(4, ComputeCost::default(), Duration::from_secs(1));
-        assert_eq!(pace, before);
+        let before = speed.clone();
+        speed.learn(4, ComputeCost::default(), Duration::from_secs(1));
+        assert_eq!(speed, before);
     }
 
-    /// Steps of a device whose paces are known: both are found, whatever was guessed.
+    /// Steps of a device whose speeds are known: both are found, whatever was guessed.
     #[test]
     fn both_paces_are_learnt_from_steps_of_several_contexts() {
         for ratio in [0.5, 3.0, 30.0] {
@@ -254,13 +254,13 @@ mod tests {
                 rows: 100_000_000,
                 attention: 20_000 * context,
             };
-            let mut pace = SpeedEstimate::new(true);
+            let mut speed = SpeedEstimate::new(true);
             for round in 0..200 {
                 let load = at([100, 3000, 700, 8000][round % 4]);
-                pace.learn(1, load, Duration::from_secs_f64(exact(load)));
+                speed.learn(1, load, Duration::from_secs_f64(exact(load)));
             }
             for load in [at(0), at(50), at(5000), ComputeCost { rows: 0, ..at(100) }] {
-                let slow = pace.seconds(1, load) / exact(load);
+                let slow = speed.seconds(1, load) / exact(load);
                 assert!((0.95..1.3).contains(&slow), "{ratio}: {slow}");
             }
         }
@@ -276,9 +276,9 @@ mod tests {
             };
             let exact =
                 |load: ComputeCost| 1e-9 * load.rows as f64 + ratio * 1e-9 * load.attention as f64;
-            let mut pace = SpeedEstimate::new(true);
+            let mut speed = SpeedEstimate::new(true);
             for _ in 0..100 {
-                pace.learn(8, seen, Duration::from_secs_f64(exact(seen)));
+                speed.learn(8, seen, Duration::from_secs_f64(exact(seen)));
             }
             let [products, attention] = [
                 ComputeCost {
@@ -288,7 +288,7 @@ mod tests {
                 ComputeCost { rows: 0, ..seen },
             ];
             for load in [seen, products, attention] {
-                let slow = pace.seconds(8, load) / exact(load);
+                let slow = speed.seconds(8, load) / exact(load);
                 assert!((0.9..20.0).contains(&slow), "{ratio}: {slow}");
             }
         }
@@ -300,13 +300,13 @@ mod tests {
             rows: 0,
             attention: 1_000_000,
         };
-        let mut pace = SpeedEstimate::new(true);
-        pace.learn(1, PRODUCTS, Duration::from_millis(1));
-        let before = pace.seconds(1, long);
+        let mut speed = SpeedEstimate::new(true);
+        speed.learn(1, PRODUCTS, Duration::from_millis(1));
+        let before = speed.seconds(1, long);
         for _ in 0..50 {
-            pace.learn(1, PRODUCTS, Duration::from_millis(4));
+            speed.learn(1, PRODUCTS, Duration::from_millis(4));
         }
-        assert!(pace.seconds(1, PRODUCTS) > 3.9e-3);
-        assert!(pace.seconds(1, long) > 3.0 * before);
+        assert!(speed.seconds(1, PRODUCTS) > 3.9e-3);
+        assert!(speed.seconds(1, long) > 3.0 * before);
     }
 }

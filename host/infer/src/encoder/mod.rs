@@ -41,7 +41,7 @@ pub struct GpuEncoder {
     program: Program,
     pass_buffers: PassBuffers,
     words: PassWords,
-    pace: SpeedEstimate,
+    speed: SpeedEstimate,
     /// Longest wait for a submission.
     deadline: Duration,
     /// The failure after which this encoder is of no more use.
@@ -64,7 +64,7 @@ impl GpuEncoder {
         let tested = loading::tested(checkpoint, config)?;
         let kernels = choose_kernels(gpu, options.kernels, options.reproducible, &tested)?;
         let mut memory = sizes.report(loading::weight_bytes(checkpoint, config, &sizes)?);
-        let parts = EncoderLoading {
+        let loading = EncoderLoading {
             gpu,
             checkpoint,
             config,
@@ -73,7 +73,7 @@ impl GpuEncoder {
             checked: options.checked_shaders,
             total: memory.total(),
         };
-        let (loaded, fault) = gpu.scoped(|| parts.load());
+        let (loaded, fault) = gpu.scoped(|| loading.load());
         if let Some(fault) = fault {
             return Err(LoadError::from_fault(fault, memory.total()));
         }
@@ -104,7 +104,7 @@ impl GpuEncoder {
             program,
             pass_buffers,
             words: PassWords::default(),
-            pace: SpeedEstimate::new(gpu.is_software()),
+            speed: SpeedEstimate::new(gpu.is_software()),
             deadline: LOAD_DEADLINE,
             failed: None,
         };
@@ -150,7 +150,7 @@ impl GpuEncoder {
     }
 
     /// Drivers compile at the first dispatch: runs every kernel once. Then one row and several run again, so that the first call
-    /// is cut by a pace that was measured.
+    /// is cut by a speed that was measured.
     fn warm_up(&mut self) -> Result<(), LoadError> {
         let started = Instant::now();
         let mut vectors = Vec::new();
@@ -158,7 +158,7 @@ impl GpuEncoder {
         for (index, rows) in compiled.into_iter().chain(measured).enumerate() {
             if index == compiled.len() {
                 // What the passes up to here took was compiling.
-                self.pace = SpeedEstimate::new(self.gpu.is_software());
+                self.speed = SpeedEstimate::new(self.gpu.is_software());
             }
             let text = vec![0; rows.min(self.sizes.context)];
             self.encode(&[&text], &mut vectors)
@@ -181,8 +181,8 @@ impl GpuEncoder {
                 .all(|pass| {
                     let texts = texts.get(pass).unwrap_or_default();
                     let extent = self.words.fill(texts, self.sizes.heads);
-                    let loads = self.program.loads(extent, &self.words.sights);
-                    each_fits(&loads, extent.rows, &self.pace)
+                    let loads = self.program.loads(extent, &self.words.row_contexts);
+                    each_fits(&loads, extent.rows, &self.speed)
                 });
             if rows == 1 || fits {
                 return rows;
@@ -212,8 +212,8 @@ impl GpuEncoder {
         );
         let stride = self.width.next_multiple_of(4) * 4;
         let bytes = (texts.len() * stride) as u64;
-        let loads = self.program.loads(extent, &self.words.sights);
-        let ranges = submissions(&loads, extent.rows, &self.pace);
+        let loads = self.program.loads(extent, &self.words.row_contexts);
+        let ranges = submissions(&loads, extent.rows, &self.speed);
         let last = ranges.len().saturating_sub(1);
         let mut submitted = Vec::with_capacity(ranges.len());
         for (index, range) in ranges.into_iter().enumerate() {
@@ -257,7 +257,7 @@ impl GpuEncoder {
             take,
         )?;
         let load = loads.into_iter().sum();
-        self.pace.learn(extent.rows, load, started.elapsed());
+        self.speed.learn(extent.rows, load, started.elapsed());
         Ok(())
     }
 }

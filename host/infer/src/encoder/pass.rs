@@ -39,7 +39,7 @@ pub(crate) struct PassWords {
     /// First row and rows of each text.
     pub(crate) texts: Vec<u32>,
     /// What each tile sees: its whole text.
-    pub(crate) sights: Vec<RowContext>,
+    pub(crate) row_contexts: Vec<RowContext>,
 }
 
 impl PassWords {
@@ -48,7 +48,7 @@ impl PassWords {
         self.step.clear();
         self.tiles.clear();
         self.texts.clear();
-        self.sights.clear();
+        self.row_contexts.clear();
         self.step.extend([0; 4]);
         let (mut first, mut scores, mut tiles) = (0, 0, 0);
         for text in texts {
@@ -58,7 +58,7 @@ impl PassWords {
             }
             for row in (0..length).step_by(4) {
                 self.tiles.extend([first + row, first, length, scores]);
-                self.sights.push(RowContext {
+                self.row_contexts.push(RowContext {
                     sequence: first,
                     positions: length,
                 });

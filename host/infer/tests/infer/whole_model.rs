@@ -350,7 +350,7 @@ fn a_greedy_draw_is_the_highest_logit_in_the_order_of_the_step() {
     }
 }
 
-/// A pace that makes every dispatch too long cuts a step into one submission each, and its rows into passes.
+/// A speed that makes every dispatch too long cuts a step into one submission each, and its rows into passes.
 #[test]
 fn a_slow_device_is_given_little_at_once_and_answers_the_same() {
     let checkpoint = random_model(full_config(), 13);
@@ -416,7 +416,7 @@ fn decoding(batch: u32, position: usize) -> Vec<StepSequence> {
     (0..batch).map(row).collect()
 }
 
-/// On a device by which no time passes: only what is planned is looked at. Two devices, one of llvmpipe's ratio of both paces.
+/// On a device by which no time passes: only what is planned is looked at. Two devices, one of llvmpipe's ratio of both speeds.
 #[test]
 fn a_jump_to_long_contexts_keeps_every_submission_within_the_cap() {
     let config = ModelConfig {
@@ -484,13 +484,13 @@ fn a_dispatch_that_is_too_long_is_cut_by_rows() {
     };
     // Three layers, two halves of attention: a dispatch of the long prompt takes some three caps, one of the short prompt less
     // than one.
-    let pace = 18.0 * cap.as_secs_f64() / seconds(&mut decoder, &prompt(4000));
-    decoder.pretend_pace(pace, cap);
+    let speed = 18.0 * cap.as_secs_f64() / seconds(&mut decoder, &prompt(4000));
+    decoder.pretend_pace(speed, cap);
     let rows = |planned: Vec<(u32, [u64; 2])>| planned.into_iter().map(|(rows, _)| rows).max();
     assert_eq!(rows(decoder.planned(&prompt(0))), Some(64));
     let planned = decoder.planned(&prompt(4000));
     for (_, load) in &planned {
-        assert!(Device(pace, pace).seconds(*load) <= cap.as_secs_f64());
+        assert!(Device(speed, speed).seconds(*load) <= cap.as_secs_f64());
     }
     let rows = rows(planned);
     assert!(rows < Some(64) && rows > Some(4), "{rows:?} rows of a pass");

@@ -99,7 +99,7 @@ impl Generator {
             let Some(sequence) = self.waiting.get(&key) else {
                 return false;
             };
-            let own = sequence.standing.class;
+            let own = sequence.queue_key.class;
             let (needed, available) = self.needed(sequence);
             let place_free = self.running.len() < self.limits.sequences;
             if place_free && needed <= available {
@@ -108,7 +108,7 @@ impl Generator {
             let mut victims: Vec<((Rank, u32), u64)> = self
                 .running
                 .iter()
-                .filter(|sequence| sequence.standing.class > own)
+                .filter(|sequence| sequence.queue_key.class > own)
                 .map(|sequence| (self.rank(sequence, now), sequence.key))
                 .filter(|((other, _), _)| matches!(other, Rank::OnTime { .. }) && *other > rank)
                 .collect();
@@ -139,7 +139,7 @@ impl Generator {
     /// some that would have been in time. Who waits behind too many is told when its deadline passes or its own work
     /// alone has become too much, and a queue holds no more than its limit.
     pub(super) fn hopeless(&self, sequence: &Sequence, now: Moment) -> Option<ModelError> {
-        let left = sequence.standing.deadline?.saturating_sub(now);
+        let left = sequence.queue_key.deadline?.saturating_sub(now);
         let needed = self.least_time(sequence.unwritten(), now)?;
         if needed <= left {
             return None;

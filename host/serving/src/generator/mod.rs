@@ -89,7 +89,7 @@ pub(crate) struct Generator {
     running: Vec<Sequence>,
     costs: StepCosts,
     /// How fast work went when the step was begun: one for a whole step, so that its order is one.
-    pace: StepRate,
+    step_rate: StepRate,
     /// No request's deadline is earlier than this; none has one if there is none.
     none_late_before: Option<Moment>,
     /// Where a step failed without a known culprit: whom to try apart.
@@ -114,7 +114,7 @@ impl Generator {
             waiting: BTreeMap::new(),
             running: Vec::new(),
             costs: StepCosts::default(),
-            pace: StepRate::default(),
+            step_rate: StepRate::default(),
             none_late_before: None,
             groups: Groups::default(),
             next: 0,
@@ -157,19 +157,19 @@ impl Generator {
         let mut sequences = Vec::with_capacity(parameters.n as usize);
         for choice in 0..parameters.n {
             self.next += 1;
-            let place = SequenceIdentity {
+            let identity = SequenceIdentity {
                 key: self.next,
                 request: number,
                 choice,
                 context: context_of(&self.shape),
                 seed,
-                standing: generation.open.standing,
+                queue_key: generation.open.queue_key,
             };
             let constraint = matcher
                 .as_deref()
                 .map(|matcher| Constraint::new(matcher.clone(), self.shape.vocabulary));
             let made = Sequence::new(
-                place,
+                identity,
                 prompt.clone(),
                 if choice == 0 { &prefix } else { &[] },
                 Arc::clone(&parameters),
@@ -190,7 +190,7 @@ impl Generator {
                 .into_iter()
                 .map(|sequence| (sequence.key, sequence)),
         );
-        let deadline = generation.open.standing.deadline;
+        let deadline = generation.open.queue_key.deadline;
         self.none_late_before = self.none_late_before.into_iter().chain(deadline).min();
         self.requests.insert(number, generation);
         self.end_if_complete(number);
@@ -238,7 +238,7 @@ impl Generator {
     /// The earliest deadline.
     pub(crate) fn deadline(&self) -> Option<Moment> {
         let deadlines = self.requests.values();
-        deadlines.filter_map(|g| g.open.standing.deadline).min()
+        deadlines.filter_map(|g| g.open.queue_key.deadline).min()
     }
 
     /// Ends every request.
@@ -257,13 +257,13 @@ impl Generator {
             0 => self.limits.step_tokens,
             _ => self.limits.step_tokens.min(self.limits.prefill_tokens),
         };
-        self.pace = self.costs.pace(generating.max(1), rows);
+        self.step_rate = self.costs.step_rate(generating.max(1), rows);
     }
 
     /// The order in which sequences go: their request's with the work they were queued with, then their place in it.
     fn rank(&self, sequence: &Sequence, now: Moment) -> (Rank, u32) {
-        let work = self.pace.time_for(sequence.remaining);
-        let rank = sequence.standing.rank(now, self.limits.aging, work);
+        let work = self.step_rate.time_for(sequence.remaining);
+        let rank = sequence.queue_key.rank(now, self.limits.aging, work);
         (rank, sequence.choice)
     }
 

@@ -42,10 +42,10 @@ pub(crate) fn info(path: &Path, options: &InfoOptions<'_>) -> Result<(), Failure
     if let (Some(_), Err(error)) = (options.adapter, &chosen) {
         return Err(Failure::usage(error));
     }
-    let place = AdapterBudget::of(&chosen, options.memory);
+    let budget = AdapterBudget::of(&chosen, options.memory);
     let formats = formats(&checkpoint)?;
     let mut report = match checkpoint.architecture() {
-        Architecture::Decoder(config) => decoder(&checkpoint, config, options, &place)?,
+        Architecture::Decoder(config) => decoder(&checkpoint, config, options, &budget)?,
         Architecture::Encoder(config) => encoder(&checkpoint, config, options)?,
     };
     report.lines.push(("stored as", formats.text()));
@@ -53,9 +53,9 @@ pub(crate) fn info(path: &Path, options: &InfoOptions<'_>) -> Result<(), Failure
     let (text, tokenizer) = described(&tokenizer, report.makes_text);
     report.lines.push(("tokenizer", text));
     report.json["tokenizer"] = tokenizer;
-    report.lines.push(("adapter", place.text()));
-    report.json["adapter"] = json!(place.adapter);
-    report.json["budget_bytes"] = json!(place.budget);
+    report.lines.push(("adapter", budget.text()));
+    report.json["adapter"] = json!(budget.adapter);
+    report.json["budget_bytes"] = json!(budget.budget);
     let adapters: Vec<String> = Adapter::list()
         .iter()
         .map(|adapter| adapter.info().to_string())
@@ -125,7 +125,7 @@ fn decoder(
     checkpoint: &Checkpoint,
     config: &ModelConfig,
     options: &InfoOptions<'_>,
-    place: &AdapterBudget,
+    budget: &AdapterBudget,
 ) -> Result<Report, Failure> {
     let sequences = options.sequences;
     let context = options
@@ -140,7 +140,7 @@ fn decoder(
         ..DecoderOptions::default()
     };
     let memory = MemoryReport::estimate(checkpoint, &counted)?;
-    let fits = match place.budget {
+    let fits = match budget.budget {
         Some(budget) => what_fits(checkpoint, &counted, config.context, budget)?,
         None => Vec::new(),
     };

@@ -8,7 +8,7 @@ macro_rules! __export_operator {
         #[cfg(target_family = "wasm")]
         #[allow(unsafe_code, reason = "the exports of a component have the C calling convention")]
         const _: () = {
-            use $crate::bindings::exports::tidegate::operator::operator as exported;
+            use $crate::bindings::exports::tidegate::operator::packed as exported;
 
             ::std::thread_local! {
                 static RUNNER: ::std::cell::RefCell<::core::option::Option<$crate::Runner<$operator>>> =
@@ -18,11 +18,13 @@ macro_rules! __export_operator {
             struct Component;
 
             impl exported::Guest for Component {
-                fn describe() -> exported::Description {
-                    $crate::__guest::describe::<$operator>()
+                fn describe(
+                    config: ::std::string::String,
+                ) -> ::core::result::Result<exported::Description, exported::Failure> {
+                    $crate::__guest::describe::<$operator>(&config)
                 }
 
-                fn init(config: ::std::string::String) -> ::core::result::Result<(), ::std::string::String> {
+                fn init(config: ::std::string::String) -> ::core::result::Result<(), exported::Failure> {
                     let runner = $crate::__guest::start::<$operator>(&config)?;
                     RUNNER.set(::core::option::Option::Some(runner));
                     ::core::result::Result::Ok(())
@@ -30,13 +32,8 @@ macro_rules! __export_operator {
 
                 fn process(
                     batch: ::std::vec::Vec<u8>,
-                ) -> ::core::result::Result<::std::vec::Vec<u8>, ::std::string::String> {
-                    RUNNER.with_borrow_mut(|runner| match runner {
-                        ::core::option::Option::Some(runner) => runner.process(&batch),
-                        ::core::option::Option::None => ::core::result::Result::Err(
-                            ::std::string::String::from("`process` was called before `init`"),
-                        ),
-                    })
+                ) -> ::core::result::Result<::std::vec::Vec<u8>, exported::Failure> {
+                    RUNNER.with_borrow_mut(|runner| $crate::__guest::process(runner.as_mut(), &batch))
                 }
             }
 
@@ -49,28 +46,84 @@ macro_rules! __export_operator {
 #[doc(hidden)]
 #[allow(missing_docs, reason = "called by generated code only")]
 pub mod glue {
-    use crate::bindings::exports::tidegate::operator::operator as exported;
-    use crate::{Described, Level, Runner, log_line};
+    use crate::bindings::exports::tidegate::operator::packed as exported;
+    use crate::bindings::tidegate::operator::types;
+    use crate::metrics::{Declaration, Kind};
+    use crate::{Described, Failure, FailureClass, Fields, Level, Runner, log_line};
 
-    pub fn describe<T: Described>() -> exported::Description {
+    pub fn describe<T: Described>(
+        _config: &str,
+    ) -> Result<exported::Description, exported::Failure> {
         let description = T::DESCRIPTION;
-        exported::Description {
+        let known = [
+            (Fields::KEY, types::Fields::KEY),
+            (Fields::VALUE, types::Fields::VALUE),
+            (Fields::HEADERS, types::Fields::HEADERS),
+            (Fields::ATTRIBUTES, types::Fields::ATTRIBUTES),
+        ];
+        let mut reads = types::Fields::empty();
+        for (field, flag) in known {
+            if description.reads.contains(field) {
+                reads |= flag;
+            }
+        }
+        Ok(exported::Description {
             name: description.name.to_owned(),
             version: description.version.to_owned(),
             config_schema: T::CONFIG_SCHEMA.to_owned(),
-            reads: description.read_names().map(str::to_owned).collect(),
-            outputs: description
-                .outputs
-                .iter()
-                .map(|&output| output.to_owned())
-                .collect(),
+            reads,
+            outputs: owned(description.outputs),
+            metrics: description.metrics.iter().map(metric).collect(),
+            handlers: Vec::new(),
+            extensions: Vec::new(),
+        })
+    }
+
+    fn owned(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    fn metric(declaration: &Declaration) -> types::Metric {
+        types::Metric {
+            name: declaration.name.to_owned(),
+            kind: match declaration.kind {
+                Kind::Counter => types::MetricKind::Counter,
+                Kind::Gauge => types::MetricKind::Gauge,
+                Kind::Histogram => types::MetricKind::Histogram,
+            },
+            help: declaration.help.to_owned(),
+            labels: owned(declaration.labels),
+            bounds: declaration.bounds.to_vec(),
         }
     }
 
-    pub fn start<T: Described>(config: &str) -> Result<Runner<T>, String> {
+    pub fn start<T: Described>(config: &str) -> Result<Runner<T>, exported::Failure> {
         if T::DESCRIPTION.log_panics {
             std::panic::set_hook(Box::new(|panic| log_line(Level::Error, &panic.to_string())));
         }
-        Runner::start(config)
+        Runner::start(config).map_err(failure)
+    }
+
+    pub fn process<T: Described>(
+        runner: Option<&mut Runner<T>>,
+        batch: &[u8],
+    ) -> Result<Vec<u8>, exported::Failure> {
+        let Some(runner) = runner else {
+            let why = "`process` was called before `init`";
+            return Err(failure(Failure::permanent("not-started", why)));
+        };
+        runner.process(batch).map_err(failure)
+    }
+
+    fn failure(failure: Failure) -> exported::Failure {
+        exported::Failure {
+            class: match failure.class {
+                FailureClass::Transient => types::FailureClass::Transient,
+                FailureClass::Permanent => types::FailureClass::Permanent,
+                FailureClass::BadConfiguration => types::FailureClass::BadConfiguration,
+            },
+            code: failure.code,
+            message: failure.message,
+        }
     }
 }

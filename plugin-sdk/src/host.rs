@@ -1,5 +1,4 @@
-//! What the host grants: its log, counters, and the configuration text. In native tests they are kept per thread, for
-//! [`crate::testing`] to look at.
+//! What the host grants: its log. In native tests lines are kept per thread, for [`crate::testing`] to look at.
 
 /// How much a log line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,19 +18,6 @@ pub enum Level {
 /// Writes a line to the host's log, which bounds length and rate. Usually called through [`crate::log!`].
 pub fn log_line(level: Level, message: &str) {
     imports::write(level, message);
-}
-
-/// The operator's configuration as the host has it, JSON text.
-pub fn config_text() -> String {
-    imports::config()
-}
-
-/// Counters of the operator, shown with its slot.
-pub mod metrics {
-    /// Adds to a counter. Names are `[a-z][a-z0-9_]*`, at most 64 of them.
-    pub fn add(name: &str, amount: u64) {
-        super::imports::add(name, amount);
-    }
 }
 
 /// Writes a formatted line to the host's log: `log!(Level::Warn, "{count} words")`.
@@ -57,20 +43,11 @@ mod imports {
         };
         host::log::write(level, message);
     }
-
-    pub(super) fn config() -> String {
-        host::config::get()
-    }
-
-    pub(super) fn add(name: &str, amount: u64) {
-        host::metrics::add(name, amount);
-    }
 }
 
 #[cfg(not(target_family = "wasm"))]
 pub(crate) mod imports {
     use std::cell::RefCell;
-    use std::collections::BTreeMap;
 
     use super::Level;
 
@@ -78,8 +55,6 @@ pub(crate) mod imports {
     #[derive(Default)]
     pub(crate) struct Recording {
         pub(crate) lines: Vec<(Level, String)>,
-        pub(crate) counters: BTreeMap<String, u64>,
-        pub(crate) config: String,
     }
 
     thread_local! {
@@ -88,13 +63,5 @@ pub(crate) mod imports {
 
     pub(super) fn write(level: Level, message: &str) {
         TOLD.with_borrow_mut(|told| told.lines.push((level, message.to_owned())));
-    }
-
-    pub(super) fn config() -> String {
-        TOLD.with_borrow(|told| told.config.clone())
-    }
-
-    pub(super) fn add(name: &str, amount: u64) {
-        TOLD.with_borrow_mut(|told| *told.counters.entry(name.to_owned()).or_default() += amount);
     }
 }

@@ -24,7 +24,7 @@
 //! Invariants:
 //! - a record that passes or is dropped costs no allocation and no copy in here: [`Record`] views the batch's arena;
 //! - the native [`testing::Harness`] encodes and decodes with the same code as the WebAssembly exports;
-//! - an operator that does not call [`log!`], [`metrics::add`] or [`config_text`] does not import them.
+//! - an operator that does not call [`log!`] imports nothing.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -49,6 +49,7 @@ mod guest;
 pub use guest::glue as __guest;
 mod host;
 pub mod json;
+pub mod metrics;
 mod operator;
 mod outcome;
 mod record;
@@ -57,14 +58,14 @@ mod runner;
 pub mod testing;
 
 pub use config::{NoConfig, read_config};
-pub use host::{Level, config_text, log_line, metrics};
-pub use operator::{Described, Description, Operator};
+pub use host::{Level, log_line};
+pub use operator::{Described, Description, Failure, FailureClass, Operator};
 pub use outcome::{Changes, IntoOutcome, Outcome, Piece};
 pub use record::{FieldError, Record};
 pub use runner::Runner;
 pub use serde;
 pub use serde_json;
-pub use tidegate_record::{Fields, Pair, Pairs, RecordId};
+pub use tidegate_record::{Fields, Origin, Pair, Pairs, RecordId};
 pub use tidegate_sdk_macros::operator;
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
@@ -74,5 +75,5 @@ pub use wit_bindgen;
 pub mod prelude {
     #[cfg(not(target_family = "wasm"))]
     pub use crate::testing::{Answer, Harness, TestRecord};
-    pub use crate::{Changes, Level, Operator, Outcome, Piece, Record, log, operator};
+    pub use crate::{Changes, FieldError, Level, Operator, Outcome, Piece, Record, log, operator};
 }

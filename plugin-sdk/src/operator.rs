@@ -3,6 +3,7 @@
 use serde::de::DeserializeOwned;
 use tidegate_record::Fields;
 
+use crate::metrics::Declaration;
 use crate::{Outcome, Record};
 
 /// An operator with a configuration, and memory of its own if it wants one.
@@ -34,31 +35,97 @@ pub struct Description {
     pub reads: Fields,
     /// Its outputs beside the main one.
     pub outputs: &'static [&'static str],
+    /// Its metrics.
+    pub metrics: &'static [Declaration],
     /// Whether the text of a panic is written to the host's log, which must then be granted.
     pub log_panics: bool,
 }
 
 impl Description {
-    /// The names of the fields it reads.
-    pub fn read_names(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let reads = self.reads;
-        ["key", "value", "headers", "attributes"]
-            .into_iter()
-            .filter(move |name| Fields::named(name).is_some_and(|field| reads.contains(field)))
-    }
-
     /// The number of an output in an answer: 0 for the main one, k for the k-th named one.
-    pub(crate) fn output(&self, name: Option<&str>) -> Result<u16, String> {
+    pub(crate) fn output(&self, name: Option<&str>) -> Result<u16, Failure> {
         let Some(name) = name else { return Ok(0) };
         match self.outputs.iter().position(|output| *output == name) {
             Some(index) => Ok(index as u16 + 1),
-            None => Err(format!(
-                "operator {} has no output {name:?}, it describes {:?}",
-                self.name, self.outputs
+            None => Err(Failure::permanent(
+                "unknown-output",
+                format!(
+                    "operator {} has no output {name:?}, it describes {:?}",
+                    self.name, self.outputs
+                ),
             )),
         }
     }
+
+    /// The number of a metric in an answer.
+    pub(crate) fn metric(&self, name: &str) -> Result<u16, Failure> {
+        let found = self.metrics.iter().position(|metric| metric.name == name);
+        found.map(|index| index as u16).ok_or_else(|| {
+            Failure::permanent(
+                "unknown-metric",
+                format!(
+                    "operator {} measures {name:?}, which is not among its metrics",
+                    self.name
+                ),
+            )
+        })
+    }
 }
+
+/// Whether something failed for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureClass {
+    /// The same call may succeed later: the records wait and come again.
+    Transient,
+    /// The same call fails again: records come again in smaller batches, until one fails by itself and is a dead letter.
+    Permanent,
+    /// Only another configuration helps: the records wait for it.
+    BadConfiguration,
+}
+
+/// Why an operator cannot answer a batch, or not start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Whether it is for good.
+    pub class: FailureClass,
+    /// A short name that does not change: `[a-z][a-z0-9-]*`, at most 64 bytes.
+    pub code: String,
+    /// For people.
+    pub message: String,
+}
+
+impl Failure {
+    /// One that may pass.
+    pub fn transient(code: &str, message: impl Into<String>) -> Failure {
+        Failure::new(FailureClass::Transient, code, message)
+    }
+
+    /// One that comes again.
+    pub fn permanent(code: &str, message: impl Into<String>) -> Failure {
+        Failure::new(FailureClass::Permanent, code, message)
+    }
+
+    /// One of the configuration.
+    pub fn bad_configuration(code: &str, message: impl Into<String>) -> Failure {
+        Failure::new(FailureClass::BadConfiguration, code, message)
+    }
+
+    fn new(class: FailureClass, code: &str, message: impl Into<String>) -> Failure {
+        Failure {
+            class,
+            code: code.to_owned(),
+            message: message.into(),
+        }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
 
 /// An operator that says what it is; written by [`macro@crate::operator`].
 pub trait Described: Operator {

@@ -76,7 +76,7 @@ impl Changes {
 
     /// Replaces the event time, microseconds since the Unix epoch.
     pub fn event_time(mut self, time: i64) -> Changes {
-        self.patch.set_event_time(time);
+        self.patch.set_event_time(Some(time));
         self
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use tidegate_record::{BatchView, OutcomesBuilder};
 
-use crate::{Described, Outcome, Piece, Record, read_config};
+use crate::{Described, Failure, Outcome, Piece, Record, metrics, read_config};
 
 /// An operator that has been configured and answers batches.
 pub struct Runner<T> {
@@ -19,15 +19,17 @@ impl<T: Described> fmt::Debug for Runner<T> {
 
 impl<T: Described> Runner<T> {
     /// Reads the configuration (JSON text) and makes the operator.
-    pub fn start(config: &str) -> Result<Runner<T>, String> {
-        let operator = T::new(read_config(config)?)?;
+    pub fn start(config: &str) -> Result<Runner<T>, Failure> {
+        let wrong = |why| Failure::bad_configuration("bad-config", why);
+        let operator = T::new(read_config(config).map_err(wrong)?).map_err(wrong)?;
         Ok(Runner { operator })
     }
 
     /// Answers a packed batch with packed outcomes, one for each record.
-    pub fn process(&mut self, batch: &[u8]) -> Result<Vec<u8>, String> {
+    pub fn process(&mut self, batch: &[u8]) -> Result<Vec<u8>, Failure> {
         // The host has checked the records; to do it again would cost more than a filter does.
-        let batch = BatchView::parse_frame(batch).map_err(|error| error.to_string())?;
+        let batch = BatchView::parse_frame(batch)
+            .map_err(|error| Failure::permanent("bad-batch", error.to_string()))?;
         let now = batch.clock();
         let mut answer = OutcomesBuilder::with_capacity(batch.len());
         for view in batch.records() {
@@ -36,12 +38,18 @@ impl<T: Described> Runner<T> {
                 Outcome::Drop => answer.drop_record(),
                 other => write::<T>(&mut answer, other)?,
             }
+            for measured in metrics::take() {
+                let record = answer.len() as u32 - 1;
+                let metric = T::DESCRIPTION.metric(measured.name)?;
+                let labels: Vec<&str> = measured.labels.iter().map(String::as_str).collect();
+                answer.sample(record, metric, measured.bits, &labels);
+            }
         }
         Ok(answer.finish())
     }
 }
 
-fn write<T: Described>(answer: &mut OutcomesBuilder, outcome: Outcome) -> Result<(), String> {
+fn write<T: Described>(answer: &mut OutcomesBuilder, outcome: Outcome) -> Result<(), Failure> {
     match outcome {
         Outcome::Pass => answer.pass(),
         Outcome::Drop => answer.drop_record(),
@@ -63,7 +71,7 @@ fn write<T: Described>(answer: &mut OutcomesBuilder, outcome: Outcome) -> Result
             let outputs = pieces
                 .iter()
                 .map(number)
-                .collect::<Result<Vec<u16>, String>>()?;
+                .collect::<Result<Vec<u16>, Failure>>()?;
             answer.split(
                 outputs
                     .into_iter()

@@ -5,20 +5,26 @@
 
 mod record;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use tidegate_record::{Batch, BatchBuilder, Emission, Outcome, OutcomesView, RecordView};
+use tidegate_record::{
+    Batch, BatchBuilder, Emission, Excerpt, Layout, Outcome, OutcomesView, RecordView, Sample,
+};
 
 pub use record::TestRecord;
 
 use crate::host::imports::TOLD;
 use crate::{Described, Level, Runner};
 
-/// An operator under test. One at a time on a thread: log lines and counters are kept per thread.
+/// An operator under test. One at a time on a thread: log lines are kept per thread.
 pub struct Harness<T> {
     runner: Runner<T>,
     clock: i64,
+    seed: [u8; 16],
+    /// What was measured: amounts, or the bits of values, by metric and labels.
+    measured: BTreeMap<(String, Vec<String>), Vec<u64>>,
 }
 
 // Not derived: an operator need not be `Debug` for its harness to be unwrapped.
@@ -34,14 +40,12 @@ impl<T: Described> fmt::Debug for Harness<T> {
 impl<T: Described> Harness<T> {
     /// Configures the operator, with JSON text or a `serde_json::json!` value. The error is what the user would see.
     pub fn start(config: impl ToString) -> Result<Harness<T>, String> {
-        let config = config.to_string();
-        TOLD.with_borrow_mut(|told| {
-            *told = Default::default();
-            told.config.clone_from(&config);
-        });
+        TOLD.with_borrow_mut(|told| *told = Default::default());
         Ok(Harness {
-            runner: Runner::start(&config)?,
+            runner: Runner::start(&config.to_string()).map_err(|failure| failure.message)?,
             clock: 1_700_000_000_000_000,
+            seed: *b"a seed for tests",
+            measured: BTreeMap::new(),
         })
     }
 
@@ -76,22 +80,30 @@ impl<T: Described> Harness<T> {
     /// Runs one batch; an error is what fails the whole call.
     pub fn try_run(&mut self, records: &[TestRecord]) -> Result<Vec<Answer>, String> {
         let full = batch(records, self.clock)?;
-        let mut copied = BatchBuilder::default();
-        for record in full.view().records() {
-            let reads = T::DESCRIPTION.reads;
-            copied
-                .push_fields(&record, reads)
-                .map_err(|error| error.to_string())?;
-        }
-        let answer = self.runner.process(copied.finish(self.clock).as_bytes())?;
+        let reads = T::DESCRIPTION.reads;
+        let excerpt = Excerpt::new(full.view(), reads, Layout::Version2, self.seed);
+        let mut arena = vec![0; excerpt.len()];
+        excerpt.write(&mut arena);
+        let answer = self
+            .runner
+            .process(&arena)
+            .map_err(|failure| failure.to_string())?;
         let outputs = T::DESCRIPTION.outputs.len() as u16;
         let outcomes = OutcomesView::parse(&answer, records.len(), outputs)
             .map_err(|error| error.to_string())?;
-        full.view()
+        let answers: Vec<Answer> = full
+            .view()
             .records()
             .zip(outcomes.iter())
             .map(|(record, outcome)| answer_of::<T>(&record, outcome))
-            .collect()
+            .collect::<Result<_, String>>()?;
+        for sample in outcomes.samples() {
+            // What belongs to a record that comes again does not count.
+            if !matches!(answers[sample.record as usize], Answer::Retry { .. }) {
+                self.measure(&sample);
+            }
+        }
+        Ok(answers)
     }
 
     /// The lines logged since the operator was started.
@@ -99,9 +111,39 @@ impl<T: Described> Harness<T> {
         TOLD.with_borrow(|told| told.lines.clone())
     }
 
-    /// A counter's sum since the operator was started.
-    pub fn counter(&self, name: &str) -> u64 {
-        TOLD.with_borrow(|told| told.counters.get(name).copied().unwrap_or_default())
+    /// The sum of a counter since the operator was started, under these values of its labels.
+    pub fn counter(&self, name: &str, labels: &[&str]) -> u64 {
+        let measured = self.measured(name, labels);
+        measured
+            .iter()
+            .fold(0, |sum: u64, amount| sum.saturating_add(*amount))
+    }
+
+    /// What a gauge or a histogram was given since the operator was started, under these values of its labels, in order.
+    pub fn values(&self, name: &str, labels: &[&str]) -> Vec<f64> {
+        let measured = self.measured(name, labels);
+        measured.iter().map(|bits| f64::from_bits(*bits)).collect()
+    }
+
+    fn measured(&self, name: &str, labels: &[&str]) -> &[u64] {
+        let labels = labels.iter().map(|&label| label.to_owned()).collect();
+        let measured = self.measured.get(&(name.to_owned(), labels));
+        measured.map_or(&[], Vec::as_slice)
+    }
+
+    fn measure(&mut self, sample: &Sample<'_>) {
+        let metric = &T::DESCRIPTION.metrics[usize::from(sample.metric)];
+        let labels: Vec<String> = sample.labels().map(str::to_owned).collect();
+        assert_eq!(
+            labels.len(),
+            metric.labels.len(),
+            "metric {} is measured with other labels than it has",
+            metric.name
+        );
+        self.measured
+            .entry((metric.name.to_owned(), labels))
+            .or_default()
+            .push(sample.bits);
     }
 }
 
@@ -203,8 +245,7 @@ fn answer_of<T: Described>(
         Outcome::Split(pieces) => {
             let mut split = Vec::with_capacity(pieces.len());
             for (index, piece) in pieces.iter().enumerate() {
-                let emit = tidegate_record::child_emit(emit, index as u32)
-                    .map_err(|error| error.to_string())?;
+                let emit = tidegate_record::child_emit(emit, index as u32);
                 split.push((output(piece), changed(piece, emit)?));
             }
             Answer::Split(split)

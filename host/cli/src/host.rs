@@ -16,6 +16,7 @@ use tidegate_telemetry::{Meters, SlotSummary};
 
 use crate::components::Components;
 use crate::models::HostedModel;
+use crate::operator_metrics::operator_metrics;
 use crate::wire;
 
 /// How long all tasks have to switch: one call of the operator each, however slow, and then some.
@@ -221,15 +222,8 @@ impl Host for RunningHost {
 
     fn metrics(&self) -> Option<String> {
         let mut text = self.meters.prometheus();
-        text += "# TYPE tidegate_operator_counts_total counter\n";
-        for hosted in &self.slots {
-            for (name, value) in hosted.slot.counters() {
-                text += &format!(
-                    "tidegate_operator_counts_total{{slot=\"{}\",name=\"{name}\"}} {value}\n",
-                    hosted.slot.name()
-                );
-            }
-        }
+        let slots = self.slots.iter();
+        text += &operator_metrics(slots.map(|hosted| (hosted.slot.name(), hosted.slot.metrics())));
         text += &model_metrics(&self.models());
         Some(text)
     }

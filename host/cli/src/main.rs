@@ -11,6 +11,7 @@ mod components;
 mod exit;
 mod host;
 mod models;
+mod operator_metrics;
 mod starting;
 mod wire;
 

@@ -5,7 +5,7 @@ use tidegate_codec::{
 };
 use tidegate_contract::{Partition, Rejected};
 use tidegate_record::layout::ENTRY;
-use tidegate_record::{BatchBuilder, RecordId};
+use tidegate_record::{BatchBuilder, Origin, RecordId};
 
 /// A byte order mark at the start of the input is no part of it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -235,6 +235,7 @@ impl Lines {
             }
             let input = Input {
                 id: RecordId {
+                    origin: Origin::Source,
                     source: self.partition.source,
                     partition: self.partition.number,
                     offset,

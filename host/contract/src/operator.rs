@@ -39,9 +39,15 @@ pub struct Loss {
     pub reason: String,
 }
 
+/// What an answer causes beside its outcomes, by record. What is not accepted leaves no trace.
+pub trait Effects: Send + Sync + std::fmt::Debug {
+    /// The outcome of this record of the answer, by its index there, has been accepted: what belongs to it counts now.
+    fn accept(&mut self, record: usize);
+}
+
 /// An operator's answer to a batch: usually one answer for the whole of it; where it was given in pieces several, in
 /// order, each for its share of the records, with the poison records between them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Processed {
     /// The answer to `count` records from `first` on: the outcomes arena, already checked for exactly these records.
     Answer {
@@ -51,6 +57,8 @@ pub enum Processed {
         count: usize,
         /// The outcomes arena; parse with `OutcomesView::parse(bytes, count, outputs)`.
         outcomes: Vec<u8>,
+        /// What else the answer causes; none for most.
+        effects: Option<Box<dyn Effects>>,
     },
     /// A record the operator could not answer for.
     Poison(DeadLetterCause),
@@ -69,8 +77,8 @@ pub trait Operator: Send {
     /// Answers for the records of the batch, in order, as far as it gets in one turn: about 100 ms, or one call of the
     /// guest if that takes longer. The rest, perhaps all, is untried; given as the next batch it goes on from there. A trap, a deadline, a refused allocation or a bad answer costs
     /// the instance, not the call: the batch is bisected and only the poison record is named. A batch of one record is
-    /// never untried. An error means that no instance could be started: no record was answered, all of them must come
-    /// again, and it may be called again.
+    /// never untried. An error means that no instance could be started, or that the operator cannot work now: no record
+    /// was answered, all of them must come again, and it may be called again.
     fn process(&mut self, batch: &Batch) -> Result<Vec<Processed>, OperatorError>;
 
     /// Takes the losses since it was last asked, in order.
@@ -146,6 +154,14 @@ pub enum OperatorError {
         /// Path or digest.
         component: String,
         /// What does not fit.
+        why: String,
+    },
+    /// It says that it cannot work now, or not with its configuration.
+    #[error("{component} cannot work: {why}")]
+    Failed {
+        /// Path or digest.
+        component: String,
+        /// Its own words, with code and class.
         why: String,
     },
     /// The host cannot run wasm here.

@@ -235,7 +235,7 @@ pub(crate) fn record_seed(seed: u64, id: RecordId) -> u64 {
         u64::from(id.source),
         u64::from(id.partition),
         id.offset,
-        u64::from(id.emit),
+        id.emit,
     ] {
         state = state.wrapping_add(part).wrapping_add(0x9e37_79b9_7f4a_7c15);
         state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

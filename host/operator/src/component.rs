@@ -5,14 +5,15 @@ use std::borrow::Cow;
 use sha2::{Digest, Sha256};
 use tidegate_contract::OperatorError;
 use tidegate_telemetry::plain;
-use wasmtime::component::{ComponentExportIndex, InstancePre};
+use wasmtime::component::InstancePre;
 
 use crate::cache::hex;
 use crate::engine::Engine;
 use crate::failure::TEXT_BYTES;
 use crate::grants::Grants;
-use crate::host::{Host, OPERATOR, PACKAGE};
+use crate::host::Host;
 use crate::panics::caught;
+use crate::world::{Exports, Import, exports, import};
 
 const COMPONENT_VERSION: [u8; 4] = [0x0d, 0, 1, 0];
 const MODULE_VERSION: [u8; 4] = [1, 0, 0, 0];
@@ -29,14 +30,6 @@ pub struct Component {
     digest: String,
     imports: Vec<String>,
     from_disk: bool,
-}
-
-/// Where the functions of an operator are among its exports.
-#[derive(Clone, Copy)]
-pub(crate) struct Exports {
-    pub(crate) describe: ComponentExportIndex,
-    pub(crate) init: ComponentExportIndex,
-    pub(crate) process: ComponentExportIndex,
 }
 
 impl Engine {
@@ -70,6 +63,8 @@ impl Engine {
             .imports(&self.inner.wasm)
             // A name that has to be escaped is none that could be granted.
             .map(|(name, _)| plain(name, IMPORT_BYTES).into_owned())
+            // Types are no permission.
+            .filter(|name| import(name) != Import::Own("types"))
             .collect();
         Ok(Component {
             engine: self.clone(),
@@ -140,19 +135,16 @@ impl Component {
 
     /// Links it with what it is granted.
     pub(crate) fn link(&self, grants: Grants) -> Result<InstancePre<Host>, OperatorError> {
-        for import in &self.imports {
-            let own = import
-                .strip_prefix(PACKAGE)
-                .and_then(|rest| rest.strip_prefix('/'))
-                .map(|rest| rest.split('@').next().unwrap_or(rest));
-            let granted = match own {
-                Some(interface) => grants.contains(interface),
-                None => crate::wasi::is_inert(import),
+        for name in &self.imports {
+            let granted = match import(name) {
+                Import::Own(interface) => grants.contains(interface),
+                Import::Unknown(why) => return Err(not_an_operator(&self.label, why)),
+                Import::Other => crate::wasi::is_inert(name),
             };
             if !granted {
                 return Err(OperatorError::NotGranted {
                     component: self.label.clone(),
-                    import: import.clone(),
+                    import: name.clone(),
                 });
             }
         }
@@ -230,32 +222,5 @@ fn encode(module: &[u8]) -> Result<Vec<u8>, String> {
         } else {
             format!("the core module cannot be made a component: {why}")
         }
-    })
-}
-
-fn exports(
-    component: &wasmtime::component::Component,
-    engine: &wasmtime::Engine,
-) -> Result<Exports, String> {
-    let Some(operator) = component.get_export_index(None, OPERATOR) else {
-        let other = component
-            .component_type()
-            .exports(engine)
-            .map(|(name, _)| name.to_owned())
-            .find(|name| name.starts_with(PACKAGE));
-        return Err(match other {
-            Some(other) => format!("it exports {other}, this host runs {OPERATOR}"),
-            None => format!("it does not export {OPERATOR}"),
-        });
-    };
-    let function = |name: &str| {
-        component
-            .get_export_index(Some(&operator), name)
-            .ok_or_else(|| format!("its {OPERATOR} has no function {name}"))
-    };
-    Ok(Exports {
-        describe: function("describe")?,
-        init: function("init")?,
-        process: function("process")?,
     })
 }

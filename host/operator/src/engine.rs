@@ -199,7 +199,7 @@ mod tests {
         let wasm = wasmtime::Engine::new(&checked()).unwrap();
         let engine = Engine::with(EngineOptions::default(), wasm, false).unwrap();
         assert!(!engine.is_guarded());
-        let bytes = include_bytes!("../tests/fixtures/pass.wasm");
+        let bytes = include_bytes!("../tests/fixtures/released/0.1.0/pass.wasm");
         let slot = ComponentSlot::new(&engine, SlotOptions::new("s"), bytes, "pass").unwrap();
         let (_, mut operator) = slot.instance().unwrap();
         // Longer than its first memory, so that it grows and is moved.

@@ -24,6 +24,19 @@ pub(crate) struct Failure {
     pub(crate) backtrace: Option<String>,
     /// Whether the call took longer than it was allowed to.
     pub(crate) is_late: bool,
+    /// How the guest classed it, if it said so itself: then it has not cost the instance.
+    pub(crate) class: Option<Class>,
+}
+
+/// Whether something failed for good, in the guest's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// The same call may succeed later.
+    Transient,
+    /// The same call fails again.
+    Permanent,
+    /// Only another configuration helps.
+    BadConfiguration,
 }
 
 impl Failure {
@@ -33,15 +46,33 @@ impl Failure {
             reason: plain(reason, TEXT_BYTES).into_owned(),
             backtrace: None,
             is_late: false,
+            class: None,
         }
     }
 
-    /// The guest answered with an error of its own, which may have megabytes.
-    pub(crate) fn said(text: &str) -> Failure {
+    /// The guest answered with an error of its own, which may have megabytes. Its code is checked.
+    pub(crate) fn said(class: Class, code: &str, text: &str) -> Failure {
+        let text = plain(text, TEXT_BYTES);
+        let reason = match class {
+            Class::Transient => format!("operator error {code} (transient): {text}"),
+            Class::Permanent => format!("operator error {code}: {text}"),
+            Class::BadConfiguration => format!("operator error {code} (bad configuration): {text}"),
+        };
+        Failure {
+            reason,
+            backtrace: None,
+            is_late: false,
+            class: Some(class),
+        }
+    }
+
+    /// The guest of the contract 0.1.0 answered with an error: a text and nothing else.
+    pub(crate) fn text_of(text: &str) -> Failure {
         Failure {
             reason: format!("operator error: {}", plain(text, TEXT_BYTES)),
             backtrace: None,
             is_late: false,
+            class: Some(Class::Permanent),
         }
     }
 

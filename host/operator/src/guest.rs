@@ -1,16 +1,30 @@
 //! One instance of a component in its store. A failed call leaves it unusable: it is dropped and another one made.
 
-use tidegate_record::OutcomesView;
+use tidegate_contract::Effects;
+use tidegate_record::{BatchView, Excerpt, Layout, OutcomesView};
 use wasmtime::Store;
 use wasmtime::component::{ComponentExportIndex, ComponentNamedList, Func, Instance, Lift, Lower};
 
 use crate::failure::Failure;
-use crate::host::{Allowed, Host, WitDescription, arm, store};
+use crate::host::{Allowed, Host, arm, store};
 use crate::limits::DESCRIPTION_BYTES;
+use crate::metrics::{Measured, check_samples};
 use crate::panics::caught;
 use crate::revision::Revision;
+use crate::world::arena::Arena;
+use crate::world::plain::{WitAnswer, WitBatch};
+use crate::world::version1::WitFailure;
+use crate::world::{Handler, Said, version0_1, version1};
 
-type Answer = (Result<Vec<u8>, String>,);
+type Answer0 = (Result<Vec<u8>, String>,);
+type Answer1 = (Result<Vec<u8>, WitFailure>,);
+type AnswerPlain = (Result<WitAnswer, WitFailure>,);
+
+/// What a guest answered: outcomes that are checked, and what they cause beside.
+pub(crate) struct Answered {
+    pub(crate) outcomes: Vec<u8>,
+    pub(crate) effects: Option<Box<dyn Effects>>,
+}
 
 pub(crate) struct Guest {
     store: Store<Host>,
@@ -31,9 +45,19 @@ impl Guest {
                 .map_err(|panic| Failure::answer(&panic))?
         };
         let opened = made.and_then(|instance| {
-            let process = revision.component.exports.process;
-            let typed = instance.get_typed_func::<(&[u8],), Answer>(&mut store, process)?;
-            Ok((instance, *typed.func()))
+            let exports = &revision.component.exports;
+            let process = instance
+                .get_func(&mut store, exports.process)
+                .ok_or_else(|| wasmtime::format_err!("`process` is no function"))?;
+            // Looked at once, so that a function of another type is known before it is called.
+            match exports.handler {
+                Handler::Packed => process.typed::<(Arena<'_>,), Answer1>(&store).map(drop),
+                Handler::Plain => process
+                    .typed::<(WitBatch<'_>,), AnswerPlain>(&store)
+                    .map(drop),
+                Handler::Version0_1 => process.typed::<(Arena<'_>,), Answer0>(&store).map(drop),
+            }?;
+            Ok((instance, process))
         });
         let opened = opened.and_then(|opened| {
             store.data().in_time()?;
@@ -51,59 +75,109 @@ impl Guest {
     }
 
     /// Asks what the operator is. Strings and lists are measured before they are copied; this guest is of no other use.
-    pub(crate) fn describe(&mut self, revision: &Revision) -> Result<WitDescription, Failure> {
+    pub(crate) fn describe(
+        &mut self,
+        revision: &Revision,
+    ) -> Result<Result<Said, String>, Failure> {
         self.output = DESCRIPTION_BYTES;
         self.store.set_hostcall_fuel(self.output);
-        let (description,) = self.call(revision, revision.component.exports.describe, ())?;
-        Ok(description)
+        let (config, exports): (&str, _) = (&revision.config, &revision.component.exports);
+        match exports.handler {
+            Handler::Version0_1 => {
+                let (said,): (version0_1::WitDescription,) =
+                    self.call(revision, exports.describe, ())?;
+                Ok(said.said())
+            }
+            Handler::Packed | Handler::Plain => {
+                let (said,): (Result<version1::WitDescription, WitFailure>,) =
+                    self.call(revision, exports.describe, (config,))?;
+                said.map(|said| Ok(said.said()))
+                    .map_err(|failure| failure.failure())
+            }
+        }
     }
 
     pub(crate) fn init(&mut self, revision: &Revision) -> Result<(), Failure> {
-        let config: &str = &revision.config;
-        let (result,): (Result<(), String>,) =
-            self.call(revision, revision.component.exports.init, (config,))?;
-        result.map_err(|text| Failure::answer(&text))
+        let (config, exports): (&str, _) = (&revision.config, &revision.component.exports);
+        match exports.handler {
+            Handler::Version0_1 => {
+                let (result,): (Result<(), String>,) =
+                    self.call(revision, exports.init, (config,))?;
+                result.map_err(|text| Failure::answer(&text))
+            }
+            Handler::Packed | Handler::Plain => {
+                let (result,): (Result<(), WitFailure>,) =
+                    self.call(revision, exports.init, (config,))?;
+                result.map_err(|failure| failure.failure())
+            }
+        }
     }
 
-    /// Answers for a batch arena of so many records; the answer is checked, within the deadline as well. `clock` and
-    /// `mark` are what a WASI guest's clocks and randomness are made of.
+    /// Answers for a batch, of which it is given the fields that it reads; the answer is checked, within the deadline as
+    /// well. `mark` is what a WASI guest's randomness is made of beside the clock.
     pub(crate) fn process(
         &mut self,
         revision: &Revision,
-        arena: &[u8],
-        records: usize,
-        (clock, mark): (i64, u64),
-    ) -> Result<Vec<u8>, Failure> {
-        self.store.data_mut().begin(clock, mark);
+        batch: BatchView<'_>,
+        mark: u64,
+    ) -> Result<Answered, Failure> {
+        self.store.data_mut().begin(batch.clock(), mark);
         arm(
             &mut self.store,
             Allowed::Batch(revision.context.limits.deadline),
         );
         let _running = revision.component.engine.inner.ticker.running();
-        let answer = caught(|| {
-            self.process
-                .typed::<(&[u8],), Answer>(&self.store)
-                .and_then(|process| process.call(&mut self.store, (arena,)))
-        })
-        .map_err(|panic| Failure::answer(&panic))?;
-        let outcomes = match answer {
-            Ok((Ok(outcomes),)) => outcomes,
-            Ok((Err(text),)) => return Err(Failure::said(&text)),
-            Err(error) => return Err(self.failure(&error)),
+        let reads = revision.description.version.reads;
+        let (seed, handler) = (revision.batch_seed, revision.component.exports.handler);
+        let arena = |layout| (Arena(Excerpt::new(batch, reads, layout, seed)),);
+        let outcomes = match handler {
+            Handler::Version0_1 => {
+                let (answer,): Answer0 = self.ask(arena(Layout::Version1))?;
+                answer.map_err(|text| Failure::text_of(&text))?
+            }
+            Handler::Packed => {
+                let (answer,): Answer1 = self.ask(arena(Layout::Version2))?;
+                answer.map_err(|failure| failure.failure())?
+            }
+            Handler::Plain => {
+                let (answer,): AnswerPlain = self.ask((WitBatch::of(batch, reads, seed),))?;
+                let answer = answer.map_err(|failure| failure.failure())?;
+                let description = &revision.description;
+                answer
+                    .pack(&description.version.outputs, &description.metrics)
+                    .map_err(bad_answer)?
+            }
         };
         // What follows is linear in an answer whose length is bounded: it is enough to look at the clock before and after.
         self.in_time()?;
-        OutcomesView::parse(&outcomes, records, revision.outputs)
-            .map_err(|error| Failure::answer(&format!("bad answer: {error}")))?;
+        let view = OutcomesView::parse(&outcomes, batch.len(), revision.outputs)
+            .map_err(|error| bad_answer(error.to_string()))?;
+        check_samples(&view, revision.metrics.declared()).map_err(bad_answer)?;
+        let effects = Measured::of(&revision.metrics, &view);
         self.in_time()?;
-        Ok(outcomes)
+        Ok(Answered { outcomes, effects })
     }
 
-    /// What the last call has counted counts now.
-    pub(crate) fn settle(&mut self) {
-        let host = self.store.data_mut();
-        if !host.pending.is_empty() {
-            host.shared.count(std::mem::take(&mut host.pending));
+    /// Calls `process`.
+    fn ask<Params, Return>(&mut self, params: Params) -> Result<Return, Failure>
+    where
+        Params: ComponentNamedList + Lower,
+        Return: ComponentNamedList + Lift + 'static,
+    {
+        caught(|| {
+            self.process
+                .typed::<Params, Return>(&self.store)
+                .and_then(|process| process.call(&mut self.store, params))
+        })
+        .map_err(|panic| Failure::answer(&panic))?
+        .map_err(|error| self.failure(&error))
+    }
+
+    /// What the last call has counted counts now: in the contract 0.1.0 that belongs to no record.
+    pub(crate) fn settle(&mut self, revision: &Revision) {
+        let pending = &mut self.store.data_mut().pending;
+        if !pending.is_empty() {
+            revision.metrics.count(std::mem::take(pending));
         }
     }
 
@@ -142,4 +216,8 @@ impl Guest {
     fn failure(&self, error: &wasmtime::Error) -> Failure {
         Failure::call(error, self.store.data().limiter.refused, self.output)
     }
+}
+
+fn bad_answer(why: String) -> Failure {
+    Failure::answer(&format!("bad answer: {why}"))
 }

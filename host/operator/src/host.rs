@@ -1,67 +1,20 @@
-//! The world of an operator as the host gives it: `log`, `config` and `metrics`, and what a store holds for its guest.
+//! What a store holds for its guest, and the time that its calls have.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_telemetry::plain;
-use wasmtime::component::{ComponentType, Lift, Linker, WasmStr};
-use wasmtime::{StoreContextMut, UpdateDeadline};
+use wasmtime::UpdateDeadline;
+use wasmtime::component::Linker;
 
 use crate::limits::{Limiter, Limits};
 use crate::shared::{COUNTER_NAME, COUNTERS, Level, Shared, is_counter};
 use crate::ticker::ticks;
 use crate::wasi::Inert;
 
-/// The package whose interfaces an operator imports and exports.
-pub(crate) const PACKAGE: &str = "tidegate:operator";
-/// The interface an operator exports.
-pub(crate) const OPERATOR: &str = "tidegate:operator/operator@0.1.0";
-
 /// The longest a call can be allowed to take; more is taken as this.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// `level` of the WIT.
-#[derive(Clone, Copy, ComponentType, Lift)]
-#[component(enum)]
-#[repr(u8)]
-#[allow(dead_code, reason = "lifted from the guest's number, never named here")]
-enum WitLevel {
-    #[component(name = "trace")]
-    Trace,
-    #[component(name = "debug")]
-    Debug,
-    #[component(name = "info")]
-    Info,
-    #[component(name = "warn")]
-    Warn,
-    #[component(name = "error")]
-    Error,
-}
-
-impl From<WitLevel> for Level {
-    fn from(level: WitLevel) -> Level {
-        match level {
-            WitLevel::Trace => Level::Trace,
-            WitLevel::Debug => Level::Debug,
-            WitLevel::Info => Level::Info,
-            WitLevel::Warn => Level::Warn,
-            WitLevel::Error => Level::Error,
-        }
-    }
-}
-
-/// `description` of the WIT.
-#[derive(Clone, Debug, ComponentType, Lift)]
-#[component(record)]
-pub(crate) struct WitDescription {
-    pub(crate) name: String,
-    pub(crate) version: String,
-    #[component(name = "config-schema")]
-    pub(crate) config_schema: String,
-    pub(crate) reads: Vec<String>,
-    pub(crate) outputs: Vec<String>,
-}
 
 /// What a call is for, and how long it may take.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +52,7 @@ impl std::error::Error for DeadlinePassed {}
 pub(crate) struct Host {
     pub(crate) shared: Arc<Shared>,
     pub(crate) limiter: Limiter,
-    config: Arc<str>,
+    pub(crate) config: Arc<str>,
     deadline: (Instant, Allowed),
     /// What the running call has counted: it counts only once the call is answered.
     pub(crate) pending: BTreeMap<String, u64>,
@@ -154,7 +107,21 @@ impl Host {
         Ok(())
     }
 
-    fn add(&mut self, name: String, amount: u64) {
+    /// Whether this may be the name of a counter; if not, the log says so.
+    pub(crate) fn is_counter(&self, name: &str) -> bool {
+        if is_counter(name) {
+            return true;
+        }
+        self.shared.log_with(Level::Warn, || {
+            let name = plain(name, COUNTER_NAME);
+            let rule = "names are [a-z][a-z0-9_]*, at most";
+            format!("counter \"{name}\" is not counted: {rule} {COUNTER_NAME} bytes").into()
+        });
+        false
+    }
+
+    /// Counts for the running call.
+    pub(crate) fn add(&mut self, name: String, amount: u64) {
         if let Some(sum) = self.pending.get_mut(&name) {
             *sum = sum.saturating_add(amount);
         } else if self.pending.len() < COUNTERS {
@@ -190,40 +157,8 @@ pub(crate) fn arm(store: &mut wasmtime::Store<Host>, allowed: Allowed) {
 /// Everything an operator could import; what it may is decided by its grants before it is linked.
 pub(crate) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Host>> {
     let mut linker = Linker::<Host>::new(engine);
-    linker.instance("tidegate:operator/log@0.1.0")?.func_wrap(
-        "write",
-        |store: StoreContextMut<'_, Host>, (level, message): (WitLevel, WasmStr)| {
-            let message = message.to_str(&store)?;
-            store.data().shared.log(level.into(), &message);
-            Ok(())
-        },
-    )?;
-    linker
-        .instance("tidegate:operator/config@0.1.0")?
-        .func_wrap("get", |store: StoreContextMut<'_, Host>, (): ()| {
-            Ok((store.data().config.to_string(),))
-        })?;
-    linker
-        .instance("tidegate:operator/metrics@0.1.0")?
-        .func_wrap(
-            "add",
-            |mut store: StoreContextMut<'_, Host>, (name, amount): (WasmStr, u64)| {
-                // Looked at where it lies: a name that is none is neither copied nor written out as a whole.
-                let name = name.to_str(&store)?;
-                if !is_counter(&name) {
-                    store.data().shared.log_with(Level::Warn, || {
-                        let name = plain(&name, COUNTER_NAME);
-                        let rule = "names are [a-z][a-z0-9_]*, at most";
-                        format!("counter \"{name}\" is not counted: {rule} {COUNTER_NAME} bytes")
-                            .into()
-                    });
-                    return Ok(());
-                }
-                let name = name.into_owned();
-                store.data_mut().add(name, amount);
-                Ok(())
-            },
-        )?;
+    crate::world::version0_1::link(&mut linker)?;
+    crate::world::version1::link(&mut linker)?;
     crate::wasi::link(&mut linker)?;
     Ok(linker)
 }

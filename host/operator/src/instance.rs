@@ -7,16 +7,12 @@ use std::time::{Duration, Instant};
 use tidegate_contract::{
     DeadLetterCause, Loss, Operator, OperatorError, OperatorVersion, Processed,
 };
-use tidegate_record::layout::{BATCH_HEADER, ENTRY};
-use tidegate_record::{Batch, BatchBuilder, BatchView, Fields, RecordId};
+use tidegate_record::{Batch, BatchBuilder, BatchView, RecordId};
 
 use crate::call_size::CallSize;
-use crate::failure::Failure;
-use crate::guest::Guest;
+use crate::failure::{Class, Failure};
+use crate::guest::{Answered, Guest};
 use crate::revision::Revision;
-
-/// Records looked at to see whether leaving fields out is worth a copy.
-const LOOK_AT: usize = 8;
 
 /// After so long no further call is made for a batch: its task's worker looks after everything else first.
 const TURN: Duration = Duration::from_millis(100);
@@ -27,8 +23,6 @@ pub(crate) struct Instance {
     guest: Option<Guest>,
     /// Whether the guest has answered nothing yet.
     is_fresh: bool,
-    /// Memory for batches of which fields are left out.
-    spare: Vec<u8>,
     answered: u64,
     call_size: CallSize,
     /// What is left of the last batch.
@@ -115,7 +109,6 @@ impl Instance {
             revision,
             guest: Some(guest),
             is_fresh: true,
-            spare: Vec::new(),
             answered: 0,
             call_size: CallSize::new(),
             unfinished: None,
@@ -128,8 +121,8 @@ impl Instance {
         &self.revision
     }
 
-    /// One call. The inner error has cost the instance.
-    fn call(&mut self, batch: &Batch) -> Result<Result<Vec<u8>, Failure>, OperatorError> {
+    /// One call. The inner error has cost the instance, unless the guest said it in words.
+    fn call(&mut self, batch: &Batch) -> Result<Result<Answered, Failure>, OperatorError> {
         let revision = &self.revision;
         let guest = match &mut self.guest {
             Some(guest) => guest,
@@ -139,22 +132,10 @@ impl Instance {
             }
         };
         let view = batch.view();
-        let (records, mark) = (view.len(), (view.clock(), mark(&view)));
-        let reads = revision.description.version.reads;
-        let called = if is_worth_leaving_out(&view, reads) {
-            let mut builder = BatchBuilder::new(std::mem::take(&mut self.spare));
-            for record in view.records() {
-                builder.push_fields(&record, reads).map_err(impossible)?;
-            }
-            let lean = builder.finish(view.clock());
-            let called = guest.process(revision, lean.as_bytes(), records, mark);
-            self.spare = lean.into_bytes();
-            called
-        } else {
-            guest.process(revision, view.as_bytes(), records, mark)
-        };
-        match called {
+        let called = guest.process(revision, view, mark(&view));
+        match &called {
             Ok(_) => self.is_fresh = false,
+            Err(failure) if failure.class.is_some() => self.is_fresh = false,
             Err(_) => self.guest = None,
         }
         Ok(called)
@@ -165,7 +146,7 @@ impl Instance {
         &mut self,
         batch: &Batch,
         purpose: Purpose,
-    ) -> Result<Result<Vec<u8>, Failure>, OperatorError> {
+    ) -> Result<Result<Answered, Failure>, OperatorError> {
         let answer = self.call(batch)?;
         if purpose == Purpose::Trial {
             if answer.is_ok() {
@@ -175,12 +156,14 @@ impl Instance {
         }
         match (&mut self.guest, &answer) {
             (Some(guest), Ok(_)) => {
-                guest.settle();
+                guest.settle(&self.revision);
                 self.revision.context.samples.offer(self.answered, batch);
                 self.answered += 1;
                 self.call_size.on_answer(batch.len());
             }
-            (_, Err(failure)) => {
+            // Said in words, which costs no instance.
+            (Some(_), Err(_)) => {}
+            (None, Err(failure)) => {
                 self.revision
                     .context
                     .shared
@@ -256,11 +239,12 @@ impl Instance {
                 part(batch, first, count).and_then(|part| self.answer(&part, purpose))
             };
             let failure = match answer {
-                Ok(Ok(outcomes)) => {
+                Ok(Ok(Answered { outcomes, effects })) => {
                     done.push(Processed::Answer {
                         first,
                         count,
                         outcomes,
+                        effects,
                     });
                     continue;
                 }
@@ -270,11 +254,20 @@ impl Instance {
                     return Err(error);
                 }
             };
+            if let Some(Class::Transient | Class::BadConfiguration) = failure.class {
+                // Not these records' fault: all that is left waits.
+                left.open.push((first, count));
+                return Err(OperatorError::Failed {
+                    component: self.revision.component.label().to_owned(),
+                    why: failure.reason,
+                });
+            }
             failing.get_or_insert_with(Instant::now);
             // Its index in the batch as it came first.
             let index = left.before + first;
             match (count, failure.is_late) {
-                (1, false) if !is_fresh => {
+                // What it says in words it says of its records, and means it.
+                (1, false) if !is_fresh && failure.class.is_none() => {
                     left.open.push((first, 1));
                     // In the same turn: a record alone is never left untried.
                     called = false;
@@ -381,33 +374,8 @@ fn impossible(full: tidegate_record::ArenaFull) -> OperatorError {
 fn mark(view: &BatchView<'_>) -> u64 {
     view.get(0).map_or(0, |record| {
         let id = record.id();
-        id.offset ^ (u64::from(id.partition) << 40) ^ (u64::from(id.emit) << 20)
+        id.offset ^ (u64::from(id.partition) << 40) ^ (id.emit << 20)
     })
-}
-
-/// Leaving fields out costs a copy of the others on the host, and saves copying what is left out into the guest. A few
-/// records tell whether that is the larger part.
-fn is_worth_leaving_out(view: &BatchView<'_>, reads: Fields) -> bool {
-    if reads == Fields::ALL || view.is_empty() {
-        return false;
-    }
-    let heap = view.as_bytes().len() - BATCH_HEADER - view.len() * ENTRY;
-    let step = (view.len() / LOOK_AT).max(1);
-    let (mut looked, mut kept) = (0, 0);
-    for index in (0..view.len()).step_by(step) {
-        let Some(record) = view.get(index) else { break };
-        let size = |field: Fields, bytes: Option<&[u8]>| match bytes {
-            Some(bytes) if reads.contains(field) => bytes.len(),
-            _ => 0,
-        };
-        looked += 1;
-        kept += ENTRY
-            + size(Fields::KEY, record.key())
-            + size(Fields::VALUE, record.value())
-            + size(Fields::HEADERS, Some(record.headers().as_bytes()))
-            + size(Fields::ATTRIBUTES, Some(record.attributes().as_bytes()));
-    }
-    heap > 2 * (kept / looked) * view.len()
 }
 
 #[cfg(test)]

@@ -1,32 +1,22 @@
 //! One version of a slot's operator, checked and ready to be instantiated.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use semver::Version;
 use sha2::{Digest, Sha256};
 use tidegate_contract::{OperatorError, OperatorVersion};
 use tidegate_record::Fields;
-use tidegate_telemetry::{is_plain, plain};
 use wasmtime::component::InstancePre;
 
 use crate::component::Component;
+use crate::description::{Description, understand};
 use crate::failure::Failure;
 use crate::grants::Grants;
 use crate::guest::Guest;
-use crate::host::{Host, WitDescription};
-use crate::limits::{Limits, NAME_BYTES, OUTPUTS, READS, SCHEMA_BYTES, size};
+use crate::host::Host;
+use crate::limits::Limits;
+use crate::metrics::Metrics;
 use crate::samples::Samples;
 use crate::shared::Shared;
-
-/// What a component says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Description {
-    /// Name, version, digest, fields and outputs.
-    pub version: Arc<OperatorVersion>,
-    /// JSON Schema of its configuration, as text.
-    pub config_schema: String,
-}
 
 /// What the versions of a slot have in common.
 #[derive(Clone)]
@@ -44,8 +34,13 @@ pub(crate) struct Revision {
     pub(crate) context: SlotContext,
     pub(crate) config: Arc<str>,
     pub(crate) description: Description,
+    /// What its instances have measured.
+    pub(crate) metrics: Arc<Metrics>,
     /// Number of named outputs.
     pub(crate) outputs: u16,
+    /// What operators draw random numbers from: the same for every revision of the slot.
+    pub(crate) batch_seed: [u8; 16],
+    /// What a WASI guest draws them from.
     seed: [u8; 32],
 }
 
@@ -57,6 +52,8 @@ impl Revision {
         config: Arc<str>,
     ) -> Result<Revision, OperatorError> {
         let pre = component.link(context.grants)?;
+        let slot = Sha256::digest(&context.shared.name);
+        let batch_seed = slot.first_chunk().copied().unwrap_or_default();
         let mut hash = Sha256::new();
         hash.update(component.digest());
         hash.update(&context.shared.name);
@@ -74,8 +71,11 @@ impl Revision {
                     outputs: Vec::new(),
                 }),
                 config_schema: String::new(),
+                metrics: Vec::new(),
             },
+            metrics: Arc::default(),
             outputs: 0,
+            batch_seed,
             seed: hash.finalize().into(),
         };
         let said = Guest::open(&revision)
@@ -83,6 +83,7 @@ impl Revision {
             .map_err(|failure| revision.start_error("describe", &failure))?;
         revision.description = understand(&revision.component, said)?;
         revision.outputs = revision.description.version.outputs.len() as u16;
+        revision.metrics = Arc::new(Metrics::new(revision.description.metrics.clone()));
         Ok(revision)
     }
 
@@ -123,92 +124,5 @@ impl Component {
             samples: Arc::default(),
         };
         Ok(Revision::new(self.clone(), context, "{}".into())?.description)
-    }
-}
-
-fn understand(component: &Component, said: WitDescription) -> Result<Description, OperatorError> {
-    let wrong = |why: String| OperatorError::NotAnOperator {
-        component: component.label().to_owned(),
-        why: format!("describe: {why}"),
-    };
-    check(&said).map_err(wrong)?;
-    let mut reads = Fields::NONE;
-    for field in &said.reads {
-        let known = Fields::named(field).ok_or_else(|| {
-            wrong(format!(
-                "it reads \"{}\"; there are key, value, headers and attributes",
-                plain(field, NAME_BYTES)
-            ))
-        })?;
-        reads = reads.and(known);
-    }
-    Ok(Description {
-        version: Arc::new(OperatorVersion {
-            name: said.name,
-            version: said.version,
-            digest: component.digest().to_owned(),
-            reads,
-            outputs: said.outputs,
-        }),
-        config_schema: said.config_schema,
-    })
-}
-
-/// Holds a description against what the WIT says of it. From here on its names can be shown and kept as they are.
-fn check(said: &WitDescription) -> Result<(), String> {
-    name("name", &said.name)?;
-    name("version", &said.version)?;
-    if let Err(error) = Version::parse(&said.version) {
-        return Err(format!(
-            "its version \"{}\" is not semver, such as 1.2.3: {error}",
-            said.version
-        ));
-    }
-    if said.config_schema.len() > SCHEMA_BYTES {
-        return Err(format!(
-            "its configuration schema has {}, limit {}",
-            size(said.config_schema.len()),
-            size(SCHEMA_BYTES)
-        ));
-    }
-    let count = |what: &str, found: usize, limit: usize| match found > limit {
-        true => Err(format!("it has {found} {what}, limit {limit}")),
-        false => Ok(()),
-    };
-    count("fields that it reads", said.reads.len(), READS)?;
-    count("named outputs", said.outputs.len(), OUTPUTS)?;
-    let mut known = HashSet::new();
-    for output in &said.outputs {
-        name("output", output)?;
-        if !known.insert(output) {
-            return Err(format!("its output \"{output}\" is there twice"));
-        }
-    }
-    Ok(())
-}
-
-/// A name is short and can be shown: it is printed, logged, counted by and kept with every record that waits.
-fn name(what: &str, name: &str) -> Result<(), String> {
-    // Scripts need them in a text, and a name needs nothing that cannot be seen.
-    let joiners = ['\u{200c}', '\u{200d}'];
-    let shown = plain(name, NAME_BYTES)
-        .replace(joiners[0], "\\u{200c}")
-        .replace(joiners[1], "\\u{200d}");
-    if name.is_empty() {
-        Err(match what {
-            "output" => "one of its outputs has no name".into(),
-            what => format!("it has no {what}"),
-        })
-    } else if name.len() > NAME_BYTES {
-        let bytes = name.len();
-        Err(format!(
-            "its {what} has {bytes} bytes, limit {NAME_BYTES}: \"{shown}\""
-        ))
-    } else if !is_plain(name) || name.contains(joiners) {
-        Err(format!(
-            "its {what} has characters that cannot be shown: \"{shown}\""
-        ))
-    } else {
-        Ok(())
     }
 }

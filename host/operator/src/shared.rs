@@ -1,7 +1,6 @@
 //! What the instances of one slot share: its name, its log with a bound on length and rate, its counters.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -50,7 +49,6 @@ pub(crate) struct Shared {
     suppressed: AtomicU64,
     pub(crate) lost: AtomicU64,
     pub(crate) poisoned: AtomicU64,
-    counters: Mutex<BTreeMap<String, u64>>,
 }
 
 #[derive(Debug, Default)]
@@ -70,7 +68,6 @@ impl Shared {
             suppressed: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             poisoned: AtomicU64::new(0),
-            counters: Mutex::default(),
         }
     }
 
@@ -117,22 +114,6 @@ impl Shared {
             Level::Warn => tracing::warn!(target: "tidegate::operator", slot, "{line}"),
             Level::Error => tracing::error!(target: "tidegate::operator", slot, "{line}"),
         }
-    }
-
-    /// Adds what an answered batch has counted. Past the bound, new names are left out.
-    pub(crate) fn count(&self, pending: BTreeMap<String, u64>) {
-        let mut counters = lock(&self.counters);
-        for (name, amount) in pending {
-            if let Some(counter) = counters.get_mut(&name) {
-                *counter = counter.saturating_add(amount);
-            } else if counters.len() < COUNTERS {
-                counters.insert(name, amount);
-            }
-        }
-    }
-
-    pub(crate) fn counters(&self) -> BTreeMap<String, u64> {
-        lock(&self.counters).clone()
     }
 
     pub(crate) fn stats(&self) -> SlotStats {
@@ -191,13 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_saturate_and_their_number_is_bounded() {
-        let shared = Shared::new("s".into());
-        shared.count([("a".into(), u64::MAX)].into());
-        shared.count([("a".into(), 1)].into());
-        shared.count((0..100).map(|n| (format!("n{n}"), 1)).collect());
-        assert_eq!(shared.counters()["a"], u64::MAX);
-        assert_eq!(shared.counters().len(), COUNTERS);
+    fn names_of_counters_are_short_and_lower_case() {
         assert!(is_counter("records_seen_2") && !is_counter("Records") && !is_counter(""));
         assert!(!is_counter("2nd") && !is_counter(&"a".repeat(65)));
     }

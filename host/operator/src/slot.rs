@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::grants::Grants;
 use crate::instance::{Instance, Live};
 use crate::limits::Limits;
+use crate::metrics::{Metric, Value};
 use crate::revision::{Revision, SlotContext};
 use crate::samples::Samples;
 use crate::shared::{Shared, SlotStats, lock};
@@ -56,6 +57,17 @@ pub struct Deployment {
     pub new: Arc<OperatorVersion>,
     /// Its generation.
     pub generation: u64,
+}
+
+/// What the instances of one version have measured.
+#[derive(Clone, Debug)]
+pub struct RevisionMetrics {
+    /// The version.
+    pub version: Arc<OperatorVersion>,
+    /// Every metric with what was measured, by the values of its labels.
+    pub metrics: Vec<(Metric, BTreeMap<Vec<String>, Value>)>,
+    /// Measurements that were left out, because there were too many combinations of labels.
+    pub refused: u64,
 }
 
 /// Holds the running version of an operator and hands out instances of it. Deployments compile and run guest code:
@@ -287,9 +299,19 @@ impl ComponentSlot {
         self.current.load().revision.component.imports().to_vec()
     }
 
-    /// Counters of the operator, by name, over all instances and versions since the slot was made.
-    pub fn counters(&self) -> BTreeMap<String, u64> {
-        self.context.shared.counters()
+    /// What the operator has measured, over all instances of the running version and of the one before it.
+    pub fn metrics(&self) -> Vec<RevisionMetrics> {
+        let current = self.current.load();
+        let revisions = [Some(&current.revision), current.previous.as_ref()];
+        revisions
+            .into_iter()
+            .flatten()
+            .map(|revision| RevisionMetrics {
+                version: Arc::clone(&revision.description.version),
+                metrics: revision.metrics.all(),
+                refused: revision.metrics.refused(),
+            })
+            .collect()
     }
 
     /// What has happened in the slot since it was made.

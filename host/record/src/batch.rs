@@ -3,13 +3,38 @@
 use std::fmt;
 
 use crate::layout::{
-    BATCH_HEADER, BATCH_MAGIC, ENTRY, Fields, NO_TIME, NULL, u16_at, u32_at, u64_at,
+    BATCH_HEADER, BATCH_MAGIC, CRITICAL, CRITICAL_FLAGS, ENTRY, Fields, NO_TIME, NULL, SECTION,
+    u16_at, u32_at, u64_at,
 };
 use crate::pairs::Pairs;
+use crate::version1;
+
+/// What made a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(u8)]
+pub enum Origin {
+    /// It was read from a source.
+    #[default]
+    Source = 0,
+    /// A timer of an operator made it.
+    Timer = 1,
+}
+
+impl Origin {
+    fn from_byte(byte: u8) -> Option<Origin> {
+        match byte {
+            0 => Some(Origin::Source),
+            1 => Some(Origin::Timer),
+            _ => None,
+        }
+    }
+}
 
 /// Where a record comes from, and which piece of it this is. Unique in a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct RecordId {
+    /// What made it.
+    pub origin: Origin,
     /// Index of the source in the pipeline.
     pub source: u16,
     /// Partition of the source.
@@ -17,11 +42,14 @@ pub struct RecordId {
     /// Offset in the partition: a Kafka offset, or the byte at which a line of a file begins.
     pub offset: u64,
     /// 0 for a record as read; see [`crate::child_emit`] for the pieces of a split.
-    pub emit: u32,
+    pub emit: u64,
 }
 
 impl fmt::Display for RecordId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.origin == Origin::Timer {
+            write!(f, "timer/")?;
+        }
         write!(f, "{}/{}/{}", self.source, self.partition, self.offset)?;
         if self.emit != 0 {
             write!(f, "/{}", self.emit)?;
@@ -54,8 +82,20 @@ pub enum BatchError {
     Field {
         /// Index of the record.
         record: usize,
-        /// `key`, `value`, `headers` or `attributes`.
+        /// `key`, `value`, `headers`, `attributes` or `origin`.
         field: &'static str,
+    },
+    /// It has a flag or a section that must be understood, and is not.
+    Unknown {
+        /// `flag` or `section`.
+        what: &'static str,
+        /// The flags, or the section's kind.
+        bits: u32,
+    },
+    /// A section lies outside the arena, or the section table does.
+    Section {
+        /// Index of the section.
+        section: usize,
     },
 }
 
@@ -83,6 +123,15 @@ impl fmt::Display for BatchError {
                     "{field} of record {record} lies outside the batch or is malformed"
                 )
             }
+            BatchError::Unknown { what, bits } => {
+                write!(
+                    f,
+                    "batch has the {what} {bits:#010x}, which must be known and is not"
+                )
+            }
+            BatchError::Section { section } => {
+                write!(f, "section {section} lies outside the batch")
+            }
         }
     }
 }
@@ -96,8 +145,12 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Checks the bytes and takes them as a batch.
+    /// Checks the bytes and takes them as a batch. A batch of layout 1, as older commit logs have it, becomes one of
+    /// this layout.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Batch, BatchError> {
+        if bytes.starts_with(&version1::BATCH_MAGIC) {
+            return version1::read(&bytes);
+        }
         BatchView::parse(&bytes)?;
         Ok(Batch { bytes })
     }
@@ -144,14 +197,17 @@ impl fmt::Debug for Batch {
 pub struct BatchView<'a> {
     bytes: &'a [u8],
     table: &'a [u8],
+    /// Bytes of an entry: [`ENTRY`] or more.
+    stride: usize,
 }
 
 impl<'a> BatchView<'a> {
     /// Checks the bytes and views them as a batch.
     pub fn parse(bytes: &'a [u8]) -> Result<BatchView<'a>, BatchError> {
         let view = BatchView::parse_frame(bytes)?;
-        let heap = &bytes[..bytes.len() - view.table.len()];
-        for (index, entry) in view.table.chunks_exact(ENTRY).enumerate() {
+        let table = u32_at(bytes, 24).map_or(0, |offset| offset as usize);
+        let heap = bytes.get(..table).unwrap_or_default();
+        for (index, entry) in view.table.chunks_exact(view.stride).enumerate() {
             check_entry(heap, entry).map_err(|field| BatchError::Field {
                 record: index,
                 field,
@@ -160,62 +216,77 @@ impl<'a> BatchView<'a> {
         Ok(view)
     }
 
-    /// Checks the header and the place of the table, and leaves the records as they are: for an operator, which gets
-    /// batches that the host has checked. In a record that is malformed after all, fields look null or empty; nothing
-    /// outside the bytes is ever read.
+    /// Checks the header, the sections and the place of the table, and leaves the records as they are: for an operator,
+    /// which gets batches that the host has checked. In a record that is malformed after all, fields look null or empty;
+    /// nothing outside the bytes is ever read.
     pub fn parse_frame(bytes: &'a [u8]) -> Result<BatchView<'a>, BatchError> {
         let short = BatchError::Length {
             stated: BATCH_HEADER,
             found: bytes.len(),
         };
-        let magic: [u8; 4] = bytes
-            .get(..4)
-            .and_then(|magic| magic.try_into().ok())
-            .ok_or(short.clone())?;
+        let Some(header) = bytes.first_chunk::<BATCH_HEADER>() else {
+            return Err(match bytes.first_chunk::<4>() {
+                Some(magic) if *magic != BATCH_MAGIC => BatchError::Magic(*magic),
+                _ => short,
+            });
+        };
+        let magic = [header[0], header[1], header[2], header[3]];
         if magic != BATCH_MAGIC {
             return Err(BatchError::Magic(magic));
         }
-        let header = |at| {
-            u32_at(bytes, at)
-                .map(|value| value as usize)
-                .ok_or(short.clone())
-        };
-        let (stated, records, offset) = (header(4)?, header(8)?, header(12)?);
-        u64_at(bytes, 16).ok_or(short)?;
+        let at = |at| u32_at(header, at).unwrap_or_default();
+        let (stated, own) = (at(4) as usize, at(8) as usize);
         if stated != bytes.len() {
             return Err(BatchError::Length {
                 stated,
                 found: bytes.len(),
             });
         }
+        let flags = at(12);
+        if flags & CRITICAL_FLAGS != 0 {
+            return Err(BatchError::Unknown {
+                what: "flag",
+                bits: flags,
+            });
+        }
+        let (records, stride, offset) = (at(16) as usize, at(20) as usize, at(24) as usize);
         let bad_table = BatchError::Table { offset, records };
-        if offset < BATCH_HEADER || !offset.is_multiple_of(8) {
+        if own < BATCH_HEADER || stride < ENTRY || offset < own {
+            return Err(bad_table);
+        }
+        if !(own | stride | offset).is_multiple_of(8) {
             return Err(bad_table);
         }
         let end = records
-            .checked_mul(ENTRY)
+            .checked_mul(stride)
             .and_then(|length| offset.checked_add(length));
-        if end != Some(bytes.len()) {
-            return Err(bad_table);
-        }
+        let table = end
+            .and_then(|end| bytes.get(offset..end))
+            .ok_or(bad_table)?;
+        sections(bytes, at(28) as usize, at(32) as usize)?;
         Ok(BatchView {
             bytes,
-            table: &bytes[offset..],
+            table,
+            stride,
         })
     }
 
     /// Views bytes that were checked before.
     fn trusted(bytes: &'a [u8]) -> BatchView<'a> {
-        let offset = u32_at(bytes, 12).map_or(bytes.len(), |offset| offset as usize);
+        let header = |at| u32_at(bytes, at).map_or(0, |value| value as usize);
+        let (records, stride, offset) = (header(16), header(20), header(24));
         BatchView {
             bytes,
-            table: bytes.get(offset..).unwrap_or_default(),
+            table: bytes
+                .get(offset..offset + records * stride)
+                .unwrap_or_default(),
+            stride: stride.max(ENTRY),
         }
     }
 
     /// Number of records.
     pub fn len(&self) -> usize {
-        self.table.len() / ENTRY
+        self.table.len() / self.stride
     }
 
     /// Whether there is no record.
@@ -225,13 +296,20 @@ impl<'a> BatchView<'a> {
 
     /// The one clock value of the batch, microseconds since the Unix epoch.
     pub fn clock(&self) -> i64 {
-        u64_at(self.bytes, 16).unwrap_or_default() as i64
+        u64_at(self.bytes, 40).unwrap_or_default() as i64
+    }
+
+    /// The random seed: the same in every batch of a slot, so that what is drawn from it and a record's id is the same
+    /// whenever the record comes.
+    pub fn seed(&self) -> [u8; 16] {
+        let seed = self.bytes.get(48..).and_then(|rest| rest.first_chunk());
+        seed.copied().unwrap_or_default()
     }
 
     /// The record at this index, or none past the end.
     pub fn get(&self, index: usize) -> Option<RecordView<'a>> {
-        let at = index.checked_mul(ENTRY)?;
-        let entry = self.table.get(at..at + ENTRY)?.first_chunk::<ENTRY>()?;
+        let at = index.checked_mul(self.stride)?;
+        let entry = self.table.get(at..)?.first_chunk::<ENTRY>()?;
         Some(RecordView {
             bytes: self.bytes,
             entry,
@@ -241,14 +319,47 @@ impl<'a> BatchView<'a> {
     /// The records in order.
     pub fn records(&self) -> impl ExactSizeIterator<Item = RecordView<'a>> + use<'a> {
         let bytes = self.bytes;
-        let (entries, _) = self.table.as_chunks::<ENTRY>();
-        entries.iter().map(move |entry| RecordView { bytes, entry })
+        // An entry is never shorter: see `parse_frame`.
+        let none = &[0; ENTRY];
+        self.table
+            .chunks_exact(self.stride)
+            .map(move |entry| RecordView {
+                bytes,
+                entry: entry.first_chunk().unwrap_or(none),
+            })
     }
 
     /// The arena.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.bytes
     }
+}
+
+/// Looks whether the sections lie within the arena, and whether one of them must be known: none is yet.
+fn sections(bytes: &[u8], count: usize, offset: usize) -> Result<(), BatchError> {
+    for section in 0..count {
+        let outside = BatchError::Section { section };
+        let entry = section
+            .checked_mul(SECTION)
+            .and_then(|at| at.checked_add(offset))
+            .and_then(|at| bytes.get(at..)?.first_chunk::<SECTION>())
+            .ok_or(outside.clone())?;
+        let field = |at| u32_at(entry, at).unwrap_or_default();
+        let (kind, start, length) = (field(0), field(8) as usize, field(12) as usize);
+        if kind >= CRITICAL {
+            return Err(BatchError::Unknown {
+                what: "section",
+                bits: kind,
+            });
+        }
+        if start
+            .checked_add(length)
+            .is_none_or(|end| end > bytes.len())
+        {
+            return Err(outside);
+        }
+    }
+    Ok(())
 }
 
 fn check_entry(heap: &[u8], entry: &[u8]) -> Result<(), &'static str> {
@@ -260,14 +371,16 @@ fn check_entry(heap: &[u8], entry: &[u8]) -> Result<(), &'static str> {
         }
         heap.get(offset..offset.checked_add(length as usize)?)
     };
-    block(32).ok_or("key")?;
-    block(40).ok_or("value")?;
-    let headers = block(48).ok_or("headers")?;
-    if !Pairs::check(headers, u16_at(entry, 26).unwrap_or_default()) {
+    let origin = entry.get(30).copied().and_then(Origin::from_byte);
+    origin.ok_or("origin")?;
+    block(40).ok_or("key")?;
+    block(48).ok_or("value")?;
+    let headers = block(56).ok_or("headers")?;
+    if !Pairs::check(headers, u16_at(entry, 32).unwrap_or_default()) {
         return Err("headers");
     }
-    let attributes = block(56).ok_or("attributes")?;
-    if !Pairs::check(attributes, u16_at(entry, 28).unwrap_or_default()) {
+    let attributes = block(64).ok_or("attributes")?;
+    if !Pairs::check(attributes, u16_at(entry, 34).unwrap_or_default()) {
         return Err("attributes");
     }
     Ok(())
@@ -299,16 +412,17 @@ impl<'a> RecordView<'a> {
             return None;
         }
         let offset = self.u32(at) as usize;
-        self.bytes.get(offset..offset + length as usize)
+        self.bytes.get(offset..offset.checked_add(length as usize)?)
     }
 
     /// Where the record comes from.
     pub fn id(&self) -> RecordId {
         RecordId {
-            source: self.u16(24),
-            partition: self.u32(16),
+            origin: Origin::from_byte(self.entry[30]).unwrap_or_default(),
+            source: self.u16(28),
+            partition: self.u32(24),
             offset: self.u64(8),
-            emit: self.u32(20),
+            emit: self.u64(16),
         }
     }
 
@@ -320,27 +434,27 @@ impl<'a> RecordView<'a> {
 
     /// The fields this arena carries of the record.
     pub fn fields(&self) -> Fields {
-        Fields::from_bits(self.u16(30))
+        Fields::from_bits(self.entry[31])
     }
 
     /// The key, or none for null.
     pub fn key(&self) -> Option<&'a [u8]> {
-        self.slice(32)
+        self.slice(40)
     }
 
     /// The value, or none for null (a tombstone).
     pub fn value(&self) -> Option<&'a [u8]> {
-        self.slice(40)
+        self.slice(48)
     }
 
     /// The headers, in order; a name may repeat.
     pub fn headers(&self) -> Pairs<'a> {
-        Pairs::new(self.slice(48).unwrap_or_default(), self.u16(26))
+        Pairs::new(self.slice(56).unwrap_or_default(), self.u16(32))
     }
 
     /// The private attributes: seen by later operators, never by a sink.
     pub fn attributes(&self) -> Pairs<'a> {
-        Pairs::new(self.slice(56).unwrap_or_default(), self.u16(28))
+        Pairs::new(self.slice(64).unwrap_or_default(), self.u16(34))
     }
 
     /// Bytes the record takes in an arena, its table entry included.
@@ -355,7 +469,7 @@ impl<'a> RecordView<'a> {
 
     /// Number of headers and of attributes.
     pub(crate) fn pair_counts(&self) -> (u16, u16) {
-        (self.u16(26), self.u16(28))
+        (self.u16(32), self.u16(34))
     }
 
     /// The record as a sink may see it.

@@ -29,38 +29,28 @@ impl fmt::Display for ArenaFull {
 
 impl std::error::Error for ArenaFull {}
 
-/// A record split so often, or into so many pieces, that its pieces cannot be numbered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SplitTooDeep {
-    /// Emit index of the record that was split.
-    pub parent: u32,
-    /// Index of the piece.
-    pub piece: u32,
-}
-
-impl fmt::Display for SplitTooDeep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "piece {} of the record with emit index {} cannot be numbered: the index has 32 bits, each split of a piece takes 12 bits and has at most {MAX_PIECES} pieces",
-            self.piece, self.parent
-        )
-    }
-}
-
-impl std::error::Error for SplitTooDeep {}
-
-/// Emit index of a split's piece (counted from 0): 12 bits for each level of splitting, so that ids stay unique and
-/// are the same after a restart.
-pub fn child_emit(parent: u32, piece: u32) -> Result<u32, SplitTooDeep> {
-    let too_deep = SplitTooDeep { parent, piece };
-    if piece >= MAX_PIECES {
-        return Err(too_deep);
-    }
-    parent
-        .checked_mul(MAX_PIECES + 1)
-        .and_then(|base| base.checked_add(piece + 1))
-        .ok_or(too_deep)
+/// Emit of a split's piece (counted from 0), of which a record has fewer than [`MAX_PIECES`]: 12 bits for each level of
+/// splitting as long as these fit into 63 bits, and from then on the highest bit and a hash of the way. So ids stay
+/// unique, are the same after a restart, and no depth exhausts them.
+pub fn child_emit(parent: u64, piece: u32) -> u64 {
+    const HASHED: u64 = 1 << 63;
+    let piece = u64::from(piece) + 1;
+    let base = u64::from(MAX_PIECES) + 1;
+    let path = parent
+        .checked_mul(base)
+        .and_then(|path| path.checked_add(piece))
+        .filter(|path| *path < HASHED);
+    path.unwrap_or_else(|| {
+        // SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014), twice.
+        let mut hash = parent;
+        for part in [piece, base] {
+            hash = hash.wrapping_add(part.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            hash ^= hash >> 31;
+        }
+        hash | HASHED
+    })
 }
 
 /// What a record is made of when it enters a batch.
@@ -150,60 +140,33 @@ impl BatchBuilder {
 
     /// Adds a copy of a record, as it is.
     pub fn push_record(&mut self, record: &RecordView<'_>) -> Result<(), ArenaFull> {
-        self.push_fields(record, record.fields())
+        self.push_parts(&Parts::of(record, record.fields()))
     }
 
-    /// Adds a copy of a record that carries only some fields.
-    pub fn push_fields(
-        &mut self,
-        record: &RecordView<'_>,
-        fields: Fields,
-    ) -> Result<(), ArenaFull> {
-        let key = if fields.contains(Fields::KEY) {
-            record.key()
-        } else {
-            None
-        };
-        let value = if fields.contains(Fields::VALUE) {
-            record.value()
-        } else {
-            None
-        };
-        let (mut counts, mut blocks) = (record.pair_counts(), (&[][..], &[][..]));
-        if fields.contains(Fields::HEADERS) {
-            blocks.0 = record.headers().as_bytes();
-        } else {
-            counts.0 = 0;
-        }
-        if fields.contains(Fields::ATTRIBUTES) {
-            blocks.1 = record.attributes().as_bytes();
-        } else {
-            counts.1 = 0;
-        }
-        let size = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
-        self.reserve(size(key) + size(value) + blocks.0.len() + blocks.1.len())?;
+    pub(crate) fn push_parts(&mut self, parts: &Parts<'_>) -> Result<(), ArenaFull> {
+        self.reserve(parts.heap())?;
         let spans = [
-            self.field(key),
-            self.field(value),
-            self.field(Some(blocks.0)),
-            self.field(Some(blocks.1)),
+            self.field(parts.key),
+            self.field(parts.value),
+            self.field(Some(parts.headers)),
+            self.field(Some(parts.attributes)),
         ];
         self.entry(&Entry {
-            id: record.id(),
-            event_time: record.event_time(),
-            fields: Fields::from_bits(fields.bits() & record.fields().bits()),
-            counts,
+            id: parts.id,
+            event_time: parts.event_time,
+            fields: parts.fields,
+            counts: parts.counts,
             spans,
         });
         Ok(())
     }
 
-    /// Adds a copy of a record with a patch applied, under this emit index.
+    /// Adds a copy of a record with a patch applied, under this emit.
     pub fn push_patched(
         &mut self,
         record: &RecordView<'_>,
         patch: &Patch<'_>,
-        emit: u32,
+        emit: u64,
     ) -> Result<(), ArenaFull> {
         let key = patch.key().unwrap_or(record.key());
         let value = patch.value().unwrap_or(record.value());
@@ -246,11 +209,8 @@ impl BatchBuilder {
         let records = self.len() as u32;
         self.arena.extend_from_slice(&self.table);
         let total = self.arena.len() as u32;
-        self.arena[..4].copy_from_slice(&BATCH_MAGIC);
-        self.arena[4..8].copy_from_slice(&total.to_le_bytes());
-        self.arena[8..12].copy_from_slice(&records.to_le_bytes());
-        self.arena[12..16].copy_from_slice(&table.to_le_bytes());
-        self.arena[16..24].copy_from_slice(&clock.to_le_bytes());
+        let header = header(total, records, table, clock);
+        self.arena[..BATCH_HEADER].copy_from_slice(&header);
         Batch::trusted(self.arena)
     }
 
@@ -323,21 +283,7 @@ impl BatchBuilder {
     }
 
     fn entry(&mut self, entry: &Entry) {
-        let mut bytes = [0u8; ENTRY];
-        bytes[0..8].copy_from_slice(&entry.event_time.unwrap_or(NO_TIME).to_le_bytes());
-        bytes[8..16].copy_from_slice(&entry.id.offset.to_le_bytes());
-        bytes[16..20].copy_from_slice(&entry.id.partition.to_le_bytes());
-        bytes[20..24].copy_from_slice(&entry.id.emit.to_le_bytes());
-        bytes[24..26].copy_from_slice(&entry.id.source.to_le_bytes());
-        bytes[26..28].copy_from_slice(&entry.counts.0.to_le_bytes());
-        bytes[28..30].copy_from_slice(&entry.counts.1.to_le_bytes());
-        bytes[30..32].copy_from_slice(&entry.fields.bits().to_le_bytes());
-        for (index, (offset, length)) in entry.spans.iter().enumerate() {
-            let at = 32 + 8 * index;
-            bytes[at..at + 4].copy_from_slice(&offset.to_le_bytes());
-            bytes[at + 4..at + 8].copy_from_slice(&length.to_le_bytes());
-        }
-        self.table.extend_from_slice(&bytes);
+        self.table.extend_from_slice(&entry.bytes());
     }
 }
 
@@ -382,11 +328,102 @@ fn removals<'a>(
         })
 }
 
-struct Entry {
-    id: RecordId,
-    event_time: Option<i64>,
-    fields: Fields,
-    counts: (u16, u16),
+/// What a record has of some fields, as it lies in its arena.
+pub(crate) struct Parts<'a> {
+    pub(crate) id: RecordId,
+    pub(crate) event_time: Option<i64>,
+    pub(crate) fields: Fields,
+    pub(crate) key: Option<&'a [u8]>,
+    pub(crate) value: Option<&'a [u8]>,
+    pub(crate) headers: &'a [u8],
+    pub(crate) attributes: &'a [u8],
+    /// Number of headers and of attributes.
+    pub(crate) counts: (u16, u16),
+}
+
+impl<'a> Parts<'a> {
+    #[inline]
+    pub(crate) fn of(record: &RecordView<'a>, fields: Fields) -> Parts<'a> {
+        let (headers, attributes) = record.pair_counts();
+        let mut parts = Parts {
+            id: record.id(),
+            event_time: record.event_time(),
+            fields: Fields::from_bits(fields.bits() & record.fields().bits()),
+            key: None,
+            value: None,
+            headers: &[],
+            attributes: &[],
+            counts: (0, 0),
+        };
+        if fields.contains(Fields::KEY) {
+            parts.key = record.key();
+        }
+        if fields.contains(Fields::VALUE) {
+            parts.value = record.value();
+        }
+        if fields.contains(Fields::HEADERS) {
+            parts.headers = record.headers().as_bytes();
+            parts.counts.0 = headers;
+        }
+        if fields.contains(Fields::ATTRIBUTES) {
+            parts.attributes = record.attributes().as_bytes();
+            parts.counts.1 = attributes;
+        }
+        parts
+    }
+
+    /// Bytes they take in the heap of an arena.
+    #[inline]
+    pub(crate) fn heap(&self) -> usize {
+        let size = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
+        size(self.key) + size(self.value) + self.headers.len() + self.attributes.len()
+    }
+}
+
+/// An entry of the record table.
+pub(crate) struct Entry {
+    pub(crate) id: RecordId,
+    pub(crate) event_time: Option<i64>,
+    pub(crate) fields: Fields,
+    pub(crate) counts: (u16, u16),
     /// Offset and length of key, value, headers, attributes.
-    spans: [(u32, u32); 4],
+    pub(crate) spans: [(u32, u32); 4],
+}
+
+impl Entry {
+    pub(crate) fn bytes(&self) -> [u8; ENTRY] {
+        let mut bytes = [0u8; ENTRY];
+        bytes[0..8].copy_from_slice(&self.event_time.unwrap_or(NO_TIME).to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.id.offset.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.id.emit.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.id.partition.to_le_bytes());
+        bytes[28..30].copy_from_slice(&self.id.source.to_le_bytes());
+        bytes[30] = self.id.origin as u8;
+        bytes[31] = self.fields.bits();
+        bytes[32..34].copy_from_slice(&self.counts.0.to_le_bytes());
+        bytes[34..36].copy_from_slice(&self.counts.1.to_le_bytes());
+        for (span, (offset, length)) in bytes[40..].chunks_exact_mut(8).zip(self.spans) {
+            span[..4].copy_from_slice(&offset.to_le_bytes());
+            span[4..].copy_from_slice(&length.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+/// The header of a batch that has no sections.
+pub(crate) fn header(total: u32, records: u32, table: u32, clock: i64) -> [u8; BATCH_HEADER] {
+    let mut header = [0; BATCH_HEADER];
+    header[..4].copy_from_slice(&BATCH_MAGIC);
+    let fields = [
+        (4, total),
+        (8, BATCH_HEADER as u32),
+        (16, records),
+        (20, ENTRY as u32),
+        (24, table),
+    ];
+    for (at, value) in fields {
+        header[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+    header[40..48].copy_from_slice(&clock.to_le_bytes());
+    header
 }

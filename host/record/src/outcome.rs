@@ -2,8 +2,13 @@
 
 use std::fmt;
 
-use crate::layout::{MAX_PIECES, OUTCOMES_HEADER, OUTCOMES_MAGIC, u16_at, u32_at};
+use crate::layout::{
+    CRITICAL, CRITICAL_FLAGS, MAX_PIECES, OUTCOMES_HEADER, OUTCOMES_MAGIC, SAMPLES, SECTION,
+};
 use crate::patch::{Patch, PatchBuilder};
+use crate::reader::{Malformed, Reader};
+use crate::sample::{self, Sample};
+use crate::version1;
 
 const PASS: u8 = 0;
 const DROP: u8 = 1;
@@ -17,8 +22,11 @@ const DEAD_LETTER: u8 = 6;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutcomesError {
-    /// The first four bytes are not those of this layout and version, or the header is cut short.
-    Header,
+    /// The first four bytes are not those of a layout of this host, or the header is cut short.
+    Header {
+        /// The first bytes, as many as there are of four.
+        found: [u8; 4],
+    },
     /// The stated length is not the length.
     Length {
         /// What the header states, in bytes.
@@ -44,6 +52,24 @@ pub enum OutcomesError {
     Payload {
         /// Index of the record.
         record: usize,
+        /// What, and where in the answer.
+        malformed: Malformed,
+    },
+    /// The header or a section is malformed or lies outside the answer.
+    Frame(Malformed),
+    /// A flag or a section that must be understood, and is not.
+    Unknown {
+        /// `flag` or `section`.
+        what: &'static str,
+        /// The flags, or the section's kind.
+        bits: u32,
+    },
+    /// A sample of a record that the batch does not have.
+    Sample {
+        /// Index of the sample.
+        sample: usize,
+        /// Index of the record it names.
+        record: u32,
     },
     /// An outcome names an output that the operator did not describe.
     Output {
@@ -55,13 +81,21 @@ pub enum OutcomesError {
         outputs: u16,
     },
     /// Bytes after the last payload.
-    Trailing(usize),
+    Trailing {
+        /// Where they begin.
+        at: usize,
+        /// How many there are.
+        bytes: usize,
+    },
 }
 
 impl fmt::Display for OutcomesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OutcomesError::Header => write!(f, "answer does not begin with {OUTCOMES_MAGIC:02x?}"),
+            OutcomesError::Header { found } => write!(
+                f,
+                "answer begins with {found:02x?}, expected {OUTCOMES_MAGIC:02x?} and a header"
+            ),
             OutcomesError::Length { stated, found } => {
                 write!(f, "answer states {stated} bytes but has {found}")
             }
@@ -74,12 +108,18 @@ impl fmt::Display for OutcomesError {
                     "outcome of record {record} has the unknown action code {code}"
                 )
             }
-            OutcomesError::Payload { record } => {
-                write!(
-                    f,
-                    "outcome of record {record} is malformed or lies outside the answer"
-                )
+            OutcomesError::Payload { record, malformed } => {
+                write!(f, "outcome of record {record} is malformed at {malformed}")
             }
+            OutcomesError::Frame(malformed) => write!(f, "answer is malformed at {malformed}"),
+            OutcomesError::Unknown { what, bits } => write!(
+                f,
+                "answer has the {what} {bits:#010x}, which must be known and is not"
+            ),
+            OutcomesError::Sample { sample, record } => write!(
+                f,
+                "sample {sample} is of record {record}, which is not in the batch"
+            ),
             OutcomesError::Output {
                 record,
                 output,
@@ -88,8 +128,11 @@ impl fmt::Display for OutcomesError {
                 f,
                 "outcome of record {record} names output {output}, the operator describes {outputs}"
             ),
-            OutcomesError::Trailing(bytes) => {
-                write!(f, "answer has {bytes} bytes after its last outcome")
+            OutcomesError::Trailing { at, bytes } => {
+                write!(
+                    f,
+                    "answer has {bytes} bytes at byte {at}, after its last outcome"
+                )
             }
         }
     }
@@ -137,61 +180,123 @@ pub enum Outcome<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct OutcomesView<'a> {
     actions: &'a [u8],
-    payloads: &'a [u8],
+    /// The payloads, from the first on.
+    payloads: Reader<'a>,
+    samples: Reader<'a>,
+    sample_count: usize,
 }
 
 impl<'a> OutcomesView<'a> {
-    /// Checks an answer to a batch of `records` records by an operator with `outputs` named outputs.
+    /// Checks an answer to a batch of `records` records by an operator with `outputs` named outputs. It may have the
+    /// layout of any released contract.
     pub fn parse(
         bytes: &'a [u8],
         records: usize,
         outputs: u16,
     ) -> Result<OutcomesView<'a>, OutcomesError> {
-        if bytes.len() < OUTCOMES_HEADER || bytes[..4] != OUTCOMES_MAGIC {
-            return Err(OutcomesError::Header);
-        }
-        let header = |at| u32_at(bytes, at).map_or(0, |value| value as usize);
-        let (stated, count, at) = (header(4), header(8), header(12));
-        if stated != bytes.len() {
-            return Err(OutcomesError::Length {
-                stated,
-                found: bytes.len(),
-            });
-        }
-        if count != records {
+        let view = match bytes.first_chunk::<4>() {
+            Some(magic) if *magic == version1::OUTCOMES_MAGIC => OutcomesView::frame1(bytes)?,
+            _ => OutcomesView::frame(bytes)?,
+        };
+        if view.actions.len() != records {
             return Err(OutcomesError::Count {
                 records,
-                outcomes: count,
+                outcomes: view.actions.len(),
             });
         }
-        let actions = OUTCOMES_HEADER
-            .checked_add(count)
-            .and_then(|end| bytes.get(OUTCOMES_HEADER..end))
-            .ok_or(OutcomesError::Header)?;
-        let payloads = bytes
-            .get(at..)
-            .filter(|_| at >= OUTCOMES_HEADER + count)
-            .ok_or(OutcomesError::Header)?;
-        let view = OutcomesView { actions, payloads };
         view.check(outputs)?;
         Ok(view)
     }
 
+    fn frame(bytes: &'a [u8]) -> Result<OutcomesView<'a>, OutcomesError> {
+        let mut header = header(bytes, OUTCOMES_MAGIC, OUTCOMES_HEADER)?;
+        let mut next = || header.u32().map_err(OutcomesError::Frame);
+        let (own, flags, count, actions) = (next()?, next()?, next()?, next()?);
+        let (payloads, length, sections, table) = (next()?, next()?, next()?, next()?);
+        let frame = |at, what| OutcomesError::Frame(Malformed { at, what });
+        if (own as usize) < OUTCOMES_HEADER {
+            return Err(frame(8, "a header shorter than that of its version"));
+        }
+        if flags & CRITICAL_FLAGS != 0 {
+            return Err(OutcomesError::Unknown {
+                what: "flag",
+                bits: flags,
+            });
+        }
+        let part = |what_at: usize, start: u32, length: u32| {
+            let end = (start as usize).checked_add(length as usize);
+            end.filter(|end| *end <= bytes.len())
+                .filter(|_| length == 0 || start >= own)
+                .ok_or(frame(what_at, "a part that lies outside the answer"))
+        };
+        let actions_end = part(20, actions, count)?;
+        let payloads_end = part(24, payloads, length)?;
+        let mut view = OutcomesView {
+            actions: bytes.get(actions as usize..actions_end).unwrap_or_default(),
+            payloads: Reader::new(
+                bytes.get(..payloads_end).unwrap_or_default(),
+                payloads as usize,
+            ),
+            samples: Reader::new(&[], 0),
+            sample_count: 0,
+        };
+        let mut entry = Reader::new(bytes, table as usize);
+        for _ in 0..sections {
+            let at = entry.at;
+            let mut next = || entry.u32().map_err(OutcomesError::Frame);
+            let (kind, entries, start, length) = (next()?, next()?, next()?, next()?);
+            let end = part(at, start, length)?;
+            match kind {
+                SAMPLES => {
+                    view.samples =
+                        Reader::new(bytes.get(..end).unwrap_or_default(), start as usize);
+                    view.sample_count = entries as usize;
+                }
+                kind if kind >= CRITICAL => {
+                    return Err(OutcomesError::Unknown {
+                        what: "section",
+                        bits: kind,
+                    });
+                }
+                _ => {}
+            }
+        }
+        Ok(view)
+    }
+
+    fn frame1(bytes: &'a [u8]) -> Result<OutcomesView<'a>, OutcomesError> {
+        let mut header = header(bytes, version1::OUTCOMES_MAGIC, version1::OUTCOMES_HEADER)?;
+        let mut next = || header.u32().map_err(OutcomesError::Frame);
+        let (count, payloads) = (next()? as usize, next()? as usize);
+        let frame = |at, what| OutcomesError::Frame(Malformed { at, what });
+        let end = version1::OUTCOMES_HEADER.saturating_add(count);
+        let actions = bytes
+            .get(version1::OUTCOMES_HEADER..end)
+            .ok_or(frame(8, "more outcomes than the answer has bytes"))?;
+        if payloads < end || payloads > bytes.len() {
+            return Err(frame(12, "an offset that does not follow the outcomes"));
+        }
+        Ok(OutcomesView {
+            actions,
+            payloads: Reader::new(bytes, payloads),
+            samples: Reader::new(&[], 0),
+            sample_count: 0,
+        })
+    }
+
     fn check(&self, outputs: u16) -> Result<(), OutcomesError> {
+        self.check_samples()?;
         // Most answers are all "pass" and "drop": no payload to walk.
-        if self.payloads.is_empty() && self.actions.iter().all(|&action| action <= DROP) {
+        if self.payloads.is_at_end() && self.actions.iter().all(|&action| action <= DROP) {
             return Ok(());
         }
-        let mut rest = self.payloads;
-        for (record, &action) in self.actions.iter().enumerate() {
-            if action > DEAD_LETTER {
-                return Err(OutcomesError::Action {
-                    record,
-                    code: action,
-                });
+        let mut reader = self.payloads;
+        for (record, &code) in self.actions.iter().enumerate() {
+            if code > DEAD_LETTER {
+                return Err(OutcomesError::Action { record, code });
             }
-            let (outcome, after) =
-                read_outcome(action, rest).ok_or(OutcomesError::Payload { record })?;
+            let outcome = read_outcome(code, &mut reader)
+                .map_err(|malformed| OutcomesError::Payload { record, malformed })?;
             let emissions = match &outcome {
                 Outcome::Split(pieces) => &pieces[..],
                 Outcome::Route(emission) => std::slice::from_ref(emission),
@@ -206,12 +311,32 @@ impl<'a> OutcomesView<'a> {
                     });
                 }
             }
-            rest = after;
         }
-        if rest.is_empty() {
-            Ok(())
-        } else {
-            Err(OutcomesError::Trailing(rest.len()))
+        match reader.left() {
+            0 => Ok(()),
+            bytes => Err(OutcomesError::Trailing {
+                at: reader.at,
+                bytes,
+            }),
+        }
+    }
+
+    fn check_samples(&self) -> Result<(), OutcomesError> {
+        let mut reader = self.samples;
+        for index in 0..self.sample_count {
+            let sample = Sample::read(&mut reader).map_err(OutcomesError::Frame)?;
+            if sample.record as usize >= self.actions.len() {
+                return Err(OutcomesError::Sample {
+                    sample: index,
+                    record: sample.record,
+                });
+            }
+        }
+        match reader.is_at_end() {
+            true => Ok(()),
+            false => Err(OutcomesError::Frame(
+                reader.fault("bytes after the last sample"),
+            )),
         }
     }
 
@@ -232,66 +357,89 @@ impl<'a> OutcomesView<'a> {
 
     /// The outcomes, in the order of the records.
     pub fn iter(&self) -> impl Iterator<Item = Outcome<'a>> + use<'a> {
-        let mut rest = self.payloads;
-        self.actions.iter().map_while(move |&action| {
-            let (outcome, after) = read_outcome(action, rest)?;
-            rest = after;
-            Some(outcome)
-        })
+        let mut reader = self.payloads;
+        self.actions
+            .iter()
+            .map_while(move |&action| read_outcome(action, &mut reader).ok())
+    }
+
+    /// What the operator measured, in the order in which it did.
+    pub fn samples(&self) -> impl Iterator<Item = Sample<'a>> + use<'a> {
+        let mut reader = self.samples;
+        (0..self.sample_count).map_while(move |_| Sample::read(&mut reader).ok())
     }
 }
 
-fn read_outcome(action: u8, rest: &[u8]) -> Option<(Outcome<'_>, &[u8])> {
-    Some(match action {
-        PASS => (Outcome::Pass, rest),
-        DROP => (Outcome::Drop, rest),
-        REPLACE => {
-            let (patch, rest) = Patch::read(rest)?;
-            (Outcome::Replace(patch), rest)
-        }
+/// The header after its magic and length, which are checked.
+fn header(bytes: &[u8], magic: [u8; 4], length: usize) -> Result<Reader<'_>, OutcomesError> {
+    let mut found = [0; 4];
+    for (to, from) in found.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    if found != magic || bytes.len() < length {
+        return Err(OutcomesError::Header { found });
+    }
+    let mut reader = Reader::new(bytes, 4);
+    let stated = reader.u32().map_err(OutcomesError::Frame)? as usize;
+    if stated != bytes.len() {
+        return Err(OutcomesError::Length {
+            stated,
+            found: bytes.len(),
+        });
+    }
+    Ok(reader)
+}
+
+fn read_outcome<'a>(action: u8, reader: &mut Reader<'a>) -> Result<Outcome<'a>, Malformed> {
+    Ok(match action {
+        PASS => Outcome::Pass,
+        DROP => Outcome::Drop,
+        REPLACE => Outcome::Replace(Patch::read(reader)?),
         SPLIT => {
-            let count = u32_at(rest, 0)?;
-            let mut rest = &rest[4..];
-            // A piece takes more room here than in the answer, where it has at least three bytes: a count that no
-            // record may have, or that cannot be true, does not allocate.
-            if count > MAX_PIECES || count as usize > rest.len() / 3 + 1 {
-                return None;
+            let at = reader.at;
+            let count = reader.u32()?;
+            if count > MAX_PIECES {
+                return Err(Malformed {
+                    at,
+                    what: "a split into more than 4095 pieces",
+                });
+            }
+            // A piece takes more room here than in the answer, where it has at least three bytes: a count that cannot
+            // be true does not allocate.
+            if count as usize > reader.left() / 3 {
+                return Err(Malformed {
+                    at,
+                    what: "a split into more pieces than there are bytes for",
+                });
             }
             let mut pieces = Vec::with_capacity(count as usize);
             for _ in 0..count {
-                let (emission, after) = read_emission(rest)?;
-                pieces.push(emission);
-                rest = after;
+                pieces.push(read_emission(reader)?);
             }
-            (Outcome::Split(pieces), rest)
+            Outcome::Split(pieces)
         }
-        ROUTE => {
-            let (emission, rest) = read_emission(rest)?;
-            (Outcome::Route(emission), rest)
-        }
+        ROUTE => Outcome::Route(read_emission(reader)?),
         RETRY => {
-            let delay_ms = u32_at(rest, 0)?;
-            let (reason, rest) = read_text(&rest[4..])?;
-            (Outcome::Retry { delay_ms, reason }, rest)
+            let delay_ms = reader.u32()?;
+            let reason = read_text(reader)?;
+            Outcome::Retry { delay_ms, reason }
         }
-        DEAD_LETTER => {
-            let (reason, rest) = read_text(rest)?;
-            (Outcome::DeadLetter { reason }, rest)
-        }
-        _ => return None,
+        DEAD_LETTER => Outcome::DeadLetter {
+            reason: read_text(reader)?,
+        },
+        _ => return Err(reader.fault("an outcome of an unknown action")),
     })
 }
 
-fn read_emission(bytes: &[u8]) -> Option<(Emission<'_>, &[u8])> {
-    let output = u16_at(bytes, 0)?;
-    let (patch, rest) = Patch::read(&bytes[2..])?;
-    Some((Emission { output, patch }, rest))
+fn read_emission<'a>(reader: &mut Reader<'a>) -> Result<Emission<'a>, Malformed> {
+    let output = reader.u16()?;
+    let patch = Patch::read(reader)?;
+    Ok(Emission { output, patch })
 }
 
-fn read_text(bytes: &[u8]) -> Option<(&str, &[u8])> {
-    let length = u32_at(bytes, 0)? as usize;
-    let (text, rest) = bytes[4..].split_at_checked(length)?;
-    Some((std::str::from_utf8(text).ok()?, rest))
+fn read_text<'a>(reader: &mut Reader<'a>) -> Result<&'a str, Malformed> {
+    let length = reader.u32()? as usize;
+    reader.text(length)
 }
 
 /// Writes an answer, outcome by outcome.
@@ -299,6 +447,8 @@ fn read_text(bytes: &[u8]) -> Option<(&str, &[u8])> {
 pub struct OutcomesBuilder {
     actions: Vec<u8>,
     payloads: Vec<u8>,
+    samples: Vec<u8>,
+    sample_count: u32,
 }
 
 impl OutcomesBuilder {
@@ -306,7 +456,7 @@ impl OutcomesBuilder {
     pub fn with_capacity(records: usize) -> OutcomesBuilder {
         OutcomesBuilder {
             actions: Vec::with_capacity(records),
-            payloads: Vec::new(),
+            ..OutcomesBuilder::default()
         }
     }
 
@@ -367,17 +517,53 @@ impl OutcomesBuilder {
         self.text(reason);
     }
 
+    /// What was measured for a record: its index, that of the metric, the amount or the bits of the value, the values of
+    /// its labels.
+    pub fn sample(&mut self, record: u32, metric: u16, bits: u64, labels: &[&str]) {
+        sample::write(&mut self.samples, record, metric, bits, labels);
+        self.sample_count += 1;
+    }
+
     /// The answer as bytes.
     pub fn finish(self) -> Vec<u8> {
-        let at = OUTCOMES_HEADER + self.actions.len();
-        let total = at + self.payloads.len();
+        let payloads = OUTCOMES_HEADER + self.actions.len();
+        let samples = payloads + self.payloads.len();
+        let sections = usize::from(self.sample_count != 0);
+        let table = match sections {
+            0 => 0,
+            _ => samples + self.samples.len(),
+        };
+        let total = samples + self.samples.len() + sections * SECTION;
         let mut bytes = Vec::with_capacity(total);
         bytes.extend_from_slice(&OUTCOMES_MAGIC);
-        bytes.extend_from_slice(&(total as u32).to_le_bytes());
-        bytes.extend_from_slice(&(self.actions.len() as u32).to_le_bytes());
-        bytes.extend_from_slice(&(at as u32).to_le_bytes());
+        let header = [
+            total,
+            OUTCOMES_HEADER,
+            0,
+            self.actions.len(),
+            OUTCOMES_HEADER,
+            payloads,
+            self.payloads.len(),
+            sections,
+            table,
+        ];
+        for field in header {
+            bytes.extend_from_slice(&(field as u32).to_le_bytes());
+        }
         bytes.extend_from_slice(&self.actions);
         bytes.extend_from_slice(&self.payloads);
+        bytes.extend_from_slice(&self.samples);
+        if sections != 0 {
+            let section = [
+                SAMPLES,
+                self.sample_count,
+                samples as u32,
+                self.samples.len() as u32,
+            ];
+            for field in section {
+                bytes.extend_from_slice(&field.to_le_bytes());
+            }
+        }
         bytes
     }
 

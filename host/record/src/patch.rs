@@ -1,6 +1,7 @@
 //! Changes to one record: as they lie in an answer, and how they are written.
 
-use crate::layout::{NULL, u16_at, u32_at, u64_at};
+use crate::layout::{NO_TIME, NULL};
+use crate::reader::{Malformed, Reader};
 
 const SET: u8 = 0;
 const ADD: u8 = 1;
@@ -68,25 +69,20 @@ impl<'a> Patch<'a> {
         self.value
     }
 
-    /// The new event time, if it changes.
+    /// The new event time, if it changes; none inside means that it has none.
     pub fn event_time(&self) -> Option<Option<i64>> {
-        self.event_time.map(Some)
+        self.event_time
+            .map(|time| Some(time).filter(|time| *time != NO_TIME))
     }
 
     /// Changes to the headers.
     pub fn headers(&self) -> impl Iterator<Item = Change<'a>> + Clone + use<'a> {
-        Changes {
-            block: self.headers.1,
-            left: self.headers.0,
-        }
+        Changes::new(self.headers)
     }
 
     /// Changes to the private attributes.
     pub fn attributes(&self) -> impl Iterator<Item = Change<'a>> + Clone + use<'a> {
-        Changes {
-            block: self.attributes.1,
-            left: self.attributes.0,
-        }
+        Changes::new(self.attributes)
     }
 
     /// Bytes the patch has in the answer.
@@ -95,95 +91,102 @@ impl<'a> Patch<'a> {
     }
 
     /// Reads bytes that hold one patch and nothing else, as [`PatchBuilder::write`] writes it.
-    pub fn parse(bytes: &'a [u8]) -> Option<Patch<'a>> {
-        let (patch, rest) = Patch::read(bytes)?;
-        rest.is_empty().then_some(patch)
+    pub fn parse(bytes: &'a [u8]) -> Result<Patch<'a>, Malformed> {
+        let mut reader = Reader::new(bytes, 0);
+        let patch = Patch::read(&mut reader)?;
+        match reader.is_at_end() {
+            true => Ok(patch),
+            false => Err(reader.fault("bytes after the patch")),
+        }
     }
 
-    /// Reads a patch and returns what follows it.
-    pub(crate) fn read(bytes: &'a [u8]) -> Option<(Patch<'a>, &'a [u8])> {
-        let (&mask, mut rest) = bytes.split_first()?;
+    /// Reads a patch; what follows it is left to be read.
+    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Patch<'a>, Malformed> {
+        let start = reader.at;
+        let mask = reader.u8()?;
         if mask & !(KEY | VALUE | HEADERS | ATTRIBUTES | EVENT_TIME) != 0 {
-            return None;
+            return Err(Malformed {
+                at: start,
+                what: "a patch with unknown bits in its mask",
+            });
         }
         let mut patch = Patch::NOTHING;
         if mask & KEY != 0 {
-            (patch.key, rest) = nullable(rest).map(|(key, rest)| (Some(key), rest))?;
+            patch.key = Some(nullable(reader)?);
         }
         if mask & VALUE != 0 {
-            (patch.value, rest) = nullable(rest).map(|(value, rest)| (Some(value), rest))?;
+            patch.value = Some(nullable(reader)?);
         }
         if mask & HEADERS != 0 {
-            (patch.headers, rest) = changes(rest)?;
+            patch.headers = changes(reader)?;
         }
         if mask & ATTRIBUTES != 0 {
-            (patch.attributes, rest) = changes(rest)?;
+            patch.attributes = changes(reader)?;
         }
         if mask & EVENT_TIME != 0 {
-            patch.event_time = Some(u64_at(rest, 0)? as i64);
-            rest = &rest[8..];
+            patch.event_time = Some(reader.u64()? as i64);
         }
-        patch.bytes = &bytes[..bytes.len() - rest.len()];
-        Some((patch, rest))
+        patch.bytes = reader.since(start);
+        Ok(patch)
     }
 }
 
-fn nullable(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
-    let length = u32_at(bytes, 0)?;
-    let rest = &bytes[4..];
-    if length == NULL {
-        return Some((None, rest));
+fn nullable<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>, Malformed> {
+    match reader.u32()? {
+        NULL => Ok(None),
+        length => reader.take(length as usize).map(Some),
     }
-    let (field, rest) = rest.split_at_checked(length as usize)?;
-    Some((Some(field), rest))
 }
 
-type ChangeBlock<'a> = (u16, &'a [u8]);
-
-fn changes(bytes: &[u8]) -> Option<(ChangeBlock<'_>, &[u8])> {
-    let count = u16_at(bytes, 0)?;
-    let block = &bytes[2..];
-    let mut reader = Changes { block, left: count };
+fn changes<'a>(reader: &mut Reader<'a>) -> Result<(u16, &'a [u8]), Malformed> {
+    let count = reader.u16()?;
+    let start = reader.at;
     for _ in 0..count {
-        reader.next()?;
+        change(reader)?;
     }
-    let rest = reader.block;
-    Some(((count, &block[..block.len() - rest.len()]), rest))
+    Ok((count, reader.since(start)))
+}
+
+fn change<'a>(reader: &mut Reader<'a>) -> Result<Change<'a>, Malformed> {
+    let start = reader.at;
+    let operation = reader.u8()?;
+    let name_length = reader.u16()?;
+    let value_length = reader.u32()?;
+    let name = reader.text(usize::from(name_length))?;
+    let value = match value_length {
+        NULL => None,
+        length => Some(reader.take(length as usize)?),
+    };
+    match operation {
+        SET => Ok(Change::Set { name, value }),
+        ADD => Ok(Change::Add { name, value }),
+        REMOVE => Ok(Change::Remove { name }),
+        _ => Err(Malformed {
+            at: start,
+            what: "a change that is neither set (0), add (1) nor remove (2)",
+        }),
+    }
 }
 
 #[derive(Clone)]
 struct Changes<'a> {
-    block: &'a [u8],
+    reader: Reader<'a>,
     left: u16,
+}
+
+impl<'a> Changes<'a> {
+    fn new((left, block): (u16, &'a [u8])) -> Changes<'a> {
+        let reader = Reader::new(block, 0);
+        Changes { reader, left }
+    }
 }
 
 impl<'a> Iterator for Changes<'a> {
     type Item = Change<'a>;
 
     fn next(&mut self) -> Option<Change<'a>> {
-        if self.left == 0 {
-            return None;
-        }
-        let operation = *self.block.first()?;
-        let name_length = u16_at(self.block, 1)? as usize;
-        let value_length = u32_at(self.block, 3)?;
-        let (name, rest) = self.block.get(7..)?.split_at_checked(name_length)?;
-        let name = std::str::from_utf8(name).ok()?;
-        let (value, rest) = if value_length == NULL {
-            (None, rest)
-        } else {
-            let (value, rest) = rest.split_at_checked(value_length as usize)?;
-            (Some(value), rest)
-        };
-        let change = match operation {
-            SET => Change::Set { name, value },
-            ADD => Change::Add { name, value },
-            REMOVE => Change::Remove { name },
-            _ => return None,
-        };
-        self.block = rest;
-        self.left -= 1;
-        Some(change)
+        self.left = self.left.checked_sub(1)?;
+        change(&mut self.reader).ok()
     }
 }
 
@@ -208,9 +211,9 @@ impl PatchBuilder {
         self.value = Some(value);
     }
 
-    /// Replaces the event time, microseconds since the Unix epoch.
-    pub fn set_event_time(&mut self, time: i64) {
-        self.event_time = Some(time);
+    /// Replaces the event time, microseconds since the Unix epoch; none for no event time.
+    pub fn set_event_time(&mut self, time: Option<i64>) {
+        self.event_time = Some(time.unwrap_or(NO_TIME));
     }
 
     /// Changes the headers.

@@ -13,6 +13,7 @@ pub(crate) struct Arguments {
     pub(crate) version: Option<Expr>,
     pub(crate) reads: Vec<LitStr>,
     pub(crate) outputs: Vec<LitStr>,
+    pub(crate) metrics: Vec<Expr>,
     pub(crate) schema: Option<Expr>,
     pub(crate) log_panics: bool,
 }
@@ -62,6 +63,12 @@ impl Arguments {
                     kebab(output, "an output")?;
                 }
             }
+            "metrics" => {
+                let list;
+                bracketed!(list in input);
+                let metrics = Punctuated::<Expr, Token![,]>::parse_terminated(&list)?;
+                self.metrics = metrics.into_iter().collect();
+            }
             "panics" => {
                 let value: LitStr = input.parse()?;
                 if value.value() != "log" {
@@ -73,7 +80,7 @@ impl Arguments {
                 return Err(Error::new(
                     key.span(),
                     format!(
-                        "unknown argument `{other}`: name, version, reads, outputs, schema, panics"
+                        "unknown argument `{other}`: name, version, reads, outputs, metrics, schema, panics"
                     ),
                 ));
             }

@@ -18,7 +18,7 @@ use arguments::Arguments;
 ///
 /// Arguments, all optional: `name` and `version` (the crate's by default), `reads` (one of, or a list of, `"key"`,
 /// `"value"`, `"headers"`, `"attributes"`; all by default; the others are not copied to the operator), `outputs` (names
-/// of the outputs beside the main one), `panics = "log"` (the text of a panic goes to the host's log, which then has to
+/// of the outputs beside the main one), `metrics` (a list of constants of `tidegate_sdk::metrics`), `panics = "log"` (the text of a panic goes to the host's log, which then has to
 /// be granted) and, on a function, `schema` (JSON Schema of its configuration).
 ///
 /// A function `keep_paid` becomes the operator type `KeepPaid`. Its second parameter, if it has one, is a reference to
@@ -151,6 +151,7 @@ fn described(arguments: &Arguments, self_type: &Type) -> Tokens {
         quote!(::tidegate_sdk::Fields::NONE #(#fields)*)
     };
     let outputs = &arguments.outputs;
+    let metrics = &arguments.metrics;
     let log_panics = arguments.log_panics;
     quote! {
         impl ::tidegate_sdk::Described for #self_type {
@@ -159,6 +160,7 @@ fn described(arguments: &Arguments, self_type: &Type) -> Tokens {
                 version: #version,
                 reads: #reads,
                 outputs: &[#(#outputs),*],
+                metrics: &[#(#metrics.declaration()),*],
                 log_panics: #log_panics,
             };
         }

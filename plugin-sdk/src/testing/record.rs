@@ -99,7 +99,7 @@ impl TestRecord {
     pub(super) fn patched(
         record: &RecordView<'_>,
         patch: &Patch<'_>,
-        emit: u32,
+        emit: u64,
     ) -> Result<TestRecord, String> {
         let mut builder = BatchBuilder::default();
         builder

@@ -58,6 +58,7 @@ impl Operator for Mixed {
             first: 0,
             count: batch.len(),
             outcomes: outcomes.finish(),
+            effects: None,
         }])
     }
 

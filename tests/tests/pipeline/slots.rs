@@ -123,6 +123,7 @@ impl Operator for Passing {
                 first: 0,
                 count,
                 outcomes: outcomes.finish(),
+                effects: None,
             }
         };
         if lost && self.gone {

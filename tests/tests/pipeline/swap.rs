@@ -325,7 +325,7 @@ path = "out.jsonl"
 #[test]
 fn a_component_that_one_slot_refuses_stays_for_the_slot_that_runs_it_and_others_go() {
     let workspace = Workspace::new(TWO_SLOTS);
-    let pass = tidegate_tests::root().join("host/operator/tests/fixtures/pass.wasm");
+    let pass = tidegate_tests::root().join("host/operator/tests/fixtures/released/0.1.0/pass.wasm");
     workspace.write("pass.wasm", std::fs::read(pass).unwrap());
     input(&workspace, 400);
     let follow = ["run", "--quiet", "--until", "forever", "pipeline.toml"];

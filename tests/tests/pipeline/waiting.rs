@@ -94,6 +94,7 @@ impl Operator for Instance {
             first: 0,
             count: batch.len(),
             outcomes: (self.0.0)(batch),
+            effects: None,
         }])
     }
 

@@ -5,6 +5,7 @@ use tidegate_contract::DeadLetter;
 use tidegate_record::{Batch, BatchBuilder, NewRecord, RecordId};
 
 const ID: RecordId = RecordId {
+    origin: tidegate_record::Origin::Source,
     source: 1,
     partition: 2,
     offset: 34,

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use tidegate_codec::{Decoder, Input, Malformed, PREVIEW};
 use tidegate_contract::Rejected;
-use tidegate_record::RecordId;
+use tidegate_record::{Origin, RecordId};
 
 use crate::lines::{Gathered, size};
 
@@ -55,6 +55,7 @@ impl Reading {
         let headers = headers_of(message);
         let input = Input {
             id: RecordId {
+                origin: Origin::Source,
                 source,
                 partition: message.partition() as u32,
                 offset,

@@ -185,7 +185,7 @@ impl Task {
                 let patch = crate::answer::patch(kind, &entry, answer, record.id());
                 let mut bytes = Vec::new();
                 patch.write(&mut bytes);
-                let Some(patch) = Patch::parse(&bytes) else {
+                let Ok(patch) = Patch::parse(&bytes) else {
                     continue;
                 };
                 let route = crate::answer::route(kind, answer);

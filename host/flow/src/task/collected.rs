@@ -61,7 +61,7 @@ impl Collected {
         &mut self,
         output: u16,
         record: &RecordView<'_>,
-        patch: Option<(&Patch<'_>, u32)>,
+        patch: Option<(&Patch<'_>, u64)>,
     ) -> Result<(), ArenaFull> {
         let output = usize::from(output);
         let bytes = record.size() + patch.map_or(0, |(patch, _)| patch.size());
@@ -123,14 +123,8 @@ impl Collected {
             return Fate::Dead(format!("operator's answer: {}", ArenaFull { needed }));
         }
         let emit = record.id().emit;
-        let children: Result<Vec<u32>, _> = (0..count as u32)
-            .map(|piece| child_emit(emit, piece))
-            .collect();
-        let children = match children {
-            Ok(children) => children,
-            Err(too_deep) => return Fate::Dead(format!("operator's split: {too_deep}")),
-        };
-        for (at, (piece, child)) in pieces.iter().zip(children).enumerate() {
+        for (at, piece) in pieces.iter().enumerate() {
+            let child = child_emit(emit, at as u32);
             let pushed = self.push(piece.output, record, Some((&piece.patch, child)));
             if let Err(full) = pushed {
                 // The record itself ends as a dead letter, beside the pieces before.

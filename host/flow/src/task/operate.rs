@@ -158,6 +158,7 @@ impl Task {
                 ..BatchProcessed::default()
             }
             .emit(&output.meters);
+            (0..batch.len()).for_each(|record| answered.accept(record));
             let main = routes.first().map_or(&[][..], Vec::as_slice);
             self.send(main, batch.clone(), go.since, numbers, output)?;
             return Ok((batch.len(), Vec::new()));
@@ -180,6 +181,7 @@ impl Task {
             )
         };
         let mut taken = 0;
+        let mut accepted = Vec::new();
         for (index, verdict) in answered.verdicts(answered.tried).enumerate().skip(from) {
             if taken > 0 && collected.bytes >= topology.batch_bytes {
                 break;
@@ -206,7 +208,11 @@ impl Task {
                 continue;
             }
             match collected.take(&record, &outcome) {
-                Fate::Gone => {}
+                Fate::Gone => accepted.push(index),
+                Fate::Dead(reason) if matches!(outcome, Outcome::DeadLetter { .. }) => {
+                    accepted.push(index);
+                    dead(&record, &reason, None, output)?;
+                }
                 Fate::Dead(reason) => dead(&record, &reason, None, output)?,
                 Fate::Retry { reason, .. } if go.attempt > kind.retries => {
                     let reason = format!(
@@ -226,6 +232,9 @@ impl Task {
                 }
             }
         }
+        accepted
+            .into_iter()
+            .for_each(|record| answered.accept(record));
         output.counts.dropped += collected.dropped;
         output.counts.split += collected.split;
         BatchProcessed {
@@ -292,6 +301,22 @@ impl Answered {
         self.routes.len().saturating_sub(1) as u16
     }
 
+    /// What the outcome of this record causes beside counts now.
+    fn accept(&mut self, record: usize) {
+        for part in &mut self.processed {
+            if let Processed::Answer {
+                first,
+                count,
+                effects: Some(effects),
+                ..
+            } = part
+                && (*first..*first + *count).contains(&record)
+            {
+                effects.accept(record - *first);
+            }
+        }
+    }
+
     /// Whether every record goes on as it is, so that the batch itself is the result.
     fn all_pass(&self, records: usize) -> bool {
         match self.processed.as_slice() {
@@ -300,6 +325,7 @@ impl Answered {
                     first: 0,
                     count,
                     outcomes,
+                    ..
                 },
             ] if *count == records => OutcomesView::parse(outcomes, records, self.outputs())
                 .is_ok_and(|outcomes| outcomes.all_pass()),
@@ -349,6 +375,7 @@ fn verdicts_of(
             first,
             count,
             outcomes,
+            ..
         } => match OutcomesView::parse(outcomes, *count, outputs) {
             Ok(outcomes) => Box::new((*first..).zip(outcomes.iter().map(Verdict::Outcome))),
             Err(error) => {

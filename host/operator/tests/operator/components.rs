@@ -15,7 +15,11 @@ fn refused_text(text: &str) -> OperatorError {
 
 /// The smallest operator with this before everything else.
 fn pass_with(import: &str) -> String {
-    include_str!("../fixtures/pass.wat").replacen("(component", &format!("(component {import}"), 1)
+    include_str!("../fixtures/released/0.1.0/pass.wat").replacen(
+        "(component",
+        &format!("(component {import}"),
+        1,
+    )
 }
 
 #[test]
@@ -31,15 +35,17 @@ fn what_is_not_webassembly_is_not_an_operator() {
 fn a_component_that_lacks_the_export_is_named_with_what_it_lacks() {
     assert_eq!(
         refused_text("(component)").to_string(),
-        "op.wasm is not an operator: it does not export tidegate:operator/operator@0.1.0"
+        "op.wasm is not an operator: it exports no operator; this host runs tidegate:operator/packed@1.0.0, \
+         plain@1.0.0 and operator@0.1.0"
     );
-    let other = include_str!("../fixtures/pass.wat").replace("operator@0.1.0", "operator@2.0.0");
+    let other = include_str!("../fixtures/released/0.1.0/pass.wat")
+        .replace("operator@0.1.0", "operator@2.0.0");
     assert_eq!(
         refused_text(&other).to_string(),
-        "op.wasm is not an operator: it exports tidegate:operator/operator@2.0.0, this host runs \
-         tidegate:operator/operator@0.1.0"
+        "op.wasm is not an operator: it exports tidegate:operator/operator@2.0.0; this host runs \
+         tidegate:operator/packed@1.0.0, plain@1.0.0 and operator@0.1.0"
     );
-    let less = include_str!("../fixtures/pass.wat")
+    let less = include_str!("../fixtures/released/0.1.0/pass.wat")
         .replace("(export \"init\" (func $init)))", ")")
         .replace("(export \"init\" (func $init))", "");
     assert!(
@@ -51,7 +57,7 @@ fn a_component_that_lacks_the_export_is_named_with_what_it_lacks() {
 
 #[test]
 fn a_function_of_another_type_is_refused_at_the_start() {
-    let other = include_str!("../fixtures/pass.wat")
+    let other = include_str!("../fixtures/released/0.1.0/pass.wat")
         .replace("(param \"batch\" (list u8))", "(param \"batch\" string)");
     let error = refused_text(&other);
     assert!(matches!(error, OperatorError::Start { .. }), "{error}");
@@ -83,13 +89,13 @@ fn a_core_module_that_is_cut_short_is_refused() {
 
 #[test]
 fn what_is_imported_and_not_granted_is_named() {
-    let guest = guest("hostile");
     let with = |names: &[&str]| {
         let options = SlotOptions {
             grants: Grants::from_names(names.iter().copied()).unwrap(),
             ..SlotOptions::new("s")
         };
-        ComponentSlot::new(&ENGINE, options, &guest, "op.wasm").map_err(|error| error.to_string())
+        ComponentSlot::new(&ENGINE, options, HOSTILE_OF_OLD, "op.wasm")
+            .map_err(|error| error.to_string())
     };
     assert_eq!(
         with(&["log", "metrics"]).unwrap_err(),
@@ -146,7 +152,8 @@ fn a_module_without_a_world_is_not_an_operator() {
 
 #[test]
 fn a_description_that_makes_no_sense_is_refused() {
-    let text = include_str!("../fixtures/pass.wat").replace("\"value\")", "\"valve\")");
+    let text =
+        include_str!("../fixtures/released/0.1.0/pass.wat").replace("\"value\")", "\"valve\")");
     let text = refused_text(&text).to_string();
     assert!(
         text.contains("it reads \"valve\"; there are key, value"),
@@ -159,14 +166,7 @@ fn a_component_is_described_without_a_slot() {
     let component = ENGINE.compile(&guest("hostile"), "hostile").unwrap();
     let mut imports = component.imports().to_vec();
     imports.sort();
-    assert_eq!(
-        imports,
-        [
-            "tidegate:operator/config@0.1.0",
-            "tidegate:operator/log@0.1.0",
-            "tidegate:operator/metrics@0.1.0"
-        ]
-    );
+    assert_eq!(imports, ["tidegate:operator/log@1.0.0"]);
     let description = component.describe(Grants::ALL).unwrap();
     assert_eq!(description.version.name, "misbehave");
     assert_eq!(description.version.outputs, ["side", "other"]);

@@ -12,7 +12,8 @@ use crate::support::*;
 /// The smallest operator under another name.
 fn named(name: &str) -> Vec<u8> {
     assert_eq!(name.len(), 4);
-    let text = include_str!("../fixtures/pass.wat").replace("\"pass\"", &format!("{name:?}"));
+    let text = include_str!("../fixtures/released/0.1.0/pass.wat")
+        .replace("\"pass\"", &format!("{name:?}"));
     wat::parse_str(text).unwrap()
 }
 
@@ -41,7 +42,10 @@ fn a_deployment_that_fails_leaves_the_old_version_running() {
     let digest = slot.version().digest.clone();
     let bad = [
         (b"nothing".to_vec(), "is not an operator"),
-        (wat::parse_str("(component)").unwrap(), "does not export"),
+        (
+            wat::parse_str("(component)").unwrap(),
+            "exports no operator",
+        ),
         (PASS[..PASS.len() / 2].to_vec(), "does not compile"),
     ];
     for (bytes, why) in bad {
@@ -89,7 +93,10 @@ fn a_version_that_fails_on_recorded_records_is_not_deployed() {
     assert_eq!((slot.generation(), slot.stats().poisoned), (1, 0));
     let deployed = slot.deploy_with(&guest("hostile"), "new.wasm", "{\"mode\": \"count\"}");
     assert!(deployed.is_err(), "it fails on the same record");
-    assert!(slot.counters().is_empty(), "samples do not count");
+    assert!(
+        counted(&slot).values().all(|sum| *sum == 0),
+        "samples do not count"
+    );
 }
 
 #[test]
@@ -98,9 +105,10 @@ fn samples_leave_no_trace_in_the_counters_of_a_version_that_is_deployed() {
     run(&mut *instance(&slot), &batch_with_bad(8, &[]));
     slot.deploy_with(&guest("hostile"), "new.wasm", "{\"mode\": \"count\"}")
         .unwrap();
-    assert!(slot.counters().is_empty());
+    assert_eq!(counted(&slot)["seen"], 0);
     run(&mut *instance(&slot), &batch_with_bad(8, &[]));
-    assert_eq!(slot.counters()["seen"], 8);
+    // Each second record comes again, and what it counted does not count.
+    assert_eq!(counted(&slot)["seen"], 4);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod components;
 mod deploy;
 mod descriptions;
 mod hostile;
+mod released;
 mod room;
 mod slow;
 mod support;

@@ -6,7 +6,7 @@ use tidegate_operator::{ComponentSlot, Engine, EngineOptions, SlotOptions};
 use crate::support::*;
 
 fn pass_with(text: &str) -> Vec<u8> {
-    let pass = include_str!("../fixtures/pass.wat");
+    let pass = include_str!("../fixtures/released/0.1.0/pass.wat");
     wat::parse_str(pass.replacen("(component", &format!("(component {text}"), 1)).unwrap()
 }
 

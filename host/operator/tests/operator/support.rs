@@ -1,15 +1,19 @@
 //! Batches, slots and what came of them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tidegate_contract::{DeadLetterCause, Operator, Processed, Slot};
-use tidegate_operator::{ComponentSlot, Engine, EngineOptions, Grants, Limits, SlotOptions};
+use tidegate_operator::{ComponentSlot, Engine, EngineOptions, Grants, Limits, SlotOptions, Value};
 use tidegate_record::{Batch, BatchBuilder, NewRecord, Outcome, OutcomesView, RecordId};
 
-/// The smallest operator: everything passes. See `fixtures/pass.wat`.
-pub(crate) const PASS: &[u8] = include_bytes!("../fixtures/pass.wasm");
+/// The smallest operator: everything passes. See `fixtures/released/0.1.0/pass.wat`.
+pub(crate) const PASS: &[u8] = include_bytes!("../fixtures/released/0.1.0/pass.wasm");
+
+/// The hostile guest of 0.1.0, built with the SDK of that time.
+pub(crate) const HOSTILE_OF_OLD: &[u8] = include_bytes!("../fixtures/released/0.1.0/hostile.wasm");
 
 pub(crate) static ENGINE: LazyLock<Engine> =
     LazyLock::new(|| Engine::new(EngineOptions::default()).unwrap());
@@ -27,6 +31,19 @@ pub(crate) fn guest(name: &str) -> Vec<u8> {
             path.display()
         )
     })
+}
+
+/// What the version that runs now has counted, without labels, by name.
+pub(crate) fn counted(slot: &ComponentSlot) -> BTreeMap<String, u64> {
+    let sum = |series: BTreeMap<Vec<String>, Value>| match series.into_values().next() {
+        Some(Value::Sum(sum)) => sum,
+        _ => 0,
+    };
+    let current = slot.metrics().swap_remove(0);
+    let metrics = current.metrics.into_iter();
+    metrics
+        .map(|(metric, series)| (metric.name, sum(series)))
+        .collect()
 }
 
 pub(crate) fn options(mode: &str) -> SlotOptions {
@@ -137,10 +154,17 @@ pub(crate) fn run(operator: &mut dyn Operator, batch: &Batch) -> Vec<Came> {
                 first,
                 count,
                 outcomes,
+                effects,
             } => {
                 assert_eq!(first, came.len(), "answers are in order");
                 let view = OutcomesView::parse(&outcomes, count, outputs).unwrap();
                 came.extend(view.iter().map(|outcome| Came::Outcome(shown(&outcome))));
+                // What comes again is not accepted.
+                let accepted = view.iter().enumerate();
+                let accepted = accepted.filter(|(_, to)| !matches!(to, Outcome::Retry { .. }));
+                if let Some(mut effects) = effects {
+                    accepted.for_each(|(record, _)| effects.accept(record));
+                }
                 assert_eq!(came.len(), first + count);
             }
             Processed::Poison(cause) => {

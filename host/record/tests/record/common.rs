@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use tidegate_record::{BatchBuilder, Change, NewRecord, Pairs, PatchBuilder, RecordId, RecordView};
+use tidegate_record::{
+    BatchBuilder, Change, NewRecord, Origin, Pairs, PatchBuilder, RecordId, RecordView,
+};
 
 /// Bytes or null.
 pub(crate) type Field = Option<Vec<u8>>;
@@ -50,7 +52,7 @@ impl Model {
     }
 
     /// The record with changes made one after the other, as their names say.
-    pub(crate) fn changed(mut self, changes: &Changes, emit: u32) -> Model {
+    pub(crate) fn changed(mut self, changes: &Changes, emit: u64) -> Model {
         self.id.emit = emit;
         if let Some(key) = &changes.key {
             self.key.clone_from(key);
@@ -59,7 +61,7 @@ impl Model {
             self.value.clone_from(value);
         }
         if let Some(time) = changes.event_time {
-            self.event_time = Some(time);
+            self.event_time = time;
         }
         for change in &changes.headers {
             change.apply(&mut self.headers);
@@ -126,7 +128,7 @@ pub(crate) struct Changes {
     pub(crate) value: Option<Field>,
     pub(crate) headers: Vec<OwnedChange>,
     pub(crate) attributes: Vec<OwnedChange>,
-    pub(crate) event_time: Option<i64>,
+    pub(crate) event_time: Option<Option<i64>>,
 }
 
 impl Changes {
@@ -169,12 +171,27 @@ fn pairs() -> impl Strategy<Value = OwnedPairs> {
 }
 
 pub(crate) fn record() -> impl Strategy<Value = Model> {
-    let id = (any::<u16>(), any::<u32>(), any::<u64>(), any::<u32>());
+    let origin = prop_oneof![Just(Origin::Source), Just(Origin::Timer)];
+    let id = (
+        origin,
+        any::<u16>(),
+        any::<u32>(),
+        any::<u64>(),
+        any::<u64>(),
+    );
     // The smallest i64 stands for none.
     let event_time = prop::option::of(i64::MIN + 1..=i64::MAX);
     (id, event_time, field(), field(), pairs(), pairs()).prop_map(
-        |((source, partition, offset, emit), event_time, key, value, headers, attributes)| Model {
+        |(
+            (origin, source, partition, offset, emit),
+            event_time,
+            key,
+            value,
+            headers,
+            attributes,
+        )| Model {
             id: RecordId {
+                origin,
                 source,
                 partition,
                 offset,
@@ -214,7 +231,7 @@ pub(crate) fn changes() -> impl Strategy<Value = Changes> {
         prop::option::of(field()),
         some(),
         some(),
-        prop::option::of(i64::MIN + 1..=i64::MAX),
+        prop::option::of(prop::option::of(i64::MIN + 1..=i64::MAX)),
     )
         .prop_map(|(key, value, headers, attributes, event_time)| Changes {
             key,

@@ -4,8 +4,8 @@ use crate::common::{Model, batch, changes, records, seeded};
 use proptest::prelude::*;
 use tidegate_record::layout::{BATCH_HEADER, BATCH_MAGIC, ENTRY, MAX_PIECES, OUTCOMES_MAGIC};
 use tidegate_record::{
-    BatchBuilder, BatchError, BatchView, Emission, Outcome, OutcomesBuilder, OutcomesError,
-    OutcomesView, Patch, PatchBuilder,
+    Batch, BatchBuilder, BatchError, BatchView, Emission, Excerpt, Fields, Layout, Outcome,
+    OutcomesBuilder, OutcomesError, OutcomesView, Patch, PatchBuilder,
 };
 
 /// Reads everything there is in what parses.
@@ -37,6 +37,10 @@ fn read_answer(bytes: &[u8], records: usize) {
         records,
         "an answer that parses has an outcome for each record"
     );
+    for sample in view.samples() {
+        assert!((sample.record as usize) < records);
+        assert!(sample.labels().all(|label| label.len() <= bytes.len()));
+    }
     for outcome in view.iter() {
         let patches: Vec<Patch<'_>> = match outcome {
             Outcome::Replace(patch) => vec![patch],
@@ -146,10 +150,28 @@ proptest! {
                 2 => builder.split([(0, &patch), (2, &patch)].into_iter()),
                 _ => builder.retry(10, "later"),
             }
+            builder.sample(index as u32, 3, 7, &["a", "label"]);
         }
         let bytes = damaged(builder.finish(), &damage);
         read_answer(&bytes, all.len());
         read_answer(&headed(bytes, OUTCOMES_MAGIC), all.len());
+    }
+
+    #[test]
+    fn a_damaged_batch_or_answer_of_layout_1_never_panics(records in records(), damage in damage()) {
+        let source = batch(&records, 5);
+        let excerpt = Excerpt::new(source.view(), Fields::ALL, Layout::Version1, [0; 16]);
+        let mut bytes = vec![0; excerpt.len()];
+        excerpt.write(&mut bytes);
+        let bytes = damaged(bytes, &damage);
+        let read = |bytes: Vec<u8>| {
+            if let Ok(batch) = Batch::from_bytes(bytes) {
+                read_batch(batch.as_bytes());
+            }
+        };
+        read(bytes.clone());
+        read(headed(bytes.clone(), *b"TGB\x01"));
+        read_answer(&headed(bytes, *b"TGO\x01"), records.len());
     }
 }
 
@@ -162,7 +184,7 @@ fn errors_say_what_is_wrong() {
         BatchView::parse(&bytes).map(|view| view.len()).unwrap_err()
     };
     assert_eq!(changed(0, b"TGX\x01"), BatchError::Magic(*b"TGX\x01"));
-    assert_eq!(changed(3, &[2]), BatchError::Magic(*b"TGB\x02"));
+    assert_eq!(changed(3, &[3]), BatchError::Magic(*b"TGB\x03"));
     assert_eq!(
         changed(4, &99u32.to_le_bytes()),
         BatchError::Length {
@@ -171,23 +193,37 @@ fn errors_say_what_is_wrong() {
         }
     );
     assert_eq!(
-        changed(8, &u32::MAX.to_le_bytes()),
+        changed(16, &u32::MAX.to_le_bytes()),
         BatchError::Table {
             offset: BATCH_HEADER,
             records: u32::MAX as usize
         }
     );
     assert_eq!(
-        changed(12, &25u32.to_le_bytes()),
+        changed(24, &65u32.to_le_bytes()),
         BatchError::Table {
-            offset: 25,
+            offset: 65,
             records: 0
         }
     );
+    // A header or an entry shorter than that of this version.
+    for (at, short) in [(8, 56u32), (20, 64)] {
+        let error = changed(at, &short.to_le_bytes());
+        assert!(matches!(error, BatchError::Table { .. }), "{error}");
+    }
+    assert_eq!(
+        changed(12, &0x0001_0000_u32.to_le_bytes()),
+        BatchError::Unknown {
+            what: "flag",
+            bits: 0x0001_0000
+        }
+    );
+    let error = changed(28, &10u32.to_le_bytes());
+    assert!(matches!(error, BatchError::Section { .. }), "{error}");
     assert!(BatchView::parse(&good[..BATCH_HEADER - 1]).is_err());
     assert_eq!(
         OutcomesView::parse(b"TGO", 0, 0).unwrap_err(),
-        OutcomesError::Header
+        OutcomesError::Header { found: *b"TGO\0" }
     );
 }
 
@@ -203,10 +239,10 @@ fn a_field_outside_the_heap_is_refused() {
     let bytes = builder.finish(0).into_bytes();
     let table = bytes.len() - ENTRY;
     for (at, field) in [
-        (32, "key"),
-        (40, "value"),
-        (48, "headers"),
-        (56, "attributes"),
+        (40, "key"),
+        (48, "value"),
+        (56, "headers"),
+        (64, "attributes"),
     ] {
         let mut bytes = bytes.clone();
         bytes[table + at..table + at + 4].copy_from_slice(&(table as u32 - 1).to_le_bytes());
@@ -297,8 +333,10 @@ fn a_split_into_more_pieces_than_a_record_may_have_is_refused() {
     // Whole and well-formed but for the number: 16 MiB of such an answer would take gigabytes to read.
     for pieces in [MAX_PIECES + 1, 1 << 20] {
         assert_eq!(
-            OutcomesView::parse(&answer(pieces), 1, 0).unwrap_err(),
-            OutcomesError::Payload { record: 0 },
+            OutcomesView::parse(&answer(pieces), 1, 0)
+                .unwrap_err()
+                .to_string(),
+            "outcome of record 0 is malformed at byte 41: a split into more than 4095 pieces",
             "{pieces} pieces"
         );
     }

@@ -12,12 +12,15 @@
 
 use std::cell::{Cell, RefCell};
 
+use tidegate_record::layout::OUTCOMES_HEADER;
 use tidegate_record::{Batch, BatchView, OutcomesBuilder, PatchBuilder};
-use tidegate_sdk::bindings::exports::tidegate::operator::operator::{Description, Guest};
-use tidegate_sdk::{Level, config_text, log_line, metrics, serde_json};
+use tidegate_sdk::bindings::exports::tidegate::operator::packed::{Description, Failure, Guest};
+use tidegate_sdk::bindings::tidegate::operator::types::{FailureClass, Fields, Metric, MetricKind};
+use tidegate_sdk::{Level, log_line, serde_json};
 
 thread_local! {
     static MODE: RefCell<String> = const { RefCell::new(String::new()) };
+    static CONFIG: RefCell<String> = const { RefCell::new(String::new()) };
     static CALLS: Cell<u64> = const { Cell::new(0) };
     static TURNS: Cell<u64> = const { Cell::new(0) };
 }
@@ -28,28 +31,37 @@ const RUDE: &str = "\x1b[2J\x1b]0;owned\x07\r\nERROR forged=line \u{202e}";
 struct Hostile;
 
 impl Guest for Hostile {
-    fn describe() -> Description {
-        Description {
+    fn describe(_config: String) -> Result<Description, Failure> {
+        Ok(Description {
             name: "misbehave".into(),
             version: "1.0.0".into(),
             config_schema: "{}".into(),
-            reads: ["key", "value", "headers", "attributes"]
-                .map(String::from)
-                .into(),
+            reads: Fields::all(),
             outputs: vec!["side".into(), "other".into()],
-        }
+            metrics: vec![Metric {
+                name: "seen".into(),
+                kind: MetricKind::Counter,
+                help: "Records seen".into(),
+                labels: Vec::new(),
+                bounds: Vec::new(),
+            }],
+            handlers: Vec::new(),
+            extensions: Vec::new(),
+        })
     }
 
-    fn init(config: String) -> Result<(), String> {
-        let config: serde_json::Value = serde_json::from_str(&config).map_err(|e| e.to_string())?;
+    fn init(text: String) -> Result<(), Failure> {
+        let config: serde_json::Value =
+            serde_json::from_str(&text).map_err(|error| failure(error.to_string()))?;
         let mode = config["mode"].as_str().unwrap_or("pass").to_owned();
+        CONFIG.set(text);
         TURNS.set(config["turns"].as_u64().unwrap_or(0));
         match mode.as_str() {
             "init-trap" => panic!("no start today"),
             "init-loop" => spin(),
-            "init-error" => return Err("the configuration does not please me".into()),
+            "init-error" => return Err(failure("the configuration does not please me".into())),
             "init-grow" => grow(),
-            "init-rude" => return Err(RUDE.repeat(10_000)),
+            "init-rude" => return Err(failure(RUDE.repeat(10_000))),
             "rude" => {
                 log_line(Level::Info, &format!("{RUDE}said at the start"));
                 MODE.set(mode);
@@ -59,10 +71,20 @@ impl Guest for Hostile {
         Ok(())
     }
 
-    fn process(batch: Vec<u8>) -> Result<Vec<u8>, String> {
+    fn process(batch: Vec<u8>) -> Result<Vec<u8>, Failure> {
         CALLS.set(CALLS.get() + 1);
-        let batch = Batch::from_bytes(batch).map_err(|error| error.to_string())?;
+        let batch = Batch::from_bytes(batch).map_err(|error| failure(error.to_string()))?;
         MODE.with_borrow(|mode| answer(mode, &batch.view()))
+            .map_err(failure)
+    }
+}
+
+/// A failure for good.
+fn failure(message: String) -> Failure {
+    Failure {
+        class: FailureClass::Permanent,
+        code: "hostile".into(),
+        message,
     }
 }
 
@@ -74,7 +96,7 @@ fn answer(mode: &str, batch: &BatchView<'_>) -> Result<Vec<u8>, String> {
     let poisoned = batch.records().any(|record| bad(&record));
     match mode {
         "outcomes" => return Ok(every_kind(batch)),
-        "config" => return Ok(dead_letters(batch, &config_text())),
+        "config" => return Ok(dead_letters(batch, &CONFIG.with_borrow(String::clone))),
         "clock" => return Ok(dead_letters(batch, &batch.clock().to_string())),
         "present" => return Ok(present(batch)),
         "flood" => {
@@ -83,17 +105,7 @@ fn answer(mode: &str, batch: &BatchView<'_>) -> Result<Vec<u8>, String> {
             }
             log_line(Level::Warn, &"long ".repeat(100_000));
         }
-        "count" => {
-            metrics::add("seen", batch.len() as u64);
-            metrics::add("Not A Name", 1);
-        }
-        "name" => {
-            let name = "n".repeat(8 << 20);
-            for _ in 0..5000 {
-                metrics::add(&name, 1);
-            }
-            metrics::add("counted", batch.len() as u64);
-        }
+        "count" if !poisoned => return Ok(counts(batch, 0)),
         "slow" => take(TURNS.get() * batch.len() as u64),
         "cold" => {
             let first = if CALLS.get() == 1 { 20 } else { 0 };
@@ -118,16 +130,18 @@ fn answer(mode: &str, batch: &BatchView<'_>) -> Result<Vec<u8>, String> {
             "fewer" => return Ok(passes(batch.len() - 1)),
             "action" => {
                 let mut bytes = passes(batch.len());
-                bytes[16] = 99;
+                bytes[OUTCOMES_HEADER] = 99;
                 return Ok(bytes);
             }
             "offsets" => {
                 // A replacement whose value reaches far beyond the answer.
                 let mut bytes = passes(batch.len());
-                bytes[16] = 2;
-                bytes.extend_from_slice(&[2, 0xff, 0xff, 0xff, 0x7f]);
+                bytes[OUTCOMES_HEADER] = 2;
+                let payload = [2, 0xff, 0xff, 0xff, 0x7f];
+                bytes.extend_from_slice(&payload);
                 let total = bytes.len() as u32;
                 bytes[4..8].copy_from_slice(&total.to_le_bytes());
+                bytes[28..32].copy_from_slice(&(payload.len() as u32).to_le_bytes());
                 return Ok(bytes);
             }
             "output" => {
@@ -182,6 +196,19 @@ fn dead_letters(batch: &BatchView<'_>, reason: &str) -> Vec<u8> {
 fn retries(batch: &BatchView<'_>, reason: &str) -> Vec<u8> {
     let mut outcomes = OutcomesBuilder::with_capacity(batch.len());
     batch.records().for_each(|_| outcomes.retry(0, reason));
+    outcomes.finish()
+}
+
+/// Counts every record, of which each second comes again.
+fn counts(batch: &BatchView<'_>, metric: u16) -> Vec<u8> {
+    let mut outcomes = OutcomesBuilder::with_capacity(batch.len());
+    for (index, record) in batch.records().enumerate() {
+        outcomes.sample(index as u32, metric, 1, &[]);
+        match record.id().offset % 2 {
+            0 => outcomes.pass(),
+            _ => outcomes.retry(0, "once more"),
+        }
+    }
     outcomes.finish()
 }
 

@@ -1,0 +1,168 @@
+//! What an operator measures. A metric is declared as a constant, named in `#[operator(metrics = [...])]`, and measured
+//! while a record is processed: it counts if the outcome of that record does, so records that come again count once.
+//!
+//! ```
+//! use tidegate_sdk::metrics::Counter;
+//! use tidegate_sdk::prelude::*;
+//!
+//! const WORDS: Counter = Counter::new("words", "Words seen, by language").labels(&["language"]);
+//!
+//! #[operator(name = "count-words", metrics = [WORDS])]
+//! fn count_words(record: &Record) -> Result<Outcome, FieldError> {
+//!     WORDS.add_for(&["en"], record.text()?.split_whitespace().count() as u64);
+//!     Ok(Outcome::Pass)
+//! }
+//!
+//! let mut operator = Harness::<CountWords>::start("{}").unwrap();
+//! operator.run_one(TestRecord::of("two words"));
+//! assert_eq!(operator.counter("words", &["en"]), 2);
+//! ```
+
+use std::cell::RefCell;
+
+/// What a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A sum of amounts.
+    Counter,
+    /// The last value.
+    Gauge,
+    /// How often values fell between bounds.
+    Histogram,
+}
+
+/// What the host is told about a metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Declaration {
+    /// Its name: `[a-z][a-z0-9_]*`, at most 64 bytes. It is shown as `tidegate_operator_NAME`.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// One line for people, at most 512 bytes.
+    pub help: &'static str,
+    /// Names of its labels, at most 8.
+    pub labels: &'static [&'static str],
+    /// Upper bounds of a histogram, ascending, at most 32; none for the usual ones.
+    pub bounds: &'static [f64],
+}
+
+macro_rules! metric {
+    ($(#[$doc:meta])* $name:ident, $kind:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name(Declaration);
+
+        impl $name {
+            /// Declares it: its name (`[a-z][a-z0-9_]*`) and one line for people.
+            pub const fn new(name: &'static str, help: &'static str) -> $name {
+                $name(Declaration {
+                    name,
+                    kind: $kind,
+                    help,
+                    labels: &[],
+                    bounds: &[],
+                })
+            }
+
+            /// Names its labels, at most 8.
+            pub const fn labels(mut self, labels: &'static [&'static str]) -> $name {
+                self.0.labels = labels;
+                self
+            }
+
+            /// What the host is told about it.
+            pub const fn declaration(&self) -> Declaration {
+                self.0
+            }
+        }
+    };
+}
+
+metric!(
+    /// A sum of amounts.
+    Counter,
+    Kind::Counter
+);
+metric!(
+    /// The last of some values.
+    Gauge,
+    Kind::Gauge
+);
+metric!(
+    /// How often values fell between bounds.
+    Histogram,
+    Kind::Histogram
+);
+
+impl Counter {
+    /// Adds an amount, of a counter without labels.
+    pub fn add(&self, amount: u64) {
+        measure(&self.0, &[], amount);
+    }
+
+    /// Adds an amount under these values of its labels, in their order.
+    pub fn add_for(&self, labels: &[&str], amount: u64) {
+        measure(&self.0, labels, amount);
+    }
+}
+
+impl Gauge {
+    /// Sets the value, of a gauge without labels.
+    pub fn set(&self, value: f64) {
+        measure(&self.0, &[], value.to_bits());
+    }
+
+    /// Sets the value under these values of its labels, in their order.
+    pub fn set_for(&self, labels: &[&str], value: f64) {
+        measure(&self.0, labels, value.to_bits());
+    }
+}
+
+impl Histogram {
+    /// Upper bounds, ascending, at most 32. Without, they are those usual for seconds: 0.005 to 10.
+    pub const fn bounds(mut self, bounds: &'static [f64]) -> Histogram {
+        self.0.bounds = bounds;
+        self
+    }
+
+    /// Adds a value, of a histogram without labels.
+    pub fn observe(&self, value: f64) {
+        measure(&self.0, &[], value.to_bits());
+    }
+
+    /// Adds a value under these values of its labels, in their order.
+    pub fn observe_for(&self, labels: &[&str], value: f64) {
+        measure(&self.0, labels, value.to_bits());
+    }
+}
+
+/// A measurement that waits for the outcome of its record.
+pub(crate) struct Measurement {
+    pub(crate) name: &'static str,
+    pub(crate) bits: u64,
+    pub(crate) labels: Vec<String>,
+}
+
+thread_local! {
+    static MEASURED: RefCell<Vec<Measurement>> = const { RefCell::new(Vec::new()) };
+}
+
+fn measure(declaration: &Declaration, labels: &[&str], bits: u64) {
+    let labels = labels.iter().map(|&label| label.to_owned()).collect();
+    MEASURED.with_borrow_mut(|measured| {
+        measured.push(Measurement {
+            name: declaration.name,
+            bits,
+            labels,
+        });
+    });
+}
+
+/// Takes what has been measured since it was last asked.
+#[inline]
+pub(crate) fn take() -> Vec<Measurement> {
+    MEASURED.with_borrow_mut(|measured| match measured.is_empty() {
+        true => Vec::new(),
+        false => std::mem::take(measured),
+    })
+}

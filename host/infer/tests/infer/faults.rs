@@ -514,6 +514,117 @@ fn head_norms_that_leave_out_lanes_or_sum_otherwise_by_row_are_not_used() {
     }
 }
 
+/// In the place of what reads keys and values in f32: the same, rounded to f16.
+const READ: &str = "fn from_kv(x: Kv) -> vec4<f32> {\n    return x;";
+const READ_ROUNDED: &str = "fn from_kv(x: Kv) -> vec4<f32> {
+    return vec4<f32>(unpack2x16float(pack2x16float(x.xy)), unpack2x16float(pack2x16float(x.zw)));";
+
+/// What only a wide head has: elements beyond the first few of a score, of a sum of values and of merged splits. And keys and
+/// values read with fewer bits than they are kept with.
+#[test]
+fn attention_that_leaves_out_a_part_of_wide_heads_or_rounds_is_not_used() {
+    let checkpoint = random_model(even_config(), 5);
+    let device = open(Features::ALL);
+    let mut used = Vec::new();
+    for (variant, kernel, from, to) in [
+        (
+            KernelVariant::Software,
+            "attention_scores",
+            "d * 8u < params.stride4;",
+            "d * 8u < min(params.stride4, 8u);",
+        ),
+        (
+            KernelVariant::Software,
+            "attention_scores",
+            "d * 8u < params.stride4;",
+            "d * 8u < min(params.stride4, 56u);",
+        ),
+        (
+            KernelVariant::Software,
+            "attention_values",
+            "if (d < params.stride4) {",
+            "if (d < min(params.stride4, 32u)) {",
+        ),
+        (
+            KernelVariant::Portable,
+            "attention",
+            "d < params.stride4; d++",
+            "d < min(params.stride4, 32u); d++",
+        ),
+        (
+            KernelVariant::Portable,
+            "attention",
+            "s < shares; s++",
+            "s < min(shares, 2u); s++",
+        ),
+        (
+            KernelVariant::Portable,
+            "attention_merge",
+            "lane >= params.stride4)",
+            "lane >= min(params.stride4, 5u))",
+        ),
+        (
+            KernelVariant::Software,
+            "attention_scores",
+            READ,
+            READ_ROUNDED,
+        ),
+        (
+            KernelVariant::Software,
+            "attention_values",
+            READ,
+            READ_ROUNDED,
+        ),
+        (KernelVariant::Portable, "attention", READ, READ_ROUNDED),
+    ] {
+        device.sabotage(kernel, Sabotage::Edited { from, to });
+        match GpuDecoder::load(&device, &checkpoint, &options(variant)) {
+            Ok(_) => used.push(format!("{variant}: {kernel} with `{to}`")),
+            Err(error) => assert_wrong(kernel, &error),
+        }
+        device.repair();
+    }
+    assert!(used.is_empty(), "{}", used.join("\n"));
+}
+
+/// Scores that are summed backwards where a step has more than one row.
+#[test]
+fn attention_that_sums_otherwise_beside_other_rows_is_not_reproducible() {
+    let checkpoint = random_model(even_config(), 5);
+    let device = open(Features::ALL);
+    for (variant, kernel, from, to) in [
+        (
+            KernelVariant::Software,
+            "attention_scores",
+            "for (var d = 0u; d * 8u < params.stride4; d++) {",
+            "let last = (params.stride4 - 1u) / 8u;
+             for (var j = 0u; j <= last; j++) {
+             let d = select(j, last - j, step.rows > 1u);",
+        ),
+        (
+            KernelVariant::Portable,
+            "attention",
+            "for (var d = 0u; d < params.stride4; d++) {",
+            "for (var j = 0u; j < params.stride4; j++) {
+             let d = select(j, params.stride4 - 1u - j, step.rows > 1u);",
+        ),
+    ] {
+        device.sabotage(kernel, Sabotage::Edited { from, to });
+        let loaded = |reproducible| {
+            let options = DecoderOptions {
+                reproducible,
+                ..options(variant)
+            };
+            GpuDecoder::load(&device, &checkpoint, &options)
+        };
+        let error = loaded(true).unwrap_err();
+        assert_wrong(kernel, &error);
+        assert!(error.to_string().contains("`reproducible`"), "{error}");
+        assert!(loaded(false).is_ok(), "{variant}");
+        device.repair();
+    }
+}
+
 /// What an encoder's answer may depend on: which row and which tile it has in a call.
 #[test]
 fn kernels_of_encoders_that_sum_otherwise_by_place_are_not_reproducible() {
@@ -564,6 +675,32 @@ fn kernels_of_encoders_that_sum_otherwise_by_place_are_not_reproducible() {
         assert_wrong(kernel, &error);
         assert!(error.to_string().contains("`reproducible`"), "{error}");
         assert!(loaded(false).is_ok(), "{variant}: {kernel}");
+        device.repair();
+    }
+}
+
+/// What only wide heads have: elements beyond the first of a score, and more than one workgroup along a row.
+#[test]
+fn attention_of_texts_that_leaves_out_a_part_of_wide_heads_is_not_used() {
+    let checkpoint = golden_checkpoint(ENCODERS[0]);
+    let device = open(Features::ALL);
+    for (kernel, from, to) in [
+        (
+            "encoder_scores",
+            "d < params.head4; d++",
+            "d < min(params.head4, 16u); d++",
+        ),
+        (
+            "encoder_values",
+            "let column = group.y * LANES + lane;",
+            "let column = min(group.y, 0u) * LANES + lane;",
+        ),
+    ] {
+        device.sabotage(kernel, Sabotage::Edited { from, to });
+        match GpuEncoder::load(&device, &checkpoint, &EncoderOptions::default()) {
+            Ok(_) => panic!("{kernel} with `{to}` is used"),
+            Err(error) => assert_wrong(kernel, &error),
+        }
         device.repair();
     }
 }

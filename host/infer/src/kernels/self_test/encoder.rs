@@ -125,9 +125,9 @@ fn layer_norm_of_width(lab: &Lab, width: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Of heads of an odd width, and of a common one.
+/// Of heads of an odd width, of a common one, and of a wide one.
 pub(super) fn attention(lab: &Lab) -> Result<(), Failure> {
-    for dim in [10, 64] {
+    for dim in [10, 64, 128] {
         attention_of_heads(lab, dim)?;
     }
     Ok(())

@@ -4,6 +4,7 @@
 //! A model says which groups of kernels it runs ([`Tested`]); each is tried once on a device, with the very parameters that
 //! are compiled in, so that nothing is compiled that the model does not need anyway.
 
+mod attention;
 mod encoder;
 mod products;
 mod rows;
@@ -106,7 +107,7 @@ pub(crate) fn self_test(
         Tested::Bias(store) => rows::bias(&lab, store),
         Tested::Softcap => rows::softcap(&lab),
         Tested::Heads(kv) => rows::heads(&lab, kv),
-        Tested::Attention(unit, kv) => rows::attention(&lab, unit, kv),
+        Tested::Attention(unit, kv) => attention::attention(&lab, unit, kv),
         Tested::Sampling => sampling::sampling(&lab),
         Tested::LayerNorm => encoder::layer_norm(&lab),
         Tested::TextAttention => encoder::attention(&lab),

@@ -1,8 +1,8 @@
-//! What a decoder does beside products: norms, biases, caps, heads and attention.
+//! What a decoder does beside products and attention: norms, biases, caps and heads.
 
 use tidegate_contract::{BLOCK, Sampling, StepSequence};
 
-use super::{CaseRun, Failure, Numbers, outcome, softmax, wide};
+use super::{CaseRun, Failure, Numbers, outcome, wide};
 use crate::kernels::lab::{Experiment, HeadShape, Lab, sequence};
 use crate::kernels::{KvPrecision, NormStore};
 use crate::load_error::LoadError;
@@ -279,90 +279,4 @@ fn cached(
     let rows = all.chunks_exact(shape.dim.next_multiple_of(4));
     let rows = rows.take(shape.blocks * BLOCK * shape.kv_heads);
     Ok(rows.flat_map(|row| &row[..shape.dim]).copied().collect())
-}
-
-/// Nine neighbours of one sequence, of which software adapters take some together, over more than two splits, and a row that
-/// sees itself only; blocks in no order. Then the same through a window, with capped scores: those of the first row are far
-/// beyond the cap, where some drivers' tanh overflows. Of a reproducible set the first and the last neighbour have the same bits
-/// alone.
-pub(super) fn attention(lab: &Lab, unit: u32, kv: KvPrecision) -> Result<(), Failure> {
-    let (first, neighbours, blocks) = (522, 9, 34);
-    let plain = HeadShape {
-        kv,
-        ..HeadShape::plain(2 * unit as usize, 2, 20, blocks)
-    };
-    let narrow = HeadShape {
-        window: Some(300),
-        softcap: Some(2.0),
-        ..plain
-    };
-    let table: Vec<u32> = (0..blocks as u32)
-        .map(|block| block * 7 % blocks as u32)
-        .collect();
-    let step = [
-        sequence(first, neighbours, &table),
-        sequence(0, 1, &table[3..]),
-    ];
-    let mut numbers = Numbers(2);
-    let (heads, dim) = (plain.heads, plain.dim);
-    let queries = numbers.take_full((neighbours + 1) * heads * dim);
-    let cache = blocks * BLOCK * plain.kv_heads * dim;
-    let (keys, values) = (numbers.take(cache), numbers.take(cache));
-    let wide_cache = [wide(&keys), wide(&values)];
-    for (case, shape, longer) in [
-        ("attention", plain, 1.0),
-        ("attention in a window", narrow, 256.0),
-    ] {
-        let mut queries = queries.clone();
-        for query in &mut queries[..heads * dim] {
-            *query *= longer;
-        }
-        let wide_queries = wide(&queries);
-        let experiment = lab.attention(shape, &queries, [&keys, &values], &step)?;
-        let mut expected = Vec::new();
-        for row in 0..=neighbours {
-            let (position, table) = match row {
-                row if row < neighbours => (first + row, &table[..]),
-                _ => (0, &table[3..]),
-            };
-            let from = (position + 1).saturating_sub(shape.window.unwrap_or(usize::MAX));
-            for head in 0..heads {
-                let query = &wide_queries[(row * heads + head) * dim..][..dim];
-                let at = |position: usize| {
-                    let place = table[position / BLOCK] as usize * BLOCK + position % BLOCK;
-                    (place * shape.kv_heads + head * shape.kv_heads / heads) * dim
-                };
-                let score = |position: usize| {
-                    let key = &wide_cache[0][at(position)..][..dim];
-                    let product: f64 = key.iter().zip(query).map(|(k, q)| k * q).sum();
-                    let score = product / (dim as f64).sqrt();
-                    shape
-                        .softcap
-                        .map_or(score, |cap| cap * (score / cap).tanh())
-                };
-                let weights = softmax(&(from..=position).map(score).collect::<Vec<_>>());
-                let mut sums = vec![0.0; dim];
-                for (position, weight) in (from..).zip(weights) {
-                    let value = &wide_cache[1][at(position)..][..dim];
-                    sums.iter_mut()
-                        .zip(value)
-                        .for_each(|(sum, v)| *sum += weight * v);
-                }
-                expected.extend(sums.into_iter().map(|sum| (sum, BOUND)));
-            }
-        }
-        let together = outcome(lab, &experiment, 0, dim)?;
-        together.compare(case, &expected)?;
-        if lab.kernels.reproducible {
-            for row in [0, neighbours - 1] {
-                let step = [sequence(first + row, 1, &table)];
-                let query = &queries[row * heads * dim..][..heads * dim];
-                let experiment = lab.attention(shape, query, [&keys, &values], &step)?;
-                let alone = outcome(lab, &experiment, 0, dim)?;
-                let case = format!("{case}, neighbour {row} alone");
-                alone.same_bits(&case, &together, row, heads * dim)?;
-            }
-        }
-    }
-    Ok(())
 }

@@ -1,0 +1,143 @@
+//! Attention of a decoder over KV blocks.
+
+use tidegate_contract::{BLOCK, StepSequence};
+
+use super::{Failure, Numbers, outcome, softmax, wide};
+use crate::kernels::KvPrecision;
+use crate::kernels::lab::{HeadShape, Lab, sequence};
+
+/// Of means of numbers about 1.
+const BOUND: f64 = 1e-5;
+
+/// KV blocks.
+const BLOCKS: usize = 34;
+
+/// Neighbours of one sequence, of which software adapters take some together, over more than two splits.
+const NEIGHBOURS: usize = 9;
+
+/// Position of the first of them.
+const FIRST: usize = 522;
+
+/// All rows: after the neighbours one that sees itself only.
+const ROWS: usize = NEIGHBOURS + 1;
+
+/// Of fewer elements than a workgroup takes at once, and of as many; first everything that a row sees, then a window of it with
+/// capped scores.
+pub(super) fn attention(lab: &Lab, unit: u32, kv: KvPrecision) -> Result<(), Failure> {
+    for dim in [20, 128, 256] {
+        let plain = HeadShape {
+            kv,
+            ..HeadShape::plain(2 * unit as usize, 2, dim, BLOCKS)
+        };
+        let narrow = HeadShape {
+            window: Some(300),
+            softcap: Some(2.0),
+            ..plain
+        };
+        // Of queries that are a little longer, some keys weigh far more than others: what is a little wrong with a score shows.
+        // Of those that are very long, scores are far beyond the cap, where some drivers' tanh overflows.
+        for (case, shape, longer) in [
+            ("attention", plain, 4.0),
+            ("attention in a window", narrow, 256.0),
+        ] {
+            attention_of_shape(lab, &format!("{case}, heads of {dim}"), shape, longer)?;
+        }
+    }
+    Ok(())
+}
+
+/// The first and the last neighbour have queries that are `longer` times those of the others. Of a reproducible set the two have
+/// the same bits alone.
+fn attention_of_shape(lab: &Lab, case: &str, shape: HeadShape, longer: f32) -> Result<(), Failure> {
+    let mut numbers = Numbers(2);
+    // Blocks in no order.
+    let table: Vec<u32> = (0..BLOCKS as u32)
+        .map(|block| block * 7 % BLOCKS as u32)
+        .collect();
+    let step = [
+        sequence(FIRST, NEIGHBOURS, &table),
+        sequence(0, 1, &table[3..]),
+    ];
+    let width = shape.heads * shape.dim;
+    let cache = BLOCKS * BLOCK * shape.kv_heads * shape.dim;
+    let mut queries = numbers.take_full(ROWS * width);
+    let ends = [0, NEIGHBOURS - 1];
+    for row in ends {
+        for query in &mut queries[row * width..][..width] {
+            *query *= longer;
+        }
+    }
+    let cached = [numbers.take_full(cache), numbers.take_full(cache)];
+    let [keys, values] = &cached;
+    let expected = expected(shape, &step, &queries, &cached);
+    let experiment = lab.attention(shape, &queries, [keys, values], &step)?;
+    let together = outcome(lab, &experiment, 0, shape.dim)?;
+    together.compare(case, &expected)?;
+    if !lab.kernels.reproducible {
+        return Ok(());
+    }
+    for row in ends {
+        let step = [sequence(FIRST + row, 1, &table)];
+        let query = &queries[row * width..][..width];
+        let experiment = lab.attention(shape, query, [keys, values], &step)?;
+        let alone = outcome(lab, &experiment, 0, shape.dim)?;
+        let case = format!("{case}, neighbour {row} alone");
+        alone.same_bits(&case, &together, row, width)?;
+    }
+    Ok(())
+}
+
+/// What the rows of a step see of keys and values `[blocks, BLOCK, kv_heads, dim]`, by softmax: `[rows, heads, dim]`.
+fn expected(
+    shape: HeadShape,
+    step: &[StepSequence],
+    queries: &[f32],
+    cached: &[Vec<f32>; 2],
+) -> Vec<(f64, f64)> {
+    let dim = shape.dim;
+    let [keys, values] = cached.each_ref().map(|cached| kept(cached, shape.kv));
+    let queries = wide(queries);
+    let mut queries = queries.chunks_exact(dim);
+    let mut expected = Vec::new();
+    for sequence in step {
+        let at = |position: usize, head: usize| {
+            let place = sequence.blocks[position / BLOCK] as usize * BLOCK + position % BLOCK;
+            (place * shape.kv_heads + head * shape.kv_heads / shape.heads) * dim
+        };
+        for row in 0..sequence.tokens.len() {
+            let position = sequence.position as usize + row;
+            let from = (position + 1).saturating_sub(shape.window.unwrap_or(usize::MAX));
+            for (head, query) in (0..shape.heads).zip(&mut queries) {
+                let score = |position: usize| {
+                    let key = &keys[at(position, head)..][..dim];
+                    let product: f64 = key.iter().zip(query).map(|(k, q)| k * q).sum();
+                    let score = product / (dim as f64).sqrt();
+                    shape
+                        .softcap
+                        .map_or(score, |cap| cap * (score / cap).tanh())
+                };
+                let weights = softmax(&(from..=position).map(score).collect::<Vec<_>>());
+                let mut sums = vec![0.0; dim];
+                for (position, weight) in (from..).zip(weights) {
+                    let value = &values[at(position, head)..][..dim];
+                    sums.iter_mut()
+                        .zip(value)
+                        .for_each(|(sum, v)| *sum += weight * v);
+                }
+                expected.extend(sums.into_iter().map(|sum| (sum, BOUND)));
+            }
+        }
+    }
+    expected
+}
+
+/// Keys or values with the bits that they are kept with.
+fn kept(values: &[f32], kv: KvPrecision) -> Vec<f64> {
+    match kv {
+        KvPrecision::F32 => wide(values),
+        KvPrecision::F16 => values
+            .iter()
+            .map(|value| half::f16::from_f32(*value).to_f64())
+            .collect(),
+    }
+}

@@ -49,9 +49,11 @@ impl Loaded {
                 let tokens = self.prompt(&prompt, &forced_prefix)?;
                 let tokenizer = Arc::clone(&self.tokenizer);
                 Ok(Work::Generate {
-                    detokenizer: Box::new(match prompt {
-                        Prompt::Chat(_) => Detokenizer::new(tokenizer),
-                        Prompt::Raw(_) => Detokenizer::after(tokenizer, &tokens),
+                    detokenizer: Box::new(match (&parameters.structure, prompt) {
+                        // The text that was held against it, to the byte.
+                        (Some(_), _) => Detokenizer::verbatim(tokenizer),
+                        (None, Prompt::Chat(_)) => Detokenizer::new(tokenizer),
+                        (None, Prompt::Raw(_)) => Detokenizer::after(tokenizer, &tokens),
                     }),
                     prompt: tokens,
                     prefix: forced_prefix,

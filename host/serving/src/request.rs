@@ -66,7 +66,7 @@ pub(crate) enum Work {
     /// Answers to a prompt.
     Generate {
         prompt: Vec<u32>,
-        /// Where the text of the answer begins: after the prompt's, or as a text of its own.
+        /// How the answer becomes text: after the prompt's, as a text of its own, or verbatim.
         detokenizer: Box<Detokenizer>,
         prefix: Vec<u32>,
         seed: u64,

@@ -7,8 +7,8 @@ mod tests;
 use std::sync::Arc;
 
 use crate::Tokenizer;
-use stage::Piece;
 pub(crate) use stage::Stage;
+use stage::{Piece, take_text};
 
 /// Decodes tokens as they come.
 ///
@@ -24,9 +24,20 @@ pub(crate) use stage::Stage;
 #[derive(Debug, Clone)]
 pub struct Detokenizer {
     tokenizer: Arc<Tokenizer>,
-    stages: Vec<Stage>,
-    /// Text before the first token that no stage has given out yet: what comes is without it.
-    before: String,
+    decoding: Decoding,
+}
+
+/// What makes text of tokens.
+#[derive(Debug, Clone)]
+enum Decoding {
+    /// The tokenizer's decoder.
+    Decoder {
+        stages: Vec<Stage>,
+        /// Text before the first token that no stage has given out yet: what comes is without it.
+        before: String,
+    },
+    /// The bytes that each token stands for; those of a character that is not whole yet.
+    Bytes { pending: Vec<u8> },
 }
 
 impl Detokenizer {
@@ -35,8 +46,20 @@ impl Detokenizer {
         let stages = tokenizer.stages.clone();
         Detokenizer {
             tokenizer,
-            stages,
-            before: String::new(),
+            decoding: Decoding::Decoder {
+                stages,
+                before: String::new(),
+            },
+        }
+    }
+
+    /// Without the tokenizer's decoder: the text is the bytes that the tokens stand for ([`Tokenizer::token_bytes`]), as
+    /// a structure was held against them. Nothing is taken away at its beginning; bytes that are no UTF-8 become U+FFFD.
+    pub fn verbatim(tokenizer: Arc<Tokenizer>) -> Detokenizer {
+        let pending = Vec::new();
+        Detokenizer {
+            tokenizer,
+            decoding: Decoding::Bytes { pending },
         }
     }
 
@@ -50,55 +73,73 @@ impl Detokenizer {
             text.clear();
         }
         detokenizer.clone().finish(&mut text);
-        detokenizer.before = text;
+        if let Decoding::Decoder { before, .. } = &mut detokenizer.decoding {
+            *before = text;
+        }
         detokenizer
     }
 
     /// Takes the next token and appends to `out` the text that became certain with it.
     pub fn push(&mut self, token: u32, out: &mut String) {
-        // Special tokens and unknown ids are no elements at all.
-        let Some(name) = self.tokenizer.text_token(token) else {
-            return;
-        };
-        let mut pieces = vec![Piece::element(name)];
-        for stage in &mut self.stages {
-            let mut next = Vec::with_capacity(pieces.len());
-            for piece in pieces {
-                stage.push(piece, &mut next);
+        match &mut self.decoding {
+            Decoding::Decoder { stages, before } => {
+                // Special tokens and unknown ids are no elements at all.
+                let Some(name) = self.tokenizer.text_token(token) else {
+                    return;
+                };
+                let mut pieces = vec![Piece::element(name)];
+                for stage in stages {
+                    let mut next = Vec::with_capacity(pieces.len());
+                    for piece in pieces {
+                        stage.push(piece, &mut next);
+                    }
+                    pieces = next;
+                }
+                give(pieces, before, out);
             }
-            pieces = next;
+            Decoding::Bytes { pending } => {
+                pending.extend(self.tokenizer.token_bytes(token).unwrap_or_default());
+                take_text(pending, out);
+            }
         }
-        self.give(pieces, out);
     }
 
     /// The tokens have ended: appends what was undecided.
     pub fn finish(&mut self, out: &mut String) {
-        let mut pieces = Vec::new();
-        for stage in &mut self.stages {
-            let mut next = Vec::new();
-            for piece in pieces {
-                stage.push(piece, &mut next);
+        match &mut self.decoding {
+            Decoding::Decoder { stages, before } => {
+                let mut pieces = Vec::new();
+                for stage in stages {
+                    let mut next = Vec::new();
+                    for piece in pieces {
+                        stage.push(piece, &mut next);
+                    }
+                    stage.finish(&mut next);
+                    pieces = next;
+                }
+                give(pieces, before, out);
             }
-            stage.finish(&mut next);
-            pieces = next;
+            Decoding::Bytes { pending } => {
+                out.push_str(&String::from_utf8_lossy(pending));
+                pending.clear();
+            }
         }
-        self.give(pieces, out);
     }
+}
 
-    /// What was undecided before the first token is left out where it comes now, as it was or as something else.
-    fn give(&mut self, pieces: Vec<Piece>, out: &mut String) {
-        for Piece { text, .. } in pieces {
-            let known = text
-                .char_indices()
-                .zip(self.before.chars())
-                .find(|((_, given), known)| given != known)
-                .map_or(text.len().min(self.before.len()), |((at, _), _)| at);
-            let differs = known < text.len();
-            out.push_str(&text[known..]);
-            match differs {
-                true => self.before.clear(),
-                false => drop(self.before.drain(..known)),
-            }
+/// What was undecided before the first token is left out where it comes now, as it was or as something else.
+fn give(pieces: Vec<Piece>, before: &mut String, out: &mut String) {
+    for Piece { text, .. } in pieces {
+        let known = text
+            .char_indices()
+            .zip(before.chars())
+            .find(|((_, given), known)| given != known)
+            .map_or(text.len().min(before.len()), |((at, _), _)| at);
+        let differs = known < text.len();
+        out.push_str(&text[known..]);
+        match differs {
+            true => before.clear(),
+            false => drop(before.drain(..known)),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_contract::{
     Finish, Makes, Message, Model, ModelError, ModelTask, Prompt, Role, Speculation, Structure,
 };
+use tidegate_text::ChatMessage;
 
 use super::support::*;
 use crate::options::MOST_GUESSES;
@@ -391,6 +392,68 @@ fn a_raw_answer_goes_on_with_its_space() {
         assert_eq!(asked(&prefix, &[]).text, " Paris Paris Paris", "{made}");
         let stopped = asked(&prefix, &[" Paris Par"]);
         assert_eq!((stopped.text.as_str(), stopped.finish), ("", Finish::Stop));
+    }
+}
+
+/// A form is held against what tokens stand for: its first space is text, whatever the tokenizer's decoder makes of the
+/// beginning of one, resumed or not.
+#[test]
+fn a_structured_answer_keeps_the_space_that_its_form_begins_with() {
+    let choices =
+        |texts: &[&str]| Structure::Choice(texts.iter().map(|text| (*text).to_owned()).collect());
+    let message = Message {
+        role: Role::User,
+        content: "The capital".into(),
+    };
+    for prompt in [
+        Prompt::Chat(vec![message]),
+        Prompt::Raw("The capital is".into()),
+    ] {
+        let tokens = match &prompt {
+            Prompt::Chat(_) => {
+                let message = ChatMessage {
+                    role: "user",
+                    content: "The capital",
+                };
+                words().encode_chat(&[message])
+            }
+            Prompt::Raw(text) => words().encode_raw(text),
+        };
+        let script = scripted(tokens.unwrap().len(), vec![PARIS; 2]);
+        let engine = Engine::start(EngineOptions::default());
+        let (load, _control) = Fake::loader(shape(1, 8, 64), script);
+        let source = ModelSource {
+            tokenizer: words(),
+            ..source(load, ModelOptions::default())
+        };
+        let model = engine.load("fake", source).unwrap();
+        let asked = |structure: &Structure, prefix: &[u32], stop: &[&str]| {
+            let mut ask = ask("", 8);
+            ask.parameters.structure = Some(structure.clone());
+            ask.parameters.stop = stop.iter().map(|stop| (*stop).to_owned()).collect();
+            let task = ModelTask::Generate {
+                prompt: prompt.clone(),
+                forced_prefix: prefix.to_vec(),
+                parameters: ask.parameters.clone(),
+            };
+            let (request, pending) = Ask::request_of(task, &ask);
+            assert!(model.submit(request).is_ok());
+            let choice = pending.choice();
+            (choice.text, choice.finish)
+        };
+        for (structure, text) in [
+            (choices(&[" The", " Paris"]), " Paris"),
+            (choices(&[" Paris Paris", "Paris"]), " Paris Paris"),
+            (Structure::Regex("( Paris){2}".into()), " Paris Paris"),
+        ] {
+            for made in 0..=text.len() / " Paris".len() {
+                let prefix = vec![PARIS; made];
+                let whole = (text.to_owned(), Finish::End);
+                assert_eq!(asked(&structure, &prefix, &[]), whole, "{prompt:?}");
+            }
+            let stopped = asked(&structure, &[], &[" Par"]);
+            assert_eq!(stopped, (String::new(), Finish::Stop), "{prompt:?}");
+        }
     }
 }
 

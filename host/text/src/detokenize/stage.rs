@@ -177,10 +177,7 @@ impl Stage {
                     text.chars().map(|c| BYTE_OF.get(&c).copied()).collect();
                 pending.extend(bytes.unwrap_or_else(|| text.into_bytes()));
                 let mut text = String::new();
-                take_characters(pending, |taken| match taken {
-                    Taken::Text(characters) => text.push_str(characters),
-                    Taken::IllFormed(_) => text.push(char::REPLACEMENT_CHARACTER),
-                });
+                take_text(pending, &mut text);
                 let goes_on = std::mem::replace(begun, true);
                 out.push(Piece { text, goes_on });
             }
@@ -397,6 +394,14 @@ enum Taken<'a> {
     Text(&'a str),
     /// So many bytes that are in no character: as many as begin one together, or one.
     IllFormed(usize),
+}
+
+/// Takes from `pending` what no later byte can change, with U+FFFD for bytes that are in no character.
+pub(super) fn take_text(pending: &mut Vec<u8>, out: &mut String) {
+    take_characters(pending, |taken| match taken {
+        Taken::Text(characters) => out.push_str(characters),
+        Taken::IllFormed(_) => out.push(char::REPLACEMENT_CHARACTER),
+    });
 }
 
 /// Takes from `pending` all but the beginning of a character that may still become whole, at most three bytes.

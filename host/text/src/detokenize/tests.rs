@@ -272,7 +272,38 @@ fn a_text_that_is_gone_on_with_keeps_its_space() {
     assert_eq!(after("", &[word]), "ab");
 }
 
+#[test]
+fn a_verbatim_text_is_what_its_tokens_stand_for() {
+    let tokenizer = fixture::shared_byte_fallback();
+    let mut detokenizer = Detokenizer::verbatim(Arc::clone(&tokenizer));
+    let mut parts = Vec::new();
+    let word = tokenizer.token_id("▁ab").unwrap();
+    let euro = "€".bytes().map(|byte| 3 + u32::from(byte));
+    let special = tokenizer.eos().unwrap();
+    for token in [word, special, word, u32::MAX].into_iter().chain(euro) {
+        let mut out = String::new();
+        detokenizer.push(token, &mut out);
+        parts.push(out);
+    }
+    assert_eq!(parts, [" ab", "", " ab", "", "", "", "€"]);
+}
+
 proptest! {
+    /// Whatever the decoder; bytes that are no text are replaced as when all are known.
+    #[test]
+    fn verbatim_parts_joined_are_the_bytes_of_all_tokens(ids in any_tokens()) {
+        for tokenizer in EXACT.iter().chain(WITH_BYTES.iter()) {
+            let mut detokenizer = Detokenizer::verbatim(Arc::clone(tokenizer));
+            let (mut text, mut bytes) = (String::new(), Vec::new());
+            for id in &ids {
+                detokenizer.push(*id, &mut text);
+                bytes.extend(tokenizer.token_bytes(*id).unwrap_or_default());
+            }
+            detokenizer.finish(&mut text);
+            prop_assert_eq!(text, String::from_utf8_lossy(&bytes));
+        }
+    }
+
     /// The text of a continuation is what the whole text has beyond the beginning.
     #[test]
     fn what_goes_on_after_tokens_is_the_rest_of_the_whole_decode(ids in any_tokens(), share in 0.0..1.0f64) {

@@ -101,7 +101,7 @@ impl StepCosts {
     }
 
     /// How fast work goes beside `decode` answers in the making, `rows_per_step` rows of prompts at a time; the default
-    /// step_rate, in which nothing takes any time, until enough steps were measured.
+    /// rate, in which nothing takes any time, until enough steps were measured.
     pub(crate) fn step_rate(&self, decode: usize, rows_per_step: usize) -> StepRate {
         if self.steps < ENOUGH {
             return StepRate::default();

@@ -74,7 +74,8 @@ pub(crate) struct Completion {
     result: Result<Answer, ModelError>,
 }
 
-struct CompletionReply {
+/// Where the engine sends the answer to a request: to the task that waits for it.
+struct TaskReply {
     sender: Sender<Completion>,
     partition: Partition,
     stage: usize,
@@ -84,14 +85,14 @@ struct CompletionReply {
     meters: Arc<Meters>,
 }
 
-impl Reply for CompletionReply {
+impl Reply for TaskReply {
     fn token(&mut self, _index: u32, token: u32, _text: &str) {
         self.tokens.push(token);
         self.meters.add_tokens(1);
     }
 
     fn done(self: Box<Self>, result: Result<Answer, ModelError>) {
-        let CompletionReply {
+        let TaskReply {
             sender,
             partition,
             stage,

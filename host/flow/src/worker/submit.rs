@@ -8,7 +8,7 @@ use tidegate_contract::{
     Message, ModelError, ModelTask, Partition, Prompt, Request, RequestId, Role,
 };
 
-use super::{CompletionReply, MAX_SUBMITTED, Worker};
+use super::{MAX_SUBMITTED, TaskReply, Worker};
 use crate::answer::record_seed;
 use crate::entry::{Entry, Lane, State, UNKNOWN_MODEL};
 use crate::error::FlowError;
@@ -102,7 +102,7 @@ impl Worker {
                 continue;
             };
             let request = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
-            let reply = CompletionReply {
+            let reply = TaskReply {
                 sender: self.sender.clone(),
                 partition,
                 stage,

@@ -324,7 +324,7 @@ impl Sink for StandardSink {
         }
     }
 
-    fn recover(&mut self, _position: Option<&SinkPosition>) -> Result<(), SinkError> {
+    fn recover(&mut self, _known: &[SinkPosition]) -> Result<(), SinkError> {
         Ok(())
     }
 }

@@ -22,8 +22,8 @@ pub struct SourcePosition {
 pub struct SinkPosition {
     /// Name of the sink.
     pub sink: String,
-    /// What the file is, so that another one is not taken for it: its path, without links. Empty in logs from before
-    /// that was part of it.
+    /// What the file is, so that another one is not taken for it: its path as configured, absolute. Empty in logs from
+    /// before that was part of it; without links in those from before it was kept as configured.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub identity: String,
     /// Length of the file in bytes.
@@ -79,7 +79,8 @@ pub struct Recovered {
     pub cut: u64,
     /// Positions of every partition known.
     pub sources: Vec<SourcePosition>,
-    /// Ends of every sink known.
+    /// Ends of every file that a sink wrote, in the order in which the log was last told of them: the last of a sink is
+    /// the one that it writes, those before it are as it left them.
     pub sinks: Vec<SinkPosition>,
     /// Everything in flight, in order of arrival.
     pub in_flight: Vec<InFlightEntry>,
@@ -89,6 +90,13 @@ pub struct Recovered {
     pub counters: Vec<(String, u64)>,
     /// The run ended with the last cut: what a sink's file has beyond it is somebody else's.
     pub ended: bool,
+}
+
+impl Recovered {
+    /// Where the file ends that this sink writes.
+    pub fn sink(&self, name: &str) -> Option<&SinkPosition> {
+        self.sinks.iter().rev().find(|known| known.sink == name)
+    }
 }
 
 /// The one committer of a process. Calls from several workers are taken one after the other.

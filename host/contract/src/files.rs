@@ -29,10 +29,8 @@ pub trait FileLayer: Send + Sync + Debug {
     fn real_path(&self, path: &Path) -> PathBuf {
         path.to_owned()
     }
-    /// Length of a file in bytes; none if there is no such file.
-    fn length(&self, path: &Path) -> io::Result<Option<u64>> {
-        Ok(self.read(path)?.map(|bytes| bytes.len() as u64))
-    }
+    /// Length of a file in bytes; none if there is no such file. A file may be as large as the disk: it is not read.
+    fn length(&self, path: &Path) -> io::Result<Option<u64>>;
     /// Reads a whole file; none if there is no such file.
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>>;
     /// Writes a file that is seen whole or not at all: temporary file, fsync, rename, fsync of the directory. The new

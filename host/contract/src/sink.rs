@@ -83,10 +83,11 @@ pub trait Sink: Send {
         Vec::new()
     }
 
-    /// Before the first write: takes away what lies after the last cut. `None` if the commit log knows nothing of this
-    /// sink, which means: begin empty (a file with content that no cut knows of is an error, not overwritten). So is a
-    /// position in another file than this sink's, unless that one is whole and this one empty.
-    fn recover(&mut self, position: Option<&SinkPosition>) -> Result<(), SinkError>;
+    /// Before the first write: takes away what lies after the last cut. `known` is
+    /// [`Recovered::sinks`](crate::Recovered::sinks), of which a sink takes its own. If the commit log knows nothing of
+    /// its file, that means: begin empty (a file with content that no cut knows of is an error, not overwritten). A file
+    /// that it did not write last is an error too, unless the one it did is whole, and this one empty or as it left it.
+    fn recover(&mut self, known: &[SinkPosition]) -> Result<(), SinkError>;
 
     /// Where a truncatable sink that has been recovered, and written nothing since, goes on. The commit log is told
     /// before the first write, so that a crash before the first cut leaves a file that recovery knows how to cut.

@@ -312,8 +312,8 @@ fn same_input(
     )))
 }
 
-/// Tells the commit log of sinks and files it does not know, before they have any output: a crash before the first cut
-/// then leaves a file that recovery knows how to cut. So does a cut after one that ended a run.
+/// Tells the commit log of sinks and files it does not know, or knows as left, before they have any output: a crash
+/// before the first cut then leaves a file that recovery knows how to cut. So does a cut after one that ended a run.
 fn begin(
     workers: &[WorkerParts],
     log: &dyn CommitLog,
@@ -327,7 +327,7 @@ fn begin(
         .iter()
         .chain([&parts.dead])
         .filter_map(|sink| sink.position())
-        .filter(|position| !recovered.sinks.contains(position))
+        .filter(|position| recovered.sink(&position.sink) != Some(position))
         .collect();
     if !sinks.is_empty() || recovered.ended {
         log.commit(&Cut {

@@ -10,6 +10,7 @@ use cap_std::fs::{Dir, OpenOptions};
 use tidegate_contract::{AppendFile, FileLayer, InUse};
 
 use crate::holder::holder;
+use crate::paths::real_path;
 
 /// How often a file is opened anew that is replaced between its opening and its lock.
 const ATTEMPTS: usize = 16;
@@ -58,40 +59,6 @@ pub(crate) fn create_directories(directory: &Path) -> io::Result<()> {
         Err(error) => return Err(error),
     }
     sync_directory(&above)
-}
-
-/// Links that are followed before a path is taken as it is.
-const MOST_LINKS: usize = 40;
-
-/// A file's one path, also if it is not there yet: the directories that are there without links, and a link that leads
-/// nowhere followed to where the file will be made.
-fn real_path(path: &Path) -> PathBuf {
-    let mut path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    for _ in 0..MOST_LINKS {
-        if let Ok(real) = path.canonicalize() {
-            return real;
-        }
-        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
-            return path;
-        };
-        let above = real_path_of_directory(above);
-        match std::fs::read_link(above.join(name)) {
-            Ok(target) => path = above.join(target),
-            Err(_) => return above.join(name),
-        }
-    }
-    path
-}
-
-/// The beginning of a directory's path that is there, without links, and what follows it.
-fn real_path_of_directory(directory: &Path) -> PathBuf {
-    if let Ok(real) = directory.canonicalize() {
-        return real;
-    }
-    match (directory.parent(), directory.file_name()) {
-        (Some(above), Some(name)) => real_path_of_directory(above).join(name),
-        _ => directory.to_owned(),
-    }
 }
 
 /// Makes the names in a directory durable.

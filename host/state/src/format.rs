@@ -14,6 +14,9 @@
 //! A cut is what changed; a snapshot is the sum of all before it and is always the first entry of a compacted file,
 //! which is written beside the old one and renamed over it.
 //!
+//! The position of a source's partition, a slot and a counter take the place of the one before; so does a sink's, if
+//! it is in the same file. The positions in the last 1,000 files of a sink are kept, in the order in which they came.
+//!
 //! Numbers: the first entry is cut 1 or a snapshot of any number; each after it is a cut, with the number before plus
 //! one. Anything else is damage.
 //!
@@ -54,6 +57,9 @@ pub const VERSION: u32 = 1;
 pub const HEADER: usize = 16;
 /// Bytes before an entry's payload.
 pub const ENTRY_HEADER: usize = 12;
+
+/// Most files that are known of a sink: of one that left more behind, those it wrote longest ago are forgotten.
+const MOST_FILES: usize = 1000;
 
 const CUT: u8 = 1;
 const SNAPSHOT: u8 = 2;
@@ -341,7 +347,7 @@ fn merge(
         });
     }
     for new in sinks {
-        upsert(&mut state.sinks, new, |a, b| a.sink == b.sink);
+        move_on(&mut state.sinks, new);
     }
     for new in slots {
         upsert(&mut state.slots, new, |a, b| a.slot == b.slot);
@@ -349,6 +355,19 @@ fn merge(
     for new in counters {
         upsert(&mut state.counters, new, |a, b| a.0 == b.0);
     }
+}
+
+/// The file that a sink writes is the last of its own. One without a name is of an older log, and is the next named one.
+fn move_on(sinks: &mut Vec<SinkPosition>, new: SinkPosition) {
+    let of_it = |known: &SinkPosition| known.sink == new.sink;
+    let same = |known: &SinkPosition| known.identity.is_empty() || known.identity == new.identity;
+    sinks.retain(|known| !of_it(known) || !same(known));
+    if sinks.iter().filter(|known| of_it(known)).count() >= MOST_FILES
+        && let Some(oldest) = sinks.iter().position(of_it)
+    {
+        sinks.remove(oldest);
+    }
+    sinks.push(new);
 }
 
 fn upsert<T>(items: &mut Vec<T>, new: T, same: impl Fn(&T, &T) -> bool) {

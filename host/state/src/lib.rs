@@ -23,10 +23,12 @@ pub mod format;
 mod holder;
 mod log;
 mod memory_disk;
+mod paths;
 
 pub use cipher::StateKey;
 pub use directory::StateDirectory;
 pub use disk::Disk;
 pub use log::FileCommitLog;
 pub use memory_disk::{Crash, MemoryDisk};
+pub use paths::{real_path, without_dots};
 pub use tidegate_contract::{AppendFile, FileLayer, InUse};

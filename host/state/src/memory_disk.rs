@@ -150,7 +150,7 @@ impl MemoryDisk {
     /// The file's bytes, synced or not.
     pub fn bytes(&self, path: &Path) -> Vec<u8> {
         let inner = self.lock();
-        let file = inner.names.get(path).map(|number| &inner.files[*number]);
+        let file = inner.file(path);
         file.map(|file| file.bytes.clone()).unwrap_or_default()
     }
 
@@ -175,6 +175,10 @@ impl MemoryDisk {
 impl Inner {
     fn alive(&self) -> io::Result<()> {
         if self.crashed { Err(dead()) } else { Ok(()) }
+    }
+
+    fn file(&self, path: &Path) -> Option<&File> {
+        self.names.get(path).map(|number| &self.files[*number])
     }
 
     /// An fsync of `file`, after `work`.
@@ -225,11 +229,16 @@ impl FileLayer for MemoryDisk {
         Ok(self.handle(path, number))
     }
 
+    fn length(&self, path: &Path) -> io::Result<Option<u64>> {
+        let inner = self.lock();
+        inner.alive()?;
+        Ok(inner.file(path).map(|file| file.bytes.len() as u64))
+    }
+
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
         let inner = self.lock();
         inner.alive()?;
-        let file = inner.names.get(path).map(|number| &inner.files[*number]);
-        Ok(file.map(|file| file.bytes.clone()))
+        Ok(inner.file(path).map(|file| file.bytes.clone()))
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<Box<dyn AppendFile>> {

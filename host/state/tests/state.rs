@@ -108,6 +108,81 @@ fn whether_the_last_run_ended_is_part_of_its_last_cut() {
     }
 }
 
+/// A cut that tells of these files of these sinks.
+fn written(files: &[(&str, &str, u64)]) -> Cut {
+    let position = |&(sink, identity, length): &(&str, &str, u64)| SinkPosition {
+        sink: sink.into(),
+        identity: identity.into(),
+        length,
+    };
+    Cut {
+        sinks: files.iter().map(position).collect(),
+        ..Cut::default()
+    }
+}
+
+/// The positions that a log has, as `identity length`.
+fn files_of(state: &Recovered, sink: &str) -> Vec<String> {
+    let own = state.sinks.iter().filter(|known| known.sink == sink);
+    own.map(|known| format!("{} {}", known.identity, known.length))
+        .collect()
+}
+
+#[test]
+fn every_file_that_a_sink_wrote_is_remembered_and_the_last_is_the_one_it_writes() {
+    let disk = MemoryDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    let runs = [
+        written(&[("a", "", 10), ("b", "one", 5)]),
+        written(&[("a", "one", 20)]),
+        written(&[("a", "two", 30), ("b", "two", 7)]),
+        written(&[("a", "one", 25)]),
+    ];
+    for run in &runs {
+        log.commit(run).unwrap();
+    }
+    drop(log);
+    // From the cuts, then from a snapshot.
+    for compacted in [false, true] {
+        let (log, state) = open(&disk).unwrap();
+        assert_eq!(files_of(&state, "a"), ["two 30", "one 25"]);
+        assert_eq!(files_of(&state, "b"), ["one 5", "two 7"]);
+        assert_eq!(state.sink("a").map(|known| known.length), Some(25));
+        assert!(state.sink("c").is_none());
+        if !compacted {
+            let mut longest = 0;
+            while disk.bytes(Path::new(LOG)).len() >= longest {
+                longest = disk.bytes(Path::new(LOG)).len();
+                let large = Cut {
+                    in_flight_added: vec![entry(1, 10_000)],
+                    ..Cut::default()
+                };
+                log.commit(&large).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn of_a_sink_with_very_many_files_the_oldest_are_forgotten() {
+    let disk = MemoryDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    log.commit(&written(&[("b", "one", 5)])).unwrap();
+    for n in 0..1500_u64 {
+        let name = format!("day-{n}");
+        log.commit(&written(&[("a", &name, n)])).unwrap();
+    }
+    drop(log);
+    let (_, state) = open(&disk).unwrap();
+    let files = files_of(&state, "a");
+    assert_eq!(files.len(), 1000);
+    assert_eq!(
+        (files[0].as_str(), files[999].as_str()),
+        ("day-500 500", "day-1499 1499")
+    );
+    assert_eq!(files_of(&state, "b"), ["one 5"]);
+}
+
 #[test]
 fn a_crash_at_any_fsync_or_torn_append_leaves_a_whole_number_of_cuts() {
     let crashes = (1..=12).flat_map(|n| {
@@ -324,6 +399,10 @@ struct NoReplace {
 impl FileLayer for NoReplace {
     fn open_append(&self, path: &Path) -> io::Result<Box<dyn AppendFile>> {
         self.disk.open_append(path)
+    }
+
+    fn length(&self, path: &Path) -> io::Result<Option<u64>> {
+        self.disk.length(path)
     }
 
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
@@ -634,4 +713,24 @@ fn the_real_disk_appends_truncates_and_replaces() {
     assert_eq!(Disk.read(&path).unwrap().unwrap(), b"one\nthree\n");
     Disk.replace(&path, b"new").unwrap();
     assert_eq!(Disk.read(&path).unwrap().unwrap(), b"new");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_is_made_where_links_lead_that_lead_nowhere_yet() {
+    use std::os::unix::fs::symlink;
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    symlink("deep/missing", at("file")).unwrap();
+    symlink("nowhere/./below", at("directory")).unwrap();
+    for (name, real) in [
+        ("file", "deep/missing"),
+        ("directory/file", "nowhere/below/file"),
+        ("deep/../other", "other"),
+    ] {
+        let real = place.path().canonicalize().unwrap().join(real);
+        assert_eq!(Disk.real_path(&at(name)), real, "{name}");
+        Disk.open_append(&at(name)).unwrap().append(b"1").unwrap();
+        assert_eq!(std::fs::read(&real).unwrap(), b"1", "{name}");
+    }
 }

@@ -70,7 +70,7 @@ pub(crate) fn produce(topic: &str, records: &[(String, String)]) {
             .unwrap();
     }
     let mut sink = KafkaSink::open(KafkaSinkOptions::new(broker(), topic)).unwrap();
-    sink.recover(None).unwrap();
+    sink.recover(&[]).unwrap();
     for record in builder.finish(0).view().records() {
         sink.write(record.public()).unwrap();
     }

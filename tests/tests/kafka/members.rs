@@ -79,7 +79,7 @@ fn member(topic: &str, model: Arc<Slow>, disk: &MemoryDisk) -> Run {
     let sink = |name: &str, path: &str| -> Box<dyn Sink> {
         let encoder = Encoder::new(EncoderOptions::default()).unwrap();
         let mut sink = FileSink::new(name, path, layer.clone(), encoder);
-        sink.recover(None).unwrap();
+        sink.recover(&[]).unwrap();
         Box::new(sink)
     };
     let mut options = KafkaSourceOptions::new(0, broker(), topic, format!("{topic}-group"));

@@ -169,8 +169,7 @@ impl Setting {
     ) -> Result<Box<dyn Sink>, String> {
         let encoder = Encoder::new(EncoderOptions::default()).unwrap();
         let mut sink = FileSink::new(name, Path::new(path), disk.clone(), encoder);
-        sink.recover(known.sinks.iter().find(|s| s.sink == name))
-            .map_err(|e| e.to_string())?;
+        sink.recover(&known.sinks).map_err(|e| e.to_string())?;
         Ok(Box::new(sink))
     }
 

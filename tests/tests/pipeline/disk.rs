@@ -353,6 +353,93 @@ fn after_a_run_that_ended_output_goes_on_in_a_new_file() {
     assert_eq!(workspace.read("mine.jsonl"), b"mine\n");
 }
 
+#[test]
+fn output_goes_on_in_a_file_that_its_sink_wrote_before() {
+    let workspace = Workspace::new(PIPELINE);
+    let elsewhere = PIPELINE.replace("out.jsonl", "new.jsonl");
+    workspace.write("in.jsonl", "1\n");
+    workspace.run_pipeline();
+    append(&workspace, "in.jsonl", b"2\n");
+    workspace.pipeline(&elsewhere);
+    workspace.run_pipeline();
+    append(&workspace, "in.jsonl", b"3\n");
+    workspace.pipeline(PIPELINE);
+    let mut run = workspace.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
+    until("the third line is written", PATIENCE, || {
+        workspace.read("out.jsonl") == b"1\n3\n"
+    });
+    run.kill();
+    append(&workspace, "in.jsonl", b"4\n");
+    workspace.run_pipeline();
+    assert_eq!(workspace.read("out.jsonl"), b"1\n3\n4\n");
+    // What was written to it meanwhile is not the sink's, and stays.
+    append(&workspace, "new.jsonl", b"mine\n");
+    workspace.pipeline(&elsewhere);
+    let output = workspace.run(&["run", "--quiet", "pipeline.toml"]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for part in ["new.jsonl", "7 bytes and had 2", "out.jsonl"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(workspace.read("new.jsonl"), b"2\nmine\n");
+}
+
+#[cfg(unix)]
+#[test]
+fn state_and_outputs_go_on_on_another_disk_and_behind_another_path() {
+    use std::os::unix::fs::symlink;
+    let on_disk = [
+        ("\"state\"", "\"data/state\""),
+        ("out.jsonl", "data/out.jsonl"),
+        ("dead.jsonl", "data/dead.jsonl"),
+    ];
+    let pipeline = on_disk
+        .iter()
+        .fold(PIPELINE.to_owned(), |text, (from, to)| {
+            text.replace(from, to)
+        });
+    let workspace = Workspace::new(&pipeline);
+    let link_to = |disk: &str| {
+        let _ = fs::remove_file(workspace.path("data"));
+        symlink(disk, workspace.path("data")).unwrap();
+    };
+    fs::create_dir(workspace.path("disk-1")).unwrap();
+    link_to("disk-1");
+    workspace.write("in.jsonl", "1\n");
+    let mut run = workspace.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
+    let out = || workspace.read("data/out.jsonl");
+    until("the first line is written", PATIENCE, || out() == b"1\n");
+    run.kill();
+    fs::rename(workspace.path("disk-1"), workspace.path("disk-2")).unwrap();
+    link_to("disk-2");
+    append(&workspace, "in.jsonl", b"2\n");
+    workspace.run_pipeline();
+    assert_eq!(out(), b"1\n2\n");
+    // The pipeline file names the place itself; the link stays behind for the paths in the log.
+    workspace.pipeline(&pipeline.replace("data/", "disk-2/"));
+    append(&workspace, "in.jsonl", b"3\n");
+    workspace.run_pipeline();
+    assert_eq!(out(), b"1\n2\n3\n");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipeline_that_was_moved_goes_on_behind_a_link_at_its_old_path() {
+    use std::os::unix::fs::symlink;
+    let workspace = Workspace::new(PIPELINE);
+    fs::create_dir(workspace.path("old")).unwrap();
+    workspace.write("old/pipeline.toml", PIPELINE);
+    workspace.write("old/in.jsonl", "1\n");
+    let run = || workspace.run(&["run", "--quiet", "old/pipeline.toml"]);
+    assert!(run().status.success());
+    fs::rename(workspace.path("old"), workspace.path("new")).unwrap();
+    symlink("new", workspace.path("old")).unwrap();
+    append(&workspace, "new/in.jsonl", b"2\n");
+    let output = run();
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(workspace.read("new/out.jsonl"), b"1\n2\n");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_link_out_of_its_directory_is_written_where_it_leads() {

@@ -65,8 +65,7 @@ fn start(
     let sink = |name: &str, path: &str| -> Box<dyn Sink> {
         let encoder = Encoder::new(EncoderOptions::default()).unwrap();
         let mut sink = FileSink::new(name, path, layer.clone(), encoder);
-        let known = recovered.sinks.iter().find(|known| known.sink == name);
-        sink.recover(known).unwrap();
+        sink.recover(&recovered.sinks).unwrap();
         Box::new(sink)
     };
     let open = |(index, (_, reads, _)): (usize, &Described<'_>)| {

@@ -205,7 +205,7 @@ pub(crate) fn run_stage(stage: ModelStage, sinks: &[&str], lines: &[&str]) -> Le
     let sink = |name: &str| -> Box<dyn Sink> {
         let encoder = Encoder::new(EncoderOptions::default()).unwrap();
         let mut sink = FileSink::new(name, format!("/out/{name}"), layer.clone(), encoder);
-        sink.recover(None).unwrap();
+        sink.recover(&[]).unwrap();
         Box::new(sink)
     };
     let source = FileSource::open(FileSourceOptions {

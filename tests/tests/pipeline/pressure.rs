@@ -139,7 +139,7 @@ fn a_slow_model_stops_the_reader_and_a_faster_one_lets_it_go_on() {
     let sink = |name: &str, path: &str| -> Box<dyn Sink> {
         let encoder = Encoder::new(EncoderOptions::default()).unwrap();
         let mut sink = FileSink::new(name, path, layer.clone(), encoder);
-        sink.recover(None).unwrap();
+        sink.recover(&[]).unwrap();
         Box::new(sink)
     };
     let given = Arc::new(AtomicU64::new(0));

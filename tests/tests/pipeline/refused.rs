@@ -54,7 +54,7 @@ impl Sink for Picky {
         assert_eq!(self.pending, 0, "asked before it was flushed");
         std::mem::take(&mut self.refused)
     }
-    fn recover(&mut self, _: Option<&SinkPosition>) -> Result<(), SinkError> {
+    fn recover(&mut self, _: &[SinkPosition]) -> Result<(), SinkError> {
         Ok(())
     }
 }
@@ -73,7 +73,7 @@ fn what_a_sink_refuses_when_it_is_flushed_is_a_dead_letter_counted_once() {
         FileCommitLog::open(layer.clone(), Path::new("/state/log"), key).unwrap();
     let encoder = Encoder::new(EncoderOptions::default()).unwrap();
     let mut dead = FileSink::new("dead-letters", "/dead.jsonl", layer, encoder);
-    dead.recover(None).unwrap();
+    dead.recover(&[]).unwrap();
     let source = FileSource::open(FileSourceOptions {
         source: 0,
         paths: vec![path],

@@ -337,8 +337,7 @@ impl Setting {
         let sink = |name: &str| -> Box<dyn Sink> {
             let encoder = Encoder::new(EncoderOptions::default()).unwrap();
             let mut sink = FileSink::new(name, format!("/out/{name}"), layer.clone(), encoder);
-            sink.recover(recovered.sinks.iter().find(|known| known.sink == name))
-                .unwrap();
+            sink.recover(&recovered.sinks).unwrap();
             Box::new(sink)
         };
         let parts = WorkerParts {

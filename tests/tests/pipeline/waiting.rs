@@ -200,7 +200,7 @@ impl Input {
         let sink = |name: &str| -> Result<Box<dyn Sink>, String> {
             let encoder = Encoder::new(EncoderOptions::default()).unwrap();
             let mut sink = FileSink::new(name, format!("/out/{name}"), layer.clone(), encoder);
-            sink.recover(recovered.sinks.iter().find(|known| known.sink == name))
+            sink.recover(&recovered.sinks)
                 .map_err(|error| error.to_string())?;
             Ok(Box::new(sink))
         };

@@ -44,7 +44,7 @@ impl Sink for Full {
             why: "no space left".into(),
         })
     }
-    fn recover(&mut self, _: Option<&SinkPosition>) -> Result<(), SinkError> {
+    fn recover(&mut self, _: &[SinkPosition]) -> Result<(), SinkError> {
         Ok(())
     }
 }
@@ -59,8 +59,7 @@ fn run(input: &Path, disk: &MemoryDisk, full: bool) -> Ended {
     let file = |name: &str, path: &str| {
         let encoder = Encoder::new(EncoderOptions::default()).unwrap();
         let mut sink = FileSink::new(name, path, layer.clone(), encoder);
-        sink.recover(recovered.sinks.iter().find(|known| known.sink == name))
-            .unwrap();
+        sink.recover(&recovered.sinks).unwrap();
         sink
     };
     let (out, dead) = (

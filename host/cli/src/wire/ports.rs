@@ -199,8 +199,7 @@ impl Opening<'_> {
                 }
                 let mut first = FileSink::new(name, path, self.layer.clone(), encoder)
                     .after_an_end(self.recovered.ended);
-                let known = self.recovered.sinks.iter().find(|known| known.sink == name);
-                first.recover(known)?;
+                first.recover(&self.recovered.sinks)?;
                 let siblings: Vec<FileSink> = (1..self.workers).map(|_| first.sibling()).collect();
                 sinks.push(Box::new(first));
                 sinks.extend(

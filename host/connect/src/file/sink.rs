@@ -30,8 +30,6 @@ pub struct FileSink {
 struct Open {
     /// Nobody else has it while it is open here.
     file: Box<dyn AppendFile>,
-    /// Its one path.
-    identity: String,
     /// Length at the last flush that held.
     length: u64,
     /// A flush failed half way: up to so many bytes past `length` are its own and must go before the next one.
@@ -82,42 +80,62 @@ impl FileSink {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The path as configured. It is what the file is in the commit log too: a copy that was put back, or one on another
+    /// disk behind the same link, is the same output, and a number of an inode is given to the next file that is made.
     fn place(&self) -> String {
         self.path.display().to_string()
     }
 
-    /// What the file is in the commit log. Its path decides: a copy that was put back, or one on another disk, is the
-    /// same output, and a number of an inode is given to the next file that is made.
-    fn identity(&self) -> String {
-        self.layer.real_path(&self.path).display().to_string()
+    /// Whether a position of this sink is one in its file, be it under another path that leads to it now.
+    fn is_of_this_file(&self, known: &SinkPosition) -> bool {
+        let real = |path: &Path| self.layer.real_path(path);
+        let named = known.identity.is_empty() || known.identity == self.place();
+        named || real(Path::new(&known.identity)) == real(&self.path)
     }
 
     /// Whether another file than this sink's, which the last run wrote, may be left as it is: nothing of it is to be
-    /// cut away, and this one is new.
-    fn leave(&self, known: &SinkPosition) -> Result<(), SinkError> {
+    /// cut away, and this one is new, or as the sink left it. Then that is where it goes on.
+    fn leave<'k>(
+        &self,
+        last: &SinkPosition,
+        known: Option<&'k SinkPosition>,
+    ) -> Result<Option<&'k SinkPosition>, SinkError> {
         let length = |path: &Path| {
             let found = self.layer.length(path);
             found.map_err(|error| self.recover_error(error.to_string()))
         };
-        let new = length(&self.path)?.unwrap_or(0);
+        let found = length(&self.path)?.unwrap_or(0);
         let whole = self.ended
-            || (known.length == 0 && length(Path::new(&known.identity))?.unwrap_or(0) == 0);
-        if whole && new == 0 {
-            return Ok(());
+            || (last.length == 0 && length(Path::new(&last.identity))?.unwrap_or(0) == 0);
+        let known = known.filter(|_| found > 0);
+        if whole && known.map_or(0, |known| known.length) == found {
+            return Ok(known);
         }
-        let (name, was) = (&self.name, &known.identity);
+        let (name, was) = (&self.name, &last.identity);
+        let of = match known {
+            Some(known) => format!("and had {} when the sink left it", known.length),
+            None => "that no cut of this state directory knows of".to_owned(),
+        };
         Err(self.recover_error(if whole {
             format!(
-                "sink {name} wrote {was} until now, and this file has {new} bytes that no cut of this state directory \
-                 knows of; name a new or empty file, bring {was} back as the path, or begin with another state directory"
+                "sink {name} wrote {was} until now, and this file has {found} bytes {of}; name a new or empty file, \
+                 bring {was} back as the path, or begin with another state directory"
             )
         } else {
             format!(
                 "sink {name} wrote {was}, {} bytes of it committed, when the last run was cut short; bring {was} back as \
                  the path and let a run end before you change it, or begin with another state directory",
-                known.length
+                last.length
             )
         }))
+    }
+
+    fn position_at(&self, length: u64) -> SinkPosition {
+        SinkPosition {
+            sink: self.name.clone(),
+            identity: self.place(),
+            length,
+        }
     }
 
     fn recover_error(&self, why: impl Into<String>) -> SinkError {
@@ -209,33 +227,26 @@ impl Sink for FileSink {
         };
         open.append(bytes)
             .map_err(|error| failed(&self.path, error.to_string()))?;
-        let position = SinkPosition {
-            sink: self.name.clone(),
-            identity: open.identity.clone(),
-            length: open.length,
-        };
+        let position = self.position_at(open.length);
         drop(shared);
         self.pending.clear();
         Ok(Some(position))
     }
 
     fn position(&self) -> Option<SinkPosition> {
-        self.open().as_ref().map(|open| SinkPosition {
-            sink: self.name.clone(),
-            identity: open.identity.clone(),
-            length: open.length,
-        })
+        let length = self.open().as_ref().map(|open| open.length);
+        length.map(|length| self.position_at(length))
     }
 
-    fn recover(&mut self, position: Option<&SinkPosition>) -> Result<(), SinkError> {
-        let identity = self.identity();
-        let position = match position {
-            Some(known) if !known.identity.is_empty() && known.identity != identity => {
-                self.leave(known)?;
-                None
-            }
-            position => position,
-        };
+    fn recover(&mut self, known: &[SinkPosition]) -> Result<(), SinkError> {
+        let own = || known.iter().rev().filter(|known| known.sink == self.name);
+        let mut position = own().find(|known| self.is_of_this_file(known));
+        // What the last cut left is whole; what lies beyond it in the file that was written last may be a crash's.
+        let mut whole = self.ended;
+        if let Some(last) = own().next().filter(|last| position != Some(last)) {
+            position = self.leave(last, position)?;
+            whole = true;
+        }
         // Before anything is taken away from it the file is taken: another sink or process may be writing it.
         let mut file =
             self.layer
@@ -260,7 +271,7 @@ impl Sink for FileSink {
                 "it has {found} bytes but the last cut left {length}: output was lost or changed from outside"
             )));
         }
-        if found > length && self.ended {
+        if found > length && whole {
             return Err(self.recover_error(format!(
                 "it has {found} bytes and the last run ended with {length} bytes: something else wrote to it; take that \
                  away, or begin anew with another file and another state directory"
@@ -273,7 +284,6 @@ impl Sink for FileSink {
         self.pending.clear();
         *self.open() = Some(Open {
             file,
-            identity,
             length,
             torn: 0,
         });

@@ -314,7 +314,7 @@ impl Sink for KafkaSink {
         std::mem::take(&mut self.refused)
     }
 
-    fn recover(&mut self, _position: Option<&SinkPosition>) -> Result<(), SinkError> {
+    fn recover(&mut self, _known: &[SinkPosition]) -> Result<(), SinkError> {
         Ok(())
     }
 }

@@ -50,7 +50,7 @@ fn nothing_reaches_the_file_before_a_flush_and_all_of_it_is_durable_after() {
     let disk = Memory::default();
     let mut sink = sink(&disk);
     assert_eq!(sink.delivery(), Delivery::Truncatable);
-    sink.recover(None).unwrap();
+    sink.recover(&[]).unwrap();
     assert_eq!(sink.flush().unwrap(), None);
     write(&mut sink, "1").unwrap();
     write(&mut sink, "22").unwrap();
@@ -69,21 +69,21 @@ fn recovery_takes_away_what_no_cut_knows_of() {
     let disk = Memory::default();
     disk.put(PATH, b"1\n2\n3\n");
     let mut again = sink(&disk);
-    again.recover(Some(&position(4))).unwrap();
+    again.recover(&[position(4)]).unwrap();
     assert_eq!(disk.text(PATH), "1\n2\n");
     write(&mut again, "4").unwrap();
     assert_eq!(again.flush().unwrap(), Some(position(6)));
     assert_eq!(disk.text(PATH), "1\n2\n4\n");
     drop(again);
     let error = sink(&disk)
-        .recover(Some(&position(10)))
+        .recover(&[position(10)])
         .unwrap_err()
         .to_string();
     assert!(
         error.contains("has 6 bytes but the last cut left 10"),
         "{error}"
     );
-    let error = sink(&disk).recover(None).unwrap_err().to_string();
+    let error = sink(&disk).recover(&[]).unwrap_err().to_string();
     assert!(
         error.contains("6 bytes that no cut of this state directory knows of"),
         "{error}"
@@ -97,7 +97,7 @@ fn what_lies_beyond_the_end_of_a_run_is_refused_and_stays() {
     disk.put(PATH, b"1\n2\n");
     let error = sink(&disk)
         .after_an_end(true)
-        .recover(Some(&position(2)))
+        .recover(&[position(2)])
         .unwrap_err()
         .to_string();
     assert!(
@@ -106,7 +106,7 @@ fn what_lies_beyond_the_end_of_a_run_is_refused_and_stays() {
     );
     assert_eq!(disk.text(PATH), "1\n2\n");
     let mut again = sink(&disk).after_an_end(true);
-    again.recover(Some(&position(4))).unwrap();
+    again.recover(&[position(4)]).unwrap();
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_flush_that_fails_half_way_can_be_tried_again() {
     for operation in 0..3 {
         let disk = Memory::default();
         let mut sink = sink(&disk);
-        sink.recover(None).unwrap();
+        sink.recover(&[]).unwrap();
         write(&mut sink, "1").unwrap();
         sink.flush().unwrap();
         write(&mut sink, "22").unwrap();
@@ -134,16 +134,16 @@ fn a_file_that_somebody_has_is_refused_before_anything_is_taken_away() {
     let disk = Memory::default();
     disk.put(PATH, b"1\n2\n");
     let mut first = sink(&disk);
-    first.recover(Some(&position(4))).unwrap();
+    first.recover(&[position(4)]).unwrap();
     let mut second = sink(&disk);
-    let error = second.recover(Some(&position(0))).unwrap_err().to_string();
+    let error = second.recover(&[position(0)]).unwrap_err().to_string();
     assert!(
         error.contains(PATH) && error.contains("in use by another process (7)"),
         "{error}"
     );
     assert_eq!(disk.text(PATH), "1\n2\n");
     drop(first);
-    second.recover(Some(&position(2))).unwrap();
+    second.recover(&[position(2)]).unwrap();
     assert_eq!(disk.text(PATH), "1\n");
 }
 
@@ -152,7 +152,7 @@ fn what_somebody_else_wrote_or_cut_is_an_error_and_stays() {
     for (found, bytes, what) in [("9", "1\n22\nother", "wrote to it"), ("2", "1\n", "cut it")] {
         let disk = Memory::default();
         let mut sink = sink(&disk);
-        sink.recover(None).unwrap();
+        sink.recover(&[]).unwrap();
         write(&mut sink, "1").unwrap();
         write(&mut sink, "22").unwrap();
         sink.flush().unwrap();
@@ -173,7 +173,7 @@ fn what_somebody_else_wrote_or_cut_is_an_error_and_stays() {
 fn a_record_that_cannot_be_encoded_leaves_the_others_alone() {
     let disk = Memory::default();
     let mut sink = sink(&disk);
-    sink.recover(None).unwrap();
+    sink.recover(&[]).unwrap();
     write(&mut sink, "1").unwrap();
     assert!(matches!(
         write(&mut sink, "one"),
@@ -192,12 +192,12 @@ fn a_csv_file_begins_with_its_header_once() {
         ..EncoderOptions::default()
     };
     let mut first = sink_with(&disk, csv.clone());
-    first.recover(None).unwrap();
+    first.recover(&[]).unwrap();
     write(&mut first, r#"{"a":1}"#).unwrap();
     let at = first.flush().unwrap();
     drop(first);
     let mut second = sink_with(&disk, csv);
-    second.recover(at.as_ref()).unwrap();
+    second.recover(&Vec::from_iter(at)).unwrap();
     write(&mut second, r#"{"a":2}"#).unwrap();
     second.flush().unwrap();
     assert_eq!(disk.text(PATH), "a\n1\n2\n");
@@ -213,7 +213,7 @@ fn siblings_append_in_turns_under_one_header() {
     };
     let mut first = sink_with(&disk, csv);
     let mut second = first.sibling();
-    first.recover(None).unwrap();
+    first.recover(&[]).unwrap();
     assert_eq!(first.flush().unwrap(), None);
     write(&mut first, r#"{"a":1}"#).unwrap();
     write(&mut second, r#"{"a":2}"#).unwrap();
@@ -239,7 +239,7 @@ fn private_attributes_stay_out_of_files_and_dead_letters() {
             ..EncoderOptions::default()
         },
     );
-    sink.recover(None).unwrap();
+    sink.recover(&[]).unwrap();
     write(&mut sink, "1").unwrap();
     let records = batch("2");
     let record = records.view().get(0).unwrap();
@@ -274,7 +274,7 @@ fn a_file_that_the_last_run_did_not_write_is_not_cut() {
         disk.put(PATH, bytes);
         disk.put("out/before.jsonl", b"1\n2\n");
         let error = sink(&disk)
-            .recover(Some(&other(length)))
+            .recover(&[other(length)])
             .unwrap_err()
             .to_string();
         for part in [PATH, "out/before.jsonl", "another state directory"] {
@@ -287,18 +287,18 @@ fn a_file_that_the_last_run_did_not_write_is_not_cut() {
     let disk = Memory::default();
     disk.put(PATH, b"mine\n");
     let ended = || sink(&disk).after_an_end(true);
-    let error = ended().recover(Some(&other(2))).unwrap_err().to_string();
+    let error = ended().recover(&[other(2)]).unwrap_err().to_string();
     for part in [PATH, "out/before.jsonl", "5 bytes", "new or empty file"] {
         assert!(error.contains(part), "{part}: {error}");
     }
     assert_eq!(disk.text(PATH), "mine\n");
     disk.put(PATH, b"");
     let mut changed = ended();
-    changed.recover(Some(&other(2))).unwrap();
+    changed.recover(&[other(2)]).unwrap();
     assert_eq!(changed.position(), Some(position(0)));
     drop(changed);
     // A run that wrote nothing yet left nothing behind.
-    sink(&disk).recover(Some(&other(0))).unwrap();
+    sink(&disk).recover(&[other(0)]).unwrap();
     // A log from before the file was part of it.
     disk.put(PATH, b"1\n2\n");
     let unnamed = SinkPosition {
@@ -306,7 +306,100 @@ fn a_file_that_the_last_run_did_not_write_is_not_cut() {
         ..position(2)
     };
     let mut old = sink(&disk);
-    old.recover(Some(&unnamed)).unwrap();
+    old.recover(&[unnamed]).unwrap();
     assert_eq!(disk.text(PATH), "1\n");
     assert_eq!(old.position(), Some(position(2)));
+}
+
+#[test]
+fn a_sink_that_comes_back_to_a_file_goes_on_where_it_left_it() {
+    let before = SinkPosition {
+        identity: "out/before.jsonl".into(),
+        ..position(3)
+    };
+    let known = [position(4), before.clone()];
+    let disk = Memory::default();
+    disk.put(PATH, b"1\n2\n");
+    disk.put("out/before.jsonl", b"33\n");
+    let mut back = sink(&disk).after_an_end(true);
+    back.recover(&known).unwrap();
+    assert_eq!(back.position(), Some(position(4)));
+    write(&mut back, "4").unwrap();
+    assert_eq!(back.flush().unwrap(), Some(position(6)));
+    assert_eq!(disk.text(PATH), "1\n2\n4\n");
+    drop(back);
+    // What others wrote to it meanwhile, or took away, is not cut and not gone past; one that is gone begins anew.
+    for (bytes, ended) in [("1\n2\n9\n", true), ("1\n2\n9\n", false), ("1\n", true)] {
+        let disk = Memory::default();
+        disk.put(PATH, bytes.as_bytes());
+        let known = [
+            position(4),
+            SinkPosition {
+                length: if ended { 3 } else { 0 },
+                ..before.clone()
+            },
+        ];
+        let mut back = sink(&disk).after_an_end(ended);
+        let error = back.recover(&known).unwrap_err().to_string();
+        let found = format!("{} bytes and had 4 when the sink left it", bytes.len());
+        for part in [PATH, "out/before.jsonl", &found, "another state directory"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        assert_eq!(disk.text(PATH), bytes);
+    }
+    let mut anew = sink(&Memory::default()).after_an_end(true);
+    anew.recover(&known).unwrap();
+    assert_eq!(anew.position(), Some(position(0)));
+    // The file that it wrote last may have the rest of a crash.
+    let disk = Memory::default();
+    disk.put(PATH, b"1\n2\n9");
+    sink(&disk).recover(&[before.clone(), position(4)]).unwrap();
+    assert_eq!(disk.text(PATH), "1\n2\n");
+    // Another sink's positions are none of its own.
+    let others = SinkPosition {
+        sink: "others".into(),
+        ..before
+    };
+    disk.put(PATH, b"1\n2\n9");
+    sink(&disk).recover(&[position(4), others]).unwrap();
+    assert_eq!(disk.text(PATH), "1\n2\n");
+}
+
+#[test]
+fn a_file_is_the_same_under_every_path_that_leads_to_it() {
+    let named = |path: &str, length| SinkPosition {
+        identity: path.into(),
+        ..position(length)
+    };
+    // The path of an older log, which had no links in it; and that of a directory that was moved behind a link.
+    for (link, target, known) in [
+        (PATH, "/disk/answers.jsonl", "/disk/answers.jsonl"),
+        ("old/answers.jsonl", PATH, "old/answers.jsonl"),
+    ] {
+        let disk = Memory::default();
+        disk.link(link, target);
+        disk.put(PATH, b"1\n2\n3");
+        let mut same = sink(&disk);
+        same.recover(&[named(known, 4)]).unwrap();
+        assert_eq!(disk.text(PATH), "1\n2\n");
+        assert_eq!(same.position(), Some(position(4)));
+    }
+    // A link that leads to another disk now: the path is the same.
+    let disk = Memory::default();
+    disk.link(PATH, "/disk-2/answers.jsonl");
+    disk.put(PATH, b"1\n2\n");
+    sink(&disk)
+        .after_an_end(true)
+        .recover(&[position(4)])
+        .unwrap();
+    // Of several paths of one file the latest has its length.
+    let disk = Memory::default();
+    disk.link("old/answers.jsonl", PATH);
+    disk.put(PATH, b"1\n2\n");
+    let known = [
+        position(2),
+        named("old/answers.jsonl", 4),
+        named("other", 3),
+    ];
+    sink(&disk).after_an_end(true).recover(&known).unwrap();
 }

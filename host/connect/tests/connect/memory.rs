@@ -12,6 +12,8 @@ struct State {
     files: BTreeMap<PathBuf, Vec<u8>>,
     synced: BTreeMap<PathBuf, usize>,
     taken: BTreeSet<PathBuf>,
+    /// Only [`FileLayer::real_path`] follows them.
+    links: BTreeMap<PathBuf, PathBuf>,
     /// Operations until one fails.
     fails_in: Option<usize>,
 }
@@ -41,6 +43,12 @@ impl Memory {
             .unwrap()
             .files
             .insert(path.into(), bytes.to_vec());
+    }
+
+    /// From now on a path is one of `target`.
+    pub(crate) fn link(&self, path: &str, target: &str) {
+        let mut state = self.0.lock().unwrap();
+        state.links.insert(path.into(), target.into());
     }
 
     pub(crate) fn synced(&self, path: &str) -> usize {
@@ -149,6 +157,17 @@ impl FileLayer for Memory {
             disk: self.clone(),
             path: path.into(),
         }))
+    }
+
+    fn length(&self, path: &Path) -> io::Result<Option<u64>> {
+        let state = self.0.lock().unwrap();
+        Ok(state.files.get(path).map(|bytes| bytes.len() as u64))
+    }
+
+    fn real_path(&self, path: &Path) -> PathBuf {
+        let state = self.0.lock().unwrap();
+        let target = state.links.get(path).cloned();
+        target.unwrap_or_else(|| path.to_owned())
     }
 
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {

@@ -69,7 +69,7 @@ pub(crate) fn produce(topic: &str, records: &[(String, String)]) {
             })
             .unwrap();
     }
-    let mut sink = KafkaSink::open(KafkaSinkOptions::new(broker(), topic)).unwrap();
+    let mut sink = KafkaSink::open(KafkaSinkOptions::new(broker(), topic, "support-bot")).unwrap();
     sink.recover(&[]).unwrap();
     for record in builder.finish(0).view().records() {
         sink.write(record.public()).unwrap();

@@ -44,6 +44,7 @@ pub(crate) fn worker_parts(
         .map(|source| source.name.clone())
         .collect();
     let opening = Opening {
+        pipeline: &pipeline.name,
         sources: &names,
         workers: count,
         recovered,
@@ -170,6 +171,7 @@ fn is_stdout(_path: &Path) -> bool {
 
 /// What all sinks are opened with.
 struct Opening<'a> {
+    pipeline: &'a str,
     sources: &'a [String],
     workers: usize,
     recovered: &'a Recovered,
@@ -217,7 +219,8 @@ impl Opening<'_> {
             }
             SinkKind::Kafka(topic) => {
                 for _ in 0..self.workers {
-                    let mut options = KafkaSinkOptions::new(topic.brokers.join(","), &topic.topic);
+                    let brokers = topic.brokers.join(",");
+                    let mut options = KafkaSinkOptions::new(brokers, &topic.topic, self.pipeline);
                     options.properties = topic.properties.clone().into_iter().collect();
                     sinks.push(Box::new(KafkaSink::open(options)?));
                 }

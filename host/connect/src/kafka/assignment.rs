@@ -1,5 +1,7 @@
 //! Partitions that come and go.
 
+use std::time::Instant;
+
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::Consumer;
 use rdkafka::error::KafkaError;
@@ -7,7 +9,7 @@ use rdkafka::topic_partition_list::Offset;
 use tidegate_contract::{SourceError, SourceEvent};
 use tracing::warn;
 
-use super::begin::{has_any, positions};
+use super::begin::{ends_of, has_any, positions};
 use super::reading::Reading;
 use super::rebalance::{Change, carry_out};
 use super::source::{ASK, KafkaSource};
@@ -42,7 +44,12 @@ impl KafkaSource {
             let event = match change {
                 Change::Revoke { list, lost } => self.revoke(list, lost),
                 Change::Assign(list) => match self.prepare(&list) {
-                    Ok(prepared) => self.assign(prepared),
+                    Ok(Some(prepared)) => self.assign(prepared),
+                    Ok(None) => {
+                        self.consumer.context().put_back(Change::Assign(list));
+                        self.begin_awaited.get_or_insert_with(Instant::now);
+                        return Ok(None);
+                    }
                     Err(error) if is_transient(&error) => {
                         self.consumer.context().put_back(Change::Assign(list));
                         self.note_trouble(&error.to_string())?;
@@ -83,15 +90,25 @@ impl KafkaSource {
         (!revoked.is_empty()).then_some(SourceEvent::Revoked(revoked))
     }
 
-    /// Where each partition of an assignment begins and, if it matters, ends.
-    fn prepare(&mut self, list: &TopicPartitionList) -> Result<Vec<Prepared>, KafkaError> {
+    /// Where each partition of an assignment begins and, if it matters, ends. None while another member is to say where
+    /// the group begins.
+    fn prepare(&mut self, list: &TopicPartitionList) -> Result<Option<Vec<Prepared>>, KafkaError> {
         if list.count() == 0 {
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         }
         let positions = self.consumer.committed_offsets(list.clone(), ASK)?;
+        let until = if self.options.until_end {
+            ends_of(&self.consumer, list)?
+        } else {
+            Vec::new()
+        };
+        let of = |ends: &[(i32, i64)], number: i32| {
+            let mut ends = ends.iter();
+            ends.find_map(|(partition, end)| (*partition == number).then_some(*end))
+        };
         let mut prepared = Vec::with_capacity(list.count());
         // Asked once, if a partition has no position.
-        let mut ends: Option<Vec<(i32, i64)>> = None;
+        let mut begun: Option<Vec<(i32, i64)>> = None;
         for element in positions.elements() {
             element.error()?;
             let number = element.partition();
@@ -103,53 +120,53 @@ impl KafkaSource {
                 (Offset::Offset(offset), _) => Offset::Offset(offset),
                 (_, KafkaStart::Earliest) => Offset::Beginning,
                 (_, KafkaStart::Latest) => {
-                    let ends = match &ends {
+                    let ends = match &begun {
                         Some(ends) => ends,
-                        None => ends.insert(self.ends_to_begin_at()?),
+                        None => match self.ends_to_begin_at(list)? {
+                            Some(ends) => begun.insert(ends),
+                            None => return Ok(None),
+                        },
                     };
-                    let mine = ends.iter().find(|(partition, _)| *partition == number);
-                    mine.map_or(Offset::Beginning, |(_, end)| Offset::Offset(*end))
+                    of(ends, number).map_or(Offset::Beginning, Offset::Offset)
                 }
-            };
-            let end = if self.options.until_end {
-                let (_, high) = self.consumer.fetch_watermarks(
-                    &self.options.topic,
-                    element.partition(),
-                    ASK,
-                )?;
-                Some(high.max(0) as u64)
-            } else {
-                None
             };
             prepared.push(Prepared {
                 number,
                 begin,
                 committed,
-                end,
+                end: of(&until, number).map(|end| end.max(0) as u64),
             });
         }
-        self.begun = ends.unwrap_or_default();
-        Ok(prepared)
+        self.begun = begun.unwrap_or_default();
+        self.begin_awaited = None;
+        Ok(Some(prepared))
     }
 
     /// The end of every partition of the topic, if the group has no position in it yet: only where it had members before,
     /// of another topic. Those of other members are among them, so that no member finds the group begun and its own
-    /// partition without a position.
-    fn ends_to_begin_at(&self) -> Result<Vec<(i32, i64)>, KafkaError> {
+    /// partition without a position. One member says them for all, that which has the lowest partition: a second one
+    /// would say other ends, and go past what came in between. None for the others, as long as it may be at it: after that
+    /// it is gone, or is no member that says any.
+    fn ends_to_begin_at(
+        &self,
+        list: &TopicPartitionList,
+    ) -> Result<Option<Vec<(i32, i64)>>, KafkaError> {
         let topic = &self.options.topic;
         let positions = positions(&self.consumer, topic)?;
         if has_any(&positions) {
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         }
-        let mut ends = Vec::with_capacity(positions.count());
-        for element in positions.elements() {
-            let number = element.partition();
-            ends.push((
-                number,
-                self.consumer.fetch_watermarks(topic, number, ASK)?.1,
-            ));
+        let numbers = positions.elements().into_iter();
+        let lowest = numbers.map(|element| element.partition()).min();
+        let mine = |number: i32| {
+            self.partitions.contains_key(&number) || list.find_partition(topic, number).is_some()
+        };
+        let awaited = self.begin_awaited.map(|since| since.elapsed());
+        let awaits = awaited.is_none_or(|awaited| awaited <= self.options.commit_timeout);
+        if awaits && lowest.is_some_and(|lowest| !mine(lowest)) {
+            return Ok(None);
         }
-        Ok(ends)
+        ends_of(&self.consumer, &positions).map(Some)
     }
 
     fn assign(&mut self, prepared: Vec<Prepared>) -> Option<SourceEvent> {

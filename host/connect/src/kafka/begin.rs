@@ -7,7 +7,7 @@
 use rdkafka::TopicPartitionList;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
-use rdkafka::error::KafkaResult;
+use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
 
@@ -49,12 +49,7 @@ fn try_begin(
     if has_any(&positions) {
         return Ok(());
     }
-    let mut ends = TopicPartitionList::new();
-    for element in positions.elements() {
-        let number = element.partition();
-        let (_, end) = asker.fetch_watermarks(&options.topic, number, ASK)?;
-        ends.add_partition_offset(&options.topic, number, Offset::Offset(end))?;
-    }
+    let ends = to_commit(&options.topic, &ends_of(asker, &positions)?)?;
     match asker.commit(&ends, CommitMode::Sync) {
         Ok(()) => {
             tracing::info!(
@@ -97,6 +92,39 @@ pub(super) fn positions(
         element.error()?;
     }
     Ok(positions)
+}
+
+/// Where these partitions end. They are asked after together, however many there are: their brokers answer each once.
+pub(super) fn ends_of(
+    consumer: &BaseConsumer<Context>,
+    partitions: &TopicPartitionList,
+) -> KafkaResult<Vec<(i32, i64)>> {
+    if partitions.count() == 0 {
+        return Ok(Vec::new());
+    }
+    let mut list = partitions.clone();
+    // In place of a time this stands for the end.
+    list.set_all_offsets(Offset::End)?;
+    let answer = consumer.offsets_for_times(list, ASK)?;
+    let mut ends = Vec::with_capacity(answer.count());
+    for element in answer.elements() {
+        element.error()?;
+        let Offset::Offset(end) = element.offset() else {
+            let unknown = RDKafkaErrorCode::OffsetNotAvailable;
+            return Err(KafkaError::OffsetFetch(unknown));
+        };
+        ends.push((element.partition(), end));
+    }
+    Ok(ends)
+}
+
+/// These positions in a topic, to be committed.
+pub(super) fn to_commit(topic: &str, positions: &[(i32, i64)]) -> KafkaResult<TopicPartitionList> {
+    let mut list = TopicPartitionList::new();
+    for (number, position) in positions {
+        list.add_partition_offset(topic, *number, Offset::Offset(*position))?;
+    }
+    Ok(list)
 }
 
 /// Whether the group has begun with a topic whose positions these are.

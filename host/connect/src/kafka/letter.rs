@@ -15,6 +15,7 @@ const KEPT: [usize; 5] = [usize::MAX, PREVIEW, 4096, 512, 32];
 #[derive(Clone, Debug)]
 pub(super) struct Letter {
     id: RecordId,
+    pipeline: String,
     source: String,
     stage: String,
     reason: String,
@@ -40,8 +41,8 @@ pub(super) struct Written<'a> {
 }
 
 impl Letter {
-    /// `largest` is the most that a message holds.
-    pub(super) fn of(letter: &DeadLetter<'_>, largest: usize) -> Letter {
+    /// A letter of this pipeline; `largest` is the most that a message holds.
+    pub(super) fn of(letter: &DeadLetter<'_>, pipeline: &str, largest: usize) -> Letter {
         Letter {
             lengths: [
                 letter.key.map_or(0, <[u8]>::len),
@@ -50,6 +51,7 @@ impl Letter {
                 letter.backtrace.map_or(0, str::len),
             ],
             id: letter.id,
+            pipeline: pipeline.to_owned(),
             source: letter.source.to_owned(),
             stage: letter.stage.to_owned(),
             reason: cut_text(letter.reason, largest).to_owned(),
@@ -66,8 +68,8 @@ impl Letter {
         }
     }
 
-    /// Gives the message a key of its own, `tickets/3/77@redact`: a compacted topic takes none without, and keeps only the
-    /// last letter of a key. The record's key is in the value. False if it had one already.
+    /// Gives the message a key of its own, `support-bot/tickets/3/77@redact`: a compacted topic takes none without, and
+    /// keeps only the last letter of a key. The record's key is in the value. False if it had one already.
     pub(super) fn key_by_place(&mut self) -> bool {
         !std::mem::replace(&mut self.by_place, true)
     }
@@ -84,8 +86,8 @@ impl Letter {
         } else {
             format!("/{emit}")
         };
-        let (source, stage) = (&self.source, &self.stage);
-        format!("{source}/{partition}/{offset}{piece}@{stage}").into_bytes()
+        let (pipeline, source, stage) = (&self.pipeline, &self.source, &self.stage);
+        format!("{pipeline}/{source}/{partition}/{offset}{piece}@{stage}").into_bytes()
     }
 
     /// Cuts it further. False if it is as short as it gets.

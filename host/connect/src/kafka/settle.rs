@@ -30,13 +30,20 @@ impl KafkaSink {
     }
 
     fn send_again(&mut self, returned: Returned) -> Result<(), SinkError> {
+        let sent = match returned.sent {
+            Sent::Letter(mut letter) if self.rules.needs_key => {
+                letter.key_by_place();
+                return self.send_letter(*letter);
+            }
+            sent => sent,
+        };
         let message = Message {
             key: returned.key.as_deref(),
             value: returned.value.as_deref(),
             millis: returned.millis,
             headers: returned.headers,
         };
-        self.send(message, returned.sent)
+        self.send(message, sent)
     }
 
     /// A record is handed back. A dead letter is cut until it fits.
@@ -56,8 +63,11 @@ impl KafkaSink {
                 }
                 Sent::Letter(letter) => letter,
             };
-            // The topic may have become a compacted one, or does not tell.
-            let keyed = code == RDKafkaErrorCode::InvalidRecord && letter.key_by_place();
+            // The topic may have become a compacted one, or does not tell. Then it keeps only the last letter of a key,
+            // so letters with a key are not to go under it any more either.
+            let invalid = code == RDKafkaErrorCode::InvalidRecord;
+            self.rules.needs_key |= invalid && returned.key.is_none();
+            let keyed = invalid && letter.key_by_place();
             let may_fit = keyed || (is_size(code) && letter.shorten());
             if !may_fit {
                 let bytes = returned.value.map_or(0, |value| value.len());

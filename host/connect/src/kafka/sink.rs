@@ -27,6 +27,9 @@ pub struct KafkaSinkOptions {
     pub brokers: String,
     /// The topic.
     pub topic: String,
+    /// The pipeline that writes it. Pipelines may share a topic of dead letters: in a compacted one the keys of letters
+    /// begin with its name, so that none takes the place of another's.
+    pub pipeline: String,
     /// How long the brokers may be away, and how long the delivery of a record may take.
     pub patience: Duration,
     /// Further settings of librdkafka.
@@ -35,10 +38,15 @@ pub struct KafkaSinkOptions {
 
 impl KafkaSinkOptions {
     /// The usual options: 2 minutes of patience.
-    pub fn new(brokers: impl Into<String>, topic: impl Into<String>) -> KafkaSinkOptions {
+    pub fn new(
+        brokers: impl Into<String>,
+        topic: impl Into<String>,
+        pipeline: impl Into<String>,
+    ) -> KafkaSinkOptions {
         KafkaSinkOptions {
             brokers: brokers.into(),
             topic: topic.into(),
+            pipeline: pipeline.into(),
             patience: Duration::from_secs(120),
             properties: Properties::new(),
         }
@@ -57,7 +65,7 @@ pub struct KafkaSink {
     pending: usize,
     /// librdkafka's `message.max.bytes`.
     largest: usize,
-    rules: Rules,
+    pub(super) rules: Rules,
     pub(super) refused: Vec<RefusedRecord>,
 }
 
@@ -291,7 +299,7 @@ impl Sink for KafkaSink {
     }
 
     fn write_dead(&mut self, letter: &DeadLetter<'_>) -> Result<(), SinkError> {
-        let mut letter = Letter::of(letter, self.largest);
+        let mut letter = Letter::of(letter, &self.options.pipeline, self.largest);
         if self.rules.needs_key {
             letter.key_by_place();
         }

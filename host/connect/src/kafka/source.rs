@@ -14,7 +14,7 @@ use tidegate_codec::{Decoder, Format};
 use tidegate_contract::{Partition, Source, SourceError, SourceEvent};
 use tracing::warn;
 
-use super::begin::begin_at_end;
+use super::begin::{begin_at_end, to_commit};
 use super::options::{KafkaSourceOptions, KafkaStart};
 use super::reading::Reading;
 use super::rebalance::{Change, Context};
@@ -38,6 +38,8 @@ pub struct KafkaSource {
     pub(super) change: Option<Change>,
     /// Where partitions begin at which the group begins with this topic: to be committed once they are assigned.
     pub(super) begun: Vec<(i32, i64)>,
+    /// Since when another member is to say where the group begins.
+    pub(super) begin_awaited: Option<Instant>,
     pub(super) trouble: Trouble,
     probed: Instant,
     /// The partition whose turn it is.
@@ -112,6 +114,7 @@ impl KafkaSource {
             partitions: BTreeMap::new(),
             change: None,
             begun: Vec::new(),
+            begin_awaited: None,
             probed: Instant::now(),
             turn: 0,
         })
@@ -382,11 +385,8 @@ impl KafkaSource {
         if positions.is_empty() {
             return Ok(());
         }
-        let mut list = TopicPartitionList::new();
-        for (number, position) in positions {
-            list.add_partition_offset(&self.options.topic, *number, Offset::Offset(*position))
-                .map_err(|error| self.read_error(error))?;
-        }
+        let list =
+            to_commit(&self.options.topic, positions).map_err(|error| self.read_error(error))?;
         let deadline = Instant::now() + self.options.commit_timeout;
         loop {
             if self.consumer.assignment_lost() {

@@ -18,8 +18,7 @@ use tidegate_record::PublicRecord;
 use super::source::ASK;
 use crate::now_micros;
 
-/// The settings of a topic by which it refuses records. What it does not tell, it is not held to: brokers before 3.6 take
-/// a record of any time and have no setting for it.
+/// The settings of a topic by which it refuses records. What it does not tell, it is not held to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Rules {
     /// Most bytes of a batch.
@@ -52,7 +51,12 @@ impl Rules {
         let millis = |name: &str| text(name).and_then(|value| value.parse::<i64>().ok());
         // Otherwise the broker sets the time itself.
         let keeps_time = text("message.timestamp.type") != Some("LogAppendTime");
-        let limit = |name: &str| millis(name).filter(|limit| keeps_time && *limit < i64::MAX);
+        let limit = |name: &str| {
+            // Brokers before 3.6 have one setting for both; until 4.0 it holds where the others are not set.
+            let names = [name, "message.timestamp.difference.max.ms"];
+            let mut set = names.into_iter().filter_map(millis);
+            set.find(|limit| keeps_time && *limit < i64::MAX)
+        };
         Rules {
             largest_batch: text("max.message.bytes").and_then(|value| value.parse().ok()),
             needs_key: text("cleanup.policy").is_some_and(|policy| policy.contains("compact")),
@@ -154,5 +158,21 @@ mod tests {
         assert_eq!(Rules::read(&settings(&[ahead])).ahead, Some(3_600_000));
         let stamped = ("message.timestamp.type", "LogAppendTime");
         assert_eq!(Rules::read(&settings(&[ahead, stamped])).ahead, None);
+    }
+
+    #[test]
+    fn the_one_limit_of_brokers_before_3_6_goes_both_ways() {
+        let both = |told: &[(&str, &str)]| {
+            let rules = Rules::read(&settings(told));
+            (rules.behind, rules.ahead)
+        };
+        let one = ("message.timestamp.difference.max.ms", "60000");
+        assert_eq!(both(&[one]), (Some(60_000), Some(60_000)));
+        // Brokers that have all three hold a record to the new ones where these are set.
+        let unset = ("message.timestamp.before.max.ms", "9223372036854775807");
+        let ahead = ("message.timestamp.after.max.ms", "3600000");
+        assert_eq!(both(&[one, unset, ahead]), (Some(60_000), Some(3_600_000)));
+        let stamped = ("message.timestamp.type", "LogAppendTime");
+        assert_eq!(both(&[one, stamped]), (None, None));
     }
 }

@@ -1,5 +1,5 @@
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidegate_connect::kafka::{KafkaSource, KafkaSourceOptions, KafkaStart};
 use tidegate_contract::Source;
@@ -202,6 +202,83 @@ fn no_member_of_a_group_that_reads_another_topic_reads_what_was_there_before_the
         step(&mut right, &mut two);
     }
     assert_eq!(read(&one, &two), numbers(20..40).collect());
+}
+
+#[test]
+fn one_member_says_for_all_where_a_group_begins_at_the_end() {
+    let (other, topic) = (topic("latest-one-other", 1), topic("latest-one", 2));
+    let group = topic.clone();
+    let of = |topic: &str| KafkaSourceOptions {
+        group: group.clone(),
+        ..from_the_end(topic)
+    };
+    let mut first = open(of(&other));
+    let mut seen = Read::default();
+    seen.until(&mut first, |read| read.assigned.len() == 1);
+    produce(&topic, numbers(0..20));
+    let mut members = [open(of(&topic)), open(of(&topic))];
+    let mut reads = [Read::default(), Read::default()];
+    let deadline = Instant::now() + DEADLINE;
+    let mut begins = None;
+    while begins.is_none() {
+        assert!(Instant::now() < deadline, "{reads:?}");
+        step(&mut first, &mut seen);
+        begins = (0..2).find(|member| {
+            step(&mut members[*member], &mut reads[*member]);
+            !reads[*member].assigned.is_empty()
+        });
+    }
+    // It knows the ends and has told nobody yet. What comes now came after the group began, for the other member too.
+    produce(&topic, numbers(20..40));
+    let other = 1 - begins.unwrap();
+    for _ in 0..10 {
+        step(&mut members[other], &mut reads[other]);
+    }
+    let read =
+        |reads: &[Read; 2]| -> BTreeSet<String> { reads.iter().flat_map(Read::values).collect() };
+    while read(&reads).len() < 20 {
+        assert!(Instant::now() < deadline, "{reads:?}");
+        step(&mut first, &mut seen);
+        for (member, read) in members.iter_mut().zip(&mut reads) {
+            step(member, read);
+        }
+    }
+    assert_eq!(read(&reads), numbers(20..40).collect());
+}
+
+#[test]
+fn a_member_does_not_wait_for_ever_for_another_to_say_where_the_group_begins() {
+    let topic = topic("latest-alone", 2);
+    produce(&topic, numbers(0..20));
+    // It has both partitions, and says nothing of where the group begins.
+    let mut first = open(endless(&topic));
+    let mut seen = Read::default();
+    seen.until(&mut first, |read| read.assigned.len() == 2);
+    let mut second = open(KafkaSourceOptions {
+        commit_timeout: Duration::from_secs(1),
+        ..from_the_end(&topic)
+    });
+    let mut read = Read::default();
+    let deadline = Instant::now() + DEADLINE;
+    while read.assigned.is_empty() {
+        assert!(Instant::now() < deadline);
+        seen.take(first.poll(20, 1 << 20, WAIT).unwrap());
+        read.take(second.poll(20, 1 << 20, WAIT).unwrap());
+    }
+    let mut more = 20;
+    while read.records.is_empty() {
+        assert!(Instant::now() < deadline);
+        produce(&topic, numbers(more..more + 20));
+        more += 20;
+        seen.take(first.poll(20, 1 << 20, WAIT).unwrap());
+        read.take(second.poll(20, 1 << 20, WAIT).unwrap());
+    }
+    let values = read.values();
+    let old: BTreeSet<String> = numbers(0..20).collect();
+    assert!(
+        values.iter().all(|value| !old.contains(value)),
+        "{values:?}"
+    );
 }
 
 /// Polls once and commits all that was read.

@@ -146,7 +146,7 @@ fn read_to_end(options: KafkaSourceOptions, partitions: usize) -> Read {
 }
 
 fn sink(topic: &str) -> KafkaSink {
-    KafkaSink::open(KafkaSinkOptions::new(brokers(), topic)).unwrap()
+    KafkaSink::open(KafkaSinkOptions::new(brokers(), topic, "support-bot")).unwrap()
 }
 
 fn write(sink: &mut KafkaSink, record: &NewRecord<'_>) -> Result<(), tidegate_contract::SinkError> {

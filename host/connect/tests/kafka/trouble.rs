@@ -65,7 +65,7 @@ fn a_full_queue_holds_the_writer_back() {
     let topic = topic("full", 1);
     let mut sink = KafkaSink::open(KafkaSinkOptions {
         properties: properties(&[("queue.buffering.max.messages", "10")]),
-        ..KafkaSinkOptions::new(brokers(), &topic)
+        ..KafkaSinkOptions::new(brokers(), &topic, "support-bot")
     })
     .unwrap();
     for number in numbers(0..500) {
@@ -121,9 +121,13 @@ fn a_topic_that_does_not_exist_is_named() {
     let source = KafkaSource::open(options("no-such-topic", "g"))
         .unwrap_err()
         .to_string();
-    let sink = KafkaSink::open(KafkaSinkOptions::new(brokers(), "no-such-topic"))
-        .unwrap_err()
-        .to_string();
+    let sink = KafkaSink::open(KafkaSinkOptions::new(
+        brokers(),
+        "no-such-topic",
+        "support-bot",
+    ))
+    .unwrap_err()
+    .to_string();
     for error in [source, sink] {
         assert!(
             error.contains("topic no-such-topic at") && error.contains("does not exist"),
@@ -142,7 +146,7 @@ fn brokers_that_stay_away_are_given_up() {
     });
     let sink = KafkaSink::open(KafkaSinkOptions {
         patience,
-        ..KafkaSinkOptions::new("127.0.0.1:1", "t")
+        ..KafkaSinkOptions::new("127.0.0.1:1", "t", "support-bot")
     });
     for error in [
         source.unwrap_err().to_string(),
@@ -178,7 +182,7 @@ fn on_mock(brokers: &str, patience: Duration) -> KafkaSourceOptions {
 fn reading_and_writing_go_on_when_the_brokers_come_back() {
     let cluster = mock();
     let brokers = cluster.bootstrap_servers();
-    let mut sink = KafkaSink::open(KafkaSinkOptions::new(&brokers, "t")).unwrap();
+    let mut sink = KafkaSink::open(KafkaSinkOptions::new(&brokers, "t", "support-bot")).unwrap();
     let mut source = open(on_mock(&brokers, Duration::from_secs(60)));
     let mut read = Read::default();
     write(&mut sink, &value(b"before")).unwrap();
@@ -206,7 +210,7 @@ fn brokers_that_go_for_good_end_the_source_and_the_sink() {
     let mut source = open(on_mock(&brokers, patience));
     let mut sink = KafkaSink::open(KafkaSinkOptions {
         patience,
-        ..KafkaSinkOptions::new(&brokers, "t")
+        ..KafkaSinkOptions::new(&brokers, "t", "support-bot")
     })
     .unwrap();
     let mut read = Read::default();
@@ -250,7 +254,7 @@ fn settings_that_would_break_the_guarantee_are_refused() {
     assert!(error.contains("security.protocol"), "{error}");
     let sink = KafkaSink::open(KafkaSinkOptions {
         properties: properties(&[("acks", "0")]),
-        ..KafkaSinkOptions::new("127.0.0.1:1", "t")
+        ..KafkaSinkOptions::new("127.0.0.1:1", "t", "support-bot")
     });
     assert!(
         sink.unwrap_err()

@@ -84,7 +84,7 @@ fn rooms_depend_only_on_what_they_may_touch() {
         ),
         (
             "tidegate-control",
-            &["tidegate-contract", "tidegate-telemetry"],
+            &["tidegate-contract", "tidegate-state", "tidegate-telemetry"],
         ),
         ("tidegate-sdk", &["tidegate-record", "tidegate-sdk-macros"]),
         ("tidegate-sdk-macros", &[]),

@@ -1,9 +1,10 @@
 //! Paths of a pipeline file: relative to its directory, patterns expanded, files looked for.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
+
+use tidegate_state::{real_path, without_dots};
 
 /// The directory that a pipeline file's paths are relative to.
 #[derive(Debug)]
@@ -18,69 +19,6 @@ impl Directory {
     /// A path as it is shown: relative to this directory where it lies inside.
     pub(crate) fn shown<'p>(&self, path: &'p Path) -> std::path::Display<'p> {
         path.strip_prefix(&self.0).unwrap_or(path).display()
-    }
-}
-
-fn without_dots(path: &Path) -> PathBuf {
-    let mut resolved = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            // `a/..` is nothing only if `a` is no link; `canonicalize` knows, the eye does not.
-            Component::ParentDir => match fs::canonicalize(&resolved) {
-                Ok(real) => {
-                    resolved = real;
-                    resolved.pop();
-                }
-                Err(_) => {
-                    resolved.pop();
-                }
-            },
-            other => resolved.push(other),
-        }
-    }
-    resolved
-}
-
-/// Links that are followed before a path is taken as it is.
-const MOST_LINKS: usize = 40;
-
-/// One path for one file, however it is written, also if it does not exist yet. A link that leads nowhere is followed:
-/// what is written through it is made where it leads.
-pub(crate) fn identity(path: &Path) -> PathBuf {
-    let mut path = path.to_owned();
-    for _ in 0..MOST_LINKS {
-        let (real, missing) = existing(&path);
-        let Some(first) = missing.first() else {
-            return real;
-        };
-        let Ok(target) = fs::read_link(real.join(first)) else {
-            return missing.iter().fold(real, |real, name| real.join(name));
-        };
-        let target = missing[1..]
-            .iter()
-            .fold(real.join(target), |target, name| target.join(name));
-        path = without_dots(&target);
-    }
-    path
-}
-
-/// The longest beginning of a path that exists, without links, and what follows it.
-fn existing(path: &Path) -> (PathBuf, Vec<OsString>) {
-    let mut missing = Vec::new();
-    let mut existing = path;
-    loop {
-        if let Ok(real) = fs::canonicalize(existing) {
-            missing.reverse();
-            return (real, missing);
-        }
-        match (existing.parent(), existing.file_name()) {
-            (Some(parent), Some(name)) => {
-                missing.push(name.to_owned());
-                existing = parent;
-            }
-            _ => return (path.to_owned(), Vec::new()),
-        }
     }
 }
 
@@ -101,7 +39,7 @@ impl FileId {
             use std::os::unix::fs::MetadataExt;
             return FileId::Inode(facts.dev(), facts.ino());
         }
-        FileId::Path(identity(path))
+        FileId::Path(real_path(path))
     }
 }
 

@@ -1,10 +1,12 @@
 //! Checks the files that a pipeline names: what is read is there, what is written clashes with nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::disk::{Directory, FileId, expand, fits, identity};
+use tidegate_state::real_path;
+
+use super::disk::{Directory, FileId, expand, fits};
 use super::findings::{Findings, Typed};
 use super::pipeline::{KafkaSink, SinkKind};
 use super::text::Span;
@@ -56,7 +58,7 @@ impl<'f> Files<'f> {
             }
             TypedSinkKind::Kafka(topic) => SinkKind::Kafka(KafkaSink {
                 brokers: topic.brokers,
-                topic: topic.topic,
+                topic: topic.topic.value,
                 properties: topic.properties,
             }),
         }
@@ -98,7 +100,7 @@ impl<'f> Files<'f> {
         match what {
             Some(what) => self.found.about(typed, what),
             None => {
-                let written = (FileId::of(&path), identity(&path), typed.clone());
+                let written = (FileId::of(&path), real_path(&path), typed.clone());
                 self.written.push(written);
             }
         }
@@ -112,23 +114,27 @@ impl<'f> Files<'f> {
         path
     }
 
-    /// What of a source reads this file, or would once it is there.
-    fn reading(&self, file: &FileId, path: &Path) -> Option<&Typed<String>> {
-        let real = identity(path);
-        let pattern = || {
-            self.patterns
-                .iter()
-                .find(|(pattern, _)| fits(pattern, &real))
-        };
-        self.read
-            .get(file)
-            .or_else(|| pattern().map(|(_, typed)| typed))
+    /// What of sources reads this file, or would once it is there, in the order of the pipeline file.
+    fn readings(&self, file: &FileId, path: &Path) -> Vec<&Typed<String>> {
+        let real = real_path(path);
+        let patterns = self.patterns.iter();
+        let patterns = patterns.filter(|(pattern, _)| fits(pattern, &real));
+        let mut readings: Vec<_> = self.read.get(file).into_iter().collect();
+        readings.extend(patterns.map(|(_, typed)| typed));
+        readings.sort_by_key(|typed| typed.place.0.start);
+        // A pattern stands for the files that are there.
+        readings.dedup_by_key(|typed| typed.place.0.start);
+        readings
     }
 
-    /// A source that read the dead letters would make more of them, without end.
+    /// A source that read the dead letters would make more of them, without end. Of a pattern the first file is told.
     fn check_own_files_read(&self, own: &[PathBuf]) {
+        let mut told = BTreeSet::new();
         for path in own {
-            if let Some(typed) = self.reading(&FileId::of(path), path) {
+            for typed in self.readings(&FileId::of(path), path) {
+                if !told.insert(typed.place.0.start) {
+                    continue;
+                }
                 self.found.about(
                     typed,
                     format!(
@@ -137,7 +143,6 @@ impl<'f> Files<'f> {
                         self.directory.shown(path)
                     ),
                 );
-                return;
             }
         }
     }
@@ -155,16 +160,16 @@ impl<'f> Files<'f> {
         let own: Vec<FileId> = own.iter().map(|path| FileId::of(path)).collect();
         let summary = self.summary.as_ref().map(|summary| replaced_by(summary));
         let replaced = summary.as_deref().map(FileId::of);
-        if let (Some(file), Some(path)) = (&replaced, &summary)
-            && let Some(typed) = self.reading(file, path)
-        {
-            self.found.about(
-                typed,
-                format!(
-                    "{:?} stands for the summary while that is written; read another file",
-                    typed.value
-                ),
-            );
+        if let (Some(file), Some(path)) = (&replaced, &summary) {
+            for typed in self.readings(file, path) {
+                self.found.about(
+                    typed,
+                    format!(
+                        "{:?} stands for the summary while that is written; read another file",
+                        typed.value
+                    ),
+                );
+            }
         }
         let mut seen: BTreeMap<&FileId, &Typed<String>> = BTreeMap::new();
         for (file, path, typed) in &self.written {
@@ -269,7 +274,7 @@ pub(crate) fn source_files(files: &mut Files<'_>, typed: &[Typed<String>]) -> Ve
         } else if last.contains('*') {
             let real = path
                 .parent()
-                .map_or_else(|| path.clone(), |above| identity(above).join(&*last));
+                .map_or_else(|| path.clone(), |above| real_path(above).join(&*last));
             files.patterns.push((real, each.clone()));
             match expand(&path) {
                 Ok(matching) if matching.is_empty() => {

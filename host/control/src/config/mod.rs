@@ -27,6 +27,7 @@ mod resolve_stage;
 #[cfg(test)]
 mod tests;
 mod text;
+mod topics;
 mod typed;
 mod units;
 

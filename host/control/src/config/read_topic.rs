@@ -82,7 +82,7 @@ pub(crate) fn read_topic(table: &Table<'_>, reserved: &[&str]) -> Option<TypedTo
     let properties = read_properties(table, reserved);
     Some(TypedTopic {
         brokers: brokers?.into_iter().map(|typed| typed.value).collect(),
-        topic: topic?.value,
+        topic: topic?,
         properties,
     })
 }

@@ -9,6 +9,7 @@ use super::models::Model;
 use super::names::Names;
 use super::pipeline::{Decoding, KafkaSource, Pipeline, Sink, SinkKind, Source, SourceKind};
 use super::resolve_stage::resolve_stage;
+use super::topics::{check_letters_are_not_read, warn_read};
 use super::typed::{TypedAdmin, TypedFile, TypedSource, TypedSourceKind};
 
 /// The meaning of a file. It may be used only if `found` has no mistake: what could not be read is left out.
@@ -84,6 +85,7 @@ pub(crate) fn resolve(
             None => names.before(stage_count, &sink.name.place),
         };
         if let Some(kind) = sink.kind {
+            warn_read(found, &kind, &sources);
             sinks.push(Sink {
                 kind: files.sink(kind),
                 name: sink.name.value,
@@ -94,7 +96,10 @@ pub(crate) fn resolve(
     }
     let mut own = own_files(&state);
     let dead_letters = match typed.dead_letters.flatten() {
-        Some(kind) => files.sink(kind),
+        Some(kind) => {
+            check_letters_are_not_read(found, &kind, &sources);
+            files.sink(kind)
+        }
         None => {
             let path = state.join("dead-letters.jsonl");
             own.push(path.clone());
@@ -159,7 +164,7 @@ fn resolve_source(typed: TypedSource, pipeline: &str, files: &mut Files<'_>) -> 
             start,
         } => SourceKind::Kafka(KafkaSource {
             brokers: topic.brokers,
-            topic: topic.topic,
+            topic: topic.topic.value,
             // Two sources of one pipeline must not share a group: each would wait for partitions the other has.
             group: group.unwrap_or_else(|| format!("{pipeline}-{}", typed.name.value)),
             instance,

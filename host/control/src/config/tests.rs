@@ -377,6 +377,69 @@ fn no_output_goes_where_the_state_directory_has_its_own() {
     }
 }
 
+/// What is said of dead letters, or of a sink, that write to this topic of these brokers beside a source that reads
+/// `tickets`.
+fn said_of_topic(table: &str, broker: &str, topic: &str) -> String {
+    said(&format!(
+        "[pipeline]\nname = \"x\"\n[source.a]\ntype = \"kafka\"\nbrokers = [\"k1:9092\", \"k2:9092\"]\n\
+         topic = \"tickets\"\n[sink.b]\ntype = \"stdout\"\n[{table}]\ntype = \"kafka\"\n\
+         brokers = [\"k0:9092\", {broker:?}]\ntopic = {topic:?}\n"
+    ))
+}
+
+#[test]
+fn dead_letters_do_not_go_into_a_topic_that_is_read() {
+    let text = said_of_topic("dead-letters", "K2:9092", "tickets");
+    assert!(
+        text.contains(
+            "pipeline.toml:12:9: dead-letters.topic: \"tickets\" is read by source \"a\""
+        ) && text.contains("1 mistake"),
+        "{text}"
+    );
+    // A sink may want it so.
+    let text = said_of_topic("sink.c", "k2:9092", "tickets");
+    assert!(
+        text.contains(
+            "warning: pipeline.toml:12:9: sink.c.topic: \"tickets\" is read by source \"a\""
+        ),
+        "{text}"
+    );
+    for (broker, topic) in [("k3:9092", "tickets"), ("k2:9092", "dead")] {
+        for table in ["dead-letters", "sink.c"] {
+            let text = said_of_topic(table, broker, topic);
+            assert!(!text.contains("is read by"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn every_path_that_reads_a_file_of_the_state_directory_is_told_once() {
+    let place = tempfile::tempdir().unwrap();
+    fs::create_dir(place.path().join("state")).unwrap();
+    for name in ["commit.log", "key", "dead-letters.jsonl"] {
+        fs::write(place.path().join("state").join(name), "").unwrap();
+    }
+    let file = place.path().join("pipeline.toml");
+    fs::write(
+        &file,
+        "[pipeline]\nname = \"x\"\n[source.a]\ntype = \"file\"\npaths = [\"state/key\", \"state/*.jsonl\"]\n\
+         [source.b]\ntype = \"file\"\npaths = [\"state/c*\", \"state/comm*\"]\n[sink.c]\ntype = \"stdout\"\n",
+    )
+    .unwrap();
+    let text = load(&file).unwrap_err().to_string();
+    let of_state = "a file of the state directory itself; read another file";
+    for (path, own) in [
+        ("state/key", "state/key"),
+        ("state/*.jsonl", "state/dead-letters.jsonl"),
+        ("state/c*", "state/commit.log"),
+        ("state/comm*", "state/commit.log"),
+    ] {
+        let mistake = format!("{path:?} is, or stands for, {own}, {of_state}");
+        assert_eq!(text.matches(&mistake).count(), 1, "{mistake}: {text}");
+    }
+    assert_eq!(text.matches(of_state).count(), 4, "{text}");
+}
+
 #[test]
 fn a_component_larger_than_may_be_deployed_is_found_at_its_line() {
     let directory = tempfile::tempdir().unwrap();

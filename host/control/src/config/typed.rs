@@ -66,7 +66,7 @@ pub(crate) enum TypedSourceKind {
 #[derive(Debug)]
 pub(crate) struct TypedTopic {
     pub(crate) brokers: Vec<String>,
-    pub(crate) topic: String,
+    pub(crate) topic: Typed<String>,
     pub(crate) properties: BTreeMap<String, String>,
 }
 

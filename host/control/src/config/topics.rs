@@ -1,0 +1,59 @@
+//! Checks topics that a pipeline reads as well as writes.
+
+use super::findings::Findings;
+use super::pipeline::{Source, SourceKind};
+use super::typed::{TypedSinkKind, TypedTopic};
+
+/// A source that read the dead letters would make more of them, without end.
+pub(crate) fn check_letters_are_not_read(
+    found: &Findings,
+    letters: &TypedSinkKind,
+    sources: &[Source],
+) {
+    let TypedSinkKind::Kafka(topic) = letters else {
+        return;
+    };
+    if let Some(reader) = reader(topic, sources) {
+        found.about(
+            &topic.topic,
+            format!(
+                "{:?} is read by source {reader:?}, which would make more letters of these; write to another topic",
+                topic.topic.value
+            ),
+        );
+    }
+}
+
+/// What a sink writes may be meant to come again; it goes on without end if nothing drops it.
+pub(crate) fn warn_read(found: &Findings, sink: &TypedSinkKind, sources: &[Source]) {
+    let TypedSinkKind::Kafka(topic) = sink else {
+        return;
+    };
+    if let Some(reader) = reader(topic, sources) {
+        found.warning(
+            &topic.topic.place,
+            &topic.topic.key,
+            format!(
+                "{:?} is read by source {reader:?}: what is written here comes again",
+                topic.topic.value
+            ),
+        );
+    }
+}
+
+/// The source that reads this topic. A cluster is known by a broker that both name.
+fn reader<'s>(written: &TypedTopic, sources: &'s [Source]) -> Option<&'s str> {
+    let same = |source: &&Source| match &source.kind {
+        SourceKind::Kafka(read) => {
+            let mut brokers = read.brokers.iter();
+            let named = |broker: &String| {
+                let mut others = written.brokers.iter();
+                others.any(|other| other.eq_ignore_ascii_case(broker))
+            };
+            read.topic == written.topic.value && brokers.any(named)
+        }
+        SourceKind::File { .. } | SourceKind::Stdin => false,
+    };
+    let found = sources.iter().find(same);
+    found.map(|source| source.name.as_str())
+}

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 use tidegate_tests::root;
 
-fn metadata() -> Value {
+pub(crate) fn metadata() -> Value {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["metadata", "--format-version", "1", "--locked"])
         .current_dir(root())
@@ -161,62 +161,8 @@ fn unsafe_code_is_only_in_its_two_rooms() {
     }
 }
 
-/// A run of rustdoc for a library without an example takes seconds and tests nothing; an example that is not run rots.
-#[test]
-fn examples_in_documents_are_run_wherever_there_are_some() {
-    let metadata = metadata();
-    let members = metadata["packages"].as_array().unwrap().iter();
-    for package in members.filter(|package| package["source"].is_null()) {
-        let name = &package["name"];
-        let manifest = Path::new(package["manifest_path"].as_str().unwrap());
-        let sources = manifest.parent().unwrap().join("src");
-        // Others have no documents that rustdoc tests.
-        let kinds = ["lib", "rlib", "proc-macro"];
-        let is_library = |target: &&Value| {
-            let mut crate_types = target["crate_types"].as_array().unwrap().iter();
-            crate_types.any(|kind| kinds.contains(&kind.as_str().unwrap()))
-        };
-        let targets = package["targets"].as_array().unwrap().iter();
-        for library in targets.filter(is_library) {
-            match (library["doctest"].as_bool().unwrap(), example(&sources)) {
-                (false, Some(workspace)) => {
-                    panic!("{name}: {workspace}: `doctest = false` hides it")
-                }
-                (true, None) => panic!("{name} has no example: `[lib]` needs `doctest = false`"),
-                _ => {}
-            }
-        }
-    }
-}
-
-/// Where the documents of a crate have an example to compile: a fence that is not marked as text, or another file taken in.
-fn example(sources: &Path) -> Option<String> {
-    for path in rust_files(sources) {
-        let text = std::fs::read_to_string(&path).unwrap();
-        let mut inside = false;
-        for (index, line) in text.lines().enumerate() {
-            let line = line.trim();
-            let taken_in = line.contains("doc = include_str!");
-            let document = line
-                .strip_prefix("///")
-                .or_else(|| line.strip_prefix("//!"));
-            let fence = document.and_then(|line| {
-                let line = line.trim();
-                line.strip_prefix("```")
-                    .or_else(|| line.strip_prefix("~~~"))
-            });
-            let opens = fence.is_some() && !inside;
-            if taken_in || (opens && fence != Some("text")) {
-                return Some(format!("{}:{}", path.display(), index + 1));
-            }
-            inside ^= fence.is_some();
-        }
-    }
-    None
-}
-
 /// All files of Rust below a directory.
-fn rust_files(directory: &Path) -> Vec<PathBuf> {
+pub(crate) fn rust_files(directory: &Path) -> Vec<PathBuf> {
     let (mut found, mut places) = (Vec::new(), vec![directory.to_path_buf()]);
     while let Some(workspace) = places.pop() {
         for entry in std::fs::read_dir(workspace).unwrap() {

@@ -5,6 +5,7 @@ mod accounts;
 mod asking;
 mod crash;
 mod disk;
+mod examples;
 mod hostile;
 mod house;
 mod inputs;

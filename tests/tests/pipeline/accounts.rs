@@ -129,7 +129,7 @@ fn every_customer_query_is_answered_dropped_or_dead() {
             text
         }
     };
-    let records = csv_records(&csv) - 1;
+    let records = csv_rows(&csv).count() - 1;
     let workspace = Workspace::new(&support_bot(
         "[source.tickets]\ntype = \"file\"\npaths = [\"in.csv\"]\nformat = \"csv\"\nrequired = [\"text\"]",
     ));
@@ -148,36 +148,21 @@ fn every_customer_query_is_answered_dropped_or_dead() {
     }
 }
 
-/// Rows of a CSV text, quoted line ends counted as part of their row.
-fn csv_records(text: &str) -> usize {
+/// Where each row of a CSV text ends, behind its line end; quoted line ends are part of their row.
+fn csv_rows(text: &str) -> impl Iterator<Item = usize> {
     let mut quoted = false;
-    let mut rows = 0;
-    for byte in text.trim_end().bytes() {
-        match byte {
-            b'"' => quoted = !quoted,
-            b'\n' if !quoted => rows += 1,
-            _ => {}
-        }
-    }
-    rows + 1
+    let ends = text.bytes().enumerate().filter_map(move |(at, byte)| {
+        quoted ^= byte == b'"';
+        (byte == b'\n' && !quoted).then_some(at + 1)
+    });
+    let unended = !text.is_empty() && !text.ends_with('\n');
+    ends.chain(unended.then_some(text.len()))
 }
 
+/// The header of a CSV text and this many rows.
 fn csv_head(text: &str, rows: usize) -> String {
-    let mut quoted = false;
-    let mut left = rows.saturating_add(1);
-    for (at, byte) in text.bytes().enumerate() {
-        match byte {
-            b'"' => quoted = !quoted,
-            b'\n' if !quoted => {
-                left -= 1;
-                if left == 0 {
-                    return text[..=at].to_owned();
-                }
-            }
-            _ => {}
-        }
-    }
-    text.to_owned()
+    let end = csv_rows(text).nth(rows);
+    text[..end.unwrap_or(text.len())].to_owned()
 }
 
 #[test]

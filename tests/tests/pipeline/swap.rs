@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
 use std::ops::Range;
+use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -13,7 +14,20 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tidegate_tests::{Workspace, full, operator, until};
 
-const PIPELINE: &str = r#"
+const REDACT: &str = r#"
+[[stage]]
+name = "redact"
+operator = "{operators}/redact-pii.wasm"
+config = { paths = ["text"] }
+"#;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const FOLLOW: [&str; 5] = ["run", "--quiet", "--until", "forever", "pipeline.toml"];
+
+/// A pipeline over the four partitions with these stages.
+fn pipeline(stages: &str) -> String {
+    format!(
+        r#"
 [pipeline]
 name = "swap"
 workers = 2
@@ -23,14 +37,70 @@ summary = "summary.json"
 type = "file"
 paths = ["in-*.jsonl"]
 key = "k"
-[[stage]]
-name = "redact"
-operator = "{operators}/redact-pii.wasm"
-config = { paths = ["text"] }
+{stages}
 [sink.out]
 type = "file"
 path = "out.jsonl"
-"#;
+"#
+    )
+}
+
+/// A workspace whose pipeline has this stage and, behind it, the slot `pass`: an operator that lets everything through,
+/// and takes no configuration.
+fn before_pass(stage: &str) -> Workspace {
+    let pass = "[[stage]]\nname = \"pass\"\noperator = \"pass.wasm\"\n";
+    let workspace = Workspace::new(&pipeline(&format!("{stage}{pass}")));
+    workspace.write("pass.wasm", fixture("pass.wasm"));
+    workspace
+}
+
+/// A component of the operators' own tests.
+fn fixture(name: &str) -> Vec<u8> {
+    let directory = tidegate_tests::root().join("host/operator/tests/fixtures");
+    std::fs::read(directory.join(name)).unwrap()
+}
+
+/// Deploys a component into a slot, and says how that went as JSON.
+fn deploy(workspace: &Workspace, slot: &str, component: impl AsRef<[u8]>) -> Output {
+    workspace.write("new.wasm", component);
+    workspace.run(&[
+        "deploy",
+        "--json",
+        "--pipeline",
+        "pipeline.toml",
+        "--slot",
+        slot,
+        "new.wasm",
+    ])
+}
+
+fn error(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The report of a deployment that must succeed.
+fn report(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", error(output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What the running host says of itself, once it answers.
+fn status(workspace: &Workspace) -> Option<Value> {
+    let output = workspace.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
+    serde_json::from_slice(&output.stdout).ok()
+}
+
+/// Lines of a file.
+fn count(workspace: &Workspace, name: &str) -> u64 {
+    let bytes = workspace.read(name);
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+fn append(workspace: &Workspace, partition: u64, text: &str) {
+    let path = workspace.path(&format!("in-{partition}.jsonl"));
+    let mut file = File::options().append(true).open(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
 
 /// Records of a partition, 16 keys, numbered.
 fn lines(partition: u64, numbers: Range<u64>) -> String {
@@ -126,7 +196,7 @@ fn check_output(workspace: &Workspace, records: u64) {
 #[test]
 fn twenty_swaps_lose_double_and_reorder_nothing() {
     let records = if full() { 200_000 } else { 60_000 };
-    let workspace = Workspace::new(PIPELINE);
+    let workspace = Workspace::new(&pipeline(REDACT));
     input(&workspace, records);
     // Followed, and fed until every swap is done.
     let mut running = workspace.start(&[
@@ -138,34 +208,16 @@ fn twenty_swaps_lose_double_and_reorder_nothing() {
         "forever",
         "pipeline.toml",
     ]);
-    until("the first output", Duration::from_secs(60), || {
+    until("the first output", PATIENCE, || {
         !workspace.read("out.jsonl").is_empty()
     });
-    let written = || {
-        let bytes = workspace.read("out.jsonl");
-        bytes.iter().filter(|byte| **byte == b'\n').count() as u64
-    };
+    let written = || count(&workspace, "out.jsonl");
     let feeder = Feeder::start(&workspace, records);
     let mut swaps: Vec<(String, String)> = Vec::new();
     let mut under_load = 0;
     for number in 1..=20 {
         let before = written();
-        workspace.write("new.wasm", variant(number));
-        let output = workspace.run(&[
-            "deploy",
-            "--json",
-            "--pipeline",
-            "pipeline.toml",
-            "--slot",
-            "redact",
-            "new.wasm",
-        ]);
-        assert!(
-            output.status.success(),
-            "swap {number}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let report = report(&deploy(&workspace, "redact", variant(number)));
         assert_eq!(report["tasks"], 4, "{report}");
         assert_ne!(report["old"]["digest"], report["new"]["digest"], "{report}");
         let digest = |which: &str| report[which]["digest"].as_str().unwrap().to_owned();
@@ -185,10 +237,9 @@ fn twenty_swaps_lose_double_and_reorder_nothing() {
     until("the whole input is read", Duration::from_secs(120), || {
         written() >= records
     });
-    let status = workspace.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
-    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
-    assert_eq!(status["swaps"], 20, "{status}");
-    assert_eq!(status["slots"][0]["digest"], old.as_str(), "{status}");
+    let told = status(&workspace).unwrap();
+    assert_eq!(told["swaps"], 20, "{told}");
+    assert_eq!(told["slots"][0]["digest"], old.as_str(), "{told}");
     assert!(running.terminate(Duration::from_secs(30)).success());
     check_output(&workspace, records);
     let summary = workspace.json("summary.json");
@@ -206,32 +257,26 @@ fn twenty_swaps_lose_double_and_reorder_nothing() {
     }
 
     // The deployed component outlives the restart: the pipeline file still names the old one.
-    let mut running = workspace.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
-    until("the admin API answers", Duration::from_secs(60), || {
-        let output = workspace.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
-        let status: Result<Value, _> = serde_json::from_slice(&output.stdout);
-        status.is_ok_and(|status| status["slots"][0]["digest"] == old.as_str())
+    let mut running = workspace.start(&FOLLOW);
+    until("the admin API answers", PATIENCE, || {
+        status(&workspace).is_some_and(|told| told["slots"][0]["digest"] == old.as_str())
     });
     running.kill();
 }
 
 #[test]
 fn a_component_that_cannot_run_leaves_the_old_one() {
-    let workspace = Workspace::new(PIPELINE);
+    let workspace = Workspace::new(&pipeline(REDACT));
     input(&workspace, 400);
-    let running = workspace.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
-    until("the first output", Duration::from_secs(60), || {
+    let running = workspace.start(&FOLLOW);
+    until("the first output", PATIENCE, || {
         !workspace.read("out.jsonl").is_empty()
     });
-    let digest = |workspace: &Workspace| {
-        let output = workspace.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
-        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
-        (
-            status["slots"][0]["digest"].clone(),
-            status["swaps"].clone(),
-        )
+    let digest = || {
+        let told = status(&workspace).unwrap();
+        (told["slots"][0]["digest"].clone(), told["swaps"].clone())
     };
-    let before = digest(&workspace);
+    let before = digest();
     let abuse = std::fs::read(operator("drop-abuse")).unwrap();
     let attempts: [(&str, Vec<u8>, &str); 4] = [
         (
@@ -253,29 +298,13 @@ fn a_component_that_cannot_run_leaves_the_old_one() {
         ),
     ];
     for (what, bytes, why) in attempts {
-        workspace.write("bad.wasm", bytes);
-        let output = workspace.run(&[
-            "deploy",
-            "--pipeline",
-            "pipeline.toml",
-            "--slot",
-            "redact",
-            "bad.wasm",
-        ]);
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let output = deploy(&workspace, "redact", bytes);
+        let text = error(&output);
         assert_eq!(output.status.code(), Some(1), "{what}: {text}");
         assert!(text.contains(why), "{what}: {text}");
-        assert_eq!(digest(&workspace), before, "{what}");
+        assert_eq!(digest(), before, "{what}");
     }
-    let output = workspace.run(&[
-        "deploy",
-        "--pipeline",
-        "pipeline.toml",
-        "--slot",
-        "nothing",
-        "bad.wasm",
-    ]);
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let text = error(&deploy(&workspace, "nothing", variant(1)));
     assert!(
         text.contains("no slot \"nothing\"") && text.contains("redact"),
         "{text}"
@@ -285,81 +314,45 @@ fn a_component_that_cannot_run_leaves_the_old_one() {
 
 #[test]
 fn without_a_running_host_deploy_says_so() {
-    let workspace = Workspace::new(PIPELINE);
+    let workspace = Workspace::new(&pipeline(REDACT));
     input(&workspace, 4);
-    workspace.write("new.wasm", variant(1));
-    let output = workspace.run(&[
-        "deploy",
-        "--pipeline",
-        "pipeline.toml",
-        "--slot",
-        "redact",
-        "new.wasm",
-    ]);
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let output = deploy(&workspace, "redact", variant(1));
+    let text = error(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("admin.json"), "{text}");
 }
 
-/// Two slots; the second has no configuration for what the first runs.
-const TWO_SLOTS: &str = r#"
-[pipeline]
-name = "two"
-state = "state"
-cut-interval = "20ms"
-[source.in]
-type = "file"
-paths = ["in-*.jsonl"]
+const WORDS: &str = r#"
 [[stage]]
 name = "words"
 operator = "{operators}/drop-abuse.wasm"
 config = { words = ["none of these"] }
-[[stage]]
-name = "pass"
-operator = "pass.wasm"
-[sink.out]
-type = "file"
-path = "out.jsonl"
 "#;
 
 #[test]
 fn a_component_that_one_slot_refuses_stays_for_the_slot_that_runs_it_and_others_go() {
-    let workspace = Workspace::new(TWO_SLOTS);
-    let pass = tidegate_tests::root().join("host/operator/tests/fixtures/released/0.1.0/pass.wasm");
-    workspace.write("pass.wasm", std::fs::read(pass).unwrap());
+    let workspace = before_pass(WORDS);
     input(&workspace, 400);
-    let follow = ["run", "--quiet", "--until", "forever", "pipeline.toml"];
-    let mut running = workspace.start(&follow);
+    let mut running = workspace.start(&FOLLOW);
     let answers = |digest: Option<&str>| {
-        until("the admin API answers", Duration::from_secs(60), || {
-            let output = workspace.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
-            let status: Result<Value, _> = serde_json::from_slice(&output.stdout);
-            status.is_ok_and(|status| digest.is_none_or(|d| status["slots"][0]["digest"] == d))
+        until("the admin API answers", PATIENCE, || {
+            status(&workspace)
+                .is_some_and(|told| digest.is_none_or(|d| told["slots"][0]["digest"] == d))
         });
     };
     answers(None);
-    let deploy = |slot: &str, number: u32| {
-        workspace.write("new.wasm", variant_of("drop-abuse", number));
-        workspace.run(&[
-            "deploy",
-            "--json",
-            "--pipeline",
-            "pipeline.toml",
-            "--slot",
-            slot,
-            "new.wasm",
-        ])
-    };
     let mut digest = String::new();
     for number in 1..=5 {
-        let output = deploy("words", number);
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{error}");
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let report = report(&deploy(
+            &workspace,
+            "words",
+            variant_of("drop-abuse", number),
+        ));
         digest = report["new"]["digest"].as_str().unwrap().to_owned();
     }
-    let output = deploy("pass", 5);
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    // It has no configuration for what the first runs.
+    let output = deploy(&workspace, "pass", variant_of("drop-abuse", 5));
+    let text = error(&output);
     assert!(!output.status.success() && text.contains("words"), "{text}");
     let files = |name: &str| -> Vec<String> {
         std::fs::read_dir(workspace.path("state").join(name))
@@ -373,13 +366,13 @@ fn a_component_that_one_slot_refuses_stays_for_the_slot_that_runs_it_and_others_
     assert!(components.contains(&kept), "{components:?}");
     assert!(components.len() <= 3, "{components:?}");
     assert!(files("compiled").len() <= 4, "{:?}", files("compiled"));
-    until("a cut names it", Duration::from_secs(60), || {
+    until("a cut names it", PATIENCE, || {
         let log = workspace.read("state/commit.log");
         log.windows(digest.len())
             .any(|bytes| bytes == digest.as_bytes())
     });
     running.kill();
-    let mut running = workspace.start(&follow);
+    let mut running = workspace.start(&FOLLOW);
     answers(Some(&digest));
     assert_eq!(
         files("components"),
@@ -389,142 +382,74 @@ fn a_component_that_one_slot_refuses_stays_for_the_slot_that_runs_it_and_others_
     running.kill();
 }
 
-const UNWILLING: &str = r#"
-[pipeline]
-name = "unwilling"
-cut-interval = "20ms"
-[source.in]
-type = "file"
-paths = ["in-*.jsonl"]
-[[stage]]
-name = "guest"
-operator = "{operators}/hostile.wasm"
-config = { mode = "MODE" }
-[sink.out]
-type = "file"
-path = "out.jsonl"
-"#;
+/// A pipeline with one operator that is told how to behave.
+fn hostile(slot: &str, mode: &str) -> String {
+    format!(
+        "[[stage]]\nname = \"{slot}\"\noperator = \"{{operators}}/hostile.wasm\"\nconfig = {{ mode = \"{mode}\" }}\n"
+    )
+}
 
 #[test]
 fn a_run_that_is_started_again_waits_for_an_operator_that_does_not_start() {
-    let workspace = Workspace::new(&UNWILLING.replace("MODE", "init-trap"));
+    let [unwilling, willing] = ["init-trap", "pass"].map(|mode| pipeline(&hostile("guest", mode)));
+    let workspace = Workspace::new(&unwilling);
     input(&workspace, 400);
-    let follow = ["run", "--quiet", "--until", "forever", "pipeline.toml"];
     // The first time, that is a mistake that is told before anything is read; so it is of a check.
-    for arguments in [&follow[..], &["check", "pipeline.toml"]] {
+    for arguments in [&FOLLOW[..], &["check", "pipeline.toml"]] {
         let refused = workspace.run(arguments);
-        let error = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert_eq!(refused.status.code(), Some(2), "{error}");
-        assert!(error.contains("does not start: init: trap"), "{error}");
+        let text = error(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{text}");
+        assert!(text.contains("does not start: init: trap"), "{text}");
     }
     assert!(workspace.read("out.jsonl").is_empty());
 
-    let status = || -> Option<Value> {
-        let output = workspace.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
-        serde_json::from_slice(&output.stdout).ok()
-    };
-    let written = || {
-        workspace
-            .read("out.jsonl")
-            .iter()
-            .filter(|b| **b == b'\n')
-            .count()
-    };
-    workspace.pipeline(&UNWILLING.replace("MODE", "pass"));
-    let mut running = workspace.start(&follow);
-    until("the first output", Duration::from_secs(60), || {
-        written() == 400
-    });
+    let written = || count(&workspace, "out.jsonl");
+    workspace.pipeline(&willing);
+    let mut running = workspace.start(&FOLLOW);
+    until("the first output", PATIENCE, || written() == 400);
     running.kill();
 
     // The pipeline file's component, then a deployed one.
     let mut records = 400;
     for deployed in [false, true] {
         if deployed {
-            let mut running = workspace.start(&follow);
-            until("it answers", Duration::from_secs(60), || status().is_some());
-            workspace.write("new.wasm", variant_of("hostile", 1));
-            let deploy = [
-                "deploy",
-                "--pipeline",
-                "pipeline.toml",
-                "--slot",
-                "guest",
-                "new.wasm",
-            ];
-            let output = workspace.run(&deploy);
-            assert!(
-                output.status.success(),
-                "{}",
-                String::from_utf8_lossy(&output.stderr)
-            );
-            let mut file = File::options()
-                .append(true)
-                .open(workspace.path("in-0.jsonl"))
-                .unwrap();
-            file.write_all(lines(0, 1000..1010).as_bytes()).unwrap();
+            let mut running = workspace.start(&FOLLOW);
+            until("it answers", PATIENCE, || status(&workspace).is_some());
+            report(&deploy(&workspace, "guest", variant_of("hostile", 1)));
+            append(&workspace, 0, &lines(0, 1000..1010));
             records += 10;
-            until("a cut with it", Duration::from_secs(60), || {
-                written() == records
-            });
+            until("a cut with it", PATIENCE, || written() == records);
             running.kill();
         }
-        workspace.pipeline(&UNWILLING.replace("MODE", "init-trap"));
-        let mut file = File::options()
-            .append(true)
-            .open(workspace.path("in-1.jsonl"))
-            .unwrap();
-        file.write_all(lines(1, 2000..2010).as_bytes()).unwrap();
+        workspace.pipeline(&unwilling);
+        append(&workspace, 1, &lines(1, 2000..2010));
         records += 10;
-        let mut running = workspace.start(&follow);
-        until("status says why", Duration::from_secs(60), || {
+        let mut running = workspace.start(&FOLLOW);
+        until("status says why", PATIENCE, || {
             assert!(
                 running.ended().is_none(),
                 "{}",
                 String::from_utf8_lossy(&workspace.read("stderr.log"))
             );
-            status().is_some_and(|status| {
-                status["slots"][0]["trouble"]["reason"]
+            status(&workspace).is_some_and(|told| {
+                told["slots"][0]["trouble"]["reason"]
                     .as_str()
                     .is_some_and(|reason| reason.contains("does not start: init: trap"))
             })
         });
         running.kill();
-        workspace.pipeline(&UNWILLING.replace("MODE", "pass"));
-        let mut running = workspace.start(&follow);
-        until("all of it is out", Duration::from_secs(60), || {
-            written() == records
-        });
+        workspace.pipeline(&willing);
+        let mut running = workspace.start(&FOLLOW);
+        until("all of it is out", PATIENCE, || written() == records);
         assert!(running.terminate(Duration::from_secs(30)).success());
-        assert_eq!(workspace.json_lines("out.jsonl").len(), records);
+        assert_eq!(workspace.json_lines("out.jsonl").len() as u64, records);
     }
 }
 
-const BESIDE: &str = r#"
-[pipeline]
-name = "beside"
-cut-interval = "20ms"
-[source.in]
-type = "file"
-paths = ["in-*.jsonl"]
-[[stage]]
-name = "trapping"
-operator = "{operators}/hostile.wasm"
-config = { mode = "trap" }
-[[stage]]
-name = "pass"
-operator = "pass.wasm"
-[sink.out]
-type = "file"
-path = "out.jsonl"
-"#;
-
 #[test]
 fn a_refused_deployment_beside_a_slot_that_traps_leaves_the_run_as_it_is() {
-    let workspace = Workspace::new(BESIDE);
-    let pass = tidegate_tests::root().join("host/operator/tests/fixtures");
-    workspace.write("pass.wasm", std::fs::read(pass.join("pass.wasm")).unwrap());
-    let text = std::fs::read_to_string(pass.join("pass.wat")).unwrap();
+    let workspace = before_pass(&hostile("trapping", "trap"));
+    let text = String::from_utf8(fixture("pass.wat")).unwrap();
     // Hundreds of memories, and hundreds of instances within one that do not start.
     let nested = |module: &str, instances: usize| {
         let each = "(instance (instantiate $many))".repeat(instances);
@@ -548,43 +473,31 @@ fn a_refused_deployment_beside_a_slot_that_traps_leaves_the_run_as_it_is() {
     // Every fifth record of four partitions traps.
     let lines = |numbers: Range<u64>| -> String {
         let value = |n: u64| match n % 5 {
-            0 => format!("{{\"n\":{n},\"text\":\"bad\"}}\n"),
-            _ => format!("{{\"n\":{n},\"text\":\"good\"}}\n"),
+            0 => format!("{{\"k\":\"{n}\",\"text\":\"bad\"}}\n"),
+            _ => format!("{{\"k\":\"{n}\",\"text\":\"good\"}}\n"),
         };
         numbers.map(value).collect()
     };
     for partition in 0..4 {
         workspace.write(&format!("in-{partition}.jsonl"), lines(0..50));
     }
-    let follow = ["run", "--quiet", "--until", "forever", "pipeline.toml"];
-    let mut running = workspace.start(&follow);
-    until("the first output", Duration::from_secs(60), || {
+    let mut running = workspace.start(&FOLLOW);
+    until("the first output", PATIENCE, || {
         !workspace.read("out.jsonl").is_empty()
     });
     let mut next = 50;
     for (bytes, why) in &greedy {
-        workspace.write("new.wasm", bytes);
         for partition in 0..4 {
-            let path = workspace.path(&format!("in-{partition}.jsonl"));
-            let mut file = File::options().append(true).open(path).unwrap();
-            file.write_all(lines(next..next + 50).as_bytes()).unwrap();
+            append(&workspace, partition, &lines(next..next + 50));
         }
         next += 50;
-        let deploy = [
-            "deploy",
-            "--pipeline",
-            "pipeline.toml",
-            "--slot",
-            "pass",
-            "new.wasm",
-        ];
-        let output = workspace.run(&deploy);
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && error.contains(why), "{error}");
+        let output = deploy(&workspace, "pass", bytes);
+        let text = error(&output);
+        assert!(!output.status.success() && text.contains(why), "{text}");
         assert!(running.ended().is_none());
     }
-    let good = next as usize * 4 * 4 / 5;
-    let written = |name: &str| workspace.read(name).iter().filter(|b| **b == b'\n').count();
+    let good = next * 4 * 4 / 5;
+    let written = |name: &str| count(&workspace, name);
     until("all of it is out", Duration::from_secs(120), || {
         written("out.jsonl") == good && written("state/dead-letters.jsonl") == good / 4
     });

@@ -56,7 +56,7 @@ fn before_pass(stage: &str) -> Workspace {
 
 /// A component of the operators' own tests.
 fn fixture(name: &str) -> Vec<u8> {
-    let directory = tidegate_tests::root().join("host/operator/tests/fixtures");
+    let directory = tidegate_tests::root().join("host/operator/tests/fixtures/released/0.1.0");
     std::fs::read(directory.join(name)).unwrap()
 }
 

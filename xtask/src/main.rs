@@ -8,6 +8,7 @@ mod setup;
 mod steps;
 mod swiftshader;
 mod test;
+mod toolchains;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,15 +20,17 @@ const USAGE: &str = "cargo xtask COMMAND
   demo          build everything and run examples/support-bot over its tickets
   test          set up and run every test, lint and format check
   test --full   the same, and what takes minutes: the whole of banking77 if it is at hand, long crash and swap runs,
-                swiftshader --full, whole models with wgpu's checks in the shaders of every device
+                swiftshader --full, whole models with wgpu's checks in the shaders of every device, operators made by
+                componentize-py and componentize-js
   swiftshader   run the tests of kernels on SwiftShader, a second Vulkan driver, as test does; --full runs all tests of
                 what a device computes
   fuzz          fuzz what reads models for a minute; --seconds N for another time
   operators     build the shipped operators and the test guests into target/operators
+  toolchains    make the test guests of other languages (C, Go, JavaScript, Python) anew, the committed ones included
   kafka         run an Apache Kafka broker for tests until Enter is pressed
 
 What is missing is installed: the WebAssembly target by rustup; on Debian and Ubuntu a Vulkan loader with Mesa's
-software driver, Java and Maven, pip and npm by apt-get. TIDEGATE_KAFKA=host:port uses a broker that runs already.";
+software driver, Java and Maven, pip, npm and clang by apt-get. TIDEGATE_KAFKA=host:port uses a broker that runs already.";
 
 /// The variable that tells tests to take minutes.
 const FULL: &str = "TIDEGATE_TEST_FULL";
@@ -65,6 +68,10 @@ fn run() -> Result<()> {
         ["operators"] => {
             setup::wasm_target(&root)?;
             operators::build(&root)
+        }
+        ["toolchains"] => {
+            toolchains::small(&root)?;
+            toolchains::large(&root)
         }
         ["kafka"] => {
             let broker = kafka::start_or_find(&root)?;

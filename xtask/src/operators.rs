@@ -1,4 +1,4 @@
-//! Builds the shipped operators and the test guests for WebAssembly.
+//! Builds the shipped operators and the test guests for WebAssembly, and unpacks those of other languages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,10 @@ use anyhow::{Context, Result};
 
 use crate::setup::{WASM_TARGET, WasmToolchain, wasm_target};
 use crate::steps::{cargo, run};
+use crate::toolchains;
 
-/// Builds every crate under `plugins/` and `tests/guests/` into `target/operators/NAME.wasm`.
+/// Builds every crate under `plugins/` and `tests/guests/` into `target/operators/NAME.wasm`, and puts the committed ones
+/// of other languages beside them.
 pub(crate) fn build(root: &Path) -> Result<()> {
     let mut packages = Vec::new();
     for room in ["plugins", "tests/guests"] {
@@ -51,18 +53,33 @@ pub(crate) fn build(root: &Path) -> Result<()> {
         target.clone()
     };
     let built = built.join(WASM_TARGET).join("operator");
-    let place = target.join("operators");
+    let place = place(root);
     fs::create_dir_all(&place).with_context(|| format!("cannot make {}", place.display()))?;
     for package in &packages {
         let from = built.join(format!("{}.wasm", package.replace('-', "_")));
         let to = place.join(format!("{package}.wasm"));
         let bytes = fs::read(&from).with_context(|| format!("cannot read {}", from.display()))?;
-        // Only what changed is written, so that a running host's files keep their time.
-        if fs::read(&to).ok().as_deref() != Some(&bytes) {
-            fs::write(&to, bytes).with_context(|| format!("cannot write {}", to.display()))?;
-        }
+        write_if_other(&to, &bytes)?;
     }
-    println!("{} operators in {}", packages.len(), place.display());
+    let unpacked = toolchains::unpack(root)?;
+    println!(
+        "{} operators in {}",
+        packages.len() + unpacked,
+        place.display()
+    );
+    Ok(())
+}
+
+/// Where operators and test guests are.
+pub(crate) fn place(root: &Path) -> PathBuf {
+    target_directory(root).join("operators")
+}
+
+/// Only what changed is written, so that a running host's files keep their time.
+pub(crate) fn write_if_other(path: &Path, bytes: &[u8]) -> Result<()> {
+    if fs::read(path).ok().as_deref() != Some(bytes) {
+        fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     Ok(())
 }
 

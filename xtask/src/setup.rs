@@ -115,6 +115,49 @@ pub(crate) fn pip() -> Result<()> {
     Ok(())
 }
 
+/// What fetches for tests what others have published for JavaScript, and makes components of it: Node.js with npm.
+pub(crate) fn node() -> Result<()> {
+    let works = || {
+        ["node", "npm"]
+            .iter()
+            .all(|tool| output(Command::new(tool).arg("--version")).is_some())
+    };
+    if works() {
+        return Ok(());
+    }
+    if is_debian() {
+        apt(&["nodejs", "npm"])?;
+    }
+    if !works() {
+        bail!(
+            "Node.js with npm is missing: a second Vulkan driver for tests is fetched and components of JavaScript are made with it"
+        );
+    }
+    Ok(())
+}
+
+/// A clang that compiles C for WASI, with its libraries.
+pub(crate) fn clang_for_wasi() -> Result<()> {
+    let works = || {
+        let mut clang = Command::new("clang");
+        clang.args(["--target=wasm32-wasi", "-print-libgcc-file-name"]);
+        let builtins = output(&mut clang).is_some_and(|path| Path::new(path.trim()).exists());
+        builtins && output(Command::new("wasm-ld").arg("--version")).is_some()
+    };
+    if works() {
+        return Ok(());
+    }
+    if is_debian() {
+        apt(&["clang", "lld", "wasi-libc", "libclang-rt-14-dev-wasm32"])?;
+    }
+    if !works() {
+        bail!(
+            "a clang for wasm32-wasi is missing: install clang, lld, wasi-libc and the compiler's runtime for wasm32"
+        );
+    }
+    Ok(())
+}
+
 /// Whether apt-get is how things are installed here.
 pub(crate) fn is_debian() -> bool {
     Path::new("/etc/debian_version").exists()

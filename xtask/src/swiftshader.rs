@@ -64,7 +64,7 @@ fn driver(root: &Path) -> Result<PathBuf> {
     if manifest.exists() {
         return Ok(manifest);
     }
-    node()?;
+    setup::node()?;
     println!("fetching {PACKAGE} with npm");
     // The directory gets its name when it is complete.
     let partial = place.join(format!("partial-{}", std::process::id()));
@@ -95,23 +95,4 @@ fn driver(root: &Path) -> Result<PathBuf> {
         .with_context(|| format!("cannot make {}", directory.display()))?;
     fs::remove_dir_all(&partial)?;
     Ok(manifest)
-}
-
-/// What fetches and unpacks it.
-fn node() -> Result<()> {
-    let works = || {
-        ["node", "npm"]
-            .iter()
-            .all(|tool| output(Command::new(tool).arg("--version")).is_some())
-    };
-    if works() {
-        return Ok(());
-    }
-    if setup::is_debian() {
-        setup::apt(&["nodejs", "npm"])?;
-    }
-    if !works() {
-        bail!("Node.js with npm is missing: a second Vulkan driver for tests is fetched with it");
-    }
-    Ok(())
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::steps::{Steps, cargo, run};
-use crate::{FULL, FUZZ_SECONDS, fuzz, kafka, operators, setup, swiftshader};
+use crate::{FULL, FUZZ_SECONDS, fuzz, kafka, operators, setup, swiftshader, toolchains};
 
 /// Sets up and runs them; `full` adds what takes minutes.
 pub(crate) fn test(root: &Path, full: bool) -> Result<()> {
@@ -28,6 +28,11 @@ fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
         run(cargo().args(["fmt", "--check"]).current_dir(fuzz))
     })?;
     steps.step("build the operators", || operators::build(root))?;
+    if full {
+        steps.step("make operators of Python and JavaScript", || {
+            toolchains::large(root)
+        })?;
+    }
     // One profile for the binary, the tests and the demo: the heavy dependencies are compiled once.
     steps.step("build tidegate", || {
         run(cargo()

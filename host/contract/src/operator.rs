@@ -104,6 +104,13 @@ pub trait Slot: Send + Sync {
     fn version(&self) -> Arc<OperatorVersion>;
 }
 
+fn way_out(may_trap: &bool) -> &'static str {
+    match may_trap {
+        true => "; with ungranted = \"trap\" it starts, and a call of that is a trap",
+        false => "",
+    }
+}
+
 /// An operator that cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -117,12 +124,17 @@ pub enum OperatorError {
         why: String,
     },
     /// It imports what the pipeline file does not grant.
-    #[error("{component} imports {import}, which the pipeline does not grant to this slot")]
+    #[error(
+        "{component} imports {import}, which the pipeline does not grant to this slot{}",
+        way_out(.may_trap)
+    )]
     NotGranted {
         /// Path or digest.
         component: String,
         /// The import's name.
         import: String,
+        /// Whether the slot could let the component start without it.
+        may_trap: bool,
     },
     /// It does not compile.
     #[error("{component} does not compile: {why}")]

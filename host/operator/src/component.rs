@@ -1,18 +1,23 @@
 //! From bytes to a component of the operator world: what it imports and exports is checked before anything of it runs.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use sha2::{Digest, Sha256};
 use tidegate_contract::OperatorError;
 use tidegate_telemetry::plain;
-use wasmtime::component::InstancePre;
+use wasi_preview1_component_adapter_provider::{
+    WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
+};
+use wasmtime::component::{InstancePre, Linker};
 
 use crate::cache::hex;
 use crate::engine::Engine;
 use crate::failure::TEXT_BYTES;
-use crate::grants::Grants;
+use crate::grants::{Grants, Ungranted};
 use crate::host::Host;
 use crate::panics::caught;
+use crate::ungranted;
 use crate::world::{Exports, Import, exports, import};
 
 const COMPONENT_VERSION: [u8; 4] = [0x0d, 0, 1, 0];
@@ -135,22 +140,44 @@ impl Component {
 
     /// Links it with what it is granted.
     pub(crate) fn link(&self, grants: Grants) -> Result<InstancePre<Host>, OperatorError> {
+        let mut ungranted = HashSet::new();
         for name in &self.imports {
-            let granted = match import(name) {
-                Import::Own(interface) => grants.contains(interface),
+            let (granted, may_trap) = match import(name) {
+                Import::Own(interface) => (grants.contains(interface), true),
                 Import::Unknown(why) => return Err(not_an_operator(&self.label, why)),
-                Import::Other => crate::wasi::is_inert(name),
+                Import::Other => (crate::wasi::is_inert(name), name.starts_with("wasi:")),
             };
-            if !granted {
+            if granted {
+                continue;
+            }
+            if !may_trap || grants.ungranted == Ungranted::Refuse {
                 return Err(OperatorError::NotGranted {
                     component: self.label.clone(),
                     import: name.clone(),
+                    may_trap,
                 });
             }
+            ungranted.insert(name.as_str());
         }
-        caught(|| self.engine.inner.linker.instantiate_pre(&self.compiled))
+        let linked = || match ungranted.is_empty() {
+            true => self.engine.inner.linker.instantiate_pre(&self.compiled),
+            false => self.trapping(&ungranted)?.instantiate_pre(&self.compiled),
+        };
+        caught(linked)
             .and_then(|linked| linked.map_err(|error| format!("{error:#}")))
             .map_err(|why| not_an_operator(&self.label, format!("an import does not fit: {why}")))
+    }
+
+    /// A linker in which these imports trap.
+    fn trapping(&self, ungranted: &HashSet<&str>) -> wasmtime::Result<Linker<Host>> {
+        let mut linker = self.engine.inner.linker.clone();
+        ungranted::link(
+            &mut linker,
+            &self.engine.inner.wasm,
+            &self.compiled,
+            ungranted,
+        )?;
+        Ok(linker)
     }
 }
 
@@ -185,7 +212,7 @@ pub fn digest(bytes: &[u8]) -> String {
 }
 
 /// The component of a file: itself, or one made of a core module that carries its component type (as wit-bindgen leaves
-/// it in a custom section).
+/// it in a custom section). What the module imports of WASI preview 1 is taken to WASI 0.2 by an adapter within it.
 pub fn componentize<'a>(bytes: &'a [u8], label: &str) -> Result<Cow<'a, [u8]>, OperatorError> {
     match bytes.get(4..8).filter(|_| bytes.starts_with(b"\0asm")) {
         Some(version) if version == COMPONENT_VERSION => Ok(Cow::Borrowed(bytes)),
@@ -210,17 +237,28 @@ fn encode(module: &[u8]) -> Result<Vec<u8>, String> {
         .validate_all(module)
         .map_err(|error| format!("the core module is malformed: {error}"))?;
     let made = || {
-        wit_component::ComponentEncoder::default()
+        let mut encoder = wit_component::ComponentEncoder::default()
             .validate(true)
-            .module(module)?
-            .encode()
-    };
-    made().map_err(|error| {
-        let why = format!("{error:#}");
-        if why.contains("wasi_snapshot_preview1") {
-            "it is a module for WASI preview 1: build it for wasm32-unknown-unknown or wasm32-wasip2".into()
-        } else {
-            format!("the core module cannot be made a component: {why}")
+            .module(module)?;
+        if imports_preview1(module) {
+            encoder = encoder.adapter(
+                WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME,
+                WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
+            )?;
         }
+        encoder.encode()
+    };
+    made().map_err(|error| format!("the core module cannot be made a component: {error:#}"))
+}
+
+/// Whether a well-formed module is one for WASI preview 1.
+fn imports_preview1(module: &[u8]) -> bool {
+    let is_preview1 = |import: wasmparser::Result<wasmparser::Import<'_>>| {
+        import.is_ok_and(|import| import.module == WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME)
+    };
+    let mut payloads = wasmparser::Parser::new(0).parse_all(module);
+    payloads.any(|payload| match payload {
+        Ok(wasmparser::Payload::ImportSection(section)) => section.into_imports().any(is_preview1),
+        _ => false,
     })
 }

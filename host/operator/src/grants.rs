@@ -1,5 +1,16 @@
 //! The capabilities a pipeline gives to a slot.
 
+/// What becomes of a component that imports what its slot does not grant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ungranted {
+    /// It does not start.
+    #[default]
+    Refuse,
+    /// It starts, and a call of that import costs the instance as a trap does. For toolchains that import every interface
+    /// of a world whether it is used or not. What this host does not know at all is refused nevertheless.
+    Trap,
+}
+
 /// Which host interfaces the operator of a slot may import. None by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
@@ -9,6 +20,8 @@ pub struct Grants {
     pub config: bool,
     /// `tidegate:operator/metrics`.
     pub metrics: bool,
+    /// What becomes of imports beyond these.
+    pub ungranted: Ungranted,
 }
 
 /// A grant that this host does not know.
@@ -22,6 +35,7 @@ impl Grants {
         log: true,
         config: true,
         metrics: true,
+        ungranted: Ungranted::Refuse,
     };
 
     /// The grants of a pipeline file: `log`, `config`, `metrics`.

@@ -8,9 +8,9 @@
 //!
 //! # Invariants
 //!
-//! - An operator reaches only what its slot grants: an import beyond that keeps it from starting, by name. WASI
-//!   interfaces are there and empty (environment, arguments, files, network), their clocks stand at the batch's clock,
-//!   and nothing in them waits.
+//! - An operator reaches only what its slot grants: an import beyond that keeps it from starting, or a call of it is a
+//!   trap, by name. WASI interfaces are there and empty (environment, arguments, files, network), their clocks stand at
+//!   the batch's clock and move only by what the guest waits, and nothing in them waits in fact.
 //! - A guest is bounded in time, memory, tables, output, log lines and counters ([`Limits`]), whatever it does; none of
 //!   the host functions blocks.
 //! - What a guest says of itself and of its failures is bounded before it is copied, and can be shown as it is when it
@@ -44,13 +44,14 @@ mod samples;
 mod shared;
 mod slot;
 mod ticker;
+mod ungranted;
 mod wasi;
 mod world;
 
 pub use component::{Component, componentize, digest};
 pub use description::Description;
 pub use engine::{Engine, EngineOptions};
-pub use grants::{Grants, UnknownGrant};
+pub use grants::{Grants, Ungranted, UnknownGrant};
 pub use limits::Limits;
 pub use metrics::{Kind, Metric, Value};
 pub use shared::SlotStats;

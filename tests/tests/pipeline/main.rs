@@ -20,5 +20,6 @@ mod readme;
 mod refused;
 mod slots;
 mod swap;
+mod toolchains;
 mod waiting;
 mod workers;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
-use tidegate_operator::{Engine, EngineOptions, Grants, componentize};
+use tidegate_operator::{Engine, EngineOptions, Grants, Ungranted, componentize};
 use tidegate_telemetry::plain;
 
 use super::print;
@@ -19,7 +19,11 @@ pub(crate) fn component(file: &Path, output: Option<&Path>) -> Result<(), Failur
         ..EngineOptions::default()
     })?;
     let component = engine.compile(&bytes, &label)?;
-    let description = component.describe(Grants::ALL)?;
+    // What it imports is shown; whether that is granted is a pipeline's to say.
+    let description = component.describe(Grants {
+        ungranted: Ungranted::Trap,
+        ..Grants::ALL
+    })?;
     let version = &description.version;
     print(&format!(
         "name      {}\nversion   {}\ndigest    {}\nimports   {}\noutputs   {}\nconfig    {}\n",

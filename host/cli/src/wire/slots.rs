@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use tidegate_contract::{Recovered, Slot as _, SlotVersion};
-use tidegate_control::config::{Node, Pipeline, StageKind};
+use tidegate_control::config::{self, Node, Pipeline, StageKind};
 use tidegate_operator::{
-    ComponentSlot, Engine, EngineOptions, Grants, Limits, SlotOptions, digest,
+    ComponentSlot, Engine, EngineOptions, Grants, Limits, SlotOptions, Ungranted, digest,
 };
 
 use crate::components::Components;
@@ -68,6 +68,10 @@ pub(crate) fn slots(
         let bytes = crate::component::read(&operator.component)?;
         let mut options = SlotOptions::new(&stage.name);
         options.grants = Grants::from_names(operator.grants.iter().map(|grant| grant.name()))?;
+        options.grants.ungranted = match operator.ungranted {
+            config::Ungranted::Refuse => Ungranted::Refuse,
+            config::Ungranted::Trap => Ungranted::Trap,
+        };
         options.limits = Limits {
             memory: operator.limits.memory,
             output: operator.limits.output,

@@ -219,6 +219,8 @@ pub struct OperatorStage {
     pub config: serde_json::Map<String, serde_json::Value>,
     /// What it may import.
     pub grants: BTreeSet<Grant>,
+    /// What becomes of a component that imports more.
+    pub ungranted: Ungranted,
     /// What it may use.
     pub limits: Limits,
     /// How often it may send one record to `retry`; after that the record is a dead letter.
@@ -248,6 +250,15 @@ impl Grant {
             Grant::Metrics => "metrics",
         }
     }
+}
+
+/// What becomes of a component that imports what it is not granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ungranted {
+    /// It does not start.
+    Refuse,
+    /// It starts, and a call of what is not granted is a trap.
+    Trap,
 }
 
 /// What a component may use.

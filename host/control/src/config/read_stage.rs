@@ -7,14 +7,14 @@ use serde_json::{Map, Number, Value as Json};
 use toml::de::DeValue;
 
 use super::findings::Findings;
-use super::pipeline::{Grant, Limits};
+use super::pipeline::{Grant, Limits, Ungranted};
 use super::read::check_name;
 use super::read_model_stage::{all_model_keys, read_model_stage};
 use super::reader::{Table, Value, not_one_of};
 use super::text::Span;
 use super::typed::{TypedOperator, TypedStage, TypedStageKind};
 
-const OPERATOR_KEYS: [&str; 4] = ["config", "grants", "limits", "retries"];
+const OPERATOR_KEYS: [&str; 5] = ["config", "grants", "limits", "retries", "ungranted"];
 pub(crate) fn read_stage(mut table: Table<'_>) -> TypedStage {
     let name = table.string("name");
     match &name {
@@ -114,12 +114,17 @@ fn read_operator(table: &Table<'_>) -> Option<TypedOperator> {
             grants
         }
     };
+    let ungranted = table.word(
+        "ungranted",
+        &[("refuse", Ungranted::Refuse), ("trap", Ungranted::Trap)],
+    );
     let limits = table.table("limits").map(read_limits).unwrap_or_default();
     let retries = table.number("retries", 0..=1000);
     Some(TypedOperator {
         component: component?,
         config: config.unwrap_or_default(),
         grants,
+        ungranted: ungranted.map_or(Ungranted::Refuse, |typed| typed.value),
         limits,
         retries: retries.map_or(3, |typed| typed.value as u32),
     })

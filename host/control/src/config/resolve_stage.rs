@@ -22,6 +22,7 @@ pub(crate) fn resolve_stage(
             component: check_component(found, directory, &operator.component),
             config: operator.config,
             grants: operator.grants,
+            ungranted: operator.ungranted,
             limits: operator.limits,
             retries: operator.retries,
         }),

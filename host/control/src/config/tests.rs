@@ -110,6 +110,7 @@ fn what_is_typed_is_what_is_meant() {
         redact.grants.iter().copied().collect::<Vec<_>>(),
         [Grant::Log, Grant::Config]
     );
+    assert_eq!(redact.ungranted, Ungranted::Trap);
     assert_eq!(
         redact.limits,
         Limits {

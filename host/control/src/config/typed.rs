@@ -9,7 +9,7 @@ use tidegate_contract::{Parameters, PromptTemplate, Structure};
 
 use super::findings::Typed;
 use super::models::{AdapterChoice, BiasedToken, Engine, Into, KvPrecision, Order};
-use super::pipeline::{Encoding, Format, Grant, Limits, Start};
+use super::pipeline::{Encoding, Format, Grant, Limits, Start, Ungranted};
 use super::text::Span;
 
 /// The whole file.
@@ -104,6 +104,7 @@ pub(crate) struct TypedOperator {
     pub(crate) component: Typed<String>,
     pub(crate) config: serde_json::Map<String, serde_json::Value>,
     pub(crate) grants: BTreeSet<Grant>,
+    pub(crate) ungranted: Ungranted,
     pub(crate) limits: Limits,
     pub(crate) retries: u32,
 }

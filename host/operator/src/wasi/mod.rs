@@ -1,10 +1,12 @@
 //! The inert WASI world: what toolchains import by themselves, with nothing behind it.
 //!
 //! Environment and arguments are empty, no directory is open, there is no network and stdin is at its end. Lines on
-//! stdout and stderr go to the slot's log under its bounds. Clocks stand at the batch's clock; a sleep returns at
-//! once, and whatever can be waited for is ready: a guest cannot block the worker's thread in the host. Randomness is
-//! a function of component, slot and batch, so that the same batch gets the same answer again; it keeps no secret.
+//! stdout and stderr go to the slot's log under its bounds. Clocks stand at the batch's clock; a sleep moves them and
+//! returns at once, and whatever else can be waited for is ready: a guest cannot block the worker's thread in the host.
+//! Randomness is a function of component, slot and batch, so that the same batch gets the same answer again; it keeps no
+//! secret.
 
+mod clock;
 mod streams;
 
 use std::collections::HashMap;
@@ -21,6 +23,7 @@ use wasmtime_wasi::p2::{
 };
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
+use self::clock::Clock;
 use crate::host::Host;
 use crate::shared::{LINE_BYTES, Level, Shared};
 
@@ -76,7 +79,7 @@ pub(crate) struct Inert {
     outputs: HashMap<u32, Level>,
     /// The line that stdout and stderr have begun.
     begun: [(Level, Vec<u8>); 2],
-    clock: i64,
+    clock: Clock,
     seed: [u8; 32],
     random: Random,
 }
@@ -101,7 +104,7 @@ impl Inert {
             shared,
             outputs: HashMap::new(),
             begun: [(Level::Info, Vec::new()), (Level::Warn, Vec::new())],
-            clock,
+            clock: Clock::new(clock),
             seed,
             random: Random { seed, drawn: 0 },
         }
@@ -109,7 +112,7 @@ impl Inert {
 
     /// See [`Host::begin`].
     pub(crate) fn begin(&mut self, clock: i64, mark: u64) {
-        self.clock = clock;
+        self.clock.begin(clock);
         let mut hash = Sha256::new();
         hash.update(self.seed);
         hash.update(clock.to_le_bytes());
@@ -214,41 +217,6 @@ pub(crate) fn link(linker: &mut Linker<Host>) -> Result<()> {
     sync::sockets::udp_create_socket::add_to_linker::<Host, Own>(linker, Host::inert)?;
     linker.allow_shadowing(false);
     Ok(())
-}
-
-impl clocks::wall_clock::Host for Inert {
-    fn now(&mut self) -> Result<clocks::wall_clock::Datetime> {
-        let micros = self.clock.max(0) as u64;
-        Ok(clocks::wall_clock::Datetime {
-            seconds: micros / 1_000_000,
-            nanoseconds: (micros % 1_000_000) as u32 * 1000,
-        })
-    }
-
-    fn resolution(&mut self) -> Result<clocks::wall_clock::Datetime> {
-        Ok(clocks::wall_clock::Datetime {
-            seconds: 0,
-            nanoseconds: 1000,
-        })
-    }
-}
-
-impl clocks::monotonic_clock::Host for Inert {
-    fn now(&mut self) -> Result<u64> {
-        Ok((self.clock.max(0) as u64).saturating_mul(1000))
-    }
-
-    fn resolution(&mut self) -> Result<u64> {
-        Ok(1000)
-    }
-
-    fn subscribe_instant(&mut self, _when: u64) -> Result<Resource<DynPollable>> {
-        self.ready()
-    }
-
-    fn subscribe_duration(&mut self, _duration: u64) -> Result<Resource<DynPollable>> {
-        self.ready()
-    }
 }
 
 impl random::random::Host for Inert {

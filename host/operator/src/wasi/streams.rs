@@ -1,35 +1,12 @@
-//! Polling and streams of the inert world: everything is ready, stdin is at its end, output goes to the log.
+//! Streams of the inert world: they are always ready, stdin is at its end, output goes to the log.
 
+use wasmtime::Result;
 use wasmtime::component::Resource;
-use wasmtime::{Result, bail};
 use wasmtime_wasi::p2::bindings::sync;
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, StreamError, StreamResult};
 
 use super::Inert;
 use crate::shared::LINE_BYTES;
-
-impl sync::io::poll::Host for Inert {
-    fn poll(&mut self, pollables: Vec<Resource<DynPollable>>) -> Result<Vec<u32>> {
-        if pollables.is_empty() {
-            bail!("empty poll list");
-        }
-        Ok((0..pollables.len() as u32).collect())
-    }
-}
-
-impl sync::io::poll::HostPollable for Inert {
-    fn ready(&mut self, _pollable: Resource<DynPollable>) -> Result<bool> {
-        Ok(true)
-    }
-
-    fn block(&mut self, _pollable: Resource<DynPollable>) -> Result<()> {
-        Ok(())
-    }
-
-    fn drop(&mut self, pollable: Resource<DynPollable>) -> Result<()> {
-        sync::io::poll::HostPollable::drop(&mut self.table, pollable)
-    }
-}
 
 impl sync::io::streams::Host for Inert {
     fn convert_stream_error(

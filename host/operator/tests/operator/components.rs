@@ -1,7 +1,7 @@
 //! What is refused before anything of it runs.
 
 use tidegate_contract::OperatorError;
-use tidegate_operator::{ComponentSlot, Grants, SlotOptions};
+use tidegate_operator::{ComponentSlot, Grants, SlotOptions, Ungranted};
 
 use crate::support::*;
 
@@ -99,7 +99,8 @@ fn what_is_imported_and_not_granted_is_named() {
     };
     assert_eq!(
         with(&["log", "metrics"]).unwrap_err(),
-        "op.wasm imports tidegate:operator/config@0.1.0, which the pipeline does not grant to this slot"
+        "op.wasm imports tidegate:operator/config@0.1.0, which the pipeline does not grant to this slot; with \
+         ungranted = \"trap\" it starts, and a call of that is a trap"
     );
     assert!(
         with(&["log", "config"])
@@ -132,12 +133,67 @@ fn an_import_of_another_shape_is_refused() {
 }
 
 #[test]
-fn a_module_for_wasi_preview_1_is_refused_with_a_hint() {
-    let module = r#"(module (import "wasi_snapshot_preview1" "proc_exit" (func (param i32))))"#;
-    let text = refused_text(module).to_string();
+fn a_module_for_wasi_preview_1_is_one_like_others() {
+    let import = |name: &str| {
+        let module = format!(
+            "(module (import \"wasi_snapshot_preview1\" {name:?} (func (param i32)))
+               (memory (export \"memory\") 1))"
+        );
+        refused_text(&module).to_string()
+    };
+    let without_world = import("proc_exit");
     assert!(
-        text.contains("wasm32-unknown-unknown or wasm32-wasip2"),
-        "{text}"
+        without_world.contains("does not export tidegate:operator/operator@"),
+        "{without_world}"
+    );
+    let unknown = import("proc_enter");
+    assert!(
+        unknown.contains("cannot be made a component") && unknown.contains("proc_enter"),
+        "{unknown}"
+    );
+}
+
+#[test]
+fn what_nothing_can_stand_in_for_is_refused_whatever_the_slot_says() {
+    let options = || SlotOptions {
+        grants: Grants {
+            ungranted: Ungranted::Trap,
+            ..Grants::default()
+        },
+        ..SlotOptions::new("s")
+    };
+    let with = |import: &str| {
+        let bytes = wat::parse_str(pass_with(import)).unwrap();
+        ComponentSlot::new(&ENGINE, options(), &bytes, "op.wasm")
+    };
+    let lent = with("(import \"wasi:nn/graph@0.2.0\" (instance (export \"load\" (func))))");
+    assert_eq!(
+        run(&mut *instance(&lent.unwrap()), &batch_of(["a"])).len(),
+        1
+    );
+    for import in ["my:own/thing@1.0.0", "thing"] {
+        let error = with(&format!("(import {import:?} (instance))")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("op.wasm imports {import}, which the pipeline does not grant to this slot")
+        );
+    }
+    for import in [
+        "tidegate:operator/secrets@0.1.0",
+        "tidegate:operator/log@3.1.0",
+    ] {
+        let error = with(&format!("(import {import:?} (instance))")).unwrap_err();
+        assert!(
+            error.to_string().contains(&format!("it imports {import}")),
+            "{error}"
+        );
+    }
+    let module = with("(import \"wasi:own/thing@0.2.0\" (core module))").unwrap_err();
+    assert!(
+        module
+            .to_string()
+            .contains("wasi:own/thing@0.2.0 is no interface"),
+        "{module}"
     );
 }
 

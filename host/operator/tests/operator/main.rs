@@ -14,4 +14,5 @@ mod released;
 mod room;
 mod slow;
 mod support;
+mod toolchains;
 mod wasi;

@@ -18,13 +18,18 @@ pub(crate) const HOSTILE_OF_OLD: &[u8] = include_bytes!("../fixtures/released/0.
 pub(crate) static ENGINE: LazyLock<Engine> =
     LazyLock::new(|| Engine::new(EngineOptions::default()).unwrap());
 
-/// A guest of `tests/guests`, as built for WebAssembly.
-pub(crate) fn guest(name: &str) -> Vec<u8> {
+/// Where `cargo xtask operators` puts what it builds.
+pub(crate) fn operators() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target")),
         PathBuf::from,
     );
-    let path = target.join("operators").join(format!("{name}.wasm"));
+    target.join("operators")
+}
+
+/// A guest of `tests/guests` or `tests/toolchains`, as built for WebAssembly.
+pub(crate) fn guest(name: &str) -> Vec<u8> {
+    let path = operators().join(format!("{name}.wasm"));
     std::fs::read(&path).unwrap_or_else(|error| {
         panic!(
             "{}: {error}; run `cargo xtask operators` first",

@@ -35,8 +35,9 @@ fn a_guest_that_looks_around_sees_nothing() {
         serde_json::json!({
             "environment": {},
             "arguments": [],
-            "clock": 1_700_000_000_123_456u64,
-            "slept": 0,
+            // It has slept an hour, which took no time.
+            "clock": 1_700_003_600_123_456u64,
+            "slept": 3600,
             "random": null,
             "stdin": {"Ok": 0},
             "root": false,

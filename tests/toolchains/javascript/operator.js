@@ -8,7 +8,11 @@ const ascii = (text) => Uint8Array.from(text, (letter) => letter.charCodeAt(0));
 const REASON = ascii("the record asks for it");
 const WORDS = { drop: ascii("drop"), dead: ascii("dead"), log: ascii("log"), print: ascii("print") };
 
-const begins = (value, word) => value.length >= word.length && word.every((byte, at) => value[at] === byte);
+function begins(value, word) {
+  // Past the end of a value there is nothing that is equal.
+  for (let at = 0; at < word.length; at++) if (value[at] !== word[at]) return false;
+  return true;
+}
 
 function uppercase(value) {
   const upper = new Uint8Array(value);

@@ -176,6 +176,9 @@ pub struct SlotCounters {
 /// A version of a component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComponentVersion {
+    /// The operator's name.
+    #[serde(default)]
+    pub name: String,
     /// The operator's version.
     pub version: String,
     /// `sha256:` and 64 hexadecimal digits.

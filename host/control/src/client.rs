@@ -16,8 +16,8 @@ use crate::token::AdminFile;
 
 /// For a question.
 const ASK: Duration = Duration::from_secs(10);
-/// For a deployment: the host compiles, warms and switches.
-const DEPLOY: Duration = Duration::from_secs(300);
+/// For a deployment: the host compiles beside its stream, with what that leaves of the machine, warms and switches.
+const DEPLOY: Duration = CONNECTION;
 /// For a model: as long as the host keeps the connection, since weights of many gigabytes are read, hashed and loaded.
 const LOAD: Duration = CONNECTION;
 /// Longest answer that is read, bytes.

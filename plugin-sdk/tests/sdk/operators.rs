@@ -242,7 +242,13 @@ fn what_is_logged_can_be_looked_at() {
 #[test]
 fn a_batch_that_is_none_is_an_error() {
     let mut runner = tidegate_sdk::Runner::<Sorter>::start("{}").unwrap();
-    assert!(runner.process(b"TGB").unwrap_err().message.contains("64 bytes"));
+    assert!(
+        runner
+            .process(b"TGB")
+            .unwrap_err()
+            .message
+            .contains("64 bytes")
+    );
 }
 
 #[test]

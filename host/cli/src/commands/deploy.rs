@@ -40,10 +40,12 @@ pub(crate) fn deploy(
         return print(&format!("{}\n", serde_json::to_string_pretty(&report)?));
     }
     print(&format!(
-        "{}: {} {} -> {} {}\n{} tasks switched after {:.1} ms; longest wait of a batch {:.2} ms\n",
+        "{}: {} {} {} -> {} {} {}\n{} tasks switched after {:.1} ms; longest wait of a batch {:.2} ms\n",
         report.slot,
+        report.old.name,
         report.old.version,
         report.old.digest,
+        report.new.name,
         report.new.version,
         report.new.digest,
         report.tasks,

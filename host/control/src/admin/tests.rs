@@ -24,6 +24,7 @@ struct Fake {
 
 fn version(version: &str) -> ComponentVersion {
     ComponentVersion {
+        name: "redact-pii".into(),
         version: version.into(),
         digest: format!("sha256:{version}"),
     }

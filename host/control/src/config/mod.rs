@@ -49,7 +49,7 @@ pub use models::{
 pub use outputs::{check_labels, check_outputs};
 pub use pipeline::{
     Decoding, Encoding, Format, Grant, Input, KafkaSink, KafkaSource, Limits, Node, OperatorStage,
-    Pipeline, Sink, SinkKind, Source, SourceKind, Stage, StageKind, Start, Ungranted,
+    Operators, Pipeline, Sink, SinkKind, Source, SourceKind, Stage, StageKind, Start, Ungranted,
 };
 pub use text::Position;
 pub use units::size;

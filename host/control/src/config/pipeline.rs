@@ -28,6 +28,8 @@ pub struct Pipeline {
     pub summary: Option<PathBuf>,
     /// At least one, in the order of the file.
     pub sources: Vec<Source>,
+    /// What all operators share.
+    pub operators: Operators,
     /// What all models share.
     pub engine: Engine,
     /// In the order of the file.
@@ -261,11 +263,35 @@ pub enum Ungranted {
     Trap,
 }
 
+/// What all operators of a pipeline may use together, and what compiling one of them may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operators {
+    /// Memory of all instances together, bytes; without it, half of what the machine has.
+    pub memory: Option<u64>,
+    /// Memory of a compilation, bytes.
+    pub compile_memory: u64,
+    /// CPU time of a compilation.
+    pub compile_time: Duration,
+}
+
+impl Default for Operators {
+    fn default() -> Self {
+        Self {
+            memory: None,
+            compile_memory: 1 << 30,
+            compile_time: Duration::from_secs(120),
+        }
+    }
+}
+
 /// What a component may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Linear memory of an instance, bytes.
     pub memory: usize,
+    /// Memory of all instances of the stage together, bytes, those of a deployment included; without it there is only
+    /// that of all operators.
+    pub total_memory: Option<u64>,
     /// Wall-clock time for one call, of a whole batch or of as much of it as the operator manages.
     pub deadline: Duration,
     /// Answer to a batch, bytes.
@@ -278,6 +304,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             memory: 64 << 20,
+            total_memory: None,
             deadline: Duration::from_secs(1),
             output: 16 << 20,
             bisect: Duration::from_secs(2),

@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::findings::{Findings, Typed};
 use super::read_ends::{read_dead_letters, read_sink, read_source};
 use super::read_model::{read_engine, read_model};
-use super::read_stage::read_stage;
+use super::read_stage::{read_operators, read_stage};
 use super::reader::{Table, Value};
 use super::text::Span;
 use super::typed::{TypedAdmin, TypedFile};
@@ -28,6 +28,9 @@ pub(crate) fn read_file<'t>(found: &'t Findings, document: &'t DeTable<'t>) -> T
         if let Some(table) = value.table(found) {
             file.sources.push(read_source(name, table));
         }
+    }
+    if let Some(table) = root.table("operators") {
+        file.operators = read_operators(table);
     }
     if let Some(table) = root.table("engine") {
         file.engine = read_engine(table);

@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value as Json};
 use toml::de::DeValue;
 
 use super::findings::Findings;
-use super::pipeline::{Grant, Limits, Ungranted};
+use super::pipeline::{Grant, Limits, Operators, Ungranted};
 use super::read::check_name;
 use super::read_model_stage::{all_model_keys, read_model_stage};
 use super::reader::{Table, Value, not_one_of};
@@ -130,6 +130,28 @@ fn read_operator(table: &Table<'_>) -> Option<TypedOperator> {
     })
 }
 
+/// Reads `[operators]`.
+pub(crate) fn read_operators(table: Table<'_>) -> Operators {
+    let usual = Operators::default();
+    let operators = Operators {
+        memory: table
+            .size("memory", 1 << 20..=1 << 44)
+            .map(|typed| typed.value as u64),
+        compile_memory: table
+            .size("compile-memory", 64 << 20..=1 << 40)
+            .map_or(usual.compile_memory, |typed| typed.value as u64),
+        compile_time: table
+            .duration(
+                "compile-time",
+                "s",
+                Duration::from_secs(1)..=Duration::from_secs(24 * 3600),
+            )
+            .map_or(usual.compile_time, |typed| typed.value),
+    };
+    table.finish();
+    operators
+}
+
 fn read_limits(table: Table<'_>) -> Limits {
     let usual = Limits::default();
     let times = Duration::from_millis(1)..=Duration::from_secs(3600);
@@ -137,6 +159,9 @@ fn read_limits(table: Table<'_>) -> Limits {
         memory: table
             .size("memory", 64 << 10..=4 << 30)
             .map_or(usual.memory, |typed| typed.value),
+        total_memory: table
+            .size("total-memory", 64 << 10..=1 << 44)
+            .map(|typed| typed.value as u64),
         deadline: table
             .duration("deadline", "ms", times.clone())
             .map_or(usual.deadline, |typed| typed.value),

@@ -136,6 +136,7 @@ pub(crate) fn resolve(
         batch: typed.batch.unwrap_or(256),
         summary,
         sources,
+        operators: typed.operators,
         engine: typed.engine,
         models,
         stages,

@@ -115,9 +115,18 @@ fn what_is_typed_is_what_is_meant() {
         redact.limits,
         Limits {
             memory: 32 << 20,
+            total_memory: Some(256 << 20),
             deadline: Duration::from_millis(500),
             output: 3 << 19,
             bisect: Duration::from_secs(1),
+        }
+    );
+    assert_eq!(
+        pipeline.operators,
+        Operators {
+            memory: Some(1 << 30),
+            compile_memory: 512 << 20,
+            compile_time: Duration::from_secs(90),
         }
     );
     let from = |inputs: &[Input]| -> Vec<(Node, Option<String>)> {
@@ -189,6 +198,7 @@ fn what_is_not_typed_has_a_default() {
     assert_eq!(pipeline.cut_interval, Duration::from_millis(200));
     assert_eq!(pipeline.batch, 256);
     assert_eq!(pipeline.summary, None);
+    assert_eq!(pipeline.operators, Operators::default());
     assert_eq!(pipeline.admin, Some(([127, 0, 0, 1], 0).into()));
     assert_eq!(pipeline.sinks[0].inputs[0].from, Node::Source(0));
     assert_eq!(

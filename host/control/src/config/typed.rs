@@ -9,7 +9,7 @@ use tidegate_contract::{Parameters, PromptTemplate, Structure};
 
 use super::findings::Typed;
 use super::models::{AdapterChoice, BiasedToken, Engine, Into, KvPrecision, Order};
-use super::pipeline::{Encoding, Format, Grant, Limits, Start, Ungranted};
+use super::pipeline::{Encoding, Format, Grant, Limits, Operators, Start, Ungranted};
 use super::text::Span;
 
 /// The whole file.
@@ -22,6 +22,7 @@ pub(crate) struct TypedFile {
     pub(crate) batch: Option<usize>,
     pub(crate) summary: Option<Typed<String>>,
     pub(crate) sources: Vec<TypedSource>,
+    pub(crate) operators: Operators,
     pub(crate) engine: Engine,
     pub(crate) models: Vec<TypedModel>,
     pub(crate) stages: Vec<TypedStage>,

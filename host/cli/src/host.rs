@@ -24,7 +24,7 @@ const SWITCH_DEADLINE: Duration = Duration::from_secs(60);
 
 /// How long a version may take until it is ready. With a start, a switch and the way back it is less than a client waits: who was
 /// told nothing of a deployment must not find it done later.
-const DEPLOYMENT: Duration = Duration::from_secs(100);
+const DEPLOYMENT: Duration = Duration::from_secs(600);
 
 /// A slot and what it is doing.
 pub(crate) struct HostedSlot {
@@ -120,6 +120,7 @@ impl RunningHost {
             }
         };
         let version = |version: &tidegate_contract::OperatorVersion| ComponentVersion {
+            name: version.name.clone(),
             version: version.version.clone(),
             digest: version.digest.clone(),
         };

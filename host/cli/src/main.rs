@@ -104,6 +104,9 @@ enum Command {
         #[arg(long, short)]
         output: Option<PathBuf>,
     },
+    /// What the host starts to compile a component: see `wire::compiler`.
+    #[command(name = wire::COMPILER, hide = true)]
+    Compile { order: Vec<String> },
 }
 
 #[derive(Subcommand)]
@@ -353,6 +356,7 @@ fn main() -> ExitCode {
         Command::Component { file, output } => {
             commands::component::component(&file, output.as_deref())
         }
+        Command::Compile { order } => return tidegate_operator::compile_for_parent(&order),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,44 +1,76 @@
 //! Compiled components on disk, so that a start does not compile what was compiled before.
 //!
 //! An entry is named after what it depends on: the component's digest, and a hash over the engine's settings, its
-//! version, the target and the features of this CPU. Its content is `magic, sha256 over name and artifact, artifact`.
-//! An entry that is cut, changed or from another engine is compiled anew and written again; it never fails a start.
+//! version, the limits of what a component may contain, the target and the features of this CPU. Its content is
+//! `artifact, magic, length, sha256 of its name, sha256 of name and artifact`; it is mapped as it lies there. An entry
+//! that is cut, changed or from another engine is compiled anew and written again; it never fails a start.
 //!
 //! # What is trusted
 //!
 //! An artifact is machine code: who can write one into the directory, hash and all, can run code in this process. The
-//! hash finds accidents, not attackers. So the directory is made with mode 0700, and one that others may enter or that
+//! hashes find accidents, not attackers. So the directory is made with mode 0700, and one that others may enter or that
 //! belongs to another user is not used at all.
+//!
+//! # What is checked
+//!
+//! Hashing thirty megabytes at each start would take longer than all else. So an entry whose hash was right, when it was
+//! written or later, is marked by its time of modification, which is made of the hash and lies in the past: whatever is
+//! written into a file sets it to now, and takes the mark away. One with the mark, its length and its name is mapped
+//! without being read; any other is hashed as a whole first, and marked again. It is on disk before it is marked, so a
+//! machine that loses power leaves no mark on what it did not write. What a disk loses later by itself is found in
+//! machine code as little as in any other program.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::hash::{Hash, Hasher};
-use std::io::Write;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
-const MAGIC: &[u8; 8] = b"TGCODE\0\x01";
-const HEADER: usize = 8 + 32;
+use crate::limits::{COMPONENT_INSTANCES, CORE_INSTANCES, DEFINITIONS, MEMORIES, TABLES};
+
+const MAGIC: &[u8; 8] = b"TGCODE\0\x02";
+/// Magic, length, two hashes.
+const TRAILER: usize = 8 + 8 + 32 + 32;
 
 /// The directory of compiled components.
 #[derive(Debug)]
 pub(crate) struct Cache {
     directory: PathBuf,
     engine: String,
+    /// Most bytes of all entries together, of which the oldest go first.
+    most: Option<u64>,
 }
 
 impl Cache {
     /// Opens the directory, or says why it cannot be used.
-    pub(crate) fn open(directory: &Path, engine: &wasmtime::Engine) -> Result<Cache, String> {
+    pub(crate) fn open(
+        directory: &Path,
+        most: Option<u64>,
+        engine: &wasmtime::Engine,
+    ) -> Result<Cache, String> {
         make_private(directory)?;
         let mut hasher = Sha(Sha256::new());
         engine.precompile_compatibility_hash().hash(&mut hasher);
+        // What was compiled is not counted again.
+        for limit in [
+            CORE_INSTANCES,
+            COMPONENT_INSTANCES,
+            MEMORIES,
+            TABLES,
+            DEFINITIONS,
+        ] {
+            limit.hash(&mut hasher);
+        }
         hasher.0.update(std::env::consts::ARCH);
         hasher.0.update(std::env::consts::OS);
         Ok(Cache {
             directory: directory.to_owned(),
             engine: hex(&hasher.0.finalize()[..8]),
+            most,
         })
     }
 
@@ -47,19 +79,18 @@ impl Cache {
         format!("{digest}-{}.code", self.engine)
     }
 
-    /// The artifact, if a whole one is there.
-    pub(crate) fn load(&self, digest: &str) -> Option<Vec<u8>> {
+    /// The file that begins with the artifact, if a whole one is there.
+    pub(crate) fn find(&self, digest: &str) -> Option<PathBuf> {
         let name = self.name(digest);
-        let mut bytes = std::fs::read(self.directory.join(&name)).ok()?;
-        let whole = bytes.len() > HEADER
-            && bytes[..8] == *MAGIC
-            && bytes[8..HEADER] == checksum(&name, &bytes[HEADER..]);
-        if !whole {
-            tracing::warn!(target: "tidegate::operator", entry = name, "a compiled component on disk is damaged and is compiled anew");
-            return None;
+        let path = self.directory.join(&name);
+        let mut file = File::open(&path).ok()?;
+        match is_whole(&mut file, &name) {
+            Ok(true) => Some(path),
+            _ => {
+                tracing::warn!(target: "tidegate::operator", entry = name, "a compiled component on disk is damaged and is compiled anew");
+                None
+            }
         }
-        bytes.drain(..HEADER);
-        Some(bytes)
     }
 
     /// Takes every entry away that is not the artifact of one of these digests for this engine, with what was left half
@@ -81,27 +112,110 @@ impl Cache {
         }
     }
 
-    /// Writes an artifact beside its place and moves it there. A failure is logged: the component runs anyway.
-    pub(crate) fn store(&self, digest: &str, artifact: &[u8]) {
+    /// Writes an artifact beside its place, moves it there, and says where it is. A failure is logged: the component
+    /// runs anyway.
+    pub(crate) fn store(&self, digest: &str, artifact: &[u8]) -> Option<PathBuf> {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let name = self.name(digest);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let beside = self
             .directory
             .join(format!(".{name}.{}.{serial}", std::process::id()));
+        let path = self.directory.join(&name);
         let write = || -> std::io::Result<()> {
-            let mut file = std::fs::File::create(&beside)?;
-            file.write_all(MAGIC)?;
-            file.write_all(&checksum(&name, artifact))?;
+            let sum = checksum(&name, artifact);
+            let mut file = File::create(&beside)?;
             file.write_all(artifact)?;
-            std::fs::rename(&beside, self.directory.join(&name))
+            file.write_all(MAGIC)?;
+            file.write_all(&(artifact.len() as u64).to_le_bytes())?;
+            file.write_all(&Sha256::digest(&name))?;
+            file.write_all(&sum)?;
+            file.sync_data()?;
+            file.set_modified(mark(&sum))?;
+            std::fs::rename(&beside, &path)
         };
         if let Err(error) = write() {
             // Nothing more can be done about the half-written file than to try.
             let _ = std::fs::remove_file(&beside);
             tracing::warn!(target: "tidegate::operator", directory = %self.directory.display(), "a compiled component was not kept: {error}");
+            return None;
+        }
+        if let Some(most) = self.most {
+            self.shrink(most, &path);
+        }
+        Some(path)
+    }
+
+    /// Takes the oldest entries away until what is left has no more bytes than this; one stays whatever it has.
+    fn shrink(&self, most: u64, newest: &Path) {
+        let entries = std::fs::read_dir(&self.directory);
+        let mut entries: Vec<_> = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| {
+                let path = entry.path();
+                let is_entry = path.extension().is_some_and(|end| end == "code");
+                let facts = entry
+                    .metadata()
+                    .ok()
+                    .filter(|_| is_entry && path != newest)?;
+                Some((facts.accessed().ok()?, facts.len(), path))
+            })
+            .collect();
+        entries.sort_unstable_by_key(|(used, ..)| std::cmp::Reverse(*used));
+        let mut room =
+            most.saturating_sub(std::fs::metadata(newest).map_or(0, |facts| facts.len()));
+        for (_, bytes, path) in entries {
+            match room.checked_sub(bytes) {
+                Some(left) => room = left,
+                // One that stays costs room and nothing else.
+                None => drop(std::fs::remove_file(path)),
+            }
         }
     }
+}
+
+/// Whether a file is an entry of this name as it was written, without reading it as a whole if it has its mark.
+fn is_whole(file: &mut File, name: &str) -> std::io::Result<bool> {
+    let facts = file.metadata()?;
+    let Some(length) = facts.len().checked_sub(TRAILER as u64) else {
+        return Ok(false);
+    };
+    let mut trailer = [0; TRAILER];
+    file.seek(SeekFrom::Start(length))?;
+    file.read_exact(&mut trailer)?;
+    let (magic, rest) = trailer.split_at(8);
+    let (written, rest) = rest.split_at(8);
+    let (named, sum) = rest.split_at(32);
+    if magic != MAGIC || written != length.to_le_bytes() || named != Sha256::digest(name).as_slice()
+    {
+        return Ok(false);
+    }
+    if facts.modified()? == mark(sum) {
+        return Ok(true);
+    }
+    file.rewind()?;
+    let mut hash = Sha256::new();
+    hash.update(name);
+    std::io::copy(&mut (&*file).take(length), &mut hash)?;
+    if hash.finalize().as_slice() != sum {
+        return Ok(false);
+    }
+    // Without it the next start hashes again.
+    let marked = file.sync_data().and_then(|()| file.set_modified(mark(sum)));
+    if let Err(error) = marked {
+        tracing::debug!(target: "tidegate::operator", entry = name, "a compiled component cannot be marked as whole: {error}");
+    }
+    Ok(true)
+}
+
+/// The time of modification of an entry with this hash: between 2001 and 2010, to the nanosecond.
+fn mark(sum: &[u8]) -> SystemTime {
+    let number = |bytes: &[u8]| bytes.iter().fold(0, |n, &byte| (n << 8) | u64::from(byte));
+    let seconds = 1_000_000_000 + number(&sum[..4]) % (1 << 28);
+    let nanoseconds = number(&sum[4..8]) % 1_000_000_000;
+    SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds as u32)
 }
 
 fn checksum(name: &str, artifact: &[u8]) -> [u8; 32] {

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::path::Path;
+use std::time::Instant;
 
 use sha2::{Digest, Sha256};
 use tidegate_contract::OperatorError;
@@ -12,6 +14,7 @@ use wasi_preview1_component_adapter_provider::{
 use wasmtime::component::{InstancePre, Linker};
 
 use crate::cache::hex;
+use crate::compiler::{Job, Refused, Task};
 use crate::engine::Engine;
 use crate::failure::TEXT_BYTES;
 use crate::grants::{Grants, Ungranted};
@@ -37,6 +40,32 @@ pub struct Component {
     from_disk: bool,
 }
 
+/// A component that somebody wants to have compiled.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Names it in errors: usually its path.
+    pub(crate) label: &'a str,
+    /// What it will be granted: an import beyond that refuses it before it is compiled. None where that comes later.
+    pub(crate) grants: Option<Grants>,
+    /// Whether a stream runs beside it.
+    pub(crate) beside: bool,
+    /// When nobody waits for it any more.
+    pub(crate) until: Option<Instant>,
+}
+
+impl<'a> Wanted<'a> {
+    pub(crate) fn new(bytes: &'a [u8], label: &'a str) -> Wanted<'a> {
+        Wanted {
+            bytes,
+            label,
+            grants: None,
+            beside: false,
+            until: None,
+        }
+    }
+}
+
 impl Engine {
     /// Compiles a component, or takes it from disk if it was compiled before. A core module that carries its world
     /// (what `cargo build --target wasm32-unknown-unknown` makes with an SDK) is made a component first. `label` names
@@ -45,21 +74,20 @@ impl Engine {
     /// What an instance of it would make (instances, memories, tables) is counted before it is compiled, and a
     /// component that makes more than its limits is refused.
     pub fn compile(&self, bytes: &[u8], label: &str) -> Result<Component, OperatorError> {
-        caught(|| self.compile_inner(bytes, label))
-            .unwrap_or_else(|why| Err(does_not_compile(label, why)))
+        self.compile_for(Wanted::new(bytes, label))
     }
 
-    fn compile_inner(&self, bytes: &[u8], label: &str) -> Result<Component, OperatorError> {
+    pub(crate) fn compile_for(&self, wanted: Wanted<'_>) -> Result<Component, OperatorError> {
+        caught(|| self.compile_inner(wanted))
+            .unwrap_or_else(|why| Err(does_not_compile(wanted.label, why)))
+    }
+
+    fn compile_inner(&self, wanted: Wanted<'_>) -> Result<Component, OperatorError> {
+        let Wanted { bytes, label, .. } = wanted;
         let digest = digest(bytes);
-        // Also of one that is on disk: it may have been compiled when it was allowed more.
-        let component = componentize(bytes, label)?;
-        crate::census::check(&component).map_err(|why| OperatorError::TooLarge {
-            component: label.to_owned(),
-            why,
-        })?;
         let (compiled, from_disk) = match self.load(&digest) {
             Some(compiled) => (compiled, true),
-            None => (self.build(&component, label, &digest)?, false),
+            None => (self.build(wanted, &digest)?, false),
         };
         let exports =
             exports(&compiled, &self.inner.wasm).map_err(|why| not_an_operator(label, why))?;
@@ -82,38 +110,87 @@ impl Engine {
         })
     }
 
-    #[allow(unsafe_code)]
+    /// The component of a file: itself, or one made of a core module that carries its component type (as wit-bindgen
+    /// leaves it in a custom section).
+    pub fn componentize<'a>(
+        &self,
+        bytes: &'a [u8],
+        label: &'a str,
+    ) -> Result<Cow<'a, [u8]>, OperatorError> {
+        self.encode_for(Wanted::new(bytes, label))
+    }
+
+    fn encode_for<'a>(&self, wanted: Wanted<'a>) -> Result<Cow<'a, [u8]>, OperatorError> {
+        if is_component(wanted.bytes, wanted.label)? {
+            return Ok(Cow::Borrowed(wanted.bytes));
+        }
+        self.run(Job::Encode, wanted, wanted.bytes).map(Cow::Owned)
+    }
+
     fn load(&self, digest: &str) -> Option<wasmtime::component::Component> {
-        let artifact = self.inner.cache.as_ref()?.load(digest)?;
-        // SAFETY: the artifact comes from a directory that only this user can write (checked when it was opened) and
-        // is, by its checksum, what `Cache::store` was given: the output of `Component::serialize` for this digest by
-        // an engine with the same compatibility hash.
-        let compiled =
-            unsafe { wasmtime::component::Component::deserialize(&self.inner.wasm, artifact) };
-        compiled
+        let path = self.inner.cache.as_ref()?.find(digest)?;
+        self.map(&path)
             .inspect_err(|error| tracing::warn!(target: "tidegate::operator", digest, "a compiled component on disk is of no use: {error:#}"))
             .ok()
     }
 
+    #[allow(unsafe_code)]
+    fn map(&self, path: &Path) -> wasmtime::Result<wasmtime::component::Component> {
+        // SAFETY: the file is an entry of a directory that only this user can write (checked when it was opened) and is,
+        // by its mark or its checksum, what `Cache::store` was given: the output of a compiler with the same settings
+        // for this digest. Entries are never written in place, only replaced, so what is mapped does not change.
+        unsafe { wasmtime::component::Component::deserialize_file(&self.inner.wasm, path) }
+    }
+
+    #[allow(unsafe_code)]
     fn build(
         &self,
-        component: &[u8],
-        label: &str,
+        wanted: Wanted<'_>,
         digest: &str,
     ) -> Result<wasmtime::component::Component, OperatorError> {
-        let compiled = wasmtime::component::Component::from_binary(&self.inner.wasm, component)
-            .map_err(|error| {
-                does_not_compile(label, plain(&format!("{error:#}"), TEXT_BYTES).into_owned())
-            })?;
-        if let Some(cache) = &self.inner.cache {
-            match compiled.serialize() {
-                Ok(artifact) => cache.store(digest, &artifact),
-                Err(error) => {
-                    tracing::warn!(target: "tidegate::operator", digest, "a compiled component was not kept: {error:#}")
-                }
-            }
+        let component = self.encode_for(wanted)?;
+        crate::census::check(&component).map_err(|why| too_large(wanted.label, why))?;
+        if let Some(grants) = wanted.grants {
+            let imports: Vec<String> = crate::census::imports(&component)
+                .map(|name| plain(name, IMPORT_BYTES).into_owned())
+                .filter(|name| import(name) != Import::Own("types"))
+                .collect();
+            ungranted_of(&imports, grants, wanted.label)?;
         }
-        Ok(compiled)
+        let artifact = self.run(Job::Compile, wanted, &component)?;
+        let stored = self.inner.cache.as_ref();
+        let stored = stored.and_then(|cache| cache.store(digest, &artifact));
+        let loaded = match stored {
+            Some(path) => self.map(&path),
+            // SAFETY: this is what the compiler has just written, for an engine with the same settings: `Engine::run`
+            // gives them to it, and wasmtime compares them with its own.
+            None => unsafe {
+                wasmtime::component::Component::deserialize(&self.inner.wasm, &artifact)
+            },
+        };
+        loaded.map_err(|error| does_not_compile(wanted.label, format!("{error:#}")))
+    }
+
+    /// Has the bytes encoded or compiled.
+    fn run(&self, job: Job, wanted: Wanted<'_>, bytes: &[u8]) -> Result<Vec<u8>, OperatorError> {
+        let inner = &self.inner;
+        let task = Task {
+            bytes,
+            label: wanted.label,
+            beside: wanted.beside,
+            until: wanted.until,
+            progress: inner.progress,
+        };
+        let engine = (&inner.wasm, inner.guarded);
+        let made = inner
+            .compiler
+            .run(job, engine, inner.compile, &inner.turns, &task);
+        made.map_err(|refused| match (refused, job) {
+            (Refused::Said(why), Job::Encode) => not_an_operator(wanted.label, why),
+            (Refused::Said(why), Job::Compile) => does_not_compile(wanted.label, why),
+            (Refused::Limit(why), _) => too_large(wanted.label, why),
+            (Refused::Unable(why), _) => OperatorError::Engine(why),
+        })
     }
 }
 
@@ -140,25 +217,7 @@ impl Component {
 
     /// Links it with what it is granted.
     pub(crate) fn link(&self, grants: Grants) -> Result<InstancePre<Host>, OperatorError> {
-        let mut ungranted = HashSet::new();
-        for name in &self.imports {
-            let (granted, may_trap) = match import(name) {
-                Import::Own(interface) => (grants.contains(interface), true),
-                Import::Unknown(why) => return Err(not_an_operator(&self.label, why)),
-                Import::Other => (crate::wasi::is_inert(name), name.starts_with("wasi:")),
-            };
-            if granted {
-                continue;
-            }
-            if !may_trap || grants.ungranted == Ungranted::Refuse {
-                return Err(OperatorError::NotGranted {
-                    component: self.label.clone(),
-                    import: name.clone(),
-                    may_trap,
-                });
-            }
-            ungranted.insert(name.as_str());
-        }
+        let ungranted = ungranted_of(&self.imports, grants, &self.label)?;
         let linked = || match ungranted.is_empty() {
             true => self.engine.inner.linker.instantiate_pre(&self.compiled),
             false => self.trapping(&ungranted)?.instantiate_pre(&self.compiled),
@@ -191,8 +250,44 @@ impl std::fmt::Debug for Component {
     }
 }
 
+/// Which imports are not granted and may trap instead; any other that is not granted is refused, by name.
+fn ungranted_of<'a>(
+    imports: &'a [String],
+    grants: Grants,
+    label: &str,
+) -> Result<HashSet<&'a str>, OperatorError> {
+    let mut ungranted = HashSet::new();
+    for name in imports {
+        let (granted, may_trap) = match import(name) {
+            Import::Own(interface) => (grants.contains(interface), true),
+            Import::Unknown(why) => return Err(not_an_operator(label, why)),
+            Import::Other => (crate::wasi::is_inert(name), name.starts_with("wasi:")),
+        };
+        if granted {
+            continue;
+        }
+        if !may_trap || grants.ungranted == Ungranted::Refuse {
+            return Err(OperatorError::NotGranted {
+                component: label.to_owned(),
+                import: name.clone(),
+                may_trap,
+            });
+        }
+        ungranted.insert(name.as_str());
+    }
+    Ok(ungranted)
+}
+
 fn does_not_compile(label: &str, why: String) -> OperatorError {
     OperatorError::Compile {
+        component: label.to_owned(),
+        // Names of the component are in it.
+        why: plain(&why, TEXT_BYTES).into_owned(),
+    }
+}
+
+fn too_large(label: &str, why: String) -> OperatorError {
+    OperatorError::TooLarge {
         component: label.to_owned(),
         why,
     }
@@ -211,15 +306,11 @@ pub fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", hex(&Sha256::digest(bytes)))
 }
 
-/// The component of a file: itself, or one made of a core module that carries its component type (as wit-bindgen leaves
-/// it in a custom section). What the module imports of WASI preview 1 is taken to WASI 0.2 by an adapter within it.
-pub fn componentize<'a>(bytes: &'a [u8], label: &str) -> Result<Cow<'a, [u8]>, OperatorError> {
+/// Whether these are the bytes of a component, and not of a core module.
+fn is_component(bytes: &[u8], label: &str) -> Result<bool, OperatorError> {
     match bytes.get(4..8).filter(|_| bytes.starts_with(b"\0asm")) {
-        Some(version) if version == COMPONENT_VERSION => Ok(Cow::Borrowed(bytes)),
-        Some(version) if version == MODULE_VERSION => caught(|| encode(bytes))
-            .and_then(|encoded| encoded)
-            .map(Cow::Owned)
-            .map_err(|why| not_an_operator(label, why)),
+        Some(version) if version == COMPONENT_VERSION => Ok(true),
+        Some(version) if version == MODULE_VERSION => Ok(false),
         Some(version) => Err(not_an_operator(
             label,
             format!("unknown version of WebAssembly {version:02x?}"),
@@ -231,7 +322,9 @@ pub fn componentize<'a>(bytes: &'a [u8], label: &str) -> Result<Cow<'a, [u8]>, O
     }
 }
 
-fn encode(module: &[u8]) -> Result<Vec<u8>, String> {
+/// The component of a core module that carries its world (as wit-bindgen leaves it in a custom section). What the module
+/// imports of WASI preview 1 is taken to WASI 0.2 by an adapter within it.
+pub(crate) fn encode(module: &[u8]) -> Result<Vec<u8>, String> {
     // The encoder takes a well-formed module for granted and panics on one that is cut short.
     wasmparser::Validator::new_with_features(wasmparser::WasmFeatures::all())
         .validate_all(module)

@@ -12,7 +12,9 @@ use tidegate_contract::OperatorError;
 use wasmtime::component::Linker;
 use wasmtime::{Config, InstanceAllocationStrategy, Memory, MemoryType, Store};
 
+use crate::budget::Budget;
 use crate::cache::Cache;
+use crate::compiler::{CompileLimits, Compiler, Compiling, Turns};
 use crate::host::Host;
 use crate::ticker::Ticker;
 
@@ -31,6 +33,17 @@ pub struct EngineOptions {
     /// Where compiled components are kept; none to compile at every start. Must be private to this user (mode 0700):
     /// it holds machine code. Default none.
     pub cache_dir: Option<PathBuf>,
+    /// Most bytes that are kept there, of which those go first that were not used for longest; none where
+    /// [`Engine::forget_compiled`] takes away what is not needed. Default none.
+    pub cache_bytes: Option<u64>,
+    /// Who compiles. Default this process.
+    pub compiler: Compiler,
+    /// What compiling one component may take, where a child does it.
+    pub compile: CompileLimits,
+    /// Called while a child compiles, from the first second on and each second, and when it has ended.
+    pub progress: Option<fn(&Compiling<'_>)>,
+    /// Most bytes of memories and tables of all instances of all slots together. Default no limit.
+    pub memory: u64,
     /// Operator instances that are expected at a time, over all slots and tasks. More may live; where address space for
     /// so many cannot be had, about 4 GiB for each of their memories, memories are small and checked instead of guarded.
     /// Default 256.
@@ -41,6 +54,11 @@ impl Default for EngineOptions {
     fn default() -> EngineOptions {
         EngineOptions {
             cache_dir: None,
+            cache_bytes: None,
+            compiler: Compiler::default(),
+            compile: CompileLimits::default(),
+            progress: None,
+            memory: u64::MAX,
             instances: 256,
         }
     }
@@ -57,7 +75,13 @@ pub(crate) struct Inner {
     pub(crate) linker: Linker<Host>,
     pub(crate) cache: Option<Cache>,
     pub(crate) ticker: Ticker,
-    guarded: bool,
+    pub(crate) compiler: Compiler,
+    pub(crate) compile: CompileLimits,
+    pub(crate) progress: Option<fn(&Compiling<'_>)>,
+    pub(crate) turns: Turns,
+    pub(crate) guarded: bool,
+    /// What all slots have together.
+    pub(crate) memory: Arc<Budget>,
 }
 
 impl Engine {
@@ -65,17 +89,16 @@ impl Engine {
     /// cache cannot be used, every start compiles: both are logged.
     pub fn new(options: EngineOptions) -> Result<Engine, OperatorError> {
         let failed = |error: wasmtime::Error| OperatorError::Engine(format!("{error:#}"));
-        let wasm = wasmtime::Engine::new(&settings()).map_err(failed)?;
-        match reserve(&wasm, options.instances) {
-            Ok(()) => Engine::with(options, wasm, true),
+        let engine = wasm(true).map_err(failed)?;
+        match reserve(&engine, options.instances) {
+            Ok(()) => Engine::with(options, engine, true),
             Err(why) => {
                 tracing::warn!(
                     target: "tidegate::operator",
                     "operators run slower: there is no address space to guard the memories of {} instances: {why:#}",
                     options.instances
                 );
-                let wasm = wasmtime::Engine::new(&checked()).map_err(failed)?;
-                Engine::with(options, wasm, false)
+                Engine::with(options, wasm(false).map_err(failed)?, false)
             }
         }
     }
@@ -87,7 +110,7 @@ impl Engine {
     ) -> Result<Engine, OperatorError> {
         let failed = |error: wasmtime::Error| OperatorError::Engine(format!("{error:#}"));
         let cache = options.cache_dir.and_then(|directory| {
-            Cache::open(&directory, &wasm)
+            Cache::open(&directory, options.cache_bytes, &wasm)
                 .inspect_err(|why| tracing::warn!(target: "tidegate::operator", "compiled components are not kept: {why}"))
                 .ok()
         });
@@ -100,7 +123,12 @@ impl Engine {
                 linker,
                 cache,
                 ticker,
+                compiler: options.compiler,
+                compile: options.compile,
+                progress: options.progress,
+                turns: Turns::default(),
                 guarded,
+                memory: Arc::new(Budget::of_engine(options.memory)),
             }),
         })
     }
@@ -131,6 +159,11 @@ impl std::fmt::Debug for Engine {
             .field("cache", &self.inner.cache)
             .finish_non_exhaustive()
     }
+}
+
+/// The engine of wasmtime, with memories that are guarded by address space or checked.
+pub(crate) fn wasm(guarded: bool) -> wasmtime::Result<wasmtime::Engine> {
+    wasmtime::Engine::new(&if guarded { settings() } else { checked() })
 }
 
 fn settings() -> Config {

@@ -69,8 +69,8 @@ impl Host {
         seed: [u8; 32],
     ) -> Host {
         Host {
+            limiter: Limiter::new(limits, Arc::clone(&shared)),
             shared,
-            limiter: Limiter::new(limits),
             config,
             deadline: (Instant::now(), Allowed::Start(Duration::ZERO)),
             pending: BTreeMap::new(),

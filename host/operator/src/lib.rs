@@ -25,9 +25,11 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod budget;
 mod cache;
 mod call_size;
 mod census;
+mod compiler;
 mod component;
 mod description;
 mod engine;
@@ -48,7 +50,8 @@ mod ungranted;
 mod wasi;
 mod world;
 
-pub use component::{Component, componentize, digest};
+pub use compiler::{ChildCompiler, CompileLimits, Compiler, Compiling, compile_for_parent};
+pub use component::{Component, digest};
 pub use description::Description;
 pub use engine::{Engine, EngineOptions};
 pub use grants::{Grants, Ungranted, UnknownGrant};

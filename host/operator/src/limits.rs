@@ -1,8 +1,12 @@
 //! What a slot's operator may use, and the limiter that refuses the rest.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use wasmtime::ResourceLimiter;
+
+use crate::budget::Exceeded;
+use crate::shared::Shared;
 
 /// Bytes of all that `describe` answers, as they lie in the guest and with what they take in the host: more is not
 /// copied out.
@@ -33,6 +37,9 @@ pub(crate) const DEFINITIONS: u64 = 1_000_000;
 pub struct Limits {
     /// Bytes of all linear memories of an instance together. Default 64 MiB.
     pub memory: usize,
+    /// Bytes of all linear memories and tables of all instances of the slot together, whatever they are for. Default
+    /// none: there is only the limit of all slots of the engine.
+    pub total_memory: Option<u64>,
     /// Elements of all tables of an instance together. Default 100,000.
     pub table_elements: usize,
     /// Bytes of one answer. A longer one is refused before it is copied out. The same bound holds for what one host
@@ -53,6 +60,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             memory: 64 << 20,
+            total_memory: None,
             table_elements: 100_000,
             output: 16 << 20,
             deadline: Duration::from_secs(1),
@@ -65,8 +73,16 @@ impl Default for Limits {
 /// A growth that was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    Memory { needed: usize, limit: usize },
-    Table { needed: usize, limit: usize },
+    Memory {
+        needed: usize,
+        limit: usize,
+    },
+    Table {
+        needed: usize,
+        limit: usize,
+    },
+    /// There would be room in the instance, and is none beside the others.
+    Shared(Exceeded),
 }
 
 impl std::fmt::Display for Refused {
@@ -78,36 +94,123 @@ impl std::fmt::Display for Refused {
             Refused::Table { needed, limit } => {
                 write!(f, "table: needed {needed} elements, limit {limit}")
             }
+            Refused::Shared(Exceeded {
+                names: (whose, name),
+                needed,
+                limit,
+            }) => write!(
+                f,
+                "memory of {whose}: needed {}, limit {} ({name})",
+                size(needed as usize),
+                size(limit as usize)
+            ),
         }
     }
 }
 
-/// Counts what an instance holds and refuses what goes beyond its limits.
+/// Bytes that the host keeps for an element of a table, at most.
+const ELEMENT: usize = 16;
+
+/// Counts what an instance holds and refuses what goes beyond its limits, or beyond what it shares with others.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     memory: (usize, usize),
     table: (usize, usize),
+    /// Where the slot counts, and what this instance has taken of it.
+    shared: Arc<Shared>,
+    taken: u64,
+    /// What was granted last, until it is known whether the growth succeeded.
+    last: Growth,
     /// The last refusal since the call began: the reason of what comes after it, also if the guest makes a trap of it.
     pub(crate) refused: Option<Refused>,
 }
 
+/// A growth that was granted.
+#[derive(Clone, Copy, Debug)]
+enum Growth {
+    None,
+    Memory(usize),
+    Table(usize),
+}
+
 impl Limiter {
-    pub(crate) fn new(limits: &Limits) -> Limiter {
+    pub(crate) fn new(limits: &Limits, shared: Arc<Shared>) -> Limiter {
         Limiter {
             memory: (0, limits.memory),
             table: (0, limits.table_elements),
+            shared,
+            taken: 0,
+            last: Growth::None,
             refused: None,
         }
     }
+
+    fn grow(&mut self, growth: Growth) -> Result<(), Refused> {
+        self.last = Growth::None;
+        let (bytes, held) = match growth {
+            Growth::None => return Ok(()),
+            Growth::Memory(more) => {
+                let (held, limit) = self.memory;
+                let needed = held.saturating_add(more);
+                if needed > limit {
+                    return Err(Refused::Memory { needed, limit });
+                }
+                (more, needed)
+            }
+            Growth::Table(more) => {
+                let (held, limit) = self.table;
+                let needed = held.saturating_add(more);
+                if needed > limit {
+                    return Err(Refused::Table { needed, limit });
+                }
+                (more.saturating_mul(ELEMENT), needed)
+            }
+        };
+        self.shared
+            .memory
+            .take(bytes as u64)
+            .map_err(Refused::Shared)?;
+        self.taken += bytes as u64;
+        match growth {
+            Growth::Table(_) => self.table.0 = held,
+            _ => self.memory.0 = held,
+        }
+        self.last = growth;
+        Ok(())
+    }
+
+    fn may_grow(&mut self, growth: Growth) -> bool {
+        match self.grow(growth) {
+            Ok(()) => true,
+            Err(refused) => {
+                self.refused = Some(refused);
+                false
+            }
+        }
+    }
+
+    /// The last growth has failed after all.
+    fn take_back(&mut self) {
+        let bytes = match std::mem::replace(&mut self.last, Growth::None) {
+            Growth::None => 0,
+            Growth::Memory(more) => {
+                self.memory.0 -= more;
+                more
+            }
+            Growth::Table(more) => {
+                self.table.0 -= more;
+                more.saturating_mul(ELEMENT)
+            }
+        };
+        self.taken -= bytes as u64;
+        self.shared.memory.give(bytes as u64);
+    }
 }
 
-fn grow((held, limit): &mut (usize, usize), current: usize, desired: usize) -> Result<(), usize> {
-    let needed = held.saturating_add(desired.saturating_sub(current));
-    if needed > *limit {
-        return Err(needed);
+impl Drop for Limiter {
+    fn drop(&mut self) {
+        self.shared.memory.give(self.taken);
     }
-    *held = needed;
-    Ok(())
 }
 
 impl ResourceLimiter for Limiter {
@@ -131,12 +234,15 @@ impl ResourceLimiter for Limiter {
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         if maximum.is_some_and(|maximum| desired > maximum) {
+            self.last = Growth::None;
             return Ok(false);
         }
-        let limit = self.memory.1;
-        Ok(grow(&mut self.memory, current, desired)
-            .map_err(|needed| self.refused = Some(Refused::Memory { needed, limit }))
-            .is_ok())
+        Ok(self.may_grow(Growth::Memory(desired.saturating_sub(current))))
+    }
+
+    fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
+        self.take_back();
+        Ok(())
     }
 
     fn table_growing(
@@ -146,12 +252,15 @@ impl ResourceLimiter for Limiter {
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         if maximum.is_some_and(|maximum| desired > maximum) {
+            self.last = Growth::None;
             return Ok(false);
         }
-        let limit = self.table.1;
-        Ok(grow(&mut self.table, current, desired)
-            .map_err(|needed| self.refused = Some(Refused::Table { needed, limit }))
-            .is_ok())
+        Ok(self.may_grow(Growth::Table(desired.saturating_sub(current))))
+    }
+
+    fn table_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
+        self.take_back();
+        Ok(())
     }
 }
 
@@ -173,6 +282,11 @@ pub(crate) fn size(bytes: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Budget;
+
+    fn limiter(limits: &Limits, shared: &Arc<Shared>) -> Limiter {
+        Limiter::new(limits, Arc::clone(shared))
+    }
 
     #[test]
     fn memories_of_an_instance_are_counted_together() {
@@ -180,7 +294,7 @@ mod tests {
             memory: 1 << 20,
             ..Limits::default()
         };
-        let mut limiter = Limiter::new(&limits);
+        let mut limiter = limiter(&limits, &Arc::new(Shared::new("s".into())));
         assert!(limiter.memory_growing(0, 512 << 10, None).unwrap());
         assert!(limiter.memory_growing(0, 512 << 10, None).unwrap());
         assert!(limiter.refused.is_none());
@@ -191,9 +305,55 @@ mod tests {
 
     #[test]
     fn a_growth_beyond_the_memorys_own_maximum_is_not_the_slots_refusal() {
-        let mut limiter = Limiter::new(&Limits::default());
+        let shared = Arc::new(Shared::new("s".into()));
+        let mut limiter = limiter(&Limits::default(), &shared);
         assert!(!limiter.memory_growing(0, 2 << 20, Some(1 << 20)).unwrap());
         assert!(limiter.refused.is_none());
+    }
+
+    #[test]
+    fn instances_share_the_memory_of_their_slot_and_give_it_back() {
+        let engine = Arc::new(Budget::of_engine(2 << 20));
+        let shared = Arc::new(Shared::within(
+            "s".into(),
+            Budget::of_slot(Some(1 << 20), &engine),
+        ));
+        let mut one = limiter(&Limits::default(), &shared);
+        let mut other = limiter(&Limits::default(), &shared);
+        assert!(one.memory_growing(0, 768 << 10, None).unwrap());
+        assert!(!other.memory_growing(0, 512 << 10, None).unwrap());
+        assert_eq!(
+            other.refused.unwrap().to_string(),
+            "memory of all instances of the stage: needed 1.2 MiB, limit 1 MiB (limits.total-memory)"
+        );
+        // One that failed by itself takes nothing, nor does it give back what it did not take.
+        other
+            .memory_grow_failed(wasmtime::Error::msg("no address space"))
+            .unwrap();
+        assert!(one.table_growing(0, 1024, None).unwrap());
+        assert_eq!(shared.memory.used(), (768 << 10) + 1024 * 16);
+        one.table_grow_failed(wasmtime::Error::msg("no memory"))
+            .unwrap();
+        assert_eq!(shared.memory.used(), 768 << 10);
+        drop(one);
+        assert!(other.memory_growing(0, 512 << 10, None).unwrap());
+        drop(other);
+        assert_eq!((shared.memory.used(), engine.used()), (0, 0));
+    }
+
+    #[test]
+    fn what_all_operators_have_is_named_where_it_is_not_enough() {
+        let engine = Arc::new(Budget::of_engine(1 << 20));
+        let shared =
+            |name: &str| Arc::new(Shared::within(name.into(), Budget::of_slot(None, &engine)));
+        let mut one = limiter(&Limits::default(), &shared("one"));
+        let mut other = limiter(&Limits::default(), &shared("other"));
+        assert!(one.memory_growing(0, 1 << 20, None).unwrap());
+        assert!(!other.memory_growing(0, 64 << 10, None).unwrap());
+        assert_eq!(
+            other.refused.unwrap().to_string(),
+            "memory of all operators: needed 1.1 MiB, limit 1 MiB (operators.memory)"
+        );
     }
 
     #[test]

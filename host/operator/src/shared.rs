@@ -7,6 +7,8 @@ use std::time::Instant;
 
 use tidegate_telemetry::plain;
 
+use crate::budget::Budget;
+
 /// Longest line an operator may log, in bytes; the rest is cut.
 pub(crate) const LINE_BYTES: usize = 4096;
 /// Lines a slot may log in a second; the others are counted.
@@ -49,6 +51,8 @@ pub(crate) struct Shared {
     suppressed: AtomicU64,
     pub(crate) lost: AtomicU64,
     pub(crate) poisoned: AtomicU64,
+    /// What all instances have together.
+    pub(crate) memory: Budget,
 }
 
 #[derive(Debug, Default)]
@@ -59,7 +63,13 @@ struct Window {
 }
 
 impl Shared {
+    /// Of a slot that shares memory with no other.
     pub(crate) fn new(name: String) -> Shared {
+        Shared::within(name, Budget::of_engine(u64::MAX))
+    }
+
+    /// Of a slot with so much memory.
+    pub(crate) fn within(name: String, memory: Budget) -> Shared {
         Shared {
             name,
             start: Instant::now(),
@@ -68,6 +78,7 @@ impl Shared {
             suppressed: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             poisoned: AtomicU64::new(0),
+            memory,
         }
     }
 

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use tidegate_contract::{Operator, OperatorError, OperatorVersion, Slot};
 
+use crate::budget::Budget;
+use crate::component::Wanted;
 use crate::engine::Engine;
 use crate::grants::Grants;
 use crate::instance::{Instance, Live};
@@ -122,10 +124,11 @@ impl ComponentSlot {
         label: &str,
         start: Start,
     ) -> Result<ComponentSlot, OperatorError> {
+        let memory = Budget::of_slot(options.limits.total_memory, &engine.inner.memory);
         let context = SlotContext {
             grants: options.grants,
             limits: options.limits,
-            shared: Arc::new(Shared::new(options.name)),
+            shared: Arc::new(Shared::within(options.name, memory)),
             samples: Arc::new(Samples::default()),
         };
         let prepare = Prepare {
@@ -133,6 +136,7 @@ impl ComponentSlot {
             context: &context,
             required_outputs: &options.required_outputs,
             tasks: options.tasks,
+            beside: false,
         };
         let (revision, warm) = prepare.version(bytes, label, options.config.into(), start)?;
         Ok(ComponentSlot {
@@ -165,8 +169,8 @@ impl ComponentSlot {
         self.deploy_inner(bytes, label, None, Start::May)
     }
 
-    /// The same within so much time: a version whose instances are not ready by then is refused. What is under way when
-    /// the time is over (a compilation, the start of one instance, a trial of some records) is still waited for.
+    /// The same within so much time: a version whose instances are not ready by then is refused. A compilation is ended
+    /// then; what else is under way (the start of one instance, a trial of some records) is still waited for.
     pub fn deploy_within(
         &self,
         bytes: &[u8],
@@ -227,6 +231,7 @@ impl ComponentSlot {
                 0 => self.tasks,
                 live => live,
             },
+            beside: true,
         }
     }
 
@@ -314,6 +319,11 @@ impl ComponentSlot {
             .collect()
     }
 
+    /// Bytes of all memories and tables of its instances at this moment, those made ready for tasks included.
+    pub fn memory(&self) -> u64 {
+        self.context.shared.memory.used()
+    }
+
     /// What has happened in the slot since it was made.
     pub fn stats(&self) -> SlotStats {
         self.context.shared.stats()
@@ -374,6 +384,8 @@ struct Prepare<'a> {
     context: &'a SlotContext,
     required_outputs: &'a [String],
     tasks: usize,
+    /// Whether a stream runs beside it.
+    beside: bool,
 }
 
 impl Prepare<'_> {
@@ -384,7 +396,15 @@ impl Prepare<'_> {
         config: Arc<str>,
         start: Start,
     ) -> Result<(Arc<Revision>, Vec<Instance>), OperatorError> {
-        let component = self.engine.compile(bytes, label)?;
+        let component = self.engine.compile_for(Wanted {
+            grants: Some(self.context.grants),
+            beside: self.beside,
+            until: match start {
+                Start::MustBy(until) => Some(until),
+                Start::Must | Start::May => None,
+            },
+            ..Wanted::new(bytes, label)
+        })?;
         let revision = Arc::new(Revision::new(component, self.context.clone(), config)?);
         let unfit = |why: String| OperatorError::Unfit {
             component: label.to_owned(),

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod asking;
+mod compile;
 mod crash;
 mod disk;
 mod examples;

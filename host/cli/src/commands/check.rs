@@ -15,7 +15,13 @@ pub(crate) fn check(path: &Path, as_json: bool) -> Result<(), Failure> {
     let pipeline = read_pipeline(path)?;
     check_state(&pipeline)?;
     models::check(&pipeline)?;
-    let slots = wire::slots(&pipeline, None, wire::Tasks { warm: 1, most: 1 }, &[])?;
+    // A state directory is not made for a question.
+    let compiled = pipeline.state.join("compiled");
+    let compiled = match compiled.is_dir() {
+        true => wire::Compiled::State(compiled),
+        false => wire::Compiled::User,
+    };
+    let slots = wire::slots(&pipeline, compiled, wire::Tasks { warm: 1, most: 1 }, &[])?;
     let warnings = warnings(&pipeline, &slots)?;
     let guarantee = guarantee(&pipeline);
     if as_json {

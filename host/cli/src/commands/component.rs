@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use anyhow::Context;
-use tidegate_operator::{Engine, EngineOptions, Grants, Ungranted, componentize};
+use tidegate_operator::{Engine, EngineOptions, Grants, Ungranted};
 use tidegate_telemetry::plain;
 
 use super::print;
 use crate::exit::{Failure, with_causes};
+use crate::wire;
 
 /// Shows what a component is, and writes it out if asked.
 pub(crate) fn component(file: &Path, output: Option<&Path>) -> Result<(), Failure> {
@@ -16,7 +17,7 @@ pub(crate) fn component(file: &Path, output: Option<&Path>) -> Result<(), Failur
     let label = file.display().to_string();
     let engine = Engine::new(EngineOptions {
         instances: 4,
-        ..EngineOptions::default()
+        ..wire::Compiled::User.options()?
     })?;
     let component = engine.compile(&bytes, &label)?;
     // What it imports is shown; whether that is granted is a pipeline's to say.
@@ -35,7 +36,7 @@ pub(crate) fn component(file: &Path, output: Option<&Path>) -> Result<(), Failur
         schema(&description.config_schema),
     ))?;
     if let Some(path) = output {
-        let component = componentize(&bytes, &label)?;
+        let component = engine.componentize(&bytes, &label)?;
         std::fs::write(path, component)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }

@@ -32,6 +32,7 @@ fn check_state(pipeline: &Pipeline) -> Result<(), Failure> {
 /// What may be run but is probably not meant: in the file, and in how it takes what its components give.
 fn warnings(pipeline: &Pipeline, slots: &[Arc<ComponentSlot>]) -> Result<Vec<String>, Failure> {
     let mut warnings: Vec<String> = pipeline.warnings.iter().map(ToString::to_string).collect();
+    warnings.extend(crate::wire::memory::warning(pipeline, run::tasks(pipeline)));
     for slot in slots {
         let Some(stage) = pipeline.stage(slot.name()) else {
             continue;

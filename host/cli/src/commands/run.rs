@@ -56,9 +56,12 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     // Everything that can refuse comes before the first file is touched.
     let parts_of = |until| wire::worker_parts(&pipeline, until, &recovered, &layer);
     let tasks = tasks(&pipeline);
-    let compiled = state.path().join("compiled");
-    let slots = wire::slots(&pipeline, Some(compiled), tasks, &recovered.slots)?;
+    let compiled = wire::Compiled::State(state.path().join("compiled"));
+    let slots = wire::slots(&pipeline, compiled, tasks, &recovered.slots)?;
     for warning in &pipeline.warnings {
+        tell(format_args!("warning: {warning}\n"));
+    }
+    if let Some(warning) = wire::memory::warning(&pipeline, tasks) {
         tell(format_args!("warning: {warning}\n"));
     }
     let components = Components::new(state.path());
@@ -173,7 +176,7 @@ fn way_on(pipeline: &Pipeline) -> String {
 }
 
 /// Tasks that can run at once: one for each file; of topics it is known only when the group has met.
-fn tasks(pipeline: &Pipeline) -> wire::Tasks {
+pub(super) fn tasks(pipeline: &Pipeline) -> wire::Tasks {
     let (mut warm, mut most) = (0, 0);
     for source in &pipeline.sources {
         let (ahead, room) = match &source.kind {

@@ -15,10 +15,23 @@ pub(crate) fn available_memory(adapter: &AdapterInfo) -> Option<u64> {
     Some(machine.min(in_container(Path::new("/sys/fs/cgroup")).unwrap_or(u64::MAX)))
 }
 
+/// Bytes of memory that the machine, or this process's container, has at all.
+pub(crate) fn whole_memory() -> Option<u64> {
+    let machine = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let machine = bytes(field(&machine, "MemTotal:")?)?;
+    let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    let limit = limit.and_then(|limit| limit.trim().parse().ok());
+    Some(machine.min(limit.unwrap_or(u64::MAX)))
+}
+
 /// What the kernel says may be used without swapping (`proc_meminfo(5)`).
 fn in_machine(meminfo: &str) -> Option<u64> {
-    let kibibytes = field(meminfo, "MemAvailable:")?.strip_suffix("kB")?;
-    let kibibytes: u64 = kibibytes.trim().parse().ok()?;
+    bytes(field(meminfo, "MemAvailable:")?)
+}
+
+/// `1048576 kB`.
+fn bytes(text: &str) -> Option<u64> {
+    let kibibytes: u64 = text.strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1 << 10)
 }
 

@@ -16,6 +16,6 @@ pub(crate) use fit::check;
 pub(crate) use gpu::{Adapters, selector};
 pub(crate) use hosted::HostedModel;
 pub(crate) use loss::{HELD_OUT, Loss, held_out_loss};
-pub(crate) use memory::available_memory;
+pub(crate) use memory::{available_memory, whole_memory};
 pub(crate) use open::{ModelFile, open_checkpoint, open_tokenizer};
 pub(crate) use sizes::{DEFAULT_CONTEXT, Fits, encoder_options, what_fits};

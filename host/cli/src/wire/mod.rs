@@ -1,11 +1,14 @@
 //! From a validated pipeline to the parts that run it.
 
+mod compiler;
+pub(crate) mod memory;
 mod models;
 mod ports;
 mod slots;
 mod stages;
 
+pub(crate) use compiler::{CACHE_BYTES, COMPILER, compiler, progress, user_cache};
 pub(crate) use models::{Models, load as load_models};
 pub(crate) use ports::worker_parts;
-pub(crate) use slots::{Tasks, restore, slots, sweep};
+pub(crate) use slots::{Compiled, Tasks, restore, slots, sweep};
 pub(crate) use stages::{topology, volatile};

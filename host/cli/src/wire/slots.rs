@@ -8,7 +8,8 @@ use anyhow::Context;
 use tidegate_contract::{Recovered, Slot as _, SlotVersion};
 use tidegate_control::config::{self, Node, Pipeline, StageKind};
 use tidegate_operator::{
-    ComponentSlot, Engine, EngineOptions, Grants, Limits, SlotOptions, Ungranted, digest,
+    CompileLimits, ComponentSlot, Engine, EngineOptions, Grants, Limits, SlotOptions, Ungranted,
+    digest,
 };
 
 use crate::components::Components;
@@ -21,6 +22,32 @@ pub(crate) struct Tasks {
     pub(crate) warm: usize,
     /// Instances there is room for. Room is address space, not memory.
     pub(crate) most: usize,
+}
+
+/// Where compiled components are kept.
+#[derive(Clone, Debug)]
+pub(crate) enum Compiled {
+    /// In a state directory, which is swept.
+    State(PathBuf),
+    /// In this user's cache, if there is a place for it.
+    User,
+}
+
+impl Compiled {
+    /// The options of an engine that keeps them there.
+    pub(crate) fn options(self) -> std::io::Result<EngineOptions> {
+        let (cache_dir, cache_bytes) = match self {
+            Compiled::State(directory) => (Some(directory), None),
+            Compiled::User => (super::user_cache(), Some(super::CACHE_BYTES)),
+        };
+        Ok(EngineOptions {
+            cache_dir,
+            cache_bytes,
+            compiler: super::compiler()?,
+            progress: Some(super::progress),
+            ..EngineOptions::default()
+        })
+    }
 }
 
 /// Takes components away that no slot and no cut needs, deployed and compiled ones.
@@ -43,7 +70,7 @@ pub(crate) fn sweep<'a>(
 /// names it: then it has run, records may wait for it, and the stage waits until it starts.
 pub(crate) fn slots(
     pipeline: &Pipeline,
-    cache: Option<PathBuf>,
+    compiled: Compiled,
     tasks: Tasks,
     cut: &[SlotVersion],
 ) -> Result<Vec<Arc<ComponentSlot>>, Failure> {
@@ -55,8 +82,13 @@ pub(crate) fn slots(
     // Each task has an instance, and a deployment warms as many beside them.
     let instances = (operators * tasks.most * 2 + 16).max(64) as u32;
     let engine = Engine::new(EngineOptions {
-        cache_dir: cache,
         instances,
+        compile: CompileLimits {
+            memory: pipeline.operators.compile_memory,
+            time: pipeline.operators.compile_time,
+        },
+        memory: super::memory::of_operators(pipeline),
+        ..compiled.options()?
     })?;
     let mut slots = Vec::new();
     let mut refused = Vec::new();
@@ -74,6 +106,7 @@ pub(crate) fn slots(
         };
         options.limits = Limits {
             memory: operator.limits.memory,
+            total_memory: operator.limits.total_memory,
             output: operator.limits.output,
             deadline: operator.limits.deadline,
             bisect: operator.limits.bisect,

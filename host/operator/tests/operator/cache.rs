@@ -11,6 +11,7 @@ fn engine(directory: &Path) -> Engine {
     let options = EngineOptions {
         cache_dir: Some(directory.to_owned()),
         instances: 4,
+        ..EngineOptions::default()
     };
     Engine::new(options).unwrap()
 }

@@ -1,0 +1,232 @@
+//! Components are compiled apart from the stream, within limits, and once.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::Output;
+use std::time::Duration;
+
+use tidegate_tests::{Workspace, until};
+
+const PASS: &str = include_str!("../../../host/operator/tests/fixtures/pass.wat");
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// An operator with this in it.
+fn pass_with(text: &str) -> Vec<u8> {
+    wat::parse_str(PASS.replacen("(component", &format!("(component {text}"), 1)).unwrap()
+}
+
+/// An operator that takes seconds and hundreds of mebibytes to compile.
+fn costly(import: &str) -> Vec<u8> {
+    let function = "(func (param i32) (result i32) (local.get 0) (i32.const 7) (i32.mul))";
+    pass_with(&format!(
+        "{import} (core module {})",
+        function.repeat(200_000)
+    ))
+}
+
+fn pipeline(operators: &str) -> Workspace {
+    let workspace = Workspace::new(&format!(
+        r#"
+[pipeline]
+name = "compile"
+cut-interval = "20ms"
+[source.in]
+type = "file"
+paths = ["in.txt"]
+format = "raw"
+[operators]
+{operators}
+[[stage]]
+name = "pass"
+operator = "op.wasm"
+limits = {{ deadline = "30s" }}
+[sink.out]
+type = "file"
+path = "out.txt"
+format = "raw"
+"#
+    ));
+    workspace.write("in.txt", "one\ntwo\n");
+    workspace.write("op.wasm", pass_with(""));
+    workspace
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_component_that_takes_too_much_to_compile_is_refused_with_the_limit() {
+    for (limit, named) in [
+        (
+            "compile-time = \"1s\"",
+            "limit operators.compile-time = \"1s\"",
+        ),
+        (
+            "compile-memory = \"64MiB\"",
+            "limit operators.compile-memory = \"64MiB\"",
+        ),
+    ] {
+        let workspace = pipeline(limit);
+        workspace.write("op.wasm", costly(""));
+        let output = workspace.run(&["check", "pipeline.toml"]);
+        let text = text(&output);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(
+            text.contains("op.wasm is too large: compiling it takes more"),
+            "{text}"
+        );
+        assert!(text.contains(named), "{text}");
+    }
+}
+
+#[test]
+fn a_deployment_that_takes_too_much_to_compile_leaves_the_stream_as_it_is() {
+    let workspace = pipeline("compile-memory = \"96MiB\"");
+    workspace.write("new.wasm", costly(""));
+    let _running = workspace.start(&["run", "--until", "forever", "pipeline.toml"]);
+    until("the first records", PATIENCE, || {
+        workspace.read("out.txt") == b"one\ntwo\n"
+    });
+    let deploy = [
+        "deploy",
+        "--pipeline",
+        "pipeline.toml",
+        "--slot",
+        "pass",
+        "new.wasm",
+    ];
+    let output = workspace.run(&deploy);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(
+        text(&output).contains("operators.compile-memory = \"96MiB\""),
+        "{}",
+        text(&output)
+    );
+    let mut input = std::fs::File::options()
+        .append(true)
+        .open(workspace.path("in.txt"))
+        .unwrap();
+    input.write_all(b"three\n").unwrap();
+    until("what came after it", PATIENCE, || {
+        workspace.read("out.txt") == b"one\ntwo\nthree\n"
+    });
+}
+
+#[test]
+fn an_import_that_is_not_granted_refuses_a_component_before_it_is_compiled() {
+    // It could not be compiled either: what is said is what was looked at first.
+    let workspace = pipeline("compile-time = \"1s\"");
+    workspace.write(
+        "op.wasm",
+        costly("(import \"my:own/thing@1.0.0\" (instance))"),
+    );
+    let output = workspace.run(&["check", "pipeline.toml"]);
+    assert!(
+        text(&output)
+            .contains("op.wasm imports my:own/thing@1.0.0, which the pipeline does not grant"),
+        "{}",
+        text(&output)
+    );
+}
+
+/// Compiled components in a directory.
+fn compiled(directory: PathBuf) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+#[test]
+fn commands_without_a_state_directory_compile_a_component_once() {
+    let workspace = pipeline("");
+    let cache = workspace.path("cache");
+    let run = |arguments: &[&str]| {
+        let mut command = workspace.command(arguments);
+        let output = command.env("XDG_CACHE_HOME", &cache).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+    };
+    run(&["component", "op.wasm"]);
+    let entries = compiled(cache.join("tidegate/compiled"));
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    let written = || std::fs::metadata(&entries[0]).unwrap();
+    #[cfg(unix)]
+    let which = || std::os::unix::fs::MetadataExt::ino(&written());
+    #[cfg(not(unix))]
+    let which = || written().created().unwrap();
+    let first = which();
+    run(&["check", "pipeline.toml"]);
+    run(&["component", "op.wasm"]);
+    assert_eq!(compiled(cache.join("tidegate/compiled")), entries);
+    assert_eq!(which(), first, "it was written once");
+    assert!(
+        !workspace.path("state").exists(),
+        "nothing was made for a question"
+    );
+}
+
+/// An operator that asks for so many pages with each batch.
+fn growing(pages: u32) -> Vec<u8> {
+    let grows = format!("(drop (memory.grow (i32.const {pages}))) (local.set $count");
+    wat::parse_str(PASS.replacen("(local.set $count", &grows, 1)).unwrap()
+}
+
+#[test]
+fn memory_of_all_operators_is_refused_by_name_where_it_is_not_enough() {
+    for (operators, limits, named) in [
+        ("memory = \"2MiB\"", "", "(operators.memory)"),
+        ("", "total-memory = \"2MiB\",", "(limits.total-memory)"),
+    ] {
+        let workspace = pipeline(operators);
+        let text = String::from_utf8(workspace.read("pipeline.toml")).unwrap();
+        workspace.pipeline(&text.replace("limits = {", &format!("limits = {{ {limits}")));
+        // Each instance begins with 17 pages, a little over a mebibyte, and cannot have so many twice.
+        let traps = PASS.replacen(
+            "(local.set $count",
+            "(if (i32.eq (memory.grow (i32.const 32)) (i32.const -1)) (then (unreachable))) (local.set $count",
+            1,
+        );
+        workspace.write("op.wasm", wat::parse_str(traps).unwrap());
+        workspace.run(&["run", "--quiet", "pipeline.toml"]);
+        let mut state = compiled(workspace.path(""));
+        state.retain(|path| path.join("dead-letters.jsonl").exists());
+        let letters = std::fs::read_to_string(state[0].join("dead-letters.jsonl")).unwrap();
+        assert_eq!(letters.lines().count(), 2, "{letters}");
+        assert!(letters.contains(named), "{letters}");
+        // Within them it is granted.
+        workspace.write("op.wasm", growing(4));
+        let output = workspace.run(&["check", "pipeline.toml"]);
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
+
+#[test]
+fn an_instance_for_which_there_is_no_memory_is_not_started() {
+    let workspace = pipeline("memory = \"1MiB\"");
+    let output = workspace.run(&["check", "pipeline.toml"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(
+        text(&output)
+            .contains("memory of all operators: needed 1.1 MiB, limit 1 MiB (operators.memory)"),
+        "{}",
+        text(&output)
+    );
+}
+
+#[test]
+fn operators_that_may_take_more_than_there_is_are_warned_of() {
+    let workspace = pipeline("memory = \"100MiB\"");
+    for file in ["in-1.txt", "in-2.txt"] {
+        workspace.write(file, "one\n");
+    }
+    let one = workspace.run(&["check", "pipeline.toml"]);
+    assert!(!text(&one).contains("operators.memory"), "{}", text(&one));
+    let pipeline = String::from_utf8(workspace.read("pipeline.toml")).unwrap();
+    workspace.pipeline(&pipeline.replace("\"in.txt\"", "\"in-*.txt\""));
+    let two = workspace.run(&["check", "pipeline.toml"]);
+    let said = "warning: operators of 2 tasks may need 128 MiB within limits.memory, and operators.memory is 100 MiB";
+    assert!(text(&two).contains(said), "{}", text(&two));
+}

@@ -142,6 +142,18 @@ impl Failure {
         Failure::answer(&text.unwrap_or_else(|panic| panic))
     }
 
+    /// With what the guest wrote to stderr in that call: a traceback of its language says more than that of WebAssembly.
+    pub(crate) fn with_last_words(mut self, words: Option<String>) -> Failure {
+        if let Some(words) = words {
+            let words = format!("standard error:\n{words}");
+            self.backtrace = Some(match self.backtrace.take() {
+                None => words,
+                Some(backtrace) => format!("{words}\n{backtrace}"),
+            });
+        }
+        self
+    }
+
     /// Reason and backtrace in one text.
     pub(crate) fn text(&self) -> String {
         match &self.backtrace {

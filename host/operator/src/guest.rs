@@ -70,7 +70,8 @@ impl Guest {
                 process,
                 output: limits.output,
             }),
-            Err(error) => Err(Failure::start(&error, store.data().limiter.refused)),
+            Err(error) => Err(Failure::start(&error, store.data().limiter.refused)
+                .with_last_words(store.data().last_words())),
         }
     }
 
@@ -92,7 +93,7 @@ impl Guest {
                 let (said,): (Result<version1::WitDescription, WitFailure>,) =
                     self.call(revision, exports.describe, (config,))?;
                 said.map(|said| Ok(said.said()))
-                    .map_err(|failure| failure.failure())
+                    .map_err(|failure| self.said(failure.failure()))
             }
         }
     }
@@ -103,12 +104,12 @@ impl Guest {
             Handler::Version0_1 => {
                 let (result,): (Result<(), String>,) =
                     self.call(revision, exports.init, (config,))?;
-                result.map_err(|text| Failure::answer(&text))
+                result.map_err(|text| self.said(Failure::answer(&text)))
             }
             Handler::Packed | Handler::Plain => {
                 let (result,): (Result<(), WitFailure>,) =
                     self.call(revision, exports.init, (config,))?;
-                result.map_err(|failure| failure.failure())
+                result.map_err(|failure| self.said(failure.failure()))
             }
         }
     }
@@ -133,15 +134,15 @@ impl Guest {
         let outcomes = match handler {
             Handler::Version0_1 => {
                 let (answer,): Answer0 = self.ask(arena(Layout::Version1))?;
-                answer.map_err(|text| Failure::text_of(&text))?
+                answer.map_err(|text| self.said(Failure::text_of(&text)))?
             }
             Handler::Packed => {
                 let (answer,): Answer1 = self.ask(arena(Layout::Version2))?;
-                answer.map_err(|failure| failure.failure())?
+                answer.map_err(|failure| self.said(failure.failure()))?
             }
             Handler::Plain => {
                 let (answer,): AnswerPlain = self.ask((WitBatch::of(batch, reads, seed),))?;
-                let answer = answer.map_err(|failure| failure.failure())?;
+                let answer = answer.map_err(|failure| self.said(failure.failure()))?;
                 let description = &revision.description;
                 answer
                     .pack(&description.version.outputs, &description.metrics)
@@ -213,8 +214,14 @@ impl Guest {
         self.store.data().in_time().map_err(Failure::late)
     }
 
+    /// What the guest said of its failure, with what it wrote to stderr before.
+    fn said(&self, failure: Failure) -> Failure {
+        failure.with_last_words(self.store.data().last_words())
+    }
+
     fn failure(&self, error: &wasmtime::Error) -> Failure {
-        Failure::call(error, self.store.data().limiter.refused, self.output)
+        let host = self.store.data();
+        Failure::call(error, host.limiter.refused, self.output).with_last_words(host.last_words())
     }
 }
 

@@ -98,6 +98,11 @@ impl Host {
             .get_or_insert_with(|| Box::new(Inert::new(Arc::clone(shared), seed, clock)))
     }
 
+    /// What the last call has written to stderr, at its end; none where there is no inert world, or nothing was written.
+    pub(crate) fn last_words(&self) -> Option<String> {
+        self.inert.as_ref()?.last_words()
+    }
+
     /// Whether the running call is still in time.
     pub(crate) fn in_time(&self) -> Result<(), DeadlinePassed> {
         let (until, allowed) = self.deadline;

@@ -113,7 +113,7 @@ impl Shared {
         };
         let slot = self.name.as_str();
         if missed > 0 {
-            tracing::warn!(target: "tidegate::operator", slot, "{missed} lines of the operator were not logged: more than {LINES_PER_SECOND} a second");
+            self.tell_missed(missed);
         }
         self.lines.fetch_add(1, Ordering::Relaxed);
         let line = line();
@@ -127,12 +127,26 @@ impl Shared {
         }
     }
 
+    fn tell_missed(&self, missed: u64) {
+        tracing::warn!(target: "tidegate::operator", slot = self.name, "{missed} lines of the operator were not logged: more than {LINES_PER_SECOND} a second");
+    }
+
     pub(crate) fn stats(&self) -> SlotStats {
         SlotStats {
             instances_lost: self.lost.load(Ordering::Relaxed),
             poisoned: self.poisoned.load(Ordering::Relaxed),
             lines: self.lines.load(Ordering::Relaxed),
             lines_suppressed: self.suppressed.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // What came after is what tells otherwise.
+        let missed = lock(&self.window).suppressed;
+        if missed > 0 {
+            self.tell_missed(missed);
         }
     }
 }

@@ -7,6 +7,7 @@
 //! secret.
 
 mod clock;
+mod lines;
 mod streams;
 
 use std::collections::HashMap;
@@ -24,9 +25,13 @@ use wasmtime_wasi::p2::{
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use self::clock::Clock;
+use self::lines::{LastWords, Lines};
 use crate::host::Host;
 use crate::shared::{LINE_BYTES, Level, Shared};
 
+/// How severe lines of the two outputs are; they are told apart by it.
+const STDOUT: Level = Level::Info;
+const STDERR: Level = Level::Warn;
 /// Handles a guest may hold at a time.
 const HANDLES: usize = 1024;
 /// Bytes of randomness a guest may ask for at a time.
@@ -77,9 +82,11 @@ pub(crate) struct Inert {
     shared: Arc<Shared>,
     /// The output streams that exist, by handle.
     outputs: HashMap<u32, Level>,
-    /// The line that stdout and stderr have begun.
-    begun: [(Level, Vec<u8>); 2],
     clock: Clock,
+    /// What stdout and stderr have begun.
+    lines: [Lines; 2],
+    /// What the running call has written to stderr.
+    last_words: LastWords,
     seed: [u8; 32],
     random: Random,
 }
@@ -103,8 +110,9 @@ impl Inert {
             table,
             shared,
             outputs: HashMap::new(),
-            begun: [(Level::Info, Vec::new()), (Level::Warn, Vec::new())],
             clock: Clock::new(clock),
+            lines: [Lines::new(STDOUT), Lines::new(STDERR)],
+            last_words: LastWords::default(),
             seed,
             random: Random { seed, drawn: 0 },
         }
@@ -113,6 +121,7 @@ impl Inert {
     /// See [`Host::begin`].
     pub(crate) fn begin(&mut self, clock: i64, mark: u64) {
         self.clock.begin(clock);
+        self.last_words.clear();
         let mut hash = Sha256::new();
         hash.update(self.seed);
         hash.update(clock.to_le_bytes());
@@ -141,18 +150,18 @@ impl Inert {
             return Err(StreamError::trap("more written at once than is allowed"));
         }
         let level = self.outputs.get(&stream.rep()).copied();
-        let begun = self.begun.iter_mut().find(|(of, _)| Some(*of) == level);
-        let (level, line) = begun.ok_or(StreamError::Closed)?;
-        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
-            let room = LINE_BYTES.saturating_sub(line.len());
-            line.extend_from_slice(&piece[..piece.len().min(room)]);
-            if piece.ends_with(b"\n") {
-                self.shared
-                    .log(*level, String::from_utf8_lossy(line).trim_end());
-                line.clear();
-            }
+        let lines = self.lines.iter_mut().find(|of| Some(of.level) == level);
+        let lines = lines.ok_or(StreamError::Closed)?;
+        lines.write(bytes, &self.shared);
+        if lines.level == STDERR {
+            self.last_words.write(bytes);
         }
         Ok(())
+    }
+
+    /// The end of what the last call has written to stderr: a traceback, if it failed.
+    pub(crate) fn last_words(&self) -> Option<String> {
+        self.last_words.text()
     }
 
     /// The n-th block is the hash of seed and n.
@@ -180,9 +189,8 @@ impl Inert {
 
 impl Drop for Inert {
     fn drop(&mut self) {
-        for (level, line) in self.begun.iter().filter(|(_, line)| !line.is_empty()) {
-            self.shared
-                .log(*level, String::from_utf8_lossy(line).trim_end());
+        for lines in &mut self.lines {
+            lines.end(&self.shared);
         }
     }
 }
@@ -254,13 +262,13 @@ impl cli::stdin::Host for Inert {
 
 impl cli::stdout::Host for Inert {
     fn get_stdout(&mut self) -> Result<Resource<DynOutputStream>> {
-        self.output(Level::Info)
+        self.output(STDOUT)
     }
 }
 
 impl cli::stderr::Host for Inert {
     fn get_stderr(&mut self) -> Result<Resource<DynOutputStream>> {
-        self.output(Level::Warn)
+        self.output(STDERR)
     }
 }
 

@@ -90,3 +90,78 @@ fn an_exit_costs_the_instance_like_a_trap() {
     );
     assert_eq!(run(&mut *operator, &batch_of(["v"])).len(), 1);
 }
+
+/// An operator that writes a traceback to stderr and fails, where its `process` or `init` begins with this.
+fn last_words(begin: &str, fails: &str) -> Vec<u8> {
+    let world = r#"(component
+      (import "wasi:io/error@0.2.3" (instance $io (export "error" (type (sub resource)))))
+      (alias export $io "error" (type $error))
+      (import "wasi:io/streams@0.2.3" (instance $streams
+        (export "output-stream" (type $stream (sub resource)))
+        (alias outer 1 $error (type $outer))
+        (export "error" (type $error (eq $outer)))
+        (type $own (own $error))
+        (type $failure (variant (case "last-operation-failed" $own) (case "closed")))
+        (export "stream-error" (type $exported (eq $failure)))
+        (export "[method]output-stream.blocking-write-and-flush" (func
+          (param "self" (borrow $stream)) (param "contents" (list u8)) (result (result (error $exported)))))))
+      (alias export $streams "output-stream" (type $stream))
+      (import "wasi:cli/stderr@0.2.3" (instance $stderr
+        (alias outer 1 $stream (type $outer))
+        (export "output-stream" (type $stream (eq $outer)))
+        (export "get-stderr" (func (result (own $stream))))))
+      (core module $libc (memory (export "memory") 1)
+        (data (i32.const 16) "Traceback:\n  line 7\nValueError: \1b[2J\n"))
+      (core instance $libc (instantiate $libc))
+      (core func $get (canon lower (func $stderr "get-stderr")))
+      (core func $write (canon lower (func $streams "[method]output-stream.blocking-write-and-flush")
+        (memory (core memory $libc "memory"))))"#;
+    let module = r#"(core module $code
+      (import "host" "get" (func $get (result i32)))
+      (import "host" "write" (func $write (param i32 i32 i32 i32)))"#;
+    let writes = format!(
+        "{begin} (call $write (call $get) (i32.const 16) (i32.const 37) (i32.const 512)) {fails}"
+    );
+    let text = include_str!("../fixtures/pass.wat")
+        .replacen("(component", world, 1)
+        .replacen("(core module $code", module, 1)
+        .replacen(
+            "(core instance $code (instantiate $code))",
+            r#"(core instance $code (instantiate $code
+              (with "host" (instance (export "get" (func $get)) (export "write" (func $write))))))"#,
+            1,
+        )
+        .replacen(begin, &writes, 1);
+    wat::parse_str(text).unwrap()
+}
+
+#[test]
+fn what_a_guest_says_on_stderr_before_it_fails_is_in_the_dead_letter() {
+    let begin = "(local $count i32) (local $at i32) (local $total i32)";
+    let slot = slot("tracebacks", &last_words(begin, "(unreachable)"));
+    let came = run(&mut *instance(&slot), &batch_of(["a"]));
+    let cause = came[0].poison().unwrap();
+    assert!(cause.reason.starts_with("trap: "), "{}", cause.reason);
+    let backtrace = cause.backtrace.as_deref().unwrap();
+    let said =
+        "standard error:\nTraceback:\n  line 7\nValueError: \\u{1b}[2J\nerror while executing";
+    assert!(backtrace.starts_with(said), "{backtrace}");
+    // Its lines are in the log as well.
+    assert_eq!(slot.stats().lines, 3);
+}
+
+#[test]
+fn what_a_guest_says_on_stderr_before_it_does_not_start_is_in_the_error() {
+    let begin = "(func (export \"init\") (param i32 i32) (result i32)";
+    let bytes = last_words(begin, "(unreachable)");
+    let error = ComponentSlot::new(&ENGINE, SlotOptions::new("s"), &bytes, "op.wasm").unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.starts_with("op.wasm does not start: init: trap: "),
+        "{text}"
+    );
+    assert!(
+        text.contains("\nstandard error:\nTraceback:\n  line 7\n"),
+        "{text}"
+    );
+}

@@ -63,7 +63,7 @@ enum Command {
     /// Put a component into a slot of a running pipeline.
     #[command(after_help = "Examples:\n  \
         tidegate deploy --pipeline pipeline.toml --slot redact redact-pii-2.wasm\n  \
-        tidegate deploy --address 127.0.0.1:4100 --token TOKEN --slot redact redact-pii-2.wasm\n\n\
+        TIDEGATE_TOKEN=... tidegate deploy --address 127.0.0.1:4100 --slot redact redact-pii-2.wasm\n\n\
         The component is compiled and warmed beside the running one; then every task switches at a batch boundary.\n\
         A component that cannot run leaves the running one as it is.")]
     Deploy {
@@ -322,12 +322,10 @@ struct HostArguments {
     /// The state directory of the running host.
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "address")]
     state: Option<PathBuf>,
-    /// Address of its admin API.
-    #[arg(long, requires = "token")]
+    /// Address of its admin API; its token is in the environment, as TIDEGATE_TOKEN: every user of a machine can read the
+    /// command lines of all.
+    #[arg(long)]
     address: Option<std::net::SocketAddr>,
-    /// Token of its admin API.
-    #[arg(long, env = "TIDEGATE_TOKEN", hide_env_values = true)]
-    token: Option<String>,
 }
 
 fn main() -> ExitCode {

@@ -50,7 +50,11 @@ impl Components {
     /// Keeps a component that is about to be deployed, so that a restart finds it.
     pub(crate) fn keep(&self, digest: &str, bytes: &[u8]) -> io::Result<Kept<'_>> {
         let mut under_way = self.lock();
-        Disk.replace(&self.path(digest), bytes)?;
+        // One that is there was durable before it had its name, and a large one takes a disk's time from the stream.
+        let path = self.path(digest);
+        if fs::read(&path).ok().as_deref() != Some(bytes) {
+            Disk.replace(&path, bytes)?;
+        }
         under_way.push(digest.to_owned());
         Ok(Kept {
             components: self,

@@ -1,9 +1,11 @@
 //! The file layer: what sinks and the commit log ask of a disk, so that a test can fail any write or fsync.
 
 use std::fmt::Debug;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A file that grows at its end. As long as it is open nobody else has it, under whatever name: see [`InUse`].
 pub trait AppendFile: Send + Debug {
@@ -54,6 +56,27 @@ impl<T: FileLayer + ?Sized> FileLayer for Arc<T> {
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<Box<dyn AppendFile>> {
         (**self).replace(path, bytes)
     }
+}
+
+/// However slow a disk is.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// Bytes of a file that are synced at a time.
+const PIECE: usize = 256 << 10;
+
+/// Writes all of the bytes in pieces, each of which is durable before the next, with a pause as long as that took; the
+/// last is left to be synced by whoever wrote. Who else syncs files of the same disk, as a stream does at each cut, waits
+/// behind one piece and not behind all.
+pub fn write_in_pieces(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    let mut pieces = bytes.chunks(PIECE).peekable();
+    while let Some(piece) = pieces.next() {
+        file.write_all(piece)?;
+        if pieces.peek().is_some() {
+            let began = Instant::now();
+            file.sync_data()?;
+            std::thread::sleep(began.elapsed().min(LONGEST_PAUSE));
+        }
+    }
+    Ok(())
 }
 
 /// Somebody has the file open for appending: another process, or this one under another name.

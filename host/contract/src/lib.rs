@@ -23,7 +23,7 @@ pub use decoder::{
     Adjustment, BLOCK, DecodeError, Decoder, DecoderShape, Encoder, EncoderOutput, MOST_LOGPROBS,
     SUMS_BY_ROWS, Sampled, Sampling, StepSequence, check_texts,
 };
-pub use files::{AppendFile, FileLayer, InUse};
+pub use files::{AppendFile, FileLayer, InUse, write_in_pieces};
 pub use model::{
     Answer, Choice, Finish, MOST_STOPS, Made, Makes, Message, Model, ModelError, ModelFacts,
     ModelTask, Parameters, Prompt, Reply, Request, RequestId, Role, Speculation, Structure,

@@ -29,6 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
+use tidegate_contract::write_in_pieces;
 
 use crate::limits::{COMPONENT_INSTANCES, CORE_INSTANCES, DEFINITIONS, MEMORIES, TABLES};
 
@@ -125,7 +126,7 @@ impl Cache {
         let write = || -> std::io::Result<()> {
             let sum = checksum(&name, artifact);
             let mut file = File::create(&beside)?;
-            file.write_all(artifact)?;
+            write_in_pieces(&mut file, artifact)?;
             file.write_all(MAGIC)?;
             file.write_all(&(artifact.len() as u64).to_le_bytes())?;
             file.write_all(&Sha256::digest(&name))?;

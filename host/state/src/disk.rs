@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
-use tidegate_contract::{AppendFile, FileLayer, InUse};
+use tidegate_contract::{AppendFile, FileLayer, InUse, write_in_pieces};
 
 use crate::holder::holder;
 use crate::paths::real_path;
@@ -136,7 +136,7 @@ impl FileLayer for Disk {
         options.create_new(true).append(true).read(true);
         let mut file = directory.open_with(&temporary, &options)?.into_std();
         lock(&file)?;
-        file.write_all(bytes)?;
+        write_in_pieces(&mut file, bytes)?;
         file.sync_all()?;
         directory.rename(&temporary, &directory, &name)?;
         sync_directory(&directory)?;

@@ -122,7 +122,7 @@ fn last_words(begin: &str, fails: &str) -> Vec<u8> {
     let writes = format!(
         "{begin} (call $write (call $get) (i32.const 16) (i32.const 37) (i32.const 512)) {fails}"
     );
-    let text = include_str!("../fixtures/pass.wat")
+    let text = include_str!("../fixtures/released/0.1.0/pass.wat")
         .replacen("(component", world, 1)
         .replacen("(core module $code", module, 1)
         .replacen(

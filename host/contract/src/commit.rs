@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::files::InUse;
+use crate::operator::Revision;
 
 /// Where reading of a partition goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +43,9 @@ pub struct SlotVersion {
     /// Digest of the component that the pipeline file names. While that stays, a deployed component outlives a restart;
     /// a new file in its place wins.
     pub configured: String,
+    /// What it runs the component with.
+    #[serde(flatten)]
+    pub revision: Revision,
 }
 
 /// A record that waits for a model, or is finished and held behind its key.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use tidegate_record::{Batch, Fields};
 
-/// What a component says of itself, and its digest.
+/// What a component says of itself, its digest, and the revision of its slot that it is run in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorVersion {
     /// Name by `describe`.
@@ -17,6 +18,27 @@ pub struct OperatorVersion {
     pub reads: Fields,
     /// Named outputs; the k-th is output k, counted from 1.
     pub outputs: Vec<String>,
+    /// What it is run with.
+    pub revision: Revision,
+}
+
+/// What a slot runs beside a component's bytes, as far as a restart needs it: the log keeps it as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revision {
+    /// `sha256:` and 64 hexadecimal digits, of component, configuration, grants and limits together. Empty in logs from
+    /// before that was part of them.
+    #[serde(default, rename = "revision", skip_serializing_if = "String::is_empty")]
+    pub digest: String,
+    /// Its configuration as JSON text, where a deployment brought one in the place of the pipeline file's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+    /// Digest of the configuration that the pipeline file had then: while that stays, the one brought does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub configured_config: String,
+    /// What its component said of itself, in words of the room that runs it: one that has run once can be made again
+    /// without being asked.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
 }
 
 /// Why an operator could not answer for a record.
@@ -75,11 +97,22 @@ pub enum Processed {
 /// A task's instance of an operator. It is used by that task's worker thread alone.
 pub trait Operator: Send {
     /// Answers for the records of the batch, in order, as far as it gets in one turn: about 100 ms, or one call of the
-    /// guest if that takes longer. The rest, perhaps all, is untried; given as the next batch it goes on from there. A trap, a deadline, a refused allocation or a bad answer costs
-    /// the instance, not the call: the batch is bisected and only the poison record is named. A batch of one record is
-    /// never untried. An error means that no instance could be started, or that the operator cannot work now: no record
-    /// was answered, all of them must come again, and it may be called again.
+    /// guest if that takes longer. The rest, perhaps all, is untried; given again it goes on from there, also if records
+    /// by themselves came in between. A trap, a deadline, a refused allocation or a bad answer costs the instance,
+    /// not the call: the batch is bisected and only the poison record is named. A batch of one record is never untried.
+    /// An error means that there is no instance and none could be started, or that the operator cannot work now: no
+    /// record was answered, all of them must come again, and it may be called again.
     fn process(&mut self, batch: &Batch) -> Result<Vec<Processed>, OperatorError>;
+
+    /// Whether an instance is there, so that the next call need not start one.
+    fn is_started(&self) -> bool {
+        true
+    }
+
+    /// Starts an instance if none is there. An error is no verdict: another call may succeed.
+    fn start(&mut self) -> Result<(), OperatorError> {
+        Ok(())
+    }
 
     /// Takes the losses since it was last asked, in order.
     fn take_losses(&mut self) -> Vec<Loss> {
@@ -144,6 +177,14 @@ pub enum OperatorError {
         /// The compiler's words.
         why: String,
     },
+    /// Its deployment took longer than it may.
+    #[error("{component} is not ready in time: {why}")]
+    Late {
+        /// Path or digest.
+        component: String,
+        /// How far it was, and the limit.
+        why: String,
+    },
     /// It cannot be instantiated, or `describe` or `init` failed.
     #[error("{component} does not start: {why}")]
     Start {
@@ -158,6 +199,14 @@ pub enum OperatorError {
         /// Path or digest.
         component: String,
         /// What was counted, and the limit.
+        why: String,
+    },
+    /// It has failed more often than its slot allows.
+    #[error("{component} is run no more: {why}")]
+    Tripped {
+        /// Path or digest.
+        component: String,
+        /// How often in which time, and the limit.
         why: String,
     },
     /// Its outputs or other promises do not fit the running pipeline.

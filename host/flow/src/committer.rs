@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_contract::{CommitLog, Cut, Recovered, SlotVersion};
+use tidegate_contract::{CommitLog, Cut, OperatorVersion, Recovered, SlotVersion};
 
 use crate::entry;
 use crate::error::FlowError;
@@ -73,17 +73,23 @@ impl Counts {
                     kept += entry.waits.len() as u64;
                 }
             }
-            counts.forget(counts.in_flight().saturating_sub(kept));
+            let gone = counts.in_flight().saturating_sub(kept);
+            let known = recovered.counters.iter().find(|(name, _)| name == VOLATILE);
+            // Logs from before that was part of them: as if none of it came of a split.
+            let read = known.map_or(counts.input, |(_, read)| *read).min(gone);
+            let read = read.min(counts.input);
+            counts.forget(Again {
+                read,
+                split: gone - read,
+            });
         }
         Ok(counts)
     }
 
-    /// Takes out so many of those in flight, which are read, and counted, again: out of the records read, or of what they
-    /// were split into where more wait than were read.
-    fn forget(&mut self, in_flight: u64) {
-        let read = in_flight.min(self.input);
-        self.input -= read;
-        self.split = self.split.saturating_sub(in_flight - read);
+    /// Takes out what is read, and counted, again.
+    fn forget(&mut self, again: Again) {
+        self.input = self.input.saturating_sub(again.read);
+        self.split = self.split.saturating_sub(again.split);
     }
 
     fn to_log(mut self) -> Vec<(String, u64)> {
@@ -105,6 +111,34 @@ impl Counts {
     }
 }
 
+/// What is in flight and will be read, and counted, again: pieces of one record are read as that one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Again {
+    /// Records of the source.
+    pub read: u64,
+    /// Records more than those that came of them, by splits and by several targets.
+    pub split: u64,
+}
+
+impl Again {
+    pub(crate) fn add(&mut self, other: Again) {
+        self.read += other.read;
+        self.split += other.split;
+    }
+}
+
+/// Name in the log of how many records of sources were in flight whose waiting records are not part of the cut.
+const VOLATILE: &str = "volatile_in_flight";
+
+/// What a worker brings to a cut beside its output.
+pub(crate) struct Part {
+    /// Number of the worker.
+    pub worker: usize,
+    pub cut: Cut,
+    /// What its tasks would count again if the process ended after this cut.
+    pub again: Again,
+}
+
 /// Takes the cuts of all workers, one after the other.
 pub(crate) struct Committer {
     topology: Arc<Topology>,
@@ -117,8 +151,12 @@ struct Inner {
     /// Components of the slots in the last cut.
     slots: Vec<SlotVersion>,
     running: Running,
+    /// Records of sources in flight at each worker's last cut that would be read again.
+    volatile: Vec<u64>,
     /// A commit failed, or is under way: what the sinks hold then belongs to no cut, and nothing more is written.
     failed: bool,
+    /// The log says that the run is over.
+    ended: bool,
 }
 
 impl Committer {
@@ -135,7 +173,9 @@ impl Committer {
                 total,
                 slots: known,
                 running: Running::new(&topology),
+                volatile: Vec::new(),
                 failed: false,
+                ended: false,
             }),
             topology,
         }
@@ -151,13 +191,42 @@ impl Committer {
         self.lock().slots.clone()
     }
 
+    /// A deployment to a stage is done: the log says so before whoever asked for it is told.
+    pub(crate) fn deployed(&self, stage: usize, version: &OperatorVersion) -> Result<(), String> {
+        let mut inner = self.lock();
+        if inner.ended {
+            return Err("the run has ended".to_owned());
+        }
+        if inner.failed {
+            return Err(FlowError::AfterFailure.to_string());
+        }
+        inner.running.deployed(&self.topology, stage, version);
+        let slots = inner.running.name(&self.topology);
+        if slots != inner.slots {
+            inner.failed = true;
+            let cut = Cut {
+                slots: slots.clone(),
+                ..Cut::default()
+            };
+            self.log.commit(&cut).map_err(|error| error.to_string())?;
+            inner.failed = false;
+            inner.slots = slots;
+        }
+        Ok(())
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a worker's output and its cut durable. The lock spans both: the length of a file that two workers write
     /// must not count bytes whose cut does not hold.
-    pub(crate) fn commit(&self, mut cut: Cut, output: &mut Output) -> Result<u64, FlowError> {
+    pub(crate) fn commit(&self, part: Part, output: &mut Output) -> Result<u64, FlowError> {
+        let Part {
+            worker,
+            mut cut,
+            again,
+        } = part;
         let mut inner = self.lock();
         // Also set when a sink panicked: its bytes may be in a file that another worker's cut would count.
         if inner.failed {
@@ -168,7 +237,13 @@ impl Committer {
         let mut sum = inner.total;
         sum.add(std::mem::take(&mut output.counts));
         sum.forget(std::mem::take(&mut output.abandoned));
+        if inner.volatile.len() <= worker {
+            inner.volatile.resize(worker + 1, 0);
+        }
+        inner.volatile[worker] = again.read;
         cut.counters = sum.to_log();
+        let volatile = inner.volatile.iter().sum();
+        cut.counters.push((VOLATILE.to_owned(), volatile));
         let slots = inner.running.name(&self.topology);
         if slots != inner.slots {
             cut.slots.clone_from(&slots);
@@ -182,10 +257,11 @@ impl Committer {
 
     /// Says that the run is over, and all it wrote is in a cut.
     pub(crate) fn end(&self) -> Result<(), FlowError> {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.lock();
         if inner.failed {
             return Err(FlowError::AfterFailure);
         }
+        inner.ended = true;
         let cut = Cut {
             ended: true,
             ..Cut::default()
@@ -214,12 +290,32 @@ mod tests {
             split: 4,
             ..Counts::default()
         };
-        // Eight ended of 20; of the other twelve five go on from the log.
-        for (kept, input) in [(0, 8), (5, 13), (12, 20), (99, 20)] {
-            let mut counts = read;
-            counts.forget(counts.in_flight().saturating_sub(kept));
-            assert_eq!(counts.input, input);
-        }
+        // Twelve of 24 ended, and eight of the others, five records of a source and three pieces more, are read again.
+        let mut counts = read;
+        counts.forget(Again { read: 5, split: 3 });
+        assert_eq!((counts.input, counts.split, counts.in_flight()), (15, 1, 4));
+    }
+
+    #[test]
+    fn a_run_that_begins_counts_what_is_read_again_once_whether_it_was_split_or_not() {
+        // Of 101 records 100 are out, and one was split into a thousand pieces that wait.
+        let log = |more: Option<u64>| Recovered {
+            counters: [("in", 101), ("out", 100), ("split", 999)]
+                .into_iter()
+                .chain(more.map(|read| (VOLATILE, read)))
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+            ..Recovered::default()
+        };
+        let counts = Counts::begin(&log(Some(1)), &["topic"]).unwrap();
+        assert_eq!(
+            (counts.input, counts.split, counts.in_flight()),
+            (100, 0, 0)
+        );
+        // Of a log that does not say so the counts are balanced at least.
+        let counts = Counts::begin(&log(None), &["topic"]).unwrap();
+        assert_eq!(counts.in_flight(), 0);
+        assert_eq!(Counts::begin(&log(Some(1)), &[]).unwrap().in_flight(), 1000);
     }
 
     #[test]
@@ -230,7 +326,7 @@ mod tests {
             split: 9,
             ..Counts::default()
         };
-        counts.forget(10);
-        assert_eq!((counts.input, counts.split, counts.in_flight()), (0, 1, 0));
+        counts.forget(Again { read: 1, split: 9 });
+        assert_eq!((counts.input, counts.split, counts.in_flight()), (1, 0, 0));
     }
 }

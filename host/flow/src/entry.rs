@@ -114,7 +114,7 @@ impl Entry {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Header {
     source: String,
     /// What the partition was when the record was read. Empty in logs from before that was part of it.
@@ -147,6 +147,19 @@ struct Header {
     taken_of: Option<(u64, u64)>,
 }
 
+impl Header {
+    /// Where an entry was read and where it waits.
+    fn of(source: &Source, partition: u32, stage: &str) -> Header {
+        Header {
+            source: source.name.clone(),
+            input: source.identity(partition).unwrap_or_default().to_owned(),
+            partition,
+            stage: stage.to_owned(),
+            ..Header::default()
+        }
+    }
+}
+
 /// An entry as it comes back from the commit log.
 #[derive(Debug)]
 pub(crate) struct Restored {
@@ -173,7 +186,14 @@ pub(crate) enum Waits {
     Entry(Box<Entry>),
     /// Records that the stage has not taken yet.
     Untaken(Batch),
-    /// How much is taken of another entry, which has this number.
+}
+
+/// What one entry of the log says.
+#[derive(Debug)]
+enum Said {
+    /// This waits.
+    Waits(Restored),
+    /// Of the untaken entry of this number so many records, from the first, are taken.
     Taken { of: u64, records: u64 },
 }
 
@@ -183,7 +203,6 @@ impl Waits {
         match self {
             Waits::Entry(_) => 1,
             Waits::Untaken(batch) => batch.len(),
-            Waits::Taken { .. } => 0,
         }
     }
 
@@ -192,7 +211,6 @@ impl Waits {
         let batch = match self {
             Waits::Entry(entry) => &mut entry.record,
             Waits::Untaken(batch) => batch,
-            Waits::Taken { .. } => return Ok(()),
         };
         if batch
             .view()
@@ -241,10 +259,6 @@ pub(crate) fn encode(source: &Source, partition: u32, stage: &str, entry: &Entry
         State::Queued | State::Submitted(_) => {}
     }
     let header = Header {
-        source: source.name.clone(),
-        input: source.identity(partition).unwrap_or_default().to_owned(),
-        partition,
-        stage: stage.to_owned(),
         offset: entry.offset,
         attempt: entry.attempt,
         prompt: entry.prompt.clone(),
@@ -254,8 +268,7 @@ pub(crate) fn encode(source: &Source, partition: u32, stage: &str, entry: &Entry
         answer,
         delay_ms,
         due_ms,
-        untaken: false,
-        taken_of: None,
+        ..Header::of(source, partition, stage)
     };
     join(&header, &entry.record)
 }
@@ -268,21 +281,9 @@ pub(crate) fn encode_untaken(
     batch: &Batch,
 ) -> Vec<u8> {
     let header = Header {
-        source: source.name.clone(),
-        input: source.identity(partition).unwrap_or_default().to_owned(),
-        partition,
-        stage: stage.to_owned(),
         offset: batch.view().get(0).map_or(0, |first| first.id().offset),
-        attempt: 0,
-        prompt: String::new(),
-        tokens: Vec::new(),
-        versions: String::new(),
-        model: String::new(),
-        answer: None,
-        delay_ms: None,
-        due_ms: None,
         untaken: true,
-        taken_of: None,
+        ..Header::of(source, partition, stage)
     };
     join(&header, batch)
 }
@@ -295,21 +296,8 @@ pub(crate) fn encode_taken(
     (of, records): (u64, u64),
 ) -> Vec<u8> {
     let header = Header {
-        source: source.name.clone(),
-        input: source.identity(partition).unwrap_or_default().to_owned(),
-        partition,
-        stage: stage.to_owned(),
-        offset: 0,
-        attempt: 0,
-        prompt: String::new(),
-        tokens: Vec::new(),
-        versions: String::new(),
-        model: String::new(),
-        answer: None,
-        delay_ms: None,
-        due_ms: None,
-        untaken: false,
         taken_of: Some((of, records)),
+        ..Header::of(source, partition, stage)
     };
     join(&header, &BatchBuilder::default().finish(0))
 }
@@ -318,12 +306,11 @@ pub(crate) fn encode_taken(
 pub(crate) fn decode_all(logged: &[InFlightEntry]) -> Result<Vec<Restored>, String> {
     let (mut entries, mut taken) = (Vec::new(), HashMap::new());
     for logged in logged {
-        let entry = decode(logged.number, &logged.payload)?;
-        match entry.waits {
-            Waits::Taken { of, records } => {
-                taken.insert(of, (entry.number, records));
+        match decode(logged.number, &logged.payload)? {
+            Said::Waits(entry) => entries.push(entry),
+            Said::Taken { of, records } => {
+                taken.insert(of, (logged.number, records));
             }
-            _ => entries.push(entry),
         }
     }
     for entry in &mut entries {
@@ -389,7 +376,7 @@ fn left(delay_ms: u64, due_ms: Option<u64>, now: Duration) -> Duration {
 }
 
 /// Reads what `encode` wrote.
-pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Restored, String> {
+fn decode(number: u64, bytes: &[u8]) -> Result<Said, String> {
     let damaged = |why: &str| format!("in-flight entry {number} is damaged: {why}");
     let (length, rest) = bytes
         .split_first_chunk::<4>()
@@ -397,37 +384,32 @@ pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Restored, String> {
     let (header, record) = rest
         .split_at_checked(u32::from_le_bytes(*length) as usize)
         .ok_or_else(|| damaged("header is cut"))?;
-    let header: Header =
+    let mut header: Header =
         serde_json::from_slice(header).map_err(|error| damaged(&error.to_string()))?;
     let record = Batch::from_bytes(record.to_vec()).map_err(|error| damaged(&error.to_string()))?;
-    let input = Some(header.input).filter(|input| !input.is_empty());
-    if header.untaken {
-        return Ok(Restored {
-            source: header.source,
-            input,
-            partition: header.partition,
-            stage: header.stage,
-            number,
-            waits: Waits::Untaken(record),
-            taken: None,
-        });
-    }
     if let Some((of, records)) = header.taken_of {
-        return Ok(Restored {
+        return Ok(Said::Taken { of, records });
+    }
+    let restored = |waits: Waits, header: Header| {
+        Said::Waits(Restored {
             source: header.source,
-            input,
+            input: Some(header.input).filter(|input| !input.is_empty()),
             partition: header.partition,
             stage: header.stage,
             number,
-            waits: Waits::Taken { of, records },
+            waits,
             taken: None,
-        });
+        })
+    };
+    if header.untaken {
+        return Ok(restored(Waits::Untaken(record), header));
     }
     if record.len() != 1 {
         return Err(damaged("it does not hold one record"));
     }
-    let state = match (header.answer, header.delay_ms) {
-        (Some(answer), _) => State::Answered(Box::new(answer.into_answer(&header.tokens))),
+    let tokens = std::mem::take(&mut header.tokens);
+    let state = match (header.answer.take(), header.delay_ms) {
+        (Some(answer), _) => State::Answered(Box::new(answer.into_answer(&tokens))),
         (None, Some(delay)) => {
             State::Delayed(Instant::now() + left(delay, header.due_ms, since_epoch()))
         }
@@ -440,21 +422,13 @@ pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Restored, String> {
         arrived: Instant::now(),
         attempt: header.attempt,
         state,
-        prompt: header.prompt,
-        logged: Some(header.tokens.len()),
-        tokens: Tokens::new(header.tokens),
-        versions: header.versions.into(),
-        model: header.model.into(),
+        prompt: std::mem::take(&mut header.prompt),
+        logged: Some(tokens.len()),
+        tokens: Tokens::new(tokens),
+        versions: std::mem::take(&mut header.versions).into(),
+        model: std::mem::take(&mut header.model).into(),
     };
-    Ok(Restored {
-        source: header.source,
-        input,
-        partition: header.partition,
-        stage: header.stage,
-        number,
-        waits: Waits::Entry(Box::new(entry)),
-        taken: None,
-    })
+    Ok(restored(Waits::Entry(Box::new(entry)), header))
 }
 
 #[cfg(test)]
@@ -490,9 +464,16 @@ mod tests {
         }
     }
 
+    fn decoded(bytes: &[u8]) -> Restored {
+        match decode(7, bytes).unwrap() {
+            Said::Waits(restored) => restored,
+            said => panic!("{said:?}"),
+        }
+    }
+
     /// As a run finds it that begins with this model.
     fn found(entry: &Entry, digest: &str) -> Entry {
-        let restored = decode(7, &encode(&source(), 0, "stage", entry)).unwrap();
+        let restored = decoded(&encode(&source(), 0, "stage", entry));
         let Waits::Entry(mut found) = restored.waits else {
             panic!("{restored:?}");
         };
@@ -533,7 +514,7 @@ mod tests {
             batch.push(&NewRecord::default()).unwrap();
         }
         let batch = batch.finish(5);
-        let restored = decode(7, &encode_untaken(&source(), 2, "stage", &batch)).unwrap();
+        let restored = decoded(&encode_untaken(&source(), 2, "stage", &batch));
         assert_eq!((restored.partition, &*restored.stage), (2, "stage"));
         assert_eq!(restored.input.as_deref(), Some("c.jsonl"));
         assert!(matches!(restored.waits, Waits::Untaken(found) if found == batch));

@@ -8,7 +8,7 @@ use tidegate_record::{BatchView, RecordId, RecordView};
 use tidegate_telemetry::events::{RecordDead, RecordsWritten};
 use tidegate_telemetry::{LatencyRecorder, Meters};
 
-use crate::committer::Counts;
+use crate::committer::{Again, Counts};
 use crate::error::FlowError;
 use crate::topology::Topology;
 
@@ -26,8 +26,8 @@ pub(crate) struct Output {
     pub latency: LatencyRecorder,
     /// Since the last cut.
     pub counts: Counts,
-    /// Records in flight of partitions that were taken away since then: whoever reads them counts them again.
-    pub abandoned: u64,
+    /// What was in flight of partitions that were taken away since then.
+    pub abandoned: Again,
     /// When records were read that are finished since the last cut, and how many: their latency ends with the cut.
     pub finished: Vec<(Instant, u64)>,
 }

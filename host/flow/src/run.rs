@@ -11,11 +11,11 @@ use crossbeam_channel::Sender;
 use tidegate_contract::{CommitLog, Cut, Recovered, Sink, SinkPosition, SlotVersion};
 use tidegate_telemetry::Meters;
 
-use crate::committer::{Committer, Counts};
+use crate::committer::{Again, Committer, Counts};
 use crate::entry;
 use crate::error::FlowError;
 use crate::output::Output;
-use crate::topology::{Source, Topology};
+use crate::topology::{Source, StageKind, Topology};
 use crate::worker::{Control, Shared, Worker};
 
 /// The ports of one worker. Its sinks have been recovered.
@@ -45,7 +45,8 @@ pub struct Controls {
 /// How a deployment went through the tasks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SwitchReport {
-    /// Tasks that run the new component.
+    /// Tasks whose instance was replaced, or was the current version's already. One that has seen no record has none
+    /// yet.
     pub tasks: usize,
     /// Longest time a task could not take a batch because of it.
     pub longest_wait: Duration,
@@ -162,7 +163,7 @@ impl Run {
                 meters: meters.clone(),
                 latency: meters.latency_recorder(),
                 counts: Counts::default(),
-                abandoned: 0,
+                abandoned: Again::default(),
                 finished: Vec::new(),
             };
             let worker = Worker::new(number, run.shared.clone(), parts.sources, output, controls);
@@ -242,14 +243,18 @@ impl Controls {
         self.shared.committer.slots()
     }
 
-    /// Makes every task run the current component of a stage, at its next batch boundary. Waits until all do, at most
-    /// until `deadline`.
+    /// Makes every task run the current version of a stage, at its next batch boundary, and the log name it. Waits until
+    /// all do, at most until `deadline`. After an error the log names what it named before.
     pub fn switch(&self, stage: &str, deadline: Duration) -> Result<SwitchReport, String> {
         let stage = self
             .shared
             .topology
             .stage(stage)
             .ok_or_else(|| format!("there is no stage {stage}"))?;
+        let StageKind::Operator(kind) = &self.shared.topology.stages[stage].kind else {
+            return Err(format!("stage {stage} runs no operator"));
+        };
+        let version = kind.slot.version();
         let until = Instant::now() + deadline;
         let (reply, answers) = crossbeam_channel::bounded(self.workers.len().max(1));
         let mut asked = 0;
@@ -274,6 +279,7 @@ impl Controls {
             report.tasks += switched.tasks;
             report.longest_wait = report.longest_wait.max(switched.longest_wait);
         }
+        self.shared.committer.deployed(stage, &version)?;
         Ok(report)
     }
 }

@@ -28,7 +28,11 @@ impl Runs {
     fn and(self, other: Runs) -> Runs {
         match (self, other) {
             (Runs::Nothing, one) | (one, Runs::Nothing) => one,
-            (Runs::One(a), Runs::One(b)) if a.digest == b.digest => Runs::One(a),
+            (Runs::One(a), Runs::One(b))
+                if a.digest == b.digest && a.revision.digest == b.revision.digest =>
+            {
+                Runs::One(a)
+            }
             _ => Runs::Several,
         }
     }
@@ -63,8 +67,23 @@ impl Running {
         self.workers[worker] = runs;
     }
 
-    /// What a cut says. A version is named once every task runs it, and until another is: one that only some have
-    /// switched to may be about to go back.
+    /// A deployment to a stage is done: this is what its tasks run, those too that will only start it with their first
+    /// record, and tasks to come.
+    pub(crate) fn deployed(
+        &mut self,
+        topology: &Topology,
+        stage: usize,
+        version: &OperatorVersion,
+    ) {
+        if let Some(described) = topology.stages.get(stage)
+            && let StageKind::Operator(kind) = &described.kind
+        {
+            self.named[stage] = Some(of(&described.name, kind, version));
+        }
+    }
+
+    /// What a cut says. A version is named once every task runs it or its deployment is done, and until another is: one
+    /// that only some have switched to may be about to go back.
     pub(crate) fn name(&mut self, topology: &Topology) -> Vec<SlotVersion> {
         for (index, (stage, named)) in topology.stages.iter().zip(&mut self.named).enumerate() {
             let StageKind::Operator(kind) = &stage.kind else {
@@ -73,7 +92,7 @@ impl Running {
             let runs = self.workers.iter().filter_map(|stages| stages.get(index));
             match runs.cloned().fold(Runs::Nothing, Runs::and) {
                 Runs::One(version) => *named = Some(of(&stage.name, kind, &version)),
-                // Without a task anywhere nothing has run a version that was deployed meanwhile.
+                // Without a task that has an instance, the last deployment that was done says it.
                 Runs::Nothing | Runs::Several => {}
             }
         }
@@ -87,5 +106,6 @@ fn of(slot: &str, kind: &OperatorStage, version: &OperatorVersion) -> SlotVersio
         version: version.version.clone(),
         digest: version.digest.clone(),
         configured: kind.configured.clone(),
+        revision: version.revision.clone(),
     }
 }

@@ -118,9 +118,9 @@ impl Waiting {
         Some(entry)
     }
 
-    /// The lowest offset that is not done.
-    pub(crate) fn lowest_offset(&self) -> Option<u64> {
-        self.entries.values().map(|entry| entry.offset).min()
+    /// The offset of each record.
+    pub(crate) fn offsets(&self) -> impl Iterator<Item = u64> {
+        self.entries.values().map(|entry| entry.offset)
     }
 
     /// What the next cut must say: entries new or changed, and entries done. Afterwards the log is taken to have it.

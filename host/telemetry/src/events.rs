@@ -239,8 +239,10 @@ impl StageUnavailable<'_> {
         let Some(of) = meters.stages().get(self.stage) else {
             return;
         };
-        let (stage, reason) = (of.name.as_str(), self.reason);
-        if of.fails(self.first, reason) {
+        // For people who look: the first line. The log has all, a backtrace too.
+        let first_line = self.reason.lines().next().unwrap_or_default();
+        let (stage, reason) = (of.name.as_str(), &*plain(self.reason, REASON_BYTES));
+        if of.fails(self.first, &plain(first_line, REASON_BYTES)) {
             warn!(
                 stage,
                 reason, "stage cannot answer: its records wait, and it is tried again"
@@ -402,8 +404,10 @@ pub struct Deployed<'a> {
     pub old: &'a str,
     /// Version it runs.
     pub new: &'a str,
-    /// Digest of what it runs.
+    /// Digest of the component it runs.
     pub digest: &'a str,
+    /// Digest of that with its configuration, grants and limits.
+    pub revision: &'a str,
     /// Tasks that switched.
     pub tasks: usize,
     /// Longest time a task waited for the switch.
@@ -420,6 +424,7 @@ impl Deployed<'_> {
             old = self.old,
             new = self.new,
             digest = self.digest,
+            revision = self.revision,
             tasks = self.tasks,
             longest_wait_micros = self.longest_wait.as_micros() as u64,
             "component deployed"
@@ -441,6 +446,40 @@ impl DeploymentRefused<'_> {
     pub fn emit(self) {
         let reason = &*plain(self.reason, REASON_BYTES);
         warn!(slot = self.slot, reason, "deployment refused");
+    }
+}
+
+/// A revision has failed more often than the pipeline file allows.
+#[derive(Clone, Copy, Debug)]
+pub struct RevisionTripped<'a> {
+    /// The stage.
+    pub stage: usize,
+    /// Version of the component.
+    pub version: &'a str,
+    /// Digest of the revision.
+    pub revision: &'a str,
+    /// How often in which time, and the limit.
+    pub reason: &'a str,
+    /// What is done about it.
+    pub then: &'a str,
+}
+
+impl RevisionTripped<'_> {
+    /// Logs and counts.
+    pub fn emit(self, meters: &Meters) {
+        let stage = stage(meters, self.stage, |stage| stage.revisions_tripped.add(1));
+        let (version, reason) = (
+            plain(self.version, REASON_BYTES),
+            plain(self.reason, REASON_BYTES),
+        );
+        error!(
+            stage,
+            version = &*version,
+            revision = self.revision,
+            reason = &*reason,
+            then = self.then,
+            "an operator is run no more"
+        );
     }
 }
 

@@ -49,6 +49,8 @@ pub struct StageMeters {
     pub batches: Counter,
     /// Instances lost to a trap, a deadline or a bad answer.
     pub instances_lost: Counter,
+    /// Revisions that failed more often than the pipeline file allows.
+    pub revisions_tripped: Counter,
     unavailable: Mutex<Option<Unavailable>>,
 }
 
@@ -117,6 +119,10 @@ pub struct Meters {
     pub records_split: Counter,
     /// Sent back once more.
     pub records_retried: Counter,
+    /// Read, and in flight when their partition was taken away: whoever reads them counts them again.
+    pub records_abandoned: Counter,
+    /// Of what came of others: the same.
+    pub splits_abandoned: Counter,
     /// Batches that operators answered.
     pub batches: Counter,
     /// Cuts committed.
@@ -149,6 +155,8 @@ impl Meters {
             records_dead: Counter::default(),
             records_split: Counter::default(),
             records_retried: Counter::default(),
+            records_abandoned: Counter::default(),
+            splits_abandoned: Counter::default(),
             batches: Counter::default(),
             cuts: Counter::default(),
             swaps: Counter::default(),
@@ -199,6 +207,12 @@ impl Meters {
         self.in_flight.fetch_add(change, Ordering::Relaxed);
     }
 
+    /// A partition was taken away while so many of its records, and of what came of them beyond that, were in flight.
+    pub fn add_abandoned(&self, records: u64, splits: u64) {
+        self.records_abandoned.add(records);
+        self.splits_abandoned.add(splits);
+    }
+
     /// A task waited this long for a switch.
     pub fn add_swap_wait(&self, wait: Duration) {
         self.longest_swap_wait_micros
@@ -211,11 +225,11 @@ impl Meters {
         Snapshot {
             elapsed,
             records: Records {
-                input: self.records_in.get(),
+                input: less(&self.records_in, &self.records_abandoned),
                 output: self.records_out.get(),
                 dropped: self.records_dropped.get(),
                 dead: self.records_dead.get(),
-                split: self.records_split.get(),
+                split: less(&self.records_split, &self.splits_abandoned),
                 retried: self.records_retried.get(),
                 in_flight: u64::try_from(self.in_flight.load(Ordering::Relaxed)).unwrap_or(0),
             },
@@ -267,7 +281,7 @@ impl Meters {
             text,
             "# TYPE tidegate_in_flight_records gauge\ntidegate_in_flight_records {in_flight}"
         );
-        let stage: [(&str, Of); 7] = [
+        let stage: [(&str, Of); 8] = [
             ("tidegate_stage_in_records_total", |s| &s.records_in),
             ("tidegate_stage_out_records_total", |s| &s.records_out),
             ("tidegate_stage_dropped_records_total", |s| {
@@ -279,6 +293,9 @@ impl Meters {
             }),
             ("tidegate_stage_batches_total", |s| &s.batches),
             ("tidegate_stage_lost_instances_total", |s| &s.instances_lost),
+            ("tidegate_stage_tripped_revisions_total", |s| {
+                &s.revisions_tripped
+            }),
         ];
         for (name, counter) in stage {
             let _ = writeln!(text, "# TYPE {name} counter");
@@ -299,7 +316,7 @@ impl Meters {
     }
 
     /// The counters of the pipeline, by the names they have in metrics.
-    fn totals(&self) -> [(&'static str, &Counter); 12] {
+    fn totals(&self) -> [(&'static str, &Counter); 14] {
         [
             ("tidegate_in_records_total", &self.records_in),
             ("tidegate_out_records_total", &self.records_out),
@@ -307,6 +324,11 @@ impl Meters {
             ("tidegate_dead_records_total", &self.records_dead),
             ("tidegate_split_records_total", &self.records_split),
             ("tidegate_retried_records_total", &self.records_retried),
+            ("tidegate_abandoned_records_total", &self.records_abandoned),
+            (
+                "tidegate_abandoned_split_records_total",
+                &self.splits_abandoned,
+            ),
             ("tidegate_batches_total", &self.batches),
             ("tidegate_cuts_total", &self.cuts),
             ("tidegate_swaps_total", &self.swaps),
@@ -322,6 +344,11 @@ impl Meters {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What was counted and not taken back.
+fn less(all: &Counter, back: &Counter) -> u64 {
+    all.get().saturating_sub(back.get())
 }
 
 /// How a pipeline stands.

@@ -89,6 +89,7 @@ fn run() -> Meters {
         old: "1.0.0",
         new: "2.0.0",
         digest: "sha256:0",
+        revision: "sha256:r",
         tasks: 4,
         longest_wait: Duration::from_micros(1500),
     }

@@ -89,6 +89,7 @@ impl Slot for MixedSlot {
             digest: "sha256:0".into(),
             reads: Fields::ALL,
             outputs: Vec::new(),
+            revision: Default::default(),
         })
     }
 }

@@ -10,11 +10,13 @@ use serde_json::Value;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    FileLayer, Operator, OperatorError, OperatorVersion, Partition, Processed, Recovered, Sink,
-    Slot, Source as Input, SourceError, SourceEvent,
+    FileLayer, Operator, OperatorError, OperatorVersion, Partition, Processed, Recovered, Revision,
+    Sink, Slot, Source as Input, SourceError, SourceEvent,
 };
 use tidegate_flow::{OperatorStage, Run, Source, Stage, StageKind, Target, Topology, WorkerParts};
-use tidegate_record::{Batch, BatchBuilder, Fields, NewRecord, OutcomesBuilder, RecordId};
+use tidegate_record::{
+    Batch, BatchBuilder, Fields, NewRecord, OutcomesBuilder, PatchBuilder, RecordId,
+};
 use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
 use tidegate_tests::until;
@@ -28,6 +30,10 @@ fn version(digest: &str) -> Arc<OperatorVersion> {
         digest: digest.into(),
         reads: Fields::ALL,
         outputs: Vec::new(),
+        revision: Revision {
+            digest: format!("{digest} as it is"),
+            ..Revision::default()
+        },
     })
 }
 
@@ -48,6 +54,8 @@ struct Doors {
     answers: Arc<AtomicUsize>,
     /// Calls of `instance`.
     asked: AtomicUsize,
+    /// How long a start takes that fails, milliseconds.
+    hangs: AtomicUsize,
     /// Times that no instance could be started in the place of one that was lost.
     in_vain: Arc<AtomicUsize>,
 }
@@ -59,6 +67,7 @@ impl Doors {
             lost: Arc::default(),
             answers: Arc::new(AtomicUsize::new(usize::MAX)),
             asked: AtomicUsize::new(0),
+            hangs: AtomicUsize::new(0),
             in_vain: Arc::default(),
         })
     }
@@ -78,7 +87,12 @@ impl Slot for Doors {
         self.asked.fetch_add(1, Ordering::SeqCst);
         let mut current = self.current.lock().unwrap();
         current.2 = match current.2 {
-            0 => return Err(no_start("no room for an instance")),
+            0 => {
+                drop(current);
+                let hangs = self.hangs.load(Ordering::SeqCst) as u64;
+                std::thread::sleep(Duration::from_millis(hangs));
+                return Err(no_start("no room for an instance\nat a place in it"));
+            }
             usize::MAX => usize::MAX,
             left => left - 1,
         };
@@ -98,7 +112,8 @@ impl Slot for Doors {
     }
 }
 
-/// Passes every record, while it can be started; those of key `later` come again in a minute.
+/// Passes every record, while it can be started; those of key `later` come again in a minute, those of key `split` become
+/// three.
 struct Passing {
     version: Arc<OperatorVersion>,
     lost: Arc<AtomicBool>,
@@ -116,6 +131,10 @@ impl Operator for Passing {
             for record in batch.view().records().take(count) {
                 match record.key() {
                     Some(b"later") => outcomes.retry(60_000, "not yet"),
+                    Some(b"split") => {
+                        let piece = PatchBuilder::default();
+                        outcomes.split([(0, &piece); 3].into_iter());
+                    }
                     _ => outcomes.pass(),
                 }
             }
@@ -158,74 +177,111 @@ impl Operator for Passing {
         }
     }
 
+    fn is_started(&self) -> bool {
+        !self.gone
+    }
+
+    fn start(&mut self) -> Result<(), OperatorError> {
+        if self.gone && self.lost.load(Ordering::SeqCst) {
+            self.in_vain.fetch_add(1, Ordering::SeqCst);
+            return Err(no_start("init: it takes too long today"));
+        }
+        self.gone = false;
+        Ok(())
+    }
+
     fn version(&self) -> &Arc<OperatorVersion> {
         &self.version
     }
 }
 
-/// A topic whose only partition a test takes away.
+/// A topic whose first partition a test takes away. Every partition has as many records.
 struct Topic {
     records: u64,
+    key: Option<&'static str>,
     /// Calls of `poll`.
     polled: Arc<AtomicUsize>,
     assigned: bool,
-    paused: bool,
-    next: u64,
-    committed: u64,
+    paused: Vec<bool>,
+    next: Vec<u64>,
+    committed: Arc<Mutex<Vec<u64>>>,
     taken_away: Arc<AtomicBool>,
+    /// What is committed when its partition is taken away is refused, once.
+    refuses: bool,
+    refusing: bool,
 }
 
 impl Topic {
     fn new(records: u64) -> Topic {
+        Topic::of(1, records)
+    }
+
+    fn of(partitions: usize, records: u64) -> Topic {
         Topic {
             records,
+            key: None,
             polled: Arc::default(),
             assigned: false,
-            paused: false,
-            next: 0,
-            committed: 0,
+            paused: vec![false; partitions],
+            next: vec![0; partitions],
+            committed: Arc::new(Mutex::new(vec![0; partitions])),
             taken_away: Arc::default(),
+            refuses: false,
+            refusing: false,
         }
     }
 }
 
-const ONLY: Partition = Partition {
-    source: 0,
-    number: 0,
-};
+fn partition(number: usize) -> Partition {
+    Partition {
+        source: 0,
+        number: number as u32,
+    }
+}
 
 impl Input for Topic {
     fn poll(&mut self, records: usize, _: usize, _: Duration) -> Result<SourceEvent, SourceError> {
         self.polled.fetch_add(1, Ordering::SeqCst);
         if !self.assigned {
-            (self.assigned, self.paused, self.next) = (true, false, self.committed);
-            return Ok(SourceEvent::Assigned(vec![ONLY]));
+            self.assigned = true;
+            if self.next.iter().all(|next| *next == 0) {
+                return Ok(SourceEvent::Assigned(
+                    (0..self.next.len()).map(partition).collect(),
+                ));
+            }
+            // The one that was taken away comes back.
+            (self.paused[0], self.next[0]) = (false, self.committed.lock().unwrap()[0]);
+            return Ok(SourceEvent::Assigned(vec![partition(0)]));
         }
         if self.taken_away.swap(false, Ordering::SeqCst) {
             self.assigned = false;
-            return Ok(SourceEvent::Revoked(vec![ONLY]));
+            self.refusing = std::mem::take(&mut self.refuses);
+            return Ok(SourceEvent::Revoked(vec![partition(0)]));
         }
-        let until = (self.next + records as u64).min(self.records);
-        if self.paused || self.next == until {
+        let reads = |p: &usize| !self.paused[*p] && self.next[*p] < self.records;
+        let Some(p) = (0..self.next.len()).find(reads) else {
             std::thread::sleep(Duration::from_millis(1));
             return Ok(SourceEvent::Idle);
-        }
+        };
+        let until = (self.next[p] + records as u64).min(self.records);
         let mut batch = BatchBuilder::default();
-        for n in self.next..until {
-            let value = format!("{{\"p\":0,\"n\":{n}}}");
+        for n in self.next[p]..until {
+            let value = format!("{{\"p\":{p},\"n\":{n}}}");
             let record = NewRecord {
                 id: RecordId {
+                    partition: p as u32,
                     offset: n,
                     ..RecordId::default()
                 },
+                key: self.key.map(str::as_bytes),
                 value: Some(value.as_bytes()),
                 ..NewRecord::default()
             };
             batch.push(&record).unwrap();
         }
-        self.next = until;
+        self.next[p] = until;
         Ok(SourceEvent::Records {
-            partition: ONLY,
+            partition: partition(p),
             batch: batch.finish(0),
             rejected: Vec::new(),
             next: until,
@@ -236,19 +292,25 @@ impl Input for Topic {
         Ok(())
     }
 
-    fn pause(&mut self, _: Partition) -> Result<(), SourceError> {
-        self.paused = true;
+    fn pause(&mut self, partition: Partition) -> Result<(), SourceError> {
+        self.paused[partition.number as usize] = true;
         Ok(())
     }
 
-    fn resume(&mut self, _: Partition) -> Result<(), SourceError> {
-        self.paused = false;
+    fn resume(&mut self, partition: Partition) -> Result<(), SourceError> {
+        self.paused[partition.number as usize] = false;
         Ok(())
     }
 
     fn commit(&mut self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
-        for (_, position) in positions {
-            self.committed = *position;
+        if std::mem::take(&mut self.refusing) {
+            return Err(SourceError::Commit {
+                place: "topic".into(),
+                why: "it has been taken away".into(),
+            });
+        }
+        for (partition, position) in positions {
+            self.committed.lock().unwrap()[partition.number as usize] = *position;
         }
         Ok(())
     }
@@ -267,6 +329,7 @@ struct Setting {
     partitions: usize,
     /// Whether records have a key.
     keyed: bool,
+    cut_interval: Duration,
 }
 
 impl Setting {
@@ -278,6 +341,7 @@ impl Setting {
             meters: Arc::new(Meters::new("slots", ["pass"])),
             partitions,
             keyed,
+            cut_interval: Duration::from_millis(1),
         };
         for partition in 0..partitions {
             setting.append(partition, 0..1);
@@ -301,6 +365,13 @@ impl Setting {
             let key = n % 10;
             writeln!(file, "{{\"k\":\"k{key}\",\"p\":{partition},\"n\":{n}}}").unwrap();
         }
+    }
+
+    fn append_line(&self, text: &str) {
+        use std::io::Write as _;
+        let mut options = std::fs::File::options();
+        let mut file = options.append(true).open(self.path(0)).unwrap();
+        writeln!(file, "{text}").unwrap();
     }
 
     fn log(&self, disk: &MemoryDisk) -> (FileCommitLog, Recovered) {
@@ -366,7 +437,7 @@ impl Setting {
             sinks: vec!["out".into()],
             batch: 8,
             batch_bytes: 1 << 20,
-            cut_interval: Duration::from_millis(1),
+            cut_interval: self.cut_interval,
             drain: Duration::from_secs(5),
         };
         let log = Arc::new(log);
@@ -557,15 +628,7 @@ fn a_stage_without_an_instance_is_asked_less_and_less_while_a_record_of_it_waits
     let setting = Setting::new(1, true);
     let run = setting.start();
     setting.out(1);
-    let append = |text: &str| {
-        use std::io::Write as _;
-        let mut file = std::fs::File::options()
-            .append(true)
-            .open(setting.path(0))
-            .unwrap();
-        writeln!(file, "{text}").unwrap();
-    };
-    append(r#"{"k":"later","p":0,"n":100}"#);
+    setting.append_line(r#"{"k":"later","p":0,"n":100}"#);
     until("it waits for its time", PATIENCE, || {
         let (_, recovered) = setting.log(&setting.disk.restart(0));
         !recovered.in_flight.is_empty()
@@ -619,9 +682,10 @@ fn partitions_that_come_at_any_time_start_their_operators_with_their_first_recor
     until("it has been given its partition", PATIENCE, || {
         polled.load(Ordering::SeqCst) > 2
     });
-    // A deployment does not start it either.
+    // A deployment does not start it either, and counts no task that has nothing to switch.
     setting.slot.deploy(version("sha256:new"), usize::MAX);
-    run.controls().switch("pass", PATIENCE).unwrap();
+    let report = run.controls().switch("pass", PATIENCE).unwrap();
+    assert_eq!(report.tasks, 0);
     assert_eq!(setting.slot.asked.load(Ordering::SeqCst), 0);
     run.controls().stop();
     assert!(run.join().error.is_none());
@@ -633,4 +697,171 @@ fn partitions_that_come_at_any_time_start_their_operators_with_their_first_recor
     run.controls().stop();
     assert!(run.join().error.is_none());
     setting.check(20);
+}
+
+#[test]
+fn a_deployment_that_is_done_is_in_the_log_whether_a_record_has_come_or_not() {
+    let setting = Setting::new(1, false);
+    let topic = Topic::new(0);
+    let polled = topic.polled.clone();
+    let run = setting.start_with(Box::new(topic), false);
+    until("it has been given its partition", PATIENCE, || {
+        polled.load(Ordering::SeqCst) > 2
+    });
+    let old = setting.slot.version();
+    setting.slot.deploy(version("sha256:new"), usize::MAX);
+    run.controls().switch("pass", PATIENCE).unwrap();
+    assert_eq!(setting.named().as_deref(), Some("sha256:new"));
+    assert_eq!(run.controls().committed_slots()[0].digest, "sha256:new");
+    // The way back is a deployment too.
+    setting.slot.deploy(old, usize::MAX);
+    run.controls().switch("pass", PATIENCE).unwrap();
+    assert_eq!(setting.named().as_deref(), Some("sha256:old"));
+    // Another configuration of the same component is another revision.
+    let mut other = OperatorVersion::clone(&setting.slot.version());
+    other.revision.digest = "sha256:other".into();
+    setting.slot.deploy(Arc::new(other), usize::MAX);
+    run.controls().switch("pass", PATIENCE).unwrap();
+    let (_, recovered) = setting.log(&setting.disk.restart(0));
+    assert_eq!(recovered.slots[0].revision.digest, "sha256:other");
+    run.controls().stop();
+    assert!(run.join().error.is_none());
+    assert!(run_has_ended(&setting), "nothing is said after the end");
+}
+
+fn run_has_ended(setting: &Setting) -> bool {
+    setting.log(&setting.disk.restart(0)).1.ended
+}
+
+#[test]
+fn a_start_that_hangs_is_tried_by_one_task_for_all_of_its_worker() {
+    let setting = Setting::new(8, false);
+    setting.slot.hangs.store(1000, Ordering::SeqCst);
+    setting.slot.deploy(setting.slot.version(), 0);
+    let run = setting.start();
+    let unavailable = || setting.meters.stages()[0].unavailable();
+    until("all tasks wait", PATIENCE, || {
+        unavailable().is_some_and(|unavailable| unavailable.tasks == 8)
+    });
+    // A pause is much longer than the try before it.
+    let asked = setting.slot.asked.load(Ordering::SeqCst);
+    assert!(asked < 4, "{asked} tries for eight tasks");
+    let reason = unavailable().unwrap().reason;
+    assert!(reason.ends_with("no room for an instance"), "{reason:?}");
+    // Another version is tried at once.
+    setting.slot.deploy(version("sha256:new"), usize::MAX);
+    assert_eq!(run.controls().switch("pass", PATIENCE).unwrap().tasks, 8);
+    setting.out(8);
+    assert!(unavailable().is_none());
+    run.controls().stop();
+    assert!(run.join().error.is_none());
+    setting.check(1);
+}
+
+#[test]
+fn a_trouble_is_over_with_the_start_that_ends_it_though_a_record_waits_for_its_time() {
+    let setting = Setting::new(1, true);
+    let run = setting.start();
+    setting.out(1);
+    setting.append_line(r#"{"k":"later","p":0,"n":100}"#);
+    until("it waits for its time", PATIENCE, || {
+        let (_, recovered) = setting.log(&setting.disk.restart(0));
+        !recovered.in_flight.is_empty()
+    });
+    run.controls().stop();
+    assert!(run.join().error.is_none());
+    let setting = Setting {
+        meters: Arc::new(Meters::new("slots", ["pass"])),
+        slot: Doors::new(),
+        ..setting
+    };
+    setting.slot.deploy(setting.slot.version(), 0);
+    let run = setting.start();
+    let unavailable = || setting.meters.stages()[0].unavailable();
+    until("it has none", PATIENCE, || unavailable().is_some());
+    setting.slot.deploy(setting.slot.version(), usize::MAX);
+    until("it has one", PATIENCE, || unavailable().is_none());
+    run.controls().stop();
+    assert_eq!(run.join().counts.in_flight(), 1);
+}
+
+#[test]
+fn a_batch_that_takes_many_turns_is_counted_once() {
+    let setting = Setting::new(1, false);
+    let run = setting.start();
+    setting.out(1);
+    let before = setting.meters.batches.get();
+    setting.slot.answers.store(3, Ordering::SeqCst);
+    setting.append(0, 1..9);
+    setting.out(4);
+    for out in [5, 7, 9] {
+        let given = setting.slot.answers.load(Ordering::SeqCst);
+        assert_eq!(given, 0);
+        setting
+            .slot
+            .answers
+            .store(out - setting.lines("out").len(), Ordering::SeqCst);
+        setting.out(out);
+    }
+    run.controls().stop();
+    assert!(run.join().error.is_none());
+    let batches = setting.meters.batches.get() - before;
+    // The source may have cut the lines in two as they were written.
+    assert!(
+        (1..=3).contains(&batches),
+        "{batches} batches of eight records"
+    );
+    setting.check(9);
+}
+
+#[test]
+fn positions_that_a_source_refuses_while_it_takes_a_partition_away_are_committed_later() {
+    let mut setting = Setting::new(1, false);
+    setting.cut_interval = Duration::from_secs(3600);
+    let mut topic = Topic::of(2, 20);
+    topic.refuses = true;
+    let (taken_away, committed) = (topic.taken_away.clone(), topic.committed.clone());
+    let run = setting.start_with(Box::new(topic), false);
+    let out = |records: u64| {
+        until("the records are out", PATIENCE, || {
+            setting.meters.snapshot().records.output >= records
+        });
+    };
+    out(40);
+    assert_eq!(*committed.lock().unwrap(), [0, 0]);
+    taken_away.store(true, Ordering::SeqCst);
+    // Its records are read again: their position was not taken.
+    out(60);
+    run.controls().stop();
+    let ended = run.join();
+    assert!(ended.error.is_none(), "{:?}", ended.error);
+    assert_eq!(*committed.lock().unwrap(), [20, 20]);
+}
+
+#[test]
+fn a_partition_that_is_taken_away_leaves_the_counts_of_the_run_balanced_also_of_splits() {
+    let setting = Setting::new(1, false);
+    // Each record becomes three; some of the batch wait when the partition goes.
+    setting.slot.answers.store(3, Ordering::SeqCst);
+    let mut topic = Topic::new(20);
+    topic.key = Some("split");
+    let taken_away = topic.taken_away.clone();
+    let run = setting.start_with(Box::new(topic), false);
+    until("three of a batch are done", PATIENCE, || {
+        run.controls().committed().output == 9 && run.controls().committed().in_flight() > 0
+    });
+    taken_away.store(true, Ordering::SeqCst);
+    until("it is taken away", PATIENCE, || {
+        setting.meters.records_abandoned.get() > 0
+    });
+    setting.slot.answers.store(usize::MAX, Ordering::SeqCst);
+    setting.out(60);
+    run.controls().stop();
+    let ended = run.join();
+    assert!(ended.error.is_none(), "{:?}", ended.error);
+    let counts = ended.counts;
+    assert_eq!((counts.input, counts.split, counts.output), (20, 40, 60));
+    let seen = setting.meters.snapshot().records;
+    assert_eq!((seen.input, seen.split, seen.output), (20, 40, 60));
+    assert_eq!(seen.in_flight, 0);
 }

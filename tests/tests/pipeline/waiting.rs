@@ -117,6 +117,7 @@ impl Slot for Native {
             digest: "sha256:0".into(),
             reads: Fields::ALL,
             outputs: Vec::new(),
+            revision: Default::default(),
         })
     }
 }

@@ -98,7 +98,7 @@ impl Task {
             StageKind::Operator(_) => {
                 // While it has no instance, those whose turn has come go first.
                 let now = Instant::now();
-                let waits = self.unavailable[stage].is_some()
+                let waits = self.unavailable[stage]
                     && (self.must_wait(stage, now) || !self.due(stage, now).is_empty());
                 let fresh = !waits && !self.is_full(stage) && self.retrying != Some(stage);
                 !self.is_held(stage, output) && (inbox.is_answered() || fresh)

@@ -8,7 +8,8 @@ use crate::entry::{encode_taken, encode_untaken};
 use crate::waiting::Waiting;
 
 impl Task {
-    /// This task's part of a cut, written into `cut`. Returns the position the source may commit, if it moved.
+    /// This task's part of a cut, written into `cut`. Returns the position the source may commit, if it moved; it is
+    /// given again until [`Task::committed`] is called.
     pub(crate) fn cut(&mut self, cut: &mut Cut) -> Option<u64> {
         let topology = self.topology.clone();
         let source = &topology.sources[usize::from(self.partition.source)];
@@ -44,7 +45,6 @@ impl Task {
         if position == self.committed {
             return None;
         }
-        self.committed = position;
         if let (true, Some(position)) = (source.positions_in_log, position) {
             let number = self.partition.number;
             cut.sources.push(SourcePosition {
@@ -59,6 +59,11 @@ impl Task {
             });
         }
         position
+    }
+
+    /// The cut holds, and where positions are the source's, it has this one.
+    pub(crate) fn committed(&mut self, position: u64) {
+        self.committed = Some(position);
     }
 
     /// Whether a cut would have something to say of this task.
@@ -84,8 +89,8 @@ impl Task {
 
     /// The lowest offset of what waits in a stage or before one.
     fn lowest_offset(&self) -> Option<u64> {
-        let waiting = self.waiting.iter().filter_map(Waiting::lowest_offset);
-        let untaken = self.inboxes.iter().filter_map(Inbox::lowest_offset);
+        let waiting = self.waiting.iter().flat_map(Waiting::offsets);
+        let untaken = self.inboxes.iter().flat_map(Inbox::offsets);
         waiting.chain(untaken).min()
     }
 }

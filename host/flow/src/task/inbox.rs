@@ -29,6 +29,8 @@ pub(super) struct Untaken {
     pub taken: usize,
     /// When its records were read.
     pub since: Instant,
+    /// Whether its operator has answered for some of it.
+    pub begun: bool,
     /// What the operator answered to the whole batch, once it did.
     pub answered: Option<Answered>,
     /// Whether the log has it at all.
@@ -134,6 +136,7 @@ impl Inbox {
             batch,
             taken: 0,
             since,
+            begun: false,
             answered: None,
             in_log: false,
             changed: true,
@@ -181,14 +184,12 @@ impl Inbox {
         self.batches.push_front(first);
     }
 
-    /// The lowest offset that is not taken.
-    pub(crate) fn lowest_offset(&self) -> Option<u64> {
-        let offsets = |untaken: &Untaken| {
-            let view = untaken.batch.view();
-            let rest = view.records().skip(untaken.taken);
-            rest.map(|record| record.id().offset).min()
-        };
-        self.batches.iter().filter_map(offsets).min()
+    /// The offset of each record that is not taken.
+    pub(crate) fn offsets(&self) -> impl Iterator<Item = u64> {
+        self.batches.iter().flat_map(|untaken| {
+            let rest = untaken.batch.view().records().skip(untaken.taken);
+            rest.map(|record| record.id().offset)
+        })
     }
 
     /// What the next cut must say, by number of the entry, and numbers of those done. Afterwards the log is taken to have

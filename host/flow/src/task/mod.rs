@@ -13,18 +13,21 @@ mod cut;
 mod inbox;
 mod operate;
 mod retry;
+mod starts;
 mod unavailable;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_contract::{Operator, OperatorError, OperatorVersion, Partition, Rejected, RequestId};
+use tidegate_contract::{Operator, OperatorVersion, Partition, Rejected, RequestId};
 use tidegate_record::{ArenaFull, Batch, BatchBuilder, RecordId, RecordView};
 use tidegate_telemetry::Meters;
 use tidegate_telemetry::events::RecordsRead;
 
 use self::inbox::Inbox;
-use self::unavailable::Unavailable;
+pub(crate) use self::starts::Starts;
+use crate::committer::Again;
 use crate::entry::{Entry, Lane, Restored, State, Tokens, Waits};
 use crate::error::FlowError;
 use crate::output::Output;
@@ -37,9 +40,6 @@ const MAX_RETRYING: usize = 1024;
 /// A stage in which records of this many bytes wait takes no more, however few they are.
 const MAX_WAITING_BYTES: usize = 256 << 20;
 
-/// How long a task goes on with the version it runs before it tries again to start the current one.
-const SWITCH_PAUSE: Duration = Duration::from_secs(5);
-
 /// A task.
 pub(crate) struct Task {
     pub partition: Partition,
@@ -49,7 +49,11 @@ pub(crate) struct Task {
     /// One for each stage.
     pub waiting: Vec<Waiting>,
     /// One for each stage: set while no instance of its operator can be started.
-    unavailable: Vec<Option<Unavailable>>,
+    unavailable: Vec<bool>,
+    /// One for each stage: set where an instance is to be there before the first record.
+    to_start: Vec<bool>,
+    /// What is known of starts that failed.
+    starts: Arc<Starts>,
     /// The stage whose records come again just now: nothing that came later goes before them.
     retrying: Option<usize>,
     /// What has come to each stage and is not taken yet.
@@ -72,8 +76,6 @@ struct Instance {
     operator: Box<dyn Operator>,
     /// Who takes each output: main first, then the named ones in the component's order.
     routes: Arc<[Vec<Target>]>,
-    /// When the current version is tried again, if it could not be started in the place of this one.
-    switch_again: Option<Instant>,
 }
 
 impl Task {
@@ -81,13 +83,21 @@ impl Task {
         partition: Partition,
         topology: Arc<Topology>,
         position: Option<u64>,
-        meters: &Meters,
+        starts: Arc<Starts>,
     ) -> Task {
-        let mut task = Task {
+        // Where partitions are there from the beginning. A group may give a worker a hundred at any time, and they start
+        // their operators one by one, each with its first records.
+        let at_once = topology.sources[usize::from(partition.source)].positions_in_log;
+        Task {
             partition,
             operators: topology.stages.iter().map(|_| None).collect(),
             waiting: topology.stages.iter().map(|_| Waiting::default()).collect(),
-            unavailable: vec![None; topology.stages.len()],
+            unavailable: vec![false; topology.stages.len()],
+            // Only a note: a start may take its whole deadline, and so may that of every other task.
+            to_start: (topology.stages.iter())
+                .map(|stage| at_once && matches!(stage.kind, StageKind::Operator(_)))
+                .collect(),
+            starts,
             retrying: None,
             inboxes: topology.stages.iter().map(|_| Inbox::default()).collect(),
             readers: advance::readers(&topology),
@@ -98,17 +108,7 @@ impl Task {
             versions: "[]".into(),
             ended: false,
             paused: false,
-        };
-        // Those that are there from the beginning. A group may give a worker a hundred partitions at any time, and they
-        // start their operators one by one, each with its first records.
-        let source = &task.topology.sources[usize::from(partition.source)];
-        let at_once = source.positions_in_log;
-        for stage in (0..task.operators.len()).filter(|_| at_once) {
-            if let Err(error) = task.start(stage) {
-                task.suspend(stage, &error.to_string(), meters);
-            }
         }
-        task
     }
 
     /// Takes back an entry of the commit log. Its lane follows from its record.
@@ -136,8 +136,6 @@ impl Task {
                 self.inboxes[index].restore(number, taken, numbers, batch);
                 return Ok(());
             }
-            // Part of the entry that it speaks of.
-            Waits::Taken { .. } => return Ok(()),
         };
         let order = match &self.topology.stages[index].kind {
             StageKind::Operator(_) if entry.model.is_empty() => Order::Key,
@@ -161,15 +159,15 @@ impl Task {
 
     /// Runs the slot's current version from the next batch on. Returns how long that took, or none if it did already.
     /// Where that version cannot be started, the one that ran goes on. A stage that has seen no record has none to switch.
-    pub(crate) fn switch(&mut self, stage: usize) -> Result<Option<Duration>, OperatorError> {
-        if self.operators[stage].is_none() && self.unavailable[stage].is_none() {
+    pub(crate) fn switch(&mut self, stage: usize) -> Result<Option<Duration>, String> {
+        if self.operators[stage].is_none() && !self.unavailable[stage] && !self.to_start[stage] {
             return Ok(None);
         }
         self.start(stage)
     }
 
     /// Has the slot's current version run, as [`Task::switch`], also where none has run yet.
-    fn start(&mut self, stage: usize) -> Result<Option<Duration>, OperatorError> {
+    fn start(&mut self, stage: usize) -> Result<Option<Duration>, String> {
         let topology = self.topology.clone();
         let StageKind::Operator(kind) = &topology.stages[stage].kind else {
             return Ok(None);
@@ -181,20 +179,17 @@ impl Task {
                 instance.generation = generation;
             }
             if instance.generation == generation {
-                instance.switch_again = None;
                 return Ok(None);
             }
         }
+        self.starts.may(stage, generation)?;
         let began = Instant::now();
-        let (generation, operator) = match kind.slot.instance() {
-            Ok(made) => made,
-            Err(error) => {
-                if let Some(instance) = &mut self.operators[stage] {
-                    instance.switch_again = Some(Instant::now() + SWITCH_PAUSE);
-                }
-                return Err(error);
-            }
-        };
+        let (generation, operator) = kind.slot.instance().map_err(|error| {
+            let why = error.to_string();
+            self.starts.failed(stage, generation, began.elapsed(), &why);
+            why
+        })?;
+        self.starts.succeeded(stage);
         let mut routes = vec![topology.stages[stage].targets.clone()];
         for output in &operator.version().outputs {
             routes.push(kind.named.get(output).cloned().unwrap_or_default());
@@ -203,11 +198,7 @@ impl Task {
             generation,
             operator,
             routes: routes.into(),
-            switch_again: None,
         });
-        if let Some(unavailable) = &mut self.unavailable[stage] {
-            unavailable.until = began;
-        }
         self.versions = self.describe_versions().into();
         Ok(Some(began.elapsed()))
     }
@@ -262,6 +253,26 @@ impl Task {
     pub(crate) fn in_flight(&self) -> usize {
         let waiting: usize = self.waiting.iter().map(Waiting::len).sum();
         waiting + self.inboxes.iter().map(Inbox::len).sum::<usize>()
+    }
+
+    /// What waits and is not part of the cut: whoever reads the partition next, here or elsewhere, counts it again.
+    pub(crate) fn counted_again(&self) -> Again {
+        if self.is_durable() {
+            return Again::default();
+        }
+        let offsets = self.waiting.iter().flat_map(Waiting::offsets);
+        let untaken = self.inboxes.iter().flat_map(Inbox::offsets);
+        // Pieces of one record usually stand together.
+        let (mut read, mut last) = (HashSet::new(), None);
+        for offset in offsets.chain(untaken) {
+            if last.replace(offset) != Some(offset) {
+                read.insert(offset);
+            }
+        }
+        Again {
+            read: read.len() as u64,
+            split: (self.in_flight() - read.len()) as u64,
+        }
     }
 
     /// The partition is read elsewhere: whoever has it now asks the models again.

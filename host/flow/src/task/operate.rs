@@ -25,8 +25,6 @@ pub(crate) struct Answered {
     version: Arc<OperatorVersion>,
     /// Who takes each output.
     routes: Arc<[Vec<Target>]>,
-    /// Whether some of its records have been taken.
-    begun: bool,
 }
 
 /// Why a record comes to its operator again.
@@ -49,7 +47,7 @@ impl Task {
         output: &mut Output,
     ) -> Result<(), FlowError> {
         let began = Instant::now();
-        let mut answered = match untaken.answered.take() {
+        let answered = match untaken.answered.take() {
             Some(answered) => answered,
             None => {
                 let free = self.hold_back(stage, &untaken.batch, untaken.since, numbers, output)?;
@@ -73,10 +71,11 @@ impl Task {
             from,
             attempt: 1,
             again: false,
+            rest: std::mem::replace(&mut untaken.begun, true),
             since: untaken.since,
             began,
         };
-        let (taken, again) = self.take_answer(&go, &mut answered, numbers, output)?;
+        let (taken, again) = self.take_answer(&go, &answered, numbers, output)?;
         self.keep(stage, batch, again, untaken.since, numbers, output)?;
         let tried = answered.tried;
         untaken.take(taken);
@@ -98,6 +97,7 @@ impl Task {
         let ready = self.ready(stage);
         let processed = match (ready, &mut self.operators[stage]) {
             (Ok(()), Some(instance)) => {
+                let began = Instant::now();
                 let processed = instance.operator.process(batch);
                 for lost in instance.operator.take_losses() {
                     let version = instance.operator.version();
@@ -110,7 +110,12 @@ impl Task {
                     }
                     .emit(&output.meters);
                 }
-                processed.map_err(|error| error.to_string())
+                processed.map_err(|error| {
+                    let why = error.to_string();
+                    let cost = began.elapsed();
+                    self.starts.failed(stage, instance.generation, cost, &why);
+                    why
+                })
             }
             (Ok(()), None) => Err("it has no instance".to_owned()),
             (Err(why), _) => Err(why),
@@ -127,7 +132,6 @@ impl Task {
             processed,
             version: instance.operator.version().clone(),
             routes: instance.routes.clone(),
-            begun: false,
         })
     }
 
@@ -136,7 +140,7 @@ impl Task {
     pub(super) fn take_answer(
         &mut self,
         go: &Go<'_>,
-        answered: &mut Answered,
+        answered: &Answered,
         numbers: &mut impl FnMut() -> u64,
         output: &mut Output,
     ) -> Result<(usize, Vec<(usize, Again)>), FlowError> {
@@ -146,12 +150,11 @@ impl Task {
             return Ok((batch.len(), Vec::new()));
         };
         let routes = answered.routes.clone();
-        let rest = std::mem::replace(&mut answered.begun, true);
         if from == 0 && answered.all_pass(batch.len()) {
             let records = batch.len() as u64;
             BatchProcessed {
                 stage,
-                rest,
+                rest: go.rest,
                 records,
                 output: records,
                 time: go.began.elapsed(),
@@ -239,7 +242,7 @@ impl Task {
         output.counts.split += collected.split;
         BatchProcessed {
             stage,
-            rest,
+            rest: go.rest,
             records: taken as u64,
             output: collected.records,
             dropped: collected.dropped,
@@ -270,6 +273,8 @@ pub(super) struct Go<'a> {
     pub attempt: u32,
     /// Whether the record waited in the stage.
     pub again: bool,
+    /// Whether more of its batch was counted before.
+    pub rest: bool,
     /// When its records were read.
     pub since: Instant,
     pub began: Instant,

@@ -101,10 +101,8 @@ impl Task {
         let stages = (0..self.waiting.len()).filter(|stage| !self.is_held(*stage, output));
         let now = Instant::now();
         let of_stage = |stage: usize| {
-            if let Some(unavailable) = &self.unavailable[stage]
-                && (unavailable.until > now || !self.inboxes[stage].is_empty())
-            {
-                return Some(unavailable.until);
+            if self.unavailable[stage] {
+                return Some(self.starts.until(stage).unwrap_or(now));
             }
             let entries = self.waiting[stage].iter();
             let delayed = entries.filter_map(|(_, entry)| match entry.state {
@@ -131,12 +129,14 @@ impl Task {
             if matches!(described.kind, StageKind::Model(_)) || self.must_wait(stage, now) {
                 continue;
             }
-            if self.unavailable[stage].is_some() && !self.retry_start(stage, &output.meters) {
-                continue;
-            }
-            if self.waiting[stage].is_empty() && self.inboxes[stage].is_empty() {
-                // Nothing waits for it: the stage is taken to answer until something does so in vain.
-                self.resume(stage, &output.meters);
+            if self.to_start[stage] || self.unavailable[stage] {
+                if any && now.elapsed() >= LONGEST_TURN {
+                    return Ok(true);
+                }
+                any = true;
+                if !self.retry_start(stage, &output.meters) {
+                    continue;
+                }
             }
             let due = self.due(stage, now);
             for lane in due {
@@ -175,7 +175,7 @@ impl Task {
             }
             let (record, since, attempt) = (entry.record.clone(), entry.arrived, entry.attempt + 1);
             let began = Instant::now();
-            let Some(mut answered) = self.ask_operator(stage, &record, output) else {
+            let Some(answered) = self.ask_operator(stage, &record, output) else {
                 self.wait_for_instance(stage, number);
                 return Ok(());
             };
@@ -185,14 +185,11 @@ impl Task {
                 from: 0,
                 attempt,
                 again: true,
+                rest: false,
                 since,
                 began,
             };
-            let (tried, again) = self.take_answer(&go, &mut answered, numbers, output)?;
-            if tried == 0 {
-                self.wait_for_instance(stage, number);
-                return Ok(());
-            }
+            let (_, again) = self.take_answer(&go, &answered, numbers, output)?;
             match again.first() {
                 Some((_, again)) => {
                     if let Some(entry) = self.waiting[stage].change(number) {

@@ -1,100 +1,79 @@
 //! A stage without an instance: its records wait, uncounted, until one can be started.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tidegate_telemetry::Meters;
 use tidegate_telemetry::events::{StageAvailable, StageUnavailable};
-use tidegate_telemetry::plain;
 
 use super::Task;
-use super::collected::REASON_BYTES;
-
-/// From a start that failed to the next try; doubled after each that fails.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// Longest time between two tries.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-
-/// A stage that cannot answer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Unavailable {
-    /// When it is tried again.
-    pub(super) until: Instant,
-    pause: Duration,
-}
-
-impl Unavailable {
-    /// The first failure, or one more.
-    pub(super) fn again(before: Option<Unavailable>) -> Unavailable {
-        let pause = match before {
-            None => FIRST_PAUSE,
-            Some(before) => (before.pause * 2).min(LONGEST_PAUSE),
-        };
-        Unavailable {
-            until: Instant::now() + pause,
-            pause,
-        }
-    }
-}
 
 impl Task {
     /// The stage has no instance and could not start one: records that come for it wait from now on.
     pub(super) fn suspend(&mut self, stage: usize, why: &str, meters: &Meters) {
-        let before = self.unavailable[stage];
-        self.unavailable[stage] = Some(Unavailable::again(before));
+        let first = !std::mem::replace(&mut self.unavailable[stage], true);
         StageUnavailable {
             stage,
-            first: before.is_none(),
-            reason: &plain(why, REASON_BYTES),
+            first,
+            reason: why,
         }
         .emit(meters);
     }
 
-    /// The stage has answered.
+    /// The stage has an instance.
     pub(super) fn resume(&mut self, stage: usize, meters: &Meters) {
-        if self.unavailable[stage].take().is_some() {
+        if std::mem::take(&mut self.unavailable[stage]) {
             StageAvailable { stage }.emit(meters);
         }
     }
 
-    /// Whether a stage cannot answer.
+    /// Whether a stage cannot answer, or has to be looked at by itself for another reason.
     pub(crate) fn is_suspended(&self) -> bool {
-        self.unavailable.iter().any(Option::is_some)
+        self.unavailable.contains(&true) || self.to_start.contains(&true)
     }
 
-    /// Whether records of the stage are to wait: until then, or until the next try.
+    /// Whether records of the stage are to wait for the next try.
     pub(super) fn must_wait(&self, stage: usize, now: Instant) -> bool {
-        self.unavailable[stage].is_some_and(|unavailable| unavailable.until > now)
+        self.unavailable[stage] && self.starts.until(stage).is_some_and(|until| until > now)
     }
 
-    /// Has the stage's operator ready: that of the slot's current version, or the one it has if that cannot be started.
+    /// Has an instance ready: of the slot's current version, or of the one that ran here if that cannot be started.
     pub(super) fn ready(&mut self, stage: usize) -> Result<(), String> {
-        let put_off = |until: Option<Instant>| until.is_some_and(|until| until > Instant::now());
-        let (has_one, put_off) = match &self.operators[stage] {
-            Some(instance) => (true, put_off(instance.switch_again)),
-            None => (false, false),
+        self.to_start[stage] = false;
+        let started = self.start(stage);
+        let Some(instance) = &mut self.operators[stage] else {
+            return started.map(drop);
         };
-        if put_off {
+        if instance.operator.is_started() {
             return Ok(());
         }
-        match self.start(stage) {
-            Err(error) if !has_one => Err(error.to_string()),
-            Ok(_) | Err(_) => Ok(()),
+        self.starts.may(stage, instance.generation)?;
+        let began = Instant::now();
+        match instance.operator.start() {
+            Ok(()) => {
+                self.starts.succeeded(stage);
+                Ok(())
+            }
+            Err(error) => {
+                let why = error.to_string();
+                (self.starts).failed(stage, instance.generation, began.elapsed(), &why);
+                Err(why)
+            }
         }
     }
 
-    /// Tries to start the operator of a stage that has none. Returns whether it has one now.
+    /// Tries to start the operator of a stage that has no instance. Returns whether it has one now.
     pub(super) fn retry_start(&mut self, stage: usize, meters: &Meters) -> bool {
-        let ready = self.ready(stage);
-        if let Err(why) = &ready {
-            self.suspend(stage, why, meters);
+        match self.ready(stage) {
+            Ok(()) => self.resume(stage, meters),
+            Err(why) => self.suspend(stage, &why, meters),
         }
-        ready.is_ok()
+        !self.unavailable[stage]
     }
 
     /// The task ends: none of its stages waits for an instance any more.
     pub(crate) fn forget_suspended(&self, meters: &Meters) {
         for (stage, unavailable) in self.unavailable.iter().enumerate() {
-            if unavailable.is_some() {
+            if *unavailable {
                 StageAvailable { stage }.emit(meters);
             }
         }

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use tidegate_contract::{Cut, Partition};
+use tidegate_contract::{Cut, Partition, SourceError};
 use tidegate_telemetry::events::CutCommitted;
 
 use super::Worker;
-use crate::committer::Counts;
+use crate::committer::{Again, Counts, Part};
 use crate::error::FlowError;
 use crate::task::Task;
 
@@ -19,16 +19,26 @@ impl Worker {
             && (self.output.pending() > 0
                 || self.switched
                 || self.output.counts != Counts::default()
-                || self.output.abandoned > 0
+                || self.output.abandoned != Again::default()
                 || self.tasks.values().any(Task::has_changes))
     }
 
     /// Makes everything the tasks have done since the last cut durable.
     pub(super) fn cut(&mut self) -> Result<(), FlowError> {
+        self.cut_but(None).map(drop)
+    }
+
+    /// The same; that one source does not take its positions is no failure of the cut, and returned.
+    pub(super) fn cut_but(
+        &mut self,
+        may_refuse: Option<usize>,
+    ) -> Result<Option<SourceError>, FlowError> {
         self.last_cut = Instant::now();
         let mut cut = Cut::default();
         let mut positions: Vec<(Partition, u64)> = Vec::new();
+        let mut again = Again::default();
         for task in self.tasks.values_mut() {
+            again.add(task.counted_again());
             if let Some(position) = task.cut(&mut cut) {
                 positions.push((task.partition, position));
             }
@@ -39,7 +49,7 @@ impl Worker {
             && cut.in_flight_added.is_empty()
             && cut.in_flight_done.is_empty()
             && output.counts == Counts::default()
-            && output.abandoned == 0
+            && output.abandoned == Again::default()
             && !self.switched
             && output.sinks.iter().all(|sink| sink.pending() == 0)
             && output.dead.pending() == 0;
@@ -48,7 +58,12 @@ impl Worker {
         let output = &mut self.output;
         if !empty {
             let began = Instant::now();
-            let number = self.shared.committer.commit(cut, output)?;
+            let part = Part {
+                worker: self.number,
+                cut,
+                again,
+            };
+            let number = self.shared.committer.commit(part, output)?;
             CutCommitted {
                 cut: number,
                 worker: self.number,
@@ -58,6 +73,7 @@ impl Worker {
             }
             .emit(&output.meters);
         }
+        let mut refused = None;
         for (index, source) in self.sources.iter_mut().enumerate() {
             let described = &self.shared.topology.sources[index];
             let of_source: Vec<(Partition, u64)> = positions
@@ -66,12 +82,24 @@ impl Worker {
                 .copied()
                 .collect();
             if !described.positions_in_log && !of_source.is_empty() {
-                source
-                    .commit(&of_source)
-                    .map_err(|error| FlowError::Source {
-                        name: described.name.clone(),
-                        error,
-                    })?;
+                match source.commit(&of_source) {
+                    Ok(()) => {}
+                    Err(error) if may_refuse == Some(index) => {
+                        refused = Some(error);
+                        continue;
+                    }
+                    Err(error) => {
+                        return Err(FlowError::Source {
+                            name: described.name.clone(),
+                            error,
+                        });
+                    }
+                }
+            }
+            for (partition, position) in of_source {
+                if let Some(task) = self.tasks.get_mut(&partition) {
+                    task.committed(position);
+                }
             }
         }
         let now = Instant::now();
@@ -80,6 +108,6 @@ impl Worker {
                 .latency
                 .record(now.duration_since(since), records);
         }
-        Ok(())
+        Ok(refused)
     }
 }

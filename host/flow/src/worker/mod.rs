@@ -17,7 +17,7 @@ use crate::entry::{Restored, Tokens};
 use crate::error::FlowError;
 use crate::output::Output;
 use crate::running::Runs;
-use crate::task::Task;
+use crate::task::{Starts, Task};
 use crate::topology::Topology;
 
 /// Most requests of one worker that are with models at once; the channel for their answers is as long, so that an
@@ -143,6 +143,8 @@ pub(crate) struct Worker {
     shown: usize,
     /// A deployment has come since the last cut: the cut says so even if nothing else happened.
     switched: bool,
+    /// What its tasks know of starts that failed.
+    starts: Arc<Starts>,
 }
 
 impl Worker {
@@ -157,6 +159,7 @@ impl Worker {
         Worker {
             number,
             assigned: vec![false; sources.len()],
+            starts: Arc::new(Starts::new(shared.topology.stages.len())),
             shared,
             sources,
             output,
@@ -227,26 +230,25 @@ impl Worker {
             match control {
                 Control::Switch { stage, reply } => {
                     self.switched = true;
-                    let mut switched = Switched {
-                        tasks: self.tasks.len(),
-                        ..Switched::default()
-                    };
-                    let mut result = Ok(());
-                    for task in self.tasks.values_mut() {
-                        match task.switch(stage) {
-                            Ok(waited) => {
-                                switched.longest_wait =
-                                    switched.longest_wait.max(waited.unwrap_or_default());
-                            }
-                            Err(error) => result = Err(error.to_string()),
-                        }
-                    }
+                    let switched = self.switch(stage);
                     self.tell_running();
                     // The one who asked may have given up.
-                    let _ = reply.try_send(result.map(|()| switched));
+                    let _ = reply.try_send(switched);
                 }
             }
         }
+    }
+
+    /// Has every task run the stage's current version. After one that cannot start it the others are not tried: each
+    /// try may take as long.
+    fn switch(&mut self, stage: usize) -> Result<Switched, String> {
+        let mut switched = Switched::default();
+        for task in self.tasks.values_mut() {
+            let waited = task.switch(stage)?;
+            switched.longest_wait = switched.longest_wait.max(waited.unwrap_or_default());
+            switched.tasks += usize::from(task.runs(stage).is_some());
+        }
+        Ok(switched)
     }
 
     /// Tells the committer which versions the tasks run.
@@ -382,18 +384,17 @@ impl Worker {
             }
             SourceEvent::Revoked(partitions) => {
                 // Before the next poll the source still takes positions of theirs: what is done need not be read again.
-                match self.cut() {
-                    // It has taken them away for good: whoever has them now reads from the last committed position.
-                    Err(FlowError::Source { name, error }) => {
-                        tracing::warn!(source = name, %error, "positions of revoked partitions were not committed");
-                    }
-                    other => other?,
+                // One that has taken them away for good may refuse: whoever has them now reads from the last position
+                // that was committed, and those of partitions that stay are committed with the next cut.
+                if let Some(error) = self.cut_but(Some(source))? {
+                    let name = &self.shared.topology.sources[source].name;
+                    tracing::warn!(source = name, %error, "positions of revoked partitions were not committed");
                 }
                 for partition in partitions {
                     if let Some(task) = self.tasks.remove(&partition) {
-                        if !task.is_durable() {
-                            self.output.abandoned += task.in_flight() as u64;
-                        }
+                        let again = task.counted_again();
+                        self.output.meters.add_abandoned(again.read, again.split);
+                        self.output.abandoned.add(again);
                         task.abandon(&self.output.meters);
                     }
                 }
@@ -450,7 +451,7 @@ impl Worker {
                 })?;
             position = Some(*at);
         }
-        let mut task = Task::new(partition, topology.clone(), position, &self.output.meters);
+        let mut task = Task::new(partition, topology.clone(), position, self.starts.clone());
         let restored = self
             .shared
             .restored

@@ -11,7 +11,7 @@ use std::ops::Range;
 const PATIENCE: Range<u32> = 32..4096;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CallSize {
     /// Records of the next call. After a record that took too long alone it begins at 1 and doubles, since another such
     /// record may follow.

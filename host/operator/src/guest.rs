@@ -8,6 +8,7 @@ use wasmtime::component::{ComponentExportIndex, ComponentNamedList, Func, Instan
 use crate::failure::Failure;
 use crate::host::{Allowed, Host, arm, store};
 use crate::limits::DESCRIPTION_BYTES;
+use crate::meters::OUTCOMES;
 use crate::metrics::{Measured, check_samples};
 use crate::panics::caught;
 use crate::revision::Revision;
@@ -31,6 +32,8 @@ pub(crate) struct Guest {
     instance: Instance,
     process: Func,
     output: usize,
+    /// Outcomes of the last answer, by kind.
+    kinds: [u64; OUTCOMES.len()],
 }
 
 impl Guest {
@@ -69,6 +72,7 @@ impl Guest {
                 instance,
                 process,
                 output: limits.output,
+                kinds: [0; OUTCOMES.len()],
             }),
             Err(error) => Err(Failure::start(&error, store.data().limiter.refused)
                 .with_last_words(store.data().last_words())),
@@ -155,6 +159,7 @@ impl Guest {
             .map_err(|error| bad_answer(error.to_string()))?;
         check_samples(&view, revision.metrics.declared()).map_err(bad_answer)?;
         let effects = Measured::of(&revision.metrics, &view);
+        self.kinds = view.kinds();
         self.in_time()?;
         Ok(Answered { outcomes, effects })
     }
@@ -172,6 +177,16 @@ impl Guest {
         })
         .map_err(|panic| Failure::answer(&panic))?
         .map_err(|error| self.failure(&error))
+    }
+
+    /// Outcomes of the last answer, by kind.
+    pub(crate) fn kinds(&self) -> [u64; OUTCOMES.len()] {
+        self.kinds
+    }
+
+    /// Bytes of its linear memories.
+    pub(crate) fn memory(&self) -> usize {
+        self.store.data().limiter.memory()
     }
 
     /// What the last call has counted counts now: in the contract 0.1.0 that belongs to no record.

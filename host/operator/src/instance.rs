@@ -11,16 +11,21 @@ use tidegate_record::{Batch, BatchBuilder, BatchView, RecordId};
 
 use crate::call_size::CallSize;
 use crate::failure::{Class, Failure};
-use crate::guest::{Answered, Guest};
+use crate::guest::Answered;
 use crate::revision::Revision;
+use crate::spares::{Spares, Started};
 
 /// After so long no further call is made for a batch: its task's worker looks after everything else first.
 const TURN: Duration = Duration::from_millis(100);
 
 pub(crate) struct Instance {
     revision: Arc<Revision>,
-    /// None after a failure, until the next call makes another one.
-    guest: Option<Guest>,
+    /// None after a failure, until the next call takes another one.
+    started: Option<Started>,
+    /// Why the last start failed, if nobody has been told.
+    no_start: Option<OperatorError>,
+    /// Time in the guest of the last call.
+    time: Duration,
     /// Whether the guest has answered nothing yet.
     is_fresh: bool,
     answered: u64,
@@ -103,11 +108,13 @@ enum Purpose {
 }
 
 impl Instance {
-    pub(crate) fn start(revision: Arc<Revision>) -> Result<Instance, OperatorError> {
-        let guest = revision.start()?;
+    pub(crate) fn new(revision: Arc<Revision>) -> Result<Instance, OperatorError> {
+        let started = Started::new(&revision)?;
         Ok(Instance {
             revision,
-            guest: Some(guest),
+            started: Some(started),
+            no_start: None,
+            time: Duration::ZERO,
             is_fresh: true,
             answered: 0,
             call_size: CallSize::new(),
@@ -121,22 +128,39 @@ impl Instance {
         &self.revision
     }
 
-    /// One call. The inner error has cost the instance, unless the guest said it in words.
-    fn call(&mut self, batch: &Batch) -> Result<Result<Answered, Failure>, OperatorError> {
-        let revision = &self.revision;
-        let guest = match &mut self.guest {
-            Some(guest) => guest,
+    /// What there is to call: the guest, or another where it was lost.
+    fn started(&mut self) -> Result<&mut Started, OperatorError> {
+        if let Some(why) = self.revision.tally.tripped() {
+            return Err(OperatorError::Tripped {
+                component: self.revision.component.label().to_owned(),
+                why: why.to_owned(),
+            });
+        }
+        match &mut self.started {
+            Some(started) => Ok(started),
             none => {
                 self.is_fresh = true;
-                none.insert(revision.start()?)
+                Ok(none.insert(Spares::restart(&self.revision)?))
             }
+        }
+    }
+
+    /// One call. The inner error has cost the instance, unless the guest said it in words.
+    fn call(&mut self, batch: &Batch) -> Result<Result<Answered, Failure>, OperatorError> {
+        self.started()?;
+        let (revision, Some(started)) = (&self.revision, &mut self.started) else {
+            return Err(OperatorError::Engine("no instance after its start".into()));
         };
+        let Started { guest, held } = started;
+        let began = Instant::now();
         let view = batch.view();
         let called = guest.process(revision, view, mark(&view));
+        self.time = began.elapsed();
+        held.set(guest.memory());
         match &called {
             Ok(_) => self.is_fresh = false,
             Err(failure) if failure.class.is_some() => self.is_fresh = false,
-            Err(_) => self.guest = None,
+            Err(_) => self.started = None,
         }
         Ok(called)
     }
@@ -154,9 +178,12 @@ impl Instance {
             }
             return Ok(answer);
         }
-        match (&mut self.guest, &answer) {
-            (Some(guest), Ok(_)) => {
-                guest.settle(&self.revision);
+        let (meters, tally) = (&self.revision.meters, &self.revision.tally);
+        meters.on_call(self.time);
+        match (&mut self.started, &answer) {
+            (Some(started), Ok(_)) => {
+                started.guest.settle(&self.revision);
+                meters.on_answer(started.guest.kinds());
                 self.revision.context.samples.offer(self.answered, batch);
                 self.answered += 1;
                 self.call_size.on_answer(batch.len());
@@ -164,11 +191,8 @@ impl Instance {
             // Said in words, which costs no instance.
             (Some(_), Err(_)) => {}
             (None, Err(failure)) => {
-                self.revision
-                    .context
-                    .shared
-                    .lost
-                    .fetch_add(1, Ordering::Relaxed);
+                meters.on_lost();
+                tally.on_lost();
                 self.losses.push(Loss {
                     records: batch.len(),
                     reason: failure.reason.clone(),
@@ -202,8 +226,7 @@ impl Instance {
     /// Answers for the records in as many calls as it takes: what takes too long is given in smaller pieces, what fails
     /// otherwise is halved, until it is answered or a single record. A single record that fails otherwise than by being
     /// late is poison only if an instance fails of it that has answered nothing before: what an instance remembers is
-    /// no record's fault. Each call has the whole
-    /// deadline. Appends to `done`, also before an error. What is not done when the turn is over stays open.
+    /// no record's fault. Each call has the whole deadline. Appends to `done`, also before an error. What is not done when the turn is over stays open.
     fn answer_all(
         &mut self,
         batch: &Batch,
@@ -232,7 +255,7 @@ impl Instance {
                 left.open.push((first + size, count - size));
                 count = size;
             }
-            let is_fresh = self.guest.is_none() || self.is_fresh;
+            let is_fresh = self.started.is_none() || self.is_fresh;
             let answer = if count == total {
                 self.answer(batch, purpose)
             } else {
@@ -262,6 +285,11 @@ impl Instance {
                     why: failure.reason,
                 });
             }
+            if self.revision.tally.tripped().is_some() {
+                // Whatever it was in: the slot does not ask this revision any more, so the records wait for another.
+                left.open.push((first, count));
+                self.started()?;
+            }
             failing.get_or_insert_with(Instant::now);
             // Its index in the batch as it came first.
             let index = left.before + first;
@@ -280,6 +308,8 @@ impl Instance {
                     if purpose == Purpose::Trial {
                         return Ok(());
                     }
+                    self.revision.meters.on_failed();
+                    self.revision.tally.on_failed();
                 }
                 (_, true) => {
                     self.call_size.on_late(index..index + count);
@@ -304,20 +334,24 @@ impl Operator for Instance {
         if total == 0 {
             return Ok(done);
         }
-        let mut left = match self.unfinished.take() {
-            Some(left) if left.is(batch) => left,
-            other => {
-                if other.is_some() {
-                    self.call_size.settle();
-                }
-                Unfinished::new(batch)
+        self.no_start = None;
+        let own = self.unfinished.take_if(|left| left.is(batch));
+        // A record that comes again between two turns of a batch: what is known of that batch, and of how large its
+        // calls may be, stays as it is.
+        let beside = (total == 1 && self.unfinished.is_some()).then(|| self.call_size.clone());
+        let mut left = own.unwrap_or_else(|| {
+            // Another batch in its place: the rest of the one before comes no more.
+            if beside.is_none() && self.unfinished.take().is_some() {
+                self.call_size.settle();
             }
-        };
+            Unfinished::new(batch)
+        });
         let result = self.answer_all(batch, &mut left, &mut done, Purpose::Stream);
-        let is_poison = |done: &&Processed| matches!(done, Processed::Poison(_));
-        let poisoned = done.iter().filter(is_poison).count() as u64;
-        let shared = &self.revision.context.shared;
-        shared.poisoned.fetch_add(poisoned, Ordering::Relaxed);
+        if let Some(call_size) = beside {
+            self.call_size = call_size;
+            // A batch of one is answered, or could not be.
+            return result.map(|()| done);
+        }
         let first = done.last().map_or(0, |done| match done {
             Processed::Answer { first, count, .. } | Processed::Untried { first, count } => {
                 first + count
@@ -329,15 +363,29 @@ impl Operator for Instance {
             return Ok(done);
         }
         self.unfinished = Some(left.rest(batch, first));
-        // What has been answered before an instance could not be made again stays answered; the others come again.
-        if first == 0 {
-            result?;
+        // What has been answered before an instance could not be made again stays answered; the others come again, and
+        // whoever gives them is told first.
+        match result {
+            Err(error) if first == 0 => return Err(error),
+            Err(error) => self.no_start = Some(error),
+            Ok(()) => {}
         }
         done.push(Processed::Untried {
             first,
             count: total - first,
         });
         Ok(done)
+    }
+
+    fn is_started(&self) -> bool {
+        self.started.is_some() && self.no_start.is_none() && self.revision.tally.tripped().is_none()
+    }
+
+    fn start(&mut self) -> Result<(), OperatorError> {
+        match self.no_start.take() {
+            Some(error) => Err(error),
+            None => self.started().map(drop),
+        }
     }
 
     fn take_losses(&mut self) -> Vec<Loss> {
@@ -379,4 +427,4 @@ fn mark(view: &BatchView<'_>) -> u64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,7 +1,7 @@
 //! The wasm room: runs users' operators as sandboxed WebAssembly components.
 //!
-//! An [`Engine`] compiles components, a [`ComponentSlot`] holds the running version of one and hands out instances, an
-//! instance answers for batches. Only this crate names wasmtime.
+//! An [`Engine`] compiles components, a [`ComponentSlot`] holds the revision that runs (a component with configuration,
+//! grants and limits) and hands out instances, an instance answers for batches. Only this crate names wasmtime.
 //!
 //! It does not know where batches come from, what becomes of outcomes, when a slot is deployed to or how often it may
 //! fail: that is the pipeline's. It keeps nothing on disk but compiled code.
@@ -25,6 +25,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod breaker;
 mod budget;
 mod cache;
 mod call_size;
@@ -39,23 +40,28 @@ mod guest;
 mod host;
 mod instance;
 mod limits;
+mod meters;
 mod metrics;
 mod panics;
+mod remembered;
 mod revision;
 mod samples;
 mod shared;
 mod slot;
+mod spares;
 mod ticker;
 mod ungranted;
 mod wasi;
 mod world;
 
+pub use breaker::Breaker;
 pub use compiler::{ChildCompiler, CompileLimits, Compiler, Compiling, compile_for_parent};
 pub use component::{Component, digest};
 pub use description::Description;
 pub use engine::{Engine, EngineOptions};
 pub use grants::{Grants, Ungranted, UnknownGrant};
 pub use limits::Limits;
+pub use meters::{OUTCOMES, RevisionStats};
 pub use metrics::{Kind, Metric, Value};
 pub use shared::SlotStats;
-pub use slot::{ComponentSlot, Deployment, RevisionMetrics, SlotOptions};
+pub use slot::{Change, ComponentSlot, Deployment, RevisionMetrics, RevisionReport, SlotOptions};

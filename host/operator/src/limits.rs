@@ -145,6 +145,11 @@ impl Limiter {
         }
     }
 
+    /// Bytes of all linear memories.
+    pub(crate) fn memory(&self) -> usize {
+        self.memory.0
+    }
+
     fn grow(&mut self, growth: Growth) -> Result<(), Refused> {
         self.last = Growth::None;
         let (bytes, held) = match growth {

@@ -1,4 +1,4 @@
-//! One version of a slot's operator, checked and ready to be instantiated.
+//! One revision of a slot: a component, checked, with its configuration, grants and limits, ready to be instantiated.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use tidegate_contract::{OperatorError, OperatorVersion};
 use tidegate_record::Fields;
 use wasmtime::component::InstancePre;
 
+use crate::breaker::{Breaker, Tally};
 use crate::component::Component;
 use crate::description::{Description, understand};
 use crate::failure::Failure;
@@ -14,15 +15,21 @@ use crate::grants::Grants;
 use crate::guest::Guest;
 use crate::host::Host;
 use crate::limits::Limits;
+use crate::meters::Meters;
 use crate::metrics::Metrics;
+use crate::remembered;
 use crate::samples::Samples;
 use crate::shared::Shared;
+use crate::spares::Spares;
 
-/// What the versions of a slot have in common.
+/// What the revisions of a slot have in common.
 #[derive(Clone)]
 pub(crate) struct SlotContext {
     pub(crate) grants: Grants,
     pub(crate) limits: Limits,
+    /// The configuration of the pipeline file.
+    pub(crate) configured: Arc<str>,
+    pub(crate) breaker: Breaker,
     pub(crate) shared: Arc<Shared>,
     pub(crate) samples: Arc<Samples>,
 }
@@ -40,6 +47,9 @@ pub(crate) struct Revision {
     pub(crate) outputs: u16,
     /// What operators draw random numbers from: the same for every revision of the slot.
     pub(crate) batch_seed: [u8; 16],
+    pub(crate) meters: Arc<Meters>,
+    pub(crate) tally: Tally,
+    pub(crate) spares: Spares,
     /// What a WASI guest draws them from.
     seed: [u8; 32],
 }
@@ -51,6 +61,16 @@ impl Revision {
         context: SlotContext,
         config: Arc<str>,
     ) -> Result<Revision, OperatorError> {
+        Revision::known(component, context, config, None)
+    }
+
+    /// The same of a revision that has run: where it cannot be asked now, it is what it said then.
+    pub(crate) fn known(
+        component: Component,
+        context: SlotContext,
+        config: Arc<str>,
+        known: Option<Description>,
+    ) -> Result<Revision, OperatorError> {
         let pre = component.link(context.grants)?;
         let slot = Sha256::digest(&context.shared.name);
         let batch_seed = slot.first_chunk().copied().unwrap_or_default();
@@ -58,6 +78,9 @@ impl Revision {
         hash.update(component.digest());
         hash.update(&context.shared.name);
         let mut revision = Revision {
+            meters: Arc::default(),
+            tally: Tally::new(context.breaker.clone()),
+            spares: Spares::default(),
             component,
             pre,
             context,
@@ -69,6 +92,7 @@ impl Revision {
                     digest: String::new(),
                     reads: Fields::NONE,
                     outputs: Vec::new(),
+                    revision: Default::default(),
                 }),
                 config_schema: String::new(),
                 metrics: Vec::new(),
@@ -80,8 +104,25 @@ impl Revision {
         };
         let said = Guest::open(&revision)
             .and_then(|mut guest| guest.describe(&revision))
-            .map_err(|failure| revision.start_error("describe", &failure))?;
-        revision.description = understand(&revision.component, said)?;
+            .map_err(|failure| revision.start_error("describe", &failure));
+        let mut described = match (said, known) {
+            (Ok(said), _) => understand(&revision.component, said)?,
+            (Err(error), Some(known)) => {
+                tracing::warn!(
+                    target: "tidegate::operator",
+                    slot = revision.context.shared.name,
+                    "goes on with what it said when it ran: {error}"
+                );
+                known
+            }
+            (Err(error), None) => return Err(error),
+        };
+        let (component, context) = (&revision.component, &revision.context);
+        let (grants, limits) = (context.grants, &context.limits);
+        let identity = remembered::identity(component.digest(), &revision.config, grants, limits);
+        let kept = remembered::kept(identity, &revision.config, &context.configured, &described);
+        Arc::make_mut(&mut described.version).revision = kept;
+        revision.description = described;
         revision.outputs = revision.description.version.outputs.len() as u16;
         revision.metrics = Arc::new(Metrics::new(revision.description.metrics.clone()));
         Ok(revision)
@@ -120,6 +161,8 @@ impl Component {
         let context = SlotContext {
             grants,
             limits: Limits::default(),
+            configured: "{}".into(),
+            breaker: Breaker::default(),
             shared: Arc::new(Shared::new(self.label().to_owned())),
             samples: Arc::default(),
         };

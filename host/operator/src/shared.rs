@@ -49,8 +49,6 @@ pub(crate) struct Shared {
     window: Mutex<Window>,
     lines: AtomicU64,
     suppressed: AtomicU64,
-    pub(crate) lost: AtomicU64,
-    pub(crate) poisoned: AtomicU64,
     /// What all instances have together.
     pub(crate) memory: Budget,
 }
@@ -76,8 +74,6 @@ impl Shared {
             window: Mutex::default(),
             lines: AtomicU64::new(0),
             suppressed: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
-            poisoned: AtomicU64::new(0),
             memory,
         }
     }
@@ -133,10 +129,9 @@ impl Shared {
 
     pub(crate) fn stats(&self) -> SlotStats {
         SlotStats {
-            instances_lost: self.lost.load(Ordering::Relaxed),
-            poisoned: self.poisoned.load(Ordering::Relaxed),
             lines: self.lines.load(Ordering::Relaxed),
             lines_suppressed: self.suppressed.load(Ordering::Relaxed),
+            ..SlotStats::default()
         }
     }
 }

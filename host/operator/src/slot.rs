@@ -1,23 +1,30 @@
-//! The place a component is swapped in: the running version, the deployment of the next, the way back.
+//! The place revisions are swapped in: the one that runs, the deployment of the next, the way back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use tidegate_contract::{Operator, OperatorError, OperatorVersion, Slot};
+use tidegate_contract::{Operator, OperatorError, OperatorVersion, Revision as Kept, Slot};
 
+use crate::breaker::Breaker;
 use crate::budget::Budget;
-use crate::component::Wanted;
+use crate::component::{Component, Wanted, digest};
 use crate::engine::Engine;
 use crate::grants::Grants;
 use crate::instance::{Instance, Live};
 use crate::limits::Limits;
+use crate::meters::RevisionStats;
 use crate::metrics::{Metric, Value};
+use crate::remembered;
 use crate::revision::{Revision, SlotContext};
+use crate::description::Description;
 use crate::samples::Samples;
 use crate::shared::{Shared, SlotStats, lock};
+
+/// Revisions of a slot that are reported one by one, the latest.
+const REPORTED: usize = 8;
 
 /// What a pipeline says of a slot.
 #[derive(Clone, Debug)]
@@ -34,6 +41,8 @@ pub struct SlotOptions {
     pub required_outputs: Vec<String>,
     /// Instances that are made before a version is switched to: one for each task.
     pub tasks: usize,
+    /// How often a revision may fail before it is run no more.
+    pub breaker: Breaker,
 }
 
 impl SlotOptions {
@@ -46,8 +55,25 @@ impl SlotOptions {
             config: "{}".into(),
             required_outputs: Vec::new(),
             tasks: 1,
+            breaker: Breaker::default(),
         }
     }
+
+    /// Digest of the revision that a component would be with these options: `sha256:` and 64 hexadecimal digits.
+    pub fn revision(&self, component: &[u8]) -> String {
+        remembered::identity(&digest(component), &self.config, self.grants, &self.limits)
+    }
+}
+
+/// What a deployment changes; what it does not name stays as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Change<'a> {
+    /// The component's bytes.
+    pub component: Option<&'a [u8]>,
+    /// Names the component in errors: usually its path.
+    pub label: &'a str,
+    /// The configuration as JSON text.
+    pub config: Option<&'a str>,
 }
 
 /// A switch from one version to another.
@@ -61,10 +87,10 @@ pub struct Deployment {
     pub generation: u64,
 }
 
-/// What the instances of one version have measured.
+/// What the instances of one revision have measured.
 #[derive(Clone, Debug)]
 pub struct RevisionMetrics {
-    /// The version.
+    /// The revision.
     pub version: Arc<OperatorVersion>,
     /// Every metric with what was measured, by the values of its labels.
     pub metrics: Vec<(Metric, BTreeMap<Vec<String>, Value>)>,
@@ -72,8 +98,21 @@ pub struct RevisionMetrics {
     pub refused: u64,
 }
 
-/// Holds the running version of an operator and hands out instances of it. Deployments compile and run guest code:
-/// call them from a thread that may block.
+/// What a revision has done since the slot was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevisionReport {
+    /// What it is.
+    pub version: Arc<OperatorVersion>,
+    /// What it has done.
+    pub stats: RevisionStats,
+    /// Whether the slot runs it now.
+    pub runs: bool,
+    /// Why it is run no more, if it has failed more often than the slot allows.
+    pub tripped: Option<String>,
+}
+
+/// Holds the revision that runs and hands out instances of it. Deployments compile and run guest code: call them from a
+/// thread that may block.
 pub struct ComponentSlot {
     engine: Engine,
     context: SlotContext,
@@ -86,6 +125,7 @@ pub struct ComponentSlot {
     live: Arc<AtomicUsize>,
     /// Held while a deployment is prepared, so that there is one at a time.
     deploying: Mutex<()>,
+    history: Mutex<History>,
 }
 
 struct Current {
@@ -93,6 +133,15 @@ struct Current {
     revision: Arc<Revision>,
     /// What ran before it.
     previous: Option<Arc<Revision>>,
+}
+
+/// What the slot's revisions have done.
+#[derive(Default)]
+struct History {
+    /// The latest, the current one at the end.
+    latest: VecDeque<RevisionReport>,
+    /// Those before together.
+    before: RevisionStats,
 }
 
 impl ComponentSlot {
@@ -103,42 +152,58 @@ impl ComponentSlot {
         bytes: &[u8],
         label: &str,
     ) -> Result<ComponentSlot, OperatorError> {
-        ComponentSlot::make(engine, options, bytes, label, Start::Must)
+        let config = options.config.clone();
+        ComponentSlot::make(engine, options, (bytes, label, &config), None)
     }
 
-    /// The same for a version that has run before: where no instance of it can be started now, the slot is made without,
-    /// and whoever needs one tries again.
+    /// The same where the log says what ran: the configuration that was deployed stays while that of the pipeline file
+    /// does, and where the revision is the one that ran, and no instance of it can be started or asked now, the slot is
+    /// made without, and whoever needs one tries again. Anything else has to start.
     pub fn resume(
         engine: &Engine,
         options: SlotOptions,
         bytes: &[u8],
         label: &str,
+        ran: &Kept,
     ) -> Result<ComponentSlot, OperatorError> {
-        ComponentSlot::make(engine, options, bytes, label, Start::May)
+        let config = remembered::config(ran, &options.config).to_owned();
+        let component = digest(bytes);
+        let same = remembered::identity(&component, &config, options.grants, &options.limits);
+        let known = remembered::described(&component, &ran.description);
+        let known = known.filter(|_| same == ran.digest);
+        ComponentSlot::make(engine, options, (bytes, label, &config), known)
     }
 
     fn make(
         engine: &Engine,
         options: SlotOptions,
-        bytes: &[u8],
-        label: &str,
-        start: Start,
+        (bytes, label, config): (&[u8], &str, &str),
+        known: Option<Description>,
     ) -> Result<ComponentSlot, OperatorError> {
         let memory = Budget::of_slot(options.limits.total_memory, &engine.inner.memory);
         let context = SlotContext {
             grants: options.grants,
             limits: options.limits,
+            configured: options.config.into(),
+            breaker: options.breaker,
             shared: Arc::new(Shared::within(options.name, memory)),
             samples: Arc::new(Samples::default()),
         };
+        let start = match known {
+            Some(_) => Start::May,
+            None => Start::Must,
+        };
         let prepare = Prepare {
-            engine,
             context: &context,
             required_outputs: &options.required_outputs,
             tasks: options.tasks,
-            beside: false,
+            start,
         };
-        let (revision, warm) = prepare.version(bytes, label, options.config.into(), start)?;
+        let component = engine.compile_for(Wanted {
+            grants: Some(context.grants),
+            ..Wanted::new(bytes, label)
+        })?;
+        let (revision, warm) = prepare.revision(component, config.into(), known)?;
         Ok(ComponentSlot {
             engine: engine.clone(),
             context,
@@ -153,32 +218,20 @@ impl ComponentSlot {
             warm: Mutex::new(warm),
             live: Arc::default(),
             deploying: Mutex::new(()),
+            history: Mutex::default(),
         })
     }
 
     /// Compiles a version, checks that it fits, tries it on recorded samples and starts an instance for every task
-    /// beside the running one, then switches. Tasks change over at their next batch, when they see the generation. An error leaves the
-    /// running version as it is.
+    /// beside the running one, then switches. Tasks change over at their next batch, when they see the generation. An
+    /// error leaves the running version as it is.
     pub fn deploy(&self, bytes: &[u8], label: &str) -> Result<Deployment, OperatorError> {
-        self.deploy_inner(bytes, label, None, Start::Must)
-    }
-
-    /// Switches to a version that was deployed before and has run: where no instance of it can be started now, there is
-    /// none, and whoever needs one tries again.
-    pub fn deploy_again(&self, bytes: &[u8], label: &str) -> Result<Deployment, OperatorError> {
-        self.deploy_inner(bytes, label, None, Start::May)
-    }
-
-    /// The same within so much time: a version whose instances are not ready by then is refused. A compilation is ended
-    /// then; what else is under way (the start of one instance, a trial of some records) is still waited for.
-    pub fn deploy_within(
-        &self,
-        bytes: &[u8],
-        label: &str,
-        time: Duration,
-    ) -> Result<Deployment, OperatorError> {
-        let until = Instant::now() + time;
-        self.deploy_inner(bytes, label, None, Start::MustBy(until))
+        let change = Change {
+            component: Some(bytes),
+            label,
+            config: None,
+        };
+        self.change(&change, Start::Must)
     }
 
     /// The same with another configuration.
@@ -188,42 +241,42 @@ impl ComponentSlot {
         label: &str,
         config: &str,
     ) -> Result<Deployment, OperatorError> {
-        self.deploy_inner(bytes, label, Some(config), Start::Must)
-    }
-
-    fn deploy_inner(
-        &self,
-        bytes: &[u8],
-        label: &str,
-        config: Option<&str>,
-        start: Start,
-    ) -> Result<Deployment, OperatorError> {
-        let _deploying = lock(&self.deploying);
-        let config = match config {
-            Some(config) => config.into(),
-            None => Arc::clone(&self.current.load().revision.config),
+        let change = Change {
+            component: Some(bytes),
+            label,
+            config: Some(config),
         };
-        let (revision, warm) = self.prepare().version(bytes, label, config, start)?;
-        Ok(self.switch(revision, warm))
+        self.change(&change, Start::Must)
     }
 
-    /// Switches back to the version before the current one, with its configuration. A second call goes forth again. It
-    /// does not fail for want of instances: tasks that still have one of that version keep it, others start their own.
-    pub fn rollback(&self) -> Result<Deployment, OperatorError> {
+    /// The same with a new component, a new configuration or both, within so much time: a version whose instances are
+    /// not ready by then is refused. What is under way when the time is over (a compilation, the start of one instance,
+    /// a trial of some records) is still waited for.
+    pub fn deploy_within(
+        &self,
+        change: &Change<'_>,
+        time: Duration,
+    ) -> Result<Deployment, OperatorError> {
+        self.change(change, Start::Within(Instant::now(), time))
+    }
+
+    fn change(&self, change: &Change<'_>, start: Start) -> Result<Deployment, OperatorError> {
         let _deploying = lock(&self.deploying);
         let current = self.current.load_full();
-        let Some(revision) = current.previous.clone() else {
-            return Err(OperatorError::Unfit {
-                component: current.revision.component.label().to_owned(),
-                why: format!("slot {} has had no other version", self.context.shared.name),
-            });
+        let config = match change.config {
+            Some(config) => config.into(),
+            None => Arc::clone(&current.revision.config),
         };
-        Ok(self.switch(revision, Vec::new()))
-    }
-
-    fn prepare(&self) -> Prepare<'_> {
-        Prepare {
-            engine: &self.engine,
+        let component = match change.component {
+            Some(bytes) => self.engine.compile_for(Wanted {
+                grants: Some(self.context.grants),
+                beside: true,
+                until: start.until(),
+                ..Wanted::new(bytes, change.label)
+            })?,
+            None => current.revision.component.clone(),
+        };
+        let prepare = Prepare {
             context: &self.context,
             required_outputs: &self.required_outputs,
             // So many tasks as there are now; before the first, so many as there may be.
@@ -231,13 +284,45 @@ impl ComponentSlot {
                 0 => self.tasks,
                 live => live,
             },
-            beside: true,
+            start,
+        };
+        let (revision, warm) = prepare.revision(component, config, None)?;
+        Ok(self.switch(revision, warm))
+    }
+
+    /// Switches back to the version before the current one, with its configuration. A second call goes forth again. It
+    /// does not fail for want of instances: tasks that still have one of that version keep it, others start their own.
+    /// A version that has failed too often is not gone back to.
+    pub fn rollback(&self) -> Result<Deployment, OperatorError> {
+        let _deploying = lock(&self.deploying);
+        let current = self.current.load_full();
+        let unfit = |why: String| OperatorError::Unfit {
+            component: current.revision.component.label().to_owned(),
+            why,
+        };
+        let name = &self.context.shared.name;
+        let Some(revision) = current.previous.clone() else {
+            return Err(unfit(format!("slot {name} has had no other version")));
+        };
+        if let Some(why) = revision.tally.tripped() {
+            return Err(unfit(format!(
+                "the version of slot {name} before it has failed too often: {why}"
+            )));
         }
+        Ok(self.switch(revision, Vec::new()))
+    }
+
+    /// Why the revision that runs is to run no more, if it has failed more often than the slot allows. Its instances
+    /// answer nothing from then on, and its records wait.
+    pub fn tripped(&self) -> Option<String> {
+        let current = self.current.load();
+        current.revision.tally.tripped().map(str::to_owned)
     }
 
     fn switch(&self, revision: Arc<Revision>, warm: Vec<Instance>) -> Deployment {
         let new = Arc::clone(&revision.description.version);
         let generation = self.generation.load(Ordering::Relaxed) + 1;
+        revision.spares.revive();
         *lock(&self.warm) = warm;
         let left = self.current.load_full();
         self.current.store(Arc::new(Current {
@@ -247,6 +332,12 @@ impl ComponentSlot {
         }));
         // After the version, so that who sees the number gets the version.
         self.generation.store(generation, Ordering::Release);
+        left.revision.spares.retire();
+        if let Some(before) = &left.previous
+            && !Arc::ptr_eq(before, &self.current.load().revision)
+        {
+            self.remember(before);
+        }
         let old = Arc::clone(&left.revision.description.version);
         tracing::info!(
             target: "tidegate::operator",
@@ -254,6 +345,8 @@ impl ComponentSlot {
             generation,
             old = old.digest,
             new = new.digest,
+            old_revision = old.revision.digest,
+            new_revision = new.revision.digest,
             "operator deployed: {} {}",
             new.name,
             new.version
@@ -263,6 +356,38 @@ impl ComponentSlot {
             new,
             generation,
         }
+    }
+
+    /// Keeps what a revision has done that the slot lets go of.
+    fn remember(&self, revision: &Revision) {
+        let mut history = lock(&self.history);
+        history.latest.push_back(report(revision, false));
+        // Two more are the slot's own.
+        while history.latest.len() + 2 > REPORTED
+            && let Some(oldest) = history.latest.pop_front()
+        {
+            history.before.add(&oldest.stats);
+        }
+    }
+
+    /// What the latest revisions have done, the one that runs at the end. One that was deployed more than once is there
+    /// once.
+    pub fn revisions(&self) -> Vec<RevisionReport> {
+        let current = self.current.load_full();
+        let mut all: Vec<RevisionReport> = lock(&self.history).latest.iter().cloned().collect();
+        all.extend(current.previous.iter().map(|before| report(before, false)));
+        all.push(report(&current.revision, true));
+        let mut merged: Vec<RevisionReport> = Vec::new();
+        for mut report in all {
+            let same = |known: &RevisionReport| {
+                known.version.revision.digest == report.version.revision.digest
+            };
+            if let Some(at) = merged.iter().position(same) {
+                report.stats.add(&merged.remove(at).stats);
+            }
+            merged.push(report);
+        }
+        merged
     }
 
     /// The engine that its components are compiled with.
@@ -324,9 +449,23 @@ impl ComponentSlot {
         self.context.shared.memory.used()
     }
 
-    /// What has happened in the slot since it was made.
+    /// What has happened in the slot since it was made, in all its revisions.
     pub fn stats(&self) -> SlotStats {
-        self.context.shared.stats()
+        let totals = self.totals();
+        SlotStats {
+            instances_lost: totals.lost_instances,
+            poisoned: totals.failed,
+            ..self.context.shared.stats()
+        }
+    }
+
+    /// What all its revisions have done together.
+    pub fn totals(&self) -> RevisionStats {
+        let mut totals = lock(&self.history).before.clone();
+        for report in self.revisions() {
+            totals.add(&report.stats);
+        }
+        totals
     }
 }
 
@@ -346,7 +485,7 @@ impl Slot for ComponentSlot {
         };
         let mut instance = match warm {
             Some(instance) => instance,
-            None => Instance::start(Arc::clone(&current.revision))?,
+            None => Instance::new(Arc::clone(&current.revision))?,
         };
         instance.live = Some(Live::count(&self.live));
         Ok((current.generation, Box::new(instance)))
@@ -367,58 +506,55 @@ impl std::fmt::Debug for ComponentSlot {
     }
 }
 
+fn report(revision: &Revision, runs: bool) -> RevisionReport {
+    RevisionReport {
+        version: Arc::clone(&revision.description.version),
+        stats: revision.meters.stats(),
+        runs,
+        tripped: revision.tally.tripped().map(str::to_owned),
+    }
+}
+
 /// Whether instances of a version have to start before it is switched to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Start {
     /// It is refused otherwise.
     Must,
-    /// The same, by then.
-    MustBy(Instant),
+    /// The same, so long after then.
+    Within(Instant, Duration),
     /// It has run before: what keeps it from starting may pass.
     May,
 }
 
-/// What it takes to make a version ready.
+/// What it takes to make a revision ready.
 struct Prepare<'a> {
-    engine: &'a Engine,
     context: &'a SlotContext,
     required_outputs: &'a [String],
     tasks: usize,
-    /// Whether a stream runs beside it.
-    beside: bool,
+    start: Start,
 }
 
 impl Prepare<'_> {
-    fn version(
+    /// A revision that fits, with its instances; `known` is what it said of itself when it ran.
+    fn revision(
         &self,
-        bytes: &[u8],
-        label: &str,
+        component: Component,
         config: Arc<str>,
-        start: Start,
+        known: Option<Description>,
     ) -> Result<(Arc<Revision>, Vec<Instance>), OperatorError> {
-        let component = self.engine.compile_for(Wanted {
-            grants: Some(self.context.grants),
-            beside: self.beside,
-            until: match start {
-                Start::MustBy(until) => Some(until),
-                Start::Must | Start::May => None,
-            },
-            ..Wanted::new(bytes, label)
-        })?;
-        let revision = Arc::new(Revision::new(component, self.context.clone(), config)?);
-        let unfit = |why: String| OperatorError::Unfit {
-            component: label.to_owned(),
-            why,
-        };
+        let label = component.label().to_owned();
+        let revision = Revision::known(component, self.context.clone(), config, known)?;
+        let revision = Arc::new(revision);
         for output in self.required_outputs {
             if !revision.description.version.outputs.contains(output) {
-                return Err(unfit(format!(
-                    "the pipeline uses its output {output:?}, which it does not have"
-                )));
+                return Err(OperatorError::Unfit {
+                    component: label,
+                    why: format!("the pipeline uses its output {output:?}, which it does not have"),
+                });
             }
         }
         let mut warm = Vec::new();
-        match (self.warm(&revision, &mut warm, start), start) {
+        match (self.warm(&revision, &mut warm), self.start) {
             (Ok(()), _) => {}
             (Err(error @ OperatorError::Start { .. }), Start::May) => tracing::warn!(
                 target: "tidegate::operator",
@@ -436,37 +572,36 @@ impl Prepare<'_> {
         &self,
         revision: &Arc<Revision>,
         warm: &mut Vec<Instance>,
-        start: Start,
     ) -> Result<(), OperatorError> {
-        let unfit = |why: String| OperatorError::Unfit {
-            component: revision.component.label().to_owned(),
-            why,
-        };
-        let in_time = |ready: usize| match start {
-            Start::MustBy(until) if Instant::now() >= until => Err(unfit(format!(
-                "the time for its deployment is over with {ready} of {} instances ready",
-                self.tasks
-            ))),
-            _ => Ok(()),
-        };
-        in_time(0)?;
-        let mut first = Instance::start(Arc::clone(revision))?;
+        self.in_time(revision, 0)?;
+        let mut first = Instance::new(Arc::clone(revision))?;
         let samples = self.context.samples.all();
         for sample in &samples {
             if let Err(why) = first.try_out(sample)? {
                 let records = sample.len();
-                return Err(unfit(format!(
-                    "it does not answer {records} recorded records: {why}"
-                )));
+                return Err(OperatorError::Unfit {
+                    component: revision.component.label().to_owned(),
+                    why: format!("it does not answer {records} recorded records: {why}"),
+                });
             }
-            in_time(0)?;
+            self.in_time(revision, 0)?;
         }
         // An instance that has seen samples may remember them: it does not serve the stream.
         warm.extend(Some(first).filter(|_| samples.is_empty()));
         while warm.len() < self.tasks {
-            in_time(warm.len())?;
-            warm.push(Instance::start(Arc::clone(revision))?);
+            self.in_time(revision, warm.len())?;
+            warm.push(Instance::new(Arc::clone(revision))?);
         }
-        in_time(warm.len())
+        self.in_time(revision, warm.len())
+    }
+
+    fn in_time(&self, revision: &Revision, ready: usize) -> Result<(), OperatorError> {
+        match self.start {
+            Start::Within(since, time) if since.elapsed() >= time => Err(OperatorError::Late {
+                component: revision.component.label().to_owned(),
+                why: format!("{ready} of {} instances within {time:?}", self.tasks),
+            }),
+            _ => Ok(()),
+        }
     }
 }

@@ -355,6 +355,22 @@ impl<'a> OutcomesView<'a> {
         self.actions.iter().all(|&action| action == PASS)
     }
 
+    /// How many outcomes there are of each kind: pass, drop, replace, split, route, retry, dead letter.
+    pub fn kinds(&self) -> [u64; DEAD_LETTER as usize + 1] {
+        let mut kinds = [0; DEAD_LETTER as usize + 1];
+        if self.all_pass() {
+            kinds[usize::from(PASS)] = self.actions.len() as u64;
+            return kinds;
+        }
+        for &action in self.actions {
+            // Checked when the answer was parsed.
+            if let Some(kind) = kinds.get_mut(usize::from(action)) {
+                *kind += 1;
+            }
+        }
+        kinds
+    }
+
     /// The outcomes, in the order of the records.
     pub fn iter(&self) -> impl Iterator<Item = Outcome<'a>> + use<'a> {
         let mut reader = self.payloads;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tidegate_contract::{OperatorError, Slot};
-use tidegate_operator::{ComponentSlot, Limits, SlotOptions};
+use tidegate_contract::{OperatorError, OperatorVersion, Revision, Slot};
+use tidegate_operator::{Change, ComponentSlot, Limits, SlotOptions};
 
 use crate::support::*;
 
@@ -162,21 +162,33 @@ fn tasks_that_follow_the_generation_see_every_record_once_while_versions_change(
 #[test]
 fn a_deployment_that_is_not_ready_in_time_is_refused_and_leaves_the_running_version() {
     let slot = slot("s", PASS);
-    let error = slot
-        .deploy_within(&named("next"), "next.wasm", Duration::ZERO)
-        .unwrap_err();
+    let next = named("next");
+    let change = Change {
+        component: Some(&next),
+        label: "next.wasm",
+        config: None,
+    };
+    let error = slot.deploy_within(&change, Duration::ZERO).unwrap_err();
+    assert!(matches!(error, OperatorError::Late { .. }), "{error:?}");
     assert_eq!(
         error.to_string(),
-        "next.wasm does not fit the slot: the time for its deployment is over with 0 of 1 instances ready"
+        "next.wasm is not ready in time: 0 of 1 instances within 0ns"
     );
     assert_eq!(
         (slot.generation(), slot.version().name.as_str()),
         (1, "pass")
     );
     let time = Duration::from_secs(120);
-    slot.deploy_within(&named("next"), "next.wasm", time)
-        .unwrap();
+    slot.deploy_within(&change, time).unwrap();
     assert_eq!(slot.version().name, "next");
+}
+
+/// What the log would have of a version that has run, changed: as if this had run.
+fn as_if_it_ran(options: &SlotOptions, bytes: &[u8], version: &OperatorVersion) -> Revision {
+    Revision {
+        digest: options.revision(bytes),
+        ..version.revision.clone()
+    }
 }
 
 #[test]
@@ -184,18 +196,66 @@ fn a_slot_that_goes_on_is_made_without_instances_where_none_can_be_started() {
     let bytes = guest("hostile");
     let error = ComponentSlot::new(&ENGINE, options("init-trap"), &bytes, "h").unwrap_err();
     assert!(matches!(error, OperatorError::Start { .. }), "{error}");
-    let slot = ComponentSlot::resume(&ENGINE, options("init-trap"), &bytes, "h").unwrap();
+    let ran = hostile("pass").version();
+    let options = options("init-trap");
+    // The same component with the configuration that ran, which was another one, is a new revision: it must start.
+    let resume = |ran: &Revision| ComponentSlot::resume(&ENGINE, options.clone(), &bytes, "h", ran);
+    let error = resume(&ran.revision).unwrap_err();
+    assert!(matches!(error, OperatorError::Start { .. }), "{error}");
+    let slot = resume(&as_if_it_ran(&options, &bytes, &ran)).unwrap();
     let error = slot.instance().map(|_| ()).unwrap_err();
     assert!(matches!(error, OperatorError::Start { .. }), "{error}");
     assert_eq!(slot.version().name, "misbehave");
     // What is no operator is refused whatever it was before.
-    let error = ComponentSlot::resume(&ENGINE, options("pass"), b"nothing", "h").unwrap_err();
+    let error = ComponentSlot::resume(&ENGINE, options.clone(), b"nothing", "h", &ran.revision);
     assert!(
-        matches!(error, OperatorError::NotAnOperator { .. }),
-        "{error}"
+        matches!(error, Err(OperatorError::NotAnOperator { .. })),
+        "{error:?}"
     );
-    slot.deploy_again(&bytes, "again").unwrap();
-    assert_eq!(slot.generation(), 2);
+}
+
+#[test]
+fn a_revision_that_ran_is_made_again_where_it_cannot_be_asked_what_it_is() {
+    let text = include_str!("../fixtures/pass.wat");
+    let asked = "(func (export \"describe\") (result i32) (i32.const 128))";
+    let silent = "(func (export \"describe\") (result i32) unreachable)";
+    let silent = wat::parse_str(text.replace(asked, silent)).unwrap();
+    let options = SlotOptions::new("s");
+    let error = ComponentSlot::new(&ENGINE, options.clone(), &silent, "op").unwrap_err();
+    assert!(error.to_string().contains("describe: trap"), "{error}");
+    let ran = as_if_it_ran(&options, &silent, &slot("s", PASS).version());
+    let slot = ComponentSlot::resume(&ENGINE, options, &silent, "op", &ran).unwrap();
+    assert_eq!(
+        (&*slot.version().name, slot.version().outputs.len()),
+        ("pass", 0)
+    );
+    assert_eq!(run(&mut *instance(&slot), &batch_of(["a"])).len(), 1);
+}
+
+#[test]
+fn a_deployment_brings_a_new_configuration_and_a_restart_keeps_it_while_the_files_stays() {
+    let slot = hostile("pass");
+    let change = Change {
+        config: Some("{\"mode\": \"config\"}"),
+        ..Change::default()
+    };
+    let deployed = slot.deploy_within(&change, patient().deadline).unwrap();
+    assert_eq!(deployed.old.digest, deployed.new.digest);
+    assert_ne!(deployed.old.revision.digest, deployed.new.revision.digest);
+    let says = |slot: &ComponentSlot| run(&mut *instance(slot), &batch_of(["v"])).remove(0);
+    let own = Came::Outcome("dead {\"mode\": \"config\"}".into());
+    assert_eq!(says(&slot), own);
+    let bytes = guest("hostile");
+    let resume = |mode: &str| {
+        let ran = &deployed.new.revision;
+        ComponentSlot::resume(&ENGINE, options(mode), &bytes, "h", ran).unwrap()
+    };
+    assert_eq!(says(&resume("pass")), own);
+    assert_eq!(resume("pass").version().revision, deployed.new.revision);
+    assert_eq!(
+        says(&resume("clock")),
+        Came::Outcome("dead 1700000000123456".into())
+    );
 }
 
 #[test]

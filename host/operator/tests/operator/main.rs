@@ -11,6 +11,7 @@ mod deploy;
 mod descriptions;
 mod hostile;
 mod released;
+mod revisions;
 mod room;
 mod slow;
 mod support;

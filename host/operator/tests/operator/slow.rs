@@ -91,17 +91,3 @@ fn a_slow_operator_lets_its_worker_go_in_the_middle_of_a_batch() {
     assert!(*first > 0 && first + count == batch.len());
     assert_eq!(slot.stats().instances_lost, lost);
 }
-
-#[test]
-fn a_search_for_poison_goes_on_where_it_was() {
-    let limits = Limits {
-        deadline: Duration::from_millis(200),
-        ..patient()
-    };
-    let slot = hostile_within("loop", limits);
-    let mut operator = instance(&slot);
-    // Each late call is a turn of its own. Eight halve the batch, one finds the record, none is made in vain.
-    let came = run(&mut *operator, &batch_with_bad(256, &[200]));
-    assert_eq!(poisoned(&came), [200]);
-    assert!(slot.stats().instances_lost < 20);
-}

@@ -1,0 +1,120 @@
+//! What is known of a revision, and what becomes of one that fails too often.
+
+use std::time::Duration;
+
+use tidegate_contract::{OperatorError, Slot};
+use tidegate_operator::{Breaker, ComponentSlot, OUTCOMES, SlotOptions};
+
+use crate::support::*;
+
+fn breaker(lost_instances: Option<u64>, failed_records: Option<u64>) -> Breaker {
+    Breaker {
+        lost_instances,
+        failed_records,
+        window: Duration::from_secs(3600),
+    }
+}
+
+fn slot_with(mode: &str, breaker: Breaker) -> ComponentSlot {
+    let options = SlotOptions {
+        breaker,
+        ..options(mode)
+    };
+    ComponentSlot::new(&ENGINE, options, &guest("hostile"), "hostile").unwrap()
+}
+
+#[test]
+fn a_revision_counts_its_outcomes_its_losses_its_time_and_its_memory() {
+    let slot = hostile("outcomes");
+    let mut operator = instance(&slot);
+    run(&mut *operator, &batch_of(["v"; 14]));
+    let [report] = &slot.revisions()[..] else {
+        panic!("one revision");
+    };
+    assert!(report.runs && report.tripped.is_none());
+    assert_eq!(report.version, slot.version());
+    assert_eq!(report.stats.outcomes, [2; OUTCOMES.len()]);
+    assert_eq!((report.stats.records(), report.stats.failed), (14, 0));
+    assert!(report.stats.guest_time > Duration::ZERO);
+    // One instance is warm for the first task.
+    assert_eq!(report.stats.instances, 1);
+    assert!(report.stats.memory >= 1 << 16, "{}", report.stats.memory);
+    let bytes = guest("hostile");
+    slot.deploy_with(&bytes, "h", "{\"mode\": \"trap\"}")
+        .unwrap();
+    let mut operator = instance(&slot);
+    run(&mut *operator, &batch_with_bad(8, &[1]));
+    let revisions = slot.revisions();
+    assert_eq!(revisions.len(), 2);
+    let (old, new) = (&revisions[0], &revisions[1]);
+    assert!(!old.runs && new.runs);
+    assert_eq!((old.stats.records(), new.stats.records()), (14, 8));
+    assert_eq!((old.stats.lost_instances, new.stats.failed), (0, 1));
+    assert!(new.stats.lost_instances > 0);
+    // The first once more: it counts on, and what there was before is not lost however many follow.
+    slot.deploy_with(&bytes, "h", "{\"mode\": \"outcomes\"}")
+        .unwrap();
+    run(&mut *instance(&slot), &batch_of(["v"; 7]));
+    let revisions = slot.revisions();
+    assert_eq!(revisions.len(), 2);
+    assert_eq!(revisions[1].stats.records(), 21);
+    for turns in 0..12 {
+        let config = format!("{{\"mode\": \"pass\", \"turns\": {turns}}}");
+        slot.deploy_with(&bytes, "h", &config).unwrap();
+        run(&mut *instance(&slot), &batch_of(["v"]));
+    }
+    assert!(slot.revisions().len() <= 8);
+    assert_eq!(slot.totals().records(), 14 + 8 + 7 + 12);
+}
+
+#[test]
+fn a_revision_that_loses_too_many_instances_is_asked_no_more_and_its_records_wait() {
+    let slot = slot_with("pass", breaker(Some(3), None));
+    let first = slot.version();
+    slot.deploy_with(&guest("hostile"), "new", "{\"mode\": \"trap\"}")
+        .unwrap();
+    let (mut one, mut other) = (instance(&slot), instance(&slot));
+    let bad = batch_with_bad(1, &[0]);
+    for _ in 0..3 {
+        assert_eq!(poisoned(&run(&mut *one, &bad)), [0]);
+    }
+    assert_eq!(slot.tripped(), None);
+    // The loss that is one too many costs its record nothing: it waits for whatever runs next. So do those of others.
+    run(&mut *one, &batch_of(["good"]));
+    let _ = one.process(&bad);
+    let why = "4 instances were lost within 3600s, limit 3";
+    assert_eq!(slot.tripped().as_deref(), Some(why));
+    for operator in [&mut one, &mut other] {
+        assert!(!operator.is_started());
+        let error = operator.process(&batch_of(["good"])).unwrap_err();
+        assert!(matches!(error, OperatorError::Tripped { .. }), "{error}");
+        assert_eq!(error.to_string(), format!("new is run no more: {why}"));
+    }
+    slot.rollback().unwrap();
+    assert_eq!((slot.tripped(), slot.version()), (None, first));
+    assert_eq!(run(&mut *instance(&slot), &bad).len(), 1);
+    // Forth again only by a deployment.
+    let error = slot.rollback().unwrap_err().to_string();
+    assert!(error.contains("has failed too often"), "{error}");
+    let revisions = slot.revisions();
+    let tripped = revisions.iter().find(|report| report.tripped.is_some());
+    assert_eq!(tripped.unwrap().tripped.as_deref(), Some(why));
+}
+
+#[test]
+fn records_that_fail_count_for_the_breaker_and_trials_do_not() {
+    let slot = slot_with("trap", breaker(None, Some(2)));
+    let mut operator = instance(&slot);
+    let came = run(&mut *operator, &batch_with_bad(4, &[0, 2]));
+    assert_eq!((poisoned(&came), slot.tripped()), (vec![0, 2], None));
+    assert_eq!(
+        poisoned(&run(&mut *operator, &batch_with_bad(1, &[0]))),
+        [0]
+    );
+    let why = "3 records failed within 3600s, limit 2";
+    assert_eq!(slot.tripped().as_deref(), Some(why));
+    // Nothing of it is remembered by the same revision when it is deployed again.
+    slot.deploy(&guest("hostile"), "again").unwrap();
+    assert_eq!(slot.tripped(), None);
+    assert_eq!(run(&mut *instance(&slot), &batch_of(["good"])).len(), 1);
+}

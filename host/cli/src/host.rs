@@ -5,25 +5,26 @@ use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use tidegate_contract::Slot as _;
+use tidegate_control::config::Breaker;
 use tidegate_control::{
-    ComponentVersion, DeployRefused, DeployReport, Host, ModelRefused, ModelReport, Percentiles,
-    RecordCounts, RunState, SlotCounters, SlotReport, SlotTrouble, StatusReport,
+    ComponentVersion, DeployRefused, DeployReport, Deployment, Host, ModelRefused, ModelReport,
+    Percentiles, RecordCounts, RunState, SlotCounters, SlotReport, SlotTrouble, StatusReport,
 };
 use tidegate_flow::Controls;
-use tidegate_operator::{ComponentSlot, digest};
+use tidegate_operator::{Change, ComponentSlot, digest};
 use tidegate_telemetry::events::{Deployed, DeploymentRefused};
 use tidegate_telemetry::{Meters, SlotSummary};
 
 use crate::components::Components;
 use crate::models::HostedModel;
 use crate::operator_metrics::operator_metrics;
-use crate::wire;
+use crate::{revisions, wire};
 
 /// How long all tasks have to switch: one call of the operator each, however slow, and then some.
-const SWITCH_DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const SWITCH_DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long a version may take until it is ready. With a start, a switch and the way back it is less than a client waits: who was
-/// told nothing of a deployment must not find it done later.
+/// How long a version may take until it is ready. With a start, a switch and the way back it is less than a client
+/// waits: who was told nothing of a deployment must not find it done later.
 const DEPLOYMENT: Duration = Duration::from_secs(600);
 
 /// A slot and what it is doing.
@@ -34,6 +35,10 @@ pub(crate) struct HostedSlot {
     /// Held while a deployment is under way.
     pub(crate) deploying: Mutex<()>,
     pub(crate) label: Mutex<String>,
+    /// When its revisions are run no more.
+    pub(crate) breaker: Option<Breaker>,
+    /// Most records that may fail in a run that ends well.
+    pub(crate) max_failed_records: Option<u64>,
 }
 
 /// The running host.
@@ -45,6 +50,8 @@ pub(crate) struct RunningHost {
     pub(crate) models: Vec<Arc<HostedModel>>,
     pub(crate) controls: Controls,
     pub(crate) meters: Arc<Meters>,
+    /// Why a breaker has stopped the pipeline, if one has.
+    pub(crate) stopped: Mutex<Option<String>>,
 }
 
 impl RunningHost {
@@ -89,22 +96,23 @@ impl RunningHost {
         })
     }
 
-    fn switch(
-        &self,
-        hosted: &HostedSlot,
-        component: &[u8],
-        label: &str,
-    ) -> Result<DeployReport, String> {
+    fn switch(&self, hosted: &HostedSlot, deployment: &Deployment) -> Result<DeployReport, String> {
         let began = Instant::now();
         let name = hosted.slot.name();
         // On disk before any task can run it: a cut that names it must find it after a restart.
-        let _kept = self
-            .components
-            .keep(&digest(component), component)
+        let component = deployment.component.as_deref();
+        let _kept = component
+            .map(|component| self.components.keep(&digest(component), component))
+            .transpose()
             .map_err(|error| format!("the component cannot be kept for a restart: {error}"))?;
+        let change = Change {
+            component,
+            label: &deployment.label,
+            config: deployment.config.as_deref(),
+        };
         let deployed = hosted
             .slot
-            .deploy_within(component, label, DEPLOYMENT)
+            .deploy_within(&change, DEPLOYMENT)
             .map_err(|error| error.to_string())?;
         let report = match self.controls.switch(name, SWITCH_DEADLINE) {
             Ok(report) => report,
@@ -123,12 +131,14 @@ impl RunningHost {
             name: version.name.clone(),
             version: version.version.clone(),
             digest: version.digest.clone(),
+            revision: version.revision.digest.clone(),
         };
         Deployed {
             slot: name,
             old: &deployed.old.version,
             new: &deployed.new.version,
             digest: &deployed.new.digest,
+            revision: &deployed.new.revision.digest,
             tasks: report.tasks,
             longest_wait: report.longest_wait,
         }
@@ -176,6 +186,7 @@ impl Host for RunningHost {
                     .unwrap_or_default(),
                 counters: counters.unwrap_or_default(),
                 trouble: self.trouble(hosted),
+                revisions: revisions::reports(&hosted.slot),
             }
         });
         StatusReport {
@@ -225,16 +236,13 @@ impl Host for RunningHost {
         let mut text = self.meters.prometheus();
         let slots = self.slots.iter();
         text += &operator_metrics(slots.map(|hosted| (hosted.slot.name(), hosted.slot.metrics())));
+        let slots: Vec<_> = self.slots.iter().map(|hosted| &*hosted.slot).collect();
+        text += &revisions::metrics(&slots);
         text += &model_metrics(&self.models());
         Some(text)
     }
 
-    fn deploy(
-        &self,
-        slot: &str,
-        component: Vec<u8>,
-        label: &str,
-    ) -> Result<DeployReport, DeployRefused> {
+    fn deploy(&self, slot: &str, deployment: Deployment) -> Result<DeployReport, DeployRefused> {
         let Some(hosted) = self.slots.iter().find(|hosted| hosted.slot.name() == slot) else {
             let slots = self
                 .slots
@@ -259,14 +267,14 @@ impl Host for RunningHost {
                 });
             }
         };
-        let switched = self.switch(hosted, &component, label);
+        let switched = self.switch(hosted, &deployment);
         // However it ended: what no slot and no cut needs now is taken away.
         let slots = self.slots.iter().map(|hosted| &hosted.slot);
         wire::sweep(&self.components, slots, &self.controls.committed_slots());
         match switched {
             Ok(report) => {
                 if let Ok(mut known) = hosted.label.lock() {
-                    *known = label.to_owned();
+                    *known = deployment.label;
                 }
                 Ok(report)
             }

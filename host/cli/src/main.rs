@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod breakers;
 mod commands;
 mod component;
 mod components;
@@ -12,6 +13,7 @@ mod exit;
 mod host;
 mod models;
 mod operator_metrics;
+mod revisions;
 mod starting;
 mod wire;
 
@@ -70,8 +72,12 @@ enum Command {
         /// The slot: the name of the stage.
         #[arg(long)]
         slot: String,
-        /// The component, or a core module that carries its component type.
-        component: PathBuf,
+        /// The component, or a core module that carries its component type; the one that runs stays if there is none.
+        #[arg(required_unless_present = "config")]
+        component: Option<PathBuf>,
+        /// A new configuration: a file with a JSON object; the one that runs stays if there is none.
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
         /// A word for the log and the status; default the file's name.
         #[arg(long)]
         label: Option<String>,
@@ -345,10 +351,18 @@ fn main() -> ExitCode {
         Command::Deploy {
             slot,
             component,
+            config,
             label,
             host,
             json,
-        } => commands::deploy::deploy(&slot, &component, label.as_deref(), &host, json),
+        } => {
+            let what = commands::deploy::What {
+                component: component.as_deref(),
+                config: config.as_deref(),
+                label: label.as_deref(),
+            };
+            commands::deploy::deploy(&slot, what, &host, json)
+        }
         Command::Status { host, json } => commands::status::status(&host, json),
         Command::Model(command) => model(&command),
         Command::Component { file, output } => {

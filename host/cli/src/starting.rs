@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use tidegate_control::config::Pipeline;
 use tidegate_control::{
-    DeployRefused, DeployReport, Host, ModelRefused, ModelReport, Percentiles, RecordCounts,
-    RunState, StatusReport,
+    DeployRefused, DeployReport, Deployment, Host, ModelRefused, ModelReport, Percentiles,
+    RecordCounts, RunState, StatusReport,
 };
 use tidegate_flow::Counts;
 
@@ -98,14 +98,9 @@ impl Host for StartingHost {
         }
     }
 
-    fn deploy(
-        &self,
-        slot: &str,
-        component: Vec<u8>,
-        label: &str,
-    ) -> Result<DeployReport, DeployRefused> {
+    fn deploy(&self, slot: &str, deployment: Deployment) -> Result<DeployReport, DeployRefused> {
         match self.wait() {
-            Some(running) => running.deploy(slot, component, label),
+            Some(running) => running.deploy(slot, deployment),
             None => Err(DeployRefused::Refused(STARTING.into())),
         }
     }

@@ -1,5 +1,6 @@
 //! What the admin API says, on both sides of the wire, and the port by which it reaches the running host.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -11,13 +12,8 @@ pub trait Host: Send + Sync {
     /// How it stands.
     fn status(&self) -> StatusReport;
 
-    /// Puts a component into a slot; returns when every task runs it, or nothing has changed.
-    fn deploy(
-        &self,
-        slot: &str,
-        component: Vec<u8>,
-        label: &str,
-    ) -> Result<DeployReport, DeployRefused>;
+    /// Puts a component, a configuration or both into a slot; returns when every task runs it, or nothing has changed.
+    fn deploy(&self, slot: &str, deployment: Deployment) -> Result<DeployReport, DeployRefused>;
 
     /// The models of its pipeline, in the order of the file.
     fn models(&self) -> Vec<ModelReport> {
@@ -46,6 +42,17 @@ pub trait Host: Send + Sync {
     fn metrics(&self) -> Option<String> {
         None
     }
+}
+
+/// What is put into a slot; what is not there stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deployment {
+    /// The component's bytes.
+    pub component: Option<Vec<u8>>,
+    /// The configuration: a JSON object, as text.
+    pub config: Option<String>,
+    /// A word for the log and the status.
+    pub label: String,
 }
 
 /// How a running pipeline stands.
@@ -143,6 +150,39 @@ pub struct SlotReport {
     /// What keeps it from answering, if something does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<SlotTrouble>,
+    /// What its revisions did since the start: the latest, the one that runs at the end.
+    #[serde(default)]
+    pub revisions: Vec<RevisionReport>,
+}
+
+/// A component with its configuration, grants and limits, and what it did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RevisionReport {
+    /// Digest of all of it: `sha256:` and 64 hexadecimal digits.
+    pub revision: String,
+    /// The operator's version.
+    pub version: String,
+    /// The component's digest.
+    pub digest: String,
+    /// Whether it runs now.
+    pub runs: bool,
+    /// Why it is run no more, if it failed more often than the pipeline file allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tripped: Option<String>,
+    /// Records it was given; one that came again counts again.
+    pub records: u64,
+    /// What it said of them, by kind of outcome.
+    pub outcomes: BTreeMap<String, u64>,
+    /// Records it could not answer for.
+    pub failed: u64,
+    /// Instances it lost.
+    pub lost_instances: u64,
+    /// Time in its instances, milliseconds.
+    pub guest_ms: u64,
+    /// Memory of its instances now, bytes.
+    pub memory: u64,
+    /// Its instances now.
+    pub instances: u64,
 }
 
 /// A slot of which no instance can be started: its records wait, and it is tried again.
@@ -183,6 +223,9 @@ pub struct ComponentVersion {
     pub version: String,
     /// `sha256:` and 64 hexadecimal digits.
     pub digest: String,
+    /// Digest of the component with its configuration, grants and limits.
+    #[serde(default)]
+    pub revision: String,
 }
 
 /// A deployment that switched.

@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use ureq::http::Response;
 use ureq::{Agent, Body};
 
-use crate::admin::{CONNECTION, MAX_COMPONENT};
-use crate::api::{DeployReport, StatusReport};
+use crate::admin::{CONFIG_BYTES, CONNECTION, MAX_COMPONENT, MAX_CONFIG};
+use crate::api::{DeployReport, Deployment, StatusReport};
 use crate::config::{Mistakes, state_directory};
 use crate::models::ModelReport;
 use crate::token::AdminFile;
@@ -76,6 +76,14 @@ pub enum ClientError {
     #[error("the component has {bytes} bytes; a host takes at most {limit}")]
     TooLarge {
         /// Bytes of the component.
+        bytes: usize,
+        /// Most bytes.
+        limit: usize,
+    },
+    /// The configuration is too large.
+    #[error("the configuration has {bytes} bytes; a host takes at most {limit}")]
+    ConfigTooLarge {
+        /// Bytes of the configuration.
         bytes: usize,
         /// Most bytes.
         limit: usize,
@@ -165,27 +173,36 @@ impl Client {
         self.understood(answer)
     }
 
-    /// Puts a component into a slot.
-    pub fn deploy(
-        &self,
-        slot: &str,
-        component: &[u8],
-        label: &str,
-    ) -> Result<DeployReport, ClientError> {
+    /// Puts a component, a configuration or both into a slot.
+    pub fn deploy(&self, slot: &str, deployment: &Deployment) -> Result<DeployReport, ClientError> {
+        let component = deployment.component.as_deref().unwrap_or_default();
         if component.len() > MAX_COMPONENT {
             return Err(ClientError::TooLarge {
                 bytes: component.len(),
                 limit: MAX_COMPONENT,
             });
         }
-        let answer = agent(DEPLOY)
+        let mut request = agent(DEPLOY)
             .post(self.url(&format!("/v1/slots/{}", escaped(slot))))
-            .query("label", label)
+            .query("label", &deployment.label);
+        let mut body = Vec::new();
+        if let Some(config) = &deployment.config {
+            if config.len() > MAX_CONFIG {
+                return Err(ClientError::ConfigTooLarge {
+                    bytes: config.len(),
+                    limit: MAX_CONFIG,
+                });
+            }
+            request = request.query(CONFIG_BYTES, config.len().to_string());
+            body.extend_from_slice(config.as_bytes());
+        }
+        body.extend_from_slice(component);
+        let answer = request
             .header("authorization", self.authorization())
             .header("content-type", "application/wasm")
             // A host that refuses the head is not sent the component.
             .header("expect", "100-continue")
-            .send(component);
+            .send(&body[..]);
         self.understood(answer)
     }
 

@@ -19,7 +19,7 @@ mod models;
 mod token;
 
 pub use api::{
-    ComponentVersion, DeployRefused, DeployReport, Host, Percentiles, RecordCounts, RunState,
-    SlotCounters, SlotReport, SlotTrouble, StatusReport,
+    ComponentVersion, DeployRefused, DeployReport, Deployment, Host, Percentiles, RecordCounts,
+    RevisionReport, RunState, SlotCounters, SlotReport, SlotTrouble, StatusReport,
 };
 pub use models::{ModelRefused, ModelReport};

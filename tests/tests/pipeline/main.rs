@@ -19,6 +19,7 @@ mod native;
 mod pressure;
 mod readme;
 mod refused;
+mod revisions;
 mod slots;
 mod swap;
 mod toolchains;

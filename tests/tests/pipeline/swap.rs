@@ -12,6 +12,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tidegate_contract::{CommitLog as _, Cut};
+use tidegate_operator::{Grants, SlotOptions};
+use tidegate_state::{Disk, StateDirectory};
 use tidegate_tests::{Workspace, full, operator, until};
 
 const REDACT: &str = r#"
@@ -389,6 +392,24 @@ fn hostile(slot: &str, mode: &str) -> String {
     )
 }
 
+/// Has the log say that the slot ran this component with the mode of a pipeline file, as if it had started then.
+fn ran(workspace: &Workspace, mode: &str, component: &[u8]) {
+    let (_, log, recovered) =
+        StateDirectory::open(&workspace.path("state"), Arc::new(Disk)).unwrap();
+    let mut slot = recovered.slots[0].clone();
+    slot.revision.digest = SlotOptions {
+        grants: Grants::ALL,
+        config: format!("{{\"mode\":\"{mode}\"}}"),
+        ..SlotOptions::new("guest")
+    }
+    .revision(component);
+    log.commit(&Cut {
+        slots: vec![slot],
+        ..Cut::default()
+    })
+    .unwrap();
+}
+
 #[test]
 fn a_run_that_is_started_again_waits_for_an_operator_that_does_not_start() {
     let [unwilling, willing] = ["init-trap", "pass"].map(|mode| pipeline(&hostile("guest", mode)));
@@ -424,6 +445,16 @@ fn a_run_that_is_started_again_waits_for_an_operator_that_does_not_start() {
         workspace.pipeline(&unwilling);
         append(&workspace, 1, &lines(1, 2000..2010));
         records += 10;
+        // A configuration that has never run is a mistake, though its component has run.
+        let refused = workspace.run(&FOLLOW);
+        let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{error}");
+        assert!(error.contains("does not start: init: trap"), "{error}");
+        let component = match deployed {
+            true => variant_of("hostile", 1),
+            false => std::fs::read(operator("hostile")).unwrap(),
+        };
+        ran(&workspace, "init-trap", &component);
         let mut running = workspace.start(&FOLLOW);
         until("status says why", PATIENCE, || {
             assert!(

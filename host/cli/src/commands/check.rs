@@ -21,7 +21,8 @@ pub(crate) fn check(path: &Path, as_json: bool) -> Result<(), Failure> {
         true => wire::Compiled::State(compiled),
         false => wire::Compiled::User,
     };
-    let slots = wire::slots(&pipeline, compiled, wire::Tasks { warm: 1, most: 1 }, &[])?;
+    let one = wire::Tasks { warm: 1, most: 1 };
+    let (slots, _) = wire::slots(&pipeline, compiled, one, &[], None)?;
     let warnings = warnings(&pipeline, &slots)?;
     let guarantee = guarantee(&pipeline);
     if as_json {

@@ -1,9 +1,13 @@
 //! `tidegate deploy`.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
+use tidegate_control::Deployment;
+use tidegate_control::admin::MAX_CONFIG;
 use tidegate_control::client::Client;
 use tidegate_telemetry::plain;
 
@@ -49,35 +53,46 @@ fn while_waiting<T>(say: impl FnOnce() + Send, work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Puts a component into a slot of a running host.
+/// What is put into a slot, as it is typed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct What<'a> {
+    pub(crate) component: Option<&'a Path>,
+    pub(crate) config: Option<&'a Path>,
+    pub(crate) label: Option<&'a str>,
+}
+
+/// Puts a component, a configuration or both into a slot of a running host.
 pub(crate) fn deploy(
     slot: &str,
-    component: &Path,
-    label: Option<&str>,
+    what: What<'_>,
     host: &HostArguments,
     as_json: bool,
 ) -> Result<(), Failure> {
-    let bytes =
-        crate::component::read(component).map_err(|error| Failure::usage(with_causes(&error)))?;
-    let name = component
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned());
-    let label = label.map(str::to_owned).or(name).unwrap_or_default();
+    let component = what.component.map(crate::component::read).transpose();
+    let component = component.map_err(|error| Failure::usage(with_causes(&error)))?;
+    let config = what.config.map(read_config).transpose()?;
+    let file = what.component.or(what.config).and_then(Path::file_name);
+    let name = file.map(|name| name.to_string_lossy().into_owned());
+    let deployment = Deployment {
+        component,
+        config,
+        label: what.label.map(str::to_owned).or(name).unwrap_or_default(),
+    };
     let client = client(host)?;
     let report = while_waiting(
         || {
-            let shown = plain(&label, LABEL_BYTES);
+            let shown = plain(&deployment.label, LABEL_BYTES);
             tell(format_args!(
                 "waiting for the host: a component that it has not seen, as {shown} may be, is compiled first, beside the stream\n"
             ));
         },
-        || client.deploy(slot, &bytes, &label),
+        || client.deploy(slot, &deployment),
     )?;
     if as_json {
         return print(&format!("{}\n", serde_json::to_string_pretty(&report)?));
     }
     print(&format!(
-        "{}: {} {} {} -> {} {} {}\n{} tasks switched after {:.1} ms; longest wait of a batch {:.2} ms\n",
+        "{}: {} {} {} -> {} {} {}\nrevision {}\n{} tasks switched after {:.1} ms; longest wait of a batch {:.2} ms\n",
         report.slot,
         report.old.name,
         report.old.version,
@@ -85,8 +100,26 @@ pub(crate) fn deploy(
         report.new.name,
         report.new.version,
         report.new.digest,
+        report.new.revision,
         report.tasks,
         report.switched_ms,
         report.max_wait_ms,
     ))
+}
+
+/// A configuration as a host takes it: what is no JSON is told here, with the file's name.
+fn read_config(path: &Path) -> Result<String, Failure> {
+    let shown = path.display();
+    let mut text = String::new();
+    let length = File::open(path)
+        .and_then(|file| file.take(MAX_CONFIG as u64 + 1).read_to_string(&mut text))
+        .map_err(|error| Failure::usage(format_args!("cannot read {shown}: {error}")))?;
+    if length > MAX_CONFIG {
+        return Err(Failure::usage(format_args!(
+            "{shown} has more bytes than a configuration may have, limit {MAX_CONFIG}"
+        )));
+    }
+    let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&text)
+        .map_err(|error| Failure::usage(format_args!("{shown} is not a JSON object: {error}")))?;
+    Ok(serde_json::Value::Object(object).to_string())
 }

@@ -14,11 +14,12 @@ use tidegate_telemetry::events::{RunEnded, RunStarted};
 use tidegate_telemetry::{Meters, ProgressLine, Summary};
 
 use super::{check_state, print, read_pipeline};
+use crate::breakers::Breakers;
 use crate::components::Components;
 use crate::exit::{Failure, tell};
 use crate::host::{HostedSlot, RunningHost};
 use crate::starting::StartingHost;
-use crate::{RunArguments, Until, models, wire};
+use crate::{RunArguments, Until, models, revisions, wire};
 
 /// Instances that are made ahead for a topic.
 const TOPIC_WARM: usize = 8;
@@ -57,15 +58,15 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let parts_of = |until| wire::worker_parts(&pipeline, until, &recovered, &layer);
     let tasks = tasks(&pipeline);
     let compiled = wire::Compiled::State(state.path().join("compiled"));
-    let slots = wire::slots(&pipeline, compiled, tasks, &recovered.slots)?;
+    let components = Components::new(state.path());
+    let cut = &recovered.slots;
+    let (slots, configured) = wire::slots(&pipeline, compiled, tasks, cut, Some(&components))?;
     for warning in &pipeline.warnings {
         tell(format_args!("warning: {warning}\n"));
     }
     if let Some(warning) = wire::memory::warning(&pipeline, tasks) {
         tell(format_args!("warning: {warning}\n"));
     }
-    let components = Components::new(state.path());
-    let configured = wire::restore(&slots, &recovered, &components)?;
     wire::sweep(&components, &slots, &recovered.slots);
     let starting = Arc::new(StartingHost::new(
         &pipeline,
@@ -101,17 +102,26 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         models,
         controls: run.controls(),
         meters: meters.clone(),
+        stopped: Mutex::new(None),
     });
     starting.runs(host.clone());
     stop_on_signal(run.controls())?;
+    let breakers = Breakers::watch(&host)?;
     let ended = watch(run, &meters, arguments.quiet);
+    breakers.end();
+    let failure = match &ended.error {
+        Some(_) => None,
+        None => host.stopped().or_else(|| revisions::failure(&host.slots)),
+    };
     if let Some(admin) = admin {
         admin.stop();
     }
     let summary = summary(&meters, &ended, adapter, &host);
     RunEnded {
         pipeline: &pipeline.name,
-        failure: ended.error.as_ref().map(ToString::to_string).as_deref(),
+        failure: (ended.error.as_ref().map(ToString::to_string))
+            .or(failure.clone())
+            .as_deref(),
     }
     .emit();
     if let Some(path) = &pipeline.summary {
@@ -125,7 +135,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         tell(format_args!("{}", summary.table()));
     }
     match ended.error {
-        None => Ok(()),
+        None => match failure {
+            None => Ok(()),
+            Some(why) => Err(Failure::Run(anyhow::anyhow!(why))),
+        },
         Some(error @ FlowError::State(_)) => Err(Failure::Run(error.into())),
         Some(error) => {
             let way_on = way_on(&pipeline);
@@ -194,18 +207,20 @@ fn hosted(
     pipeline: &Pipeline,
     slots: Vec<Arc<tidegate_operator::ComponentSlot>>,
 ) -> Vec<HostedSlot> {
-    let stages = pipeline
-        .stages
-        .iter()
-        .enumerate()
-        .filter(|(_, stage)| matches!(stage.kind, StageKind::Operator(_)));
-    stages
+    let stages = pipeline.stages.iter().enumerate();
+    let operators = stages.filter_map(|(index, stage)| match &stage.kind {
+        StageKind::Operator(operator) => Some((index, operator)),
+        StageKind::Model(_) => None,
+    });
+    operators
         .zip(slots)
-        .map(|((stage, _), slot)| HostedSlot {
+        .map(|((stage, operator), slot)| HostedSlot {
             slot,
             stage,
             deploying: Mutex::new(()),
             label: Mutex::new(String::new()),
+            breaker: operator.breaker,
+            max_failed_records: operator.max_failed_records,
         })
         .collect()
 }

@@ -1,6 +1,6 @@
 //! `tidegate status`.
 
-use tidegate_control::RunState;
+use tidegate_control::{RevisionReport, RunState};
 
 use super::deploy::client;
 use super::print;
@@ -69,6 +69,9 @@ pub(crate) fn status(host: &HostArguments, as_json: bool) -> Result<(), Failure>
             slot.counters.dropped,
             slot.counters.dead,
         );
+        for revision in &slot.revisions {
+            text += &line(revision);
+        }
         if let Some(trouble) = &slot.trouble {
             let tasks = match trouble.tasks {
                 1 => "1 task".to_owned(),
@@ -76,10 +79,38 @@ pub(crate) fn status(host: &HostArguments, as_json: bool) -> Result<(), Failure>
             };
             text += &format!(
                 "  cannot answer in {tasks}, for {} s; its records wait and it is tried again: {}\n",
-                trouble.seconds,
-                trouble.reason.lines().next().unwrap_or_default(),
+                trouble.seconds, trouble.reason,
             );
         }
     }
     print(&text)
+}
+
+/// A revision on one line, or two if it is run no more.
+fn line(revision: &RevisionReport) -> String {
+    let digits = revision.revision.trim_start_matches("sha256:");
+    let outcomes = revision.outcomes.iter().filter(|(_, number)| **number > 0);
+    let mut outcomes: String = outcomes
+        .map(|(name, number)| format!("{name} {number}, "))
+        .collect();
+    outcomes.truncate(outcomes.trim_end_matches(", ").len());
+    let outcomes = match outcomes.is_empty() {
+        true => String::new(),
+        false => format!(" ({outcomes})"),
+    };
+    let mut text = format!(
+        "  revision {}{}: {} records{outcomes}, failed {}, lost instances {}, {} ms in {} instances, {:.1} MiB\n",
+        digits.get(..16).unwrap_or(digits),
+        if revision.runs { "" } else { ", before" },
+        revision.records,
+        revision.failed,
+        revision.lost_instances,
+        revision.guest_ms,
+        revision.instances,
+        revision.memory as f64 / f64::from(1 << 20),
+    );
+    if let Some(why) = &revision.tripped {
+        text += &format!("    is run no more: {why}\n");
+    }
+    text
 }

@@ -10,5 +10,5 @@ mod stages;
 pub(crate) use compiler::{CACHE_BYTES, COMPILER, compiler, progress, user_cache};
 pub(crate) use models::{Models, load as load_models};
 pub(crate) use ports::worker_parts;
-pub(crate) use slots::{Compiled, Tasks, restore, slots, sweep};
+pub(crate) use slots::{Compiled, Tasks, slots, sweep};
 pub(crate) use stages::{topology, volatile};

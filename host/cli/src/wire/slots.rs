@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use tidegate_contract::{Recovered, Slot as _, SlotVersion};
-use tidegate_control::config::{self, Node, Pipeline, StageKind};
+use tidegate_contract::SlotVersion;
+use tidegate_control::config::{self, Node, OperatorStage, Pipeline, StageKind};
 use tidegate_operator::{
-    CompileLimits, ComponentSlot, Engine, EngineOptions, Grants, Limits, SlotOptions, Ungranted,
+    Breaker, CompileLimits, ComponentSlot, Engine, EngineOptions, Grants, Limits, SlotOptions, Ungranted,
     digest,
 };
 
@@ -65,15 +65,18 @@ pub(crate) fn sweep<'a>(
     }
 }
 
-/// The slots of a pipeline's operator stages, in its order, each with the component of the pipeline file. A component
-/// that does not fit its stage is a mistake of configuration. One that cannot be started is one too, unless the last cut
-/// names it: then it has run, records may wait for it, and the stage waits until it starts.
+/// The slots of a pipeline's operator stages, in its order, and the digests of the components that the pipeline file
+/// names. A slot has the component of the pipeline file, or the one that was deployed in its place and that the last cut
+/// ran. A component that does not fit its stage is a mistake of configuration. One that cannot be started is one too,
+/// unless the last cut names the very same revision: then it has run, records may wait for it, and the stage waits until
+/// it starts.
 pub(crate) fn slots(
     pipeline: &Pipeline,
     compiled: Compiled,
     tasks: Tasks,
     cut: &[SlotVersion],
-) -> Result<Vec<Arc<ComponentSlot>>, Failure> {
+    components: Option<&Components>,
+) -> Result<(Vec<Arc<ComponentSlot>>, Vec<String>), Failure> {
     let operators = pipeline
         .stages
         .iter()
@@ -90,39 +93,42 @@ pub(crate) fn slots(
         memory: super::memory::of_operators(pipeline),
         ..compiled.options()?
     })?;
-    let mut slots = Vec::new();
+    let (mut slots, mut configured) = (Vec::new(), Vec::new());
     let mut refused = Vec::new();
     for (index, stage) in pipeline.stages.iter().enumerate() {
         let StageKind::Operator(operator) = &stage.kind else {
             continue;
         };
-        let label = operator.component.display().to_string();
         let bytes = crate::component::read(&operator.component)?;
-        let mut options = SlotOptions::new(&stage.name);
-        options.grants = Grants::from_names(operator.grants.iter().map(|grant| grant.name()))?;
-        options.grants.ungranted = match operator.ungranted {
-            config::Ungranted::Refuse => Ungranted::Refuse,
-            config::Ungranted::Trap => Ungranted::Trap,
-        };
-        options.limits = Limits {
-            memory: operator.limits.memory,
-            total_memory: operator.limits.total_memory,
-            output: operator.limits.output,
-            deadline: operator.limits.deadline,
-            bisect: operator.limits.bisect,
-            ..Limits::default()
-        };
-        options.config = serde_json::Value::Object(operator.config.clone()).to_string();
+        let mut options = options(&stage.name, operator)?;
         options.required_outputs = used_outputs(pipeline, index);
         options.tasks = tasks.warm;
         let named = digest(&bytes);
-        let has_run = |known: &SlotVersion| {
+        let ran = cut.iter().find(|known| {
             known.slot == stage.name && (known.configured == named || known.digest == named)
-        };
-        let made = if cut.iter().any(has_run) {
-            ComponentSlot::resume(&engine, options, &bytes, &label)
-        } else {
-            ComponentSlot::new(&engine, options, &bytes, &label)
+        });
+        let made = match (ran, components) {
+            (None, _) => {
+                let label = operator.component.display().to_string();
+                ComponentSlot::new(&engine, options, &bytes, &label)
+            }
+            (Some(ran), Some(components)) if ran.digest != named => {
+                let (path, bytes) = deployed(ran, components)?;
+                let label = path.display().to_string();
+                ComponentSlot::resume(&engine, options, &bytes, &label, &ran.revision).inspect(
+                    |_| {
+                        tracing::info!(
+                            slot = stage.name,
+                            digest = ran.digest,
+                            "goes on with the deployed component"
+                        );
+                    },
+                )
+            }
+            (Some(ran), _) => {
+                let label = operator.component.display().to_string();
+                ComponentSlot::resume(&engine, options, &bytes, &label, &ran.revision)
+            }
         };
         match made {
             Ok(slot) => slots.push(Arc::new(slot)),
@@ -132,12 +138,63 @@ pub(crate) fn slots(
                 stage.name
             )),
         }
+        configured.push(named);
     }
     if refused.is_empty() {
-        Ok(slots)
+        Ok((slots, configured))
     } else {
         Err(Failure::Usage(refused.join("\n")))
     }
+}
+
+/// What the pipeline file says of a stage, for its slot.
+fn options(name: &str, operator: &OperatorStage) -> Result<SlotOptions, Failure> {
+    let mut options = SlotOptions::new(name);
+    options.grants = Grants::from_names(operator.grants.iter().map(|grant| grant.name()))?;
+    options.grants.ungranted = match operator.ungranted {
+        config::Ungranted::Refuse => Ungranted::Refuse,
+        config::Ungranted::Trap => Ungranted::Trap,
+    };
+    options.limits = Limits {
+        memory: operator.limits.memory,
+        total_memory: operator.limits.total_memory,
+        output: operator.limits.output,
+        deadline: operator.limits.deadline,
+        bisect: operator.limits.bisect,
+        ..Limits::default()
+    };
+    options.config = serde_json::Value::Object(operator.config.clone()).to_string();
+    if let Some(breaker) = operator.breaker {
+        options.breaker = Breaker {
+            lost_instances: breaker.lost_instances,
+            failed_records: breaker.failed_records,
+            window: breaker.within,
+        };
+    }
+    Ok(options)
+}
+
+/// The component that was deployed into a slot, as it was kept.
+fn deployed(ran: &SlotVersion, components: &Components) -> Result<(PathBuf, Vec<u8>), Failure> {
+    let path = components.path(&ran.digest);
+    let bytes = fs::read(&path).with_context(|| {
+        format!(
+            "slot {} ran the deployed component {}, which cannot be read from {}; put it back, or give the pipeline \
+             file the component that shall run",
+            ran.slot,
+            ran.digest,
+            path.display()
+        )
+    })?;
+    let found = digest(&bytes);
+    if found != ran.digest {
+        return Err(Failure::Run(anyhow::anyhow!(
+            "{} is damaged: it has the digest {found}; put the deployed component back, or give the pipeline file the \
+             component that shall run",
+            path.display()
+        )));
+    }
+    Ok((path, bytes))
 }
 
 /// Named outputs of a stage that somebody takes.
@@ -154,48 +211,4 @@ fn used_outputs(pipeline: &Pipeline, stage: usize) -> Vec<String> {
     used.sort();
     used.dedup();
     used
-}
-
-/// Puts the components that the last cut ran back into their slots, where the pipeline file still names the component
-/// that they replaced. Returns the digests that the pipeline file names, one for each slot.
-pub(crate) fn restore(
-    slots: &[Arc<ComponentSlot>],
-    recovered: &Recovered,
-    components: &Components,
-) -> Result<Vec<String>, Failure> {
-    let mut configured = Vec::new();
-    for slot in slots {
-        let named = slot.version().digest.clone();
-        let deployed = recovered.slots.iter().find(|known| {
-            known.slot == slot.name() && known.configured == named && known.digest != named
-        });
-        if let Some(deployed) = deployed {
-            let path = components.path(&deployed.digest);
-            let bytes = fs::read(&path).with_context(|| {
-                format!(
-                    "slot {} ran the deployed component {}, which cannot be read from {}; put it back, or give the \
-                     pipeline file the component that shall run",
-                    slot.name(),
-                    deployed.digest,
-                    path.display()
-                )
-            })?;
-            if digest(&bytes) != deployed.digest {
-                return Err(Failure::Run(anyhow::anyhow!(
-                    "{} is damaged: it has the digest {}; put the deployed component back, or give the pipeline file the \
-                     component that shall run",
-                    path.display(),
-                    digest(&bytes)
-                )));
-            }
-            slot.deploy_again(&bytes, &path.display().to_string())?;
-            tracing::info!(
-                slot = slot.name(),
-                digest = deployed.digest,
-                "goes on with the deployed component"
-            );
-        }
-        configured.push(named);
-    }
-    Ok(configured)
 }

@@ -30,6 +30,10 @@ use crate::token::{AdminFile, new_token};
 
 /// Largest component that may be deployed or named by a pipeline file, bytes.
 pub const MAX_COMPONENT: usize = 64 << 20;
+/// Largest configuration that may be deployed, bytes.
+pub const MAX_CONFIG: usize = 256 << 10;
+/// How a deployment says how many bytes of its body, from the first, are a configuration.
+pub(crate) const CONFIG_BYTES: &str = "config-bytes";
 /// Requests at once; more wait for a place as long as for a head.
 const REQUESTS: usize = 32;
 /// Connections at once whose request has not come; one more closes the oldest of them.

@@ -16,8 +16,8 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::MAX_COMPONENT;
-use crate::api::{DeployRefused, Host};
+use super::{CONFIG_BYTES, MAX_COMPONENT, MAX_CONFIG};
+use crate::api::{DeployRefused, Deployment, Host};
 use crate::token::same;
 
 /// For the body of a request.
@@ -74,7 +74,7 @@ pub(super) fn router(address: SocketAddr, token: &str, host: Arc<dyn Host>) -> R
                 format!("{path} does not take {method}"),
             )
         })
-        .layer(DefaultBodyLimit::max(MAX_COMPONENT))
+        .layer(DefaultBodyLimit::max(MAX_COMPONENT + MAX_CONFIG))
         .layer(from_fn_with_state(shared.clone(), admit))
         .with_state(shared)
 }
@@ -156,12 +156,23 @@ async fn deploy(
     Query(query): Query<HashMap<String, String>>,
     request: Request,
 ) -> Response {
-    if let Some(other) = query.keys().find(|name| *name != "label") {
+    let known = |name: &String| name == "label" || name == CONFIG_BYTES;
+    if let Some(other) = query.keys().find(|name| !known(name)) {
         return failed(
             StatusCode::BAD_REQUEST,
-            format!("{other:?} is not known; a deployment takes label only"),
+            format!("{other:?} is not known; a deployment takes label and {CONFIG_BYTES}"),
         );
     }
+    let config = match query.get(CONFIG_BYTES).map(|bytes| bytes.parse::<usize>()) {
+        None => None,
+        Some(Ok(bytes)) if bytes <= MAX_CONFIG => Some(bytes),
+        Some(_) => {
+            return failed(
+                StatusCode::BAD_REQUEST,
+                format!("{CONFIG_BYTES} is a number of bytes, at most {MAX_CONFIG}"),
+            );
+        }
+    };
     let label = query.get("label").cloned().unwrap_or_default();
     if label.chars().count() > LABEL || label.chars().any(char::is_control) {
         return failed(
@@ -185,17 +196,19 @@ async fn deploy(
         .headers()
         .get(header::CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|bytes| bytes > MAX_COMPONENT as u64) {
+    let most = MAX_COMPONENT + config.unwrap_or(0);
+    if announced.is_some_and(|bytes| bytes > most as u64) {
         return too_large();
     }
-    let component = match timeout(BODY, Bytes::from_request(request, &())).await {
-        Ok(Ok(component)) if component.is_empty() => {
+    let body = match timeout(BODY, Bytes::from_request(request, &())).await {
+        Ok(Ok(body)) if body.is_empty() => {
             return failed(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "the component is empty: send its bytes as the body",
             );
         }
-        Ok(Ok(component)) => component,
+        Ok(Ok(body)) if body.len() > most => return too_large(),
+        Ok(Ok(body)) => body,
         Ok(Err(refused)) if refused.status() == StatusCode::PAYLOAD_TOO_LARGE => {
             return too_large();
         }
@@ -207,9 +220,11 @@ async fn deploy(
             );
         }
     };
-    let deployed = call(shared.clone(), move |host| {
-        host.deploy(&slot, component.into(), &label)
-    });
+    let deployment = match deployment(body, config, label) {
+        Ok(deployment) => deployment,
+        Err(why) => return failed(StatusCode::UNPROCESSABLE_ENTITY, why),
+    };
+    let deployed = call(shared.clone(), move |host| host.deploy(&slot, deployment));
     match deployed.await {
         Ok(Ok(report)) => Json(report).into_response(),
         Ok(Err(refused)) => {
@@ -223,4 +238,32 @@ async fn deploy(
         }
         Err(response) => response,
     }
+}
+
+/// The body of a deployment: the configuration, of so many bytes, then the component; either may be missing.
+fn deployment(body: Bytes, config: Option<usize>, label: String) -> Result<Deployment, String> {
+    let (config, component) = match config {
+        None => (None, &body[..]),
+        Some(bytes) => {
+            let (config, component) = body.split_at_checked(bytes).ok_or_else(|| {
+                format!(
+                    "the body has {} bytes, and {CONFIG_BYTES} is {bytes}",
+                    body.len()
+                )
+            })?;
+            (Some(object(config)?), component)
+        }
+    };
+    Ok(Deployment {
+        component: (!component.is_empty()).then(|| component.to_vec()),
+        config,
+        label,
+    })
+}
+
+/// A configuration, written as the host writes that of a pipeline file, so that the same one is the same text.
+fn object(config: &[u8]) -> Result<String, String> {
+    let config: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(config)
+        .map_err(|error| format!("the configuration is not a JSON object: {error}"))?;
+    Ok(serde_json::Value::Object(config).to_string())
 }

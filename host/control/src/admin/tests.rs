@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::api::{
-    ComponentVersion, DeployRefused, DeployReport, RecordCounts, RunState, SlotCounters,
-    SlotReport, StatusReport,
+    ComponentVersion, DeployRefused, DeployReport, Deployment, RecordCounts, RunState,
+    SlotCounters, SlotReport, StatusReport,
 };
 use crate::client::{Client, ClientError};
 use crate::models::{ModelRefused, ModelReport};
 
-/// Slot, component, label.
-type Seen = (String, Vec<u8>, String);
+/// Slot, and what was put into it.
+type Seen = (String, Deployment);
 
 #[derive(Default)]
 struct Fake {
@@ -27,6 +27,7 @@ fn version(version: &str) -> ComponentVersion {
         name: "redact-pii".into(),
         version: version.into(),
         digest: format!("sha256:{version}"),
+        revision: String::new(),
     }
 }
 
@@ -54,6 +55,7 @@ fn report() -> StatusReport {
             label: String::new(),
             counters: SlotCounters::default(),
             trouble: None,
+            revisions: Vec::new(),
         }],
         models: vec![model("/models/small")],
         swaps: 0,
@@ -98,13 +100,8 @@ impl Host for Fake {
         })
     }
 
-    fn deploy(
-        &self,
-        slot: &str,
-        component: Vec<u8>,
-        label: &str,
-    ) -> Result<DeployReport, DeployRefused> {
-        match component.as_slice() {
+    fn deploy(&self, slot: &str, deployment: Deployment) -> Result<DeployReport, DeployRefused> {
+        match deployment.component.as_deref().unwrap_or_default() {
             b"busy" => return Err(DeployRefused::UnderWay { slot: slot.into() }),
             b"bad" => return Err(DeployRefused::Refused("it imports wasi:http".into())),
             b"late" => return Err(DeployRefused::Ending),
@@ -121,7 +118,7 @@ impl Host for Fake {
                 slots: vec!["redact".into(), "shape".into()],
             });
         }
-        let seen = (slot.to_owned(), component, label.to_owned());
+        let seen = (slot.to_owned(), deployment);
         self.seen.lock().unwrap().push(seen);
         Ok(DeployReport {
             slot: slot.into(),
@@ -279,13 +276,64 @@ fn a_client_finds_the_host_asks_and_deploys() {
     assert_eq!(client.address(), running.server.address());
     assert_eq!(client.status().unwrap(), report());
     let component = vec![7; 3 << 20];
-    let deployed = client.deploy("a b/ü", &component, "v2 & more").unwrap();
-    assert_eq!(deployed.new, version("2.0.0"));
-    let seen = running.host.seen.lock().unwrap();
+    let deployments = [
+        Deployment {
+            component: Some(component.clone()),
+            config: None,
+            label: "v2 & more".into(),
+        },
+        Deployment {
+            component: Some(component),
+            config: Some(r#"{"a":[1.5,"{"]}"#.into()),
+            label: String::new(),
+        },
+        Deployment {
+            config: Some("{}".into()),
+            ..Deployment::default()
+        },
+    ];
+    for deployment in &deployments {
+        let deployed = client.deploy("a b/ü", deployment).unwrap();
+        assert_eq!(deployed.new, version("2.0.0"));
+        let (slot, seen) = running.host.seen.lock().unwrap().pop().unwrap();
+        assert_eq!((&*slot, &seen), ("a b/ü", deployment));
+    }
+}
+
+#[test]
+fn a_configuration_that_is_none_is_refused_before_the_host_is_asked() {
+    let running = running();
+    let client = Client::find(running.state.path()).unwrap();
+    let refused = |config: &str| {
+        let deployment = Deployment {
+            config: Some(config.into()),
+            ..Deployment::default()
+        };
+        client
+            .deploy("redact", &deployment)
+            .unwrap_err()
+            .to_string()
+    };
+    for config in ["[1]", "{", "\"text\""] {
+        let error = refused(config);
+        assert!(
+            error.starts_with("the configuration is not a JSON object: "),
+            "{error}"
+        );
+    }
+    let error = refused(&"x".repeat(MAX_CONFIG + 1));
     assert_eq!(
-        *seen,
-        [("a b/ü".to_owned(), component, "v2 & more".to_owned())]
+        error,
+        "the configuration has 262145 bytes; a host takes at most 262144"
     );
+    assert!(running.host.seen.lock().unwrap().is_empty());
+}
+
+fn component_of(bytes: &[u8]) -> Deployment {
+    Deployment {
+        component: Some(bytes.to_vec()),
+        ..Deployment::default()
+    }
 }
 
 #[test]
@@ -302,7 +350,8 @@ fn the_wire_form_is_the_one_that_is_promised() {
 fn a_refused_deployment_says_why() {
     let running = running();
     let client = Client::find(running.state.path()).unwrap();
-    let refused = |slot: &str, component: &[u8]| match client.deploy(slot, component, "") {
+    let refused = |slot: &str, component: &[u8]| match client.deploy(slot, &component_of(component))
+    {
         Err(ClientError::Refused { status, error }) => (status, error),
         other => panic!("{other:?}"),
     };
@@ -328,11 +377,11 @@ fn a_refused_deployment_says_why() {
     assert_eq!(client.status().unwrap(), report());
 
     let stranger = Client::at(running.server.address(), "wrong");
-    match stranger.deploy("redact", &vec![0; 8 << 20], "") {
+    match stranger.deploy("redact", &component_of(&vec![0; 8 << 20])) {
         Err(ClientError::Refused { status: 401, .. }) => {}
         other => panic!("{other:?}"),
     }
-    match client.deploy("redact", &vec![0; MAX_COMPONENT + 1], "") {
+    match client.deploy("redact", &component_of(&vec![0; MAX_COMPONENT + 1])) {
         Err(ClientError::TooLarge { .. }) => {}
         other => panic!("{other:?}"),
     }
@@ -381,12 +430,12 @@ fn one_deployment_at_a_time_and_stopping_waits_for_it() {
     let client = Client::find(running.state.path()).unwrap();
     let deploying = {
         let client = client.clone();
-        std::thread::spawn(move || client.deploy("redact", b"slow", ""))
+        std::thread::spawn(move || client.deploy("redact", &component_of(b"slow")))
     };
     while !running.host.inside.load(Ordering::SeqCst) {
         std::thread::sleep(Duration::from_millis(1));
     }
-    match client.deploy("redact", b"other", "") {
+    match client.deploy("redact", &component_of(b"other")) {
         Err(ClientError::Refused { status: 409, .. }) => {}
         other => panic!("{other:?}"),
     }

@@ -48,8 +48,8 @@ pub use models::{
 };
 pub use outputs::{check_labels, check_outputs};
 pub use pipeline::{
-    Decoding, Encoding, Format, Grant, Input, KafkaSink, KafkaSource, Limits, Node, OperatorStage,
-    Operators, Pipeline, Sink, SinkKind, Source, SourceKind, Stage, StageKind, Start, Ungranted,
+    Breaker, Decoding, Encoding, Format, Grant, Input, KafkaSink, KafkaSource, Limits, Node,
+    OperatorStage, Operators, Pipeline, Sink, SinkKind, Source, SourceKind, Stage, StageKind, Start, Then, Ungranted,
 };
 pub use text::Position;
 pub use units::size;

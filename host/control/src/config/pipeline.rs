@@ -227,6 +227,32 @@ pub struct OperatorStage {
     pub limits: Limits,
     /// How often it may send one record to `retry`; after that the record is a dead letter.
     pub retries: u32,
+    /// How often one revision of it may fail before it is run no more; any number if there is none.
+    pub breaker: Option<Breaker>,
+    /// Most records that it may fail on in a run that ends well; any number but all if there is none.
+    pub max_failed_records: Option<u64>,
+}
+
+/// When an operator's revision is run no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Breaker {
+    /// Most instances it may lose.
+    pub lost_instances: Option<u64>,
+    /// Most records it may fail on.
+    pub failed_records: Option<u64>,
+    /// Within this time.
+    pub within: Duration,
+    /// What then.
+    pub then: Then,
+}
+
+/// What becomes of a slot whose revision has failed too often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// The revision before it runs again; where there is none the pipeline stops.
+    FallBack,
+    /// The pipeline stops; what waits stays in the commit log.
+    Stop,
 }
 
 /// A capability given to a component.

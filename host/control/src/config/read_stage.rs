@@ -7,14 +7,23 @@ use serde_json::{Map, Number, Value as Json};
 use toml::de::DeValue;
 
 use super::findings::Findings;
-use super::pipeline::{Grant, Limits, Operators, Ungranted};
+use super::pipeline::{Breaker, Grant, Limits, Operators, Then, Ungranted};
 use super::read::check_name;
 use super::read_model_stage::{all_model_keys, read_model_stage};
 use super::reader::{Table, Value, not_one_of};
 use super::text::Span;
 use super::typed::{TypedOperator, TypedStage, TypedStageKind};
 
-const OPERATOR_KEYS: [&str; 5] = ["config", "grants", "limits", "retries", "ungranted"];
+const OPERATOR_KEYS: [&str; 7] = [
+    "config",
+    "grants",
+    "limits",
+    "retries",
+    "breaker",
+    "max-failed-records",
+    "ungranted",
+];
+
 pub(crate) fn read_stage(mut table: Table<'_>) -> TypedStage {
     let name = table.string("name");
     match &name {
@@ -127,6 +136,10 @@ fn read_operator(table: &Table<'_>) -> Option<TypedOperator> {
         ungranted: ungranted.map_or(Ungranted::Refuse, |typed| typed.value),
         limits,
         retries: retries.map_or(3, |typed| typed.value as u32),
+        breaker: table.table("breaker").and_then(read_breaker),
+        max_failed_records: table
+            .number("max-failed-records", 0..=u64::MAX)
+            .map(|typed| typed.value),
     })
 }
 
@@ -150,6 +163,37 @@ pub(crate) fn read_operators(table: Table<'_>) -> Operators {
     };
     table.finish();
     operators
+}
+
+fn read_breaker(table: Table<'_>) -> Option<Breaker> {
+    let number = |name| table.number(name, 0..=u64::MAX).map(|typed| typed.value);
+    let breaker = Breaker {
+        lost_instances: number("lost-instances"),
+        failed_records: number("failed-records"),
+        within: table
+            .duration(
+                "within",
+                "s",
+                Duration::from_secs(1)..=Duration::from_secs(24 * 3600),
+            )
+            .map_or(Duration::from_secs(60), |typed| typed.value),
+        then: table
+            .word(
+                "then",
+                &[("fall-back", Then::FallBack), ("stop", Then::Stop)],
+            )
+            .map_or(Then::FallBack, |typed| typed.value),
+    };
+    let counts = ["lost-instances", "failed-records"];
+    let counts = counts.into_iter().any(|name| table.get(name).is_some());
+    if !counts {
+        table.missing(
+            "lost-instances",
+            "breaker = { lost-instances = 20 }, or failed-records = 100",
+        );
+    }
+    table.finish();
+    counts.then_some(breaker)
 }
 
 fn read_limits(table: Table<'_>) -> Limits {

@@ -74,7 +74,10 @@ impl<'t> Table<'t> {
 
     /// The entry of this name.
     pub(crate) fn get(&self, name: &'static str) -> Option<Value<'t>> {
-        self.asked.borrow_mut().push(name);
+        let mut asked = self.asked.borrow_mut();
+        if !asked.contains(&name) {
+            asked.push(name);
+        }
         let entry = self.entries.iter().find(|entry| entry.name == name)?;
         entry.read.set(true);
         Some(Value {

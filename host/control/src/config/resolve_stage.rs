@@ -25,6 +25,8 @@ pub(crate) fn resolve_stage(
             ungranted: operator.ungranted,
             limits: operator.limits,
             retries: operator.retries,
+            breaker: operator.breaker,
+            max_failed_records: operator.max_failed_records,
         }),
         TypedStageKind::Model(stage) => {
             let name = &stage.model.value;

@@ -129,6 +129,16 @@ fn what_is_typed_is_what_is_meant() {
             compile_time: Duration::from_secs(90),
         }
     );
+    assert_eq!(
+        redact.breaker,
+        Some(Breaker {
+            lost_instances: Some(20),
+            failed_records: None,
+            within: Duration::from_secs(300),
+            then: Then::Stop,
+        })
+    );
+    assert_eq!(redact.max_failed_records, Some(100));
     let from = |inputs: &[Input]| -> Vec<(Node, Option<String>)> {
         inputs
             .iter()

@@ -9,7 +9,7 @@ use tidegate_contract::{Parameters, PromptTemplate, Structure};
 
 use super::findings::Typed;
 use super::models::{AdapterChoice, BiasedToken, Engine, Into, KvPrecision, Order};
-use super::pipeline::{Encoding, Format, Grant, Limits, Operators, Start, Ungranted};
+use super::pipeline::{Breaker, Encoding, Format, Grant, Limits, Operators, Start, Ungranted};
 use super::text::Span;
 
 /// The whole file.
@@ -108,6 +108,8 @@ pub(crate) struct TypedOperator {
     pub(crate) ungranted: Ungranted,
     pub(crate) limits: Limits,
     pub(crate) retries: u32,
+    pub(crate) breaker: Option<Breaker>,
+    pub(crate) max_failed_records: Option<u64>,
 }
 
 #[derive(Debug)]

@@ -1,0 +1,130 @@
+//! Revisions that failed more often than the pipeline file allows: back to the one before, or an end of the run.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tidegate_contract::Slot as _;
+use tidegate_control::config::Then;
+use tidegate_telemetry::events::RevisionTripped;
+
+use crate::host::{HostedSlot, RunningHost, SWITCH_DEADLINE};
+use crate::wire;
+
+/// How often breakers are looked at. Meanwhile a revision that has failed too often answers nothing.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Looks after the breakers of a run on a thread of its own.
+pub(crate) struct Breakers {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Breakers {
+    /// Begins; without a breaker in the pipeline file there is nothing to look after.
+    pub(crate) fn watch(host: &Arc<RunningHost>) -> std::io::Result<Breakers> {
+        let over = Arc::new(AtomicBool::new(false));
+        let mut breakers = Breakers {
+            over: over.clone(),
+            thread: None,
+        };
+        if host.slots.iter().any(|hosted| hosted.breaker.is_some()) {
+            let host = host.clone();
+            let watch = move || {
+                while !over.load(Ordering::Relaxed) {
+                    host.look_after_breakers();
+                    std::thread::sleep(TICK);
+                }
+            };
+            let thread = std::thread::Builder::new().name("breakers".to_owned());
+            breakers.thread = Some(thread.spawn(watch)?);
+        }
+        Ok(breakers)
+    }
+
+    /// The run is over.
+    pub(crate) fn end(mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to say but what the log has.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl RunningHost {
+    /// Does what the pipeline file says about each slot whose revision has failed too often.
+    pub(crate) fn look_after_breakers(&self) {
+        for hosted in &self.slots {
+            if let (Some(breaker), Some(why)) = (hosted.breaker, hosted.slot.tripped()) {
+                self.on_trip(hosted, breaker.then, &why);
+            }
+        }
+    }
+
+    fn on_trip(&self, hosted: &HostedSlot, then: Then, why: &str) {
+        if self.stopped().is_some() {
+            return;
+        }
+        // A deployment that is under way puts another in its place, or does not: that is seen the next time.
+        let Ok(_deploying) = hosted.deploying.try_lock() else {
+            return;
+        };
+        let (slot, version) = (&hosted.slot, hosted.slot.version());
+        let tell = |then: &str| {
+            RevisionTripped {
+                stage: hosted.stage,
+                version: &version.version,
+                revision: &version.revision.digest,
+                reason: why,
+                then,
+            }
+            .emit(&self.meters);
+        };
+        let stop = |more: &str| {
+            let mut stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+            *stopped = Some(format!(
+                "the operator of stage {} ({} {}) is run no more: {why}{more}",
+                slot.name(),
+                version.name,
+                version.version
+            ));
+            self.controls.stop();
+        };
+        if then == Then::Stop {
+            tell("the pipeline stops");
+            stop("");
+            return;
+        }
+        match slot.rollback() {
+            Err(error) => {
+                tell("the pipeline stops: there is none to fall back to");
+                stop(&format!(", and there is none to fall back to: {error}"));
+            }
+            Ok(back) => {
+                tell("the slot falls back to the one before");
+                if let Ok(mut label) = hosted.label.lock() {
+                    *label = format!("fell back from {}", version.version);
+                }
+                if let Err(error) = self.controls.switch(slot.name(), SWITCH_DEADLINE) {
+                    // Its tasks start it when they can; what waits goes on then.
+                    tracing::warn!(
+                        slot = slot.name(),
+                        revision = back.new.revision.digest,
+                        error,
+                        "not every task runs the revision that was fallen back to"
+                    );
+                }
+                let slots = self.slots.iter().map(|hosted| &hosted.slot);
+                wire::sweep(&self.components, slots, &self.controls.committed_slots());
+            }
+        }
+    }
+
+    /// Why a breaker has stopped the pipeline.
+    pub(crate) fn stopped(&self) -> Option<String> {
+        let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        stopped.clone()
+    }
+}

@@ -5,11 +5,12 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tidegate_contract::Slot as _;
+use tidegate_contract::{OperatorError, Slot as _};
 use tidegate_control::config::Then;
+use tidegate_operator::{Change, Deployment};
 use tidegate_telemetry::events::RevisionTripped;
 
-use crate::host::{HostedSlot, RunningHost, SWITCH_DEADLINE};
+use crate::host::{DEPLOYMENT, HostedSlot, RunningHost, SWITCH_DEADLINE};
 use crate::wire;
 
 /// How often breakers are looked at. Meanwhile a revision that has failed too often answers nothing.
@@ -51,6 +52,21 @@ impl Breakers {
             let _ = thread.join();
         }
     }
+}
+
+/// After a restart the slot has had no other revision: back to what the pipeline file names, unless that is what failed.
+fn to_the_file(hosted: &HostedSlot, error: OperatorError) -> Result<Deployment, OperatorError> {
+    let slot = &hosted.slot;
+    let bytes = match crate::component::read(&hosted.component) {
+        Ok(bytes) if !slot.has_tripped_with(&bytes) => bytes,
+        _ => return Err(error),
+    };
+    let change = Change {
+        component: Some(&bytes),
+        label: &hosted.component.display().to_string(),
+        config: Some(&slot.configured()),
+    };
+    slot.deploy_within(&change, DEPLOYMENT)
 }
 
 impl RunningHost {
@@ -97,13 +113,13 @@ impl RunningHost {
             stop("");
             return;
         }
-        match slot.rollback() {
+        match slot.rollback().or_else(|error| to_the_file(hosted, error)) {
             Err(error) => {
                 tell("the pipeline stops: there is none to fall back to");
                 stop(&format!(", and there is none to fall back to: {error}"));
             }
             Ok(back) => {
-                tell("the slot falls back to the one before");
+                tell("the slot falls back");
                 if let Ok(mut label) = hosted.label.lock() {
                     *label = format!("fell back from {}", version.version);
                 }

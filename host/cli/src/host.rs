@@ -1,13 +1,13 @@
 //! The running host, as the admin API sees it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use tidegate_contract::Slot as _;
 use tidegate_control::config::Breaker;
 use tidegate_control::{
-    ComponentVersion, DeployRefused, DeployReport, Deployment, Host, ModelRefused, ModelReport,
+    ComponentVersion, DeployRefused, DeployReport, DeployRequest, Host, ModelRefused, ModelReport,
     Percentiles, RecordCounts, RunState, SlotCounters, SlotReport, SlotTrouble, StatusReport,
 };
 use tidegate_flow::Controls;
@@ -25,7 +25,7 @@ pub(crate) const SWITCH_DEADLINE: Duration = Duration::from_secs(60);
 
 /// How long a version may take until it is ready. With a start, a switch and the way back it is less than a client
 /// waits: who was told nothing of a deployment must not find it done later.
-const DEPLOYMENT: Duration = Duration::from_secs(600);
+pub(crate) const DEPLOYMENT: Duration = Duration::from_secs(600);
 
 /// A slot and what it is doing.
 pub(crate) struct HostedSlot {
@@ -35,6 +35,8 @@ pub(crate) struct HostedSlot {
     /// Held while a deployment is under way.
     pub(crate) deploying: Mutex<()>,
     pub(crate) label: Mutex<String>,
+    /// The component that the pipeline file names.
+    pub(crate) component: PathBuf,
     /// When its revisions are run no more.
     pub(crate) breaker: Option<Breaker>,
     /// Most records that may fail in a run that ends well.
@@ -96,7 +98,11 @@ impl RunningHost {
         })
     }
 
-    fn switch(&self, hosted: &HostedSlot, deployment: &Deployment) -> Result<DeployReport, String> {
+    fn switch(
+        &self,
+        hosted: &HostedSlot,
+        deployment: &DeployRequest,
+    ) -> Result<DeployReport, String> {
         let began = Instant::now();
         let name = hosted.slot.name();
         // On disk before any task can run it: a cut that names it must find it after a restart.
@@ -242,7 +248,7 @@ impl Host for RunningHost {
         Some(text)
     }
 
-    fn deploy(&self, slot: &str, deployment: Deployment) -> Result<DeployReport, DeployRefused> {
+    fn deploy(&self, slot: &str, deployment: DeployRequest) -> Result<DeployReport, DeployRefused> {
         let Some(hosted) = self.slots.iter().find(|hosted| hosted.slot.name() == slot) else {
             let slots = self
                 .slots

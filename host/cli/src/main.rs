@@ -62,9 +62,10 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Put a component into a slot of a running pipeline.
+    /// Put a component or a configuration into a slot of a running pipeline.
     #[command(after_help = "Examples:\n  \
         tidegate deploy --pipeline pipeline.toml --slot redact redact-pii-2.wasm\n  \
+        tidegate deploy --pipeline pipeline.toml --slot redact --config redact.json\n  \
         TIDEGATE_TOKEN=... tidegate deploy --address 127.0.0.1:4100 --slot redact redact-pii-2.wasm\n\n\
         The component is compiled and warmed beside the running one; then every task switches at a batch boundary.\n\
         A component that cannot run leaves the running one as it is.")]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_control::config::Pipeline;
 use tidegate_control::{
-    DeployRefused, DeployReport, Deployment, Host, ModelRefused, ModelReport, Percentiles,
+    DeployRefused, DeployReport, DeployRequest, Host, ModelRefused, ModelReport, Percentiles,
     RecordCounts, RunState, StatusReport,
 };
 use tidegate_flow::Counts;
@@ -98,7 +98,7 @@ impl Host for StartingHost {
         }
     }
 
-    fn deploy(&self, slot: &str, deployment: Deployment) -> Result<DeployReport, DeployRefused> {
+    fn deploy(&self, slot: &str, deployment: DeployRequest) -> Result<DeployReport, DeployRefused> {
         match self.wait() {
             Some(running) => running.deploy(slot, deployment),
             None => Err(DeployRefused::Refused(STARTING.into())),

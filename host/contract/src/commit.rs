@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::files::InUse;
-use crate::operator::Revision;
+use crate::operator::KeptRevision;
 
 /// Where reading of a partition goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ pub struct SlotVersion {
     pub configured: String,
     /// What it runs the component with.
     #[serde(flatten)]
-    pub revision: Revision,
+    pub revision: KeptRevision,
 }
 
 /// A record that waits for a model, or is finished and held behind its key.

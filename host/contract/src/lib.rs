@@ -30,8 +30,7 @@ pub use model::{
     Timings, TokenLogprob,
 };
 pub use operator::{
-    DeadLetterCause, Effects, Loss, Operator, OperatorError, OperatorVersion, Processed, Revision,
-    Slot,
+    DeadLetterCause, Effects, KeptRevision, Loss, Operator, OperatorError, OperatorVersion, Processed, Slot,
 };
 pub use prompt::{PromptError, PromptPart, PromptTemplate};
 pub use sink::{DeadLetter, Delivery, RefusedRecord, Sink, SinkError};

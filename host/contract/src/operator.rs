@@ -19,12 +19,12 @@ pub struct OperatorVersion {
     /// Named outputs; the k-th is output k, counted from 1.
     pub outputs: Vec<String>,
     /// What it is run with.
-    pub revision: Revision,
+    pub revision: KeptRevision,
 }
 
 /// What a slot runs beside a component's bytes, as far as a restart needs it: the log keeps it as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Revision {
+pub struct KeptRevision {
     /// `sha256:` and 64 hexadecimal digits, of component, configuration, grants and limits together. Empty in logs from
     /// before that was part of them.
     #[serde(default, rename = "revision", skip_serializing_if = "String::is_empty")]
@@ -84,8 +84,8 @@ pub enum Processed {
     },
     /// A record the operator could not answer for.
     Poison(DeadLetterCause),
-    /// The last records of the batch, for which it has no answer yet: its turn was over, or no instance could be started.
-    /// They must come again, and this was no attempt at them.
+    /// The last records of the batch, for which it has no answer yet: its turn was over, or no instance could be
+    /// started. They must come again, and this was no attempt at them.
     Untried {
         /// Index of the first record.
         first: usize,

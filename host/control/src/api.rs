@@ -13,7 +13,7 @@ pub trait Host: Send + Sync {
     fn status(&self) -> StatusReport;
 
     /// Puts a component, a configuration or both into a slot; returns when every task runs it, or nothing has changed.
-    fn deploy(&self, slot: &str, deployment: Deployment) -> Result<DeployReport, DeployRefused>;
+    fn deploy(&self, slot: &str, deployment: DeployRequest) -> Result<DeployReport, DeployRefused>;
 
     /// The models of its pipeline, in the order of the file.
     fn models(&self) -> Vec<ModelReport> {
@@ -46,7 +46,7 @@ pub trait Host: Send + Sync {
 
 /// What is put into a slot; what is not there stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Deployment {
+pub struct DeployRequest {
     /// The component's bytes.
     pub component: Option<Vec<u8>>,
     /// The configuration: a JSON object, as text.

@@ -9,7 +9,7 @@ use ureq::http::Response;
 use ureq::{Agent, Body};
 
 use crate::admin::{CONFIG_BYTES, CONNECTION, MAX_COMPONENT, MAX_CONFIG};
-use crate::api::{DeployReport, Deployment, StatusReport};
+use crate::api::{DeployReport, DeployRequest, StatusReport};
 use crate::config::{Mistakes, state_directory};
 use crate::models::ModelReport;
 use crate::token::AdminFile;
@@ -174,7 +174,11 @@ impl Client {
     }
 
     /// Puts a component, a configuration or both into a slot.
-    pub fn deploy(&self, slot: &str, deployment: &Deployment) -> Result<DeployReport, ClientError> {
+    pub fn deploy(
+        &self,
+        slot: &str,
+        deployment: &DeployRequest,
+    ) -> Result<DeployReport, ClientError> {
         let component = deployment.component.as_deref().unwrap_or_default();
         if component.len() > MAX_COMPONENT {
             return Err(ClientError::TooLarge {

@@ -19,7 +19,7 @@ mod models;
 mod token;
 
 pub use api::{
-    ComponentVersion, DeployRefused, DeployReport, Deployment, Host, Percentiles, RecordCounts,
+    ComponentVersion, DeployRefused, DeployReport, DeployRequest, Host, Percentiles, RecordCounts,
     RevisionReport, RunState, SlotCounters, SlotReport, SlotTrouble, StatusReport,
 };
 pub use models::{ModelRefused, ModelReport};

@@ -8,7 +8,7 @@ use crate::entry;
 use crate::error::FlowError;
 use crate::output::Output;
 use crate::running::{Running, Runs};
-use crate::topology::Topology;
+use crate::topology::{Source, Topology};
 
 /// What became of records. Absolute since the state directory was made, or since the last cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,10 +62,14 @@ impl Counts {
         (self.input + self.split).saturating_sub(self.output + self.dropped + self.dead)
     }
 
-    /// The counts that a run begins with after this cut. What was in flight from `volatile` sources, whose waiting
-    /// records are not part of the cut, is read, and counted, again.
-    pub fn begin(recovered: &Recovered, volatile: &[&str]) -> Result<Counts, FlowError> {
+    /// The counts that a run begins with after this cut. What was in flight from sources whose waiting records are not
+    /// part of the cut is read, and counted, again.
+    pub fn begin(recovered: &Recovered, sources: &[Source]) -> Result<Counts, FlowError> {
         let mut counts = Counts::from_log(&recovered.counters);
+        let volatile = |source: &&Source| !source.durable_in_flight;
+        let volatile: Vec<&str> = (sources.iter().filter(volatile))
+            .map(|source| source.name.as_str())
+            .collect();
         if !volatile.is_empty() {
             let mut kept = 0;
             for entry in entry::decode_all(&recovered.in_flight).map_err(FlowError::State)? {
@@ -78,7 +82,7 @@ impl Counts {
             // Logs from before that was part of them: as if none of it came of a split.
             let read = known.map_or(counts.input, |(_, read)| *read).min(gone);
             let read = read.min(counts.input);
-            counts.forget(Again {
+            counts.forget(CountedAgain {
                 read,
                 split: gone - read,
             });
@@ -87,7 +91,7 @@ impl Counts {
     }
 
     /// Takes out what is read, and counted, again.
-    fn forget(&mut self, again: Again) {
+    fn forget(&mut self, again: CountedAgain) {
         self.input = self.input.saturating_sub(again.read);
         self.split = self.split.saturating_sub(again.split);
     }
@@ -113,15 +117,15 @@ impl Counts {
 
 /// What is in flight and will be read, and counted, again: pieces of one record are read as that one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Again {
+pub(crate) struct CountedAgain {
     /// Records of the source.
     pub read: u64,
     /// Records more than those that came of them, by splits and by several targets.
     pub split: u64,
 }
 
-impl Again {
-    pub(crate) fn add(&mut self, other: Again) {
+impl CountedAgain {
+    pub(crate) fn add(&mut self, other: CountedAgain) {
         self.read += other.read;
         self.split += other.split;
     }
@@ -136,7 +140,7 @@ pub(crate) struct Part {
     pub worker: usize,
     pub cut: Cut,
     /// What its tasks would count again if the process ended after this cut.
-    pub again: Again,
+    pub again: CountedAgain,
 }
 
 /// Takes the cuts of all workers, one after the other.
@@ -292,8 +296,18 @@ mod tests {
         };
         // Twelve of 24 ended, and eight of the others, five records of a source and three pieces more, are read again.
         let mut counts = read;
-        counts.forget(Again { read: 5, split: 3 });
+        counts.forget(CountedAgain { read: 5, split: 3 });
         assert_eq!((counts.input, counts.split, counts.in_flight()), (15, 1, 4));
+    }
+
+    fn topic() -> Source {
+        Source {
+            name: "topic".into(),
+            targets: Vec::new(),
+            positions_in_log: false,
+            durable_in_flight: false,
+            identities: Vec::new(),
+        }
     }
 
     #[test]
@@ -307,13 +321,13 @@ mod tests {
                 .collect(),
             ..Recovered::default()
         };
-        let counts = Counts::begin(&log(Some(1)), &["topic"]).unwrap();
+        let counts = Counts::begin(&log(Some(1)), &[topic()]).unwrap();
         assert_eq!(
             (counts.input, counts.split, counts.in_flight()),
             (100, 0, 0)
         );
         // Of a log that does not say so the counts are balanced at least.
-        let counts = Counts::begin(&log(None), &["topic"]).unwrap();
+        let counts = Counts::begin(&log(None), &[topic()]).unwrap();
         assert_eq!(counts.in_flight(), 0);
         assert_eq!(Counts::begin(&log(Some(1)), &[]).unwrap().in_flight(), 1000);
     }
@@ -326,7 +340,7 @@ mod tests {
             split: 9,
             ..Counts::default()
         };
-        counts.forget(Again { read: 1, split: 9 });
+        counts.forget(CountedAgain { read: 1, split: 9 });
         assert_eq!((counts.input, counts.split, counts.in_flight()), (1, 0, 0));
     }
 }

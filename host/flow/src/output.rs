@@ -8,7 +8,7 @@ use tidegate_record::{BatchView, RecordId, RecordView};
 use tidegate_telemetry::events::{RecordDead, RecordsWritten};
 use tidegate_telemetry::{LatencyRecorder, Meters};
 
-use crate::committer::{Again, Counts};
+use crate::committer::{CountedAgain, Counts};
 use crate::error::FlowError;
 use crate::topology::Topology;
 
@@ -27,7 +27,7 @@ pub(crate) struct Output {
     /// Since the last cut.
     pub counts: Counts,
     /// What was in flight of partitions that were taken away since then.
-    pub abandoned: Again,
+    pub abandoned: CountedAgain,
     /// When records were read that are finished since the last cut, and how many: their latency ends with the cut.
     pub finished: Vec<(Instant, u64)>,
 }

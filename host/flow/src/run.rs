@@ -11,7 +11,7 @@ use crossbeam_channel::Sender;
 use tidegate_contract::{CommitLog, Cut, Recovered, Sink, SinkPosition, SlotVersion};
 use tidegate_telemetry::Meters;
 
-use crate::committer::{Again, Committer, Counts};
+use crate::committer::{Committer, CountedAgain, Counts};
 use crate::entry;
 use crate::error::FlowError;
 use crate::output::Output;
@@ -130,7 +130,7 @@ impl Run {
                 )));
             }
         }
-        let counts = Counts::begin(&recovered, &topology.volatile())?;
+        let counts = Counts::begin(&recovered, &topology.sources)?;
         begin(&workers, log.as_ref(), &recovered)?;
         meters.add_in_flight(in_flight as i64);
         let shared = Arc::new(Shared {
@@ -163,7 +163,7 @@ impl Run {
                 meters: meters.clone(),
                 latency: meters.latency_recorder(),
                 counts: Counts::default(),
-                abandoned: Again::default(),
+                abandoned: CountedAgain::default(),
                 finished: Vec::new(),
             };
             let worker = Worker::new(number, run.shared.clone(), parts.sources, output, controls);

@@ -189,13 +189,4 @@ impl Topology {
     pub(crate) fn source(&self, name: &str) -> Option<usize> {
         self.sources.iter().position(|source| source.name == name)
     }
-
-    /// Names of the sources whose waiting records are not part of the cut.
-    pub(crate) fn volatile(&self) -> Vec<&str> {
-        let volatile = self
-            .sources
-            .iter()
-            .filter(|source| !source.durable_in_flight);
-        volatile.map(|source| source.name.as_str()).collect()
-    }
 }

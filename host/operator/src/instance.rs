@@ -203,8 +203,8 @@ impl Instance {
         Ok(answer)
     }
 
-    /// Whether the operator answers this batch, in as many calls as it takes in the stream, beside the stream and without
-    /// a trace of it in the counters. The inner error is why a record that was tried alone failed.
+    /// Whether the operator answers this batch, in as many calls as it takes in the stream, beside the stream and
+    /// without a trace of it in the counters. The inner error is why a record that was tried alone failed.
     pub(crate) fn try_out(&mut self, batch: &Batch) -> Result<Result<(), String>, OperatorError> {
         let mut done = Vec::new();
         let mut left = Unfinished::new(batch);
@@ -226,7 +226,8 @@ impl Instance {
     /// Answers for the records in as many calls as it takes: what takes too long is given in smaller pieces, what fails
     /// otherwise is halved, until it is answered or a single record. A single record that fails otherwise than by being
     /// late is poison only if an instance fails of it that has answered nothing before: what an instance remembers is
-    /// no record's fault. Each call has the whole deadline. Appends to `done`, also before an error. What is not done when the turn is over stays open.
+    /// no record's fault. Each call has the whole deadline. Appends to `done`, also before an error. What is not done
+    /// when the turn is over stays open.
     fn answer_all(
         &mut self,
         batch: &Batch,

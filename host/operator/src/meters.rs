@@ -53,7 +53,7 @@ impl RevisionStats {
 
 /// Counts for a revision; see [`RevisionStats`].
 #[derive(Debug, Default)]
-pub(crate) struct Meters {
+pub(crate) struct RevisionMeters {
     outcomes: [AtomicU64; OUTCOMES.len()],
     failed: AtomicU64,
     lost: AtomicU64,
@@ -62,7 +62,7 @@ pub(crate) struct Meters {
     instances: AtomicU64,
 }
 
-impl Meters {
+impl RevisionMeters {
     /// Answers for the stream, by the code of their kind.
     pub(crate) fn on_answer(&self, outcomes: [u64; OUTCOMES.len()]) {
         for (counter, number) in self.outcomes.iter().zip(outcomes) {
@@ -101,12 +101,12 @@ impl Meters {
 /// What an instance holds counts for its revision, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
-    meters: Arc<Meters>,
+    meters: Arc<RevisionMeters>,
     bytes: usize,
 }
 
 impl Held {
-    pub(crate) fn new(meters: &Arc<Meters>, bytes: usize) -> Held {
+    pub(crate) fn new(meters: &Arc<RevisionMeters>, bytes: usize) -> Held {
         meters.instances.fetch_add(1, Ordering::Relaxed);
         let mut held = Held {
             meters: Arc::clone(meters),

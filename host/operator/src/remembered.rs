@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tidegate_contract::{OperatorVersion, Revision as Kept};
+use tidegate_contract::{KeptRevision, OperatorVersion};
 use tidegate_record::Fields;
 
 use crate::component::digest;
@@ -58,10 +58,10 @@ pub(crate) fn kept(
     config: &str,
     configured: &str,
     described: &Description,
-) -> Kept {
+) -> KeptRevision {
     let deployed = config != configured;
     let version = &described.version;
-    Kept {
+    KeptRevision {
         digest: identity,
         config: deployed.then(|| config.to_owned()),
         configured_config: match deployed {
@@ -81,7 +81,7 @@ pub(crate) fn kept(
 
 /// The configuration that a slot goes on with: the one that was deployed, while the pipeline file's is the one it
 /// replaced.
-pub(crate) fn config<'a>(kept: &'a Kept, configured: &'a str) -> &'a str {
+pub(crate) fn config<'a>(kept: &'a KeptRevision, configured: &'a str) -> &'a str {
     match &kept.config {
         Some(config) if kept.configured_config == digest(configured.as_bytes()) => config,
         _ => configured,
@@ -103,7 +103,7 @@ pub(crate) fn described(component: &str, text: &str) -> Option<Description> {
             outputs: outputs
                 .map(|output| output.as_str().map(str::to_owned))
                 .collect::<Option<_>>()?,
-            revision: Kept::default(),
+            revision: KeptRevision::default(),
         }),
         config_schema: text("config_schema")?,
     })
@@ -143,7 +143,7 @@ mod tests {
                 digest: "sha256:a".into(),
                 reads: Fields::KEY,
                 outputs: vec!["side".into()],
-                revision: Kept::default(),
+                revision: KeptRevision::default(),
             }),
             config_schema: "{}".into(),
         };

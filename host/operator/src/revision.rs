@@ -15,7 +15,7 @@ use crate::grants::Grants;
 use crate::guest::Guest;
 use crate::host::Host;
 use crate::limits::Limits;
-use crate::meters::Meters;
+use crate::meters::RevisionMeters;
 use crate::metrics::Metrics;
 use crate::remembered;
 use crate::samples::Samples;
@@ -47,7 +47,7 @@ pub(crate) struct Revision {
     pub(crate) outputs: u16,
     /// What operators draw random numbers from: the same for every revision of the slot.
     pub(crate) batch_seed: [u8; 16],
-    pub(crate) meters: Arc<Meters>,
+    pub(crate) meters: Arc<RevisionMeters>,
     pub(crate) tally: Tally,
     pub(crate) spares: Spares,
     /// What a WASI guest draws them from.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use tidegate_contract::{Operator, OperatorError, OperatorVersion, Revision as Kept, Slot};
+use tidegate_contract::{KeptRevision, Operator, OperatorError, OperatorVersion, Slot};
 
 use crate::breaker::Breaker;
 use crate::budget::Budget;
@@ -164,7 +164,7 @@ impl ComponentSlot {
         options: SlotOptions,
         bytes: &[u8],
         label: &str,
-        ran: &Kept,
+        ran: &KeptRevision,
     ) -> Result<ComponentSlot, OperatorError> {
         let config = remembered::config(ran, &options.config).to_owned();
         let component = digest(bytes);
@@ -361,7 +361,10 @@ impl ComponentSlot {
     /// Keeps what a revision has done that the slot lets go of.
     fn remember(&self, revision: &Revision) {
         let mut history = lock(&self.history);
-        history.latest.push_back(report(revision, false));
+        let mut report = report(revision, false);
+        // What its last instances hold is gone when its tasks have changed over.
+        (report.stats.memory, report.stats.instances) = (0, 0);
+        history.latest.push_back(report);
         // Two more are the slot's own.
         while history.latest.len() + 2 > REPORTED
             && let Some(oldest) = history.latest.pop_front()
@@ -403,6 +406,23 @@ impl ComponentSlot {
     /// The configuration of the running version, as JSON text.
     pub fn config(&self) -> Arc<str> {
         Arc::clone(&self.current.load().revision.config)
+    }
+
+    /// The configuration of the pipeline file, as JSON text.
+    pub fn configured(&self) -> Arc<str> {
+        Arc::clone(&self.context.configured)
+    }
+
+    /// Whether a component with the configuration of the pipeline file would be a revision that has failed more often
+    /// than the slot allows.
+    pub fn has_tripped_with(&self, component: &[u8]) -> bool {
+        let (grants, limits) = (self.context.grants, &self.context.limits);
+        let configured = &self.context.configured;
+        let revision = remembered::identity(&digest(component), configured, grants, limits);
+        let tripped = |report: &RevisionReport| {
+            report.tripped.is_some() && report.version.revision.digest == revision
+        };
+        self.revisions().iter().any(tripped)
     }
 
     /// Digests of the components that may run: the current one and, for the way back, the one before it.

@@ -1,4 +1,5 @@
-//! Revisions of operators: configurations that are deployed, what each did, and what becomes of one that fails too often.
+//! Revisions of operators: configurations that are deployed, what each did, and what becomes of one that fails too
+//! often.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -260,6 +261,32 @@ fn a_revision_that_loses_too_many_instances_falls_back_to_the_one_before() {
         slot()["revisions"][0]["revision"],
         report["old"]["revision"]
     );
+    assert!(running.terminate(PATIENCE).success());
+}
+
+#[test]
+fn a_deployed_revision_that_fails_after_a_restart_falls_back_to_that_of_the_file() {
+    let breaker = "breaker = { failed-records = 2, within = \"1h\" }";
+    let workspace = Workspace::new(&pipeline("pass", breaker));
+    append(&workspace, &lines(0..10, false));
+    let mut running = follow(&workspace);
+    until("the first output", PATIENCE, || {
+        written(&workspace, "out.jsonl") == 10
+    });
+    let output = deploy(&workspace, "{\"mode\": \"trap\"}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    running.kill();
+    let mut running = follow(&workspace);
+    append(&workspace, &lines(0..50, true));
+    until("everything has its end", PATIENCE, || {
+        let dead = written(&workspace, "state/dead-letters.jsonl");
+        written(&workspace, "out.jsonl") + dead == 60
+    });
+    assert_eq!(written(&workspace, "state/dead-letters.jsonl"), 3);
+    let revisions = status(&workspace).unwrap()["slots"][0]["revisions"].clone();
+    assert_eq!(revisions[0]["revision"], report["new"]["revision"]);
+    assert_eq!(revisions[1]["revision"], report["old"]["revision"]);
+    assert!(revisions[1]["runs"] == true && revisions[0].get("tripped").is_some());
     assert!(running.terminate(PATIENCE).success());
 }
 

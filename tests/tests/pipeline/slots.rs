@@ -10,8 +10,8 @@ use serde_json::Value;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    FileLayer, Operator, OperatorError, OperatorVersion, Partition, Processed, Recovered, Revision,
-    Sink, Slot, Source as Input, SourceError, SourceEvent,
+    FileLayer, KeptRevision, Operator, OperatorError, OperatorVersion, Partition, Processed,
+    Recovered, Sink, Slot, Source as Input, SourceError, SourceEvent,
 };
 use tidegate_flow::{OperatorStage, Run, Source, Stage, StageKind, Target, Topology, WorkerParts};
 use tidegate_record::{
@@ -30,9 +30,9 @@ fn version(digest: &str) -> Arc<OperatorVersion> {
         digest: digest.into(),
         reads: Fields::ALL,
         outputs: Vec::new(),
-        revision: Revision {
+        revision: KeptRevision {
             digest: format!("{digest} as it is"),
-            ..Revision::default()
+            ..KeptRevision::default()
         },
     })
 }
@@ -112,8 +112,8 @@ impl Slot for Doors {
     }
 }
 
-/// Passes every record, while it can be started; those of key `later` come again in a minute, those of key `split` become
-/// three.
+/// Passes every record, while it can be started; those of key `later` come again in a minute, those of key `split`
+/// become three.
 struct Passing {
     version: Arc<OperatorVersion>,
     lost: Arc<AtomicBool>,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use tidegate_control::Deployment;
+use tidegate_control::DeployRequest;
 use tidegate_control::admin::MAX_CONFIG;
 use tidegate_control::client::Client;
 use tidegate_telemetry::plain;
@@ -73,7 +73,7 @@ pub(crate) fn deploy(
     let config = what.config.map(read_config).transpose()?;
     let file = what.component.or(what.config).and_then(Path::file_name);
     let name = file.map(|name| name.to_string_lossy().into_owned());
-    let deployment = Deployment {
+    let deployment = DeployRequest {
         component,
         config,
         label: what.label.map(str::to_owned).or(name).unwrap_or_default(),

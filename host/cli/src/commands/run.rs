@@ -68,10 +68,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         tell(format_args!("warning: {warning}\n"));
     }
     wire::sweep(&components, &slots, &recovered.slots);
-    let starting = Arc::new(StartingHost::new(
-        &pipeline,
-        Counts::begin(&recovered, &wire::volatile(&pipeline))?,
-    ));
+    let sources = wire::sources(&pipeline);
+    let restored = Counts::begin(&recovered, &sources)?;
+    let starting = Arc::new(StartingHost::new(&pipeline, restored));
     // Before the models, which may take minutes: whoever asks is told what waits for them.
     let admin = match pipeline.admin {
         None => None,
@@ -80,7 +79,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let models = wire::load_models(&pipeline, arguments.adapter.as_deref())?;
     let parts = parts_of(until)?;
 
-    let topology = wire::topology(&pipeline, &slots, &configured, &models)?;
+    let topology = wire::topology(&pipeline, sources, &slots, &configured, &models)?;
     let meters = Arc::new(Meters::new(
         &pipeline.name,
         pipeline.stages.iter().map(|stage| stage.name.as_str()),
@@ -219,6 +218,7 @@ fn hosted(
             stage,
             deploying: Mutex::new(()),
             label: Mutex::new(String::new()),
+            component: operator.component.clone(),
             breaker: operator.breaker,
             max_failed_records: operator.max_failed_records,
         })

@@ -11,4 +11,4 @@ pub(crate) use compiler::{CACHE_BYTES, COMPILER, compiler, progress, user_cache}
 pub(crate) use models::{Models, load as load_models};
 pub(crate) use ports::worker_parts;
 pub(crate) use slots::{Compiled, Tasks, slots, sweep};
-pub(crate) use stages::{topology, volatile};
+pub(crate) use stages::{sources, topology};

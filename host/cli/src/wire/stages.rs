@@ -20,28 +20,9 @@ const BATCH_BYTES: usize = 4 << 20;
 /// How long a stopping run waits for answers that it could not take up again.
 const DRAIN: Duration = Duration::from_secs(30);
 
-/// Names of the sources whose waiting records are not part of the cut.
-pub(crate) fn volatile(pipeline: &Pipeline) -> Vec<&str> {
-    let volatile = pipeline
-        .sources
-        .iter()
-        .filter(|source| is_volatile(&source.kind));
-    volatile.map(|source| source.name.as_str()).collect()
-}
-
-/// A topic's partition may be read elsewhere next, where this log is not known.
-fn is_volatile(kind: &SourceKind) -> bool {
-    matches!(kind, SourceKind::Kafka(_))
-}
-
-/// The topology of a pipeline.
-pub(crate) fn topology(
-    pipeline: &Pipeline,
-    slots: &[Arc<ComponentSlot>],
-    configured: &[String],
-    models: &Models,
-) -> anyhow::Result<Topology> {
-    let sources = pipeline.sources.iter().enumerate().map(|(index, source)| {
+/// The sources of a pipeline.
+pub(crate) fn sources(pipeline: &Pipeline) -> Vec<Source> {
+    let source = |(index, source): (usize, &config::Source)| {
         let identities = match &source.kind {
             SourceKind::File { paths } => paths
                 .iter()
@@ -54,10 +35,22 @@ pub(crate) fn topology(
             name: source.name.clone(),
             targets: targets(pipeline, Node::Source(index), None),
             positions_in_log: matches!(source.kind, SourceKind::File { .. }),
-            durable_in_flight: !is_volatile(&source.kind),
+            // A topic's partition may be read elsewhere next, where this log is not known.
+            durable_in_flight: !matches!(source.kind, SourceKind::Kafka(_)),
             identities,
         }
-    });
+    };
+    pipeline.sources.iter().enumerate().map(source).collect()
+}
+
+/// The topology of a pipeline.
+pub(crate) fn topology(
+    pipeline: &Pipeline,
+    sources: Vec<Source>,
+    slots: &[Arc<ComponentSlot>],
+    configured: &[String],
+    models: &Models,
+) -> anyhow::Result<Topology> {
     let mut operators = slots.iter().zip(configured);
     let mut stages = Vec::new();
     for (index, stage) in pipeline.stages.iter().enumerate() {
@@ -89,7 +82,7 @@ pub(crate) fn topology(
     }
     Ok(Topology {
         stages,
-        sources: sources.collect(),
+        sources,
         sinks: pipeline
             .sinks
             .iter()

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::{CONFIG_BYTES, MAX_COMPONENT, MAX_CONFIG};
-use crate::api::{DeployRefused, Deployment, Host};
+use crate::api::{DeployRefused, DeployRequest, Host};
 use crate::token::same;
 
 /// For the body of a request.
@@ -241,7 +241,7 @@ async fn deploy(
 }
 
 /// The body of a deployment: the configuration, of so many bytes, then the component; either may be missing.
-fn deployment(body: Bytes, config: Option<usize>, label: String) -> Result<Deployment, String> {
+fn deployment(body: Bytes, config: Option<usize>, label: String) -> Result<DeployRequest, String> {
     let (config, component) = match config {
         None => (None, &body[..]),
         Some(bytes) => {
@@ -254,7 +254,7 @@ fn deployment(body: Bytes, config: Option<usize>, label: String) -> Result<Deplo
             (Some(object(config)?), component)
         }
     };
-    Ok(Deployment {
+    Ok(DeployRequest {
         component: (!component.is_empty()).then(|| component.to_vec()),
         config,
         label,

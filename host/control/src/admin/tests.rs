@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::api::{
-    ComponentVersion, DeployRefused, DeployReport, Deployment, RecordCounts, RunState,
+    ComponentVersion, DeployRefused, DeployReport, DeployRequest, RecordCounts, RunState,
     SlotCounters, SlotReport, StatusReport,
 };
 use crate::client::{Client, ClientError};
 use crate::models::{ModelRefused, ModelReport};
 
 /// Slot, and what was put into it.
-type Seen = (String, Deployment);
+type Seen = (String, DeployRequest);
 
 #[derive(Default)]
 struct Fake {
@@ -100,7 +100,7 @@ impl Host for Fake {
         })
     }
 
-    fn deploy(&self, slot: &str, deployment: Deployment) -> Result<DeployReport, DeployRefused> {
+    fn deploy(&self, slot: &str, deployment: DeployRequest) -> Result<DeployReport, DeployRefused> {
         match deployment.component.as_deref().unwrap_or_default() {
             b"busy" => return Err(DeployRefused::UnderWay { slot: slot.into() }),
             b"bad" => return Err(DeployRefused::Refused("it imports wasi:http".into())),
@@ -277,19 +277,19 @@ fn a_client_finds_the_host_asks_and_deploys() {
     assert_eq!(client.status().unwrap(), report());
     let component = vec![7; 3 << 20];
     let deployments = [
-        Deployment {
+        DeployRequest {
             component: Some(component.clone()),
             config: None,
             label: "v2 & more".into(),
         },
-        Deployment {
+        DeployRequest {
             component: Some(component),
             config: Some(r#"{"a":[1.5,"{"]}"#.into()),
             label: String::new(),
         },
-        Deployment {
+        DeployRequest {
             config: Some("{}".into()),
-            ..Deployment::default()
+            ..DeployRequest::default()
         },
     ];
     for deployment in &deployments {
@@ -305,9 +305,9 @@ fn a_configuration_that_is_none_is_refused_before_the_host_is_asked() {
     let running = running();
     let client = Client::find(running.state.path()).unwrap();
     let refused = |config: &str| {
-        let deployment = Deployment {
+        let deployment = DeployRequest {
             config: Some(config.into()),
-            ..Deployment::default()
+            ..DeployRequest::default()
         };
         client
             .deploy("redact", &deployment)
@@ -329,10 +329,10 @@ fn a_configuration_that_is_none_is_refused_before_the_host_is_asked() {
     assert!(running.host.seen.lock().unwrap().is_empty());
 }
 
-fn component_of(bytes: &[u8]) -> Deployment {
-    Deployment {
+fn component_of(bytes: &[u8]) -> DeployRequest {
+    DeployRequest {
         component: Some(bytes.to_vec()),
-        ..Deployment::default()
+        ..DeployRequest::default()
     }
 }
 

@@ -249,7 +249,7 @@ pub struct Breaker {
 /// What becomes of a slot whose revision has failed too often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// The revision before it runs again; where there is none the pipeline stops.
+    /// The revision before it runs again, after a restart that of the file; where there is none the pipeline stops.
     FallBack,
     /// The pipeline stops; what waits stays in the commit log.
     Stop,

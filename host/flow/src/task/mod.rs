@@ -27,7 +27,7 @@ use tidegate_telemetry::events::RecordsRead;
 
 use self::inbox::Inbox;
 pub(crate) use self::starts::Starts;
-use crate::committer::Again;
+use crate::committer::CountedAgain;
 use crate::entry::{Entry, Lane, Restored, State, Tokens, Waits};
 use crate::error::FlowError;
 use crate::output::Output;
@@ -158,7 +158,8 @@ impl Task {
     }
 
     /// Runs the slot's current version from the next batch on. Returns how long that took, or none if it did already.
-    /// Where that version cannot be started, the one that ran goes on. A stage that has seen no record has none to switch.
+    /// Where that version cannot be started, the one that ran goes on. A stage that has seen no record has none to
+    /// switch.
     pub(crate) fn switch(&mut self, stage: usize) -> Result<Option<Duration>, String> {
         if self.operators[stage].is_none() && !self.unavailable[stage] && !self.to_start[stage] {
             return Ok(None);
@@ -256,9 +257,9 @@ impl Task {
     }
 
     /// What waits and is not part of the cut: whoever reads the partition next, here or elsewhere, counts it again.
-    pub(crate) fn counted_again(&self) -> Again {
+    pub(crate) fn counted_again(&self) -> CountedAgain {
         if self.is_durable() {
-            return Again::default();
+            return CountedAgain::default();
         }
         let offsets = self.waiting.iter().flat_map(Waiting::offsets);
         let untaken = self.inboxes.iter().flat_map(Inbox::offsets);
@@ -269,7 +270,7 @@ impl Task {
                 read.insert(offset);
             }
         }
-        Again {
+        CountedAgain {
             read: read.len() as u64,
             split: (self.in_flight() - read.len()) as u64,
         }

@@ -6,7 +6,7 @@ use tidegate_contract::{Cut, Partition, SourceError};
 use tidegate_telemetry::events::CutCommitted;
 
 use super::Worker;
-use crate::committer::{Again, Counts, Part};
+use crate::committer::{CountedAgain, Counts, Part};
 use crate::error::FlowError;
 use crate::task::Task;
 
@@ -17,9 +17,8 @@ impl Worker {
         }
         self.last_cut.elapsed() >= self.shared.topology.cut_interval
             && (self.output.pending() > 0
-                || self.switched
                 || self.output.counts != Counts::default()
-                || self.output.abandoned != Again::default()
+                || self.output.abandoned != CountedAgain::default()
                 || self.tasks.values().any(Task::has_changes))
     }
 
@@ -36,7 +35,7 @@ impl Worker {
         self.last_cut = Instant::now();
         let mut cut = Cut::default();
         let mut positions: Vec<(Partition, u64)> = Vec::new();
-        let mut again = Again::default();
+        let mut again = CountedAgain::default();
         for task in self.tasks.values_mut() {
             again.add(task.counted_again());
             if let Some(position) = task.cut(&mut cut) {
@@ -49,11 +48,9 @@ impl Worker {
             && cut.in_flight_added.is_empty()
             && cut.in_flight_done.is_empty()
             && output.counts == Counts::default()
-            && output.abandoned == Again::default()
-            && !self.switched
+            && output.abandoned == CountedAgain::default()
             && output.sinks.iter().all(|sink| sink.pending() == 0)
             && output.dead.pending() == 0;
-        self.switched = false;
         self.tell_running();
         let output = &mut self.output;
         if !empty {

@@ -141,8 +141,6 @@ pub(crate) struct Worker {
     last_cut: Instant,
     /// Records of this worker that the meters count as in flight.
     shown: usize,
-    /// A deployment has come since the last cut: the cut says so even if nothing else happened.
-    switched: bool,
     /// What its tasks know of starts that failed.
     starts: Arc<Starts>,
 }
@@ -172,7 +170,6 @@ impl Worker {
             next: None,
             last_cut: Instant::now(),
             shown: 0,
-            switched: false,
         }
     }
 
@@ -229,7 +226,6 @@ impl Worker {
         while let Ok(control) = self.controls.try_recv() {
             match control {
                 Control::Switch { stage, reply } => {
-                    self.switched = true;
                     let switched = self.switch(stage);
                     self.tell_running();
                     // The one who asked may have given up.

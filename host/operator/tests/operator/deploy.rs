@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tidegate_contract::{OperatorError, OperatorVersion, Revision, Slot};
+use tidegate_contract::{KeptRevision, OperatorError, OperatorVersion, Slot};
 use tidegate_operator::{Change, ComponentSlot, Limits, SlotOptions};
 
 use crate::support::*;
@@ -184,8 +184,8 @@ fn a_deployment_that_is_not_ready_in_time_is_refused_and_leaves_the_running_vers
 }
 
 /// What the log would have of a version that has run, changed: as if this had run.
-fn as_if_it_ran(options: &SlotOptions, bytes: &[u8], version: &OperatorVersion) -> Revision {
-    Revision {
+fn as_if_it_ran(options: &SlotOptions, bytes: &[u8], version: &OperatorVersion) -> KeptRevision {
+    KeptRevision {
         digest: options.revision(bytes),
         ..version.revision.clone()
     }
@@ -199,7 +199,8 @@ fn a_slot_that_goes_on_is_made_without_instances_where_none_can_be_started() {
     let ran = hostile("pass").version();
     let options = options("init-trap");
     // The same component with the configuration that ran, which was another one, is a new revision: it must start.
-    let resume = |ran: &Revision| ComponentSlot::resume(&ENGINE, options.clone(), &bytes, "h", ran);
+    let resume =
+        |ran: &KeptRevision| ComponentSlot::resume(&ENGINE, options.clone(), &bytes, "h", ran);
     let error = resume(&ran.revision).unwrap_err();
     assert!(matches!(error, OperatorError::Start { .. }), "{error}");
     let slot = resume(&as_if_it_ran(&options, &bytes, &ran)).unwrap();

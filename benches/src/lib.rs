@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 /// The smallest operator: everything passes.
-const PASS: &[u8] = include_bytes!("../../host/operator/tests/fixtures/pass.wasm");
+const PASS: &[u8] = include_bytes!("../../host/operator/tests/fixtures/released/0.1.0/pass.wasm");
 
 /// An operator of about so many bytes, nearly all of them code that is compiled and never called.
 pub fn operator_of(bytes: usize) -> Vec<u8> {

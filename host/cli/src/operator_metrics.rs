@@ -127,6 +127,7 @@ mod tests {
                 digest: format!("sha256:{digest}"),
                 reads: tidegate_record::Fields::ALL,
                 outputs: Vec::new(),
+                revision: Default::default(),
             }),
             metrics: metrics
                 .into_iter()

@@ -30,7 +30,8 @@ pub use model::{
     Timings, TokenLogprob,
 };
 pub use operator::{
-    DeadLetterCause, Effects, KeptRevision, Loss, Operator, OperatorError, OperatorVersion, Processed, Slot,
+    DeadLetterCause, Effects, KeptRevision, Loss, Operator, OperatorError, OperatorVersion,
+    Processed, Slot,
 };
 pub use prompt::{PromptError, PromptPart, PromptTemplate};
 pub use sink::{DeadLetter, Delivery, RefusedRecord, Sink, SinkError};

@@ -42,6 +42,7 @@ pub(crate) fn understand(
             digest: component.digest().to_owned(),
             reads: said.reads,
             outputs: said.outputs,
+            revision: Default::default(),
         }),
         config_schema: said.config_schema,
         metrics: said.metrics,

@@ -8,9 +8,10 @@ use tidegate_contract::{KeptRevision, OperatorVersion};
 use tidegate_record::Fields;
 
 use crate::component::digest;
-use crate::grants::Grants;
+use crate::description::Description;
+use crate::grants::{Grants, Ungranted};
 use crate::limits::Limits;
-use crate::revision::Description;
+use crate::metrics::{Kind, Metric};
 
 /// The digest of a component with what it is run with: `sha256:` and 64 hexadecimal digits. Whoever adds to what decides
 /// how an instance starts and answers adds it here.
@@ -19,9 +20,11 @@ pub(crate) fn identity(component: &str, config: &str, grants: Grants, limits: &L
         log,
         config: reads_config,
         metrics,
+        ungranted,
     } = grants;
     let Limits {
         memory,
+        total_memory,
         table_elements,
         output,
         deadline,
@@ -32,8 +35,9 @@ pub(crate) fn identity(component: &str, config: &str, grants: Grants, limits: &L
     let said = json!({
         "component": component,
         "config": config,
-        "grants": [log, reads_config, metrics],
+        "grants": [log, reads_config, metrics, ungranted == Ungranted::Trap],
         "limits": [memory, table_elements, output],
+        "total_memory": total_memory,
         "times": times.map(|time| time.to_string()),
     });
     let mut hash = Sha256::new();
@@ -74,6 +78,7 @@ pub(crate) fn kept(
             "reads": version.reads.bits(),
             "outputs": version.outputs,
             "config_schema": described.config_schema,
+            "metrics": described.metrics.iter().map(metric).collect::<Vec<_>>(),
         })
         .to_string(),
     }
@@ -93,7 +98,7 @@ pub(crate) fn described(component: &str, text: &str) -> Option<Description> {
     let said: Value = serde_json::from_str(text).ok()?;
     let text = |name: &str| Some(said[name].as_str()?.to_owned());
     let outputs = said["outputs"].as_array()?.iter();
-    let reads = u16::try_from(said["reads"].as_u64()?).ok()?;
+    let reads = u8::try_from(said["reads"].as_u64()?).ok()?;
     Some(Description {
         version: Arc::new(OperatorVersion {
             name: text("name")?,
@@ -106,6 +111,51 @@ pub(crate) fn described(component: &str, text: &str) -> Option<Description> {
             revision: KeptRevision::default(),
         }),
         config_schema: text("config_schema")?,
+        metrics: match said.get("metrics") {
+            Some(metrics) => metrics
+                .as_array()?
+                .iter()
+                .map(read_metric)
+                .collect::<Option<_>>()?,
+            None => Vec::new(),
+        },
+    })
+}
+
+const KINDS: [(Kind, &str); 3] = [
+    (Kind::Counter, "counter"),
+    (Kind::Gauge, "gauge"),
+    (Kind::Histogram, "histogram"),
+];
+
+fn metric(metric: &Metric) -> Value {
+    let kind = KINDS.iter().find(|(kind, _)| *kind == metric.kind);
+    json!({
+        "name": metric.name,
+        "kind": kind.map_or("", |(_, name)| *name),
+        "help": metric.help,
+        "labels": metric.labels,
+        "bounds": metric.bounds,
+    })
+}
+
+fn read_metric(said: &Value) -> Option<Metric> {
+    let text = |value: &Value| Some(value.as_str()?.to_owned());
+    let kind = said["kind"].as_str()?;
+    Some(Metric {
+        name: text(&said["name"])?,
+        kind: KINDS.iter().find(|(_, name)| *name == kind)?.0,
+        help: text(&said["help"])?,
+        labels: said["labels"]
+            .as_array()?
+            .iter()
+            .map(text)
+            .collect::<Option<_>>()?,
+        bounds: said["bounds"]
+            .as_array()?
+            .iter()
+            .map(Value::as_f64)
+            .collect::<Option<_>>()?,
     })
 }
 
@@ -146,6 +196,13 @@ mod tests {
                 revision: KeptRevision::default(),
             }),
             config_schema: "{}".into(),
+            metrics: vec![Metric {
+                name: "size".into(),
+                kind: Kind::Histogram,
+                help: "Bytes".into(),
+                labels: vec!["language".into()],
+                bounds: vec![0.5, 1024.0],
+            }],
         };
         let kept = kept("sha256:r".into(), "{\"deployed\":1}", "{}", &said);
         assert_eq!(described("sha256:a", &kept.description), Some(said));

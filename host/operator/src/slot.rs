@@ -11,6 +11,7 @@ use tidegate_contract::{KeptRevision, Operator, OperatorError, OperatorVersion, 
 use crate::breaker::Breaker;
 use crate::budget::Budget;
 use crate::component::{Component, Wanted, digest};
+use crate::description::Description;
 use crate::engine::Engine;
 use crate::grants::Grants;
 use crate::instance::{Instance, Live};
@@ -19,7 +20,6 @@ use crate::meters::RevisionStats;
 use crate::metrics::{Metric, Value};
 use crate::remembered;
 use crate::revision::{Revision, SlotContext};
-use crate::description::Description;
 use crate::samples::Samples;
 use crate::shared::{Shared, SlotStats, lock};
 
@@ -544,6 +544,16 @@ enum Start {
     Within(Instant, Duration),
     /// It has run before: what keeps it from starting may pass.
     May,
+}
+
+impl Start {
+    /// When it is too late, if it ever is.
+    fn until(self) -> Option<Instant> {
+        match self {
+            Start::Within(began, time) => Some(began + time),
+            Start::Must | Start::May => None,
+        }
+    }
 }
 
 /// What it takes to make a revision ready.

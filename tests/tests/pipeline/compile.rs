@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_tests::{Workspace, until};
 
-const PASS: &str = include_str!("../../../host/operator/tests/fixtures/pass.wat");
+const PASS: &str = include_str!("../../../host/operator/tests/fixtures/released/0.1.0/pass.wat");
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// An operator with this in it.

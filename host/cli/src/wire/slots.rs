@@ -8,8 +8,8 @@ use anyhow::Context;
 use tidegate_contract::SlotVersion;
 use tidegate_control::config::{self, Node, OperatorStage, Pipeline, StageKind};
 use tidegate_operator::{
-    Breaker, CompileLimits, ComponentSlot, Engine, EngineOptions, Grants, Limits, SlotOptions, Ungranted,
-    digest,
+    Breaker, CompileLimits, ComponentSlot, Engine, EngineOptions, Grants, Limits, SlotOptions,
+    Ungranted, digest,
 };
 
 use crate::components::Components;

@@ -49,7 +49,8 @@ pub use models::{
 pub use outputs::{check_labels, check_outputs};
 pub use pipeline::{
     Breaker, Decoding, Encoding, Format, Grant, Input, KafkaSink, KafkaSource, Limits, Node,
-    OperatorStage, Operators, Pipeline, Sink, SinkKind, Source, SourceKind, Stage, StageKind, Start, Then, Ungranted,
+    OperatorStage, Operators, Pipeline, Sink, SinkKind, Source, SourceKind, Stage, StageKind,
+    Start, Then, Ungranted,
 };
 pub use text::Position;
 pub use units::size;

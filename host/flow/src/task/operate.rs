@@ -47,7 +47,7 @@ impl Task {
         output: &mut Output,
     ) -> Result<(), FlowError> {
         let began = Instant::now();
-        let answered = match untaken.answered.take() {
+        let mut answered = match untaken.answered.take() {
             Some(answered) => answered,
             None => {
                 let free = self.hold_back(stage, &untaken.batch, untaken.since, numbers, output)?;
@@ -75,7 +75,7 @@ impl Task {
             since: untaken.since,
             began,
         };
-        let (taken, again) = self.take_answer(&go, &answered, numbers, output)?;
+        let (taken, again) = self.take_answer(&go, &mut answered, numbers, output)?;
         self.keep(stage, batch, again, untaken.since, numbers, output)?;
         let tried = answered.tried;
         untaken.take(taken);
@@ -140,7 +140,7 @@ impl Task {
     pub(super) fn take_answer(
         &mut self,
         go: &Go<'_>,
-        answered: &Answered,
+        answered: &mut Answered,
         numbers: &mut impl FnMut() -> u64,
         output: &mut Output,
     ) -> Result<(usize, Vec<(usize, Again)>), FlowError> {

@@ -175,7 +175,7 @@ impl Task {
             }
             let (record, since, attempt) = (entry.record.clone(), entry.arrived, entry.attempt + 1);
             let began = Instant::now();
-            let Some(answered) = self.ask_operator(stage, &record, output) else {
+            let Some(mut answered) = self.ask_operator(stage, &record, output) else {
                 self.wait_for_instance(stage, number);
                 return Ok(());
             };
@@ -189,7 +189,7 @@ impl Task {
                 since,
                 began,
             };
-            let (_, again) = self.take_answer(&go, &answered, numbers, output)?;
+            let (_, again) = self.take_answer(&go, &mut answered, numbers, output)?;
             match again.first() {
                 Some((_, again)) => {
                     if let Some(entry) = self.waiting[stage].change(number) {

@@ -217,7 +217,7 @@ fn a_slot_that_goes_on_is_made_without_instances_where_none_can_be_started() {
 
 #[test]
 fn a_revision_that_ran_is_made_again_where_it_cannot_be_asked_what_it_is() {
-    let text = include_str!("../fixtures/pass.wat");
+    let text = include_str!("../fixtures/released/0.1.0/pass.wat");
     let asked = "(func (export \"describe\") (result i32) (i32.const 128))";
     let silent = "(func (export \"describe\") (result i32) unreachable)";
     let silent = wat::parse_str(text.replace(asked, silent)).unwrap();

@@ -188,7 +188,7 @@ pub struct Stage {
 #[derive(Clone, Debug)]
 pub enum StageKind {
     /// Runs a component.
-    Operator(OperatorStage),
+    Operator(Box<OperatorStage>),
     /// Asks a model.
     Model(Box<ModelStage>),
 }

@@ -18,7 +18,7 @@ pub(crate) fn resolve_stage(
     used_models: &mut [bool],
 ) -> Option<Stage> {
     let kind = match typed.kind? {
-        TypedStageKind::Operator(operator) => StageKind::Operator(OperatorStage {
+        TypedStageKind::Operator(operator) => StageKind::Operator(Box::new(OperatorStage {
             component: check_component(found, directory, &operator.component),
             config: operator.config,
             grants: operator.grants,
@@ -27,7 +27,7 @@ pub(crate) fn resolve_stage(
             retries: operator.retries,
             breaker: operator.breaker,
             max_failed_records: operator.max_failed_records,
-        }),
+        })),
         TypedStageKind::Model(stage) => {
             let name = &stage.model.value;
             let Some(model) = models.iter().position(|model| model.name == *name) else {

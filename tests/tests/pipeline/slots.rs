@@ -132,7 +132,8 @@ impl Operator for Passing {
                 match record.key() {
                     Some(b"later") => outcomes.retry(60_000, "not yet"),
                     Some(b"split") => {
-                        let piece = PatchBuilder::default();
+                        let mut piece = PatchBuilder::default();
+                        piece.set_key(Some(b"piece".into()));
                         outcomes.split([(0, &piece); 3].into_iter());
                     }
                     _ => outcomes.pass(),
@@ -320,11 +321,13 @@ impl Input for Topic {
     }
 }
 
-/// Partitions of one source, one operator, one sink.
+/// Partitions of one source, one operator or two in a row, one sink.
 struct Setting {
     input: tempfile::TempDir,
     disk: MemoryDisk,
     slot: Arc<Doors>,
+    /// That of the stage after it, if there is one.
+    after: Option<Arc<Doors>>,
     meters: Arc<Meters>,
     partitions: usize,
     /// Whether records have a key.
@@ -338,7 +341,8 @@ impl Setting {
             input: tempfile::tempdir().unwrap(),
             disk: MemoryDisk::new(),
             slot: Doors::new(),
-            meters: Arc::new(Meters::new("slots", ["pass"])),
+            after: None,
+            meters: Arc::new(Meters::new("slots", ["pass", "after"])),
             partitions,
             keyed,
             cut_interval: Duration::from_millis(1),
@@ -405,6 +409,16 @@ impl Setting {
     fn start_with(&self, source: Box<dyn Input>, durable: bool) -> Run {
         let layer: Arc<dyn FileLayer> = Arc::new(self.disk.clone());
         let (log, recovered) = self.log(&self.disk);
+        let stage = |name: &str, slot: &Arc<Doors>, target| Stage {
+            name: name.into(),
+            targets: vec![target],
+            kind: StageKind::Operator(OperatorStage {
+                slot: slot.clone(),
+                configured: "sha256:old".into(),
+                named: Default::default(),
+                retries: 1,
+            }),
+        };
         let sink = |name: &str| -> Box<dyn Sink> {
             let encoder = Encoder::new(EncoderOptions::default()).unwrap();
             let mut sink = FileSink::new(name, format!("/out/{name}"), layer.clone(), encoder);
@@ -424,16 +438,13 @@ impl Setting {
                 durable_in_flight: durable,
                 identities: (0..self.partitions).map(|p| format!("in-{p}")).collect(),
             }],
-            stages: vec![Stage {
-                name: "pass".into(),
-                targets: vec![Target::Sink(0)],
-                kind: StageKind::Operator(OperatorStage {
-                    slot: self.slot.clone(),
-                    configured: "sha256:old".into(),
-                    named: Default::default(),
-                    retries: 1,
-                }),
-            }],
+            stages: match &self.after {
+                None => vec![stage("pass", &self.slot, Target::Sink(0))],
+                Some(after) => vec![
+                    stage("pass", &self.slot, Target::Stage(1)),
+                    stage("after", after, Target::Sink(0)),
+                ],
+            },
             sinks: vec!["out".into()],
             batch: 8,
             batch_bytes: 1 << 20,
@@ -840,28 +851,33 @@ fn positions_that_a_source_refuses_while_it_takes_a_partition_away_are_committed
 
 #[test]
 fn a_partition_that_is_taken_away_leaves_the_counts_of_the_run_balanced_also_of_splits() {
-    let setting = Setting::new(1, false);
-    // Each record becomes three; some of the batch wait when the partition goes.
-    setting.slot.answers.store(3, Ordering::SeqCst);
+    let mut setting = Setting::new(1, false);
+    // Each record becomes three. Those of the first go on, and one of the second.
+    let after = Doors::new();
+    after.answers.store(4, Ordering::SeqCst);
+    setting.after = Some(after.clone());
     let mut topic = Topic::new(20);
     topic.key = Some("split");
     let taken_away = topic.taken_away.clone();
     let run = setting.start_with(Box::new(topic), false);
-    until("three of a batch are done", PATIENCE, || {
-        run.controls().committed().output == 9 && run.controls().committed().in_flight() > 0
+    until("four pieces are done", PATIENCE, || {
+        run.controls().committed().output == 4 && run.controls().committed().in_flight() > 0
     });
     taken_away.store(true, Ordering::SeqCst);
     until("it is taken away", PATIENCE, || {
         setting.meters.records_abandoned.get() > 0
     });
-    setting.slot.answers.store(usize::MAX, Ordering::SeqCst);
-    setting.out(60);
+    // The second of a batch of eight and those after it are read again, with all of their pieces.
+    assert_eq!(setting.meters.records_abandoned.get(), 7);
+    assert_eq!(setting.meters.splits_abandoned.get(), 7 * 2 - 1);
+    after.answers.store(usize::MAX, Ordering::SeqCst);
+    setting.out(61);
     run.controls().stop();
     let ended = run.join();
     assert!(ended.error.is_none(), "{:?}", ended.error);
     let counts = ended.counts;
-    assert_eq!((counts.input, counts.split, counts.output), (20, 40, 60));
+    assert_eq!((counts.input, counts.split, counts.output), (20, 41, 61));
     let seen = setting.meters.snapshot().records;
-    assert_eq!((seen.input, seen.split, seen.output), (20, 40, 60));
+    assert_eq!((seen.input, seen.split, seen.output), (20, 41, 61));
     assert_eq!(seen.in_flight, 0);
 }

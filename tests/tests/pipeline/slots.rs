@@ -50,6 +50,8 @@ struct Doors {
     current: Mutex<(u64, Arc<OperatorVersion>, usize)>,
     /// While set, an instance is lost with its next batch and none starts in its place.
     lost: Arc<AtomicBool>,
+    /// While set, an instance answers nothing, and stays.
+    mute: Arc<AtomicBool>,
     /// How many more records are answered before a call's turn is over without one.
     answers: Arc<AtomicUsize>,
     /// Calls of `instance`.
@@ -65,6 +67,7 @@ impl Doors {
         Arc::new(Doors {
             current: Mutex::new((1, version("sha256:old"), usize::MAX)),
             lost: Arc::default(),
+            mute: Arc::default(),
             answers: Arc::new(AtomicUsize::new(usize::MAX)),
             asked: AtomicUsize::new(0),
             hangs: AtomicUsize::new(0),
@@ -99,6 +102,7 @@ impl Slot for Doors {
         let operator = Passing {
             version: current.1.clone(),
             lost: self.lost.clone(),
+            mute: self.mute.clone(),
             answers: self.answers.clone(),
             in_vain: self.in_vain.clone(),
             answered: 0,
@@ -117,6 +121,7 @@ impl Slot for Doors {
 struct Passing {
     version: Arc<OperatorVersion>,
     lost: Arc<AtomicBool>,
+    mute: Arc<AtomicBool>,
     answers: Arc<AtomicUsize>,
     in_vain: Arc<AtomicUsize>,
     answered: usize,
@@ -125,6 +130,10 @@ struct Passing {
 
 impl Operator for Passing {
     fn process(&mut self, batch: &Batch) -> Result<Vec<Processed>, OperatorError> {
+        if self.mute.load(Ordering::SeqCst) {
+            self.in_vain.fetch_add(1, Ordering::SeqCst);
+            return Err(no_start("not now"));
+        }
         let lost = self.lost.load(Ordering::SeqCst);
         let answer = |count: usize| {
             let mut outcomes = OutcomesBuilder::default();
@@ -794,6 +803,28 @@ fn a_trouble_is_over_with_the_start_that_ends_it_though_a_record_waits_for_its_t
     until("it has one", PATIENCE, || unavailable().is_none());
     run.controls().stop();
     assert_eq!(run.join().counts.in_flight(), 1);
+}
+
+#[test]
+fn a_stage_that_has_an_instance_which_answers_nothing_is_in_one_trouble_until_it_does() {
+    let setting = Setting::new(1, true);
+    let run = setting.start();
+    setting.out(1);
+    setting.slot.mute.store(true, Ordering::SeqCst);
+    setting.append(0, 1..2);
+    let unavailable = || setting.meters.stages()[0].unavailable();
+    until("it answers nothing", PATIENCE, || unavailable().is_some());
+    let since = unavailable().unwrap().since;
+    let in_vain = || setting.slot.in_vain.load(Ordering::SeqCst);
+    until("it was asked more often", PATIENCE, || in_vain() >= 5);
+    assert_eq!(unavailable().unwrap().since, since);
+    setting.slot.mute.store(false, Ordering::SeqCst);
+    setting.out(2);
+    until("it answers", PATIENCE, || unavailable().is_none());
+    assert_eq!(setting.slot.asked.load(Ordering::SeqCst), 1);
+    run.controls().stop();
+    assert!(run.join().error.is_none());
+    setting.check(2);
 }
 
 #[test]

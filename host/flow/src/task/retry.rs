@@ -133,7 +133,7 @@ impl Task {
                 if any && now.elapsed() >= LONGEST_TURN {
                     return Ok(true);
                 }
-                any = true;
+                any |= !self.is_started(stage);
                 if !self.retry_start(stage, &output.meters) {
                     continue;
                 }

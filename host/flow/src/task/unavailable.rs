@@ -61,13 +61,28 @@ impl Task {
         }
     }
 
+    /// Whether a stage has an instance that can be called.
+    pub(super) fn is_started(&self, stage: usize) -> bool {
+        let instance = self.operators[stage].as_ref();
+        instance.is_some_and(|instance| instance.operator.is_started())
+    }
+
     /// Tries to start the operator of a stage that has no instance. Returns whether it has one now.
     pub(super) fn retry_start(&mut self, stage: usize, meters: &Meters) -> bool {
+        let stood = self.is_started(stage);
+        let waits = !self.waiting[stage].is_empty() || !self.inboxes[stage].is_empty();
         match self.ready(stage) {
-            Ok(()) => self.resume(stage, meters),
-            Err(why) => self.suspend(stage, &why, meters),
+            // It had one all along, which could not answer: whether it can now, what waits will show.
+            Ok(()) if stood && waits => true,
+            Ok(()) => {
+                self.resume(stage, meters);
+                true
+            }
+            Err(why) => {
+                self.suspend(stage, &why, meters);
+                false
+            }
         }
-        !self.unavailable[stage]
     }
 
     /// The task ends: none of its stages waits for an instance any more.

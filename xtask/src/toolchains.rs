@@ -13,57 +13,121 @@ use crate::operators::{place, target_directory, write_if_other};
 use crate::setup;
 use crate::steps::{output, run};
 
-/// The contract that they are made for: a part of their names.
-const CONTRACT: &str = "0.1.0";
-const WORLD: &str = "packed-operator";
+/// What makes a component.
+enum Maker {
+    /// clang, with options.
+    C(&'static [&'static str]),
+    /// Stock Go.
+    Go,
+    /// componentize-qjs: the module, with options.
+    QuickJs(&'static str, &'static [&'static str]),
+    /// componentize-js: the module, without features of the engine.
+    SpiderMonkey(&'static str, &'static [&'static str]),
+    /// componentize-py: the module, with options.
+    Python(&'static str, &'static [&'static str]),
+}
+
+/// Parts of SpiderMonkey's engine that can be left out.
+const FEATURES: &[&str] = &["stdio", "random", "clocks", "http", "fetch-event"];
+const NO_WASI: &[&str] = &["--stub-wasi"];
+const PACKED: &str = "packed-operator";
+const PLAIN: &str = "plain-operator";
+
+/// The version of the contract, the component's name, its world, what makes it.
+type Guest = (&'static str, &'static str, &'static str, Maker);
+
+/// Those that are committed.
+const SMALL: &[Guest] = &[
+    ("0.1.0", "c", PACKED, Maker::C(&[])),
+    ("0.1.0", "c-stdio", PACKED, Maker::C(&["-DSTDIO"])),
+    ("0.1.0", "go", PACKED, Maker::Go),
+    ("0.1.0", "quickjs", PACKED, Maker::QuickJs("operator", &[])),
+    (
+        "0.1.0",
+        "quickjs-stub",
+        PACKED,
+        Maker::QuickJs("operator", NO_WASI),
+    ),
+    ("1.0.0", "c", PACKED, Maker::C(&[])),
+    ("1.0.0", "c-stdio", PACKED, Maker::C(&["-DSTDIO"])),
+    ("1.0.0", "go", PACKED, Maker::Go),
+    ("1.0.0", "quickjs", PACKED, Maker::QuickJs("packed", &[])),
+    (
+        "1.0.0",
+        "quickjs-plain",
+        PLAIN,
+        Maker::QuickJs("plain", NO_WASI),
+    ),
+];
+
+/// Those that are made where they are needed.
+const LARGE: &[Guest] = &[
+    ("0.1.0", "python", PACKED, Maker::Python("app", &[])),
+    (
+        "0.1.0",
+        "python-stub",
+        PACKED,
+        Maker::Python("app", NO_WASI),
+    ),
+    (
+        "0.1.0",
+        "spidermonkey",
+        PACKED,
+        Maker::SpiderMonkey("operator", &[]),
+    ),
+    (
+        "0.1.0",
+        "spidermonkey-bare",
+        PACKED,
+        Maker::SpiderMonkey("operator", FEATURES),
+    ),
+    ("1.0.0", "python", PACKED, Maker::Python("packed", &[])),
+    ("1.0.0", "python-plain", PLAIN, Maker::Python("plain", &[])),
+    (
+        "1.0.0",
+        "spidermonkey",
+        PACKED,
+        Maker::SpiderMonkey("packed", &[]),
+    ),
+    (
+        "1.0.0",
+        "spidermonkey-plain",
+        PLAIN,
+        Maker::SpiderMonkey("plain", FEATURES),
+    ),
+];
+
+/// The contract whose WIT is `wit/tidegate.wit`; those before are in `wit/released`.
+const CURRENT: &str = "1.0.0";
+
 /// How hard committed files are pressed.
 const PRESET: u32 = 9;
-/// Parts of SpiderMonkey's engine that are left out of the bare component: all there are.
-const FEATURES: [&str; 5] = ["stdio", "random", "clocks", "http", "fetch-event"];
 
 /// Unpacks the committed components beside the operators that are built here, and gives their number.
 pub(crate) fn unpack(root: &Path) -> Result<usize> {
-    let built = sources(root).join("built");
-    let mut unpacked = 0;
-    for entry in fs::read_dir(&built).with_context(|| cannot("list", &built))? {
-        let path = entry.with_context(|| cannot("list", &built))?.path();
-        let Some(name) = path
-            .file_stem()
-            .filter(|_| path.extension().is_some_and(|e| e == "lz"))
-        else {
-            continue;
-        };
+    for guest in SMALL {
+        let path = committed(root, guest);
         let packed = File::open(&path).with_context(|| cannot("open", &path))?;
         let mut bytes = Vec::new();
         LzipReader::new(packed)
             .read_to_end(&mut bytes)
             .with_context(|| cannot("unpack", &path))?;
-        write_if_other(&place(root).join(name), &bytes)?;
-        unpacked += 1;
+        write_if_other(&place(root).join(file_name(guest)), &bytes)?;
     }
-    Ok(unpacked)
+    Ok(SMALL.len())
 }
 
 /// Makes the small components anew, as they are committed.
 pub(crate) fn small(root: &Path) -> Result<()> {
     let toolchains = Toolchains::open(root)?;
-    for (name, options) in [("c", &[][..]), ("c-stdio", &["-DSTDIO"])] {
-        toolchains.c(name, options)?;
-    }
-    toolchains.go("go")?;
-    toolchains.quickjs("quickjs", &[])?;
-    toolchains.quickjs("quickjs-stub", &["--stub-wasi"])?;
-    for name in ["c", "c-stdio", "go", "quickjs", "quickjs-stub"] {
-        let made = toolchains.out(name);
-        let bytes = fs::read(&made).with_context(|| cannot("read", &made))?;
-        let packed = sources(root)
-            .join("built")
-            .join(format!("{}.lz", file_name(name)));
-        let file = File::create(&packed).with_context(|| cannot("make", &packed))?;
+    for guest in SMALL {
+        let bytes = toolchains.make(guest)?;
+        let path = committed(root, guest);
+        let file = File::create(&path).with_context(|| cannot("make", &path))?;
         let mut writer = LzipWriter::new(file, LzipOptions::with_preset(PRESET));
         let written = writer.write_all(&bytes).and_then(|()| writer.finish());
-        written.with_context(|| cannot("write", &packed))?;
-        write_if_other(&place(root).join(file_name(name)), &bytes)?;
+        written.with_context(|| cannot("write", &path))?;
+        write_if_other(&place(root).join(file_name(guest)), &bytes)?;
     }
     Ok(())
 }
@@ -71,21 +135,21 @@ pub(crate) fn small(root: &Path) -> Result<()> {
 /// Makes the components of Python and of SpiderMonkey beside the operators.
 pub(crate) fn large(root: &Path) -> Result<()> {
     let toolchains = Toolchains::open(root)?;
-    toolchains.python("python", &[])?;
-    toolchains.python("python-stub", &["--stub-wasi"])?;
-    toolchains.spidermonkey("spidermonkey", &[])?;
-    toolchains.spidermonkey("spidermonkey-bare", &FEATURES)?;
-    for name in ["python", "python-stub", "spidermonkey", "spidermonkey-bare"] {
-        let made = toolchains.out(name);
-        let bytes = fs::read(&made).with_context(|| cannot("read", &made))?;
-        write_if_other(&place(root).join(file_name(name)), &bytes)?;
+    for guest in LARGE {
+        let bytes = toolchains.make(guest)?;
+        write_if_other(&place(root).join(file_name(guest)), &bytes)?;
     }
     Ok(())
 }
 
-/// `uppercase-go-0.1.0.wasm`.
-fn file_name(name: &str) -> String {
-    format!("uppercase-{name}-{CONTRACT}.wasm")
+/// `uppercase-go-1.0.0.wasm`.
+fn file_name((contract, name, _, _): &Guest) -> String {
+    format!("uppercase-{name}-{contract}.wasm")
+}
+
+fn committed(root: &Path, guest: &Guest) -> PathBuf {
+    let built = sources(root).join("built");
+    built.join(format!("{}.lz", file_name(guest)))
 }
 
 fn sources(root: &Path) -> PathBuf {
@@ -100,12 +164,12 @@ fn cannot(what: &str, path: &Path) -> String {
 struct Toolchains {
     /// `tests/toolchains`.
     sources: PathBuf,
-    /// The contract's WIT.
+    /// `wit`.
     wit: PathBuf,
     /// What pip has installed.
     pip: PathBuf,
-    /// A copy of the JavaScript sources with what npm has installed beside them.
-    npm: PathBuf,
+    /// A copy of the sources, in which toolchains may leave what they like, with what npm has installed.
+    copy: PathBuf,
     out: PathBuf,
 }
 
@@ -114,59 +178,132 @@ impl Toolchains {
         let workspace = target_directory(root).join("toolchains");
         let toolchains = Toolchains {
             sources: sources(root),
-            wit: root.join("wit").join("tidegate.wit"),
+            wit: root.join("wit"),
             pip: workspace.join("pip"),
-            npm: workspace.join("npm"),
-            out: workspace.join("made"),
+            copy: workspace.join("sources"),
+            out: workspace.join("made.wasm"),
         };
-        fs::create_dir_all(&toolchains.out).with_context(|| cannot("make", &toolchains.out))?;
-        fs::create_dir_all(place(root)).with_context(|| cannot("make", &place(root)))?;
+        copy_all(&toolchains.sources, &toolchains.copy)?;
+        let place = place(root);
+        fs::create_dir_all(&place).with_context(|| cannot("make", &place))?;
         toolchains.install()?;
         Ok(toolchains)
-    }
-
-    fn out(&self, name: &str) -> PathBuf {
-        self.out.join(file_name(name))
     }
 
     fn install(&self) -> Result<()> {
         setup::pip()?;
         setup::node()?;
-        let requirements = self.sources.join("requirements.txt");
-        if is_new(&requirements, &self.pip.join("requirements.txt"))? {
+        let wanted = self.sources.join("requirements.txt");
+        let installed = self.pip.join("requirements.txt");
+        if is_new(&wanted, &installed)? {
             run(Command::new("python3")
-                .args([
-                    "-m",
-                    "pip",
-                    "install",
-                    "-q",
-                    "--upgrade",
-                    "--no-deps",
-                    "--target",
-                ])
+                .args(["-m", "pip", "install", "-q", "--upgrade", "--no-deps"])
+                .arg("--target")
                 .arg(&self.pip)
                 .arg("-r")
-                .arg(&requirements))?;
-            copy(&requirements, &self.pip.join("requirements.txt"))?;
+                .arg(&wanted))?;
+            copy(&wanted, &installed)?;
         }
-        let javascript = self.sources.join("javascript");
-        fs::create_dir_all(&self.npm).with_context(|| cannot("make", &self.npm))?;
-        for file in [
-            "arena.js",
-            "operator.js",
-            "spidermonkey.mjs",
-            "package.json",
-        ] {
-            copy(&javascript.join(file), &self.npm.join(file))?;
-        }
-        let installed = self.npm.join("installed.json");
-        if is_new(&javascript.join("package.json"), &installed)? {
+        let wanted = self.sources.join("package.json");
+        let installed = self.copy.join("installed.json");
+        if is_new(&wanted, &installed)? {
             run(Command::new("npm")
                 .args(["install", "--no-audit", "--no-fund", "--silent"])
-                .current_dir(&self.npm))?;
-            copy(&javascript.join("package.json"), &installed)?;
+                .current_dir(&self.copy))?;
+            copy(&wanted, &installed)?;
         }
         Ok(())
+    }
+
+    /// The bytes of a component.
+    fn make(&self, (contract, _, world, maker): &Guest) -> Result<Vec<u8>> {
+        let wit = match *contract {
+            CURRENT => self.wit.clone(),
+            released => self.wit.join("released").join(released),
+        };
+        let wit = wit.join("tidegate.wit");
+        let sources = self.copy.join(contract);
+        match maker {
+            Maker::C(options) => self.c(&sources.join("c"), &wit, world, options)?,
+            Maker::Go => self.go(&sources.join("go"), &wit, world)?,
+            Maker::QuickJs(module, options) => {
+                let qjs = self.copy.join("node_modules/.bin/componentize-qjs");
+                run(Command::new(qjs)
+                    .args(["--sync", "--module-root", ".", "-n", world, "-w"])
+                    .arg(&wit)
+                    .args(*options)
+                    .args(["-j", &format!("{module}.js"), "-o"])
+                    .arg(&self.out)
+                    .current_dir(sources.join("javascript")))?;
+            }
+            Maker::SpiderMonkey(module, without) => run(Command::new("node")
+                .arg("spidermonkey.mjs")
+                .arg(sources.join("javascript").join(format!("{module}.js")))
+                .arg(&wit)
+                .arg(world)
+                .arg(&self.out)
+                .args(*without)
+                .current_dir(&self.copy))?,
+            Maker::Python(module, options) => run(self
+                .pip_program("componentize-py")
+                .arg("-d")
+                .arg(&wit)
+                .args(["-w", world, "componentize"])
+                .args(*options)
+                .args([module, "-p", ".", "-o"])
+                .arg(&self.out)
+                .current_dir(sources.join("python")))?,
+        }
+        fs::read(&self.out).with_context(|| cannot("read", &self.out))
+    }
+
+    fn c(&self, sources: &Path, wit: &Path, world: &str, options: &[&str]) -> Result<()> {
+        setup::clang_for_wasi()?;
+        let core = self.core();
+        run(Command::new("clang")
+            .args(["--target=wasm32-wasi", "-O2", "-Wall", "-Wextra", "-Werror"])
+            .args(["-mexec-model=reactor", "-Wl,--strip-all"])
+            .args(options)
+            .args(["operator.c", "-o"])
+            .arg(&core)
+            .current_dir(sources))?;
+        self.embed(&core, wit, world)
+    }
+
+    fn go(&self, sources: &Path, wit: &Path, world: &str) -> Result<()> {
+        if output(Command::new("go").arg("version")).is_none() {
+            bail!("Go is missing: install Go 1.24 or newer as `go` on the PATH");
+        }
+        let core = self.core();
+        // The linker's check is off for one function of the runtime, which the sources name.
+        run(Command::new("go")
+            .args([
+                "build",
+                "-buildmode=c-shared",
+                "-trimpath",
+                "-buildvcs=false",
+            ])
+            .args(["-ldflags=-s -w -checklinkname=0", "-o"])
+            .arg(&core)
+            .env("GOOS", "wasip1")
+            .env("GOARCH", "wasm")
+            .current_dir(sources))?;
+        self.embed(&core, wit, world)
+    }
+
+    fn core(&self) -> PathBuf {
+        self.out.with_extension("core.wasm")
+    }
+
+    /// Writes into a core module what it is of: the host makes a component of that.
+    fn embed(&self, core: &Path, wit: &Path, world: &str) -> Result<()> {
+        run(self
+            .pip_program("wasm-tools")
+            .args(["component", "embed", "-w", world])
+            .arg(wit)
+            .arg(core)
+            .arg("-o")
+            .arg(&self.out))
     }
 
     /// A program that pip has installed.
@@ -174,90 +311,6 @@ impl Toolchains {
         let mut command = Command::new(self.pip.join("bin").join(name));
         command.env("PYTHONPATH", &self.pip);
         command
-    }
-
-    /// Writes beside a core module's code what it is of: the host makes a component of that.
-    fn embed(&self, core: &Path, name: &str) -> Result<()> {
-        run(self
-            .pip_program("wasm-tools")
-            .args(["component", "embed", "-w", WORLD])
-            .arg(&self.wit)
-            .arg(core)
-            .arg("-o")
-            .arg(self.out(name)))
-    }
-
-    fn c(&self, name: &str, options: &[&str]) -> Result<()> {
-        setup::clang_for_wasi()?;
-        let core = self.out.join("core.wasm");
-        run(Command::new("clang")
-            .args(["--target=wasm32-wasi", "-O2", "-Wall", "-Wextra", "-Werror"])
-            .args(["-mexec-model=reactor", "-Wl,--strip-all"])
-            .args(options)
-            .arg(self.sources.join("c/operator.c"))
-            .arg("-o")
-            .arg(&core))?;
-        self.embed(&core, name)
-    }
-
-    fn go(&self, name: &str) -> Result<()> {
-        if output(Command::new("go").arg("version")).is_none() {
-            bail!("Go is missing: install Go 1.24 or newer as `go` on the PATH");
-        }
-        let core = self.out.join("core.wasm");
-        // The linker's check is off for one function of the runtime, which the sources name.
-        run(Command::new("go")
-            .args(["build", "-buildmode=c-shared", "-trimpath"])
-            .args(["-ldflags=-s -w -checklinkname=0", "-o"])
-            .arg(&core)
-            .env("GOOS", "wasip1")
-            .env("GOARCH", "wasm")
-            .current_dir(self.sources.join("go")))?;
-        self.embed(&core, name)
-    }
-
-    fn quickjs(&self, name: &str, options: &[&str]) -> Result<()> {
-        run(
-            Command::new(self.npm.join("node_modules/.bin/componentize-qjs"))
-                .args([
-                    "--sync",
-                    "-n",
-                    WORLD,
-                    "--module-root",
-                    ".",
-                    "-j",
-                    "operator.js",
-                    "-w",
-                ])
-                .arg(&self.wit)
-                .args(options)
-                .arg("-o")
-                .arg(self.out(name))
-                .current_dir(&self.npm),
-        )
-    }
-
-    fn spidermonkey(&self, name: &str, without: &[&str]) -> Result<()> {
-        run(Command::new("node")
-            .arg("spidermonkey.mjs")
-            .arg(&self.wit)
-            .arg(self.out(name))
-            .args(without)
-            .current_dir(&self.npm))
-    }
-
-    fn python(&self, name: &str, options: &[&str]) -> Result<()> {
-        run(self
-            .pip_program("componentize-py")
-            .arg("-d")
-            .arg(&self.wit)
-            .args(["-w", WORLD, "componentize"])
-            .args(options)
-            .args(["app", "-p", ".", "-o"])
-            .arg(self.out(name))
-            // Nothing is left beside the sources.
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .current_dir(self.sources.join("python")))
     }
 }
 
@@ -273,5 +326,21 @@ fn is_new(file: &Path, copied: &Path) -> Result<bool> {
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to).with_context(|| format!("{} to {}", cannot("copy", from), to.display()))?;
+    Ok(())
+}
+
+/// Copies a directory with all that is below it; what else is there stays.
+fn copy_all(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| cannot("make", to))?;
+    for entry in fs::read_dir(from).with_context(|| cannot("list", from))? {
+        let path = entry.with_context(|| cannot("list", from))?.path();
+        let Some(name) = path.file_name() else {
+            continue;
+        };
+        match path.is_dir() {
+            true => copy_all(&path, &to.join(name))?,
+            false => copy(&path, &to.join(name))?,
+        }
+    }
     Ok(())
 }

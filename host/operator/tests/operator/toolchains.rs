@@ -29,20 +29,49 @@ fn compiled() -> PathBuf {
     directory
 }
 
-/// The contract that these components were made for.
-const CONTRACT: &str = "0.1.0";
-/// Their languages, and those that the long tests add.
-const ALWAYS: [&str; 5] = ["c", "c-stdio", "go", "quickjs", "quickjs-stub"];
-const LARGE: [&str; 4] = ["python", "python-stub", "spidermonkey", "spidermonkey-bare"];
+/// What is committed: the toolchain and the contract that it made a component for.
+const ALWAYS: [&str; 10] = [
+    "c-0.1.0",
+    "c-stdio-0.1.0",
+    "go-0.1.0",
+    "quickjs-0.1.0",
+    "quickjs-stub-0.1.0",
+    "c-1.0.0",
+    "c-stdio-1.0.0",
+    "go-1.0.0",
+    "quickjs-1.0.0",
+    "quickjs-plain-1.0.0",
+];
 
-/// The languages that have a component here: large ones are made by `cargo xtask test --full`.
-fn languages() -> Vec<&'static str> {
+/// What the long tests add.
+const LARGE: [&str; 8] = [
+    "python-0.1.0",
+    "python-stub-0.1.0",
+    "spidermonkey-0.1.0",
+    "spidermonkey-bare-0.1.0",
+    "python-1.0.0",
+    "python-plain-1.0.0",
+    "spidermonkey-1.0.0",
+    "spidermonkey-plain-1.0.0",
+];
+
+/// The components that are here: large ones are made by `cargo xtask test --full`.
+fn made() -> Vec<&'static str> {
     let more = std::env::var_os("TIDEGATE_TEST_FULL").map_or(&[][..], |_| &LARGE[..]);
     ALWAYS.iter().chain(more).copied().collect()
 }
 
-fn component(language: &str) -> Vec<u8> {
-    guest(&format!("uppercase-{language}-{CONTRACT}"))
+/// Those of these toolchains, whatever the contract.
+fn made_by(toolchains: &[&str]) -> Vec<&'static str> {
+    let is_one = |name: &&str| {
+        let toolchain = name.rsplit_once('-').map(|(toolchain, _)| toolchain);
+        toolchain.is_some_and(|toolchain| toolchains.contains(&toolchain))
+    };
+    made().into_iter().filter(is_one).collect()
+}
+
+fn component(name: &str) -> Vec<u8> {
+    guest(&format!("uppercase-{name}"))
 }
 
 /// All that there is to grant, and what there is not is a trap: SpiderMonkey's component imports HTTP.
@@ -106,26 +135,26 @@ fn only(operator: &mut dyn Operator, value: &str) -> Came {
 #[test]
 fn every_toolchains_operator_starts_and_answers_alike() {
     let (batch, expected) = mixed();
-    for language in languages() {
-        let slot = started(language);
+    for name in made() {
+        let slot = started(name);
         let mut operator = instance(&slot);
         for _ in 0..3 {
-            assert_eq!(run(&mut *operator, &batch), expected, "{language}");
+            assert_eq!(run(&mut *operator, &batch), expected, "{name}");
         }
-        assert_eq!(slot.stats().instances_lost, 0, "{language}");
+        assert_eq!(slot.stats().instances_lost, 0, "{name}");
     }
 }
 
 #[test]
 fn operators_of_all_languages_take_each_others_place() {
     let (batch, expected) = mixed();
-    let slot = started("c");
+    let slot = started("c-0.1.0");
     let mut old: Vec<Box<dyn Operator>> = vec![instance(&slot)];
-    for language in languages().into_iter().rev() {
-        slot.deploy(&component(language), language).unwrap();
-        assert_eq!(run(&mut *instance(&slot), &batch), expected, "{language}");
+    for name in made().into_iter().rev() {
+        slot.deploy(&component(name), name).unwrap();
+        assert_eq!(run(&mut *instance(&slot), &batch), expected, "{name}");
         for operator in &mut old {
-            assert_eq!(run(&mut **operator, &batch), expected, "beside {language}");
+            assert_eq!(run(&mut **operator, &batch), expected, "beside {name}");
         }
         old.push(instance(&slot));
     }
@@ -134,34 +163,47 @@ fn operators_of_all_languages_take_each_others_place() {
 /// Stock Go does not start where a clock stands at zero, and sleeps in a loop until its clock says that it is over.
 #[test]
 fn a_sleep_ends_at_once_and_by_the_guests_own_clock_after_as_long_as_it_should() {
-    for language in ["c-stdio", "go", "python"] {
-        if languages().contains(&language) {
-            let slot = started(language);
-            let mut operator = instance(&slot);
-            for _ in 0..2 {
-                let slept = Came::Outcome("replace SLEPT 3600".into());
-                assert_eq!(only(&mut *operator, "sleep"), slept, "{language}");
-            }
+    for name in made_by(&["c-stdio", "go", "python", "python-plain"]) {
+        let slot = started(name);
+        let mut operator = instance(&slot);
+        for _ in 0..2 {
+            let slept = Came::Outcome("replace SLEPT 3600".into());
+            assert_eq!(only(&mut *operator, "sleep"), slept, "{name}");
         }
     }
 }
 
 #[test]
 fn what_a_language_prints_is_logged() {
-    for language in languages() {
-        if matches!(language, "c-stdio" | "go" | "python" | "spidermonkey") {
-            let slot = started(language);
-            let printed = Came::Outcome("replace PRINT".into());
-            assert_eq!(only(&mut *instance(&slot), "print"), printed, "{language}");
-            assert_eq!(slot.stats().lines, 1, "{language}");
-        }
+    for name in made_by(&["c-stdio", "go", "python", "python-plain", "spidermonkey"]) {
+        let slot = started(name);
+        let printed = Came::Outcome("replace PRINT".into());
+        assert_eq!(only(&mut *instance(&slot), "print"), printed, "{name}");
+        assert_eq!(slot.stats().lines, 1, "{name}");
+    }
+}
+
+/// In the contract 0.1.0 a call cannot fail without costing the instance.
+#[test]
+fn what_a_language_says_of_a_failure_costs_no_instance() {
+    for name in made().into_iter().filter(|name| name.ends_with("-1.0.0")) {
+        let slot = started(name);
+        let mut operator = instance(&slot);
+        let came = run(&mut *operator, &batch_of(["a", "fail", "b"]));
+        assert_eq!(poisoned(&came), [1], "{name}");
+        let reason = &came[1].poison().unwrap().reason;
+        assert!(
+            reason.contains("asked-for") && reason.contains("the record asks for it"),
+            "{name}: {reason}"
+        );
+        assert_eq!(slot.stats().instances_lost, 0, "{name}");
     }
 }
 
 #[test]
 fn a_module_for_wasi_preview_1_becomes_a_component_with_an_inert_world() {
-    for language in ["c-stdio", "go"] {
-        let made = KEEPING.compile(&component(language), language).unwrap();
+    for name in made_by(&["c-stdio", "go"]) {
+        let made = KEEPING.compile(&component(name), name).unwrap();
         let imports = made.imports();
         assert!(
             imports.iter().all(|import| import.starts_with("wasi:")),
@@ -184,14 +226,14 @@ fn an_import_that_is_not_granted_and_never_called_keeps_nobody_from_starting_whe
         ..Grants::default()
     };
     let (batch, expected) = mixed();
-    for language in languages() {
-        let slot = slot_of(language, none, 1).unwrap();
-        assert_eq!(run(&mut *instance(&slot), &batch), expected, "{language}");
+    for name in made() {
+        let slot = slot_of(name, none, 1).unwrap();
+        assert_eq!(run(&mut *instance(&slot), &batch), expected, "{name}");
     }
-    let refused = slot_of("quickjs", Grants::default(), 1).unwrap_err();
+    let refused = slot_of("quickjs-1.0.0", Grants::default(), 1).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "quickjs imports tidegate:operator/log@0.1.0, which the pipeline does not grant to this slot; with \
+        "quickjs-1.0.0 imports tidegate:operator/log@1.0.0, which the pipeline does not grant to this slot; with \
          ungranted = \"trap\" it starts, and a call of that is a trap"
     );
 }
@@ -202,27 +244,31 @@ fn a_call_of_what_is_not_granted_costs_the_instance_and_names_it() {
         ungranted: Ungranted::Trap,
         ..Grants::default()
     };
-    let slot = slot_of("quickjs", none, 1).unwrap();
-    let mut operator = instance(&slot);
-    let came = run(&mut *operator, &batch_of(["a", "log", "b"]));
-    assert_eq!(poisoned(&came), [1]);
-    assert_eq!(
-        came[1].poison().unwrap().reason,
-        "host call: tidegate:operator/log@0.1.0#write is not granted to this slot"
-    );
-    assert_eq!(slot.stats().lines, 0);
-    let granted = started("quickjs");
-    let logged = Came::Outcome("replace LOG".into());
-    assert_eq!(only(&mut *instance(&granted), "log"), logged);
-    assert_eq!(granted.stats().lines, 1);
+    for (name, contract) in [("quickjs-0.1.0", "0.1.0"), ("quickjs-plain-1.0.0", "1.0.0")] {
+        let slot = slot_of(name, none, 1).unwrap();
+        let mut operator = instance(&slot);
+        let came = run(&mut *operator, &batch_of(["a", "log", "b"]));
+        assert_eq!(poisoned(&came), [1]);
+        assert_eq!(
+            came[1].poison().unwrap().reason,
+            format!(
+                "host call: tidegate:operator/log@{contract}#write is not granted to this slot"
+            )
+        );
+        assert_eq!(slot.stats().lines, 0);
+        let granted = started(name);
+        let logged = Came::Outcome("replace LOG".into());
+        assert_eq!(only(&mut *instance(&granted), "log"), logged);
+        assert_eq!(granted.stats().lines, 1);
+    }
 }
 
 #[test]
 fn forty_tasks_of_a_large_component_change_over_to_another() {
     const TASKS: usize = 40;
-    let (first, next) = match languages().contains(&"python") {
-        true => ("python", "python-stub"),
-        false => ("quickjs", "quickjs-stub"),
+    let (first, next) = match made().contains(&"python-0.1.0") {
+        true => ("python-0.1.0", "python-1.0.0"),
+        false => ("quickjs-0.1.0", "quickjs-1.0.0"),
     };
     let (batch, expected) = mixed();
     let slot = slot_of(first, LENIENT, TASKS).unwrap();

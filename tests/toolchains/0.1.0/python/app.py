@@ -1,4 +1,4 @@
-"""Upper-cases values; see ../README.md for what it does."""
+"""Upper-cases values; see ../../README.md for what it does."""
 
 import sys
 import time

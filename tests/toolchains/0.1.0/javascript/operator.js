@@ -1,4 +1,4 @@
-// Upper-cases values; see ../README.md for what it does. The same file for SpiderMonkey and for QuickJS, which has
+// Upper-cases values; see ../../README.md for what it does. The same file for SpiderMonkey and for QuickJS, which has
 // neither TextEncoder nor TextDecoder, and no console.
 
 import { write } from "tidegate:operator/log@0.1.0";

@@ -1,4 +1,4 @@
-// Upper-cases values; see ../README.md for what it does. Stock Go, for WASI preview 1:
+// Upper-cases values; see ../../README.md for what it does. Stock Go, for WASI preview 1:
 // GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared
 package main
 
@@ -12,7 +12,12 @@ import (
 // The last answer: its memory is used again, since the host has copied it by the time it calls again.
 var last answer
 
-func process(batch []byte) []byte {
+const reason = "the record asks for it"
+
+func process(batch []byte) ([]byte, *failure) {
+	if !isKnown(batch) {
+		return nil, failureOf(permanent, "unknown-arena", "the batch has what this operator does not know")
+	}
 	last = begin(last, records(batch))
 	for record := range records(batch) {
 		value := value(batch, record)
@@ -22,7 +27,9 @@ func process(batch []byte) []byte {
 		case bytes.HasPrefix(value, []byte("drop")):
 			last.drop(record)
 		case bytes.HasPrefix(value, []byte("dead")):
-			last.deadLetter(record, "the record asks for it")
+			last.deadLetter(record, reason)
+		case bytes.HasPrefix(value, []byte("fail")):
+			return nil, failureOf(permanent, "asked-for", reason)
 		case bytes.HasPrefix(value, []byte("sleep")):
 			began := time.Now()
 			time.Sleep(time.Hour)
@@ -36,7 +43,7 @@ func process(batch []byte) []byte {
 		}
 	}
 	last.finish()
-	return last
+	return last, nil
 }
 
 // uppercase changes the batch, which is this call's own.

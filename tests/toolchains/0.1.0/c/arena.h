@@ -1,4 +1,4 @@
-// The packed arena, version 1, as far as this operator needs it. The layout is in wit/tidegate.wit.
+// The packed arena, version 1, as far as this operator needs it. The layout is in wit/released/0.1.0/tidegate.wit.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// Upper-cases values; see ../README.md for what it does. The functions that the host calls are written by hand, as the
+// Upper-cases values; see ../../README.md for what it does. The functions that the host calls are written by hand, as the
 // canonical ABI of the component model has them: `wasm-tools component embed` adds what they are of.
 //
 // With -DSTDIO it uses the C library as on a machine of its own, which makes it a module for WASI preview 1.

@@ -1,0 +1,51 @@
+// Upper-cases values; see ../../README.md for what it does. Stock Go, for WASI preview 1:
+// GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"time"
+)
+
+// The last answer: its memory is used again, since the host has copied it by the time it calls again.
+var last answer
+
+func process(batch []byte) []byte {
+	last = begin(last, records(batch))
+	for record := range records(batch) {
+		value := value(batch, record)
+		switch {
+		case value == nil:
+			// It passes.
+		case bytes.HasPrefix(value, []byte("drop")):
+			last.drop(record)
+		case bytes.HasPrefix(value, []byte("dead")):
+			last.deadLetter(record, "the record asks for it")
+		case bytes.HasPrefix(value, []byte("sleep")):
+			began := time.Now()
+			time.Sleep(time.Hour)
+			last.replaceValue(record, fmt.Appendf(nil, "SLEPT %d", int(time.Since(began).Seconds())))
+		default:
+			if bytes.HasPrefix(value, []byte("print")) {
+				fmt.Fprintln(os.Stderr, "a line of the operator")
+			}
+			uppercase(value)
+			last.replaceValue(record, value)
+		}
+	}
+	last.finish()
+	return last
+}
+
+// uppercase changes the batch, which is this call's own.
+func uppercase(value []byte) {
+	for at, letter := range value {
+		if 'a' <= letter && letter <= 'z' {
+			value[at] = letter - 32
+		}
+	}
+}
+
+func main() {}

@@ -1,0 +1,3 @@
+module uppercase
+
+go 1.24

@@ -46,13 +46,26 @@ fn lines(partition: u64, numbers: Range<u64>) -> String {
     text
 }
 
-/// Components in the order in which they are deployed.
-fn languages() -> Vec<&'static str> {
-    let mut languages = vec!["go", "quickjs", "c-stdio", "quickjs-stub", "go"];
+/// Components in the order in which they are deployed, of both contracts and both worlds.
+fn components() -> Vec<&'static str> {
+    let mut components = vec![
+        "go-1.0.0",
+        "quickjs-plain-1.0.0",
+        "c-stdio-0.1.0",
+        "quickjs-1.0.0",
+        "go-0.1.0",
+        "c-1.0.0",
+    ];
     if full() {
-        languages.extend(["python", "spidermonkey", "python-stub", "spidermonkey-bare"]);
+        components.extend([
+            "python-0.1.0",
+            "spidermonkey-1.0.0",
+            "python-plain-1.0.0",
+            "spidermonkey-bare-0.1.0",
+            "python-1.0.0",
+        ]);
     }
-    languages
+    components
 }
 
 #[test]
@@ -71,7 +84,7 @@ fn operators_of_all_languages_are_swapped_and_lose_double_and_reorder_nothing() 
         written() > 0
     });
     let mut records = ROUND;
-    for language in languages() {
+    for name in components() {
         // More is read while the next one is compiled and takes over.
         for partition in 0..PARTITIONS {
             let path = workspace.path(&format!("in-{partition}.jsonl"));
@@ -80,7 +93,7 @@ fn operators_of_all_languages_are_swapped_and_lose_double_and_reorder_nothing() 
                 .unwrap();
         }
         records += ROUND;
-        let component = operator(&format!("uppercase-{language}-0.1.0"));
+        let component = operator(&format!("uppercase-{name}"));
         let output = workspace.run(&[
             "deploy",
             "--json",
@@ -92,11 +105,11 @@ fn operators_of_all_languages_are_swapped_and_lose_double_and_reorder_nothing() 
         ]);
         assert!(
             output.status.success(),
-            "{language}: {}",
+            "{name}: {}",
             String::from_utf8_lossy(&output.stderr)
         );
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(report["tasks"], PARTITIONS, "{language}: {report}");
+        assert_eq!(report["tasks"], PARTITIONS, "{name}: {report}");
     }
     until("the whole input is read", Duration::from_secs(180), || {
         written() >= PARTITIONS * records

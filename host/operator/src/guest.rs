@@ -150,14 +150,15 @@ impl Guest {
                 let description = &revision.description;
                 answer
                     .pack(&description.version.outputs, &description.metrics)
-                    .map_err(bad_answer)?
+                    .map_err(|(record, why)| bad_answer(why, record, batch))?
             }
         };
         // What follows is linear in an answer whose length is bounded: it is enough to look at the clock before and after.
         self.in_time()?;
         let view = OutcomesView::parse(&outcomes, batch.len(), revision.outputs)
-            .map_err(|error| bad_answer(error.to_string()))?;
-        check_samples(&view, revision.metrics.declared()).map_err(bad_answer)?;
+            .map_err(|error| bad_answer(error.to_string(), error.record(), batch))?;
+        check_samples(&view, revision.metrics.declared())
+            .map_err(|(record, why)| bad_answer(why, Some(record), batch))?;
         let effects = Measured::of(&revision.metrics, &view);
         self.kinds = view.kinds();
         self.in_time()?;
@@ -240,6 +241,11 @@ impl Guest {
     }
 }
 
-fn bad_answer(why: String) -> Failure {
-    Failure::answer(&format!("bad answer: {why}"))
+/// An answer that is wrong, in the outcome of this record or as a whole. The record is named by its id: after a batch was
+/// given in pieces its index says little.
+fn bad_answer(why: String, record: Option<usize>, batch: BatchView<'_>) -> Failure {
+    match record.and_then(|record| batch.get(record)) {
+        Some(record) => Failure::answer(&format!("bad answer: {why} (record {})", record.id())),
+        None => Failure::answer(&format!("bad answer: {why}")),
+    }
 }

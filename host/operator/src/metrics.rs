@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tidegate_contract::Effects;
-use tidegate_record::OutcomesView;
+use tidegate_record::{OutcomesView, Sample};
 use tidegate_telemetry::{is_plain, plain};
 
 use crate::limits::NAME_BYTES;
@@ -22,7 +22,9 @@ pub(crate) const SERIES: usize = 1000;
 /// Labels of a metric.
 const LABELS: usize = 8;
 /// Bytes of a label's value.
-const LABEL_BYTES: usize = 256;
+pub(crate) const LABEL_BYTES: usize = 256;
+/// Measurements of one record.
+pub(crate) const SAMPLES: usize = 256;
 /// Bytes of a metric's help.
 const HELP_BYTES: usize = 512;
 /// Bounds of a histogram.
@@ -148,31 +150,53 @@ pub(crate) fn check(metrics: &mut [Metric]) -> Result<(), String> {
     Ok(())
 }
 
-/// Holds the samples of a checked answer against the declared metrics.
-pub(crate) fn check_samples(outcomes: &OutcomesView<'_>, metrics: &[Metric]) -> Result<(), String> {
+/// Holds the samples of a checked answer against the declared metrics. An error names the record
+/// of the sample that is wrong, by its index.
+pub(crate) fn check_samples(
+    outcomes: &OutcomesView<'_>,
+    metrics: &[Metric],
+) -> Result<(), (usize, String)> {
+    let mut found = Vec::new();
     for (index, sample) in outcomes.samples().enumerate() {
-        let Some(metric) = metrics.get(usize::from(sample.metric)) else {
-            let (found, there) = (sample.metric, metrics.len());
-            return Err(format!(
-                "sample {index} is of metric {found}, the operator describes {there}"
-            ));
-        };
-        let (labels, name) = (sample.labels().len(), &metric.name);
-        if labels != metric.labels.len() {
-            let declared = metric.labels.len();
-            return Err(format!(
-                "sample {index} has {labels} labels, {name} has {declared}"
-            ));
+        let record = sample.record as usize;
+        check_sample(index, &sample, metrics).map_err(|why| (record, why))?;
+        if found.is_empty() {
+            found.resize(outcomes.len(), 0);
         }
-        if let Some(long) = sample.labels().find(|label| label.len() > LABEL_BYTES) {
-            let bytes = long.len();
-            return Err(format!(
-                "sample {index} of {name} has a label of {bytes} bytes, limit {LABEL_BYTES}"
-            ));
+        // It has been checked that the batch has the record.
+        if let Some(found) = found.get_mut(record) {
+            *found += 1;
+            if *found > SAMPLES {
+                let why = format!("sample {index} is one too many of its record, limit {SAMPLES}");
+                return Err((record, why));
+            }
         }
-        if metric.kind != Kind::Counter && !f64::from_bits(sample.bits).is_finite() {
-            return Err(format!("sample {index} of {name} is not a finite number"));
-        }
+    }
+    Ok(())
+}
+
+fn check_sample(index: usize, sample: &Sample<'_>, metrics: &[Metric]) -> Result<(), String> {
+    let Some(metric) = metrics.get(usize::from(sample.metric)) else {
+        let (found, there) = (sample.metric, metrics.len());
+        return Err(format!(
+            "sample {index} is of metric {found}, the operator describes {there}"
+        ));
+    };
+    let (labels, name) = (sample.labels().len(), &metric.name);
+    if labels != metric.labels.len() {
+        let declared = metric.labels.len();
+        return Err(format!(
+            "sample {index} has {labels} labels, {name} has {declared}"
+        ));
+    }
+    if let Some(long) = sample.labels().find(|label| label.len() > LABEL_BYTES) {
+        let bytes = long.len();
+        return Err(format!(
+            "sample {index} of {name} has a label of {bytes} bytes, limit {LABEL_BYTES}"
+        ));
+    }
+    if metric.kind != Kind::Counter && !f64::from_bits(sample.bits).is_finite() {
+        return Err(format!("sample {index} of {name} is not a finite number"));
     }
     Ok(())
 }

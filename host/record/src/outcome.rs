@@ -140,6 +140,18 @@ impl fmt::Display for OutcomesError {
 
 impl std::error::Error for OutcomesError {}
 
+impl OutcomesError {
+    /// Index of the record in whose outcome the mistake is, if it is in one.
+    pub fn record(&self) -> Option<usize> {
+        match self {
+            OutcomesError::Action { record, .. }
+            | OutcomesError::Payload { record, .. }
+            | OutcomesError::Output { record, .. } => Some(*record),
+            _ => None,
+        }
+    }
+}
+
 /// One record of an answer: the output it goes to and how it differs from the record it came from.
 #[derive(Clone, Copy, Debug)]
 pub struct Emission<'a> {
@@ -240,14 +252,21 @@ impl<'a> OutcomesView<'a> {
             samples: Reader::new(&[], 0),
             sample_count: 0,
         };
-        let mut entry = Reader::new(bytes, table as usize);
+        if sections > 0 && table < own {
+            return Err(frame(36, "a section table that lies within the header"));
+        }
+        let (mut entry, mut has_samples) = (Reader::new(bytes, table as usize), false);
         for _ in 0..sections {
             let at = entry.at;
             let mut next = || entry.u32().map_err(OutcomesError::Frame);
             let (kind, entries, start, length) = (next()?, next()?, next()?, next()?);
             let end = part(at, start, length)?;
             match kind {
+                SAMPLES if has_samples => {
+                    return Err(frame(at, "a second section of samples"));
+                }
                 SAMPLES => {
+                    has_samples = true;
                     view.samples =
                         Reader::new(bytes.get(..end).unwrap_or_default(), start as usize);
                     view.sample_count = entries as usize;

@@ -11,33 +11,60 @@ const HEAD: &str = "\
 // cargo run --manifest-path plugin-sdk/bindgen/Cargo.toml
 ";
 
+/// A file of bindings.
+struct Target {
+    file: &'static str,
+    world: &'static str,
+    /// Where the module that exports a component finds it.
+    module: &'static str,
+    /// Where the generator's own crate is.
+    runtime: &'static str,
+}
+
+const TARGETS: [Target; 2] = [
+    Target {
+        file: "plugin-sdk/src/bindings.rs",
+        world: "packed-operator",
+        module: "::tidegate_sdk::bindings",
+        runtime: "::tidegate_sdk::wit_bindgen::rt",
+    },
+    // A guest of the tests that has no SDK.
+    Target {
+        file: "tests/guests/plain/src/bindings.rs",
+        world: "plain-operator-alone",
+        module: "crate::bindings",
+        runtime: "::wit_bindgen::rt",
+    },
+];
+
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let wit = root.join("wit");
-    let target = root.join("plugin-sdk/src/bindings.rs");
     let source = std::fs::read_to_string(wit.join("tidegate.wit"))?;
-    let text = format!("{HEAD}// wit: {:016x}\n{}", fnv(&source), generate(&wit)?);
-    if std::env::args().any(|argument| argument == "--check") {
-        if std::fs::read_to_string(&target)? == text {
-            return Ok(ExitCode::SUCCESS);
+    let is_check = std::env::args().any(|argument| argument == "--check");
+    for target in TARGETS {
+        let text = format!("{HEAD}// wit: {:016x}\n{}", fnv(&source), generate(&wit, &target)?);
+        let path = root.join(target.file);
+        if !is_check {
+            std::fs::write(path, text)?;
+        } else if std::fs::read_to_string(&path)? != text {
+            eprintln!("{} is not what wit/tidegate.wit says; run without --check", target.file);
+            return Ok(ExitCode::FAILURE);
         }
-        eprintln!("plugin-sdk/src/bindings.rs is not what wit/tidegate.wit says; run without --check");
-        return Ok(ExitCode::FAILURE);
     }
-    std::fs::write(target, text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn generate(wit: &Path) -> Result<String, Box<dyn Error>> {
+fn generate(wit: &Path, target: &Target) -> Result<String, Box<dyn Error>> {
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_dir(wit)?;
-    let world = resolve.select_world(&[package], Some("packed-operator"))?;
+    let world = resolve.select_world(&[package], Some(target.world))?;
     let mut options = wit_bindgen_rust::Opts::default();
     options.format = true;
     options.pub_export_macro = true;
     options.export_macro_name = Some("export_component".to_owned());
-    options.default_bindings_module = Some("::tidegate_sdk::bindings".to_owned());
-    options.runtime_path = Some("::tidegate_sdk::wit_bindgen::rt".to_owned());
+    options.default_bindings_module = Some(target.module.to_owned());
+    options.runtime_path = Some(target.runtime.to_owned());
     let mut files = Files::default();
     options.build().generate(&mut resolve, world, &mut files)?;
     let (_, bytes) = files.iter().next().ok_or("the generator wrote no file")?;

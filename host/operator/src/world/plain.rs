@@ -8,7 +8,7 @@ use tidegate_telemetry::plain as shown;
 use wasmtime::component::{ComponentType, Lift, Lower};
 
 use crate::limits::NAME_BYTES;
-use crate::metrics::{Kind, Metric};
+use crate::metrics::{Kind, LABEL_BYTES, Metric};
 
 #[derive(Clone, Copy, ComponentType, Lower)]
 #[component(enum)]
@@ -209,24 +209,36 @@ pub(crate) struct WitAnswer {
 }
 
 impl WitAnswer {
-    /// The same as a packed answer. An error names the record and what is wrong with it.
-    pub(crate) fn pack(self, outputs: &[String], metrics: &[Metric]) -> Result<Vec<u8>, String> {
+    /// The same as a packed answer. An error says what is wrong, and in which record's outcome if it is in one.
+    pub(crate) fn pack(
+        self,
+        outputs: &[String],
+        metrics: &[Metric],
+    ) -> Result<Vec<u8>, (Option<usize>, String)> {
         let mut builder = OutcomesBuilder::with_capacity(self.outcomes.len());
         for (record, outcome) in self.outcomes.into_iter().enumerate() {
             write(&mut builder, outcome, outputs)
-                .map_err(|why| format!("outcome of record {record}: {why}"))?;
+                .map_err(|why| (Some(record), format!("outcome of record {record}: {why}")))?;
         }
         for (index, sample) in self.samples.iter().enumerate() {
+            let of_record = |why| (Some(sample.message as usize), why);
             let labels: Vec<&str> = sample.labels.iter().map(String::as_str).collect();
+            // Longer ones would not fit into a packed answer.
+            if let Some(long) = labels.iter().find(|label| label.len() > LABEL_BYTES) {
+                let bytes = long.len();
+                return Err(of_record(format!(
+                    "sample {index} has a label of {bytes} bytes, limit {LABEL_BYTES}"
+                )));
+            }
             let is_counter = metrics
                 .get(usize::from(sample.metric))
                 .is_some_and(|metric| metric.kind == Kind::Counter);
             let bits = match is_counter {
                 true => amount(sample.value).ok_or_else(|| {
                     let value = sample.value;
-                    format!(
-                        "sample {index} adds {value} to a counter, which takes whole numbers from 0"
-                    )
+                    of_record(format!(
+                        "sample {index} adds {value} to a counter, which takes whole numbers from 0 to 2^53"
+                    ))
                 })?,
                 false => sample.value.to_bits(),
             };
@@ -260,12 +272,12 @@ fn write(
                 }
             },
         };
-        Ok((output, patch(emission.patch)))
+        Ok((output, patch(emission.patch)?))
     };
     match outcome {
         WitOutcome::Pass => builder.pass(),
         WitOutcome::Drop => builder.drop_record(),
-        WitOutcome::Replace(changes) => builder.replace(&patch(changes)),
+        WitOutcome::Replace(changes) => builder.replace(&patch(changes)?),
         WitOutcome::Split(pieces) => {
             let pieces = pieces
                 .into_iter()
@@ -283,7 +295,10 @@ fn write(
     Ok(())
 }
 
-fn patch(changes: WitPatch) -> PatchBuilder {
+/// Most changes of headers or attributes, and longest name of one in bytes: what fits into a packed answer.
+const MOST: usize = u16::MAX as usize;
+
+fn patch(changes: WitPatch) -> Result<PatchBuilder, String> {
     let mut patch = PatchBuilder::default();
     match changes.key {
         WitFieldChange::Keep => {}
@@ -300,17 +315,35 @@ fn patch(changes: WitPatch) -> PatchBuilder {
         WitTimeChange::None => patch.set_event_time(None),
         WitTimeChange::At(time) => patch.set_event_time(Some(time)),
     }
+    for (what, found) in [
+        ("headers", &changes.headers),
+        ("attributes", &changes.attributes),
+    ] {
+        if found.len() > MOST {
+            let found = found.len();
+            return Err(format!("it makes {found} changes to {what}, limit {MOST}"));
+        }
+    }
     for change in &changes.headers {
-        patch.header(pair_change(change));
+        patch.header(pair_change(change)?);
     }
     for change in &changes.attributes {
-        patch.attribute(pair_change(change));
+        patch.attribute(pair_change(change)?);
     }
-    patch
+    Ok(patch)
 }
 
-fn pair_change(change: &WitPairChange) -> Change<'_> {
-    match change {
+fn pair_change(change: &WitPairChange) -> Result<Change<'_>, String> {
+    let (WitPairChange::Set(WitPair { name, .. })
+    | WitPairChange::Add(WitPair { name, .. })
+    | WitPairChange::Remove(name)) = change;
+    if name.len() > MOST {
+        let (bytes, shown) = (name.len(), shown(name, NAME_BYTES));
+        return Err(format!(
+            "a header or attribute has a name of {bytes} bytes, limit {MOST}: \"{shown}\""
+        ));
+    }
+    Ok(match change {
         WitPairChange::Set(WitPair { name, value }) => Change::Set {
             name,
             value: value.as_deref(),
@@ -320,5 +353,5 @@ fn pair_change(change: &WitPairChange) -> Change<'_> {
             value: value.as_deref(),
         },
         WitPairChange::Remove(name) => Change::Remove { name },
-    }
+    })
 }

@@ -10,6 +10,7 @@ mod components;
 mod deploy;
 mod descriptions;
 mod hostile;
+mod plain;
 mod released;
 mod revisions;
 mod room;

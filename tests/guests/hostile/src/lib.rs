@@ -10,6 +10,8 @@
     reason = "the exports of a component have the C calling convention"
 )]
 
+mod every;
+
 use std::cell::{Cell, RefCell};
 
 use tidegate_record::layout::OUTCOMES_HEADER;
@@ -31,20 +33,30 @@ const RUDE: &str = "\x1b[2J\x1b]0;owned\x07\r\nERROR forged=line \u{202e}";
 struct Hostile;
 
 impl Guest for Hostile {
-    fn describe(_config: String) -> Result<Description, Failure> {
+    fn describe(config: String) -> Result<Description, Failure> {
+        let mode = |mode: &str| config.contains(&format!("\"{mode}\""));
+        let metric = |name: &str, kind, labels: &[&str], bounds| Metric {
+            name: name.into(),
+            kind,
+            help: "Records seen".into(),
+            labels: labels.iter().map(|label| (*label).to_owned()).collect(),
+            bounds,
+        };
+        let mut metrics = vec![metric("seen", MetricKind::Counter, &[], Vec::new())];
+        if mode("every") {
+            metrics.push(metric("level", MetricKind::Gauge, &["lang"], Vec::new()));
+            metrics.push(metric("took", MetricKind::Histogram, &[], vec![0.5, 1.0]));
+        }
         Ok(Description {
             name: "misbehave".into(),
             version: "1.0.0".into(),
             config_schema: "{}".into(),
-            reads: Fields::all(),
+            reads: match mode("keys") {
+                true => Fields::KEY,
+                false => Fields::all(),
+            },
             outputs: vec!["side".into(), "other".into()],
-            metrics: vec![Metric {
-                name: "seen".into(),
-                kind: MetricKind::Counter,
-                help: "Records seen".into(),
-                labels: Vec::new(),
-                bounds: Vec::new(),
-            }],
+            metrics,
             handlers: Vec::new(),
             extensions: Vec::new(),
         })
@@ -98,6 +110,8 @@ fn answer(mode: &str, batch: &BatchView<'_>) -> Result<Vec<u8>, String> {
         "outcomes" => return Ok(every_kind(batch)),
         "config" => return Ok(dead_letters(batch, &CONFIG.with_borrow(String::clone))),
         "clock" => return Ok(dead_letters(batch, &batch.clock().to_string())),
+        "every" => return Ok(every::every(batch)),
+        "echo" | "keys" => return Ok(rendered(batch)),
         "present" => return Ok(present(batch)),
         "flood" => {
             for line in 0..10_000 {
@@ -190,6 +204,15 @@ fn every_kind(batch: &BatchView<'_>) -> Vec<u8> {
 fn dead_letters(batch: &BatchView<'_>, reason: &str) -> Vec<u8> {
     let mut outcomes = OutcomesBuilder::with_capacity(batch.len());
     batch.records().for_each(|_| outcomes.dead_letter(reason));
+    outcomes.finish()
+}
+
+/// Dead-letters each record with all that is known of it.
+fn rendered(batch: &BatchView<'_>) -> Vec<u8> {
+    let mut outcomes = OutcomesBuilder::with_capacity(batch.len());
+    for record in batch.records() {
+        outcomes.dead_letter(&every::rendered(batch, &record));
+    }
     outcomes.finish()
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+mod golden;
 mod hostile;
 mod round_trip;
 mod versions;

@@ -48,13 +48,21 @@ macro_rules! __export_operator {
 pub mod glue {
     use crate::bindings::exports::tidegate::operator::packed as exported;
     use crate::bindings::tidegate::operator::types;
+    use crate::config::{config_schema, read_config};
     use crate::metrics::{Declaration, Kind};
+    use crate::runner::Outputs;
     use crate::{Described, Failure, FailureClass, Fields, Level, Runner, log_line};
 
     pub fn describe<T: Described>(
-        _config: &str,
+        config: &str,
     ) -> Result<exported::Description, exported::Failure> {
         let description = T::DESCRIPTION;
+        // A configuration that cannot be read is refused by the schema, and by `init`: who only asks what the operator
+        // is, with an empty one, gets an answer.
+        let outputs = match read_config::<T::Config>(config) {
+            Ok(config) => Outputs::of::<T>(&config),
+            Err(_) => Outputs::known::<T>(),
+        };
         let known = [
             (Fields::KEY, types::Fields::KEY),
             (Fields::VALUE, types::Fields::VALUE),
@@ -70,9 +78,9 @@ pub mod glue {
         Ok(exported::Description {
             name: description.name.to_owned(),
             version: description.version.to_owned(),
-            config_schema: T::CONFIG_SCHEMA.to_owned(),
+            config_schema: config_schema::<T::Config>(),
             reads,
-            outputs: owned(description.outputs),
+            outputs: outputs.names,
             metrics: description.metrics.iter().map(metric).collect(),
             handlers: Vec::new(),
             extensions: Vec::new(),

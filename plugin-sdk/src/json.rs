@@ -77,6 +77,12 @@ impl Paths {
         Ok(Paths::new(paths))
     }
 
+    /// The paths as they were written; none for every place.
+    pub(crate) fn paths(&self) -> Option<impl Iterator<Item = String> + '_> {
+        let paths = self.paths.as_ref()?;
+        Some(paths.iter().map(|path| path.join(".")))
+    }
+
     /// Whether it covers every place.
     pub fn is_all(&self) -> bool {
         self.paths.is_none()

@@ -158,11 +158,14 @@ fn measure(declaration: &Declaration, labels: &[&str], bits: u64) {
     });
 }
 
+/// Whether anything has been measured since it was last asked.
+#[inline]
+pub(crate) fn is_any() -> bool {
+    MEASURED.with_borrow(|measured| !measured.is_empty())
+}
+
 /// Takes what has been measured since it was last asked.
 #[inline]
 pub(crate) fn take() -> Vec<Measurement> {
-    MEASURED.with_borrow_mut(|measured| match measured.is_empty() {
-        true => Vec::new(),
-        false => std::mem::take(measured),
-    })
+    MEASURED.take()
 }

@@ -1,27 +1,42 @@
 //! What an operator is.
 
-use serde::de::DeserializeOwned;
 use tidegate_record::Fields;
 
 use crate::metrics::Declaration;
-use crate::{Outcome, Record};
+use crate::{Configuration, Outcome, Output, Record};
 
-/// An operator with a configuration, and memory of its own if it wants one.
+/// An operator.
 ///
-/// Annotate the `impl` block with [`macro@crate::operator`]; it is then described and exported. Memory in `self` is lost
-/// when the instance is: after a trap, a swap or a restart.
+/// Annotate the `impl` block with [`macro@crate::operator`]; it is then described and exported. `Config` and `Output` may
+/// be left out there.
+///
+/// What stands in `self` dies with the instance, and each task of a stage has one of its own. A trap, a deadline that is
+/// overrun, a batch that is tried again in pieces, a deployment, a partition that moves and a restart of the host each
+/// begin with a new one. So keep there what can be made again from the configuration, or lost, a cache or memory to be
+/// used again, and no sums or windows: there is no state yet that is kept beside the records.
 pub trait Operator: Sized {
-    /// Its configuration, the `config` table of its stage. Use [`crate::NoConfig`] if it has none.
-    type Config: DeserializeOwned;
+    /// Its configuration, the `config` table of its stage: a type that derives [`macro@crate::Configuration`], or
+    /// [`crate::NoConfig`]. Its schema is made from the type, and the host holds the pipeline file against it.
+    type Config: Configuration;
 
-    /// JSON Schema of its configuration; the pipeline file is checked against it before the operator is started.
-    const CONFIG_SCHEMA: &'static str = r#"{"type":"object"}"#;
+    /// Its outputs beside the main one: an enum that derives [`macro@crate::Output`], [`crate::OutputName`] where the
+    /// configuration names them, or [`crate::NoOutput`].
+    type Output: Output;
 
-    /// Makes the operator. An error names the key, the value and what would be right; it is shown to the user.
-    fn new(config: Self::Config) -> Result<Self, String>;
+    /// Makes the operator. A text is taken as [`FailureClass::BadConfiguration`]; it names the key, the value and what would
+    /// be right, and is shown to the user. An operator that cannot start now, but may later, answers with
+    /// [`Failure::transient`].
+    fn new(config: Self::Config) -> Result<Self, Failure>;
 
     /// Says what becomes of a record.
-    fn process(&mut self, record: &Record<'_>) -> Outcome;
+    fn process(&mut self, record: &Record<'_>) -> Outcome<Self::Output>;
+
+    /// The outputs that it has under a configuration: by default those known when it is compiled. One that is there twice
+    /// counts once.
+    fn outputs(config: &Self::Config) -> Vec<Self::Output> {
+        let _ = config;
+        Self::Output::all()
+    }
 }
 
 /// What the host is told about an operator; written by [`macro@crate::operator`].
@@ -33,8 +48,6 @@ pub struct Description {
     pub version: &'static str,
     /// The fields it reads; the others are not copied in.
     pub reads: Fields,
-    /// Its outputs beside the main one.
-    pub outputs: &'static [&'static str],
     /// Its metrics.
     pub metrics: &'static [Declaration],
     /// Whether the text of a panic is written to the host's log, which must then be granted.
@@ -42,21 +55,6 @@ pub struct Description {
 }
 
 impl Description {
-    /// The number of an output in an answer: 0 for the main one, k for the k-th named one.
-    pub(crate) fn output(&self, name: Option<&str>) -> Result<u16, Failure> {
-        let Some(name) = name else { return Ok(0) };
-        match self.outputs.iter().position(|output| *output == name) {
-            Some(index) => Ok(index as u16 + 1),
-            None => Err(Failure::permanent(
-                "unknown-output",
-                format!(
-                    "operator {} has no output {name:?}, it describes {:?}",
-                    self.name, self.outputs
-                ),
-            )),
-        }
-    }
-
     /// The number of a metric in an answer.
     pub(crate) fn metric(&self, name: &str) -> Result<u16, Failure> {
         let found = self.metrics.iter().position(|metric| metric.name == name);
@@ -126,6 +124,20 @@ impl std::fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+/// A text says what is wrong with the configuration.
+impl From<String> for Failure {
+    fn from(why: String) -> Failure {
+        Failure::bad_configuration("bad-config", why)
+    }
+}
+
+/// A text says what is wrong with the configuration.
+impl From<&str> for Failure {
+    fn from(why: &str) -> Failure {
+        Failure::from(why.to_owned())
+    }
+}
 
 /// An operator that says what it is; written by [`macro@crate::operator`].
 pub trait Described: Operator {

@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use tidegate_record::{Change, PatchBuilder};
 
+use crate::{Failure, NoOutput, Timestamp};
+
 /// Changes to a record; what is not mentioned stays as it was.
 #[derive(Clone, Debug, Default)]
+#[must_use = "changes are made by an outcome: `Outcome::replace(changes)`"]
 pub struct Changes {
     patch: PatchBuilder,
 }
@@ -55,6 +58,12 @@ impl Changes {
         self
     }
 
+    /// Replaces every header of this name by one that is null.
+    pub fn null_header(mut self, name: &str) -> Changes {
+        self.patch.header(Change::Set { name, value: None });
+        self
+    }
+
     /// Removes every header of this name.
     pub fn remove_header(mut self, name: &str) -> Changes {
         self.patch.header(Change::Remove { name });
@@ -74,9 +83,15 @@ impl Changes {
         self
     }
 
-    /// Replaces the event time, microseconds since the Unix epoch.
-    pub fn event_time(mut self, time: i64) -> Changes {
-        self.patch.set_event_time(Some(time));
+    /// Replaces the event time.
+    pub fn event_time(mut self, time: Timestamp) -> Changes {
+        self.patch.set_event_time(Some(time.as_micros()));
+        self
+    }
+
+    /// Takes the event time away.
+    pub fn no_event_time(mut self) -> Changes {
+        self.patch.set_event_time(None);
         self
     }
 
@@ -91,15 +106,16 @@ impl Changes {
 }
 
 /// One record of a split: where it goes and how it differs from the record it came from.
-#[derive(Clone, Debug, Default)]
-pub struct Piece {
-    pub(crate) output: Option<&'static str>,
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Piece<O = NoOutput> {
+    pub(crate) output: Option<O>,
     pub(crate) changes: Changes,
 }
 
-impl Piece {
+impl<O> Piece<O> {
     /// A piece that goes to a named output.
-    pub fn to(output: &'static str, changes: Changes) -> Piece {
+    pub fn to(output: O, changes: Changes) -> Piece<O> {
         Piece {
             output: Some(output),
             changes,
@@ -107,9 +123,9 @@ impl Piece {
     }
 }
 
-impl From<Changes> for Piece {
+impl<O> From<Changes> for Piece<O> {
     /// A piece that goes to the main output.
-    fn from(changes: Changes) -> Piece {
+    fn from(changes: Changes) -> Piece<O> {
         Piece {
             output: None,
             changes,
@@ -117,10 +133,10 @@ impl From<Changes> for Piece {
     }
 }
 
-/// What becomes of a record.
+/// What becomes of a record. `O` are the operator's named outputs.
 #[derive(Clone, Debug)]
 #[must_use]
-pub enum Outcome {
+pub enum Outcome<O = NoOutput> {
     /// It goes on as it is.
     Pass,
     /// It ends here.
@@ -128,9 +144,9 @@ pub enum Outcome {
     /// It goes on changed.
     Replace(Changes),
     /// It becomes several records, or none.
-    Split(Vec<Piece>),
+    Split(Vec<Piece<O>>),
     /// It goes to a named output, changed or not.
-    Route(&'static str, Changes),
+    Route(O, Changes),
     /// It comes again to the same operator after a while.
     Retry {
         /// How long to wait; whole milliseconds, at most 49 days.
@@ -143,26 +159,34 @@ pub enum Outcome {
         /// Why.
         reason: String,
     },
+    /// The whole call fails: no outcome of its batch counts, and no measurement. The failure's class says what becomes of
+    /// the batch; the instance stays.
+    Fail(Failure),
 }
 
-impl Outcome {
-    /// The record goes on, with the changes that follow: `Outcome::replace().value("new")`.
-    pub fn replace() -> Outcome {
-        Outcome::Replace(Changes::new())
+impl<O> Outcome<O> {
+    /// The record goes on with these changes: `Outcome::replace(Changes::new().value("new"))`.
+    pub fn replace(changes: Changes) -> Outcome<O> {
+        Outcome::Replace(changes)
     }
 
-    /// The record goes to a named output; changes may follow.
-    pub fn route(output: &'static str) -> Outcome {
+    /// The record goes to a named output, as it is.
+    pub fn route(output: O) -> Outcome<O> {
         Outcome::Route(output, Changes::new())
     }
 
+    /// The record goes to a named output with these changes.
+    pub fn route_changed(output: O, changes: Changes) -> Outcome<O> {
+        Outcome::Route(output, changes)
+    }
+
     /// The record becomes these: [`Changes`] for the main output, [`Piece::to`] for a named one.
-    pub fn split(pieces: impl IntoIterator<Item = impl Into<Piece>>) -> Outcome {
+    pub fn split(pieces: impl IntoIterator<Item = impl Into<Piece<O>>>) -> Outcome<O> {
         Outcome::Split(pieces.into_iter().map(Into::into).collect())
     }
 
     /// The record comes again after a while.
-    pub fn retry(after: Duration, reason: impl Into<String>) -> Outcome {
+    pub fn retry(after: Duration, reason: impl Into<String>) -> Outcome<O> {
         Outcome::Retry {
             after,
             reason: reason.into(),
@@ -170,85 +194,48 @@ impl Outcome {
     }
 
     /// The record goes to the dead letters.
-    pub fn dead_letter(reason: impl Into<String>) -> Outcome {
+    pub fn dead_letter(reason: impl Into<String>) -> Outcome<O> {
         Outcome::DeadLetter {
             reason: reason.into(),
         }
     }
-
-    /// Applies more changes to a record that goes on. `Pass` becomes `Replace`; where no single record goes on
-    /// (drop, split, retry, dead letter) nothing happens.
-    pub fn with(self, change: impl FnOnce(Changes) -> Changes) -> Outcome {
-        match self {
-            Outcome::Pass => Outcome::Replace(change(Changes::new())),
-            Outcome::Replace(changes) => Outcome::Replace(change(changes)),
-            Outcome::Route(output, changes) => Outcome::Route(output, change(changes)),
-            other => other,
-        }
-    }
-
-    /// Replaces the key; see [`Outcome::with`].
-    pub fn key(self, key: impl Into<Vec<u8>>) -> Outcome {
-        self.with(|changes| changes.key(key))
-    }
-
-    /// Replaces the value; see [`Outcome::with`].
-    pub fn value(self, value: impl Into<Vec<u8>>) -> Outcome {
-        self.with(|changes| changes.value(value))
-    }
-
-    /// Replaces every header of this name by one; see [`Outcome::with`].
-    pub fn header(self, name: &str, value: impl AsRef<[u8]>) -> Outcome {
-        self.with(|changes| changes.header(name, value))
-    }
-
-    /// Removes every header of this name; see [`Outcome::with`].
-    pub fn remove_header(self, name: &str) -> Outcome {
-        self.with(|changes| changes.remove_header(name))
-    }
-
-    /// Sets a private attribute; see [`Outcome::with`].
-    pub fn attribute(self, name: &str, value: impl AsRef<[u8]>) -> Outcome {
-        self.with(|changes| changes.attribute(name, value))
-    }
-
-    /// Removes a private attribute; see [`Outcome::with`].
-    pub fn remove_attribute(self, name: &str) -> Outcome {
-        self.with(|changes| changes.remove_attribute(name))
-    }
-
-    /// Replaces the event time, microseconds since the Unix epoch; see [`Outcome::with`].
-    pub fn event_time(self, time: i64) -> Outcome {
-        self.with(|changes| changes.event_time(time))
-    }
 }
 
-impl From<Changes> for Outcome {
-    fn from(changes: Changes) -> Outcome {
+impl<O> From<Changes> for Outcome<O> {
+    fn from(changes: Changes) -> Outcome<O> {
         Outcome::Replace(changes)
     }
 }
 
 /// What an operator function may return.
 pub trait IntoOutcome {
+    /// The named outputs it can go to.
+    type Output: crate::Output;
+
     /// The outcome it stands for.
-    fn into_outcome(self) -> Outcome;
+    fn into_outcome(self) -> Outcome<Self::Output>;
 }
 
-impl IntoOutcome for Outcome {
+impl<O: crate::Output> IntoOutcome for Outcome<O> {
+    type Output = O;
+
     #[inline]
-    fn into_outcome(self) -> Outcome {
+    fn into_outcome(self) -> Outcome<O> {
         self
     }
 }
 
 impl IntoOutcome for Changes {
+    type Output = NoOutput;
+
     fn into_outcome(self) -> Outcome {
         Outcome::Replace(self)
     }
 }
 
 impl IntoOutcome for bool {
+    type Output = NoOutput;
+
     /// `true` passes, `false` drops.
     #[inline]
     fn into_outcome(self) -> Outcome {
@@ -257,9 +244,11 @@ impl IntoOutcome for bool {
 }
 
 impl<T: IntoOutcome, E: fmt::Display> IntoOutcome for Result<T, E> {
+    type Output = T::Output;
+
     /// An error is the reason of a dead letter.
     #[inline]
-    fn into_outcome(self) -> Outcome {
+    fn into_outcome(self) -> Outcome<T::Output> {
         match self {
             Ok(outcome) => outcome.into_outcome(),
             Err(error) => Outcome::dead_letter(error.to_string()),

@@ -3,22 +3,23 @@
 use std::fmt;
 
 use serde::Deserialize;
-use tidegate_record::{Fields, Pairs, RecordId, RecordView};
+use tidegate_record::{BatchView, Fields, Pairs, RecordId, RecordView};
+
+use crate::{Random, Timestamp};
 
 /// One record, viewed where it lies in the batch. Cheap to copy.
 ///
 /// Only the fields named by the operator's `reads` are there; the others look like null or empty.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Record<'a> {
     view: RecordView<'a>,
-    now: i64,
+    batch: &'a BatchView<'a>,
 }
 
 impl<'a> Record<'a> {
-    /// Views a record of a batch whose clock stands at `now`, microseconds since the Unix epoch.
     #[inline]
-    pub fn new(view: RecordView<'a>, now: i64) -> Record<'a> {
-        Record { view, now }
+    pub(crate) fn new(view: RecordView<'a>, batch: &'a BatchView<'a>) -> Record<'a> {
+        Record { view, batch }
     }
 
     /// The key, or none for null.
@@ -36,22 +37,24 @@ impl<'a> Record<'a> {
     /// The value as text.
     #[inline]
     pub fn text(&self) -> Result<&'a str, FieldError> {
-        let value = self.value().ok_or(FieldError::Null)?;
-        std::str::from_utf8(value).map_err(|error| FieldError::NotText {
-            at: error.valid_up_to(),
-        })
+        text(self.value())
     }
 
     /// The value read as JSON into any `serde::Deserialize` type, which may borrow from it.
     pub fn json<T: Deserialize<'a>>(&self) -> Result<T, FieldError> {
-        let value = self.value().ok_or(FieldError::Null)?;
-        serde_json::from_slice(value).map_err(|error| FieldError::NotJson(error.to_string()))
+        json(self.value())
     }
 
     /// The value of the last header of this name, if it has one that is not null.
     #[inline]
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         self.view.headers().last(name)?.value
+    }
+
+    /// The same as text; none if it is not UTF-8.
+    #[inline]
+    pub fn header_text(&self, name: &str) -> Option<&'a str> {
+        std::str::from_utf8(self.header(name)?).ok()
     }
 
     /// All headers in order; a name may repeat.
@@ -66,6 +69,12 @@ impl<'a> Record<'a> {
         self.view.attributes().last(name)?.value
     }
 
+    /// The same as text; none if it is not UTF-8.
+    #[inline]
+    pub fn attribute_text(&self, name: &str) -> Option<&'a str> {
+        std::str::from_utf8(self.attribute(name)?).ok()
+    }
+
     /// All private attributes: seen by later operators, never by a sink.
     #[inline]
     pub fn attributes(&self) -> Pairs<'a> {
@@ -78,16 +87,21 @@ impl<'a> Record<'a> {
         self.view.id()
     }
 
-    /// Event time, microseconds since the Unix epoch.
+    /// When it happened.
     #[inline]
-    pub fn event_time(&self) -> Option<i64> {
-        self.view.event_time()
+    pub fn event_time(&self) -> Option<Timestamp> {
+        self.view.event_time().map(Timestamp::from_micros)
     }
 
-    /// The batch's clock, microseconds since the Unix epoch: the one time an operator sees.
+    /// The batch's clock: the one time an operator sees.
     #[inline]
-    pub fn now(&self) -> i64 {
-        self.now
+    pub fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.batch.clock())
+    }
+
+    /// Random numbers, the same whenever this record comes to this stage.
+    pub fn random(&self) -> Random {
+        Random::new(self.batch.seed(), self.id())
     }
 
     /// The fields that were copied in.
@@ -95,6 +109,23 @@ impl<'a> Record<'a> {
     pub fn fields(&self) -> Fields {
         self.view.fields()
     }
+}
+
+impl fmt::Debug for Record<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.view.fmt(f)
+    }
+}
+
+pub(crate) fn text(value: Option<&[u8]>) -> Result<&str, FieldError> {
+    std::str::from_utf8(value.ok_or(FieldError::Null)?).map_err(|error| FieldError::NotText {
+        at: error.valid_up_to(),
+    })
+}
+
+pub(crate) fn json<'a, T: Deserialize<'a>>(value: Option<&'a [u8]>) -> Result<T, FieldError> {
+    let value = value.ok_or(FieldError::Null)?;
+    serde_json::from_slice(value).map_err(|error| FieldError::NotJson(error.to_string()))
 }
 
 /// Why a field cannot be read as asked.

@@ -16,12 +16,12 @@ use tidegate_record::{
 pub use record::TestRecord;
 
 use crate::host::imports::TOLD;
-use crate::{Described, Level, Runner};
+use crate::{Described, Failure, Level, Runner, Timestamp};
 
 /// An operator under test. One at a time on a thread: log lines are kept per thread.
 pub struct Harness<T> {
     runner: Runner<T>,
-    clock: i64,
+    clock: Timestamp,
     seed: [u8; 16],
     /// What was measured: amounts, or the bits of values, by metric and labels.
     measured: BTreeMap<(String, Vec<String>), Vec<u64>>,
@@ -38,20 +38,30 @@ impl<T: Described> fmt::Debug for Harness<T> {
 }
 
 impl<T: Described> Harness<T> {
-    /// Configures the operator, with JSON text or a `serde_json::json!` value. The error is what the user would see.
-    pub fn start(config: impl ToString) -> Result<Harness<T>, String> {
+    /// Configures the operator, with JSON text or a `serde_json::json!` value. The failure is what the user would see.
+    pub fn start(config: impl ToString) -> Result<Harness<T>, Failure> {
         TOLD.with_borrow_mut(|told| *told = Default::default());
         Ok(Harness {
-            runner: Runner::start(&config.to_string()).map_err(|failure| failure.message)?,
-            clock: 1_700_000_000_000_000,
+            runner: Runner::start(&config.to_string())?,
+            clock: Timestamp::from_secs(1_700_000_000),
             seed: *b"a seed for tests",
             measured: BTreeMap::new(),
         })
     }
 
-    /// Sets the clock that the next batches carry, microseconds since the Unix epoch.
-    pub fn set_clock(&mut self, clock: i64) {
+    /// Sets the clock that the next batches carry.
+    pub fn set_clock(&mut self, clock: Timestamp) {
         self.clock = clock;
+    }
+
+    /// Sets what the records of the next batches draw random numbers from.
+    pub fn set_seed(&mut self, seed: [u8; 16]) {
+        self.seed = seed;
+    }
+
+    /// Names of the outputs that the operator has under its configuration, beside the main one.
+    pub fn outputs(&self) -> &[String] {
+        self.runner.outputs()
     }
 
     /// Runs one batch and says what became of each record.
@@ -77,26 +87,25 @@ impl<T: Described> Harness<T> {
         }
     }
 
-    /// Runs one batch; an error is what fails the whole call.
-    pub fn try_run(&mut self, records: &[TestRecord]) -> Result<Vec<Answer>, String> {
-        let full = batch(records, self.clock)?;
+    /// Runs one batch; a failure is what fails the whole call.
+    pub fn try_run(&mut self, records: &[TestRecord]) -> Result<Vec<Answer>, Failure> {
+        let refused = |why| Failure::permanent("refused", why);
+        let full = batch(records, self.clock).map_err(refused)?;
         let reads = T::DESCRIPTION.reads;
         let excerpt = Excerpt::new(full.view(), reads, Layout::Version2, self.seed);
         let mut arena = vec![0; excerpt.len()];
         excerpt.write(&mut arena);
-        let answer = self
-            .runner
-            .process(&arena)
-            .map_err(|failure| failure.to_string())?;
-        let outputs = T::DESCRIPTION.outputs.len() as u16;
-        let outcomes = OutcomesView::parse(&answer, records.len(), outputs)
-            .map_err(|error| error.to_string())?;
+        let answer = self.runner.process(&arena)?;
+        let outputs = self.runner.outputs();
+        let outcomes = OutcomesView::parse(&answer, records.len(), outputs.len() as u16)
+            .map_err(|error| refused(error.to_string()))?;
         let answers: Vec<Answer> = full
             .view()
             .records()
             .zip(outcomes.iter())
-            .map(|(record, outcome)| answer_of::<T>(&record, outcome))
-            .collect::<Result<_, String>>()?;
+            .map(|(record, outcome)| Answer::of(&record, outcome, outputs))
+            .collect::<Result<_, String>>()
+            .map_err(refused)?;
         for sample in outcomes.samples() {
             // What belongs to a record that comes again does not count.
             if !matches!(answers[sample.record as usize], Answer::Retry { .. }) {
@@ -175,6 +184,46 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// What an outcome makes of a record, by the code the host uses.
+    #[doc(hidden)]
+    pub fn of(
+        record: &RecordView<'_>,
+        outcome: Outcome<'_>,
+        outputs: &[String],
+    ) -> Result<Answer, String> {
+        let output = |emission: &Emission<'_>| {
+            let index = usize::from(emission.output).checked_sub(1)?;
+            outputs.get(index).cloned()
+        };
+        let changed =
+            |emission: &Emission<'_>, emit| TestRecord::patched(record, &emission.patch, emit);
+        let emit = record.id().emit;
+        Ok(match outcome {
+            Outcome::Pass => Answer::Pass(TestRecord::from(*record)),
+            Outcome::Drop => Answer::Drop,
+            Outcome::Replace(patch) => Answer::Replace(TestRecord::patched(record, &patch, emit)?),
+            Outcome::Split(pieces) => {
+                let mut split = Vec::with_capacity(pieces.len());
+                for (index, piece) in pieces.iter().enumerate() {
+                    let emit = tidegate_record::child_emit(emit, index as u32);
+                    split.push((output(piece), changed(piece, emit)?));
+                }
+                Answer::Split(split)
+            }
+            Outcome::Route(emission) => Answer::Route(
+                output(&emission).unwrap_or_else(|| "main".to_owned()),
+                changed(&emission, emit)?,
+            ),
+            Outcome::Retry { delay_ms, reason } => Answer::Retry {
+                after: Duration::from_millis(delay_ms.into()),
+                reason: reason.to_owned(),
+            },
+            Outcome::DeadLetter { reason } => Answer::DeadLetter {
+                reason: reason.to_owned(),
+            },
+        })
+    }
+
     /// The one record that goes on: passed, replaced or routed.
     ///
     /// # Panics
@@ -214,91 +263,12 @@ impl Answer {
     }
 }
 
-fn batch(records: &[TestRecord], clock: i64) -> Result<Batch, String> {
+fn batch(records: &[TestRecord], clock: Timestamp) -> Result<Batch, String> {
     let mut builder = BatchBuilder::default();
     for record in records {
         record
             .push(&mut builder)
             .map_err(|error| error.to_string())?;
     }
-    Ok(builder.finish(clock))
-}
-
-fn answer_of<T: Described>(
-    record: &RecordView<'_>,
-    outcome: Outcome<'_>,
-) -> Result<Answer, String> {
-    let output = |emission: &Emission<'_>| {
-        let index = usize::from(emission.output).checked_sub(1)?;
-        T::DESCRIPTION
-            .outputs
-            .get(index)
-            .map(|&name| name.to_owned())
-    };
-    let changed =
-        |emission: &Emission<'_>, emit| TestRecord::patched(record, &emission.patch, emit);
-    let emit = record.id().emit;
-    Ok(match outcome {
-        Outcome::Pass => Answer::Pass(TestRecord::from(*record)),
-        Outcome::Drop => Answer::Drop,
-        Outcome::Replace(patch) => Answer::Replace(TestRecord::patched(record, &patch, emit)?),
-        Outcome::Split(pieces) => {
-            let mut split = Vec::with_capacity(pieces.len());
-            for (index, piece) in pieces.iter().enumerate() {
-                let emit = tidegate_record::child_emit(emit, index as u32);
-                split.push((output(piece), changed(piece, emit)?));
-            }
-            Answer::Split(split)
-        }
-        Outcome::Route(emission) => Answer::Route(
-            output(&emission).unwrap_or_else(|| "main".to_owned()),
-            changed(&emission, emit)?,
-        ),
-        Outcome::Retry { delay_ms, reason } => Answer::Retry {
-            after: Duration::from_millis(delay_ms.into()),
-            reason: reason.to_owned(),
-        },
-        Outcome::DeadLetter { reason } => Answer::DeadLetter {
-            reason: reason.to_owned(),
-        },
-    })
-}
-
-/// Checks that an operator's JSON Schema says what its configuration type takes: the schema is an object that allows
-/// no other keys, its keys are those of the type, and every `examples` entry at its top is a configuration that starts
-/// the operator.
-///
-/// # Panics
-/// If it does not.
-#[track_caller]
-pub fn check_schema<T: Described>() {
-    let schema: serde_json::Value = match serde_json::from_str(T::CONFIG_SCHEMA) {
-        Ok(schema) => schema,
-        Err(error) => panic!("the schema is not JSON: {error}"),
-    };
-    assert_eq!(schema["type"], "object", "the schema is of an object");
-    assert_eq!(
-        schema["additionalProperties"], false,
-        "the schema allows no other keys"
-    );
-    let Some(properties) = schema["properties"].as_object() else {
-        panic!("the schema has no `properties`");
-    };
-    let mut described: Vec<&str> = properties.keys().map(String::as_str).collect();
-    described.sort_unstable();
-    let error = match crate::read_config::<T::Config>(r#"{"no such key":1}"#) {
-        Ok(_) => {
-            panic!("the configuration type takes unknown keys: add `#[serde(deny_unknown_fields)]`")
-        }
-        Err(error) => error,
-    };
-    let (_, expected) = error.split_once("expected").unwrap_or_default();
-    let mut taken: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
-    taken.sort_unstable();
-    assert_eq!(described, taken, "keys of the schema and of the type");
-    for example in schema["examples"].as_array().into_iter().flatten() {
-        if let Err(error) = Runner::<T>::start(&example.to_string()) {
-            panic!("the example {example} is refused: {error}");
-        }
-    }
+    Ok(builder.finish(clock.as_micros()))
 }

@@ -12,9 +12,7 @@ pub(crate) struct Arguments {
     pub(crate) name: Option<LitStr>,
     pub(crate) version: Option<Expr>,
     pub(crate) reads: Vec<LitStr>,
-    pub(crate) outputs: Vec<LitStr>,
     pub(crate) metrics: Vec<Expr>,
-    pub(crate) schema: Option<Expr>,
     pub(crate) log_panics: bool,
 }
 
@@ -38,11 +36,10 @@ impl Arguments {
         match key.to_string().as_str() {
             "name" => {
                 let name: LitStr = input.parse()?;
-                kebab(&name, "a name")?;
+                kebab_case(&name, "a name")?;
                 self.name = Some(name);
             }
             "version" => self.version = Some(input.parse()?),
-            "schema" => self.schema = Some(input.parse()?),
             "reads" => {
                 self.reads = strings(input)?;
                 for field in &self.reads {
@@ -55,12 +52,6 @@ impl Arguments {
                             ),
                         ));
                     }
-                }
-            }
-            "outputs" => {
-                self.outputs = strings(input)?;
-                for output in &self.outputs {
-                    kebab(output, "an output")?;
                 }
             }
             "metrics" => {
@@ -79,9 +70,7 @@ impl Arguments {
             other => {
                 return Err(Error::new(
                     key.span(),
-                    format!(
-                        "unknown argument `{other}`: name, version, reads, outputs, metrics, schema, panics"
-                    ),
+                    format!("unknown argument `{other}`: name, version, reads, metrics, panics"),
                 ));
             }
         }
@@ -100,7 +89,8 @@ fn strings(input: ParseStream<'_>) -> Result<Vec<LitStr>, Error> {
     Ok(items.into_iter().collect())
 }
 
-fn kebab(text: &LitStr, what: &str) -> Result<(), Error> {
+/// That a name is written as names of operators and outputs are.
+pub(crate) fn kebab_case(text: &LitStr, what: &str) -> Result<(), Error> {
     let value = text.value();
     let first = value
         .bytes()
@@ -136,14 +126,10 @@ mod tests {
             Ok(arguments) => arguments,
             Err(error) => panic!("{text}: {error}"),
         };
-        let full = read(
-            r#"name = "a-b", version = "1", reads = ["key", "value"], outputs = "x", panics = "log","#,
-        );
+        let full =
+            read(r#"name = "a-b", version = "1", reads = ["key", "value"], panics = "log","#);
         assert_eq!(full.name.map(|name| name.value()).as_deref(), Some("a-b"));
-        assert_eq!(
-            (full.reads.len(), full.outputs.len(), full.log_panics),
-            (2, 1, true)
-        );
+        assert_eq!((full.reads.len(), full.log_panics), (2, true));
         assert!(read("").reads.is_empty());
     }
 
@@ -154,7 +140,7 @@ mod tests {
             error(r#"reads = "values""#).contains("`values` is no field of a record: key, value")
         );
         assert!(error(r#"name = "Keep It""#).contains("found \"Keep It\""));
-        assert!(error(r#"outputs = ["a", ""]"#).contains("an output has the form"));
+        assert!(error(r#"outputs = ["a"]"#).contains("unknown argument `outputs`"));
         assert!(error(r#"panics = "print""#).contains("can only be \"log\""));
     }
 }

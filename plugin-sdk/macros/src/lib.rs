@@ -1,29 +1,40 @@
-//! The `#[operator]` attribute of the Tidegate SDK.
+//! The macros of the Tidegate SDK: `#[operator]`, `#[derive(Configuration)]` and `#[derive(Output)]`.
 //!
-//! It knows only syntax: it turns one annotated function or `impl Operator` block into a described, exported operator.
-//! What an operator is, and how it runs, stands in `tidegate-sdk`.
+//! They know only syntax: they turn one annotated function or `impl Operator` block into a described, exported operator,
+//! and a type into what an operator is configured with or where its records go. What these are, and how an operator
+//! runs, stands in `tidegate-sdk`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod arguments;
+mod configuration;
+mod names;
+mod output;
 
 use proc_macro::TokenStream;
 use proc_macro2::{Span, TokenStream as Tokens};
 use quote::quote;
-use syn::{Error, FnArg, Ident, Item, ItemFn, ItemImpl, Type, parse_macro_input, spanned::Spanned};
+use syn::{
+    DeriveInput, Error, FnArg, Ident, ImplItem, Item, ItemFn, ItemImpl, ReturnType, Type,
+    parse_macro_input, spanned::Spanned,
+};
 
 use arguments::Arguments;
+use names::upper_camel;
 
 /// Makes an operator of a function over a record, or of an `impl Operator` block.
 ///
 /// Arguments, all optional: `name` and `version` (the crate's by default), `reads` (one of, or a list of, `"key"`,
-/// `"value"`, `"headers"`, `"attributes"`; all by default; the others are not copied to the operator), `outputs` (names
-/// of the outputs beside the main one), `metrics` (a list of constants of `tidegate_sdk::metrics`), `panics = "log"` (the text of a panic goes to the host's log, which then has to
-/// be granted) and, on a function, `schema` (JSON Schema of its configuration).
+/// `"value"`, `"headers"`, `"attributes"`; all by default; the others are not copied to the operator), `metrics` (a list
+/// of constants of `tidegate_sdk::metrics`) and `panics = "log"` (the text of a panic goes to the host's log, which then
+/// has to be granted).
 ///
 /// A function `keep_paid` becomes the operator type `KeepPaid`. Its second parameter, if it has one, is a reference to
-/// its configuration, any `serde::Deserialize` type. It returns an `Outcome` or anything that becomes one: `bool` (pass
-/// or drop), `Changes`, or a `Result` of these whose error goes to the dead letters.
+/// its configuration, a type that derives `Configuration`. It returns an `Outcome` or anything that becomes one: `bool`
+/// (pass or drop), `Changes`, or a `Result` of these whose error goes to the dead letters.
+///
+/// In an `impl Operator` block the types `Config` and `Output` may be left out: there is then no configuration, and no
+/// output beside the main one.
 #[proc_macro_attribute]
 pub fn operator(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let arguments = parse_macro_input!(arguments as Arguments);
@@ -39,6 +50,33 @@ pub fn operator(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expanded.unwrap_or_else(Error::into_compile_error).into()
 }
 
+/// Makes a configuration of a table (a struct with named fields) or a choice (an enum without fields).
+///
+/// The JSON Schema comes from it: names and types of the fields, and their documentation as descriptions. What a field
+/// may say in `#[config(...)]`:
+///
+/// - `default`, or `default = VALUE`: what it is where the key is not there. An `Option` needs none;
+/// - `range = 1..=9`: bounds of a number; `1..` and `..=9` as well;
+/// - `length = 1..=32`: bounds of a text's characters, or of a list's or table's entries;
+/// - `each(...)`: `range` and `length` of every entry of a list or table;
+/// - `name = "..."`: its key, the field's name by default. Choices are called as their variants, `DeadLetter` as
+///   `dead-letter`.
+#[proc_macro_derive(Configuration, attributes(config))]
+pub fn configuration(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    let expanded = configuration::derive(&input);
+    expanded.unwrap_or_else(Error::into_compile_error).into()
+}
+
+/// Makes the named outputs of an operator of an enum without fields. `NotPaid` is the output `not-paid`;
+/// `#[output(name = "...")]` calls it otherwise.
+#[proc_macro_derive(Output, attributes(output))]
+pub fn output(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    let expanded = output::derive(&input);
+    expanded.unwrap_or_else(Error::into_compile_error).into()
+}
+
 fn on_impl(arguments: &Arguments, block: &ItemImpl) -> Result<Tokens, Error> {
     if block.trait_.is_none() {
         return Err(Error::new(
@@ -46,11 +84,31 @@ fn on_impl(arguments: &Arguments, block: &ItemImpl) -> Result<Tokens, Error> {
             "`#[operator]` stands on `impl Operator for ...`, not on an inherent `impl`",
         ));
     }
-    if let Some(schema) = &arguments.schema {
-        return Err(Error::new(
-            schema.span(),
-            "an `impl Operator` gives its schema as `const CONFIG_SCHEMA`",
-        ));
+    let mut block = block.clone();
+    let has = |name: &str| {
+        block
+            .items
+            .iter()
+            .any(|item| matches!(item, ImplItem::Type(given) if given.ident == name))
+    };
+    let missing = [
+        (
+            has("Config"),
+            quote!(
+                type Config = ::tidegate_sdk::NoConfig;
+            ),
+        ),
+        (
+            has("Output"),
+            quote!(
+                type Output = ::tidegate_sdk::NoOutput;
+            ),
+        ),
+    ];
+    for (there, given) in missing {
+        if !there {
+            block.items.push(syn::parse2(given)?);
+        }
     }
     let described = described(arguments, &block.self_ty);
     Ok(quote! { #block #described })
@@ -96,14 +154,14 @@ fn on_function(arguments: &Arguments, function: &ItemFn) -> Result<Tokens, Error
             ));
         }
     };
-    let schema = match (&arguments.schema, config) {
-        (Some(schema), _) => quote!(const CONFIG_SCHEMA: &'static str = #schema;),
-        (None, None) => {
-            quote!(
-                const CONFIG_SCHEMA: &'static str = ::tidegate_sdk::NoConfig::SCHEMA;
-            )
+    let returned = match &signature.output {
+        ReturnType::Type(_, returned) => quote!(#returned),
+        ReturnType::Default => {
+            return Err(Error::new(
+                signature.span(),
+                "an operator says what becomes of a record: `-> Outcome`, or `-> bool`",
+            ));
         }
-        (None, Some(_)) => Tokens::new(),
     };
     let documentation = format!("The operator made of [`{name}`].");
     let self_type = syn::parse_quote!(#type_name);
@@ -116,14 +174,17 @@ fn on_function(arguments: &Arguments, function: &ItemFn) -> Result<Tokens, Error
 
         impl ::tidegate_sdk::Operator for #type_name {
             type Config = #config_type;
-            #schema
+            type Output = <#returned as ::tidegate_sdk::IntoOutcome>::Output;
 
-            fn new(config: Self::Config) -> ::core::result::Result<Self, ::std::string::String> {
+            fn new(config: Self::Config) -> ::core::result::Result<Self, ::tidegate_sdk::Failure> {
                 ::core::result::Result::Ok(#type_name(config))
             }
 
             #[inline]
-            fn process(&mut self, record: &::tidegate_sdk::Record<'_>) -> ::tidegate_sdk::Outcome {
+            fn process(
+                &mut self,
+                record: &::tidegate_sdk::Record<'_>,
+            ) -> ::tidegate_sdk::Outcome<Self::Output> {
                 ::tidegate_sdk::IntoOutcome::into_outcome(#call)
             }
         }
@@ -150,7 +211,6 @@ fn described(arguments: &Arguments, self_type: &Type) -> Tokens {
         });
         quote!(::tidegate_sdk::Fields::NONE #(#fields)*)
     };
-    let outputs = &arguments.outputs;
     let metrics = &arguments.metrics;
     let log_panics = arguments.log_panics;
     quote! {
@@ -159,7 +219,6 @@ fn described(arguments: &Arguments, self_type: &Type) -> Tokens {
                 name: #name,
                 version: #version,
                 reads: #reads,
-                outputs: &[#(#outputs),*],
                 metrics: &[#(#metrics.declaration()),*],
                 log_panics: #log_panics,
             };
@@ -167,18 +226,4 @@ fn described(arguments: &Arguments, self_type: &Type) -> Tokens {
 
         ::tidegate_sdk::__export_operator!(#self_type);
     }
-}
-
-fn upper_camel(name: &str) -> String {
-    name.split('_')
-        .flat_map(|word| {
-            let mut letters = word.chars();
-            letters
-                .next()
-                .into_iter()
-                .flat_map(char::to_uppercase)
-                .chain(letters)
-                .collect::<Vec<char>>()
-        })
-        .collect()
 }

@@ -1,28 +1,28 @@
 //! Records that own what they hold, for tests.
 
-use tidegate_record::{ArenaFull, BatchBuilder, NewRecord, Pairs, Patch, RecordId, RecordView};
+use serde::Deserialize;
+use tidegate_record::{
+    ArenaFull, BatchBuilder, NewRecord, Pair, Pairs, Patch, RecordId, RecordView,
+};
+
+use crate::record::{json, text};
+use crate::{FieldError, Timestamp};
 
 type OwnedPairs = Vec<(String, Option<Vec<u8>>)>;
 
-/// A record that owns its fields: what goes into a test, and what comes out.
+/// A record that owns its fields: what goes into a test, and what comes out. It is looked at as [`crate::Record`] is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TestRecord {
-    /// Where it comes from.
-    pub id: RecordId,
-    /// Event time, microseconds since the Unix epoch.
-    pub event_time: Option<i64>,
-    /// The key, or none for null.
-    pub key: Option<Vec<u8>>,
-    /// The value, or none for null.
-    pub value: Option<Vec<u8>>,
-    /// Headers in order.
-    pub headers: OwnedPairs,
-    /// Private attributes in order.
-    pub attributes: OwnedPairs,
+    id: RecordId,
+    event_time: Option<Timestamp>,
+    key: Option<Vec<u8>>,
+    value: Option<Vec<u8>>,
+    headers: OwnedPairs,
+    attributes: OwnedPairs,
 }
 
 impl TestRecord {
-    /// A record with this value.
+    /// A record with this value. One whose value is null is `TestRecord::default()`.
     pub fn of(value: impl Into<Vec<u8>>) -> TestRecord {
         TestRecord {
             value: Some(value.into()),
@@ -48,46 +48,86 @@ impl TestRecord {
         self
     }
 
+    /// With this place in its source.
+    pub fn with_id(mut self, id: RecordId) -> TestRecord {
+        self.id = id;
+        self
+    }
+
+    /// With this event time.
+    pub fn with_event_time(mut self, time: Timestamp) -> TestRecord {
+        self.event_time = Some(time);
+        self
+    }
+
+    /// Where it comes from.
+    pub fn id(&self) -> RecordId {
+        self.id
+    }
+
+    /// When it happened.
+    pub fn event_time(&self) -> Option<Timestamp> {
+        self.event_time
+    }
+
+    /// The key, or none for null.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.key.as_deref()
+    }
+
+    /// The value, or none for null.
+    pub fn value(&self) -> Option<&[u8]> {
+        self.value.as_deref()
+    }
+
     /// The value as text.
-    ///
-    /// # Panics
-    /// If it is null or not UTF-8.
-    #[track_caller]
-    pub fn text(&self) -> &str {
-        match self.value.as_deref().map(std::str::from_utf8) {
-            Some(Ok(text)) => text,
-            other => panic!("the value is no text: {other:?}"),
-        }
+    pub fn text(&self) -> Result<&str, FieldError> {
+        text(self.value())
     }
 
-    /// The value as JSON.
-    ///
-    /// # Panics
-    /// If it is not JSON.
-    #[track_caller]
-    pub fn json(&self) -> serde_json::Value {
-        match serde_json::from_str(self.text()) {
-            Ok(value) => value,
-            Err(error) => panic!("the value is not JSON: {error}: {}", self.text()),
-        }
+    /// The value read as JSON.
+    pub fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, FieldError> {
+        json(self.value())
     }
 
-    /// The last header of this name, if it is text.
-    pub fn header(&self, name: &str) -> Option<&str> {
+    /// The value of the last header of this name, if it has one that is not null.
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
         last(&self.headers, name)
     }
 
-    /// The last private attribute of this name, if it is text.
-    pub fn attribute(&self, name: &str) -> Option<&str> {
+    /// The same as text; none if it is not UTF-8.
+    pub fn header_text(&self, name: &str) -> Option<&str> {
+        std::str::from_utf8(self.header(name)?).ok()
+    }
+
+    /// All headers in order; a name may repeat.
+    pub fn headers(&self) -> impl Iterator<Item = Pair<'_>> {
+        pairs(&self.headers)
+    }
+
+    /// The value of the private attribute of this name, if it has one that is not null.
+    pub fn attribute(&self, name: &str) -> Option<&[u8]> {
         last(&self.attributes, name)
     }
 
-    pub(super) fn push(&self, builder: &mut BatchBuilder) -> Result<(), ArenaFull> {
+    /// The same as text; none if it is not UTF-8.
+    pub fn attribute_text(&self, name: &str) -> Option<&str> {
+        std::str::from_utf8(self.attribute(name)?).ok()
+    }
+
+    /// All private attributes.
+    pub fn attributes(&self) -> impl Iterator<Item = Pair<'_>> {
+        pairs(&self.attributes)
+    }
+
+    /// Adds it to a batch.
+    #[doc(hidden)]
+    pub fn push(&self, builder: &mut BatchBuilder) -> Result<(), ArenaFull> {
         let headers = borrowed(&self.headers);
         let attributes = borrowed(&self.attributes);
         builder.push(&NewRecord {
             id: self.id,
-            event_time: self.event_time,
+            event_time: self.event_time.map(Timestamp::as_micros),
             key: self.key.as_deref(),
             value: self.value.as_deref(),
             headers: &headers,
@@ -115,7 +155,7 @@ impl From<RecordView<'_>> for TestRecord {
     fn from(view: RecordView<'_>) -> TestRecord {
         TestRecord {
             id: view.id(),
-            event_time: view.event_time(),
+            event_time: view.event_time().map(Timestamp::from_micros),
             key: view.key().map(<[u8]>::to_vec),
             value: view.value().map(<[u8]>::to_vec),
             headers: owned(view.headers()),
@@ -137,7 +177,14 @@ fn borrowed(pairs: &OwnedPairs) -> Vec<(&str, Option<&[u8]>)> {
         .collect()
 }
 
-fn last<'a>(pairs: &'a OwnedPairs, name: &str) -> Option<&'a str> {
+fn pairs(pairs: &OwnedPairs) -> impl Iterator<Item = Pair<'_>> {
+    pairs.iter().map(|(name, value)| Pair {
+        name,
+        value: value.as_deref(),
+    })
+}
+
+fn last<'a>(pairs: &'a OwnedPairs, name: &str) -> Option<&'a [u8]> {
     let (_, value) = pairs.iter().rev().find(|(found, _)| found == name)?;
-    std::str::from_utf8(value.as_deref()?).ok()
+    value.as_deref()
 }

@@ -3,4 +3,5 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod bindings;
+mod configurations;
 mod operators;

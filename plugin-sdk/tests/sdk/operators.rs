@@ -5,8 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use tidegate_sdk::metrics::Counter;
 use tidegate_sdk::prelude::*;
-use tidegate_sdk::testing::check_schema;
-use tidegate_sdk::{Described, Fields, NoConfig, Origin, RecordId};
+use tidegate_sdk::{Described, FailureClass, Fields, Origin, RecordId};
 
 /// A bare function: everything by default.
 #[operator]
@@ -25,28 +24,19 @@ fn a_function_may_answer_by_true_and_false() {
         ("tidegate-sdk", env!("CARGO_PKG_VERSION"))
     );
     assert_eq!(description.reads, Fields::ALL);
-    assert!(description.outputs.is_empty());
-    check_schema::<HasKey>();
-    assert!(
-        Harness::<HasKey>::start(r#"{"a":1}"#)
-            .unwrap_err()
-            .contains("`a`")
-    );
+    assert!(operator.outputs().is_empty());
+    let wrong = Harness::<HasKey>::start(r#"{"a":1}"#).unwrap_err();
+    assert_eq!(wrong.class, FailureClass::BadConfiguration);
+    assert!(wrong.message.contains("`a`"), "{wrong}");
 }
 
 /// A configuration of a function.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Configuration)]
 struct Limits {
     longest: usize,
 }
 
-const LIMITS: &str = r#"{
-    "type": "object", "properties": {"longest": {"type": "integer"}}, "required": ["longest"],
-    "additionalProperties": false, "examples": [{"longest": 3}]
-}"#;
-
-#[operator(name = "keep-short", version = "2.1.0", reads = ["value", "headers"], schema = LIMITS)]
+#[operator(name = "keep-short", version = "2.1.0", reads = ["value", "headers"])]
 fn keep_short(record: &Record, limits: &Limits) -> Result<Outcome, String> {
     let text = record.text().map_err(|error| error.to_string())?;
     assert!(
@@ -60,28 +50,29 @@ fn keep_short(record: &Record, limits: &Limits) -> Result<Outcome, String> {
             limits.longest
         ));
     }
-    Ok(Outcome::replace()
+    Ok(Changes::new()
         .header("kept", "yes")
         .remove_header("old")
-        .event_time(record.now()))
+        .event_time(record.now())
+        .into())
 }
 
 #[test]
 fn an_error_of_a_function_is_a_dead_letter() {
     let mut operator = Harness::<KeepShort>::start(r#"{"longest": 3}"#).unwrap();
-    operator.set_clock(77);
+    operator.set_clock(Timestamp::from_micros(77));
     let kept = operator.run_one(
         TestRecord::of("abc")
             .with_key("k")
             .with_header("old", "1")
             .with_header("x", "2"),
     );
-    assert_eq!(kept.record().header("kept"), Some("yes"));
-    assert_eq!(kept.record().header("old"), None);
-    assert_eq!(kept.record().header("x"), Some("2"));
-    assert_eq!(kept.record().event_time, Some(77));
+    assert_eq!(kept.record().header_text("kept"), Some("yes"));
+    assert_eq!(kept.record().header_text("old"), None);
+    assert_eq!(kept.record().header_text("x"), Some("2"));
+    assert_eq!(kept.record().event_time(), Some(Timestamp::from_micros(77)));
     assert_eq!(
-        kept.record().key.as_deref(),
+        kept.record().key(),
         Some(&b"k"[..]),
         "what is not read is kept"
     );
@@ -96,36 +87,38 @@ fn an_error_of_a_function_is_a_dead_letter() {
     let not_text = operator.run_one(TestRecord::of([b'a', 0xff]));
     assert_eq!(not_text.reason(), Some("value is not UTF-8 at byte 1"));
     assert_eq!(KeepShort::DESCRIPTION.version, "2.1.0");
-    check_schema::<KeepShort>();
     assert_eq!(
-        Harness::<KeepShort>::start("{}").unwrap_err(),
-        "config: missing field `longest`"
+        Harness::<KeepShort>::start("{}").unwrap_err().message,
+        "config key `longest` is missing"
     );
 }
 
-/// An operator with memory that shows every outcome, as its value says.
-struct Sorter {
-    seen: u64,
-}
+/// An operator that shows every outcome, as its value says.
+struct Sorter;
 
 #[derive(Deserialize)]
 struct Order {
     to: String,
 }
 
+#[derive(Output)]
+enum Side {
+    Left,
+    #[output(name = "right")]
+    OtherLeft,
+}
+
 const SEEN: Counter = Counter::new("seen", "Records seen").labels(&["kind"]);
 
-#[operator(name = "sort-orders", reads = ["value", "attributes"], outputs = ["left", "right"], metrics = [SEEN])]
+#[operator(name = "sort-orders", reads = ["value", "attributes"], metrics = [SEEN])]
 impl Operator for Sorter {
-    type Config = NoConfig;
-    const CONFIG_SCHEMA: &'static str = NoConfig::SCHEMA;
+    type Output = Side;
 
-    fn new(_: NoConfig) -> Result<Sorter, String> {
-        Ok(Sorter { seen: 0 })
+    fn new(_: NoConfig) -> Result<Sorter, Failure> {
+        Ok(Sorter)
     }
 
-    fn process(&mut self, record: &Record<'_>) -> Outcome {
-        self.seen += 1;
+    fn process(&mut self, record: &Record<'_>) -> Outcome<Side> {
         SEEN.add_for(&["order"], 1);
         let order: Order = match record.json() {
             Ok(order) => order,
@@ -135,14 +128,15 @@ impl Operator for Sorter {
             }
         };
         match order.to.as_str() {
-            "left" => Outcome::route("left"),
-            "right" => Outcome::route("right")
-                .value(self.seen.to_string())
-                .attribute("secret", "s"),
+            "left" => Outcome::route(Side::Left),
+            "right" => Outcome::route_changed(
+                Side::OtherLeft,
+                Changes::new().value("changed").attribute("secret", "s"),
+            ),
             "both" => Outcome::split([
-                Piece::from(Changes::new().null_value().null_key()),
+                Piece::from(Changes::new().null_value().null_key().no_event_time()),
                 Piece::to(
-                    "right",
+                    Side::OtherLeft,
                     Changes::new()
                         .key("k")
                         .add_header("h", "1")
@@ -151,9 +145,9 @@ impl Operator for Sorter {
             ]),
             "nowhere" => Outcome::split(Vec::<Changes>::new()),
             "later" => Outcome::retry(Duration::from_secs(2), "not yet"),
-            "up" => Outcome::route("up"),
+            "down" => Outcome::Fail(Failure::transient("table-closed", "no table is open")),
             "many" => Outcome::split(vec![Changes::new(); 5000]),
-            _ => Outcome::replace(),
+            _ => Outcome::replace(Changes::new()),
         }
     }
 }
@@ -162,6 +156,7 @@ fn order(to: &str) -> TestRecord {
     TestRecord::of(format!(r#"{{"to":"{to}"}}"#))
         .with_key("old")
         .with_attribute("secret", "old")
+        .with_event_time(Timestamp::from_secs(5))
 }
 
 #[test]
@@ -171,15 +166,16 @@ fn every_outcome_arrives_as_it_was_meant() {
         operator.run(&["left", "right", "both", "nowhere", "later", "on", "many"].map(order));
     assert_eq!(answers[0], Answer::Route("left".into(), order("left")));
     assert_eq!(answers[1].output(), Some("right"));
-    assert_eq!(answers[1].record().text(), "2");
-    assert_eq!(answers[1].record().attribute("secret"), Some("s"));
+    assert_eq!(answers[1].record().text(), Ok("changed"));
+    assert_eq!(answers[1].record().attribute_text("secret"), Some("s"));
     let Answer::Split(pieces) = &answers[2] else {
         panic!("{:?}", answers[2])
     };
     assert_eq!(pieces[0].0, None);
-    assert_eq!((&pieces[0].1.key, &pieces[0].1.value), (&None, &None));
+    assert_eq!((pieces[0].1.key(), pieces[0].1.value()), (None, None));
+    assert_eq!(pieces[0].1.event_time(), None);
     assert_eq!(
-        pieces[0].1.id,
+        pieces[0].1.id(),
         RecordId {
             origin: Origin::Source,
             emit: 1,
@@ -187,8 +183,9 @@ fn every_outcome_arrives_as_it_was_meant() {
         }
     );
     assert_eq!(pieces[1].0.as_deref(), Some("right"));
-    assert_eq!(pieces[1].1.headers.len(), 2);
-    assert_eq!(pieces[1].1.attribute("secret"), Some("old"));
+    assert_eq!(pieces[1].1.headers().count(), 2);
+    assert_eq!(pieces[1].1.attribute_text("secret"), Some("old"));
+    assert_eq!(pieces[1].1.event_time(), Some(Timestamp::from_secs(5)));
     assert_eq!(answers[3], Answer::Split(Vec::new()));
     assert_eq!(
         answers[4],
@@ -207,26 +204,146 @@ fn every_outcome_arrives_as_it_was_meant() {
 }
 
 #[test]
-fn an_output_that_was_not_described_fails_the_batch_by_name() {
+fn an_operator_may_fail_the_whole_call() {
     let mut operator = Harness::<Sorter>::start("").unwrap();
-    let error = operator.try_run(&[order("up")]).unwrap_err();
+    let failure = operator.try_run(&[order("left"), order("down")]);
+    let failure = failure.unwrap_err();
+    assert_eq!(failure.class, FailureClass::Transient);
+    assert_eq!(failure.to_string(), "table-closed: no table is open");
+    // What was measured before it failed counts no more.
+    operator.run(&[order("left")]);
+    assert_eq!(operator.counter("seen", &["order"]), 1);
+}
+
+/// An operator that cannot start yet.
+struct Late;
+
+#[operator]
+impl Operator for Late {
+    fn new(_: NoConfig) -> Result<Late, Failure> {
+        Err(Failure::transient("no-list", "the list is not there yet"))
+    }
+
+    fn process(&mut self, _: &Record<'_>) -> Outcome {
+        Outcome::Pass
+    }
+}
+
+#[test]
+fn an_operator_may_say_that_it_can_start_later() {
+    let failure = Harness::<Late>::start("").unwrap_err();
+    assert_eq!(failure.class, FailureClass::Transient);
+    assert_eq!(Failure::from("why").class, FailureClass::BadConfiguration);
+}
+
+/// Goes where the configuration says, or somewhere it does not.
+struct Names(NamedConfig);
+
+#[derive(Configuration)]
+struct NamedConfig {
+    outputs: Vec<OutputName>,
+}
+
+#[operator(name = "name-outputs")]
+impl Operator for Names {
+    type Config = NamedConfig;
+    type Output = OutputName;
+
+    fn new(config: NamedConfig) -> Result<Names, Failure> {
+        Ok(Names(config))
+    }
+
+    fn outputs(config: &NamedConfig) -> Vec<OutputName> {
+        config.outputs.clone()
+    }
+
+    fn process(&mut self, record: &Record<'_>) -> Outcome<OutputName> {
+        match self.0.outputs.first() {
+            Some(first) if record.key().is_none() => Outcome::route(first.clone()),
+            _ => match OutputName::new("elsewhere") {
+                Ok(elsewhere) => Outcome::route(elsewhere),
+                Err(why) => Outcome::dead_letter(why),
+            },
+        }
+    }
+}
+
+#[test]
+fn a_configuration_may_name_the_outputs() {
+    let config = serde_json::json!({"outputs": ["one", "two", "one"]});
+    let mut operator = Harness::<Names>::start(config).unwrap();
+    assert_eq!(operator.outputs(), ["one", "two"]);
+    assert_eq!(operator.run_one(TestRecord::of("")).output(), Some("one"));
+    let elsewhere = TestRecord::of("").with_key("k");
     assert_eq!(
-        error,
-        r#"operator sort-orders has no output "up", it describes ["left", "right"]"#
+        operator.try_run(&[elsewhere]).unwrap_err().message,
+        r#"operator name-outputs has no output "elsewhere", it describes ["one", "two"]"#
     );
+    let empty = serde_json::json!({"outputs": [""]});
+    let wrong = Harness::<Names>::start(empty).unwrap_err().message;
+    assert!(
+        wrong.contains("`outputs[0]` is \"\", expected a name of 1 to 128 bytes"),
+        "{wrong}"
+    );
+}
+
+/// Says what it drew.
+#[operator(name = "draw")]
+fn draw(record: &Record) -> Changes {
+    Changes::new().header("drawn", record.random().bits().to_string())
+}
+
+#[test]
+fn a_record_that_comes_again_draws_the_same() {
+    let drawn = |operator: &mut Harness<Draw>, offset| {
+        let id = RecordId {
+            offset,
+            ..RecordId::default()
+        };
+        let answer = operator.run_one(TestRecord::of("").with_id(id));
+        answer.record().header_text("drawn").unwrap().to_owned()
+    };
+    let mut operator = Harness::<Draw>::start("").unwrap();
+    let first = drawn(&mut operator, 1);
+    assert_ne!(drawn(&mut operator, 2), first);
+    assert_eq!(drawn(&mut operator, 1), first);
+    operator.set_clock(Timestamp::from_secs(1));
+    assert_eq!(drawn(&mut Harness::<Draw>::start("").unwrap(), 1), first);
+    operator.set_seed([1; 16]);
+    assert_ne!(
+        drawn(&mut operator, 1),
+        first,
+        "another slot draws otherwise"
+    );
+}
+
+#[test]
+fn a_record_is_looked_at_in_tests_as_in_operators() {
+    let record = TestRecord::of("7")
+        .with_header("h", [0xff])
+        .with_header("t", "text");
+    let (header, text): (Option<&[u8]>, Option<&str>) =
+        (record.header("h"), record.header_text("t"));
+    assert_eq!((header, text), (Some(&[0xff][..]), Some("text")));
+    assert_eq!(record.header_text("h"), None);
+    assert_eq!(record.json::<u8>(), Ok(7));
+    assert_eq!(
+        record.headers().map(|pair| pair.name).collect::<Vec<_>>(),
+        ["h", "t"]
+    );
+    assert_eq!(TestRecord::default().text(), Err(FieldError::Null));
 }
 
 #[test]
 fn what_is_logged_can_be_looked_at() {
     let mut operator = Harness::<Sorter>::start("").unwrap();
-    let mut record = TestRecord::of("[]");
-    record.id = RecordId {
+    let record = TestRecord::of("[]").with_id(RecordId {
         origin: Origin::Source,
         source: 1,
         partition: 2,
         offset: 3,
         emit: 0,
-    };
+    });
     assert!(
         operator
             .run_one(record)
@@ -249,29 +366,4 @@ fn a_batch_that_is_none_is_an_error() {
             .message
             .contains("64 bytes")
     );
-}
-
-#[test]
-#[should_panic(expected = "keys of the schema and of the type")]
-fn a_schema_that_lies_is_found_out() {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Config {
-        #[serde(rename = "real")]
-        _real: Option<u8>,
-    }
-    struct Liar;
-    #[operator(name = "lie")]
-    impl Operator for Liar {
-        type Config = Config;
-        const CONFIG_SCHEMA: &'static str =
-            r#"{"type":"object","properties":{"other":{}},"additionalProperties":false}"#;
-        fn new(_: Config) -> Result<Liar, String> {
-            Ok(Liar)
-        }
-        fn process(&mut self, _: &Record<'_>) -> Outcome {
-            Outcome::Pass
-        }
-    }
-    check_schema::<Liar>();
 }

@@ -9,28 +9,26 @@
 mod fold;
 mod words;
 
-use serde::Deserialize;
 use tidegate_sdk::json::{Paths, texts};
-use tidegate_sdk::{Operator, Outcome, Record, operator};
+use tidegate_sdk::{Changes, Configuration, Failure, Operator, Outcome, Output, Record, operator};
 
 use words::{Scratch, WordList};
 
-/// The configuration.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// What is looked for, and what comes of it.
+#[derive(Debug, Configuration)]
 pub struct Config {
     /// Words and phrases to look for.
+    #[config(length = 1.., each(length = 1..))]
     pub words: Vec<String>,
-    /// Members of a JSON value to look in; every string without it.
-    pub paths: Option<Vec<String>>,
+    /// Members of a JSON value to look in, as "text" or "customer.note"; every string without it.
+    pub paths: Paths,
     /// What becomes of a record with such a word.
-    #[serde(default)]
+    #[config(default)]
     pub action: Action,
 }
 
 /// What becomes of a record with a listed word.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Configuration)]
 pub enum Action {
     /// It ends.
     #[default]
@@ -39,6 +37,13 @@ pub enum Action {
     DeadLetter,
     /// It goes to the output `abuse`, with the word in the header `abuse`.
     Route,
+}
+
+/// Where records with a listed word go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Output)]
+pub enum Side {
+    /// All of them.
+    Abuse,
 }
 
 /// The operator.
@@ -50,26 +55,21 @@ pub struct DropAbuse {
     scratch: Scratch,
 }
 
-#[operator(name = "drop-abuse", reads = "value", outputs = ["abuse"])]
+#[operator(name = "drop-abuse", reads = "value")]
 impl Operator for DropAbuse {
     type Config = Config;
-    const CONFIG_SCHEMA: &'static str = include_str!("../config.schema.json");
+    type Output = Side;
 
-    fn new(config: Config) -> Result<DropAbuse, String> {
-        if config.words.is_empty() {
-            return Err(
-                "config key `words` is an empty list; name at least one word or phrase".to_owned(),
-            );
-        }
+    fn new(config: Config) -> Result<DropAbuse, Failure> {
         Ok(DropAbuse {
             words: WordList::new(&config.words)?,
-            paths: Paths::configured("paths", config.paths.as_deref())?,
+            paths: config.paths,
             action: config.action,
             scratch: Scratch::default(),
         })
     }
 
-    fn process(&mut self, record: &Record<'_>) -> Outcome {
+    fn process(&mut self, record: &Record<'_>) -> Outcome<Side> {
         let Some(value) = record.value() else {
             return Outcome::Pass;
         };
@@ -79,7 +79,9 @@ impl Operator for DropAbuse {
         match self.action {
             Action::Drop => Outcome::Drop,
             Action::DeadLetter => Outcome::dead_letter(format!("abusive: has {word:?}")),
-            Action::Route => Outcome::route("abuse").header("abuse", word),
+            Action::Route => {
+                Outcome::route_changed(Side::Abuse, Changes::new().header("abuse", word))
+            }
         }
     }
 }

@@ -12,8 +12,10 @@ mod number;
 mod phone;
 mod url;
 
+use tidegate_sdk::Configuration;
+
 /// A kind of personal data that is recognised by its form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Configuration)]
 pub enum Kind {
     /// An e-mail address.
     Email,
@@ -42,19 +44,6 @@ impl Kind {
         Kind::Ip,
         Kind::UrlCredentials,
     ];
-
-    /// Its name in the configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Kind::Email => "email",
-            Kind::Phone => "phone",
-            Kind::Card => "card",
-            Kind::Iban => "iban",
-            Kind::Ssn => "ssn",
-            Kind::Ip => "ip",
-            Kind::UrlCredentials => "url-credentials",
-        }
-    }
 
     /// Its name in a placeholder.
     pub const fn label(self) -> &'static str {

@@ -21,9 +21,10 @@ mod redact;
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde_json::{Value, json};
+use tidegate_sdk::config::Place;
 use tidegate_sdk::json::Paths;
-use tidegate_sdk::{Operator, Outcome, Record, operator};
+use tidegate_sdk::{Changes, Configuration, Failure, Operator, Outcome, Record, operator};
 
 use find::{Kind, Kinds};
 use placeholder::Placeholders;
@@ -32,29 +33,60 @@ use redact::{Field, Rules};
 /// The private attribute with the map of placeholders to originals, JSON.
 pub const ATTRIBUTE: &str = "pii.map";
 
-/// The configuration.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+/// What is replaced, and where.
+#[derive(Debug, Configuration)]
 pub struct Config {
     /// Kinds to look for; all without it.
-    pub types: Option<Vec<String>>,
-    /// Members of a JSON value to look through; every string without it.
-    pub paths: Option<Vec<String>>,
-    /// Members that are personal data as a whole, and the label of their placeholders.
-    pub fields: BTreeMap<String, String>,
-    /// What becomes of a value that is not UTF-8.
+    #[config(length = 1..)]
+    pub types: Option<Vec<Kind>>,
+    /// Members of a JSON value to look through, as "text" or "customer.note"; every string without it.
+    pub paths: Paths,
+    /// Members that are personal data as a whole, and the label of their placeholders, as name = "NAME".
+    #[config(default)]
+    pub fields: BTreeMap<String, Label>,
+    /// What becomes of a value that is not UTF-8, and cannot be looked through.
+    #[config(default)]
     pub binary: Binary,
 }
 
-/// What becomes of a value that is not UTF-8, and cannot be looked through.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+/// What becomes of a value that is not UTF-8.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Configuration)]
 pub enum Binary {
     /// It goes to the dead letters.
     #[default]
     DeadLetter,
     /// It goes on, unseen.
     Pass,
+}
+
+/// What stands in a placeholder before its number: `NAME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label(String);
+
+impl Configuration for Label {
+    fn schema() -> Value {
+        json!({"type": "string", "pattern": "^[A-Z][A-Z0-9_]{0,31}$"})
+    }
+
+    fn read(json: &Value, place: &Place<'_>) -> Result<Label, String> {
+        let label = String::read(json, place)?;
+        let good = label.starts_with(|letter: char| letter.is_ascii_uppercase())
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+            && label.len() <= 32;
+        match good {
+            true => Ok(Label(label)),
+            false => Err(place.wrong(
+                json,
+                "up to 32 of A-Z, 0-9 and _, beginning with a letter, as \"NAME\"",
+            )),
+        }
+    }
+
+    fn show(&self) -> Value {
+        Value::from(self.0.as_str())
+    }
 }
 
 /// The operator.
@@ -67,33 +99,20 @@ pub struct RedactPii {
 #[operator(name = "redact-pii", reads = ["value", "attributes"])]
 impl Operator for RedactPii {
     type Config = Config;
-    const CONFIG_SCHEMA: &'static str = include_str!("../config.schema.json");
 
-    fn new(config: Config) -> Result<RedactPii, String> {
-        let kinds = match &config.types {
-            Some(names) => Kinds::of(&kinds(names)?),
-            None => Kinds::ALL,
-        };
+    fn new(config: Config) -> Result<RedactPii, Failure> {
         let mut fields = Vec::new();
         for (path, label) in config.fields {
-            let key = format!("fields.{path}");
-            let good = label.starts_with(|letter: char| letter.is_ascii_uppercase())
-                && label
-                    .bytes()
-                    .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
-                && label.len() <= 32;
-            if !good {
-                return Err(format!(
-                    "config key `{key}` is {label:?}; a label is up to 32 of A-Z, 0-9 and _, beginning with a letter, as \"NAME\""
-                ));
-            }
-            let path = Paths::configured(&key, Some(&[path]))?;
-            fields.push(Field { path, label });
+            let path = Paths::configured(&format!("fields.{path}"), Some(&[path]))?;
+            fields.push(Field {
+                path,
+                label: label.0,
+            });
         }
         Ok(RedactPii {
             rules: Rules {
-                kinds,
-                paths: Paths::configured("paths", config.paths.as_deref())?,
+                kinds: config.types.map_or(Kinds::ALL, |kinds| Kinds::of(&kinds)),
+                paths: config.paths,
                 fields,
             },
             binary: config.binary,
@@ -122,32 +141,14 @@ impl Operator for RedactPii {
             }
         }
         match self.rules.redact(value, &mut placeholders) {
-            Some(redacted) if !placeholders.is_empty() => Outcome::replace()
-                .value(redacted)
-                .attribute(ATTRIBUTE, placeholders.map()),
+            Some(redacted) if !placeholders.is_empty() => Outcome::replace(
+                Changes::new()
+                    .value(redacted)
+                    .attribute(ATTRIBUTE, placeholders.map()),
+            ),
             _ => Outcome::Pass,
         }
     }
-}
-
-fn kinds(names: &[String]) -> Result<Vec<Kind>, String> {
-    if names.is_empty() {
-        return Err(
-            "config key `types` is an empty list; leave it out for all, or name some".to_owned(),
-        );
-    }
-    let kind = |name: &String| {
-        Kind::ALL
-            .into_iter()
-            .find(|kind| kind.name() == name)
-            .ok_or_else(|| {
-                format!(
-                    "config key `types` has {name:?}; it can have {:?}",
-                    Kind::ALL.map(Kind::name)
-                )
-            })
-    };
-    names.iter().map(kind).collect()
 }
 
 #[cfg(test)]

@@ -9,22 +9,21 @@
 
 mod map;
 
-use serde::Deserialize;
 use tidegate_sdk::json::{Edits, Paths, looks_like_json, strings};
-use tidegate_sdk::{Changes, Operator, Outcome, Record, operator};
+use tidegate_sdk::{Changes, Configuration, Failure, Operator, Outcome, Record, operator};
 
 use map::Map;
 
 /// The attribute in which `redact-pii` keeps the originals.
 pub const ATTRIBUTE: &str = "pii.map";
 
-/// The configuration.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+/// Where placeholders are replaced.
+#[derive(Debug, Configuration)]
 pub struct Config {
-    /// Members of a JSON value to restore in; every string without it.
-    pub paths: Option<Vec<String>>,
-    /// Private attributes to restore in as well.
+    /// Members of a JSON value to restore in, as "answer"; every string without it.
+    pub paths: Paths,
+    /// Private attributes to restore in as well, as "answer".
+    #[config(default, each(length = 1..))]
     pub attributes: Vec<String>,
 }
 
@@ -38,20 +37,16 @@ pub struct RestorePii {
 #[operator(name = "restore-pii", reads = ["value", "attributes"])]
 impl Operator for RestorePii {
     type Config = Config;
-    const CONFIG_SCHEMA: &'static str = include_str!("../config.schema.json");
 
-    fn new(config: Config) -> Result<RestorePii, String> {
-        if config
-            .attributes
-            .iter()
-            .any(|name| name.is_empty() || name == ATTRIBUTE)
-        {
+    fn new(config: Config) -> Result<RestorePii, Failure> {
+        if config.attributes.iter().any(|name| name == ATTRIBUTE) {
             return Err(format!(
-                "config key `attributes` has an empty name or {ATTRIBUTE:?}; name attributes with text, as \"answer\""
-            ));
+                "config key `attributes` has {ATTRIBUTE:?}; name attributes with text, as \"answer\""
+            )
+            .into());
         }
         Ok(RestorePii {
-            paths: Paths::configured("paths", config.paths.as_deref())?,
+            paths: config.paths,
             attributes: config.attributes,
         })
     }
@@ -75,14 +70,12 @@ impl Operator for RestorePii {
             changes = changes.value(restored);
         }
         for name in &self.attributes {
-            let text = record
-                .attribute(name)
-                .and_then(|text| std::str::from_utf8(text).ok());
+            let text = record.attribute_text(name);
             if let Some(restored) = text.and_then(|text| map.restore(text)) {
                 changes = changes.attribute(name, restored);
             }
         }
-        Outcome::Replace(changes)
+        Outcome::replace(changes)
     }
 }
 

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use redact_pii::RedactPii;
 use serde_json::{Value, json};
-use tidegate_sdk::testing::{Answer, Harness, TestRecord, check_schema};
+use tidegate_sdk::testing::{Answer, Harness, TestRecord};
 
 use super::*;
 
@@ -17,21 +17,16 @@ fn record(value: &str) -> TestRecord {
 }
 
 #[test]
-fn the_schema_is_that_of_the_configuration() {
-    check_schema::<RestorePii>();
-}
-
-#[test]
 fn originals_come_back_once_and_the_map_goes() {
     let answer = restore(
         json!({}),
         record("to [EMAIL_1], [NAME_1]: [EMAIL_2] [ [EMAIL_1"),
     );
     assert_eq!(
-        answer.record().text(),
+        answer.record().text().unwrap(),
         "to a@b.com, Joe \"[EMAIL_1]\" Ng\n: [EMAIL_2] [ [EMAIL_1"
     );
-    assert_eq!(answer.record().attribute(ATTRIBUTE), None);
+    assert_eq!(answer.record().attribute_text(ATTRIBUTE), None);
 }
 
 #[test]
@@ -41,7 +36,7 @@ fn a_json_value_stays_valid() {
         record(r#"{"n": 1.0, "a": "[NAME_1]", "c": "[CARD_1]", "d": "no [CARD_1]"}"#),
     );
     assert_eq!(
-        answer.record().text(),
+        answer.record().text().unwrap(),
         r#"{"n": 1.0, "a": "Joe \"[EMAIL_1]\" Ng\n", "c": 4111111111111111, "d": "no 4111111111111111"}"#
     );
 }
@@ -53,7 +48,7 @@ fn only_the_configured_members_are_restored() {
         record(r#"{"answer":"[EMAIL_1]","text":"[EMAIL_1]"}"#),
     );
     assert_eq!(
-        answer.record().text(),
+        answer.record().text().unwrap(),
         r#"{"answer":"a@b.com","text":"[EMAIL_1]"}"#
     );
 }
@@ -62,9 +57,15 @@ fn only_the_configured_members_are_restored() {
 fn attributes_are_restored_where_configured() {
     let with_answer = || record("[EMAIL_1]").with_attribute("answer", "hello [EMAIL_1]");
     let answer = restore(json!({"attributes": ["answer"]}), with_answer());
-    assert_eq!(answer.record().attribute("answer"), Some("hello a@b.com"));
+    assert_eq!(
+        answer.record().attribute_text("answer"),
+        Some("hello a@b.com")
+    );
     let answer = restore(json!({}), with_answer());
-    assert_eq!(answer.record().attribute("answer"), Some("hello [EMAIL_1]"));
+    assert_eq!(
+        answer.record().attribute_text("answer"),
+        Some("hello [EMAIL_1]")
+    );
 }
 
 #[test]
@@ -78,12 +79,15 @@ fn without_a_map_a_record_passes() {
             .contains("`pii.map`")
     );
     let binary = TestRecord::of([0xff]).with_attribute(ATTRIBUTE, "{}");
-    assert_eq!(restore(json!({}), binary).record().value, Some(vec![0xff]));
+    assert_eq!(
+        restore(json!({}), binary).record().value(),
+        Some(&[0xff][..])
+    );
 }
 
 #[test]
 fn a_wrong_configuration_is_named() {
-    let error = |config: Value| Harness::<RestorePii>::start(config).unwrap_err();
+    let error = |config: Value| Harness::<RestorePii>::start(config).unwrap_err().message;
     assert!(error(json!({"attributes": ["pii.map"]})).contains("`attributes`"));
     assert!(error(json!({"paths": []})).contains("`paths` is an empty list"));
     assert!(error(json!({"x": 1})).contains("`x`"));
@@ -126,10 +130,10 @@ proptest! {
             let redacted = redact.run_one(TestRecord::of(value.clone())).record().clone();
             let restored = restore(json!({}), redacted);
             let restored = restored.record();
-            prop_assert_eq!(restored.attribute(ATTRIBUTE), None);
+            prop_assert_eq!(restored.attribute_text(ATTRIBUTE), None);
             match serde_json::from_str::<Value>(&value) {
-                Ok(json) => prop_assert_eq!(restored.json(), json),
-                Err(_) => prop_assert_eq!(restored.text(), value),
+                Ok(json) => prop_assert_eq!(restored.json::<Value>().unwrap(), json),
+                Err(_) => prop_assert_eq!(restored.text().unwrap(), value),
             }
         }
     }

@@ -1,8 +1,9 @@
 //! Rules over the words of a text.
 
+use tidegate_sdk::OutputName;
 use tidegate_sdk::json::{Paths, texts};
 
-use crate::{OUTPUTS, RuleConfig, output};
+use crate::{PASS, RuleConfig};
 
 /// A word or phrase, as it stands in a text of words: a space before each word and after the last.
 #[derive(Clone, Debug)]
@@ -10,7 +11,7 @@ struct Phrase(String);
 
 #[derive(Clone, Debug)]
 struct Rule {
-    output: &'static str,
+    output: OutputName,
     any: Vec<Phrase>,
     all: Vec<Phrase>,
     none: Vec<Phrase>,
@@ -30,9 +31,6 @@ pub(crate) struct Rules {
 impl Rules {
     /// Reads the rules. An error names the rule, the key and the value.
     pub(crate) fn new(configs: &[RuleConfig]) -> Result<Rules, String> {
-        if configs.is_empty() {
-            return Err("config key `rules` is an empty list; write at least one rule".to_owned());
-        }
         let mut rules = Rules {
             rules: Vec::new(),
             paths: Vec::new(),
@@ -40,13 +38,12 @@ impl Rules {
         };
         for (index, config) in configs.iter().enumerate() {
             let key = |name: &str| format!("rules[{index}].{name}");
-            let output = output(&config.output).ok_or_else(|| {
-                format!(
-                    "config key `{}` is {:?}; it can be one of {OUTPUTS:?}",
-                    key("output"),
-                    config.output
-                )
-            })?;
+            if config.output == *PASS {
+                return Err(format!(
+                    "config key `{}` is {PASS:?}, which is the main output; name another",
+                    key("output")
+                ));
+            }
             if config.any.is_empty() && config.all.is_empty() {
                 return Err(format!(
                     "config key `rules[{index}]` has neither `any` nor `all`; give one of them a word or phrase"
@@ -64,7 +61,7 @@ impl Rules {
                     rules.paths.len() - 1
                 });
             rules.rules.push(Rule {
-                output,
+                output: config.output.clone(),
                 any: phrases(&key("any"), &config.any)?,
                 all: phrases(&key("all"), &config.all)?,
                 none: phrases(&key("none"), &config.none)?,
@@ -75,7 +72,7 @@ impl Rules {
     }
 
     /// The output of the first rule that fits.
-    pub(crate) fn output(&mut self, value: &str) -> Option<&'static str> {
+    pub(crate) fn output(&mut self, value: &str) -> Option<&OutputName> {
         for (paths, words) in self.paths.iter().zip(&mut self.words) {
             words.clear();
             texts(value, paths, |text| {
@@ -91,7 +88,7 @@ impl Rules {
                 && rule.all.iter().all(has)
                 && !rule.none.iter().any(has)
         };
-        self.rules.iter().find(fits).map(|rule| rule.output)
+        self.rules.iter().find(fits).map(|rule| &rule.output)
     }
 }
 

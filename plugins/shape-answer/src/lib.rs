@@ -7,44 +7,34 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-use serde::Deserialize;
 use tidegate_sdk::json::{members, quote};
-use tidegate_sdk::{Operator, Outcome, Record, operator};
+use tidegate_sdk::{Changes, Configuration, Failure, Operator, Outcome, Record, operator};
 
-/// The configuration.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+/// What the new value has.
+#[derive(Debug, Configuration)]
 pub struct Config {
-    /// JSON or the answer alone.
+    /// What the new value is. With `text` the other keys have no use.
+    #[config(default = Format::Json)]
     pub format: Format,
-    /// Members of the JSON value that stay.
+    /// Members of the JSON value that stay, in this order, as "id" or "customer.id" (which becomes "id").
+    #[config(default, each(length = 1..))]
     pub keep: Vec<String>,
     /// Name of the member with the answer.
+    #[config(default = "answer", length = 1..)]
     pub answer: String,
-    /// Whether the model is named.
+    /// Whether `model` says which model answered, and how.
+    #[config(default = true)]
     pub model: bool,
-    /// Whether the operators are listed.
+    /// Whether `operators` lists slots and versions.
+    #[config(default = true)]
     pub operators: bool,
-    /// Whether the timings are given.
+    /// Whether `timings_ms` says what took how long.
+    #[config(default = true)]
     pub timings: bool,
 }
 
-impl Default for Config {
-    fn default() -> Config {
-        Config {
-            format: Format::Json,
-            keep: Vec::new(),
-            answer: "answer".to_owned(),
-            model: true,
-            operators: true,
-            timings: true,
-        }
-    }
-}
-
 /// What the new value is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Configuration)]
 pub enum Format {
     /// A JSON object.
     Json,
@@ -61,9 +51,8 @@ pub struct ShapeAnswer {
 #[operator(name = "shape-answer", reads = ["value", "attributes"])]
 impl Operator for ShapeAnswer {
     type Config = Config;
-    const CONFIG_SCHEMA: &'static str = include_str!("../config.schema.json");
 
-    fn new(config: Config) -> Result<ShapeAnswer, String> {
+    fn new(config: Config) -> Result<ShapeAnswer, Failure> {
         let mut names = vec![config.answer.as_str()];
         let switches = [
             (config.model, "model"),
@@ -71,14 +60,12 @@ impl Operator for ShapeAnswer {
             (config.timings, "timings_ms"),
         ];
         names.extend(switches.iter().filter(|(on, _)| *on).map(|(_, name)| *name));
-        if config.answer.is_empty() {
-            return Err("config key `answer` is empty; name the member, as \"answer\"".to_owned());
-        }
         for path in &config.keep {
             if path.split('.').any(str::is_empty) {
                 return Err(format!(
                     "config key `keep` has {path:?}; a path is member names with dots between, as \"customer.id\""
-                ));
+                )
+                .into());
             }
             names.push(member_name(path));
         }
@@ -87,14 +74,15 @@ impl Operator for ShapeAnswer {
             return Err(format!(
                 "two members of the output would be called {:?}; change `keep` or `answer`, or switch one off",
                 pair[0]
-            ));
+            )
+            .into());
         }
         Ok(ShapeAnswer { config })
     }
 
     fn process(&mut self, record: &Record<'_>) -> Outcome {
         match self.shape(record) {
-            Ok(value) => Outcome::replace().value(value),
+            Ok(value) => Outcome::replace(Changes::new().value(value)),
             Err(reason) => Outcome::dead_letter(reason),
         }
     }

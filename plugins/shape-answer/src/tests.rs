@@ -1,5 +1,5 @@
 use serde_json::{Value, json};
-use tidegate_sdk::testing::{Harness, TestRecord, check_schema};
+use tidegate_sdk::testing::{Harness, TestRecord};
 
 use super::*;
 
@@ -13,17 +13,12 @@ fn record() -> TestRecord {
 
 fn shaped(config: Value, record: TestRecord) -> String {
     let mut operator = Harness::<ShapeAnswer>::start(config).unwrap();
-    operator.run_one(record).record().text().to_owned()
+    operator.run_one(record).record().text().unwrap().to_owned()
 }
 
 fn reason(config: Value, record: TestRecord) -> String {
     let mut operator = Harness::<ShapeAnswer>::start(config).unwrap();
     operator.run_one(record).reason().unwrap().to_owned()
-}
-
-#[test]
-fn the_schema_is_that_of_the_configuration() {
-    check_schema::<ShapeAnswer>();
 }
 
 #[test]
@@ -94,11 +89,15 @@ fn what_cannot_be_shaped_says_why() {
 
 #[test]
 fn a_wrong_configuration_is_named() {
-    let error = |config: Value| Harness::<ShapeAnswer>::start(config).unwrap_err();
+    let error = |config: Value| Harness::<ShapeAnswer>::start(config).unwrap_err().message;
     assert!(error(json!({"keep": ["answer"]})).contains("called \"answer\""));
     assert!(error(json!({"keep": ["id", "customer.id"]})).contains("called \"id\""));
     assert!(error(json!({"keep": ["a."]})).contains("\"a.\""));
-    assert!(error(json!({"answer": ""})).contains("`answer` is empty"));
+    assert!(
+        error(json!({"answer": ""})).contains("`answer` has 0 characters, expected at least 1")
+    );
     assert!(error(json!({"timing": true})).contains("`timing`"));
-    assert!(error(json!({"format": "xml"})).contains("`xml`"));
+    assert!(
+        error(json!({"format": "xml"})).contains("is \"xml\", expected one of \"json\", \"text\"")
+    );
 }

@@ -1,19 +1,17 @@
 //! The operator of the boundary's benches: `{"mode": "filter"}` drops a record by a byte of its value, `{"mode": "echo"}`
 //! replaces the value by a copy of itself. It is written like any operator.
 
-use serde::Deserialize;
-use tidegate_sdk::{Operator, Outcome, Record, operator};
+use tidegate_sdk::{Changes, Configuration, Failure, Operator, Outcome, Record, operator};
 
 /// The configuration.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Configuration)]
 pub struct Config {
     /// What it does.
     pub mode: Mode,
 }
 
 /// What it does.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Configuration)]
 pub enum Mode {
     /// Drops a record whose value has an odd tenth byte.
     Filter,
@@ -31,7 +29,7 @@ pub struct BenchOperator {
 impl Operator for BenchOperator {
     type Config = Config;
 
-    fn new(config: Config) -> Result<BenchOperator, String> {
+    fn new(config: Config) -> Result<BenchOperator, Failure> {
         Ok(BenchOperator { mode: config.mode })
     }
 
@@ -42,7 +40,7 @@ impl Operator for BenchOperator {
         match self.mode {
             Mode::Filter if value.get(10).is_some_and(|byte| byte % 2 == 1) => Outcome::Drop,
             Mode::Filter => Outcome::Pass,
-            Mode::Echo => Outcome::replace().value(value.to_vec()),
+            Mode::Echo => Outcome::replace(Changes::new().value(value)),
         }
     }
 }

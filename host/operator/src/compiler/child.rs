@@ -7,6 +7,10 @@ use std::time::Duration;
 use super::CompileLimits;
 use crate::panics::caught;
 
+/// How much the child gives way to others: beside a machine that is fully busy it still has a tenth of a core, so that a
+/// deployment comes to its end.
+#[cfg(unix)]
+const NICE: i32 = 10;
 /// Bytes of a component that are read: the host takes fewer.
 const INPUT: u64 = 1 << 30;
 
@@ -123,7 +127,7 @@ fn confine(limits: CompileLimits) -> Result<(), String> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .map_err(|error| format!("it would outlive its parent: {error}"))?;
-    nice(19).map_err(|error| format!("no lower priority: {error}"))?;
+    nice(NICE).map_err(|error| format!("no lower priority: {error}"))?;
     // Linux counts what may be written, and not what is only reserved.
     bound(Resource::Data, limits.memory, "memory")?;
     bound(Resource::Cpu, limits.time.as_secs().max(1), "CPU time")?;

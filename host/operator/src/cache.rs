@@ -34,6 +34,9 @@ use tidegate_contract::write_in_pieces;
 use crate::limits::{COMPONENT_INSTANCES, CORE_INSTANCES, DEFINITIONS, MEMORIES, TABLES};
 
 const MAGIC: &[u8; 8] = b"TGCODE\0\x02";
+/// How files end that note something of others, and how many there may be.
+const NOTE: &str = "known";
+const NOTES: usize = 1000;
 /// Magic, length, two hashes.
 const TRAILER: usize = 8 + 8 + 32 + 32;
 
@@ -80,6 +83,26 @@ impl Cache {
         format!("{digest}-{}.code", self.engine)
     }
 
+    /// Where something is noted of a file, by a name that has no other use here. Notes are few and short: beyond a
+    /// thousand all are forgotten.
+    pub(crate) fn note(&self, name: &str) -> PathBuf {
+        let note = self.directory.join(format!("{name}.{NOTE}"));
+        if !note.exists() {
+            let entries = std::fs::read_dir(&self.directory);
+            let paths = entries
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(|entry| entry.path());
+            let notes: Vec<PathBuf> = paths.filter(|path| is_note(path)).collect();
+            for old in notes.iter().filter(|_| notes.len() >= NOTES) {
+                // One that stays costs room and nothing else.
+                let _ = std::fs::remove_file(old);
+            }
+        }
+        note
+    }
+
     /// The file that begins with the artifact, if a whole one is there.
     pub(crate) fn find(&self, digest: &str) -> Option<PathBuf> {
         let name = self.name(digest);
@@ -105,6 +128,13 @@ impl Cache {
             let Some(name) = found.to_str() else { continue };
             let ours = match name.strip_prefix('.') {
                 Some(beside) => beside.contains(".code.") && !beside.contains(&own),
+                None if is_note(&entry.path()) => {
+                    let noted = std::fs::read_to_string(entry.path()).unwrap_or_default();
+                    !noted
+                        .lines()
+                        .nth(1)
+                        .is_some_and(|digest| digests.contains(digest))
+                }
                 None => name.ends_with(".code") && !stay.contains(name),
             };
             if ours && let Err(error) = std::fs::remove_file(entry.path()) {
@@ -175,6 +205,10 @@ impl Cache {
             }
         }
     }
+}
+
+fn is_note(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == NOTE)
 }
 
 /// Whether a file is an entry of this name as it was written, without reading it as a whole if it has its mark.

@@ -17,6 +17,7 @@ use crate::cache::hex;
 use crate::compiler::{Job, Refused, Task};
 use crate::engine::Engine;
 use crate::failure::TEXT_BYTES;
+use crate::given::Given;
 use crate::grants::{Grants, Ungranted};
 use crate::host::Host;
 use crate::panics::caught;
@@ -43,7 +44,7 @@ pub struct Component {
 /// A component that somebody wants to have compiled.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
-    pub(crate) bytes: &'a [u8],
+    pub(crate) given: &'a Given<'a>,
     /// Names it in errors: usually its path.
     pub(crate) label: &'a str,
     /// What it will be granted: an import beyond that refuses it before it is compiled. None where that comes later.
@@ -55,9 +56,9 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    pub(crate) fn new(bytes: &'a [u8], label: &'a str) -> Wanted<'a> {
+    pub(crate) fn new(given: &'a Given<'a>, label: &'a str) -> Wanted<'a> {
         Wanted {
-            bytes,
+            given,
             label,
             grants: None,
             beside: false,
@@ -73,8 +74,12 @@ impl Engine {
     ///
     /// What an instance of it would make (instances, memories, tables) is counted before it is compiled, and a
     /// component that makes more than its limits is refused.
-    pub fn compile(&self, bytes: &[u8], label: &str) -> Result<Component, OperatorError> {
-        self.compile_for(Wanted::new(bytes, label))
+    pub fn compile<'a>(
+        &self,
+        component: impl Into<Given<'a>>,
+        label: &str,
+    ) -> Result<Component, OperatorError> {
+        self.compile_for(Wanted::new(&component.into(), label))
     }
 
     pub(crate) fn compile_for(&self, wanted: Wanted<'_>) -> Result<Component, OperatorError> {
@@ -83,8 +88,8 @@ impl Engine {
     }
 
     fn compile_inner(&self, wanted: Wanted<'_>) -> Result<Component, OperatorError> {
-        let Wanted { bytes, label, .. } = wanted;
-        let digest = digest(bytes);
+        let label = wanted.label;
+        let digest = wanted.given.digest().to_owned();
         let (compiled, from_disk) = match self.load(&digest) {
             Some(compiled) => (compiled, true),
             None => (self.build(wanted, &digest)?, false),
@@ -115,16 +120,20 @@ impl Engine {
     pub fn componentize<'a>(
         &self,
         bytes: &'a [u8],
-        label: &'a str,
+        label: &str,
     ) -> Result<Cow<'a, [u8]>, OperatorError> {
-        self.encode_for(Wanted::new(bytes, label))
+        self.encode_for(Wanted::new(&Given::from(bytes), label), bytes)
     }
 
-    fn encode_for<'a>(&self, wanted: Wanted<'a>) -> Result<Cow<'a, [u8]>, OperatorError> {
-        if is_component(wanted.bytes, wanted.label)? {
-            return Ok(Cow::Borrowed(wanted.bytes));
+    fn encode_for<'a>(
+        &self,
+        wanted: Wanted<'_>,
+        bytes: &'a [u8],
+    ) -> Result<Cow<'a, [u8]>, OperatorError> {
+        if is_component(bytes, wanted.label)? {
+            return Ok(Cow::Borrowed(bytes));
         }
-        self.run(Job::Encode, wanted, wanted.bytes).map(Cow::Owned)
+        self.run(Job::Encode, wanted, bytes).map(Cow::Owned)
     }
 
     fn load(&self, digest: &str) -> Option<wasmtime::component::Component> {
@@ -148,7 +157,8 @@ impl Engine {
         wanted: Wanted<'_>,
         digest: &str,
     ) -> Result<wasmtime::component::Component, OperatorError> {
-        let component = self.encode_for(wanted)?;
+        let bytes = wanted.given.bytes(wanted.label)?;
+        let component = self.encode_for(wanted, &bytes)?;
         crate::census::check(&component).map_err(|why| too_large(wanted.label, why))?;
         if let Some(grants) = wanted.grants {
             let imports: Vec<String> = crate::census::imports(&component)

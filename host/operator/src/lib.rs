@@ -35,6 +35,7 @@ mod component;
 mod description;
 mod engine;
 mod failure;
+mod given;
 mod grants;
 mod guest;
 mod host;
@@ -59,6 +60,7 @@ pub use compiler::{ChildCompiler, CompileLimits, Compiler, Compiling, compile_fo
 pub use component::{Component, digest};
 pub use description::Description;
 pub use engine::{Engine, EngineOptions};
+pub use given::Given;
 pub use grants::{Grants, Ungranted, UnknownGrant};
 pub use limits::Limits;
 pub use meters::{OUTCOMES, RevisionStats};

@@ -13,6 +13,7 @@ use crate::budget::Budget;
 use crate::component::{Component, Wanted, digest};
 use crate::description::Description;
 use crate::engine::Engine;
+use crate::given::Given;
 use crate::grants::Grants;
 use crate::instance::{Instance, Live};
 use crate::limits::Limits;
@@ -146,38 +147,39 @@ struct History {
 
 impl ComponentSlot {
     /// Makes a slot with its first version, generation 1. `label` names the component in errors: usually its path.
-    pub fn new(
+    pub fn new<'a>(
         engine: &Engine,
         options: SlotOptions,
-        bytes: &[u8],
+        component: impl Into<Given<'a>>,
         label: &str,
     ) -> Result<ComponentSlot, OperatorError> {
         let config = options.config.clone();
-        ComponentSlot::make(engine, options, (bytes, label, &config), None)
+        ComponentSlot::make(engine, options, (&component.into(), label, &config), None)
     }
 
     /// The same where the log says what ran: the configuration that was deployed stays while that of the pipeline file
     /// does, and where the revision is the one that ran, and no instance of it can be started or asked now, the slot is
     /// made without, and whoever needs one tries again. Anything else has to start.
-    pub fn resume(
+    pub fn resume<'a>(
         engine: &Engine,
         options: SlotOptions,
-        bytes: &[u8],
+        component: impl Into<Given<'a>>,
         label: &str,
         ran: &KeptRevision,
     ) -> Result<ComponentSlot, OperatorError> {
         let config = remembered::config(ran, &options.config).to_owned();
-        let component = digest(bytes);
-        let same = remembered::identity(&component, &config, options.grants, &options.limits);
-        let known = remembered::described(&component, &ran.description);
+        let given = component.into();
+        let component = given.digest();
+        let same = remembered::identity(component, &config, options.grants, &options.limits);
+        let known = remembered::described(component, &ran.description);
         let known = known.filter(|_| same == ran.digest);
-        ComponentSlot::make(engine, options, (bytes, label, &config), known)
+        ComponentSlot::make(engine, options, (&given, label, &config), known)
     }
 
     fn make(
         engine: &Engine,
         options: SlotOptions,
-        (bytes, label, config): (&[u8], &str, &str),
+        (given, label, config): (&Given<'_>, &str, &str),
         known: Option<Description>,
     ) -> Result<ComponentSlot, OperatorError> {
         let memory = Budget::of_slot(options.limits.total_memory, &engine.inner.memory);
@@ -201,7 +203,7 @@ impl ComponentSlot {
         };
         let component = engine.compile_for(Wanted {
             grants: Some(context.grants),
-            ..Wanted::new(bytes, label)
+            ..Wanted::new(given, label)
         })?;
         let (revision, warm) = prepare.revision(component, config.into(), known)?;
         Ok(ComponentSlot {
@@ -250,8 +252,8 @@ impl ComponentSlot {
     }
 
     /// The same with a new component, a new configuration or both, within so much time: a version whose instances are
-    /// not ready by then is refused. What is under way when the time is over (a compilation, the start of one instance,
-    /// a trial of some records) is still waited for.
+    /// not ready by then is refused. A compilation is ended then; what else is under way (the start of one instance, a
+    /// trial of some records) is still waited for.
     pub fn deploy_within(
         &self,
         change: &Change<'_>,
@@ -272,7 +274,7 @@ impl ComponentSlot {
                 grants: Some(self.context.grants),
                 beside: true,
                 until: start.until(),
-                ..Wanted::new(bytes, change.label)
+                ..Wanted::new(&Given::from(bytes), change.label)
             })?,
             None => current.revision.component.clone(),
         };

@@ -18,7 +18,10 @@ pub(crate) fn check(path: &Path, as_json: bool) -> Result<(), Failure> {
     // A state directory is not made for a question.
     let compiled = pipeline.state.join("compiled");
     let compiled = match compiled.is_dir() {
-        true => wire::Compiled::State(compiled),
+        true => wire::Compiled::State {
+            directory: compiled,
+            quiet: false,
+        },
         false => wire::Compiled::User,
     };
     let one = wire::Tasks { warm: 1, most: 1 };

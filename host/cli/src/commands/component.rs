@@ -12,14 +12,15 @@ use crate::wire;
 
 /// Shows what a component is, and writes it out if asked.
 pub(crate) fn component(file: &Path, output: Option<&Path>) -> Result<(), Failure> {
-    let bytes =
-        crate::component::read(file).map_err(|error| Failure::usage(with_causes(&error)))?;
     let label = file.display().to_string();
     let engine = Engine::new(EngineOptions {
         instances: 4,
         ..wire::Compiled::User.options()?
     })?;
-    let component = engine.compile(&bytes, &label)?;
+    let given = engine
+        .open(file, crate::component::read)
+        .map_err(|error| Failure::usage(with_causes(&error)))?;
+    let component = engine.compile(&given, &label)?;
     // What it imports is shown; whether that is granted is a pipeline's to say.
     let description = component.describe(Grants {
         ungranted: Ungranted::Trap,
@@ -36,6 +37,7 @@ pub(crate) fn component(file: &Path, output: Option<&Path>) -> Result<(), Failur
         schema(&description.config_schema),
     ))?;
     if let Some(path) = output {
+        let bytes = given.bytes(&label)?;
         let component = engine.componentize(&bytes, &label)?;
         std::fs::write(path, component)
             .with_context(|| format!("cannot write {}", path.display()))?;

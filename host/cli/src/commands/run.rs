@@ -57,7 +57,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     // Everything that can refuse comes before the first file is touched.
     let parts_of = |until| wire::worker_parts(&pipeline, until, &recovered, &layer);
     let tasks = tasks(&pipeline);
-    let compiled = wire::Compiled::State(state.path().join("compiled"));
+    let compiled = wire::Compiled::State {
+        directory: state.path().join("compiled"),
+        quiet: arguments.quiet,
+    };
     let components = Components::new(state.path());
     let cut = &recovered.slots;
     let (slots, configured) = wire::slots(&pipeline, compiled, tasks, cut, Some(&components))?;

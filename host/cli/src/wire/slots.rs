@@ -1,15 +1,15 @@
 //! Operators into slots, and deployed components across restarts.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
 use tidegate_contract::SlotVersion;
 use tidegate_control::config::{self, Node, OperatorStage, Pipeline, StageKind};
 use tidegate_operator::{
-    Breaker, CompileLimits, ComponentSlot, Engine, EngineOptions, Grants, Limits, SlotOptions,
-    Ungranted, digest,
+    Breaker, CompileLimits, ComponentSlot, Engine, EngineOptions, Given, Grants, Limits,
+    SlotOptions, Ungranted,
 };
 
 use crate::components::Components;
@@ -28,7 +28,12 @@ pub(crate) struct Tasks {
 #[derive(Clone, Debug)]
 pub(crate) enum Compiled {
     /// In a state directory, which is swept.
-    State(PathBuf),
+    State {
+        /// Where, within it.
+        directory: PathBuf,
+        /// Whether a compilation that takes long is not spoken of.
+        quiet: bool,
+    },
     /// In this user's cache, if there is a place for it.
     User,
 }
@@ -36,15 +41,16 @@ pub(crate) enum Compiled {
 impl Compiled {
     /// The options of an engine that keeps them there.
     pub(crate) fn options(self) -> std::io::Result<EngineOptions> {
+        let quiet = matches!(self, Compiled::State { quiet: true, .. });
         let (cache_dir, cache_bytes) = match self {
-            Compiled::State(directory) => (Some(directory), None),
+            Compiled::State { directory, .. } => (Some(directory), None),
             Compiled::User => (super::user_cache(), Some(super::CACHE_BYTES)),
         };
         Ok(EngineOptions {
             cache_dir,
             cache_bytes,
             compiler: super::compiler()?,
-            progress: Some(super::progress),
+            progress: if quiet { None } else { Some(super::progress) },
             ..EngineOptions::default()
         })
     }
@@ -99,23 +105,23 @@ pub(crate) fn slots(
         let StageKind::Operator(operator) = &stage.kind else {
             continue;
         };
-        let bytes = crate::component::read(&operator.component)?;
+        let given = engine.open(&operator.component, crate::component::read)?;
         let mut options = options(&stage.name, operator)?;
         options.required_outputs = used_outputs(pipeline, index);
         options.tasks = tasks.warm;
-        let named = digest(&bytes);
+        let named = given.digest().to_owned();
         let ran = cut.iter().find(|known| {
             known.slot == stage.name && (known.configured == named || known.digest == named)
         });
         let made = match (ran, components) {
             (None, _) => {
                 let label = operator.component.display().to_string();
-                ComponentSlot::new(&engine, options, &bytes, &label)
+                ComponentSlot::new(&engine, options, &given, &label)
             }
             (Some(ran), Some(components)) if ran.digest != named => {
-                let (path, bytes) = deployed(ran, components)?;
+                let (path, given) = deployed(ran, components, &engine)?;
                 let label = path.display().to_string();
-                ComponentSlot::resume(&engine, options, &bytes, &label, &ran.revision).inspect(
+                ComponentSlot::resume(&engine, options, &given, &label, &ran.revision).inspect(
                     |_| {
                         tracing::info!(
                             slot = stage.name,
@@ -127,7 +133,7 @@ pub(crate) fn slots(
             }
             (Some(ran), _) => {
                 let label = operator.component.display().to_string();
-                ComponentSlot::resume(&engine, options, &bytes, &label, &ran.revision)
+                ComponentSlot::resume(&engine, options, &given, &label, &ran.revision)
             }
         };
         match made {
@@ -175,9 +181,14 @@ fn options(name: &str, operator: &OperatorStage) -> Result<SlotOptions, Failure>
 }
 
 /// The component that was deployed into a slot, as it was kept.
-fn deployed(ran: &SlotVersion, components: &Components) -> Result<(PathBuf, Vec<u8>), Failure> {
+fn deployed(
+    ran: &SlotVersion,
+    components: &Components,
+    engine: &Engine,
+) -> Result<(PathBuf, Given<'static>), Failure> {
     let path = components.path(&ran.digest);
-    let bytes = fs::read(&path).with_context(|| {
+    let read = |path: &Path| fs::read(path);
+    let given = engine.open(&path, read).with_context(|| {
         format!(
             "slot {} ran the deployed component {}, which cannot be read from {}; put it back, or give the pipeline \
              file the component that shall run",
@@ -186,7 +197,7 @@ fn deployed(ran: &SlotVersion, components: &Components) -> Result<(PathBuf, Vec<
             path.display()
         )
     })?;
-    let found = digest(&bytes);
+    let found = given.digest();
     if found != ran.digest {
         return Err(Failure::Run(anyhow::anyhow!(
             "{} is damaged: it has the digest {found}; put the deployed component back, or give the pipeline file the \
@@ -194,7 +205,7 @@ fn deployed(ran: &SlotVersion, components: &Components) -> Result<(PathBuf, Vec<
             path.display()
         )));
     }
-    Ok((path, bytes))
+    Ok((path, given))
 }
 
 /// Named outputs of a stage that somebody takes.

@@ -154,3 +154,49 @@ fn compiled_components_that_nobody_needs_are_taken_away() {
             .is_from_disk()
     );
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_was_read_before_is_known_until_it_is_changed() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = engine(&home.path().join("code"));
+    let file = home.path().join("op.wasm");
+    let reads = std::cell::Cell::new(0);
+    let open = || {
+        let read = |path: &Path| {
+            reads.set(reads.get() + 1);
+            std::fs::read(path)
+        };
+        engine.open(&file, read).unwrap()
+    };
+    std::fs::write(&file, PASS).unwrap();
+    // A file that has just been written may be written again without a trace of it.
+    assert_eq!(open().digest(), tidegate_operator::digest(PASS));
+    open();
+    assert_eq!(reads.get(), 2);
+    std::thread::sleep(std::time::Duration::from_millis(3100));
+    open();
+    assert_eq!(reads.get(), 3, "it is noted now, and nothing was compiled");
+    engine.compile(&open(), "pass").unwrap();
+    assert_eq!(reads.get(), 4);
+    let known = open();
+    assert_eq!(reads.get(), 4);
+    assert!(engine.compile(&known, "pass").unwrap().is_from_disk());
+    assert_eq!(*known.bytes("pass").unwrap(), *PASS);
+    // Another content of the same length and of the same time.
+    let written = std::fs::metadata(&file).unwrap().modified().unwrap();
+    let mut other = PASS.to_vec();
+    let name = other.windows(4).position(|name| name == b"pass").unwrap();
+    other[name..name + 4].copy_from_slice(b"past");
+    std::fs::write(&file, &other).unwrap();
+    let touched = std::fs::File::options().write(true).open(&file).unwrap();
+    touched.set_modified(written).unwrap();
+    assert_eq!(open().digest(), tidegate_operator::digest(&other));
+    assert_eq!(reads.get(), 5);
+    let error = known.bytes("pass").unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("it was changed while it was looked at")
+    );
+}

@@ -60,19 +60,21 @@ fn start(name: &str, bytes: &[u8]) {
     let engine = engine(home.path());
     let file = home.path().join("op.wasm");
     std::fs::write(&file, bytes).unwrap();
-    let read = median(|| timed(|| drop(std::fs::read(&file).unwrap())));
+    // What was written just now is not known by its times yet.
+    std::thread::sleep(Duration::from_millis(3100));
+    let open = || engine.open(&file, |path| std::fs::read(path)).unwrap();
+    drop(open());
     let hashed = median(|| timed(|| drop(digest(bytes))));
-    let mapped = median(|| timed(|| assert!(engine.compile(bytes, name).unwrap().is_from_disk())));
     let rehashed = median(|| {
         unmark(home.path());
-        timed(|| assert!(engine.compile(bytes, name).unwrap().is_from_disk()))
+        timed(|| assert!(engine.compile(open(), name).unwrap().is_from_disk()))
     });
+    let mapped = median(|| timed(|| assert!(engine.compile(open(), name).unwrap().is_from_disk())));
     let slot =
-        median(|| timed(|| drop(ComponentSlot::new(&engine, options("s"), bytes, name).unwrap())));
+        median(|| timed(|| drop(ComponentSlot::new(&engine, options("s"), open(), name).unwrap())));
     println!(
-        "{name}: {:.1} MiB, compiled in {:.2} s; seen before: reading the file {read:.2} ms, its digest {hashed:.2} ms, \
-         digest and mapped {mapped:.2} ms (artifact hashed again: {rehashed:.2} ms), with describe and init of an instance \
-         {slot:.2} ms",
+        "{name}: {:.1} MiB, compiled in {:.2} s; seen before: known and mapped {mapped:.2} ms, with describe and init of an \
+         instance {slot:.2} ms; what is saved: its digest {hashed:.2} ms, with the artifact hashed again {rehashed:.2} ms",
         bytes.len() as f64 / f64::from(1 << 20),
         compiled.as_secs_f64(),
     );

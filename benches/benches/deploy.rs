@@ -2,7 +2,8 @@
 //! output through one operator, with cuts every 2 ms.
 //!
 //! It runs the binary as a user does. In turns nothing else happens, a component that was never seen is deployed (and so
-//! compiled), and one that was seen before is. The component is given as an argument; without, one of 12 MiB is made.
+//! compiled), and one that was seen before is. `TMPDIR` says on which disk all of it lies: where others write to the same
+//! one, a stream's cuts wait behind them more than behind a deployment. The component is given as an argument; without, one of 12 MiB is made.
 //! Needs `cargo build --release --workspace --bins` and `cargo xtask operators`.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
@@ -60,7 +61,19 @@ fn main() {
     let place = tempfile::tempdir().unwrap();
     let path = |name: &str| place.path().join(name);
     std::fs::write(path("pipeline.toml"), PIPELINE).unwrap();
-    std::fs::write(path("old.wasm"), operator_of(1)).unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        // On disk before anything is measured.
+        let mut file = std::fs::File::create(path(name)).unwrap();
+        file.write_all(bytes).unwrap();
+        file.sync_all().unwrap();
+    };
+    write("old.wasm", &operator_of(1));
+    for round in 0..ROUNDS {
+        write(
+            &format!("new-{round}.wasm"),
+            &named(&large, &format!("round {round}")),
+        );
+    }
     let mut host = Command::new(&tidegate)
         .args(["run", "--quiet", "pipeline.toml"])
         .current_dir(place.path())
@@ -138,15 +151,13 @@ fn main() {
     };
     std::thread::sleep(Duration::from_secs(3));
     for round in 0..ROUNDS {
-        std::fs::write(path("new.wasm"), named(&large, &format!("round {round}"))).unwrap();
+        let new = format!("new-{round}.wasm");
         during(1, &mut || rest());
-        during(2, &mut || deploy("new.wasm"));
+        during(2, &mut || deploy(&new));
         during(3, &mut || rest());
         // Each back and forth takes a fraction of a second: many, so that there are enough records.
         during(4, &mut || {
-            (0..10)
-                .map(|_| deploy("old.wasm") + deploy("new.wasm"))
-                .sum()
+            (0..10).map(|_| deploy("old.wasm") + deploy(&new)).sum()
         });
         deploy("old.wasm");
     }

@@ -177,7 +177,7 @@ fn a_file_that_was_read_before_is_known_until_it_is_changed() {
     std::thread::sleep(std::time::Duration::from_millis(3100));
     open();
     assert_eq!(reads.get(), 3, "it is noted now, and nothing was compiled");
-    engine.compile(&open(), "pass").unwrap();
+    engine.compile(open(), "pass").unwrap();
     assert_eq!(reads.get(), 4);
     let known = open();
     assert_eq!(reads.get(), 4);

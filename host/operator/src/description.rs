@@ -10,6 +10,7 @@ use tidegate_telemetry::{is_plain, plain};
 use crate::component::Component;
 use crate::limits::{NAME_BYTES, OUTPUTS, SCHEMA_BYTES, size};
 use crate::metrics::{self, Metric};
+use crate::schema;
 use crate::world::Said;
 
 /// What a component says of itself.
@@ -35,6 +36,9 @@ pub(crate) fn understand(
     let mut said = said.map_err(wrong)?;
     check(&said).map_err(wrong)?;
     metrics::check(&mut said.metrics).map_err(wrong)?;
+    if component.exports.handler.has_checked_schema() {
+        schema::check(&said.config_schema).map_err(wrong)?;
+    }
     Ok(Description {
         version: Arc::new(OperatorVersion {
             name: said.name,

@@ -47,6 +47,7 @@ mod panics;
 mod remembered;
 mod revision;
 mod samples;
+mod schema;
 mod shared;
 mod slot;
 mod spares;

@@ -19,6 +19,7 @@ use crate::meters::RevisionMeters;
 use crate::metrics::Metrics;
 use crate::remembered;
 use crate::samples::Samples;
+use crate::schema;
 use crate::shared::Shared;
 use crate::spares::Spares;
 
@@ -126,6 +127,19 @@ impl Revision {
         revision.outputs = revision.description.version.outputs.len() as u16;
         revision.metrics = Arc::new(Metrics::new(revision.description.metrics.clone()));
         Ok(revision)
+    }
+
+    /// Holds the configuration against the schema of the operator.
+    pub(crate) fn check_config(&self) -> Result<(), OperatorError> {
+        if !self.component.exports.handler.has_checked_schema() {
+            return Ok(());
+        }
+        schema::check_config(&self.description.config_schema, &self.config).map_err(|why| {
+            OperatorError::Unfit {
+                component: self.component.label().to_owned(),
+                why,
+            }
+        })
     }
 
     /// An instance that has been initialised.

@@ -576,6 +576,7 @@ impl Prepare<'_> {
     ) -> Result<(Arc<Revision>, Vec<Instance>), OperatorError> {
         let label = component.label().to_owned();
         let revision = Revision::known(component, self.context.clone(), config, known)?;
+        revision.check_config()?;
         let revision = Arc::new(revision);
         for output in self.required_outputs {
             if !revision.description.version.outputs.contains(output) {

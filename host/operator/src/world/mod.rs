@@ -29,6 +29,13 @@ pub(crate) enum Handler {
     Version0_1,
 }
 
+impl Handler {
+    /// Whether a configuration is held against the schema that the operator describes. In 0.1.0 it was for people alone.
+    pub(crate) fn has_checked_schema(self) -> bool {
+        self != Handler::Version0_1
+    }
+}
+
 /// What is run, the first that is there.
 const HANDLERS: [(Handler, &str); 3] = [
     (Handler::Packed, "tidegate:operator/packed@1.0.0"),

@@ -7,13 +7,17 @@
 mod answers;
 mod cache;
 mod components;
+mod contract;
 mod deploy;
 mod descriptions;
 mod hostile;
+mod lifting;
+mod made;
 mod plain;
 mod released;
 mod revisions;
 mod room;
+mod schemas;
 mod slow;
 mod support;
 mod toolchains;

@@ -1,0 +1,388 @@
+//! The schema of an operator's configuration, and a configuration held against it.
+//!
+//! Both come from elsewhere, and a short schema can be long work: twice the same reference at each of thirty levels is a
+//! billion checks. So what a check would do is counted first, along the configuration at hand, and one that is too long
+//! or too deep is refused. A schema refers to nothing outside itself, and its regular expressions are small.
+
+use std::collections::HashMap;
+use std::error::Error;
+
+use boon::{CompileError, Compiler, Draft, InstanceToken, SchemaIndex, Schemas, ValidationError};
+use serde_json::Value;
+use tidegate_telemetry::plain;
+
+use crate::limits::size;
+use crate::panics::caught;
+
+/// What checking a configuration may take, in visits of a schema and parts that are compared.
+const STEPS: usize = 100_000;
+/// How deep schemas are visited within one another, references included.
+const DEPTH: usize = 128;
+/// Regular expressions of a schema.
+const PATTERNS: usize = 64;
+/// Bytes of a regular expression.
+const PATTERN_BYTES: usize = 1 << 10;
+/// Bytes that one of them compiles to.
+const COMPILED_BYTES: usize = 1 << 20;
+/// Mistakes of a configuration that are looked for, that are told, and bytes of each.
+const MISTAKES: usize = 64;
+const TOLD: usize = 4;
+const TOLD_BYTES: usize = 512;
+
+/// The only dialect.
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+/// By what the schema is known while it is compiled.
+const PLACE: &str = "https://tidegate.invalid/config-schema";
+
+/// Whether a text is a schema that configurations can be held against.
+pub(crate) fn check(text: &str) -> Result<(), String> {
+    caught(|| ConfigSchema::read(text).map(drop)).unwrap_or_else(Err)
+}
+
+/// Holds a configuration against a schema. An error names each key that is wrong, and what is expected there.
+pub(crate) fn check_config(schema: &str, config: &str) -> Result<(), String> {
+    caught(|| {
+        let config: Value = serde_json::from_str(config)
+            .map_err(|error| format!("the configuration is not JSON: {error}"))?;
+        ConfigSchema::read(schema)?.hold(&config)
+    })
+    .unwrap_or_else(Err)
+}
+
+/// A schema that is compiled.
+struct ConfigSchema {
+    json: Value,
+    schemas: Schemas,
+    index: SchemaIndex,
+}
+
+impl ConfigSchema {
+    fn read(text: &str) -> Result<ConfigSchema, String> {
+        let wrong = |why: String| format!("its configuration schema {why}");
+        let json: Value = serde_json::from_str(text)
+            .map_err(|error| wrong(format!("is not JSON: {}", plain(&error.to_string(), 256))))?;
+        if !json.is_object() {
+            return Err(wrong("is not an object".into()));
+        }
+        Parts::default().look(&json).map_err(wrong)?;
+        let mut compiler = Compiler::new();
+        compiler.set_default_draft(Draft::V2020_12);
+        compiler.use_loader(Box::new(Nothing));
+        let mut schemas = Schemas::new();
+        let compiled = compiler
+            .add_resource(PLACE, json.clone())
+            .and_then(|()| compiler.compile(PLACE, &mut schemas));
+        let index = compiled.map_err(|error| wrong(format!("is none: {}", told(&error))))?;
+        Ok(ConfigSchema {
+            json,
+            schemas,
+            index,
+        })
+    }
+
+    fn hold(&self, config: &Value) -> Result<(), String> {
+        let wrong = |why: String| format!("its configuration schema {why}");
+        let mut work = Work {
+            root: &self.json,
+            anchors: anchors(&self.json).map_err(wrong)?,
+            left: STEPS,
+        };
+        work.visit(&self.json, config, 0).map_err(wrong)?;
+        let Err(error) = self.schemas.validate(config, self.index) else {
+            return Ok(());
+        };
+        let mut mistakes = Vec::new();
+        leaves(&error, &mut mistakes);
+        let more = mistakes.len().saturating_sub(TOLD);
+        mistakes.truncate(TOLD);
+        let mut text = mistakes.join("; ");
+        if more > 0 {
+            text += &format!("; and {more} more");
+        }
+        Err(text)
+    }
+}
+
+/// Nothing is loaded from elsewhere.
+struct Nothing;
+
+impl boon::UrlLoader for Nothing {
+    fn load(&self, _: &str) -> Result<Value, Box<dyn Error>> {
+        Err("it refers to something outside itself".into())
+    }
+}
+
+/// What the compiler of schemas says, without the place by which it knows this one.
+fn told(error: &CompileError) -> String {
+    let text = match error {
+        CompileError::ValidationError { src, .. } => {
+            let mut mistakes = Vec::new();
+            leaves_at(src, "", &mut mistakes);
+            mistakes.truncate(TOLD);
+            mistakes.join("; ")
+        }
+        other => other.to_string(),
+    };
+    plain(&text.replace(PLACE, ""), TOLD_BYTES).into_owned()
+}
+
+/// The mistakes at the ends of a tree of causes.
+fn leaves(error: &ValidationError<'_, '_>, mistakes: &mut Vec<String>) {
+    leaves_at(error, "config", mistakes);
+}
+
+fn leaves_at(error: &ValidationError<'_, '_>, root: &str, mistakes: &mut Vec<String>) {
+    for cause in &error.causes {
+        leaves_at(cause, root, mistakes);
+    }
+    if !error.causes.is_empty() || mistakes.len() == MISTAKES {
+        return;
+    }
+    let mut path = root.to_owned();
+    for token in &error.instance_location.tokens {
+        match token {
+            InstanceToken::Prop(name) if path.is_empty() => path += name,
+            InstanceToken::Prop(name) => path = path + "." + name,
+            InstanceToken::Item(index) => path += &format!("[{index}]"),
+        }
+    }
+    let mistake = format!("{path}: {}", error.kind);
+    let mistake = plain(&mistake, TOLD_BYTES).into_owned();
+    // Several branches of a choice may say the same.
+    if !mistakes.contains(&mistake) {
+        mistakes.push(mistake);
+    }
+}
+
+/// Looks through a schema for what it may not have, wherever it is in it.
+#[derive(Default)]
+struct Parts {
+    patterns: usize,
+}
+
+impl Parts {
+    fn look(&mut self, value: &Value) -> Result<(), String> {
+        match value {
+            Value::Object(members) => {
+                for (key, value) in members {
+                    self.member(key, value)?;
+                    self.look(value)?;
+                }
+                Ok(())
+            }
+            Value::Array(items) => items.iter().try_for_each(|item| self.look(item)),
+            _ => Ok(()),
+        }
+    }
+
+    fn member(&mut self, key: &str, value: &Value) -> Result<(), String> {
+        match (key, value) {
+            ("pattern", Value::String(pattern)) => self.pattern(pattern),
+            ("patternProperties", Value::Object(by_pattern)) => {
+                by_pattern.keys().try_for_each(|key| self.pattern(key))
+            }
+            ("$ref" | "$dynamicRef", Value::String(reference)) if !reference.starts_with('#') => {
+                let reference = plain(reference, 128);
+                Err(format!(
+                    "refers to \"{reference}\", and may refer to nothing outside itself"
+                ))
+            }
+            ("$schema", Value::String(dialect)) if dialect.trim_end_matches('#') != DIALECT => {
+                let dialect = plain(dialect, 128);
+                Err(format!("has the dialect \"{dialect}\", expected {DIALECT}"))
+            }
+            // Parts with a name of their own would change what references mean.
+            ("$id", Value::String(_)) => Err("has an $id, which it may not have".into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn pattern(&mut self, pattern: &str) -> Result<(), String> {
+        self.patterns += 1;
+        if self.patterns > PATTERNS {
+            return Err(format!(
+                "has more than {PATTERNS} regular expressions, which is the limit"
+            ));
+        }
+        let shown = plain(pattern, 64);
+        if pattern.len() > PATTERN_BYTES {
+            let bytes = pattern.len();
+            return Err(format!(
+                "has a regular expression of {bytes} bytes, limit {PATTERN_BYTES}: \"{shown}\""
+            ));
+        }
+        let built = regex::RegexBuilder::new(pattern)
+            .size_limit(COMPILED_BYTES)
+            .dfa_size_limit(COMPILED_BYTES)
+            .build();
+        match built {
+            Ok(_) => Ok(()),
+            Err(regex::Error::CompiledTooBig(_)) => Err(format!(
+                "has the regular expression \"{shown}\", which takes more than {}",
+                size(COMPILED_BYTES)
+            )),
+            Err(error) => {
+                let error = error.to_string();
+                let why = plain(error.lines().last().unwrap_or_default(), 128).into_owned();
+                Err(format!("has the regular expression \"{shown}\": {why}"))
+            }
+        }
+    }
+}
+
+/// Parts of a schema by their names, of which each is there once.
+fn anchors(root: &Value) -> Result<HashMap<&str, &Value>, String> {
+    let mut found = HashMap::new();
+    let mut open = vec![root];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Object(members) => {
+                for key in ["$anchor", "$dynamicAnchor"] {
+                    if let Some(Value::String(name)) = members.get(key)
+                        && found.insert(name.as_str(), value).is_some()
+                    {
+                        let name = plain(name, 128);
+                        return Err(format!("has the anchor \"{name}\" twice"));
+                    }
+                }
+                open.extend(members.values());
+            }
+            Value::Array(items) => open.extend(items),
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Counts what checking a configuration takes: never less than the checker visits, which stops at the first mistake of
+/// a part where this goes on.
+struct Work<'a> {
+    root: &'a Value,
+    anchors: HashMap<&'a str, &'a Value>,
+    left: usize,
+}
+
+impl<'a> Work<'a> {
+    fn step(&mut self, steps: usize) -> Result<(), String> {
+        let left = self.left.checked_sub(steps);
+        self.left = left.ok_or_else(|| {
+            format!("takes more than {STEPS} steps for this configuration, which is the limit")
+        })?;
+        Ok(())
+    }
+
+    fn visit(&mut self, schema: &'a Value, config: &Value, depth: usize) -> Result<(), String> {
+        if depth > DEPTH {
+            return Err(format!("goes deeper than {DEPTH}, which is the limit"));
+        }
+        self.step(1)?;
+        let Value::Object(keywords) = schema else {
+            return Ok(());
+        };
+        for (keyword, value) in keywords {
+            self.step(1)?;
+            self.keyword(keyword, value, config, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    fn keyword(
+        &mut self,
+        keyword: &str,
+        value: &'a Value,
+        config: &Value,
+        depth: usize,
+    ) -> Result<(), String> {
+        match (keyword, value) {
+            ("$ref" | "$dynamicRef", Value::String(reference)) => match self.resolve(reference) {
+                Some(schema) => self.visit(schema, config, depth),
+                None => {
+                    let reference = plain(reference, 128);
+                    Err(format!("refers to \"{reference}\", which it does not have"))
+                }
+            },
+            ("allOf" | "anyOf" | "oneOf", Value::Array(schemas)) => schemas
+                .iter()
+                .try_for_each(|schema| self.visit(schema, config, depth)),
+            ("not" | "if" | "then" | "else", schema) => self.visit(schema, config, depth),
+            ("dependentSchemas" | "dependencies", Value::Object(schemas)) => schemas
+                .values()
+                .try_for_each(|schema| self.visit(schema, config, depth)),
+            ("properties", Value::Object(schemas)) => {
+                self.step(schemas.len())?;
+                schemas.iter().try_for_each(|(name, schema)| {
+                    let member = config.as_object().and_then(|members| members.get(name));
+                    member.map_or(Ok(()), |member| self.visit(schema, member, depth))
+                })
+            }
+            ("patternProperties", Value::Object(schemas)) => schemas
+                .values()
+                .try_for_each(|schema| self.children(schema, config, depth)),
+            ("propertyNames", schema) => match config {
+                Value::Object(members) => members
+                    .keys()
+                    .try_for_each(|name| self.visit(schema, &Value::String(name.clone()), depth)),
+                _ => Ok(()),
+            },
+            (
+                "additionalProperties"
+                | "unevaluatedProperties"
+                | "items"
+                | "unevaluatedItems"
+                | "additionalItems"
+                | "contains",
+                schema,
+            ) => self.children(schema, config, depth),
+            ("prefixItems", Value::Array(schemas)) => match config {
+                Value::Array(items) => schemas
+                    .iter()
+                    .zip(items)
+                    .try_for_each(|(schema, item)| self.visit(schema, item, depth)),
+                _ => Ok(()),
+            },
+            ("uniqueItems", _) => match config {
+                Value::Array(items) => self.step(parts(config).saturating_mul(items.len())),
+                _ => Ok(()),
+            },
+            ("pattern", _) => self.step(config.as_str().map_or(0, str::len)),
+            ("enum" | "const" | "required" | "dependentRequired", value) => self.step(parts(value)),
+            _ => Ok(()),
+        }
+    }
+
+    fn children(&mut self, schema: &'a Value, config: &Value, depth: usize) -> Result<(), String> {
+        match config {
+            Value::Object(members) => members.iter().try_for_each(|(name, member)| {
+                // Names are held against regular expressions.
+                self.step(name.len())?;
+                self.visit(schema, member, depth)
+            }),
+            Value::Array(items) => items
+                .iter()
+                .try_for_each(|item| self.visit(schema, item, depth)),
+            _ => Ok(()),
+        }
+    }
+
+    fn resolve(&self, reference: &str) -> Option<&'a Value> {
+        let fragment = reference.strip_prefix('#')?;
+        match fragment.is_empty() || fragment.starts_with('/') {
+            // Escaped as in addresses, a name is another one; none of those is found.
+            true => self.root.pointer(fragment),
+            false => self.anchors.get(fragment).copied(),
+        }
+    }
+}
+
+/// What comparing a value takes.
+fn parts(value: &Value) -> usize {
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, value)| 1 + name.len() / 64 + parts(value))
+            .sum(),
+        Value::Array(items) => 1 + items.iter().map(parts).sum::<usize>(),
+        Value::String(text) => 1 + text.len() / 64,
+        _ => 1,
+    }
+}

@@ -1,4 +1,6 @@
-//! Fuzzing of what reads models: `host/weights/fuzz`, by libFuzzer, on the stable toolchain.
+//! Fuzzing of what reads models and of what reads batches and answers: `host/weights/fuzz` and `host/record/fuzz`, by
+//! libFuzzer, on the stable toolchain. Answers of the plain world are lifted by wasmtime, which is not compiled with
+//! counters: a test of `host/operator` gives it changed ones for as long.
 //!
 //! LLVM's coverage pass is switched on by flags that stable accepts; there is no address sanitizer, and no need of one
 //! where no unsafe code stands. What a run finds new is kept under `target/fuzz/corpus` for the next.
@@ -11,7 +13,11 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::steps::{cargo, output, run};
 
-const TARGETS: [&str; 3] = ["config", "gguf", "safetensors"];
+/// Crates and their targets.
+const PACKAGES: [(&str, &[&str]); 2] = [
+    ("host/weights/fuzz", &["config", "gguf", "safetensors"]),
+    ("host/record/fuzz", &["batch", "answer"]),
+];
 
 /// Counters for every edge, with their addresses, and what is compared with what.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -25,32 +31,44 @@ const LONGEST: u32 = 16384;
 /// Builds the targets and runs all at once for `seconds`.
 pub(crate) fn fuzz(root: &Path, seconds: u32) -> Result<()> {
     let directory = root.join("target/fuzz");
-    let package = root.join("host/weights/fuzz");
     let host = host()?;
-    run(cargo()
-        .args(["build", "--release", "--manifest-path"])
-        .arg(package.join("Cargo.toml"))
-        // With a target named, build scripts and macros are compiled without the flags.
-        .args(["--target", &host, "--target-dir"])
-        .arg(&directory)
-        .env("RUSTFLAGS", FLAGS))?;
-    let binaries = directory.join(host).join("release");
-    let running: Vec<Run> = TARGETS
-        .iter()
-        .map(|target| {
-            let dictionary = package.join(format!("{target}.dict"));
-            Run::start(
+    let binaries = directory.join(&host).join("release");
+    let mut running = Vec::new();
+    for (package, _) in PACKAGES {
+        run(cargo()
+            .args(["build", "--release", "--manifest-path"])
+            .arg(root.join(package).join("Cargo.toml"))
+            // With a target named, build scripts and macros are compiled without the flags.
+            .args(["--target", &host, "--target-dir"])
+            .arg(&directory)
+            .env("RUSTFLAGS", FLAGS))?;
+    }
+    for (package, targets) in PACKAGES {
+        for target in targets {
+            let dictionary = root.join(package).join(format!("{target}.dict"));
+            let binary = binaries.join(target);
+            running.push(Run::start(
                 target,
-                &binaries.join(target),
+                &binary,
                 &dictionary,
                 &directory,
                 seconds,
-            )
-        })
-        .collect::<Result<_>>()?;
+            )?);
+        }
+    }
+    let lifted = lift(root, seconds);
     // All are waited for before the first failure is told.
     let ended: Vec<Result<()>> = running.into_iter().map(Run::finish).collect();
-    ended.into_iter().collect()
+    ended.into_iter().chain([lifted]).collect()
+}
+
+/// Gives the host answers of the plain world for so long.
+fn lift(root: &Path, seconds: u32) -> Result<()> {
+    run(cargo()
+        .args(["test", "--release", "--quiet", "-p", "tidegate-operator"])
+        .args(["--test", "operator", "lifting::"])
+        .current_dir(root)
+        .env("TIDEGATE_LIFT_SECONDS", seconds.to_string()))
 }
 
 /// A target that runs.

@@ -24,7 +24,7 @@ const USAGE: &str = "cargo xtask COMMAND
                 componentize-py and componentize-js
   swiftshader   run the tests of kernels on SwiftShader, a second Vulkan driver, as test does; --full runs all tests of
                 what a device computes
-  fuzz          fuzz what reads models for a minute; --seconds N for another time
+  fuzz          fuzz what reads models, batches and answers for a minute; --seconds N for another time
   operators     build the shipped operators and the test guests into target/operators
   toolchains    make the test guests of other languages (C, Go, JavaScript, Python) anew, the committed ones included
   kafka         run an Apache Kafka broker for tests until Enter is pressed

@@ -23,9 +23,14 @@ fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
     })?;
     steps.step("format", || {
         run(cargo().args(["fmt", "--all", "--check"]).current_dir(root))?;
-        // A workspace of its own.
-        let fuzz = root.join("host/weights/fuzz");
-        run(cargo().args(["fmt", "--check"]).current_dir(fuzz))
+        // Workspaces of their own.
+        ["host/weights/fuzz", "host/record/fuzz"]
+            .iter()
+            .try_for_each(|fuzz| {
+                run(cargo()
+                    .args(["fmt", "--check"])
+                    .current_dir(root.join(fuzz)))
+            })
     })?;
     steps.step("build the operators", || operators::build(root))?;
     if full {
@@ -62,7 +67,9 @@ fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
             swiftshader::test(root, full)
         })?;
     }
-    steps.step("fuzz what reads models", || fuzz::fuzz(root, FUZZ_SECONDS))?;
+    steps.step("fuzz what reads models, batches and answers", || {
+        fuzz::fuzz(root, FUZZ_SECONDS)
+    })?;
     steps.step("lint", || {
         run(cargo()
             .args([

@@ -22,6 +22,7 @@ use std::process::ExitCode;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
+use crate::commands::component::Trial;
 use crate::exit::Failure;
 
 /// Runs real-time language-model pipelines: sandboxed WebAssembly operators and the model itself in one program.
@@ -103,13 +104,21 @@ enum Command {
     /// Turn a core module into a component, or show what a component imports and says of itself.
     #[command(after_help = "Examples:\n  \
         tidegate component target/wasm32-unknown-unknown/operator/my_operator.wasm\n  \
-        tidegate component my_operator.wasm --output my-operator.component.wasm")]
+        tidegate component my_operator.wasm --output my-operator.component.wasm\n  \
+        tidegate component my_operator.wasm --try records.jsonl --config '{\"language\": \"en\"}'")]
     Component {
         /// The core module or component.
         file: PathBuf,
         /// Where to write the component.
         #[arg(long, short)]
         output: Option<PathBuf>,
+        /// Run it on records and check its answers: JSON lines with key, value, headers, attributes and event-time, or
+        /// samples without a file.
+        #[arg(long = "try", value_name = "FILE")]
+        records: Option<Option<PathBuf>>,
+        /// The configuration for --try, JSON.
+        #[arg(long, requires = "records", default_value = "{}")]
+        config: String,
     },
     /// What the host starts to compile a component: see `wire::compiler`.
     #[command(name = wire::COMPILER, hide = true)]
@@ -366,8 +375,17 @@ fn main() -> ExitCode {
         }
         Command::Status { host, json } => commands::status::status(&host, json),
         Command::Model(command) => model(&command),
-        Command::Component { file, output } => {
-            commands::component::component(&file, output.as_deref())
+        Command::Component {
+            file,
+            output,
+            records,
+            config,
+        } => {
+            let trial = records.as_ref().map(|records| Trial {
+                records: records.as_deref(),
+                config: &config,
+            });
+            commands::component::component(&file, output.as_deref(), trial)
         }
         Command::Compile { order } => return tidegate_operator::compile_for_parent(&order),
     };

@@ -23,5 +23,6 @@ mod revisions;
 mod slots;
 mod swap;
 mod toolchains;
+mod try_out;
 mod waiting;
 mod workers;

@@ -7,11 +7,23 @@ use tidegate_operator::{Engine, EngineOptions, Grants, Ungranted};
 use tidegate_telemetry::plain;
 
 use super::print;
+use super::try_out::try_out;
 use crate::exit::{Failure, with_causes};
 use crate::wire;
 
-/// Shows what a component is, and writes it out if asked.
-pub(crate) fn component(file: &Path, output: Option<&Path>) -> Result<(), Failure> {
+/// On which records a component is tried, and with which configuration.
+pub(crate) struct Trial<'a> {
+    /// None for samples.
+    pub(crate) records: Option<&'a Path>,
+    pub(crate) config: &'a str,
+}
+
+/// Shows what a component is; writes it out and tries it if asked.
+pub(crate) fn component(
+    file: &Path,
+    output: Option<&Path>,
+    trial: Option<Trial<'_>>,
+) -> Result<(), Failure> {
     let label = file.display().to_string();
     let engine = Engine::new(EngineOptions {
         instances: 4,
@@ -42,7 +54,13 @@ pub(crate) fn component(file: &Path, output: Option<&Path>) -> Result<(), Failur
         std::fs::write(path, component)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    Ok(())
+    match trial {
+        None => Ok(()),
+        Some(trial) => {
+            let bytes = given.bytes(&label)?;
+            try_out(&engine, (&bytes, &label), trial.records, trial.config)
+        }
+    }
 }
 
 /// Most imports or outputs that are shown; the others are counted.

@@ -6,6 +6,8 @@ pub(crate) mod deploy;
 pub(crate) mod model;
 pub(crate) mod run;
 pub(crate) mod status;
+mod try_out;
+mod try_records;
 
 use std::io::Write;
 use std::path::Path;

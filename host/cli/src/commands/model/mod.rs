@@ -11,7 +11,7 @@ pub(crate) use convert::{ConvertOptions, convert};
 pub(crate) use info::{InfoOptions, info};
 
 /// Bytes for people.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     let mebibytes = bytes as f64 / (1 << 20) as f64;
     if mebibytes >= 1024.0 {
         format!("{:.2} GiB", mebibytes / 1024.0)

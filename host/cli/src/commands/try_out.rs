@@ -1,0 +1,217 @@
+//! `tidegate component --try`: an operator's answers to a few records, checked as in a pipeline.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tidegate_contract::{Operator, Processed, Slot as _};
+use tidegate_operator::{ComponentSlot, Engine, Grants, SlotOptions, Value};
+use tidegate_record::{Batch, BatchBuilder, Change, Emission, Outcome, OutcomesView, Patch};
+use tidegate_telemetry::plain;
+
+use super::model::size;
+use super::print;
+use super::try_records::batches;
+use crate::exit::{Failure, with_causes};
+
+/// Bytes of a field that are shown.
+const SHOWN: usize = 128;
+
+/// Runs the component on records; a record that it cannot answer for is a failure.
+pub(crate) fn try_out(
+    engine: &Engine,
+    component: (&[u8], &str),
+    records: Option<&Path>,
+    config: &str,
+) -> Result<(), Failure> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let clock = now.map_or(0, |now| now.as_micros() as i64);
+    let batches = batches(records, clock).map_err(|error| Failure::usage(with_causes(&error)))?;
+    let began = Instant::now();
+    let options = SlotOptions {
+        grants: Grants::ALL,
+        config: config.to_owned(),
+        ..SlotOptions::new("try")
+    };
+    let slot = ComponentSlot::new(engine, options, component.0, component.1)?;
+    let (_, mut operator) = slot.instance()?;
+    let started = began.elapsed();
+    let (mut failed, mut records) = (0, 0);
+    for batch in &batches {
+        records += batch.len();
+        failed += answers(&mut *operator, batch)?;
+    }
+    print(&report(&slot, started))?;
+    match failed {
+        0 => Ok(()),
+        failed => Err(anyhow::anyhow!(
+            "{}: {failed} of {records} records have no answer",
+            component.1
+        )
+        .into()),
+    }
+}
+
+/// Prints what becomes of each record; how many have no answer.
+fn answers(operator: &mut dyn Operator, batch: &Batch) -> Result<usize, Failure> {
+    let outputs = operator.version().outputs.clone();
+    let mut failed = 0;
+    let mut rest: Option<Batch> = None;
+    loop {
+        let batch = rest.as_ref().unwrap_or(batch);
+        let (mut text, mut untried) = (String::new(), None);
+        for processed in operator.process(batch)? {
+            match processed {
+                Processed::Answer {
+                    first,
+                    count,
+                    outcomes,
+                    effects,
+                } => {
+                    let view = OutcomesView::parse(&outcomes, count, outputs.len() as u16)?;
+                    let mut effects = effects;
+                    for (index, outcome) in view.iter().enumerate() {
+                        line(&mut text, batch, first + index, &shown(&outcome, &outputs));
+                        let again = matches!(outcome, Outcome::Retry { .. });
+                        if let Some(effects) = effects.as_mut().filter(|_| !again) {
+                            effects.accept(index);
+                        }
+                    }
+                }
+                Processed::Poison(cause) => {
+                    failed += 1;
+                    line(
+                        &mut text,
+                        batch,
+                        cause.record,
+                        &format!("FAILED {}", cause.reason),
+                    );
+                    for frame in cause.backtrace.iter().flat_map(|frames| frames.lines()) {
+                        let _ = writeln!(text, "    {frame}");
+                    }
+                }
+                Processed::Untried { first, .. } => untried = Some(first),
+            }
+        }
+        print(&text)?;
+        let Some(first) = untried else {
+            return Ok(failed);
+        };
+        let mut builder = BatchBuilder::default();
+        for record in batch.view().records().skip(first) {
+            builder.push_record(&record)?;
+        }
+        rest = Some(builder.finish(batch.view().clock()));
+    }
+}
+
+fn line(text: &mut String, batch: &Batch, record: usize, what: &str) {
+    let id = batch
+        .view()
+        .get(record)
+        .map(|record| record.id().to_string());
+    let _ = writeln!(text, "record {:<8} {what}", id.unwrap_or_default());
+}
+
+fn shown(outcome: &Outcome<'_>, outputs: &[String]) -> String {
+    let emission = |emission: &Emission<'_>| {
+        let output = match emission.output.checked_sub(1) {
+            None => "main output".to_owned(),
+            Some(named) => {
+                let name = outputs.get(usize::from(named));
+                format!("output \"{}\"", name.map_or("", String::as_str))
+            }
+        };
+        format!("{output}: {}", patch(&emission.patch))
+    };
+    match outcome {
+        Outcome::Pass => "pass".into(),
+        Outcome::Drop => "drop".into(),
+        Outcome::Replace(changes) => format!("replace  {}", patch(changes)),
+        Outcome::Split(pieces) => {
+            let mut text = format!("split    into {}", pieces.len());
+            for piece in pieces {
+                let _ = write!(text, "\n    {}", emission(piece));
+            }
+            text
+        }
+        Outcome::Route(piece) => format!("route    {}", emission(piece)),
+        Outcome::Retry { delay_ms, reason } => {
+            format!("retry    after {delay_ms} ms: {}", plain(reason, SHOWN))
+        }
+        Outcome::DeadLetter { reason } => format!("dead-letter  {}", plain(reason, SHOWN)),
+    }
+}
+
+fn patch(changes: &Patch<'_>) -> String {
+    let bytes = |bytes: Option<&[u8]>| match bytes {
+        None => "null".to_owned(),
+        Some(bytes) => format!("\"{}\"", plain(&String::from_utf8_lossy(bytes), SHOWN)),
+    };
+    let mut parts = Vec::new();
+    if let Some(key) = changes.key() {
+        parts.push(format!("key {}", bytes(key)));
+    }
+    if let Some(value) = changes.value() {
+        parts.push(format!("value {}", bytes(value)));
+    }
+    let pair = |what: &str, change: Change<'_>| match change {
+        Change::Set { name, value } => {
+            format!("set {what} {} to {}", plain(name, SHOWN), bytes(value))
+        }
+        Change::Add { name, value } => {
+            format!("add {what} {} {}", plain(name, SHOWN), bytes(value))
+        }
+        Change::Remove { name } => format!("remove {what} {}", plain(name, SHOWN)),
+    };
+    parts.extend(changes.headers().map(|change| pair("header", change)));
+    parts.extend(changes.attributes().map(|change| pair("attribute", change)));
+    match changes.event_time() {
+        None => {}
+        Some(None) => parts.push("no event time".into()),
+        Some(Some(time)) => parts.push(format!("event time {time}")),
+    }
+    match parts.is_empty() {
+        true => "unchanged".into(),
+        false => parts.join(", "),
+    }
+}
+
+/// What was measured, and what it took.
+fn report(slot: &ComponentSlot, started: Duration) -> String {
+    let mut text = String::new();
+    for revision in slot.metrics().iter().take(1) {
+        for (metric, series) in &revision.metrics {
+            for (values, value) in series {
+                let pairs = metric.labels.iter().zip(values);
+                let labels: Vec<String> = pairs
+                    .map(|(name, value)| format!("{name}=\"{}\"", plain(value, SHOWN)))
+                    .collect();
+                let value = match value {
+                    Value::Sum(sum) => sum.to_string(),
+                    Value::Last(last) => last.to_string(),
+                    Value::Spread { counts, sum } => {
+                        format!("{} values, sum {sum}", counts.iter().sum::<u64>())
+                    }
+                };
+                let _ = writeln!(
+                    text,
+                    "metric    {}{{{}}} {value}",
+                    metric.name,
+                    labels.join(",")
+                );
+            }
+        }
+    }
+    let (totals, stats) = (slot.totals(), slot.stats());
+    let _ = writeln!(
+        text,
+        "time      {started:.1?} to start, {:.1?} in the guest\nmemory    {}",
+        totals.guest_time,
+        size(totals.memory)
+    );
+    if stats.instances_lost > 0 {
+        let _ = writeln!(text, "lost      {} instances", stats.instances_lost);
+    }
+    text
+}

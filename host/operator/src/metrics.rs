@@ -372,3 +372,30 @@ impl Effects for Measured {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn combinations_of_labels_are_bounded_and_those_left_out_are_counted() {
+        let metrics = Metrics::new(vec![Metric {
+            labels: vec!["word".into()],
+            ..Metric::counter("seen".into())
+        }]);
+        for _ in 0..2 {
+            for word in 0..SERIES + 5 {
+                metrics.take(&Taken {
+                    record: 0,
+                    metric: 0,
+                    bits: 1,
+                    labels: vec![word.to_string()],
+                });
+            }
+        }
+        let (_, series) = metrics.all().swap_remove(0);
+        assert_eq!(series.len(), SERIES);
+        assert!(series.values().all(|value| *value == Value::Sum(2)));
+        assert_eq!(metrics.refused(), 10);
+    }
+}

@@ -136,3 +136,37 @@ impl Collected {
         Fate::Gone
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_record::NewRecord;
+
+    use super::*;
+
+    #[test]
+    fn a_split_that_would_fill_the_memory_is_a_dead_letter() {
+        let value = vec![b'x'; 1 << 20];
+        let mut builder = BatchBuilder::default();
+        let record = NewRecord {
+            value: Some(&value),
+            ..NewRecord::default()
+        };
+        builder.push(&record).unwrap();
+        let batch = builder.finish(0);
+        let record = batch.view().get(0).unwrap();
+        let piece = Emission {
+            output: 0,
+            patch: Patch::NOTHING,
+        };
+        let mut collected = Collected::new(1, 256, 4 << 20);
+        let fate = collected.take(&record, &Outcome::Split(vec![piece; 4095]));
+        assert!(
+            matches!(&fate, Fate::Dead(why) if why.contains("4095 copies of a record of ")),
+            "all or none"
+        );
+        assert_eq!(collected.records, 0);
+        let fate = collected.take(&record, &Outcome::Split(vec![piece; 60]));
+        assert!(matches!(fate, Fate::Gone));
+        assert_eq!(collected.records, 60);
+    }
+}

@@ -232,3 +232,14 @@ impl Task {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_delay_of_a_retry_is_bounded() {
+        assert_eq!(retry_delay(250), Duration::from_millis(250));
+        assert_eq!(retry_delay(u32::MAX), MAX_RETRY_DELAY);
+    }
+}

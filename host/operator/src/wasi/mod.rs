@@ -309,3 +309,22 @@ impl sync::sockets::udp_create_socket::Host for Inert {
         Err(sockets::network::ErrorCode::AccessDenied.into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_bytes_and_handles_are_bounded() {
+        let shared = Arc::new(Shared::new("test".into()));
+        let mut inert = Inert::new(shared, [0; 32], 0);
+        assert_eq!(inert.random_bytes(RANDOM_BYTES).unwrap().len(), 64 << 10);
+        let error = inert.random_bytes(u64::MAX).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "18446744073709551615 random bytes asked for at once, limit 65536"
+        );
+        let taken = (0..2 * HANDLES).take_while(|_| inert.table.push(0u8).is_ok());
+        assert_eq!(taken.count(), HANDLES);
+    }
+}

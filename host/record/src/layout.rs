@@ -87,7 +87,7 @@
 //! event time as i64, of which the smallest means none. What a patch does not mention stays as it was; a mask of 0
 //! changes nothing. A `remove` has the value length 0xFFFF_FFFF.
 //!
-//! Section kind [`SAMPLES`]: what the operator measured, by record; entries one after the other, without padding:
+//! Section kind [`SAMPLES`], at most once: what the operator measured, by record; entries one after the other, without padding:
 //!
 //! ```text
 //! 0   4  index of the record it belongs to: it counts if that record's outcome does

@@ -297,7 +297,7 @@ fn a_component_that_cannot_run_leaves_the_old_one() {
         (
             "an empty component",
             vec![0, b'a', b's', b'm', 0x0d, 0, 1, 0],
-            "does not export",
+            "exports no operator",
         ),
     ];
     for (what, bytes, why) in attempts {

@@ -21,6 +21,7 @@ pub enum Origin {
 }
 
 impl Origin {
+    #[inline]
     fn from_byte(byte: u8) -> Option<Origin> {
         match byte {
             0 => Some(Origin::Source),
@@ -317,6 +318,7 @@ impl<'a> BatchView<'a> {
     }
 
     /// The records in order.
+    #[inline]
     pub fn records(&self) -> impl ExactSizeIterator<Item = RecordView<'a>> + use<'a> {
         let bytes = self.bytes;
         // An entry is never shorter: see `parse_frame`.
@@ -394,18 +396,22 @@ pub struct RecordView<'a> {
 }
 
 impl<'a> RecordView<'a> {
+    #[inline]
     fn u16(&self, at: usize) -> u16 {
         u16_at(self.entry, at).unwrap_or_default()
     }
 
+    #[inline]
     fn u32(&self, at: usize) -> u32 {
         u32_at(self.entry, at).unwrap_or_default()
     }
 
+    #[inline]
     fn u64(&self, at: usize) -> u64 {
         u64_at(self.entry, at).unwrap_or_default()
     }
 
+    #[inline]
     fn slice(&self, at: usize) -> Option<&'a [u8]> {
         let length = self.u32(at + 4);
         if length == NULL {
@@ -416,6 +422,7 @@ impl<'a> RecordView<'a> {
     }
 
     /// Where the record comes from.
+    #[inline]
     pub fn id(&self) -> RecordId {
         RecordId {
             origin: Origin::from_byte(self.entry[30]).unwrap_or_default(),
@@ -427,32 +434,38 @@ impl<'a> RecordView<'a> {
     }
 
     /// Event time, microseconds since the Unix epoch.
+    #[inline]
     pub fn event_time(&self) -> Option<i64> {
         let time = self.u64(0) as i64;
         (time != NO_TIME).then_some(time)
     }
 
     /// The fields this arena carries of the record.
+    #[inline]
     pub fn fields(&self) -> Fields {
         Fields::from_bits(self.entry[31])
     }
 
     /// The key, or none for null.
+    #[inline]
     pub fn key(&self) -> Option<&'a [u8]> {
         self.slice(40)
     }
 
     /// The value, or none for null (a tombstone).
+    #[inline]
     pub fn value(&self) -> Option<&'a [u8]> {
         self.slice(48)
     }
 
     /// The headers, in order; a name may repeat.
+    #[inline]
     pub fn headers(&self) -> Pairs<'a> {
         Pairs::new(self.slice(56).unwrap_or_default(), self.u16(32))
     }
 
     /// The private attributes: seen by later operators, never by a sink.
+    #[inline]
     pub fn attributes(&self) -> Pairs<'a> {
         Pairs::new(self.slice(64).unwrap_or_default(), self.u16(34))
     }
@@ -468,8 +481,32 @@ impl<'a> RecordView<'a> {
     }
 
     /// Number of headers and of attributes.
+    #[inline]
     pub(crate) fn pair_counts(&self) -> (u16, u16) {
         (self.u16(32), self.u16(34))
+    }
+
+    /// Writes its entry to a table of this layout, with other fields at other places. What else it has is copied as it
+    /// lies there: to put it together again costs more than all the rest.
+    #[inline]
+    pub(crate) fn write_entry(
+        &self,
+        place: &mut [u8],
+        fields: Fields,
+        counts: (u16, u16),
+        spans: [(u32, u32); 4],
+    ) {
+        let Some(place) = place.first_chunk_mut::<ENTRY>() else {
+            return;
+        };
+        *place = *self.entry;
+        place[31] = fields.bits();
+        place[32..34].copy_from_slice(&counts.0.to_le_bytes());
+        place[34..36].copy_from_slice(&counts.1.to_le_bytes());
+        for (span, (offset, length)) in place[40..].chunks_exact_mut(8).zip(spans) {
+            let both = u64::from(length) << 32 | u64::from(offset);
+            span.copy_from_slice(&both.to_le_bytes());
+        }
     }
 
     /// The record as a sink may see it.

@@ -151,13 +151,7 @@ impl BatchBuilder {
             self.field(Some(parts.headers)),
             self.field(Some(parts.attributes)),
         ];
-        self.entry(&Entry {
-            id: parts.id,
-            event_time: parts.event_time,
-            fields: parts.fields,
-            counts: parts.counts,
-            spans,
-        });
+        self.entry(&parts.entry(spans));
         Ok(())
     }
 
@@ -370,6 +364,17 @@ impl<'a> Parts<'a> {
             parts.counts.1 = attributes;
         }
         parts
+    }
+
+    /// The entry of a record whose fields lie at these places.
+    pub(crate) fn entry(&self, spans: [(u32, u32); 4]) -> Entry {
+        Entry {
+            id: self.id,
+            event_time: self.event_time,
+            fields: self.fields,
+            counts: self.counts,
+            spans,
+        }
     }
 
     /// Bytes they take in the heap of an arena.

@@ -1,7 +1,7 @@
 //! What an operator is given of a batch: the fields that it reads and no others, written straight into its memory.
 
 use crate::batch::BatchView;
-use crate::builder::{Entry, Parts, header};
+use crate::builder::{Parts, header};
 use crate::layout::{BATCH_HEADER, ENTRY, Fields, NULL};
 use crate::version1;
 
@@ -123,16 +123,9 @@ impl<'a> Excerpt<'a> {
                 self.span(Fields::HEADERS, Some(parts.headers), 0, &mut field),
                 self.span(Fields::ATTRIBUTES, Some(parts.attributes), 0, &mut field),
             ];
-            let entry = Entry {
-                id: parts.id,
-                event_time: parts.event_time,
-                fields: parts.fields,
-                counts: parts.counts,
-                spans,
-            };
             match self.layout {
-                Layout::Version1 => place.copy_from_slice(&version1::entry(&entry)),
-                Layout::Version2 => place.copy_from_slice(&entry.bytes()),
+                Layout::Version1 => place.copy_from_slice(&version1::entry(&parts.entry(spans))),
+                Layout::Version2 => record.write_entry(place, parts.fields, parts.counts, spans),
             }
         }
         // Up to the table, which begins at a multiple of eight.

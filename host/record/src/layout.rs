@@ -174,16 +174,19 @@ impl Fields {
     }
 }
 
+#[inline]
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     let end = at.checked_add(2)?;
     Some(u16::from_le_bytes(bytes.get(at..end)?.try_into().ok()?))
 }
 
+#[inline]
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     let end = at.checked_add(4)?;
     Some(u32::from_le_bytes(bytes.get(at..end)?.try_into().ok()?))
 }
 
+#[inline]
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     let end = at.checked_add(8)?;
     Some(u64::from_le_bytes(bytes.get(at..end)?.try_into().ok()?))

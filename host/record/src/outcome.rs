@@ -425,6 +425,7 @@ fn header(bytes: &[u8], magic: [u8; 4], length: usize) -> Result<Reader<'_>, Out
     Ok(reader)
 }
 
+#[inline]
 fn read_outcome<'a>(action: u8, reader: &mut Reader<'a>) -> Result<Outcome<'a>, Malformed> {
     Ok(match action {
         PASS => Outcome::Pass,
@@ -466,6 +467,7 @@ fn read_outcome<'a>(action: u8, reader: &mut Reader<'a>) -> Result<Outcome<'a>, 
     })
 }
 
+#[inline]
 fn read_emission<'a>(reader: &mut Reader<'a>) -> Result<Emission<'a>, Malformed> {
     let output = reader.u16()?;
     let patch = Patch::read(reader)?;
@@ -478,77 +480,104 @@ fn read_text<'a>(reader: &mut Reader<'a>) -> Result<&'a str, Malformed> {
 }
 
 /// Writes an answer, outcome by outcome.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct OutcomesBuilder {
-    actions: Vec<u8>,
-    payloads: Vec<u8>,
+    /// The header, the actions and, after the room for as many as were expected, the payloads: what is there already is
+    /// not copied when the answer is finished.
+    bytes: Vec<u8>,
+    records: usize,
+    /// Actions that there is room for.
+    expected: usize,
+    /// Actions beyond them.
+    more: Vec<u8>,
     samples: Vec<u8>,
     sample_count: u32,
+}
+
+impl Default for OutcomesBuilder {
+    fn default() -> OutcomesBuilder {
+        OutcomesBuilder::with_capacity(0)
+    }
 }
 
 impl OutcomesBuilder {
     /// An empty answer with room for `records` outcomes.
     pub fn with_capacity(records: usize) -> OutcomesBuilder {
         OutcomesBuilder {
-            actions: Vec::with_capacity(records),
-            ..OutcomesBuilder::default()
+            bytes: vec![0; OUTCOMES_HEADER + records],
+            records: 0,
+            expected: records,
+            more: Vec::new(),
+            samples: Vec::new(),
+            sample_count: 0,
         }
     }
 
     /// Number of outcomes so far.
     pub fn len(&self) -> usize {
-        self.actions.len()
+        self.records
     }
 
     /// Whether there is no outcome yet.
     pub fn is_empty(&self) -> bool {
-        self.actions.is_empty()
+        self.records == 0
+    }
+
+    #[inline]
+    fn action(&mut self, action: u8) {
+        match self.bytes.get_mut(OUTCOMES_HEADER + self.records) {
+            Some(place) if self.records < self.expected => *place = action,
+            _ => self.more.push(action),
+        }
+        self.records += 1;
     }
 
     /// The record goes on as it is.
+    #[inline]
     pub fn pass(&mut self) {
-        self.actions.push(PASS);
+        self.action(PASS);
     }
 
     /// The record ends here.
+    #[inline]
     pub fn drop_record(&mut self) {
-        self.actions.push(DROP);
+        self.action(DROP);
     }
 
     /// The record goes on changed.
     pub fn replace(&mut self, patch: &PatchBuilder) {
-        self.actions.push(REPLACE);
-        patch.write(&mut self.payloads);
+        self.action(REPLACE);
+        patch.write(&mut self.bytes);
     }
 
     /// The record becomes these: output and changes of each.
     pub fn split<'a>(&mut self, pieces: impl ExactSizeIterator<Item = (u16, &'a PatchBuilder)>) {
-        self.actions.push(SPLIT);
-        self.payloads
+        self.action(SPLIT);
+        self.bytes
             .extend_from_slice(&(pieces.len() as u32).to_le_bytes());
         for (output, patch) in pieces {
-            self.payloads.extend_from_slice(&output.to_le_bytes());
-            patch.write(&mut self.payloads);
+            self.bytes.extend_from_slice(&output.to_le_bytes());
+            patch.write(&mut self.bytes);
         }
     }
 
     /// The record goes to an output, counted from 1.
     pub fn route(&mut self, output: u16, patch: &PatchBuilder) {
-        self.actions.push(ROUTE);
-        self.payloads.extend_from_slice(&output.to_le_bytes());
-        patch.write(&mut self.payloads);
+        self.action(ROUTE);
+        self.bytes.extend_from_slice(&output.to_le_bytes());
+        patch.write(&mut self.bytes);
     }
 
     /// The record comes again after a while.
     pub fn retry(&mut self, delay_ms: u32, reason: &str) {
-        self.actions.push(RETRY);
-        self.payloads.extend_from_slice(&delay_ms.to_le_bytes());
+        self.action(RETRY);
+        self.bytes.extend_from_slice(&delay_ms.to_le_bytes());
         self.text(reason);
     }
 
     /// The record goes to the dead letters.
     pub fn dead_letter(&mut self, reason: &str) {
-        self.actions.push(DEAD_LETTER);
+        self.action(DEAD_LETTER);
         self.text(reason);
     }
 
@@ -560,34 +589,18 @@ impl OutcomesBuilder {
     }
 
     /// The answer as bytes.
-    pub fn finish(self) -> Vec<u8> {
-        let payloads = OUTCOMES_HEADER + self.actions.len();
-        let samples = payloads + self.payloads.len();
-        let sections = usize::from(self.sample_count != 0);
+    pub fn finish(mut self) -> Vec<u8> {
+        let room = OUTCOMES_HEADER + self.expected;
+        // Fewer or more outcomes than were expected: the payloads lie where they are, after what is left or put in.
+        let payloads = room + self.more.len();
+        self.bytes.splice(room..room, self.more);
+        let samples = self.bytes.len();
+        self.bytes.extend_from_slice(&self.samples);
+        let sections = u32::from(self.sample_count != 0);
         let table = match sections {
             0 => 0,
-            _ => samples + self.samples.len(),
+            _ => self.bytes.len(),
         };
-        let total = samples + self.samples.len() + sections * SECTION;
-        let mut bytes = Vec::with_capacity(total);
-        bytes.extend_from_slice(&OUTCOMES_MAGIC);
-        let header = [
-            total,
-            OUTCOMES_HEADER,
-            0,
-            self.actions.len(),
-            OUTCOMES_HEADER,
-            payloads,
-            self.payloads.len(),
-            sections,
-            table,
-        ];
-        for field in header {
-            bytes.extend_from_slice(&(field as u32).to_le_bytes());
-        }
-        bytes.extend_from_slice(&self.actions);
-        bytes.extend_from_slice(&self.payloads);
-        bytes.extend_from_slice(&self.samples);
         if sections != 0 {
             let section = [
                 SAMPLES,
@@ -596,15 +609,30 @@ impl OutcomesBuilder {
                 self.samples.len() as u32,
             ];
             for field in section {
-                bytes.extend_from_slice(&field.to_le_bytes());
+                self.bytes.extend_from_slice(&field.to_le_bytes());
             }
         }
-        bytes
+        let header = [
+            u32::from_le_bytes(OUTCOMES_MAGIC),
+            self.bytes.len() as u32,
+            OUTCOMES_HEADER as u32,
+            0,
+            self.records as u32,
+            OUTCOMES_HEADER as u32,
+            payloads as u32,
+            (samples - payloads) as u32,
+            sections,
+            table as u32,
+        ];
+        for (place, field) in self.bytes.chunks_exact_mut(4).zip(header) {
+            place.copy_from_slice(&field.to_le_bytes());
+        }
+        self.bytes
     }
 
     fn text(&mut self, text: &str) {
-        self.payloads
+        self.bytes
             .extend_from_slice(&(text.len() as u32).to_le_bytes());
-        self.payloads.extend_from_slice(text.as_bytes());
+        self.bytes.extend_from_slice(text.as_bytes());
     }
 }

@@ -19,6 +19,7 @@ pub struct Pairs<'a> {
 }
 
 impl<'a> Pairs<'a> {
+    #[inline]
     pub(crate) fn new(block: &'a [u8], count: u16) -> Pairs<'a> {
         Pairs { block, left: count }
     }
@@ -40,6 +41,7 @@ impl<'a> Pairs<'a> {
     }
 
     /// The block as it lies in the arena.
+    #[inline]
     pub fn as_bytes(&self) -> &'a [u8] {
         self.block
     }

@@ -101,6 +101,7 @@ impl<'a> Patch<'a> {
     }
 
     /// Reads a patch; what follows it is left to be read.
+    #[inline]
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Patch<'a>, Malformed> {
         let start = reader.at;
         let mask = reader.u8()?;
@@ -131,6 +132,7 @@ impl<'a> Patch<'a> {
     }
 }
 
+#[inline]
 fn nullable<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>, Malformed> {
     match reader.u32()? {
         NULL => Ok(None),

@@ -94,8 +94,8 @@ fn bytes_of_a_field_that_is_not_read_are_not_in_the_excerpt() {
     assert_eq!(entry[31], Fields::VALUE.bits());
     assert_eq!(
         &entry[40..48],
-        &[0; 8],
-        "no offset and no length of the key"
+        &[0, 0, 0, 0, 255, 255, 255, 255],
+        "the key is null, and nowhere"
     );
     assert_eq!(&entry[56..], &[0; 16], "nor of headers and attributes");
 }

@@ -486,27 +486,45 @@ impl<'a> RecordView<'a> {
         (self.u16(32), self.u16(34))
     }
 
-    /// Writes its entry to a table of this layout, with other fields at other places. What else it has is copied as it
-    /// lies there: to put it together again costs more than all the rest.
+    /// Writes these fields to a heap of this layout, from `at` on, and the entry with their places there; the other fields
+    /// are null or empty, and nowhere. Returns where the next record's begin. What else the entry has is copied as it lies
+    /// there: to put it together again costs more than all the rest.
     #[inline]
-    pub(crate) fn write_entry(
+    pub(crate) fn write(
         &self,
-        place: &mut [u8],
         fields: Fields,
-        counts: (u16, u16),
-        spans: [(u32, u32); 4],
-    ) {
+        heap: &mut [u8],
+        mut at: usize,
+        place: &mut [u8],
+    ) -> usize {
         let Some(place) = place.first_chunk_mut::<ENTRY>() else {
-            return;
+            return at;
         };
         *place = *self.entry;
-        place[31] = fields.bits();
-        place[32..34].copy_from_slice(&counts.0.to_le_bytes());
-        place[34..36].copy_from_slice(&counts.1.to_le_bytes());
-        for (span, (offset, length)) in place[40..].chunks_exact_mut(8).zip(spans) {
-            let both = u64::from(length) << 32 | u64::from(offset);
-            span.copy_from_slice(&both.to_le_bytes());
+        place[31] &= fields.bits();
+        // A field, where its span is, the length of nothing, and where its count is.
+        let spans = [
+            (Fields::KEY, 40, NULL, None),
+            (Fields::VALUE, 48, NULL, None),
+            (Fields::HEADERS, 56, 0, Some(32)),
+            (Fields::ATTRIBUTES, 64, 0, Some(34)),
+        ];
+        for (field, span, nothing, count) in spans {
+            let mut found = (0, nothing);
+            if fields.contains(field) {
+                found.0 = at as u32;
+                if let Some(bytes) = self.slice(span) {
+                    heap[at..at + bytes.len()].copy_from_slice(bytes);
+                    at += bytes.len();
+                    found.1 = bytes.len() as u32;
+                }
+            } else if let Some(count) = count {
+                place[count..count + 2].fill(0);
+            }
+            let both = u64::from(found.1) << 32 | u64::from(found.0);
+            place[span..span + 8].copy_from_slice(&both.to_le_bytes());
         }
+        at
     }
 
     /// The record as a sink may see it.

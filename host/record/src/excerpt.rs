@@ -88,22 +88,37 @@ impl<'a> Excerpt<'a> {
             let (heap, table) = out.split_at_mut(self.table);
             let (total, records) = (self.length as u32, self.view.len() as u32);
             let (at, clock) = (self.table as u32, self.view.clock());
-            match self.layout {
-                Layout::Version1 => heap[..version1::BATCH_HEADER]
-                    .copy_from_slice(&version1::header(total, records, at, clock)),
+            let end = match self.layout {
+                Layout::Version1 => {
+                    heap[..version1::BATCH_HEADER]
+                        .copy_from_slice(&version1::header(total, records, at, clock));
+                    self.write_records1(heap, table)
+                }
                 Layout::Version2 => {
                     heap[..BATCH_HEADER].copy_from_slice(&header(total, records, at, clock));
+                    self.write_records(heap, table)
                 }
-            }
-            self.write_records(heap, table);
+            };
+            // Up to the table, which begins at a multiple of eight.
+            heap[end..].fill(0);
         }
         if self.layout == Layout::Version2 {
             out[48..64].copy_from_slice(&self.seed);
         }
     }
 
-    fn write_records(&self, heap: &mut [u8], table: &mut [u8]) {
-        let mut at = self.layout.header();
+    /// Writes the records, and returns where what they have ends in the heap.
+    fn write_records(&self, heap: &mut [u8], table: &mut [u8]) -> usize {
+        let mut at = BATCH_HEADER;
+        for (record, place) in self.view.records().zip(table.chunks_exact_mut(ENTRY)) {
+            at = record.write(self.fields, heap, at, place);
+        }
+        at
+    }
+
+    /// The same in layout 1.
+    fn write_records1(&self, heap: &mut [u8], table: &mut [u8]) -> usize {
+        let mut at = version1::BATCH_HEADER;
         let mut field = |bytes: Option<&[u8]>| {
             let offset = at as u32;
             let Some(bytes) = bytes else {
@@ -113,7 +128,7 @@ impl<'a> Excerpt<'a> {
             at += bytes.len();
             (offset, bytes.len() as u32)
         };
-        let places = table.chunks_exact_mut(self.layout.entry());
+        let places = table.chunks_exact_mut(version1::ENTRY);
         for (record, place) in self.view.records().zip(places) {
             let parts = Parts::of(&record, self.fields);
             let spans = [
@@ -123,13 +138,9 @@ impl<'a> Excerpt<'a> {
                 self.span(Fields::HEADERS, Some(parts.headers), 0, &mut field),
                 self.span(Fields::ATTRIBUTES, Some(parts.attributes), 0, &mut field),
             ];
-            match self.layout {
-                Layout::Version1 => place.copy_from_slice(&version1::entry(&parts.entry(spans))),
-                Layout::Version2 => record.write_entry(place, parts.fields, parts.counts, spans),
-            }
+            place.copy_from_slice(&version1::entry(&parts.entry(spans)));
         }
-        // Up to the table, which begins at a multiple of eight.
-        heap[at..].fill(0);
+        at
     }
 
     fn span(

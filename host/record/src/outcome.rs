@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::layout::{
-    CRITICAL, CRITICAL_FLAGS, MAX_PIECES, OUTCOMES_HEADER, OUTCOMES_MAGIC, SAMPLES, SECTION,
+    CRITICAL, CRITICAL_FLAGS, MAX_PIECES, OUTCOMES_HEADER, OUTCOMES_MAGIC, SAMPLES,
 };
 use crate::patch::{Patch, PatchBuilder};
 use crate::reader::{Malformed, Reader};

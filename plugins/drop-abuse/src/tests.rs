@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 use serde_json::json;
+use tidegate_sdk::config::config_schema;
 use tidegate_sdk::testing::{Answer, Harness, TestRecord};
+use tidegate_sdk_sandbox::{Came, Limits, Options, Sandbox, build};
 
 use super::*;
 
@@ -195,6 +197,43 @@ fn null_values_pass() {
         start().run_one(TestRecord::default()),
         Answer::Pass(_)
     ));
+}
+
+#[test]
+fn the_component_answers_as_the_operator_does_natively() {
+    let config = json!({"words": ["ass"], "action": "route"});
+    let records = ["an ass", "a class", "ａｓｓ", ""].map(TestRecord::of);
+    let native = Harness::<DropAbuse>::start(&config).unwrap().run(&records);
+    let component = build(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let mut operator = Sandbox::start(&component, Options::config(config)).unwrap();
+    let came = operator.run(&records).unwrap();
+    let came: Vec<&Answer> = came.iter().map(Came::answer).collect();
+    assert_eq!(came, native.iter().collect::<Vec<_>>());
+    assert_eq!(operator.outputs(), ["abuse"]);
+    assert_eq!(operator.config_schema(), config_schema::<Config>());
+}
+
+#[test]
+fn a_record_that_takes_too_much_memory_is_found_among_the_others() {
+    let component = build(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let options = Options::config(json!({"words": ["ass"]}));
+    let options = Options {
+        limits: Limits {
+            memory: 8 << 20,
+            ..options.limits
+        },
+        ..options
+    };
+    let mut operator = Sandbox::start(&component, options).unwrap();
+    let records = ["fine", &"x".repeat(16 << 20), "an ass"].map(TestRecord::of);
+    let came = operator.run(&records).unwrap();
+    assert!(came[0].answer().is_pass() && came[2].answer().is_drop());
+    assert!(
+        matches!(&came[1], Came::Poison { reason, .. } if reason.contains("memory")),
+        "{:?}",
+        came[1]
+    );
+    assert!(operator.lost_instances() > 0);
 }
 
 proptest! {

@@ -88,6 +88,15 @@ fn rooms_depend_only_on_what_they_may_touch() {
         ),
         ("tidegate-sdk", &["tidegate-record", "tidegate-sdk-macros"]),
         ("tidegate-sdk-macros", &[]),
+        (
+            "tidegate-sdk-sandbox",
+            &[
+                "tidegate-sdk",
+                "tidegate-operator",
+                "tidegate-contract",
+                "tidegate-record",
+            ],
+        ),
     ]);
     let dependencies = dependencies(&metadata());
     for (name, allowed) in &allowed {

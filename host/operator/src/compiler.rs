@@ -38,6 +38,9 @@ pub struct ChildCompiler {
     pub arguments: Vec<OsString>,
 }
 
+/// However busy a machine is, a compilation ends after so long, or after ten times the CPU time that it may take.
+const LATEST: Duration = Duration::from_secs(600);
+
 /// What compiling one component may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompileLimits {
@@ -115,7 +118,7 @@ impl Compiler {
                 };
                 let began = Instant::now();
                 // However little of the machine it is given, it has an end.
-                let latest = began + limits.time.saturating_mul(10);
+                let latest = began + limits.time.saturating_mul(10).max(LATEST);
                 let until = task.until.map_or(latest, |until| until.min(latest));
                 let _turn = turns.take(until).ok_or_else(|| {
                     Refused::Limit(format!(

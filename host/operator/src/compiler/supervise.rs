@@ -174,7 +174,7 @@ fn wait(
                 return Err(match other {
                     Err(error) => Refused::Unable(format!("its compiler is lost: {error}")),
                     Ok(_) => Refused::Limit(format!(
-                        "it was not compiled within the {elapsed:.0?} that there were for it"
+                        "it was not compiled within the {elapsed:.0?} that there were for it: the machine has too little time to spare"
                     )),
                 });
             }

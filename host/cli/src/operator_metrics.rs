@@ -113,8 +113,10 @@ mod tests {
 
     use super::*;
 
-    fn revision(digest: &str, metrics: Vec<(Metric, Vec<(Vec<&str>, Value)>)>) -> RevisionMetrics {
-        let series = |series: Vec<(Vec<&str>, Value)>| {
+    type Measured = Vec<(Vec<&'static str>, Value)>;
+
+    fn revision(digest: &str, metrics: Vec<(Metric, Measured)>) -> RevisionMetrics {
+        let series = |series: Measured| {
             series
                 .into_iter()
                 .map(|(labels, value)| (labels.into_iter().map(str::to_owned).collect(), value))

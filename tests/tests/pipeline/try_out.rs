@@ -90,3 +90,38 @@ fn records_and_configurations_that_are_none_are_refused_by_their_place() {
     assert_eq!(code, Some(1));
     assert!(error.contains("'treshold' not allowed"), "{error}");
 }
+
+#[test]
+fn check_has_an_operator_answer_the_samples_of_its_stage() {
+    let pipeline = |mode: &str| {
+        format!(
+            "[pipeline]\nname = \"checked\"\n[source.in]\ntype = \"file\"\npaths = [\"in.jsonl\"]\n\
+             [[stage]]\nname = \"guest\"\noperator = \"{{operators}}/hostile.wasm\"\n\
+             config = {{ mode = \"{mode}\" }}\nsamples = \"samples.jsonl\"\n\
+             [sink.out]\ntype = \"file\"\npath = \"out.jsonl\"\n"
+        )
+    };
+    let workspace = Workspace::new(&pipeline("trap"));
+    workspace.write("in.jsonl", "");
+    let samples = "{\"value\": \"good\"}\n{\"value\": \"bad\"}\n{\"value\": \"good\"}\n";
+    workspace.write("samples.jsonl", samples);
+    let refused = workspace.run(&["check", "pipeline.toml"]);
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{error}");
+    assert!(
+        error.contains("stage.guest: samples: ")
+            && error.contains("samples.jsonl: record 2: trap: "),
+        "{error}"
+    );
+    workspace.pipeline(&pipeline("pass"));
+    let checked = workspace.run(&["check", "pipeline.toml"]);
+    assert!(
+        checked.status.success(),
+        "{}",
+        String::from_utf8_lossy(&checked.stderr)
+    );
+    workspace.pipeline(&pipeline("pass").replace("samples.jsonl", "none.jsonl"));
+    let refused = workspace.run(&["check", "pipeline.toml"]);
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert!(error.contains("none.jsonl"), "{error}");
+}

@@ -1,16 +1,20 @@
 //! `tidegate check`.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::json;
 use tidegate_contract::Slot as _;
-use tidegate_control::config::guarantee;
+use tidegate_control::config::{Pipeline, StageKind, guarantee};
+use tidegate_operator::ComponentSlot;
 
+use super::try_out::failed_samples;
 use super::{check_state, print, read_pipeline, warnings};
 use crate::exit::{Failure, tell};
 use crate::{models, wire};
 
-/// Reads a pipeline, compiles its operators and checks their configurations; says what it guarantees.
+/// Reads a pipeline, compiles its operators, checks their configurations and has them answer their samples; says what it
+/// guarantees.
 pub(crate) fn check(path: &Path, as_json: bool) -> Result<(), Failure> {
     let pipeline = read_pipeline(path)?;
     check_state(&pipeline)?;
@@ -26,6 +30,7 @@ pub(crate) fn check(path: &Path, as_json: bool) -> Result<(), Failure> {
     };
     let one = wire::Tasks { warm: 1, most: 1 };
     let (slots, _) = wire::slots(&pipeline, compiled, one, &[], None)?;
+    check_samples(&pipeline, &slots)?;
     let warnings = warnings(&pipeline, &slots)?;
     let guarantee = guarantee(&pipeline);
     if as_json {
@@ -66,4 +71,32 @@ pub(crate) fn check(path: &Path, as_json: bool) -> Result<(), Failure> {
         );
     }
     print(&text)
+}
+
+/// Has the operators of stages with samples answer them; what one cannot answer is a mistake of configuration.
+fn check_samples(pipeline: &Pipeline, slots: &[Arc<ComponentSlot>]) -> Result<(), Failure> {
+    let mut mistakes = Vec::new();
+    for slot in slots {
+        let stage = pipeline
+            .stages
+            .iter()
+            .find(|stage| stage.name == slot.name());
+        let Some(StageKind::Operator(operator)) = stage.map(|stage| &stage.kind) else {
+            continue;
+        };
+        let Some(samples) = &operator.samples else {
+            continue;
+        };
+        let (file, stage) = (pipeline.file.display(), slot.name());
+        let failed = failed_samples(slot, samples)?;
+        mistakes.extend(
+            failed
+                .iter()
+                .map(|why| format!("{file}: stage.{stage}: {why}")),
+        );
+    }
+    match mistakes.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::usage(mistakes.join("\n"))),
+    }
 }

@@ -1,4 +1,5 @@
-//! `tidegate component --try`: an operator's answers to a few records, checked as in a pipeline.
+//! `tidegate component --try`, and the samples of `tidegate check`: an operator's answers to a few records, checked as in
+//! a pipeline.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,6 +18,11 @@ use crate::exit::{Failure, with_causes};
 /// Bytes of a field that are shown.
 const SHOWN: usize = 128;
 
+fn clock() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_micros() as i64)
+}
+
 /// Runs the component on records; a record that it cannot answer for is a failure.
 pub(crate) fn try_out(
     engine: &Engine,
@@ -24,9 +30,7 @@ pub(crate) fn try_out(
     records: Option<&Path>,
     config: &str,
 ) -> Result<(), Failure> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let clock = now.map_or(0, |now| now.as_micros() as i64);
-    let batches = batches(records, clock).map_err(|error| Failure::usage(with_causes(&error)))?;
+    let batches = batches(records, clock()).map_err(|error| Failure::usage(with_causes(&error)))?;
     let began = Instant::now();
     let options = SlotOptions {
         grants: Grants::ALL,
@@ -52,50 +56,82 @@ pub(crate) fn try_out(
     }
 }
 
+/// The samples of a stage that its operator cannot answer for: each with why.
+pub(crate) fn failed_samples(slot: &ComponentSlot, file: &Path) -> Result<Vec<String>, Failure> {
+    let batches =
+        batches(Some(file), clock()).map_err(|error| Failure::usage(with_causes(&error)))?;
+    let (_, mut operator) = slot.instance()?;
+    let mut failed = Vec::new();
+    for batch in &batches {
+        answer_all(&mut *operator, batch, |batch, processed| {
+            if let Processed::Poison(cause) = processed {
+                let id = batch.view().get(cause.record).map(|record| record.id());
+                // Offsets of samples count their lines from 0.
+                let line = id.map_or(0, |id| id.offset + 1);
+                let file = file.display();
+                failed.push(format!("samples: {file}: record {line}: {}", cause.reason));
+            }
+            Ok(())
+        })?;
+    }
+    Ok(failed)
+}
+
 /// Prints what becomes of each record; how many have no answer.
 fn answers(operator: &mut dyn Operator, batch: &Batch) -> Result<usize, Failure> {
     let outputs = operator.version().outputs.clone();
     let mut failed = 0;
+    answer_all(operator, batch, |batch, processed| {
+        let mut text = String::new();
+        match processed {
+            Processed::Answer {
+                first,
+                count,
+                outcomes,
+                mut effects,
+            } => {
+                let view = OutcomesView::parse(&outcomes, count, outputs.len() as u16)?;
+                for (index, outcome) in view.iter().enumerate() {
+                    line(&mut text, batch, first + index, &shown(&outcome, &outputs));
+                    let again = matches!(outcome, Outcome::Retry { .. });
+                    if let Some(effects) = effects.as_mut().filter(|_| !again) {
+                        effects.accept(index);
+                    }
+                }
+            }
+            Processed::Poison(cause) => {
+                failed += 1;
+                let why = format!("FAILED {}", cause.reason);
+                line(&mut text, batch, cause.record, &why);
+                for frame in cause.backtrace.iter().flat_map(|frames| frames.lines()) {
+                    let _ = writeln!(text, "    {frame}");
+                }
+            }
+            Processed::Untried { .. } => {}
+        }
+        print(&text)
+    })?;
+    Ok(failed)
+}
+
+/// Has a batch answered, in as many turns as it takes; `each` is told of every part with the records that it is of.
+fn answer_all(
+    operator: &mut dyn Operator,
+    batch: &Batch,
+    mut each: impl FnMut(&Batch, Processed) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let mut rest: Option<Batch> = None;
     loop {
         let batch = rest.as_ref().unwrap_or(batch);
-        let (mut text, mut untried) = (String::new(), None);
+        let mut untried = None;
         for processed in operator.process(batch)? {
-            match processed {
-                Processed::Answer {
-                    first,
-                    count,
-                    outcomes,
-                    effects,
-                } => {
-                    let view = OutcomesView::parse(&outcomes, count, outputs.len() as u16)?;
-                    let mut effects = effects;
-                    for (index, outcome) in view.iter().enumerate() {
-                        line(&mut text, batch, first + index, &shown(&outcome, &outputs));
-                        let again = matches!(outcome, Outcome::Retry { .. });
-                        if let Some(effects) = effects.as_mut().filter(|_| !again) {
-                            effects.accept(index);
-                        }
-                    }
-                }
-                Processed::Poison(cause) => {
-                    failed += 1;
-                    line(
-                        &mut text,
-                        batch,
-                        cause.record,
-                        &format!("FAILED {}", cause.reason),
-                    );
-                    for frame in cause.backtrace.iter().flat_map(|frames| frames.lines()) {
-                        let _ = writeln!(text, "    {frame}");
-                    }
-                }
-                Processed::Untried { first, .. } => untried = Some(first),
+            if let Processed::Untried { first, .. } = processed {
+                untried = Some(first);
             }
+            each(batch, processed)?;
         }
-        print(&text)?;
         let Some(first) = untried else {
-            return Ok(failed);
+            return Ok(());
         };
         let mut builder = BatchBuilder::default();
         for record in batch.view().records().skip(first) {

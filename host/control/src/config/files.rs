@@ -362,6 +362,27 @@ fn unreadable(directory: &Directory, typed: &str, path: &Path, error: &std::io::
     }
 }
 
+/// The file of records that an operator is tried on.
+pub(crate) fn check_samples(
+    found: &Findings,
+    directory: &Directory,
+    typed: &Typed<String>,
+) -> PathBuf {
+    let path = directory.resolve(&typed.value);
+    match fs::metadata(&path) {
+        Ok(facts) if facts.is_file() => {}
+        Ok(_) => found.about(
+            typed,
+            format!(
+                "{:?} is not a file; name one of records, a line of JSON each",
+                typed.value
+            ),
+        ),
+        Err(error) => found.about(typed, unreadable(directory, &typed.value, &path, &error)),
+    }
+    path
+}
+
 /// An operator's file.
 pub(crate) fn check_component(
     found: &Findings,

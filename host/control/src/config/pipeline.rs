@@ -231,6 +231,8 @@ pub struct OperatorStage {
     pub breaker: Option<Breaker>,
     /// Most records that it may fail on in a run that ends well; any number but all if there is none.
     pub max_failed_records: Option<u64>,
+    /// A file of records on which `tidegate check` tries it, absolute; it exists.
+    pub samples: Option<PathBuf>,
 }
 
 /// When an operator's revision is run no more.

@@ -14,13 +14,14 @@ use super::reader::{Table, Value, not_one_of};
 use super::text::Span;
 use super::typed::{TypedOperator, TypedStage, TypedStageKind};
 
-const OPERATOR_KEYS: [&str; 7] = [
+const OPERATOR_KEYS: [&str; 8] = [
     "config",
     "grants",
     "limits",
     "retries",
     "breaker",
     "max-failed-records",
+    "samples",
     "ungranted",
 ];
 
@@ -140,6 +141,7 @@ fn read_operator(table: &Table<'_>) -> Option<TypedOperator> {
         max_failed_records: table
             .number("max-failed-records", 0..=u64::MAX)
             .map(|typed| typed.value),
+        samples: table.string("samples"),
     })
 }
 

@@ -1,7 +1,7 @@
 //! What a stage means: its component is there, its model is known.
 
 use super::disk::Directory;
-use super::files::check_component;
+use super::files::{check_component, check_samples};
 use super::findings::Findings;
 use super::models::Model;
 use super::nearest::nearest;
@@ -27,6 +27,9 @@ pub(crate) fn resolve_stage(
             retries: operator.retries,
             breaker: operator.breaker,
             max_failed_records: operator.max_failed_records,
+            samples: operator
+                .samples
+                .map(|samples| check_samples(found, directory, &samples)),
         })),
         TypedStageKind::Model(stage) => {
             let name = &stage.model.value;

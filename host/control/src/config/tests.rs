@@ -139,6 +139,7 @@ fn what_is_typed_is_what_is_meant() {
         })
     );
     assert_eq!(redact.max_failed_records, Some(100));
+    assert_eq!(redact.samples, Some(directory.join("samples.jsonl")));
     let from = |inputs: &[Input]| -> Vec<(Node, Option<String>)> {
         inputs
             .iter()

@@ -110,6 +110,7 @@ pub(crate) struct TypedOperator {
     pub(crate) retries: u32,
     pub(crate) breaker: Option<Breaker>,
     pub(crate) max_failed_records: Option<u64>,
+    pub(crate) samples: Option<Typed<String>>,
 }
 
 #[derive(Debug)]

@@ -77,6 +77,11 @@ pub use time::Timestamp;
 #[doc(hidden)]
 pub use wit_bindgen;
 
+// The examples there are compiled with those here.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// What an operator's source usually needs.
 pub mod prelude {
     #[cfg(not(target_family = "wasm"))]

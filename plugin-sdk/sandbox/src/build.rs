@@ -35,9 +35,9 @@ pub fn build(package: impl AsRef<Path>) -> Result<PathBuf, SandboxError> {
     }
     // Each line is a message; the last module that was made is that of the package itself.
     let messages = String::from_utf8_lossy(&output.stdout);
-    let modules = messages.lines().filter_map(module);
+    let mut modules = messages.lines().filter_map(module);
     modules
-        .last()
+        .next_back()
         .ok_or_else(|| failed("it makes no module: its `crate-type` has no \"cdylib\"".to_owned()))
 }
 

@@ -18,6 +18,8 @@ use crate::panics::caught;
 const STEPS: usize = 100_000;
 /// How deep schemas are visited within one another, references included.
 const DEPTH: usize = 128;
+/// Objects and booleans of a schema: compiling one takes the square of its schemas.
+const PARTS: usize = 2000;
 /// Regular expressions of a schema.
 const PATTERNS: usize = 64;
 /// Bytes of a regular expression.
@@ -157,11 +159,20 @@ fn leaves_at(error: &ValidationError<'_, '_>, root: &str, mistakes: &mut Vec<Str
 /// Looks through a schema for what it may not have, wherever it is in it.
 #[derive(Default)]
 struct Parts {
+    all: usize,
     patterns: usize,
 }
 
 impl Parts {
     fn look(&mut self, value: &Value) -> Result<(), String> {
+        if value.is_object() || value.is_boolean() {
+            self.all += 1;
+            if self.all > PARTS {
+                return Err(format!(
+                    "has more than {PARTS} objects and booleans, which is the limit"
+                ));
+            }
+        }
         match value {
             Value::Object(members) => {
                 for (key, value) in members {
@@ -181,10 +192,10 @@ impl Parts {
             ("patternProperties", Value::Object(by_pattern)) => {
                 by_pattern.keys().try_for_each(|key| self.pattern(key))
             }
-            ("$ref" | "$dynamicRef", Value::String(reference)) if !reference.starts_with('#') => {
+            ("$ref" | "$dynamicRef", Value::String(reference)) if !is_local(reference) => {
                 let reference = plain(reference, 128);
                 Err(format!(
-                    "refers to \"{reference}\", and may refer to nothing outside itself"
+                    "refers to \"{reference}\", and may refer to #, #ANCHOR and #/$defs/NAME alone"
                 ))
             }
             ("$schema", Value::String(dialect)) if dialect.trim_end_matches('#') != DIALECT => {
@@ -228,6 +239,14 @@ impl Parts {
             }
         }
     }
+}
+
+/// Whether a reference is to the schema itself, or to a part of it that has a name. What lies elsewhere in it would be
+/// looked at anew with each reference.
+fn is_local(reference: &str) -> bool {
+    let defined = reference.strip_prefix("#/$defs/");
+    let name = defined.or_else(|| reference.strip_prefix('#'));
+    name.is_some_and(|name| !name.contains(['/', '%']))
 }
 
 /// Parts of a schema by their names, of which each is there once.
@@ -367,7 +386,6 @@ impl<'a> Work<'a> {
     fn resolve(&self, reference: &str) -> Option<&'a Value> {
         let fragment = reference.strip_prefix('#')?;
         match fragment.is_empty() || fragment.starts_with('/') {
-            // Escaped as in addresses, a name is another one; none of those is found.
             true => self.root.pointer(fragment),
             false => self.anchors.get(fragment).copied(),
         }

@@ -118,12 +118,12 @@ fn a_schema_is_json_and_a_schema() {
     refused(
         r#"{"properties": {"a": {"$ref": "https://example.org/a"}}}"#,
         "{}",
-        "refers to \"https://example.org/a\", and may refer to nothing outside itself",
+        "refers to \"https://example.org/a\", and may refer to #, #ANCHOR and #/$defs/NAME alone",
     );
     refused(
         r#"{"$ref": "file:///etc/passwd"}"#,
         "{}",
-        "may refer to nothing outside itself",
+        "and may refer to #, #ANCHOR and #/$defs/NAME alone",
     );
     refused(r##"{"$ref": "#/none"}"##, "{}", "its configuration schema ");
     refused(
@@ -176,6 +176,17 @@ fn a_schema_whose_references_double_is_refused_by_the_steps_it_takes() {
     let config = format!("{{\"a\": [{}]}}", "1,".repeat(1000) + "1");
     let nested = format!(r#"{{"properties": {{"a": {long}}}}}"#);
     refused(&nested, &config, "takes more than 100000 steps");
+}
+
+#[test]
+fn a_schema_of_very_many_parts_is_refused_before_it_is_compiled() {
+    let all = |count: usize| format!(r#"{{"allOf": [{}]}}"#, vec!["true"; count].join(","));
+    start(&all(1999), "{}").unwrap();
+    let why = "has more than 2000 objects and booleans, which is the limit";
+    refused(&all(2000), "{}", why);
+    refused(&all(50_000), "{}", why);
+    let elsewhere = r##"{"x": {"y": {}}, "allOf": [{"$ref": "#/x/y"}]}"##;
+    refused(elsewhere, "{}", "refers to \"#/x/y\", and may refer to #, ");
 }
 
 #[test]

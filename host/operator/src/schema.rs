@@ -71,10 +71,9 @@ impl ConfigSchema {
         compiler.set_default_draft(Draft::V2020_12);
         compiler.use_loader(Box::new(Nothing));
         let mut schemas = Schemas::new();
-        let compiled = compiler
-            .add_resource(PLACE, json.clone())
-            .and_then(|()| compiler.compile(PLACE, &mut schemas));
-        let index = compiled.map_err(|error| wrong(format!("is none: {}", told(&error))))?;
+        let none = |error: CompileError| wrong(format!("is none: {}", told(&error)));
+        compiler.add_resource(PLACE, json.clone()).map_err(none)?;
+        let index = compiler.compile(PLACE, &mut schemas).map_err(none)?;
         Ok(ConfigSchema {
             json,
             schemas,

@@ -263,7 +263,7 @@ fn a_deployment_brings_a_new_configuration_and_a_restart_keeps_it_while_the_file
 fn an_operator_too_slow_for_the_records_at_once_is_deployed_and_one_that_fails_on_a_record_is_not()
 {
     let limits = Limits {
-        deadline: Duration::from_secs(2),
+        deadline: Duration::from_secs(4),
         ..patient()
     };
     let slot = hostile_within("pass", limits);

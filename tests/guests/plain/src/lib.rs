@@ -5,10 +5,11 @@
 #![cfg(target_family = "wasm")]
 #![allow(
     unsafe_code,
-    reason = "the exports of a component have the C calling convention"
+    unreachable_pub,
+    reason = "the exports of a component have the C calling convention, and the generator makes them public"
 )]
 
-#[allow(unreachable_pub, missing_docs, reason = "generated")]
+#[allow(missing_docs, reason = "generated")]
 mod bindings;
 mod every;
 

@@ -491,10 +491,10 @@ fn an_output_that_the_component_lacks_is_found_at_its_line() {
     let mistakes = check_outputs(&pipeline, 0, &["urgnet".into()]).unwrap_err();
     assert_eq!(
         mistakes.to_string(),
-        "pipeline.toml:44:21: stage.answer.inputs: the component of stage \"redact\" has no output \"urgent\"; \
-         did you mean \"redact.urgnet\"?\n 44 | inputs = [\"redact\", \"redact.urgent\"]\n    |                     \
-         ^^^^^^^^^^^^^^^\nwarning: pipeline.toml:33:1: stage.redact: nothing takes its output \"urgnet\"; records \
-         sent there are dropped\n 33 | [[stage]]\n    | ^^^^^^^^^\n1 mistake"
+        "pipeline.toml:52:21: stage.answer.inputs: the component of stage \"redact\" has no output \"urgent\"; \
+         did you mean \"redact.urgnet\"?\n 52 | inputs = [\"redact\", \"redact.urgent\"]\n    |                     \
+         ^^^^^^^^^^^^^^^\nwarning: pipeline.toml:38:1: stage.redact: nothing takes its output \"urgnet\"; records \
+         sent there are dropped\n 38 | [[stage]]\n    | ^^^^^^^^^\n1 mistake"
     );
 }
 

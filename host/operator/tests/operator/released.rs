@@ -103,3 +103,44 @@ fn what_a_failed_call_has_counted_does_not_count() {
         [("seen".to_owned(), 99)]
     );
 }
+
+/// Guests of 1.0.0 that answer alike: of the packed world and of the plain one.
+const OF_1_0_0: [&[u8]; 2] = [
+    include_bytes!("../fixtures/released/1.0.0/hostile.wasm"),
+    include_bytes!("../fixtures/released/1.0.0/plain.wasm"),
+];
+
+#[test]
+fn operators_of_1_0_0_answer_as_they_did_in_both_worlds() {
+    for bytes in OF_1_0_0 {
+        let slot = ComponentSlot::new(&ENGINE, options("every"), bytes, "every").unwrap();
+        let came = run(&mut *instance(&slot), &batch_of(["v"; 14]));
+        let first: Vec<&str> = came
+            .iter()
+            .take(3)
+            .map(|came| match came {
+                Came::Outcome(outcome) => outcome.as_str(),
+                Came::Poison(cause) => cause.reason.as_str(),
+            })
+            .collect();
+        assert_eq!(first, ["pass", "drop", "replace "]);
+        assert!(poisoned(&came).is_empty(), "{came:?}");
+        assert!(counted(&slot)["seen"] > 0, "samples count");
+    }
+}
+
+#[test]
+fn the_shipped_operator_of_1_0_0_does_its_work() {
+    const DROP_ABUSE: &[u8] = include_bytes!("../fixtures/released/1.0.0/drop-abuse.wasm");
+    let options = SlotOptions {
+        config: "{\"words\": [\"darn\"]}".into(),
+        ..options("new")
+    };
+    let slot = ComponentSlot::new(&ENGINE, options, DROP_ABUSE, "drop-abuse").unwrap();
+    let came = run(
+        &mut *instance(&slot),
+        &batch_of(["good morning", "darn it"]),
+    );
+    assert_eq!(came[0], Came::Outcome("pass".into()));
+    assert_ne!(came[1], Came::Outcome("pass".into()));
+}

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tidegate_state::{Disk, FileLayer};
+use tidegate_state::Disk;
 
 /// The directory of deployed components.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(crate) struct Components {
     directory: PathBuf,
     /// Digests of the components that are being deployed; one for each deployment.
     under_way: Mutex<Vec<String>>,
+    /// Held while one is written: one at a time.
+    writing: Mutex<()>,
 }
 
 /// A component stays while this does, whoever else needs it.
@@ -39,6 +41,7 @@ impl Components {
         Components {
             directory: state.join("components"),
             under_way: Mutex::default(),
+            writing: Mutex::default(),
         }
     }
 
@@ -49,17 +52,19 @@ impl Components {
 
     /// Keeps a component that is about to be deployed, so that a restart finds it.
     pub(crate) fn keep(&self, digest: &str, bytes: &[u8]) -> io::Result<Kept<'_>> {
-        let mut under_way = self.lock();
+        // Before it is there, so that nobody sweeps it away; a sweep does not wait for the disk.
+        self.lock().push(digest.to_owned());
+        let kept = Kept {
+            components: self,
+            digest: digest.to_owned(),
+        };
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         // One that is there was durable before it had its name, and a large one takes a disk's time from the stream.
         let path = self.path(digest);
         if fs::read(&path).ok().as_deref() != Some(bytes) {
-            Disk.replace(&path, bytes)?;
+            Disk.replace_in_pieces(&path, bytes)?;
         }
-        under_way.push(digest.to_owned());
-        Ok(Kept {
-            components: self,
-            digest: digest.to_owned(),
-        })
+        Ok(kept)
     }
 
     /// Takes away what is not among these and is not being deployed. What cannot be taken away costs room and nothing

@@ -170,8 +170,16 @@ impl Engine {
         let artifact = self.run(Job::Compile, wanted, &component)?;
         let stored = self.inner.cache.as_ref();
         let stored = stored.and_then(|cache| cache.store(digest, &artifact));
-        let loaded = match stored {
-            Some(path) => self.map(&path),
+        // Where what was stored cannot be mapped (a file system without execution, an entry that another process took
+        // away), what is at hand is as good.
+        let mapped = stored.and_then(|path| {
+            let mapped = self.map(&path);
+            mapped
+                .inspect_err(|error| tracing::warn!(target: "tidegate::operator", digest, "a compiled component on disk is of no use: {error:#}"))
+                .ok()
+        });
+        let loaded = match mapped {
+            Some(mapped) => Ok(mapped),
             // SAFETY: this is what the compiler has just written, for an engine with the same settings: `Engine::run`
             // gives them to it, and wasmtime compares them with its own.
             None => unsafe {

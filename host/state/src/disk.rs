@@ -124,24 +124,37 @@ impl FileLayer for Disk {
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<Box<dyn AppendFile>> {
-        let (directory, name) = parent(path, true)?;
-        let mut temporary = name.clone();
-        temporary.push(".new");
-        // One that a crash left behind is not written over but removed: it may have another name elsewhere.
-        match directory.remove_file(&temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut options = OpenOptions::new();
-        options.create_new(true).append(true).read(true);
-        let mut file = directory.open_with(&temporary, &options)?.into_std();
-        lock(&file)?;
-        write_in_pieces(&mut file, bytes)?;
-        file.sync_all()?;
-        directory.rename(&temporary, &directory, &name)?;
-        sync_directory(&directory)?;
-        Ok(Box::new(DiskFile::new(file, path)?))
+        // At once: a cut may wait for it.
+        let file = replace(path, |file| file.write_all(bytes))?;
+        Ok(Box::new(file))
     }
+}
+
+impl Disk {
+    /// Replaces a file as [`FileLayer::replace`] does, beside a stream that uses the same disk: in pieces with pauses.
+    pub fn replace_in_pieces(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        replace(path, |file| write_in_pieces(file, bytes)).map(drop)
+    }
+}
+
+fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<DiskFile> {
+    let (directory, name) = parent(path, true)?;
+    let mut temporary = name.clone();
+    temporary.push(".new");
+    // One that a crash left behind is not written over but removed: it may have another name elsewhere.
+    match directory.remove_file(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    options.create_new(true).append(true).read(true);
+    let mut file = directory.open_with(&temporary, &options)?.into_std();
+    lock(&file)?;
+    write(&mut file)?;
+    file.sync_all()?;
+    directory.rename(&temporary, &directory, &name)?;
+    sync_directory(&directory)?;
+    DiskFile::new(file, path)
 }
 
 /// Takes the file itself, not one beside it that could be removed. The system lets go of it when the process ends,

@@ -87,6 +87,8 @@ impl KafkaSource {
             );
         }
         self.change = Some(Change::Revoke { list, lost });
+        // The next assignment waits for others anew.
+        self.begin_awaited = None;
         (!revoked.is_empty()).then_some(SourceEvent::Revoked(revoked))
     }
 

@@ -281,31 +281,41 @@ impl BatchBuilder {
     }
 }
 
-/// The last change that takes away a name: its index among the changes.
-enum Removals<'a, I> {
-    /// A few changes are read again for each name; this costs no allocation.
-    Few(I),
+/// The last change that takes away a name: its index among the changes. They are decoded once, not for each pair: a
+/// record may have 65,535 pairs, and each change a name of 65,535 bytes to validate.
+enum Removals<'a> {
+    /// A few lie on the stack, the others empty; this costs no allocation.
+    Few([Option<(&'a str, usize)>; FEW]),
     /// Many are indexed: an operator may send 65,535, and must not cost the host the square of that.
     Many(HashMap<&'a str, usize>),
 }
 
-impl<'a, I: Iterator<Item = Change<'a>> + Clone> Removals<'a, I> {
-    const FEW: usize = 16;
+/// Changes that are compared with a pair one after the other.
+const FEW: usize = 16;
 
-    fn of(changes: I) -> Removals<'a, I> {
-        if changes.clone().nth(Self::FEW).is_none() {
-            Removals::Few(changes)
-        } else {
-            Removals::Many(removals(changes).collect())
+impl<'a> Removals<'a> {
+    fn of(changes: impl Iterator<Item = Change<'a>>) -> Removals<'a> {
+        let mut removals = removals(changes);
+        let mut few = [None; FEW];
+        for (place, removal) in few.iter_mut().zip(&mut removals) {
+            *place = Some(removal);
+        }
+        match removals.next() {
+            None => Removals::Few(few),
+            Some(next) => {
+                let first = few.into_iter().flatten().chain([next]);
+                Removals::Many(first.chain(removals).collect())
+            }
         }
     }
 
     fn last(&self, name: &str) -> Option<usize> {
         match self {
-            Removals::Few(changes) => removals(changes.clone())
-                .filter(|(removed, _)| *removed == name)
-                .map(|(_, index)| index)
-                .last(),
+            Removals::Few(few) => {
+                let mut last = few.iter().rev().flatten();
+                let (_, index) = last.find(|(removed, _)| *removed == name)?;
+                Some(*index)
+            }
             Removals::Many(index) => index.get(name).copied(),
         }
     }

@@ -8,9 +8,10 @@ mod common;
 use libfuzzer_sys::fuzz_target;
 use tidegate_record::{BatchBuilder, BatchView, NewRecord, Outcome, OutcomesView, Patch};
 
-const GOLDEN: [&str; 2] = [
+const GOLDEN: [&str; 3] = [
     include_str!("../../../../wit/golden/answer-every.hex"),
     include_str!("../../../../wit/golden/answer-layout-1.hex"),
+    include_str!("../../../../wit/golden/answer-samples.hex"),
 ];
 const OUTPUTS: u16 = 2;
 

@@ -42,9 +42,11 @@ pub fn child_emit(parent: u64, piece: u32) -> u64 {
         .filter(|path| *path < HASHED);
     path.unwrap_or_else(|| {
         // SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014), twice.
-        let mut hash = parent;
-        for part in [piece, base] {
-            hash = hash.wrapping_add(part.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        // The parent is mixed before the piece is added, or two parents that differ by a multiple of the constant would
+        // have pieces with one id.
+        let mut hash = 0u64;
+        for part in [parent, piece] {
+            hash = hash.wrapping_add(part).wrapping_add(0x9e37_79b9_7f4a_7c15);
             hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
             hash ^= hash >> 31;

@@ -239,4 +239,10 @@ fn pieces_of_pieces_have_ids_of_their_own_at_any_depth() {
     }
     assert_eq!(child_emit(0, 6), 7, "as numbered before 1.0.0");
     assert_eq!(child_emit(7, 0), 7 * 4096 + 1);
+    // What SplitMix64 adds for each step.
+    let (parent, step) = (1u64 << 63, 0x9e37_79b9_7f4a_7c15);
+    assert_ne!(
+        child_emit(parent, 5),
+        child_emit(parent.wrapping_add(step), 4)
+    );
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tidegate_record::{BatchView, OutcomesBuilder};
+use tidegate_record::{BatchView, OutcomesBuilder, RecordRefused};
 
 use crate::config::read_config;
 use crate::{Described, Failure, Operator, Outcome, Output, Piece, Record, metrics};
@@ -115,11 +115,26 @@ fn measured<T: Described>(answer: &mut OutcomesBuilder) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Why changes of an outcome cannot be written, where one of them cannot: without it the record would be another.
+fn refused<O>(outcome: &Outcome<O>) -> Option<RecordRefused> {
+    match outcome {
+        Outcome::Replace(changes) | Outcome::Route(_, changes) => changes.patch().refused(),
+        Outcome::Split(pieces) => pieces
+            .iter()
+            .find_map(|piece| piece.changes.patch().refused()),
+        _ => None,
+    }
+}
+
 fn write<T: Described>(
     answer: &mut OutcomesBuilder,
     outcome: Outcome<T::Output>,
     outputs: &Outputs,
 ) -> Result<(), Failure> {
+    if let Some(why) = refused(&outcome) {
+        answer.dead_letter(&format!("changes cannot be applied: {why}"));
+        return Ok(());
+    }
     match outcome {
         Outcome::Pass => answer.pass(),
         Outcome::Drop => answer.drop_record(),

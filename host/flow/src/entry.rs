@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tidegate_contract::{Answer, InFlightEntry};
-use tidegate_record::{ArenaFull, Batch, BatchBuilder, NewRecord, RecordId, RecordView};
+use tidegate_record::{Batch, BatchBuilder, NewRecord, RecordId, RecordRefused, RecordView};
 
 use crate::stored::StoredAnswer;
 use crate::topology::Source;
@@ -207,7 +207,7 @@ impl Waits {
     }
 
     /// The records' source has this index in the pipeline, which it need not have had when they were read.
-    pub(crate) fn come_from(&mut self, source: u16) -> Result<(), ArenaFull> {
+    pub(crate) fn come_from(&mut self, source: u16) -> Result<(), RecordRefused> {
         let batch = match self {
             Waits::Entry(entry) => &mut entry.record,
             Waits::Untaken(batch) => batch,

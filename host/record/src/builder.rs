@@ -7,7 +7,7 @@ use crate::batch::{Batch, RecordId, RecordView};
 use crate::layout::{
     BATCH_HEADER, BATCH_MAGIC, ENTRY, Fields, MAX_ARENA, MAX_PIECES, NO_TIME, NULL,
 };
-use crate::pairs::{Pairs, write_pair};
+use crate::pairs::{MAX_NAME, MAX_PAIRS, Pairs, write_pair};
 use crate::patch::{Change, Patch};
 
 /// A record that would make the arena larger than [`MAX_ARENA`].
@@ -28,6 +28,53 @@ impl fmt::Display for ArenaFull {
 }
 
 impl std::error::Error for ArenaFull {}
+
+/// A record that cannot be written as it is. Nothing of it is left out instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordRefused {
+    /// The arena would be too large.
+    ArenaFull(ArenaFull),
+    /// It has more headers or private attributes than can be counted.
+    Pairs {
+        /// Which: "headers" or "attributes".
+        field: &'static str,
+        /// How many.
+        count: usize,
+    },
+    /// A header or private attribute has a name that is too long.
+    Name {
+        /// Which: "headers" or "attributes".
+        field: &'static str,
+        /// Bytes of the name.
+        bytes: usize,
+    },
+}
+
+impl fmt::Display for RecordRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecordRefused::ArenaFull(full) => full.fmt(f),
+            RecordRefused::Pairs { field, count } => {
+                write!(
+                    f,
+                    "record with {count} {field} exceeds the limit of {MAX_PAIRS}"
+                )
+            }
+            RecordRefused::Name { field, bytes } => write!(
+                f,
+                "name of {bytes} bytes among the {field} of a record exceeds the limit of {MAX_NAME} bytes"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RecordRefused {}
+
+impl From<ArenaFull> for RecordRefused {
+    fn from(full: ArenaFull) -> RecordRefused {
+        RecordRefused::ArenaFull(full)
+    }
+}
 
 /// Emit of a split's piece (counted from 0), of which a record has fewer than [`MAX_PIECES`]: 12 bits for each level of
 /// splitting as long as these fit into 63 bits, and from then on the highest bit and a hash of the way. So ids stay
@@ -111,8 +158,10 @@ impl BatchBuilder {
         self.arena.len() + self.table.len()
     }
 
-    /// Adds a record.
-    pub fn push(&mut self, record: &NewRecord<'_>) -> Result<(), ArenaFull> {
+    /// Adds a record, or nothing of it.
+    pub fn push(&mut self, record: &NewRecord<'_>) -> Result<(), RecordRefused> {
+        fits("headers", record.headers)?;
+        fits("attributes", record.attributes)?;
         let pairs = |pairs: &[(&str, Option<&[u8]>)]| {
             pairs
                 .iter()
@@ -157,13 +206,13 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// Adds a copy of a record with a patch applied, under this emit.
+    /// Adds a copy of a record with a patch applied, under this emit, or nothing of it.
     pub fn push_patched(
         &mut self,
         record: &RecordView<'_>,
         patch: &Patch<'_>,
         emit: u64,
-    ) -> Result<(), ArenaFull> {
+    ) -> Result<(), RecordRefused> {
         let key = patch.key().unwrap_or(record.key());
         let value = patch.value().unwrap_or(record.value());
         let size = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
@@ -174,15 +223,18 @@ impl BatchBuilder {
                 + record.attributes().as_bytes().len()
                 + patch.size(),
         )?;
+        let start = self.arena.len();
         let key = self.field(key);
         let value = self.field(value);
-        let (headers, header_count) =
-            self.changed(record.headers(), record.pair_counts().0, patch.headers());
-        let (attributes, attribute_count) = self.changed(
-            record.attributes(),
-            record.pair_counts().1,
-            patch.attributes(),
-        );
+        let counts = record.pair_counts();
+        let (headers, header_count) = self.changed(record.headers(), counts.0, patch.headers());
+        let (attributes, attribute_count) =
+            self.changed(record.attributes(), counts.1, patch.attributes());
+        let count =
+            |field, count| u16::try_from(count).map_err(|_| RecordRefused::Pairs { field, count });
+        let counts = count("headers", header_count)
+            .and_then(|headers| Ok((headers, count("attributes", attribute_count)?)))
+            .inspect_err(|_| self.arena.truncate(start))?;
         self.entry(&Entry {
             id: RecordId {
                 emit,
@@ -190,7 +242,7 @@ impl BatchBuilder {
             },
             event_time: patch.event_time().unwrap_or(record.event_time()),
             fields: Fields::ALL,
-            counts: (header_count, attribute_count),
+            counts,
             spans: [key, value, headers, attributes],
         });
         Ok(())
@@ -233,10 +285,9 @@ impl BatchBuilder {
         }
     }
 
-    /// Writes the pairs; past 65,535 the count has no room and the rest is left out.
+    /// Writes the pairs, of which there are no more than can be counted.
     fn pairs(&mut self, pairs: &[(&str, Option<&[u8]>)]) -> ((u32, u32), u16) {
         let at = self.arena.len();
-        let pairs = &pairs[..pairs.len().min(u16::MAX as usize)];
         for (name, value) in pairs {
             write_pair(&mut self.arena, name, *value);
         }
@@ -247,18 +298,18 @@ impl BatchBuilder {
     }
 
     /// Writes the pairs with the changes applied one after the other: a set or remove takes away all of its name that
-    /// is there by then, a set or add appends.
+    /// is there by then, a set or add appends. Says how many there are then, which may be more than can be counted.
     fn changed<'a>(
         &mut self,
         pairs: Pairs<'_>,
         count: u16,
         changes: impl Iterator<Item = Change<'a>> + Clone,
-    ) -> ((u32, u32), u16) {
+    ) -> ((u32, u32), usize) {
         let at = self.arena.len();
-        let mut written = 0u16;
+        let mut written = 0;
         if changes.clone().next().is_none() {
             self.arena.extend_from_slice(pairs.as_bytes());
-            written = count;
+            written = usize::from(count);
         } else {
             let removals = Removals::of(changes.clone());
             for pair in pairs.filter(|pair| removals.last(pair.name).is_none()) {
@@ -268,7 +319,6 @@ impl BatchBuilder {
             for (index, change) in changes.enumerate() {
                 if let Change::Set { name, value } | Change::Add { name, value } = change
                     && removals.last(name).is_none_or(|last| last <= index)
-                    && written < u16::MAX
                 {
                     write_pair(&mut self.arena, name, value);
                     written += 1;
@@ -280,6 +330,21 @@ impl BatchBuilder {
 
     fn entry(&mut self, entry: &Entry) {
         self.table.extend_from_slice(&entry.bytes());
+    }
+}
+
+/// Whether pairs can be written as they are.
+fn fits(field: &'static str, pairs: &[(&str, Option<&[u8]>)]) -> Result<(), RecordRefused> {
+    let count = pairs.len();
+    if count > MAX_PAIRS {
+        return Err(RecordRefused::Pairs { field, count });
+    }
+    match pairs.iter().find(|(name, _)| name.len() > MAX_NAME) {
+        Some((name, _)) => Err(RecordRefused::Name {
+            field,
+            bytes: name.len(),
+        }),
+        None => Ok(()),
     }
 }
 

@@ -25,11 +25,11 @@ mod sample;
 pub mod version1;
 
 pub use batch::{Batch, BatchError, BatchView, Origin, PublicRecord, RecordId, RecordView};
-pub use builder::{ArenaFull, BatchBuilder, NewRecord, child_emit};
+pub use builder::{ArenaFull, BatchBuilder, NewRecord, RecordRefused, child_emit};
 pub use excerpt::{Excerpt, Layout};
 pub use layout::Fields;
 pub use outcome::{Emission, Outcome, OutcomesBuilder, OutcomesError, OutcomesView};
-pub use pairs::{Pair, Pairs, write_pair};
+pub use pairs::{MAX_NAME, MAX_PAIRS, Pair, Pairs, write_pair};
 pub use patch::{Change, Patch, PatchBuilder};
 pub use reader::Malformed;
 pub use sample::Sample;

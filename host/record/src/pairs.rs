@@ -2,6 +2,11 @@
 
 use crate::layout::{NULL, u16_at, u32_at};
 
+/// Most headers, and most private attributes, of a record, and changes to either in a patch.
+pub const MAX_PAIRS: usize = u16::MAX as usize;
+/// Bytes of the longest name of a header or private attribute.
+pub const MAX_NAME: usize = u16::MAX as usize;
+
 /// One header or attribute: its name and its value, which may be null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair<'a> {

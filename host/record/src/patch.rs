@@ -1,6 +1,8 @@
 //! Changes to one record: as they lie in an answer, and how they are written.
 
+use crate::RecordRefused;
 use crate::layout::{NO_TIME, NULL};
+use crate::pairs::{MAX_NAME, MAX_PAIRS, write_pair};
 use crate::reader::{Malformed, Reader};
 
 const SET: u8 = 0;
@@ -200,6 +202,7 @@ pub struct PatchBuilder {
     headers: (u16, Vec<u8>),
     attributes: (u16, Vec<u8>),
     event_time: Option<i64>,
+    refused: Option<RecordRefused>,
 }
 
 impl PatchBuilder {
@@ -220,12 +223,19 @@ impl PatchBuilder {
 
     /// Changes the headers.
     pub fn header(&mut self, change: Change<'_>) {
-        write_change(&mut self.headers, change);
+        let written = write_change("headers", &mut self.headers, change);
+        self.refused = self.refused.or(written.err());
     }
 
     /// Changes the private attributes.
     pub fn attribute(&mut self, change: Change<'_>) {
-        write_change(&mut self.attributes, change);
+        let written = write_change("attributes", &mut self.attributes, change);
+        self.refused = self.refused.or(written.err());
+    }
+
+    /// The first change that could not be written, and why. The patch lacks it, and must not be used.
+    pub fn refused(&self) -> Option<RecordRefused> {
+        self.refused
     }
 
     /// Whether nothing changes.
@@ -270,16 +280,27 @@ impl PatchBuilder {
     }
 }
 
-fn write_change((count, block): &mut (u16, Vec<u8>), change: Change<'_>) {
-    if *count == u16::MAX {
-        return;
-    }
+fn write_change(
+    field: &'static str,
+    (count, block): &mut (u16, Vec<u8>),
+    change: Change<'_>,
+) -> Result<(), RecordRefused> {
     let (operation, name, value) = match change {
         Change::Set { name, value } => (SET, name, value),
         Change::Add { name, value } => (ADD, name, value),
         Change::Remove { name } => (REMOVE, name, None),
     };
-    *count += 1;
+    if name.len() > MAX_NAME {
+        return Err(RecordRefused::Name {
+            field,
+            bytes: name.len(),
+        });
+    }
+    *count = count.checked_add(1).ok_or(RecordRefused::Pairs {
+        field,
+        count: MAX_PAIRS + 1,
+    })?;
     block.push(operation);
-    crate::pairs::write_pair(block, name, value);
+    write_pair(block, name, value);
+    Ok(())
 }

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use tidegate_contract::{Operator, OperatorError, Processed, Slot};
 use tidegate_operator::{ComponentSlot, Engine, EngineOptions, SlotOptions};
-use tidegate_record::{ArenaFull, BatchBuilder, BatchView, OutcomesView};
+use tidegate_record::{BatchBuilder, BatchView, OutcomesView, RecordRefused};
 use tidegate_sdk::Timestamp;
 use tidegate_sdk::testing::{Answer, TestRecord};
 
@@ -109,7 +109,7 @@ pub enum SandboxError {
     /// It cannot be compiled or started, or fails the whole call.
     Operator(OperatorError),
     /// The records are too large for a batch.
-    Batch(ArenaFull),
+    Batch(RecordRefused),
     /// An answer that cannot be applied to its record.
     Answer(String),
 }
@@ -138,8 +138,8 @@ impl From<OperatorError> for SandboxError {
     }
 }
 
-impl From<ArenaFull> for SandboxError {
-    fn from(error: ArenaFull) -> SandboxError {
+impl From<RecordRefused> for SandboxError {
+    fn from(error: RecordRefused) -> SandboxError {
         SandboxError::Batch(error)
     }
 }

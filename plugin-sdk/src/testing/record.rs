@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use tidegate_record::{
-    ArenaFull, BatchBuilder, NewRecord, Pair, Pairs, Patch, RecordId, RecordView,
+    BatchBuilder, NewRecord, Pair, Pairs, Patch, RecordId, RecordRefused, RecordView,
 };
 
 use crate::record::{json, text};
@@ -122,7 +122,7 @@ impl TestRecord {
 
     /// Adds it to a batch.
     #[doc(hidden)]
-    pub fn push(&self, builder: &mut BatchBuilder) -> Result<(), ArenaFull> {
+    pub fn push(&self, builder: &mut BatchBuilder) -> Result<(), RecordRefused> {
         let headers = borrowed(&self.headers);
         let attributes = borrowed(&self.attributes);
         builder.push(&NewRecord {

@@ -147,6 +147,7 @@ impl Operator for Sorter {
             "later" => Outcome::retry(Duration::from_secs(2), "not yet"),
             "down" => Outcome::Fail(Failure::transient("table-closed", "no table is open")),
             "many" => Outcome::split(vec![Changes::new(); 5000]),
+            "long" => Outcome::replace(Changes::new().header(&"n".repeat(65_536), "")),
             _ => Outcome::replace(Changes::new()),
         }
     }
@@ -201,6 +202,18 @@ fn every_outcome_arrives_as_it_was_meant() {
     assert!(answers[6].reason().unwrap().contains("5000 pieces"));
     // One of the seven comes again, and does not count yet.
     assert_eq!(operator.counter("seen", &["order"]), 6);
+}
+
+#[test]
+fn a_header_that_cannot_be_written_makes_a_dead_letter_and_is_not_cut() {
+    let mut operator = Harness::<Sorter>::start("").unwrap();
+    assert_eq!(
+        operator.run_one(order("long")).reason(),
+        Some(
+            "changes cannot be applied: name of 65536 bytes among the headers of a record exceeds the limit of 65535 \
+             bytes"
+        )
+    );
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! What an operator makes of a batch, on its way out: by output, in batches again.
 
 use tidegate_record::layout::{BATCH_HEADER, MAX_ARENA};
-use tidegate_record::{ArenaFull, BatchBuilder, Emission, Outcome, Patch, RecordView, child_emit};
+use tidegate_record::{
+    ArenaFull, BatchBuilder, Emission, Outcome, Patch, RecordRefused, RecordView, child_emit,
+};
 use tidegate_telemetry::plain;
 
 /// What becomes of a record beside its emissions.
@@ -62,7 +64,7 @@ impl Collected {
         output: u16,
         record: &RecordView<'_>,
         patch: Option<(&Patch<'_>, u64)>,
-    ) -> Result<(), ArenaFull> {
+    ) -> Result<(), RecordRefused> {
         let output = usize::from(output);
         let bytes = record.size() + patch.map_or(0, |(patch, _)| patch.size());
         let builder = &mut self.open[output];

@@ -336,6 +336,69 @@ fn a_few_changes_of_long_names_are_read_once_and_not_for_each_header() {
 }
 
 #[test]
+fn headers_that_cannot_be_written_are_refused_and_not_left_out() {
+    let names = names(65_536);
+    let mut headers: Vec<(&str, Option<&[u8]>)> =
+        names.iter().map(|name| (name.as_str(), None)).collect();
+    let mut builder = BatchBuilder::default();
+    let push = |builder: &mut BatchBuilder, headers: &[(&str, Option<&[u8]>)]| {
+        builder.push(&tidegate_record::NewRecord {
+            headers,
+            ..Default::default()
+        })
+    };
+    assert_eq!(
+        push(&mut builder, &headers).unwrap_err().to_string(),
+        "record with 65536 headers exceeds the limit of 65535"
+    );
+    let long = "n".repeat(65_536);
+    assert_eq!(
+        push(&mut builder, &[(&long, None)])
+            .unwrap_err()
+            .to_string(),
+        "name of 65536 bytes among the headers of a record exceeds the limit of 65535 bytes"
+    );
+    headers.pop();
+    push(&mut builder, &headers).unwrap();
+    let batch = builder.finish(0);
+
+    let mut patch = PatchBuilder::default();
+    let add = |patch: &mut PatchBuilder, name: &str| {
+        patch.header(tidegate_record::Change::Add { name, value: None });
+    };
+    add(&mut patch, "one more");
+    let mut bytes = Vec::new();
+    patch.write(&mut bytes);
+    let mut full = BatchBuilder::default();
+    let before = full.bytes();
+    let refused = full.push_patched(
+        &batch.view().get(0).unwrap(),
+        &Patch::parse(&bytes).unwrap(),
+        0,
+    );
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "record with 65536 headers exceeds the limit of 65535"
+    );
+    assert_eq!(full.bytes(), before, "nothing of it is written");
+
+    assert!(patch.refused().is_none());
+    let mut cut = patch.clone();
+    add(&mut cut, &long);
+    assert!(cut.refused().unwrap().to_string().contains("65536 bytes"));
+    for _ in 0..65_535 {
+        add(&mut patch, "h");
+    }
+    assert!(
+        patch
+            .refused()
+            .unwrap()
+            .to_string()
+            .contains("65536 headers")
+    );
+}
+
+#[test]
 fn a_split_into_more_pieces_than_a_record_may_have_is_refused() {
     let answer = |pieces: u32| {
         let mut builder = OutcomesBuilder::default();

@@ -109,7 +109,7 @@ impl<'a> Table<'a> {
         Ok(Table { entries, place })
     }
 
-    /// Reads a key: what is there, else its default.
+    /// Reads a key: what is there, else its default. Both are held against the bounds.
     pub fn take<T: Configuration>(
         &self,
         key: &str,
@@ -124,9 +124,13 @@ impl<'a> Table<'a> {
                 bounds.check(json, &place)?;
                 Ok(value)
             }
-            None => match default.map(|default| default()).or_else(T::absent) {
-                Some(value) => Ok(value),
-                None => Err(place.refuse("is missing")),
+            None => match default.map(|default| default()) {
+                Some(value) => {
+                    let checked = bounds.check(&value.show(), &place);
+                    checked.map_err(|why| format!("{why} (this is its default)"))?;
+                    Ok(value)
+                }
+                None => T::absent().ok_or_else(|| place.refuse("is missing")),
             },
         }
     }

@@ -180,6 +180,22 @@ fn an_error_names_the_key_the_value_and_what_would_be_right() {
 }
 
 #[test]
+fn a_default_is_held_against_its_own_bounds() {
+    #[derive(Debug, Configuration)]
+    struct Contradictory {
+        #[config(default = 0, range = 1..)]
+        most: u64,
+    }
+    let error = read_config::<Contradictory>("{}").unwrap_err();
+    assert_eq!(
+        error,
+        "config key `most` is 0, expected at least 1 (this is its default)"
+    );
+    let read = read_config::<Contradictory>(r#"{"most": 2}"#).unwrap();
+    assert_eq!(read.most, 2);
+}
+
+#[test]
 fn an_operator_without_a_configuration_takes_an_empty_table() {
     for text in ["", "  ", "{}", "null"] {
         assert!(read_config::<NoConfig>(text).is_ok(), "{text:?}");

@@ -6,6 +6,28 @@ pub use tidegate_sdk_macros::Output;
 
 /// The named outputs of an operator: an enum that derives it, so that a typo does not compile; [`NoOutput`] where there
 /// is only the main one; [`OutputName`] where the configuration says what they are called.
+///
+/// ```
+/// # use tidegate_sdk::prelude::*;
+/// #[derive(Output)]
+/// enum Side {
+///     Left,
+/// }
+///
+/// let outcome = Outcome::route(Side::Left);
+/// # let _ = outcome;
+/// ```
+///
+/// ```compile_fail,E0599
+/// # use tidegate_sdk::prelude::*;
+/// #[derive(Output)]
+/// enum Side {
+///     Left,
+/// }
+///
+/// let outcome = Outcome::route(Side::Lfet);
+/// # let _ = outcome;
+/// ```
 pub trait Output: Sized {
     /// Every output that is known when the operator is compiled.
     fn all() -> Vec<Self>;

@@ -1,5 +1,8 @@
 //! What an operator measures. A metric is declared as a constant, named in `#[operator(metrics = [...])]`, and measured
 //! while a record is processed: it counts if the outcome of that record does, so records that come again count once.
+//! What the host would refuse is not sent: the value of a label is cut at 256 bytes, at a character border, and a value
+//! that is not finite is ignored. A record with more than 256 measurements fails, in the
+//! [`Harness`](crate::testing::Harness) too.
 //!
 //! ```
 //! use tidegate_sdk::metrics::Counter;
@@ -19,6 +22,8 @@
 //! ```
 
 use std::cell::RefCell;
+
+use tidegate_record::MAX_LABEL;
 
 /// What a metric is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,14 +112,14 @@ impl Counter {
 }
 
 impl Gauge {
-    /// Sets the value, of a gauge without labels.
+    /// Sets the value, of a gauge without labels. One that is not finite is ignored.
     pub fn set(&self, value: f64) {
-        measure(&self.0, &[], value.to_bits());
+        measure_value(&self.0, &[], value);
     }
 
-    /// Sets the value under these values of its labels, in their order.
+    /// Sets the value under these values of its labels, in their order. One that is not finite is ignored.
     pub fn set_for(&self, labels: &[&str], value: f64) {
-        measure(&self.0, labels, value.to_bits());
+        measure_value(&self.0, labels, value);
     }
 }
 
@@ -125,14 +130,14 @@ impl Histogram {
         self
     }
 
-    /// Adds a value, of a histogram without labels.
+    /// Adds a value, of a histogram without labels. One that is not finite is ignored.
     pub fn observe(&self, value: f64) {
-        measure(&self.0, &[], value.to_bits());
+        measure_value(&self.0, &[], value);
     }
 
-    /// Adds a value under these values of its labels, in their order.
+    /// Adds a value under these values of its labels, in their order. One that is not finite is ignored.
     pub fn observe_for(&self, labels: &[&str], value: f64) {
-        measure(&self.0, labels, value.to_bits());
+        measure_value(&self.0, labels, value);
     }
 }
 
@@ -143,12 +148,24 @@ pub(crate) struct Measurement {
     pub(crate) labels: Vec<String>,
 }
 
+/// As much of a label's value as the host takes.
+pub(crate) fn cut(label: &str) -> &str {
+    &label[..label.floor_char_boundary(MAX_LABEL)]
+}
+
 thread_local! {
     static MEASURED: RefCell<Vec<Measurement>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Measures a value, unless it is not finite: the host would refuse the whole answer.
+fn measure_value(declaration: &Declaration, labels: &[&str], value: f64) {
+    if value.is_finite() {
+        measure(declaration, labels, value.to_bits());
+    }
+}
+
 fn measure(declaration: &Declaration, labels: &[&str], bits: u64) {
-    let labels = labels.iter().map(|&label| label.to_owned()).collect();
+    let labels = labels.iter().map(|label| cut(label).to_owned()).collect();
     MEASURED.with_borrow_mut(|measured| {
         measured.push(Measurement {
             name: declaration.name,

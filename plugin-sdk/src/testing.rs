@@ -10,12 +10,14 @@ use std::fmt;
 use std::time::Duration;
 
 use tidegate_record::{
-    Batch, BatchBuilder, Emission, Excerpt, Layout, Outcome, OutcomesView, RecordView, Sample,
+    Batch, BatchBuilder, Emission, Excerpt, Layout, MAX_SAMPLES, Outcome, OutcomesView, RecordView,
+    Sample,
 };
 
 pub use record::TestRecord;
 
 use crate::host::imports::TOLD;
+use crate::metrics::{Declaration, cut};
 use crate::{Described, Failure, Level, Runner, Timestamp};
 
 /// An operator under test. One at a time on a thread: log lines are kept per thread.
@@ -106,6 +108,18 @@ impl<T: Described> Harness<T> {
             .map(|(record, outcome)| Answer::of(&record, outcome, outputs))
             .collect::<Result<_, String>>()
             .map_err(refused)?;
+        let mut measured = vec![0; records.len()];
+        for sample in outcomes.samples() {
+            let found = &mut measured[sample.record as usize];
+            *found += 1;
+            if *found > MAX_SAMPLES {
+                let record = sample.record;
+                return Err(refused(format!(
+                    "record {record} of the batch has more than {MAX_SAMPLES} measurements"
+                )));
+            }
+            check(&sample, T::DESCRIPTION.metrics).map_err(refused)?;
+        }
         for sample in outcomes.samples() {
             // What belongs to a record that comes again does not count.
             if !matches!(answers[sample.record as usize], Answer::Retry { .. }) {
@@ -135,20 +149,14 @@ impl<T: Described> Harness<T> {
     }
 
     fn measured(&self, name: &str, labels: &[&str]) -> &[u64] {
-        let labels = labels.iter().map(|&label| label.to_owned()).collect();
+        let labels = labels.iter().map(|label| cut(label).to_owned()).collect();
         let measured = self.measured.get(&(name.to_owned(), labels));
         measured.map_or(&[], Vec::as_slice)
     }
 
     fn measure(&mut self, sample: &Sample<'_>) {
         let metric = &T::DESCRIPTION.metrics[usize::from(sample.metric)];
-        let labels: Vec<String> = sample.labels().map(str::to_owned).collect();
-        assert_eq!(
-            labels.len(),
-            metric.labels.len(),
-            "metric {} is measured with other labels than it has",
-            metric.name
-        );
+        let labels = sample.labels().map(str::to_owned).collect();
         self.measured
             .entry((metric.name.to_owned(), labels))
             .or_default()
@@ -260,6 +268,19 @@ impl Answer {
             Answer::DeadLetter { reason } | Answer::Retry { reason, .. } => Some(reason),
             _ => None,
         }
+    }
+}
+
+/// Holds a measurement against its metric, as the host does; labels and values are right as they are measured.
+fn check(sample: &Sample<'_>, metrics: &[Declaration]) -> Result<(), String> {
+    let metric = &metrics[usize::from(sample.metric)];
+    let (found, declared) = (sample.labels().len(), metric.labels.len());
+    match found == declared {
+        true => Ok(()),
+        false => Err(format!(
+            "metric {} is measured with {found} labels, it has {declared}",
+            metric.name
+        )),
     }
 }
 

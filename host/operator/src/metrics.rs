@@ -22,9 +22,9 @@ pub(crate) const SERIES: usize = 1000;
 /// Labels of a metric.
 const LABELS: usize = 8;
 /// Bytes of a label's value.
-pub(crate) const LABEL_BYTES: usize = 256;
+pub(crate) const LABEL_BYTES: usize = tidegate_record::MAX_LABEL;
 /// Measurements of one record.
-pub(crate) const SAMPLES: usize = 256;
+pub(crate) const SAMPLES: usize = tidegate_record::MAX_SAMPLES;
 /// Bytes of a metric's help.
 const HELP_BYTES: usize = 512;
 /// Bounds of a histogram.

@@ -32,4 +32,4 @@ pub use outcome::{Emission, Outcome, OutcomesBuilder, OutcomesError, OutcomesVie
 pub use pairs::{MAX_NAME, MAX_PAIRS, Pair, Pairs, write_pair};
 pub use patch::{Change, Patch, PatchBuilder};
 pub use reader::Malformed;
-pub use sample::Sample;
+pub use sample::{MAX_LABEL, MAX_SAMPLES, Sample};

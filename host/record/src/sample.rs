@@ -2,6 +2,11 @@
 
 use crate::reader::{Malformed, Reader};
 
+/// Bytes of the longest value of a label.
+pub const MAX_LABEL: usize = 256;
+/// Most measurements of one record.
+pub const MAX_SAMPLES: usize = 256;
+
 /// One measurement. It counts if the outcome of its record does.
 #[derive(Clone, Debug)]
 pub struct Sample<'a> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use tidegate_sdk::metrics::Counter;
+use tidegate_sdk::metrics::{Counter, Gauge, Histogram};
 use tidegate_sdk::prelude::*;
 use tidegate_sdk::{Described, FailureClass, Fields, Origin, RecordId};
 
@@ -202,6 +202,48 @@ fn every_outcome_arrives_as_it_was_meant() {
     assert!(answers[6].reason().unwrap().contains("5000 pieces"));
     // One of the seven comes again, and does not count yet.
     assert_eq!(operator.counter("seen", &["order"]), 6);
+}
+
+const LEVEL: Gauge = Gauge::new("level", "The level").labels(&["tank"]);
+const FLOW: Histogram = Histogram::new("flow", "The flow");
+
+/// Measures what the host would refuse.
+#[operator(name = "measure-much", metrics = [LEVEL, FLOW])]
+fn measure_much(record: &Record) -> Result<Outcome, FieldError> {
+    match record.text()? {
+        "many" => (0..257).for_each(|_| FLOW.observe(1.0)),
+        "without" => LEVEL.set(1.0),
+        tank => {
+            for value in [f64::NAN, f64::INFINITY, 2.0] {
+                LEVEL.set_for(&[tank], value);
+                FLOW.observe(value);
+            }
+        }
+    }
+    Ok(Outcome::Pass)
+}
+
+#[test]
+fn what_the_host_would_refuse_of_measurements_is_cut_ignored_or_fails_the_test() {
+    let mut operator = Harness::<MeasureMuch>::start("").unwrap();
+    let tank = "é".repeat(200);
+    operator.run_one(TestRecord::of(tank.as_str()));
+    assert_eq!(operator.values("level", &[&tank[..256]]), [2.0]);
+    assert_eq!(operator.values("level", &[&tank]), [2.0], "as it was given");
+    assert_eq!(operator.values("flow", &[]), [2.0]);
+    for (value, expected) in [
+        (
+            "many",
+            "record 0 of the batch has more than 256 measurements",
+        ),
+        (
+            "without",
+            "metric level is measured with 0 labels, it has 1",
+        ),
+    ] {
+        let failure = operator.try_run(&[TestRecord::of(value)]).unwrap_err();
+        assert_eq!(failure.message, expected);
+    }
 }
 
 #[test]

@@ -350,11 +350,11 @@ fn fits(field: &'static str, pairs: &[(&str, Option<&[u8]>)]) -> Result<(), Reco
 
 /// The last change that takes away a name: its index among the changes. They are decoded once, not for each pair: a
 /// record may have 65,535 pairs, and each change a name of 65,535 bytes to validate.
-enum Removals<'a> {
-    /// A few lie on the stack, the others empty; this costs no allocation.
-    Few([Option<(&'a str, usize)>; FEW]),
-    /// Many are indexed: an operator may send 65,535, and must not cost the host the square of that.
-    Many(HashMap<&'a str, usize>),
+struct Removals<'a> {
+    /// The first ones lie on the stack: as long as there are no others, this costs no allocation.
+    first: [Option<(&'a str, usize)>; FEW],
+    /// The others are indexed: an operator may send 65,535, and must not cost the host the square of that.
+    others: HashMap<&'a str, usize>,
 }
 
 /// Changes that are compared with a pair one after the other.
@@ -363,28 +363,18 @@ const FEW: usize = 16;
 impl<'a> Removals<'a> {
     fn of(changes: impl Iterator<Item = Change<'a>>) -> Removals<'a> {
         let mut removals = removals(changes);
-        let mut few = [None; FEW];
-        for (place, removal) in few.iter_mut().zip(&mut removals) {
-            *place = Some(removal);
-        }
-        match removals.next() {
-            None => Removals::Few(few),
-            Some(next) => {
-                let first = few.into_iter().flatten().chain([next]);
-                Removals::Many(first.chain(removals).collect())
-            }
-        }
+        let first = std::array::from_fn(|_| removals.next());
+        let others = removals.collect();
+        Removals { first, others }
     }
 
     fn last(&self, name: &str) -> Option<usize> {
-        match self {
-            Removals::Few(few) => {
-                let mut last = few.iter().rev().flatten();
-                let (_, index) = last.find(|(removed, _)| *removed == name)?;
-                Some(*index)
-            }
-            Removals::Many(index) => index.get(name).copied(),
+        if let Some(index) = self.others.get(name) {
+            return Some(*index);
         }
+        let mut last = self.first.iter().rev().flatten();
+        let (_, index) = last.find(|(removed, _)| *removed == name)?;
+        Some(*index)
     }
 }
 

@@ -67,6 +67,7 @@ fn to_the_file(hosted: &HostedSlot, error: OperatorError) -> Result<Deployment, 
         config: Some(&slot.configured()),
     };
     slot.deploy_within(&change, DEPLOYMENT)
+        .inspect(|deployment| slot.finish(deployment))
 }
 
 impl RunningHost {

@@ -125,7 +125,7 @@ impl RunningHost {
             Err(why) => {
                 hosted
                     .slot
-                    .rollback()
+                    .undo(&deployed)
                     .map_err(|error| format!("{why}; and no way back: {error}"))?;
                 return match self.controls.switch(name, SWITCH_DEADLINE) {
                     Ok(_) => Err(why),
@@ -133,6 +133,7 @@ impl RunningHost {
                 };
             }
         };
+        hosted.slot.finish(&deployed);
         let version = |version: &tidegate_contract::OperatorVersion| ComponentVersion {
             name: version.name.clone(),
             version: version.version.clone(),

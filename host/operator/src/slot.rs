@@ -132,8 +132,25 @@ pub struct ComponentSlot {
 struct Current {
     generation: u64,
     revision: Arc<Revision>,
-    /// What ran before it.
+    /// What ran before it, and was done deploying.
     previous: Option<Arc<Revision>>,
+    /// Its deployment, as long as that may be undone.
+    open: Option<Open>,
+}
+
+/// A deployment that is not done yet.
+struct Open {
+    /// What the way back was before it.
+    previous: Option<Arc<Revision>>,
+}
+
+impl Current {
+    /// Every revision that it holds, the one that runs at the end.
+    fn revisions(&self) -> impl Iterator<Item = &Arc<Revision>> {
+        let earlier = self.open.as_ref().and_then(|open| open.previous.as_ref());
+        let before = earlier.into_iter().chain(&self.previous);
+        before.chain([&self.revision])
+    }
 }
 
 /// What the slot's revisions have done.
@@ -215,6 +232,7 @@ impl ComponentSlot {
                 generation: 1,
                 revision,
                 previous: None,
+                open: None,
             }),
             generation: AtomicU64::new(1),
             warm: Mutex::new(warm),
@@ -234,6 +252,7 @@ impl ComponentSlot {
             config: None,
         };
         self.change(&change, Start::Must)
+            .inspect(|deployment| self.finish(deployment))
     }
 
     /// The same with another configuration.
@@ -249,11 +268,13 @@ impl ComponentSlot {
             config: Some(config),
         };
         self.change(&change, Start::Must)
+            .inspect(|deployment| self.finish(deployment))
     }
 
     /// The same with a new component, a new configuration or both, within so much time: a version whose instances are
     /// not ready by then is refused. A compilation is ended then; what else is under way (the start of one instance, a
-    /// trial of some records) is still waited for.
+    /// trial of some records) is still waited for. The deployment may be undone until it is told to be done, with
+    /// [`ComponentSlot::finish`], or another follows.
     pub fn deploy_within(
         &self,
         change: &Change<'_>,
@@ -289,7 +310,55 @@ impl ComponentSlot {
             start,
         };
         let (revision, warm) = prepare.revision(component, config, None)?;
-        Ok(self.switch(revision, warm))
+        let next = Current {
+            generation: current.generation + 1,
+            revision,
+            previous: Some(Arc::clone(&current.revision)),
+            open: Some(Open {
+                previous: current.previous.clone(),
+            }),
+        };
+        Ok(self.switch(&current, next, warm))
+    }
+
+    /// The deployment is done: from now on the version before it is the way back. Without effect where another followed.
+    pub fn finish(&self, deployment: &Deployment) {
+        let _deploying = lock(&self.deploying);
+        let current = self.current.load_full();
+        if current.generation == deployment.generation && current.open.is_some() {
+            let done = Current {
+                generation: current.generation,
+                revision: Arc::clone(&current.revision),
+                previous: current.previous.clone(),
+                open: None,
+            };
+            self.store(&current, done);
+        }
+    }
+
+    /// Undoes a deployment that is not done: the version before it runs again, and the way back is what it was. The
+    /// version that was deployed is never gone back to. As with a rollback, instances may be missing.
+    pub fn undo(&self, deployment: &Deployment) -> Result<Deployment, OperatorError> {
+        let _deploying = lock(&self.deploying);
+        let current = self.current.load_full();
+        match (&current.previous, &current.open) {
+            (Some(previous), Some(open)) if current.generation == deployment.generation => {
+                let next = Current {
+                    generation: current.generation + 1,
+                    revision: Arc::clone(previous),
+                    previous: open.previous.clone(),
+                    open: None,
+                };
+                Ok(self.switch(&current, next, Vec::new()))
+            }
+            _ => Err(OperatorError::Unfit {
+                component: current.revision.component.label().to_owned(),
+                why: format!(
+                    "deployment {} of slot {} is done, or another followed it",
+                    deployment.generation, self.context.shared.name
+                ),
+            }),
+        }
     }
 
     /// Switches back to the version before the current one, with its configuration. A second call goes forth again. It
@@ -311,7 +380,13 @@ impl ComponentSlot {
                 "the version of slot {name} before it has failed too often: {why}"
             )));
         }
-        Ok(self.switch(revision, Vec::new()))
+        let next = Current {
+            generation: current.generation + 1,
+            revision,
+            previous: Some(Arc::clone(&current.revision)),
+            open: None,
+        };
+        Ok(self.switch(&current, next, Vec::new()))
     }
 
     /// Why the revision that runs is to run no more, if it has failed more often than the slot allows. Its instances
@@ -321,25 +396,15 @@ impl ComponentSlot {
         current.revision.tally.tripped().map(str::to_owned)
     }
 
-    fn switch(&self, revision: Arc<Revision>, warm: Vec<Instance>) -> Deployment {
-        let new = Arc::clone(&revision.description.version);
-        let generation = self.generation.load(Ordering::Relaxed) + 1;
-        revision.spares.revive();
+    fn switch(&self, left: &Current, next: Current, warm: Vec<Instance>) -> Deployment {
+        let new = Arc::clone(&next.revision.description.version);
+        let generation = next.generation;
+        next.revision.spares.revive();
         *lock(&self.warm) = warm;
-        let left = self.current.load_full();
-        self.current.store(Arc::new(Current {
-            generation,
-            revision,
-            previous: Some(Arc::clone(&left.revision)),
-        }));
+        self.store(left, next);
         // After the version, so that who sees the number gets the version.
         self.generation.store(generation, Ordering::Release);
         left.revision.spares.retire();
-        if let Some(before) = &left.previous
-            && !Arc::ptr_eq(before, &self.current.load().revision)
-        {
-            self.remember(before);
-        }
         let old = Arc::clone(&left.revision.description.version);
         tracing::info!(
             target: "tidegate::operator",
@@ -357,6 +422,17 @@ impl ComponentSlot {
             old,
             new,
             generation,
+        }
+    }
+
+    /// Puts what is current in place of what was, and remembers the revisions that it does not hold any more.
+    fn store(&self, left: &Current, next: Current) {
+        let next = Arc::new(next);
+        self.current.store(Arc::clone(&next));
+        for gone in left.revisions() {
+            if !next.revisions().any(|kept| Arc::ptr_eq(kept, gone)) {
+                self.remember(gone);
+            }
         }
     }
 
@@ -380,8 +456,9 @@ impl ComponentSlot {
     pub fn revisions(&self) -> Vec<RevisionReport> {
         let current = self.current.load_full();
         let mut all: Vec<RevisionReport> = lock(&self.history).latest.iter().cloned().collect();
-        all.extend(current.previous.iter().map(|before| report(before, false)));
-        all.push(report(&current.revision, true));
+        let runs = |revision| Arc::ptr_eq(revision, &current.revision);
+        let held = current.revisions();
+        all.extend(held.map(|revision| report(revision, runs(revision))));
         let mut merged: Vec<RevisionReport> = Vec::new();
         for mut report in all {
             let same = |known: &RevisionReport| {
@@ -427,11 +504,12 @@ impl ComponentSlot {
         self.revisions().iter().any(tripped)
     }
 
-    /// Digests of the components that may run: the current one and, for the way back, the one before it.
+    /// Digests of the components that may run: the current one and, for the way back, the one before it and what an open
+    /// deployment would restore.
     pub fn digests(&self) -> Vec<String> {
         let current = self.current.load();
-        let revisions = current.previous.iter().chain([&current.revision]);
-        revisions
+        current
+            .revisions()
             .map(|revision| revision.component.digest().to_owned())
             .collect()
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_contract::{OperatorError, Slot};
-use tidegate_operator::{Breaker, ComponentSlot, OUTCOMES, SlotOptions};
+use tidegate_operator::{Breaker, Change, ComponentSlot, OUTCOMES, SlotOptions};
 
 use crate::support::*;
 
@@ -117,4 +117,37 @@ fn records_that_fail_count_for_the_breaker_and_trials_do_not() {
     slot.deploy(&guest("hostile"), "again").unwrap();
     assert_eq!(slot.tripped(), None);
     assert_eq!(run(&mut *instance(&slot), &batch_of(["good"])).len(), 1);
+}
+
+#[test]
+fn a_deployment_that_is_undone_is_never_fallen_back_to() {
+    let slot = slot_with("pass", breaker(Some(0), None));
+    let (first, bytes) = (slot.version(), guest("hostile"));
+    slot.deploy_with(&bytes, "second", "{\"mode\": \"trap\"}")
+        .unwrap();
+    let second = slot.version();
+    run(&mut *instance(&slot), &batch_of(["good"]));
+    let change = Change {
+        component: Some(&bytes),
+        label: "third",
+        config: Some("{\"mode\": \"outcomes\"}"),
+    };
+    let deployed = slot.deploy_within(&change, patient().deadline).unwrap();
+    assert_eq!(slot.digests().len(), 3, "what it may go back to is held");
+    run(&mut *instance(&slot), &batch_of(["v"; 7]));
+    let undone = slot.undo(&deployed).unwrap();
+    assert_eq!((undone.generation, &undone.new), (4, &second));
+    assert!(slot.undo(&deployed).is_err() && slot.undo(&undone).is_err());
+    // What it did while it ran is counted, and once.
+    let revisions = slot.revisions();
+    let records: Vec<u64> = revisions.iter().map(|it| it.stats.records()).collect();
+    assert_eq!((records, slot.totals().records()), (vec![7, 0, 1], 8));
+    let _ = instance(&slot).process(&batch_with_bad(1, &[0]));
+    assert!(slot.tripped().is_some());
+    assert_eq!(slot.rollback().unwrap().new, first);
+    // One that is done is the way back, and cannot be undone any more.
+    let deployed = slot.deploy_within(&change, patient().deadline).unwrap();
+    slot.finish(&deployed);
+    assert!(slot.undo(&deployed).is_err());
+    assert_eq!(slot.rollback().unwrap().new, first);
 }

@@ -12,7 +12,8 @@ const PIECES: u32 = 16;
 /// How many failures a revision may have within a time. Default: any number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Breaker {
-    /// Most instances that may be lost.
+    /// Most instances that may be lost, where all that are lost in the search for one record count as one, and those
+    /// whose call was too long for several records not at all.
     pub lost_instances: Option<u64>,
     /// Most records that it may have no answer for.
     pub failed_records: Option<u64>,

@@ -49,6 +49,8 @@ struct Unfinished {
     open: Vec<(usize, usize)>,
     /// How long it has taken since a call failed; none while all were answered.
     failing: Option<Duration>,
+    /// Whether the breaker has counted the search that is under way, which has found nothing so far.
+    counted: bool,
 }
 
 impl Unfinished {
@@ -59,7 +61,14 @@ impl Unfinished {
             before: 0,
             open: vec![(0, batch.len())],
             failing: None,
+            counted: false,
         }
+    }
+
+    /// An instance was lost to a call: a search begins, goes on or, with a verdict, has found its record. Returns
+    /// whether that is one more for the breaker, which counts a search once however many instances it takes.
+    fn count_search(&mut self, is_verdict: bool) -> bool {
+        !std::mem::replace(&mut self.counted, !is_verdict)
     }
 
     fn is(&self, batch: &Batch) -> bool {
@@ -178,7 +187,7 @@ impl Instance {
             }
             return Ok(answer);
         }
-        let (meters, tally) = (&self.revision.meters, &self.revision.tally);
+        let meters = &self.revision.meters;
         meters.on_call(self.time);
         match (&mut self.started, &answer) {
             (Some(started), Ok(_)) => {
@@ -192,7 +201,6 @@ impl Instance {
             (Some(_), Err(_)) => {}
             (None, Err(failure)) => {
                 meters.on_lost();
-                tally.on_lost();
                 self.losses.push(Loss {
                     records: batch.len(),
                     reason: failure.reason.clone(),
@@ -285,6 +293,12 @@ impl Instance {
                     component: self.revision.component.label().to_owned(),
                     why: failure.reason,
                 });
+            }
+            // Several records that are late together only show how large a call may be.
+            let is_loss = failure.class.is_none() && (count == 1 || !failure.is_late);
+            let is_verdict = count == 1 && (failure.is_late || is_fresh);
+            if is_loss && purpose == Purpose::Stream && left.count_search(is_verdict) {
+                self.revision.tally.on_lost();
             }
             if self.revision.tally.tripped().is_some() {
                 // Whatever it was in: the slot does not ask this revision any more, so the records wait for another.

@@ -151,3 +151,17 @@ fn a_deployment_that_is_undone_is_never_fallen_back_to() {
     assert!(slot.undo(&deployed).is_err());
     assert_eq!(slot.rollback().unwrap().new, first);
 }
+
+#[test]
+fn the_search_for_a_record_counts_as_one_lost_instance_however_many_it_takes() {
+    let slot = slot_with("trap", breaker(Some(3), None));
+    let mut operator = instance(&slot);
+    let came = run(&mut *operator, &batch_with_bad(64, &[9, 40]));
+    assert_eq!((poisoned(&came), slot.tripped()), (vec![9, 40], None));
+    assert!(slot.stats().instances_lost > 3);
+    let came = run(&mut *operator, &batch_with_bad(64, &[63]));
+    assert_eq!((poisoned(&came), slot.tripped()), (vec![63], None));
+    let _ = operator.process(&batch_with_bad(64, &[0]));
+    let why = "4 instances were lost within 3600s, limit 3";
+    assert_eq!(slot.tripped().as_deref(), Some(why));
+}

@@ -23,6 +23,8 @@ pub(crate) struct Exceeded {
     pub(crate) names: (&'static str, &'static str),
     pub(crate) needed: u64,
     pub(crate) limit: u64,
+    /// Whether it is that of all slots.
+    pub(crate) of_all: bool,
 }
 
 impl Budget {
@@ -55,6 +57,7 @@ impl Budget {
                 names: self.names,
                 needed: used.saturating_add(bytes),
                 limit: self.most,
+                of_all: self.around.is_none(),
             })?;
         if let Some(around) = &self.around {
             around.take(bytes).inspect_err(|_| {

@@ -24,6 +24,8 @@ pub(crate) struct Failure {
     pub(crate) backtrace: Option<String>,
     /// Whether the call took longer than it was allowed to.
     pub(crate) is_late: bool,
+    /// Whether it got no memory because the instances of all operators had too much of it.
+    pub(crate) is_crowded: bool,
     /// How the guest classed it, if it said so itself: then it has not cost the instance.
     pub(crate) class: Option<Class>,
 }
@@ -46,6 +48,7 @@ impl Failure {
             reason: plain(reason, TEXT_BYTES).into_owned(),
             backtrace: None,
             is_late: false,
+            is_crowded: false,
             class: None,
         }
     }
@@ -62,6 +65,7 @@ impl Failure {
             reason,
             backtrace: None,
             is_late: false,
+            is_crowded: false,
             class: Some(class),
         }
     }
@@ -72,6 +76,7 @@ impl Failure {
             reason: format!("operator error: {}", plain(text, TEXT_BYTES)),
             backtrace: None,
             is_late: false,
+            is_crowded: false,
             class: Some(Class::Permanent),
         }
     }
@@ -97,8 +102,12 @@ impl Failure {
     fn of(error: &wasmtime::Error, refused: Option<Refused>, output: usize) -> Failure {
         let backtrace = error.downcast_ref::<WasmBacktrace>();
         let passed = error.downcast_ref::<DeadlinePassed>();
+        let crowded = refused.filter(|refused| matches!(refused, Refused::Crowded(_)));
         let reason = if let Some(passed) = passed {
             format!("deadline: {passed}")
+        } else if let Some(crowded) = crowded {
+            // However it ended: what it did not get explains it.
+            format!("{crowded}")
         } else if let Some(I32Exit(code)) = error.downcast_ref::<I32Exit>() {
             format!("exit: the operator ended itself with code {code}")
         } else if let Some(refused) = refused {
@@ -124,6 +133,7 @@ impl Failure {
                 .filter(|backtrace| !backtrace.frames().is_empty())
                 .map(lines),
             is_late: passed.is_some(),
+            is_crowded: passed.is_none() && crowded.is_some(),
             ..Failure::answer(&reason)
         }
     }

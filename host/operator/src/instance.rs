@@ -286,7 +286,11 @@ impl Instance {
                     return Err(error);
                 }
             };
-            if let Some(Class::Transient | Class::BadConfiguration) = failure.class {
+            let waits = matches!(
+                failure.class,
+                Some(Class::Transient | Class::BadConfiguration)
+            );
+            if waits || failure.is_crowded {
                 // Not these records' fault: all that is left waits.
                 left.open.push((first, count));
                 return Err(OperatorError::Failed {

@@ -81,8 +81,10 @@ pub(crate) enum Refused {
         needed: usize,
         limit: usize,
     },
-    /// There would be room in the instance, and is none beside the others.
+    /// There would be room in the instance, and is none in what it shares with others.
     Shared(Exceeded),
+    /// The same where there would be room for it if it were the only instance of all operators.
+    Crowded(Exceeded),
 }
 
 impl std::fmt::Display for Refused {
@@ -94,16 +96,20 @@ impl std::fmt::Display for Refused {
             Refused::Table { needed, limit } => {
                 write!(f, "table: needed {needed} elements, limit {limit}")
             }
-            Refused::Shared(Exceeded {
-                names: (whose, name),
-                needed,
-                limit,
-            }) => write!(
-                f,
-                "memory of {whose}: needed {}, limit {} ({name})",
-                size(needed as usize),
-                size(limit as usize)
-            ),
+            Refused::Shared(exceeded) | Refused::Crowded(exceeded) => {
+                let Exceeded {
+                    names: (whose, name),
+                    needed,
+                    limit,
+                    ..
+                } = exceeded;
+                write!(
+                    f,
+                    "memory of {whose}: needed {}, limit {} ({name})",
+                    size(needed as usize),
+                    size(limit as usize)
+                )
+            }
         }
     }
 }
@@ -171,10 +177,13 @@ impl Limiter {
                 (more.saturating_mul(ELEMENT), needed)
             }
         };
-        self.shared
-            .memory
-            .take(bytes as u64)
-            .map_err(Refused::Shared)?;
+        self.shared.memory.take(bytes as u64).map_err(|exceeded| {
+            let alone = self.taken.saturating_add(bytes as u64);
+            match exceeded.of_all && alone <= exceeded.limit {
+                true => Refused::Crowded(exceeded),
+                false => Refused::Shared(exceeded),
+            }
+        })?;
         self.taken += bytes as u64;
         match growth {
             Growth::Table(_) => self.table.0 = held,

@@ -105,3 +105,40 @@ fn a_rollback_gives_the_version_that_instances_from_before_still_have() {
     slot.rollback().unwrap();
     assert!(std::sync::Arc::ptr_eq(task.version(), &slot.version()));
 }
+
+#[test]
+fn records_wait_for_memory_that_other_operators_have() {
+    let engine = Engine::new(EngineOptions {
+        memory: 8 << 20,
+        ..EngineOptions::default()
+    })
+    .unwrap();
+    // It needs another MiB for every batch.
+    let count = "(local.set $count (i32.load offset=8 (local.get $batch)))";
+    let more = "(if (i32.eq (memory.grow (i32.const 16)) (i32.const -1)) (then (unreachable)))";
+    let pass = include_str!("../fixtures/released/0.1.0/pass.wat");
+    assert!(pass.contains(count));
+    let grows = wat::parse_str(pass.replace(count, &format!("{count} {more}"))).unwrap();
+    let slot_of = |name, bytes: &[u8]| {
+        ComponentSlot::new(&engine, SlotOptions::new(name), bytes, name).unwrap()
+    };
+    let slot = slot_of("grows", &grows);
+    let mut task = instance(&slot);
+    let neighbour = slot_of("neighbour", &instances_of("(memory 88)", 1));
+    let batch = batch_of(["a", "b", "c", "d"]);
+    for _ in 0..3 {
+        let error = task.process(&batch).unwrap_err();
+        assert!(matches!(error, OperatorError::Failed { .. }), "{error}");
+        let why = "memory of all operators: needed 8.6 MiB, limit 8 MiB (operators.memory)";
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    assert_eq!(slot.stats().poisoned, 0);
+    drop(neighbour);
+    assert!(poisoned(&run(&mut *task, &batch)).is_empty());
+
+    // What does not fit with the operator alone is its own fault.
+    let endless = more.replace("i32.const 16", "i32.const 256");
+    let grows = wat::parse_str(pass.replace(count, &format!("{count} {endless}"))).unwrap();
+    let slot = slot_of("endless", &grows);
+    assert_eq!(poisoned(&run(&mut *instance(&slot), &batch_of(["a"]))), [0]);
+}

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use tidegate_operator::{Kind, Metric, RevisionMetrics, Value};
 
+use crate::revisions::{escaped, labels};
+
 /// A metric by its full name, over all slots.
 struct Family {
     kind: Kind,
@@ -21,8 +23,7 @@ pub(crate) fn operator_metrics<'a>(
     let mut refused = String::new();
     for (slot, revisions) in slots {
         for revision in revisions {
-            let digest = &revision.version.digest;
-            let own = format!("slot=\"{}\",revision=\"{}\"", escaped(slot), short(digest));
+            let own = labels(slot, &revision.version);
             for (metric, series) in &revision.metrics {
                 let name = full_name(metric);
                 let family = families.entry(name.clone()).or_insert_with(|| Family {
@@ -91,25 +92,11 @@ fn write(
     }
 }
 
-/// A label's value, as the format wants it.
-fn escaped(value: &str) -> String {
-    value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
-}
-
-/// The first hexadecimal digits of a digest: enough to tell revisions apart.
-fn short(digest: &str) -> &str {
-    let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
-    digits.get(..12).unwrap_or(digits)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use tidegate_contract::OperatorVersion;
+    use tidegate_contract::{KeptRevision, OperatorVersion};
 
     use super::*;
 
@@ -126,10 +113,13 @@ mod tests {
             version: Arc::new(OperatorVersion {
                 name: "o".into(),
                 version: "1.0.0".into(),
-                digest: format!("sha256:{digest}"),
+                digest: "sha256:of-the-component".into(),
                 reads: tidegate_record::Fields::ALL,
                 outputs: Vec::new(),
-                revision: Default::default(),
+                revision: KeptRevision {
+                    digest: format!("sha256:{digest}"),
+                    ..KeptRevision::default()
+                },
             }),
             metrics: metrics
                 .into_iter()
@@ -153,7 +143,7 @@ mod tests {
     fn metrics_of_one_name_stand_together_by_slot_revision_and_label() {
         let words = || metric("words", Kind::Counter, &["kind"], &[]);
         let old = revision(
-            "aaaaaaaaaaaaaaaa",
+            "aaaaaaaaaaaaaaaa4321",
             vec![(words(), vec![(vec!["a\"b"], Value::Sum(3))])],
         );
         let sizes = metric("size", Kind::Histogram, &[], &[0.5, 2.0]);
@@ -162,26 +152,26 @@ mod tests {
             sum: 12.5,
         };
         let new = revision(
-            "bbbbbbbbbbbbbbbb",
+            "bbbbbbbbbbbbbbbb4321",
             vec![(words(), vec![]), (sizes, vec![(vec![], spread)])],
         );
         let other = revision("cccc", vec![(words(), vec![(vec!["x"], Value::Sum(1))])]);
         let text = operator_metrics([("one", vec![new, old]), ("two", vec![other])].into_iter());
         let expected = "\
 # TYPE tidegate_operator_series_refused_total counter
-tidegate_operator_series_refused_total{slot=\"one\",revision=\"bbbbbbbbbbbb\"} 2
-tidegate_operator_series_refused_total{slot=\"one\",revision=\"aaaaaaaaaaaa\"} 2
+tidegate_operator_series_refused_total{slot=\"one\",revision=\"bbbbbbbbbbbbbbbb\"} 2
+tidegate_operator_series_refused_total{slot=\"one\",revision=\"aaaaaaaaaaaaaaaa\"} 2
 tidegate_operator_series_refused_total{slot=\"two\",revision=\"cccc\"} 2
 # HELP tidegate_operator_size Words, by kind
 # TYPE tidegate_operator_size histogram
-tidegate_operator_size_bucket{slot=\"one\",revision=\"bbbbbbbbbbbb\",le=\"0.5\"} 1
-tidegate_operator_size_bucket{slot=\"one\",revision=\"bbbbbbbbbbbb\",le=\"2\"} 3
-tidegate_operator_size_bucket{slot=\"one\",revision=\"bbbbbbbbbbbb\",le=\"+Inf\"} 6
-tidegate_operator_size_sum{slot=\"one\",revision=\"bbbbbbbbbbbb\"} 12.5
-tidegate_operator_size_count{slot=\"one\",revision=\"bbbbbbbbbbbb\"} 6
+tidegate_operator_size_bucket{slot=\"one\",revision=\"bbbbbbbbbbbbbbbb\",le=\"0.5\"} 1
+tidegate_operator_size_bucket{slot=\"one\",revision=\"bbbbbbbbbbbbbbbb\",le=\"2\"} 3
+tidegate_operator_size_bucket{slot=\"one\",revision=\"bbbbbbbbbbbbbbbb\",le=\"+Inf\"} 6
+tidegate_operator_size_sum{slot=\"one\",revision=\"bbbbbbbbbbbbbbbb\"} 12.5
+tidegate_operator_size_count{slot=\"one\",revision=\"bbbbbbbbbbbbbbbb\"} 6
 # HELP tidegate_operator_words_total Words, by kind
 # TYPE tidegate_operator_words_total counter
-tidegate_operator_words_total{slot=\"one\",revision=\"aaaaaaaaaaaa\",kind=\"a\\\"b\"} 3
+tidegate_operator_words_total{slot=\"one\",revision=\"aaaaaaaaaaaaaaaa\",kind=\"a\\\"b\"} 3
 tidegate_operator_words_total{slot=\"two\",revision=\"cccc\",kind=\"x\"} 1
 ";
         assert_eq!(text, expected);

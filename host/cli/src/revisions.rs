@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use tidegate_contract::OperatorVersion;
 use tidegate_control::RevisionReport;
 use tidegate_operator::{ComponentSlot, OUTCOMES, RevisionStats};
 
@@ -54,15 +55,9 @@ pub(crate) fn metrics(slots: &[&ComponentSlot]) -> String {
         .iter()
         .flat_map(|slot| slot.revisions().into_iter().map(|report| (*slot, report)))
         .map(|(slot, report)| {
-            let digest = &report.version.revision.digest;
-            let digits = digest.trim_start_matches("sha256:");
-            let digits = digits.get(..DIGITS).unwrap_or(digits);
+            let own = labels(slot.name(), &report.version);
             let version = escaped(&report.version.version);
-            let labels = format!(
-                "slot=\"{}\",revision=\"{digits}\",version=\"{version}\"",
-                slot.name()
-            );
-            (labels, report.stats)
+            (format!("{own},version=\"{version}\""), report.stats)
         })
         .collect();
     let mut text = String::new();
@@ -89,9 +84,20 @@ pub(crate) fn metrics(slots: &[&ComponentSlot]) -> String {
     text
 }
 
-/// A value of a label.
-fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"")
+/// The labels that name a revision in metrics: those of what the host counts of it, and of what it measures itself.
+pub(crate) fn labels(slot: &str, version: &OperatorVersion) -> String {
+    let digest = &version.revision.digest;
+    let digits = digest.trim_start_matches("sha256:");
+    let digits = digits.get(..DIGITS).unwrap_or(digits);
+    format!("slot=\"{}\",revision=\"{digits}\"", escaped(slot))
+}
+
+/// A label's value, as the format wants it.
+pub(crate) fn escaped(value: &str) -> String {
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }
 
 /// Why a run is not well that came to its end: an operator failed on every record, or on more than the file allows.

@@ -18,7 +18,7 @@ use crate::grants::Grants;
 use crate::instance::{Instance, Live};
 use crate::limits::Limits;
 use crate::meters::RevisionStats;
-use crate::metrics::{Metric, Value};
+use crate::metrics::{Metric, Metrics, Value};
 use crate::remembered;
 use crate::revision::{Revision, SlotContext};
 use crate::samples::Samples;
@@ -88,7 +88,7 @@ pub struct Deployment {
     pub generation: u64,
 }
 
-/// What the instances of one revision have measured.
+/// What the instances of one revision have measured, however often it was deployed.
 #[derive(Clone, Debug)]
 pub struct RevisionMetrics {
     /// The revision.
@@ -160,7 +160,12 @@ struct History {
     latest: VecDeque<RevisionReport>,
     /// Those before together.
     before: RevisionStats,
+    /// What the latest have measured, each revision once.
+    measured: VecDeque<Measured>,
 }
+
+/// A revision and what it has measured.
+type Measured = (Arc<OperatorVersion>, Arc<Metrics>);
 
 impl ComponentSlot {
     /// Makes a slot with its first version, generation 1. `label` names the component in errors: usually its path.
@@ -222,7 +227,8 @@ impl ComponentSlot {
             grants: Some(context.grants),
             ..Wanted::new(given, label)
         })?;
-        let (revision, warm) = prepare.revision(component, config.into(), known)?;
+        let revision = prepare.revision(component, config.into(), known)?;
+        let (revision, warm) = prepare.ready(revision)?;
         Ok(ComponentSlot {
             engine: engine.clone(),
             context,
@@ -309,7 +315,9 @@ impl ComponentSlot {
             },
             start,
         };
-        let (revision, warm) = prepare.revision(component, config, None)?;
+        let mut revision = prepare.revision(component, config, None)?;
+        self.go_on_measuring(&mut revision);
+        let (revision, warm) = prepare.ready(revision)?;
         let next = Current {
             generation: current.generation + 1,
             revision,
@@ -449,6 +457,48 @@ impl ComponentSlot {
         {
             history.before.add(&oldest.stats);
         }
+        let (version, metrics) = measured(revision);
+        history
+            .measured
+            .retain(|(known, _)| known.revision.digest != version.revision.digest);
+        history.measured.push_back((version, metrics));
+        while history.measured.len() + 2 > REPORTED {
+            history.measured.pop_front();
+        }
+    }
+
+    /// What the latest revisions have measured, the one that runs at the front, each once.
+    fn measured(&self) -> Vec<Measured> {
+        let current = self.current.load_full();
+        let own = [Some(&current.revision), current.previous.as_ref()];
+        let mut all: Vec<Measured> = Vec::new();
+        let known = lock(&self.history).measured.clone();
+        for (version, metrics) in own
+            .into_iter()
+            .flatten()
+            .map(|own| measured(own.as_ref()))
+            .chain(known.into_iter().rev())
+        {
+            let digest = &version.revision.digest;
+            if all
+                .iter()
+                .all(|(known, _)| known.revision.digest != *digest)
+            {
+                all.push((version, metrics));
+            }
+        }
+        all
+    }
+
+    /// A revision that has run in this slot adds to what it measured then, if it still has the same metrics.
+    fn go_on_measuring(&self, revision: &mut Revision) {
+        let digest = &revision.description.version.revision.digest;
+        let before = self.measured().into_iter().find(|(known, metrics)| {
+            known.revision.digest == *digest && metrics.declared() == revision.metrics.declared()
+        });
+        if let Some((_, metrics)) = before {
+            revision.metrics = metrics;
+        }
     }
 
     /// What the latest revisions have done, the one that runs at the end. One that was deployed more than once is there
@@ -529,17 +579,15 @@ impl ComponentSlot {
         self.current.load().revision.component.imports().to_vec()
     }
 
-    /// What the operator has measured, over all instances of the running version and of the one before it.
+    /// What the latest revisions have measured over all their instances, the one that runs at the front. One that was
+    /// deployed more than once is there once.
     pub fn metrics(&self) -> Vec<RevisionMetrics> {
-        let current = self.current.load();
-        let revisions = [Some(&current.revision), current.previous.as_ref()];
-        revisions
+        self.measured()
             .into_iter()
-            .flatten()
-            .map(|revision| RevisionMetrics {
-                version: Arc::clone(&revision.description.version),
-                metrics: revision.metrics.all(),
-                refused: revision.metrics.refused(),
+            .map(|(version, metrics)| RevisionMetrics {
+                version,
+                metrics: metrics.all(),
+                refused: metrics.refused(),
             })
             .collect()
     }
@@ -606,6 +654,13 @@ impl std::fmt::Debug for ComponentSlot {
     }
 }
 
+fn measured(revision: &Revision) -> Measured {
+    (
+        Arc::clone(&revision.description.version),
+        Arc::clone(&revision.metrics),
+    )
+}
+
 fn report(revision: &Revision, runs: bool) -> RevisionReport {
     RevisionReport {
         version: Arc::clone(&revision.description.version),
@@ -645,17 +700,16 @@ struct Prepare<'a> {
 }
 
 impl Prepare<'_> {
-    /// A revision that fits, with its instances; `known` is what it said of itself when it ran.
+    /// A revision that fits; `known` is what it said of itself when it ran.
     fn revision(
         &self,
         component: Component,
         config: Arc<str>,
         known: Option<Description>,
-    ) -> Result<(Arc<Revision>, Vec<Instance>), OperatorError> {
+    ) -> Result<Revision, OperatorError> {
         let label = component.label().to_owned();
         let revision = Revision::known(component, self.context.clone(), config, known)?;
         revision.check_config()?;
-        let revision = Arc::new(revision);
         for output in self.required_outputs {
             if !revision.description.version.outputs.contains(output) {
                 return Err(OperatorError::Unfit {
@@ -664,6 +718,12 @@ impl Prepare<'_> {
                 });
             }
         }
+        Ok(revision)
+    }
+
+    /// The revision with its instances.
+    fn ready(&self, revision: Revision) -> Result<(Arc<Revision>, Vec<Instance>), OperatorError> {
+        let revision = Arc::new(revision);
         let mut warm = Vec::new();
         match (self.warm(&revision, &mut warm), self.start) {
             (Ok(()), _) => {}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_contract::{OperatorError, Slot};
-use tidegate_operator::{Breaker, Change, ComponentSlot, OUTCOMES, SlotOptions};
+use tidegate_operator::{Breaker, Change, ComponentSlot, OUTCOMES, SlotOptions, Value};
 
 use crate::support::*;
 
@@ -65,6 +65,47 @@ fn a_revision_counts_its_outcomes_its_losses_its_time_and_its_memory() {
     }
     assert!(slot.revisions().len() <= 8);
     assert_eq!(slot.totals().records(), 14 + 8 + 7 + 12);
+}
+
+#[test]
+fn what_a_revision_measured_is_kept_by_its_own_digest_however_often_it_is_deployed() {
+    let slot = hostile("every");
+    let bytes = guest("hostile");
+    let other = |turns: usize| format!("{{\"mode\": \"every\", \"turns\": {turns}}}");
+    let measure = || run(&mut *instance(&slot), &batch_of(["v"; 12]));
+    let seen = || -> Vec<(String, u64)> {
+        let sums = slot.metrics().into_iter().map(|revision| {
+            let (_, series) = &revision.metrics[0];
+            let sum = match series.values().next() {
+                Some(Value::Sum(sum)) => *sum,
+                _ => 0,
+            };
+            (revision.version.revision.digest.clone(), sum)
+        });
+        sums.collect()
+    };
+    measure();
+    let (first, one) = seen().swap_remove(0);
+    assert!(one > 0);
+    // Another configuration of the same component, a third, and the first again.
+    for turns in 0..2 {
+        slot.deploy_with(&bytes, "h", &other(turns)).unwrap();
+        measure();
+    }
+    slot.deploy_with(&bytes, "h", &slot.configured()).unwrap();
+    measure();
+    let known = seen();
+    let sums: Vec<u64> = known.iter().map(|(_, sum)| *sum).collect();
+    assert_eq!(known[0].0, first);
+    assert_eq!(sums, [2 * one, one, one]);
+    for turns in 2..14 {
+        slot.deploy_with(&bytes, "h", &other(turns)).unwrap();
+    }
+    let mut digests: Vec<String> = seen().into_iter().map(|(digest, _)| digest).collect();
+    assert!(digests.len() <= 8, "{}", digests.len());
+    digests.sort();
+    digests.dedup();
+    assert_eq!(digests.len(), seen().len());
 }
 
 #[test]

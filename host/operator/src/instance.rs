@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use sha2::{Digest, Sha256};
 use tidegate_contract::{
     DeadLetterCause, Loss, Operator, OperatorError, OperatorVersion, Processed,
 };
@@ -438,11 +439,21 @@ fn impossible(full: tidegate_record::ArenaFull) -> OperatorError {
     OperatorError::Engine(full.to_string())
 }
 
+/// A number that belongs to a batch, by all of the identity of its first record: the same when it comes again.
 fn mark(view: &BatchView<'_>) -> u64 {
-    view.get(0).map_or(0, |record| {
-        let id = record.id();
-        id.offset ^ (u64::from(id.partition) << 40) ^ (id.emit << 20)
-    })
+    view.get(0).map_or(0, |record| mark_of(record.id()))
+}
+
+fn mark_of(id: RecordId) -> u64 {
+    let hash = Sha256::new()
+        .chain_update([id.origin as u8])
+        .chain_update(id.source.to_le_bytes())
+        .chain_update(id.partition.to_le_bytes())
+        .chain_update(id.offset.to_le_bytes())
+        .chain_update(id.emit.to_le_bytes())
+        .finalize();
+    hash.first_chunk()
+        .map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 #[cfg(test)]

@@ -65,6 +65,6 @@ pub use given::Given;
 pub use grants::{Grants, Ungranted, UnknownGrant};
 pub use limits::Limits;
 pub use meters::{OUTCOMES, RevisionStats};
-pub use metrics::{Kind, Metric, Value};
+pub use metrics::{Kind, Metric, SERIES_REFUSED, SPREAD, Value};
 pub use shared::SlotStats;
 pub use slot::{Change, ComponentSlot, Deployment, RevisionMetrics, RevisionReport, SlotOptions};

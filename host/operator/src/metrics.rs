@@ -3,8 +3,7 @@
 //! A measurement is bound to a record and counts when that record's outcome does, so that calls that are made again, tries
 //! before a deployment and records that come again leave no trace.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -29,6 +28,12 @@ pub(crate) const SAMPLES: usize = tidegate_record::MAX_SAMPLES;
 const HELP_BYTES: usize = 512;
 /// Bounds of a histogram.
 const BOUNDS: usize = 32;
+/// What the names of operators' metrics begin with where they are shown.
+const SHOWN: &str = "tidegate_operator_";
+/// What the lines of a histogram end with: counts by bound, the sum of the values, and how many there are.
+pub const SPREAD: [&str; 3] = ["_bucket", "_sum", "_count"];
+/// The host's own metric among those of operators: measurements that were left out.
+pub const SERIES_REFUSED: &str = "tidegate_operator_series_refused_total";
 /// Names of labels that the host gives itself.
 const RESERVED: [&str; 3] = ["slot", "revision", "le"];
 /// The usual bounds of a histogram, for seconds: those of Prometheus's client libraries.
@@ -63,6 +68,38 @@ pub struct Metric {
 }
 
 impl Metric {
+    /// The name it is shown by.
+    pub fn shown(&self) -> String {
+        let name = &self.name;
+        match self.kind {
+            Kind::Counter if !name.ends_with("_total") => format!("{SHOWN}{name}_total"),
+            _ => format!("{SHOWN}{name}"),
+        }
+    }
+
+    /// All names that its lines have, the one it is shown by among them.
+    fn all_shown(&self) -> Vec<String> {
+        let shown = self.shown();
+        let mut all = vec![shown.clone()];
+        if self.kind == Kind::Histogram {
+            all.extend(SPREAD.map(|end| format!("{shown}{end}")));
+        }
+        all
+    }
+
+    /// Which of its names another metric or the host has already, and whose that is.
+    fn taken<'a>(&self, mut others: impl Iterator<Item = &'a Metric>) -> Option<(String, String)> {
+        let own = self.all_shown();
+        if own.iter().any(|name| name == SERIES_REFUSED) {
+            return Some((SERIES_REFUSED.into(), "a metric of the host".into()));
+        }
+        others.find_map(|other| {
+            let theirs = other.all_shown();
+            let name = own.iter().find(|name| theirs.contains(name))?;
+            Some((name.clone(), format!("its metric \"{}\"", other.name)))
+        })
+    }
+
     /// A counter without labels, as operators of the contract 0.1.0 have them.
     fn counter(name: String) -> Metric {
         Metric {
@@ -92,6 +129,23 @@ pub enum Value {
     },
 }
 
+impl Value {
+    fn add(&mut self, metric: &Metric, bits: u64) {
+        let number = f64::from_bits(bits);
+        match self {
+            Value::Sum(sum) => *sum = sum.saturating_add(bits),
+            Value::Last(last) => *last = number,
+            Value::Spread { counts, sum } => {
+                let at = metric.bounds.partition_point(|bound| *bound < number);
+                if let Some(count) = counts.get_mut(at) {
+                    *count += 1;
+                }
+                *sum += number;
+            }
+        }
+    }
+}
+
 /// Holds declared metrics against the WIT, and gives histograms without bounds the usual ones.
 pub(crate) fn check(metrics: &mut [Metric]) -> Result<(), String> {
     if metrics.len() > METRICS {
@@ -112,6 +166,9 @@ pub(crate) fn check(metrics: &mut [Metric]) -> Result<(), String> {
         let wrong = |why: String| Err(format!("its metric \"{}\" {why}", metric.name));
         if before.iter().any(|other| other.name == metric.name) {
             return wrong("is there twice".into());
+        }
+        if let Some((name, whose)) = metric.taken(before.iter()) {
+            return wrong(format!("is shown as {name}, as {whose} is"));
         }
         if metric.help.len() > HELP_BYTES || !is_plain(&metric.help) {
             return wrong(format!(
@@ -214,17 +271,44 @@ pub(crate) struct Metrics {
 struct Series {
     /// Metrics that were counted without being declared, after the declared ones.
     named: Vec<Metric>,
-    values: Vec<BTreeMap<Vec<String>, Value>>,
+    places: Vec<BTreeMap<Vec<String>, usize>>,
+    /// What was measured, at the places that the combinations have.
+    values: Vec<Value>,
+    /// Combinations of the declared metrics.
     count: usize,
+}
+
+impl Series {
+    /// The place of a combination of labels, which is made if it is new; none if there are too many.
+    fn place(&mut self, at: usize, metric: &Metric, labels: &[String]) -> Option<usize> {
+        let places = self.places.get_mut(at)?;
+        if let Some(place) = places.get(labels) {
+            return Some(*place);
+        }
+        if self.count >= SERIES {
+            return None;
+        }
+        self.count += 1;
+        places.insert(labels.to_vec(), self.values.len());
+        self.values.push(match metric.kind {
+            Kind::Counter => Value::Sum(0),
+            Kind::Gauge => Value::Last(0.0),
+            Kind::Histogram => Value::Spread {
+                counts: vec![0; metric.bounds.len() + 1],
+                sum: 0.0,
+            },
+        });
+        Some(self.values.len() - 1)
+    }
 }
 
 impl Metrics {
     pub(crate) fn new(declared: Vec<Metric>) -> Metrics {
-        let values = declared.iter().map(|_| BTreeMap::new()).collect();
+        let places = declared.iter().map(|_| BTreeMap::new()).collect();
         Metrics {
             declared,
             series: Mutex::new(Series {
-                values,
+                places,
                 ..Series::default()
             }),
             refused: AtomicU64::new(0),
@@ -235,72 +319,49 @@ impl Metrics {
         &self.declared
     }
 
-    /// Adds what an answered call of the contract 0.1.0 has counted. Past the bound, new names are left out.
+    /// Adds what an answered call of the contract 0.1.0 has counted. New names past the bound are left out, and those that
+    /// would be shown as another is; that is counted.
     pub(crate) fn count(&self, pending: BTreeMap<String, u64>) {
         let mut series = lock(&self.series);
         for (name, amount) in pending {
             let at = match series.named.iter().position(|metric| metric.name == name) {
                 Some(at) => at,
-                None if series.named.len() < COUNTERS => {
-                    series.named.push(Metric::counter(name));
-                    series.values.push(BTreeMap::new());
+                None => {
+                    let metric = Metric::counter(name);
+                    let mut known = self.declared.iter().chain(&series.named);
+                    let is_full = series.named.len() >= COUNTERS;
+                    if is_full || metric.taken(&mut known).is_some() {
+                        self.refused.fetch_add(1, Ordering::Relaxed);
+                        continue;
+                    }
+                    series.named.push(metric);
+                    series.places.push(BTreeMap::new());
                     series.named.len() - 1
                 }
-                None => continue,
             };
             let at = self.declared.len() + at;
-            let sum = series.values[at].entry(Vec::new());
-            if let Value::Sum(sum) = sum.or_insert(Value::Sum(0)) {
+            let next = series.values.len();
+            let at = *series.places[at].entry(Vec::new()).or_insert(next);
+            if at == next {
+                series.values.push(Value::Sum(0));
+            }
+            if let Value::Sum(sum) = &mut series.values[at] {
                 *sum = sum.saturating_add(amount);
             }
         }
-    }
-
-    fn take(&self, taken: &Taken) {
-        let Some(metric) = self.declared.get(usize::from(taken.metric)) else {
-            return;
-        };
-        let mut series = lock(&self.series);
-        let full = series.count >= SERIES;
-        let Some(values) = series.values.get_mut(usize::from(taken.metric)) else {
-            return;
-        };
-        let (mut is_new, number) = (false, f64::from_bits(taken.bits));
-        let value = match values.entry(taken.labels.clone()) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(_) if full => {
-                self.refused.fetch_add(1, Ordering::Relaxed);
-                return;
-            }
-            Entry::Vacant(new) => {
-                is_new = true;
-                new.insert(match metric.kind {
-                    Kind::Counter => Value::Sum(0),
-                    Kind::Gauge => Value::Last(0.0),
-                    Kind::Histogram => Value::Spread {
-                        counts: vec![0; metric.bounds.len() + 1],
-                        sum: 0.0,
-                    },
-                })
-            }
-        };
-        match value {
-            Value::Sum(sum) => *sum = sum.saturating_add(taken.bits),
-            Value::Last(last) => *last = number,
-            Value::Spread { counts, sum } => {
-                let at = metric.bounds.partition_point(|bound| *bound < number);
-                counts[at] += 1;
-                *sum += number;
-            }
-        }
-        series.count += usize::from(is_new);
     }
 
     /// Every metric with what was measured, by the values of its labels.
     pub(crate) fn all(&self) -> Vec<(Metric, BTreeMap<Vec<String>, Value>)> {
         let series = lock(&self.series);
         let metrics = self.declared.iter().chain(&series.named).cloned();
-        metrics.zip(series.values.iter().cloned()).collect()
+        let measured = |places: &BTreeMap<Vec<String>, usize>| {
+            let value = |(labels, place): (&Vec<String>, &usize)| {
+                Some((labels.clone(), series.values.get(*place)?.clone()))
+            };
+            places.iter().filter_map(value).collect()
+        };
+        metrics.zip(series.places.iter().map(measured)).collect()
     }
 
     /// Measurements that were left out, because there were too many combinations of labels.
@@ -315,15 +376,29 @@ struct Taken {
     record: u32,
     metric: u16,
     bits: u64,
-    labels: Vec<String>,
+    place: Place,
 }
 
-/// What an answer measured, by record.
+/// Where a measurement goes when it counts.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// To a combination of labels that is known.
+    Known(usize),
+    /// To one of those that the answer brings.
+    New(usize),
+    /// There are too many combinations.
+    Nowhere,
+}
+
+/// What an answer measured, by record. All that its labels take has been done when it is made: what is accepted is only
+/// added, and of the labels those are kept that there is room for and that are new.
 #[derive(Debug)]
 pub(crate) struct Measured {
     metrics: Arc<Metrics>,
     /// By record.
     samples: Vec<Taken>,
+    /// New combinations of labels, by metric. They are made when one of theirs counts, and leave no trace otherwise.
+    new: Vec<(u16, Vec<String>)>,
 }
 
 impl Measured {
@@ -332,27 +407,48 @@ impl Measured {
         metrics: &Arc<Metrics>,
         outcomes: &OutcomesView<'_>,
     ) -> Option<Box<dyn Effects>> {
-        let mut samples: Vec<Taken> = outcomes
-            .samples()
-            .map(|sample| Taken {
-                record: sample.record,
-                metric: sample.metric,
-                bits: sample.bits,
-                labels: sample
-                    .labels()
-                    .map(|label| plain(label, LABEL_BYTES).into_owned())
-                    .collect(),
-            })
-            .collect();
-        if samples.is_empty() {
-            return None;
-        }
-        // Those of one record stay in their order: of a gauge the last counts.
-        samples.sort_by_key(|sample| sample.record);
-        Some(Box::new(Measured {
+        let mut samples = outcomes.samples().peekable();
+        samples.peek()?;
+        let mut measured = Measured {
             metrics: Arc::clone(metrics),
-            samples,
-        }))
+            samples: Vec::new(),
+            new: Vec::new(),
+        };
+        let series = lock(&metrics.series);
+        let room = SERIES.saturating_sub(series.count);
+        let mut places: HashMap<u16, BTreeMap<Vec<String>, usize>> = HashMap::new();
+        let mut labels: Vec<String> = Vec::new();
+        for sample in samples {
+            let metric = sample.metric;
+            labels.resize_with(sample.labels().len(), String::new);
+            for (own, label) in labels.iter_mut().zip(sample.labels()) {
+                own.clear();
+                own.push_str(&plain(label, LABEL_BYTES));
+            }
+            let known = series.places.get(usize::from(metric));
+            let known = known.and_then(|places| places.get(labels.as_slice()));
+            let of_metric = places.entry(metric).or_default();
+            let place = match (known, of_metric.get(labels.as_slice())) {
+                (Some(place), _) => Place::Known(*place),
+                (None, Some(place)) => Place::New(*place),
+                (None, None) if measured.new.len() < room => {
+                    of_metric.insert(labels.clone(), measured.new.len());
+                    measured.new.push((metric, labels.clone()));
+                    Place::New(measured.new.len() - 1)
+                }
+                (None, None) => Place::Nowhere,
+            };
+            measured.samples.push(Taken {
+                record: sample.record,
+                metric,
+                bits: sample.bits,
+                place,
+            });
+        }
+        drop(series);
+        // Those of one record stay in their order: of a gauge the last counts.
+        measured.samples.sort_by_key(|sample| sample.record);
+        Some(Box::new(measured))
     }
 }
 
@@ -364,38 +460,33 @@ impl Effects for Measured {
         let from = self
             .samples
             .partition_point(|sample| sample.record < record);
-        let of_record = self.samples[from..]
-            .iter()
-            .take_while(|sample| sample.record == record);
-        for sample in of_record {
-            self.metrics.take(sample);
+        let own = self.samples[from..].partition_point(|sample| sample.record == record);
+        if own == 0 {
+            return;
+        }
+        let mut series = lock(&self.metrics.series);
+        for sample in &self.samples[from..from + own] {
+            let at = usize::from(sample.metric);
+            let Some(metric) = self.metrics.declared.get(at) else {
+                continue;
+            };
+            let place = match sample.place {
+                Place::Known(place) => Some(place),
+                Place::New(new) => {
+                    let labels = self.new.get(new);
+                    labels.and_then(|(_, labels)| series.place(at, metric, labels))
+                }
+                Place::Nowhere => None,
+            };
+            match place.and_then(|place| series.values.get_mut(place)) {
+                Some(value) => value.add(metric, sample.bits),
+                None => {
+                    self.metrics.refused.fetch_add(1, Ordering::Relaxed);
+                }
+            }
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn combinations_of_labels_are_bounded_and_those_left_out_are_counted() {
-        let metrics = Metrics::new(vec![Metric {
-            labels: vec!["word".into()],
-            ..Metric::counter("seen".into())
-        }]);
-        for _ in 0..2 {
-            for word in 0..SERIES + 5 {
-                metrics.take(&Taken {
-                    record: 0,
-                    metric: 0,
-                    bits: 1,
-                    labels: vec![word.to_string()],
-                });
-            }
-        }
-        let (_, series) = metrics.all().swap_remove(0);
-        assert_eq!(series.len(), SERIES);
-        assert!(series.values().all(|value| *value == Value::Sum(2)));
-        assert_eq!(metrics.refused(), 10);
-    }
-}
+mod tests;

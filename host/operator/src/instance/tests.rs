@@ -1,5 +1,7 @@
 //! What becomes of a batch when an instance fails for no fault of its records.
 
+use tidegate_record::Origin;
+
 use super::*;
 use crate::breaker::Breaker;
 use crate::engine::{Engine, EngineOptions};
@@ -187,4 +189,34 @@ fn who_gives_the_rest_of_a_batch_is_told_first_that_no_instance_could_be_started
     let error = Operator::start(&mut instance).unwrap_err();
     assert!(error.to_string().contains("no room"), "{error}");
     assert!(Operator::start(&mut instance).is_ok() && instance.is_started());
+}
+
+#[test]
+fn every_part_of_a_first_record_s_identity_makes_another_mark() {
+    let id = RecordId {
+        offset: 1 << 20,
+        ..RecordId::default()
+    };
+    let others = [
+        RecordId { source: 1, ..id },
+        RecordId { partition: 1, ..id },
+        RecordId {
+            offset: (1 << 20) + 1,
+            ..id
+        },
+        RecordId {
+            offset: 0,
+            emit: 1,
+            ..id
+        },
+        RecordId {
+            origin: Origin::Timer,
+            ..id
+        },
+    ];
+    let mut marks: Vec<u64> = others.into_iter().chain([id]).map(mark_of).collect();
+    assert_eq!(mark_of(id), mark_of(id));
+    marks.sort_unstable();
+    marks.dedup();
+    assert_eq!(marks.len(), 6);
 }

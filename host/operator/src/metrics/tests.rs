@@ -1,0 +1,114 @@
+//! What is declared, what is measured, and what is left out.
+
+use tidegate_record::OutcomesBuilder;
+
+use super::*;
+
+fn metric(name: &str, kind: Kind, labels: &[&str]) -> Metric {
+    Metric {
+        kind,
+        labels: labels.iter().map(|&label| label.to_owned()).collect(),
+        ..Metric::counter(name.into())
+    }
+}
+
+/// The effects of an answer that lets so many records pass and has these samples: record and label.
+fn measured(
+    metrics: &Arc<Metrics>,
+    records: usize,
+    samples: impl Iterator<Item = (u32, String)>,
+) -> Box<dyn Effects> {
+    let mut builder = OutcomesBuilder::default();
+    for _ in 0..records {
+        builder.pass();
+    }
+    for (record, label) in samples {
+        builder.sample(record, 0, 1, &[&label]);
+    }
+    let answer = builder.finish();
+    let view = OutcomesView::parse(&answer, records, 0).unwrap();
+    Measured::of(metrics, &view).unwrap()
+}
+
+#[test]
+fn combinations_of_labels_are_bounded_and_those_left_out_are_counted() {
+    let metrics = Arc::new(Metrics::new(vec![metric("seen", Kind::Counter, &["word"])]));
+    for _ in 0..2 {
+        let words = (0..SERIES + 5).map(|word| (0, word.to_string()));
+        measured(&metrics, 1, words).accept(0);
+    }
+    let (_, series) = metrics.all().swap_remove(0);
+    assert_eq!(series.len(), SERIES);
+    assert!(series.values().all(|value| *value == Value::Sum(2)));
+    assert_eq!(metrics.refused(), 10);
+}
+
+#[test]
+fn a_combination_that_no_accepted_record_has_takes_no_place() {
+    let metrics = Arc::new(Metrics::new(vec![metric("seen", Kind::Counter, &["word"])]));
+    let words = || (0..3).map(|record| (record, format!("word {record}")));
+    let (mut one, mut other) = (
+        measured(&metrics, 3, words()),
+        measured(&metrics, 3, words()),
+    );
+    assert!(metrics.all()[0].1.is_empty());
+    one.accept(1);
+    // Both found it new, and it is one.
+    other.accept(1);
+    other.accept(2);
+    let (_, series) = metrics.all().swap_remove(0);
+    let sum = |word: &str| series.get([word.to_owned()].as_slice());
+    assert_eq!(series.len(), 2);
+    assert_eq!(sum("word 1"), Some(&Value::Sum(2)));
+    assert_eq!(sum("word 2"), Some(&Value::Sum(1)));
+}
+
+#[test]
+fn no_two_metrics_are_shown_by_one_name_and_none_by_one_of_the_host() {
+    let refused = |metrics: &[(&str, Kind)], why: &str| {
+        let made = metrics.iter().map(|(name, kind)| metric(name, *kind, &[]));
+        assert_eq!(check(&mut made.collect::<Vec<_>>()).unwrap_err(), why);
+    };
+    use Kind::{Counter, Gauge, Histogram};
+    refused(
+        &[("words", Counter), ("words_total", Counter)],
+        "its metric \"words_total\" is shown as tidegate_operator_words_total, as its metric \"words\" is",
+    );
+    refused(
+        &[("words_total", Gauge), ("words", Counter)],
+        "its metric \"words\" is shown as tidegate_operator_words_total, as its metric \"words_total\" is",
+    );
+    for end in SPREAD {
+        let other = format!("size{end}");
+        refused(
+            &[("size", Histogram), (&other, Gauge)],
+            &format!(
+                "its metric \"{other}\" is shown as tidegate_operator_{other}, as its metric \"size\" is"
+            ),
+        );
+    }
+    refused(
+        &[("series_refused", Counter)],
+        "its metric \"series_refused\" is shown as tidegate_operator_series_refused_total, as a metric of the host is",
+    );
+    let mut good = [
+        metric("size", Histogram, &[]),
+        metric("size_total", Counter, &[]),
+    ];
+    check(&mut good).unwrap();
+}
+
+#[test]
+fn counters_that_are_not_declared_are_bounded_have_names_of_their_own_and_are_counted_otherwise() {
+    let metrics = Metrics::default();
+    let count = |names: &[String]| {
+        metrics.count(names.iter().map(|name| (name.clone(), 1)).collect());
+    };
+    let names: Vec<String> = (0..COUNTERS).map(|n| format!("n{n}")).collect();
+    count(&["series_refused".into(), "n0".into(), "n0_total".into()]);
+    assert_eq!(metrics.refused(), 2);
+    count(&names);
+    count(&["one_more".into()]);
+    assert_eq!(metrics.refused(), 3);
+    assert_eq!(metrics.all().len(), COUNTERS);
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_operator::{Kind, Metric, RevisionMetrics, Value};
+use tidegate_operator::{Kind, Metric, RevisionMetrics, SERIES_REFUSED, SPREAD, Value};
 
 use crate::revisions::{escaped, labels};
 
@@ -25,7 +25,7 @@ pub(crate) fn operator_metrics<'a>(
         for revision in revisions {
             let own = labels(slot, &revision.version);
             for (metric, series) in &revision.metrics {
-                let name = full_name(metric);
+                let name = metric.shown();
                 let family = families.entry(name.clone()).or_insert_with(|| Family {
                     kind: metric.kind,
                     disagree: false,
@@ -38,10 +38,10 @@ pub(crate) fn operator_metrics<'a>(
                 }
             }
             let left_out = revision.refused;
-            refused += &format!("tidegate_operator_series_refused_total{{{own}}} {left_out}\n");
+            refused += &format!("{SERIES_REFUSED}{{{own}}} {left_out}\n");
         }
     }
-    let mut text = format!("# TYPE tidegate_operator_series_refused_total counter\n{refused}");
+    let mut text = format!("# TYPE {SERIES_REFUSED} counter\n{refused}");
     for (name, family) in families {
         if !family.help.is_empty() {
             text += &format!("# HELP {name} {}\n", family.help.replace('\\', "\\\\"));
@@ -55,14 +55,6 @@ pub(crate) fn operator_metrics<'a>(
         text += &format!("# TYPE {name} {kind}\n{}", family.lines);
     }
     text
-}
-
-fn full_name(metric: &Metric) -> String {
-    let name = &metric.name;
-    match metric.kind {
-        Kind::Counter if !name.ends_with("_total") => format!("tidegate_operator_{name}_total"),
-        _ => format!("tidegate_operator_{name}"),
-    }
 }
 
 fn write(
@@ -81,13 +73,15 @@ fn write(
         Value::Sum(sum) => *lines += &format!("{name}{{{labels}}} {sum}\n"),
         Value::Last(last) => *lines += &format!("{name}{{{labels}}} {last}\n"),
         Value::Spread { counts, sum } => {
+            let [bucket, total, number] = SPREAD;
             let mut below = 0;
             let bounds = metric.bounds.iter().map(f64::to_string);
             for (count, bound) in counts.iter().zip(bounds.chain(["+Inf".to_owned()])) {
                 below += count;
-                *lines += &format!("{name}_bucket{{{labels},le=\"{bound}\"}} {below}\n");
+                *lines += &format!("{name}{bucket}{{{labels},le=\"{bound}\"}} {below}\n");
             }
-            *lines += &format!("{name}_sum{{{labels}}} {sum}\n{name}_count{{{labels}}} {below}\n");
+            *lines +=
+                &format!("{name}{total}{{{labels}}} {sum}\n{name}{number}{{{labels}}} {below}\n");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::error::Error;
 
 use boon::{CompileError, Compiler, Draft, InstanceToken, SchemaIndex, Schemas, ValidationError};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tidegate_telemetry::plain;
 
 use crate::limits::size;
@@ -18,7 +18,7 @@ use crate::panics::caught;
 const STEPS: usize = 100_000;
 /// How deep schemas are visited within one another, references included.
 const DEPTH: usize = 128;
-/// Objects and booleans of a schema: compiling one takes the square of its schemas.
+/// Schemas of a schema, itself included: compiling one takes their square.
 const PARTS: usize = 2000;
 /// Regular expressions of a schema.
 const PATTERNS: usize = 64;
@@ -155,6 +155,56 @@ fn leaves_at(error: &ValidationError<'_, '_>, root: &str, mistakes: &mut Vec<Str
     }
 }
 
+/// What a keyword's value has of schemas. All else is data, whatever it looks like: a default, an enumeration, an example.
+enum Holds<'a> {
+    Nothing,
+    /// It is a schema.
+    One(&'a Value),
+    /// Its items are schemas.
+    List(&'a [Value]),
+    /// Its members are schemas, by names that are data.
+    Named(&'a Map<String, Value>),
+}
+
+fn holds<'a>(keyword: &str, value: &'a Value) -> Holds<'a> {
+    match (keyword, value) {
+        ("allOf" | "anyOf" | "oneOf" | "prefixItems" | "items", Value::Array(schemas)) => {
+            Holds::List(schemas)
+        }
+        (
+            "$defs" | "definitions" | "properties" | "patternProperties" | "dependentSchemas"
+            | "dependencies",
+            Value::Object(schemas),
+        ) => Holds::Named(schemas),
+        (
+            "not"
+            | "if"
+            | "then"
+            | "else"
+            | "propertyNames"
+            | "additionalProperties"
+            | "unevaluatedProperties"
+            | "items"
+            | "unevaluatedItems"
+            | "additionalItems"
+            | "contains"
+            | "contentSchema",
+            schema,
+        ) => Holds::One(schema),
+        _ => Holds::Nothing,
+    }
+}
+
+/// The schemas in a keyword's value.
+fn within<'a>(keyword: &str, value: &'a Value) -> Box<dyn Iterator<Item = &'a Value> + 'a> {
+    match holds(keyword, value) {
+        Holds::Nothing => Box::new(std::iter::empty()),
+        Holds::One(schema) => Box::new(std::iter::once(schema)),
+        Holds::List(schemas) => Box::new(schemas.iter()),
+        Holds::Named(schemas) => Box::new(schemas.values()),
+    }
+}
+
 /// Looks through a schema for what it may not have, wherever it is in it.
 #[derive(Default)]
 struct Parts {
@@ -163,26 +213,19 @@ struct Parts {
 }
 
 impl Parts {
-    fn look(&mut self, value: &Value) -> Result<(), String> {
-        if value.is_object() || value.is_boolean() {
-            self.all += 1;
-            if self.all > PARTS {
-                return Err(format!(
-                    "has more than {PARTS} objects and booleans, which is the limit"
-                ));
-            }
+    fn look(&mut self, schema: &Value) -> Result<(), String> {
+        self.all += 1;
+        if self.all > PARTS {
+            return Err(format!("has more than {PARTS} schemas, which is the limit"));
         }
-        match value {
-            Value::Object(members) => {
-                for (key, value) in members {
-                    self.member(key, value)?;
-                    self.look(value)?;
-                }
-                Ok(())
-            }
-            Value::Array(items) => items.iter().try_for_each(|item| self.look(item)),
-            _ => Ok(()),
+        let Value::Object(members) = schema else {
+            return Ok(());
+        };
+        for (key, value) in members {
+            self.member(key, value)?;
+            within(key, value).try_for_each(|schema| self.look(schema))?;
         }
+        Ok(())
     }
 
     fn member(&mut self, key: &str, value: &Value) -> Result<(), String> {
@@ -252,22 +295,19 @@ fn is_local(reference: &str) -> bool {
 fn anchors(root: &Value) -> Result<HashMap<&str, &Value>, String> {
     let mut found = HashMap::new();
     let mut open = vec![root];
-    while let Some(value) = open.pop() {
-        match value {
-            Value::Object(members) => {
-                for key in ["$anchor", "$dynamicAnchor"] {
-                    if let Some(Value::String(name)) = members.get(key)
-                        && found.insert(name.as_str(), value).is_some()
-                    {
-                        let name = plain(name, 128);
-                        return Err(format!("has the anchor \"{name}\" twice"));
-                    }
-                }
-                open.extend(members.values());
+    while let Some(schema) = open.pop() {
+        let Value::Object(members) = schema else {
+            continue;
+        };
+        for key in ["$anchor", "$dynamicAnchor"] {
+            if let Some(Value::String(name)) = members.get(key)
+                && found.insert(name.as_str(), schema).is_some()
+            {
+                let name = plain(name, 128);
+                return Err(format!("has the anchor \"{name}\" twice"));
             }
-            Value::Array(items) => open.extend(items),
-            _ => {}
         }
+        open.extend(members.iter().flat_map(|(key, value)| within(key, value)));
     }
     Ok(found)
 }
@@ -319,52 +359,61 @@ impl<'a> Work<'a> {
                     Err(format!("refers to \"{reference}\", which it does not have"))
                 }
             },
-            ("allOf" | "anyOf" | "oneOf", Value::Array(schemas)) => schemas
-                .iter()
-                .try_for_each(|schema| self.visit(schema, config, depth)),
-            ("not" | "if" | "then" | "else", schema) => self.visit(schema, config, depth),
-            ("dependentSchemas" | "dependencies", Value::Object(schemas)) => schemas
-                .values()
-                .try_for_each(|schema| self.visit(schema, config, depth)),
-            ("properties", Value::Object(schemas)) => {
+            ("uniqueItems", _) => match config {
+                Value::Array(items) => self.step(parts(config).saturating_mul(items.len())),
+                _ => Ok(()),
+            },
+            ("pattern", _) => self.step(config.as_str().map_or(0, str::len)),
+            // Characters are counted.
+            ("minLength" | "maxLength", _) => self.step(parts(config)),
+            ("enum" | "const" | "required" | "dependentRequired", value) => self.step(parts(value)),
+            _ => self.schemas(keyword, holds(keyword, value), config, depth),
+        }
+    }
+
+    fn schemas(
+        &mut self,
+        keyword: &str,
+        held: Holds<'a>,
+        config: &Value,
+        depth: usize,
+    ) -> Result<(), String> {
+        match (keyword, held) {
+            // Nothing is held against them where they stand.
+            (_, Holds::Nothing) | ("$defs" | "definitions" | "contentSchema", _) => Ok(()),
+            ("properties", Holds::Named(schemas)) => {
                 self.step(schemas.len())?;
                 schemas.iter().try_for_each(|(name, schema)| {
                     let member = config.as_object().and_then(|members| members.get(name));
                     member.map_or(Ok(()), |member| self.visit(schema, member, depth))
                 })
             }
-            ("patternProperties", Value::Object(schemas)) => schemas
+            ("patternProperties", Holds::Named(schemas)) => schemas
                 .values()
                 .try_for_each(|schema| self.children(schema, config, depth)),
-            ("propertyNames", schema) => match config {
+            ("propertyNames", Holds::One(schema)) => match config {
                 Value::Object(members) => members
                     .keys()
                     .try_for_each(|name| self.visit(schema, &Value::String(name.clone()), depth)),
                 _ => Ok(()),
             },
-            (
-                "additionalProperties"
-                | "unevaluatedProperties"
-                | "items"
-                | "unevaluatedItems"
-                | "additionalItems"
-                | "contains",
-                schema,
-            ) => self.children(schema, config, depth),
-            ("prefixItems", Value::Array(schemas)) => match config {
+            ("prefixItems", Holds::List(schemas)) => match config {
                 Value::Array(items) => schemas
                     .iter()
                     .zip(items)
                     .try_for_each(|(schema, item)| self.visit(schema, item, depth)),
                 _ => Ok(()),
             },
-            ("uniqueItems", _) => match config {
-                Value::Array(items) => self.step(parts(config).saturating_mul(items.len())),
-                _ => Ok(()),
-            },
-            ("pattern", _) => self.step(config.as_str().map_or(0, str::len)),
-            ("enum" | "const" | "required" | "dependentRequired", value) => self.step(parts(value)),
-            _ => Ok(()),
+            ("not" | "if" | "then" | "else", Holds::One(schema)) => {
+                self.visit(schema, config, depth)
+            }
+            (_, Holds::One(schema)) => self.children(schema, config, depth),
+            (_, Holds::List(schemas)) => schemas
+                .iter()
+                .try_for_each(|schema| self.visit(schema, config, depth)),
+            (_, Holds::Named(schemas)) => schemas
+                .values()
+                .try_for_each(|schema| self.visit(schema, config, depth)),
         }
     }
 

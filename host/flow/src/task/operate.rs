@@ -161,7 +161,7 @@ impl Task {
                 ..BatchProcessed::default()
             }
             .emit(&output.meters);
-            (0..batch.len()).for_each(|record| answered.accept(record));
+            answered.accept(0..batch.len());
             let main = routes.first().map_or(&[][..], Vec::as_slice);
             self.send(main, batch.clone(), go.since, numbers, output)?;
             return Ok((batch.len(), Vec::new()));
@@ -235,9 +235,7 @@ impl Task {
                 }
             }
         }
-        accepted
-            .into_iter()
-            .for_each(|record| answered.accept(record));
+        answered.accept(accepted);
         output.counts.dropped += collected.dropped;
         output.counts.split += collected.split;
         BatchProcessed {
@@ -306,18 +304,36 @@ impl Answered {
         self.routes.len().saturating_sub(1) as u16
     }
 
-    /// What the outcome of this record causes beside counts now.
-    fn accept(&mut self, record: usize) {
-        for part in &mut self.processed {
-            if let Processed::Answer {
-                first,
-                count,
-                effects: Some(effects),
-                ..
-            } = part
-                && (*first..*first + *count).contains(&record)
-            {
-                effects.accept(record - *first);
+    /// What the outcomes of these records cause beside counts now; they ascend. One walk over both: a batch may have as
+    /// many parts as records.
+    fn accept(&mut self, records: impl IntoIterator<Item = usize>) {
+        let mut parts: Vec<_> = self
+            .processed
+            .iter_mut()
+            .filter_map(|part| match part {
+                Processed::Answer {
+                    first,
+                    count,
+                    effects: Some(effects),
+                    ..
+                } => Some((*first, *count, effects)),
+                _ => None,
+            })
+            .collect();
+        parts.sort_by_key(|(first, ..)| *first);
+        let mut parts = parts.into_iter().peekable();
+        if parts.peek().is_none() {
+            return;
+        }
+        for record in records {
+            while parts
+                .next_if(|(first, count, _)| first + count <= record)
+                .is_some()
+            {}
+            match parts.peek_mut() {
+                Some((first, _, effects)) if *first <= record => effects.accept(record - *first),
+                Some(_) => {}
+                None => return,
             }
         }
     }
@@ -388,5 +404,59 @@ fn verdicts_of(
                 Box::new(indexes.map(move |at| (at, Verdict::BadAnswer(error.to_string()))))
             }
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use tidegate_contract::Effects;
+    use tidegate_record::Fields;
+
+    use super::*;
+
+    /// Remembers what was accepted, by the part's name.
+    #[derive(Debug)]
+    struct Told(char, Arc<Mutex<Vec<(char, usize)>>>);
+
+    impl Effects for Told {
+        fn accept(&mut self, record: usize) {
+            self.1.lock().unwrap().push((self.0, record));
+        }
+    }
+
+    #[test]
+    fn each_part_of_an_answer_is_told_of_its_own_records_that_were_accepted() {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let part = |name: Option<char>, first, count| Processed::Answer {
+            first,
+            count,
+            outcomes: Vec::new(),
+            effects: name.map(|name| Box::new(Told(name, told.clone())) as Box<dyn Effects>),
+        };
+        let mut answered = Answered {
+            processed: vec![
+                part(Some('c'), 7, 2),
+                part(Some('a'), 0, 2),
+                part(None, 2, 1),
+                part(Some('b'), 4, 3),
+            ],
+            tried: 9,
+            version: Arc::new(OperatorVersion {
+                name: String::new(),
+                version: String::new(),
+                digest: String::new(),
+                reads: Fields::NONE,
+                outputs: Vec::new(),
+                revision: Default::default(),
+            }),
+            routes: Vec::new().into(),
+        };
+        answered.accept([1, 2, 3, 4, 6]);
+        // What is taken later goes on where that ended.
+        answered.accept([8, 9]);
+        let expected = [('a', 1), ('b', 0), ('b', 2), ('c', 1)];
+        assert_eq!(*told.lock().unwrap(), expected);
     }
 }

@@ -176,17 +176,48 @@ fn a_schema_whose_references_double_is_refused_by_the_steps_it_takes() {
     let config = format!("{{\"a\": [{}]}}", "1,".repeat(1000) + "1");
     let nested = format!(r#"{{"properties": {{"a": {long}}}}}"#);
     refused(&nested, &config, "takes more than 100000 steps");
+    // Counting the characters of a long text, again and again.
+    let text = format!("{{\"a\": \"{}\"}}", "x".repeat(1 << 17));
+    let length = [r#"{"minLength": 1, "maxLength": 1000000}"#; 100].join(",");
+    let counted = format!(r#"{{"properties": {{"a": {{"allOf": [{length}]}}}}}}"#);
+    refused(&counted, &text, "takes more than 100000 steps");
 }
 
 #[test]
 fn a_schema_of_very_many_parts_is_refused_before_it_is_compiled() {
     let all = |count: usize| format!(r#"{{"allOf": [{}]}}"#, vec!["true"; count].join(","));
     start(&all(1999), "{}").unwrap();
-    let why = "has more than 2000 objects and booleans, which is the limit";
+    let why = "has more than 2000 schemas, which is the limit";
     refused(&all(2000), "{}", why);
     refused(&all(50_000), "{}", why);
     let elsewhere = r##"{"x": {"y": {}}, "allOf": [{"$ref": "#/x/y"}]}"##;
     refused(elsewhere, "{}", "refers to \"#/x/y\", and may refer to #, ");
+}
+
+#[test]
+fn what_is_data_in_a_schema_is_not_read_as_a_schema() {
+    let data = r##"{"pattern": "*.log", "$ref": "https://example.org/a", "$id": "https://example.org/b", "$anchor": "a",
+        "patternProperties": {"(": {}}, "$schema": "http://json-schema.org/draft-07/schema#"}"##;
+    for keyword in [
+        format!(r#""default": {data}"#),
+        format!(r#""enum": [{data}, {data}]"#),
+        format!(r#""const": {data}"#),
+        format!(r#""examples": [{data}, [{data}]]"#),
+    ] {
+        let schema = format!(
+            r##"{{"$anchor": "a", "properties": {{"a": {{{keyword}}}, "default": {{"type": "string"}}}}}}"##
+        );
+        start(&schema, &format!(r#"{{"a": {data}}}"#)).unwrap();
+        // A property of that name has a schema all the same.
+        refused(&schema, r#"{"default": 1}"#, "config.default: ");
+    }
+    let bad = r#"{"properties": {"default": {"pattern": "*"}}}"#;
+    refused(bad, "{}", "has the regular expression \"*\": ");
+    // Within what is kept for later, too.
+    for place in [r#""$defs": {"default": "#, r#""contentSchema": {"not": "#] {
+        let schema = format!(r#"{{{place}{{"$id": "https://example.org/a"}}}}}}"#);
+        refused(&schema, "{}", "has an $id, which it may not have");
+    }
 }
 
 #[test]

@@ -20,14 +20,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let module = std::fs::read(path)?;
     let mut found = BTreeMap::new();
     for size in SIZES {
-        let config = SmartModuleConfig::builder()
-            .smartmodule_names(vec!["filter".to_owned()])
-            .build()?;
-        let chain = SmartModuleChainBuilder::from((config, module.clone()));
-        let mut chain = chain.initialize(&SmartEngine::new())?;
         let input = SmartModuleInput::try_from_records(records(size), SMARTMODULE_TIMESTAMPS_VERSION)?;
         let mut best = Duration::MAX;
         for _ in 0..ROUNDS {
+            // Anew for each round: the memory of an instance grows with every call, up to its limit.
+            let config = SmartModuleConfig::builder()
+                .smartmodule_names(vec!["filter".to_owned()])
+                .build()?;
+            let chain = SmartModuleChainBuilder::from((config, module.clone()));
+            let mut chain = chain.initialize(&SmartEngine::new())?;
             let inputs: Vec<_> = (0..CALLS).map(|_| input.clone()).collect();
             let began = Instant::now();
             let mut kept = 0;

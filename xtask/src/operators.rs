@@ -43,6 +43,7 @@ pub(crate) fn build(root: &Path) -> Result<()> {
     command
         .args(["--quiet", "--profile", "operator", "--target", WASM_TARGET])
         .current_dir(root);
+    command.arg("--config").arg(without_paths(root));
     for package in &packages {
         command.args(["--package", package]);
     }
@@ -68,6 +69,17 @@ pub(crate) fn build(root: &Path) -> Result<()> {
         place.display()
     );
     Ok(())
+}
+
+/// Flags beside those of `.cargo/config.toml`: places in panics are not those of this machine, so that the same sources
+/// make the same component wherever they lie.
+fn without_paths(root: &Path) -> String {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let mut flags = vec![format!("--remap-path-prefix={}=tidegate", root.display())];
+    flags.extend(home.map(|home| format!("--remap-path-prefix={}=cargo", home.display())));
+    // A list of JSON strings is one of TOML.
+    format!("target.{WASM_TARGET}.rustflags={flags:?}")
 }
 
 /// Where operators and test guests are.

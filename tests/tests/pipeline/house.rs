@@ -272,3 +272,19 @@ fn the_readme_shows_the_two_commands_and_the_changelog_speaks() {
         assert!(root().join(file).exists(), "{file} is missing");
     }
 }
+
+#[test]
+fn a_built_operator_does_not_name_the_place_it_was_built_in() {
+    let root = root();
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home =
+        home.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cargo"));
+    for name in ["drop-abuse", "redact-pii", "hostile", "plain"] {
+        let bytes = std::fs::read(tidegate_tests::operator(name)).unwrap();
+        for place in [&root, &home] {
+            let place = place.to_str().unwrap().as_bytes();
+            let names = bytes.windows(place.len()).any(|found| found == place);
+            assert!(!names, "{name}.wasm names a place of this machine");
+        }
+    }
+}

@@ -1,4 +1,5 @@
-//! Operators of every contract that was released, as they were built for it: they run as they did.
+//! Operators of every contract that was released, as they were built for it: they run as they did. Where the components
+//! of 0.1.0 named the home directory they were built in, it is written over.
 
 use tidegate_contract::Slot;
 use tidegate_operator::{ComponentSlot, SlotOptions};

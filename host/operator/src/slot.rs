@@ -1,6 +1,8 @@
 //! The place revisions are swapped in: the one that runs, the deployment of the next, the way back.
 
-use std::collections::{BTreeMap, VecDeque};
+mod history;
+mod prepare;
+
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -17,15 +19,14 @@ use crate::given::Given;
 use crate::grants::Grants;
 use crate::instance::{Instance, Live};
 use crate::limits::Limits;
-use crate::meters::RevisionStats;
-use crate::metrics::{Metric, Metrics, Value};
 use crate::remembered;
 use crate::revision::{Revision, SlotContext};
 use crate::samples::Samples;
-use crate::shared::{Shared, SlotStats, lock};
+use crate::shared::{Shared, lock};
 
-/// Revisions of a slot that are reported one by one, the latest.
-const REPORTED: usize = 8;
+use history::History;
+pub use history::{RevisionMetrics, RevisionReport};
+use prepare::{Prepare, Start};
 
 /// What a pipeline says of a slot.
 #[derive(Clone, Debug)]
@@ -88,30 +89,6 @@ pub struct Deployment {
     pub generation: u64,
 }
 
-/// What the instances of one revision have measured, however often it was deployed.
-#[derive(Clone, Debug)]
-pub struct RevisionMetrics {
-    /// The revision.
-    pub version: Arc<OperatorVersion>,
-    /// Every metric with what was measured, by the values of its labels.
-    pub metrics: Vec<(Metric, BTreeMap<Vec<String>, Value>)>,
-    /// Measurements that were left out, because there were too many combinations of labels.
-    pub refused: u64,
-}
-
-/// What a revision has done since the slot was made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RevisionReport {
-    /// What it is.
-    pub version: Arc<OperatorVersion>,
-    /// What it has done.
-    pub stats: RevisionStats,
-    /// Whether the slot runs it now.
-    pub runs: bool,
-    /// Why it is run no more, if it has failed more often than the slot allows.
-    pub tripped: Option<String>,
-}
-
 /// Holds the revision that runs and hands out instances of it. Deployments compile and run guest code: call them from a
 /// thread that may block.
 pub struct ComponentSlot {
@@ -152,20 +129,6 @@ impl Current {
         before.chain([&self.revision])
     }
 }
-
-/// What the slot's revisions have done.
-#[derive(Default)]
-struct History {
-    /// The latest, the current one at the end.
-    latest: VecDeque<RevisionReport>,
-    /// Those before together.
-    before: RevisionStats,
-    /// What the latest have measured, each revision once.
-    measured: VecDeque<Measured>,
-}
-
-/// A revision and what it has measured.
-type Measured = (Arc<OperatorVersion>, Arc<Metrics>);
 
 impl ComponentSlot {
     /// Makes a slot with its first version, generation 1. `label` names the component in errors: usually its path.
@@ -444,84 +407,6 @@ impl ComponentSlot {
         }
     }
 
-    /// Keeps what a revision has done that the slot lets go of.
-    fn remember(&self, revision: &Revision) {
-        let mut history = lock(&self.history);
-        let mut report = report(revision, false);
-        // What its last instances hold is gone when its tasks have changed over.
-        (report.stats.memory, report.stats.instances) = (0, 0);
-        history.latest.push_back(report);
-        // Two more are the slot's own.
-        while history.latest.len() + 2 > REPORTED
-            && let Some(oldest) = history.latest.pop_front()
-        {
-            history.before.add(&oldest.stats);
-        }
-        let (version, metrics) = measured(revision);
-        history
-            .measured
-            .retain(|(known, _)| known.revision.digest != version.revision.digest);
-        history.measured.push_back((version, metrics));
-        while history.measured.len() + 2 > REPORTED {
-            history.measured.pop_front();
-        }
-    }
-
-    /// What the latest revisions have measured, the one that runs at the front, each once.
-    fn measured(&self) -> Vec<Measured> {
-        let current = self.current.load_full();
-        let own = [Some(&current.revision), current.previous.as_ref()];
-        let mut all: Vec<Measured> = Vec::new();
-        let known = lock(&self.history).measured.clone();
-        for (version, metrics) in own
-            .into_iter()
-            .flatten()
-            .map(|own| measured(own.as_ref()))
-            .chain(known.into_iter().rev())
-        {
-            let digest = &version.revision.digest;
-            if all
-                .iter()
-                .all(|(known, _)| known.revision.digest != *digest)
-            {
-                all.push((version, metrics));
-            }
-        }
-        all
-    }
-
-    /// A revision that has run in this slot adds to what it measured then, if it still has the same metrics.
-    fn go_on_measuring(&self, revision: &mut Revision) {
-        let digest = &revision.description.version.revision.digest;
-        let before = self.measured().into_iter().find(|(known, metrics)| {
-            known.revision.digest == *digest && metrics.declared() == revision.metrics.declared()
-        });
-        if let Some((_, metrics)) = before {
-            revision.metrics = metrics;
-        }
-    }
-
-    /// What the latest revisions have done, the one that runs at the end. One that was deployed more than once is there
-    /// once.
-    pub fn revisions(&self) -> Vec<RevisionReport> {
-        let current = self.current.load_full();
-        let mut all: Vec<RevisionReport> = lock(&self.history).latest.iter().cloned().collect();
-        let runs = |revision| Arc::ptr_eq(revision, &current.revision);
-        let held = current.revisions();
-        all.extend(held.map(|revision| report(revision, runs(revision))));
-        let mut merged: Vec<RevisionReport> = Vec::new();
-        for mut report in all {
-            let same = |known: &RevisionReport| {
-                known.version.revision.digest == report.version.revision.digest
-            };
-            if let Some(at) = merged.iter().position(same) {
-                report.stats.add(&merged.remove(at).stats);
-            }
-            merged.push(report);
-        }
-        merged
-    }
-
     /// The engine that its components are compiled with.
     pub fn engine(&self) -> &Engine {
         &self.engine
@@ -578,43 +463,6 @@ impl ComponentSlot {
     pub fn imports(&self) -> Vec<String> {
         self.current.load().revision.component.imports().to_vec()
     }
-
-    /// What the latest revisions have measured over all their instances, the one that runs at the front. One that was
-    /// deployed more than once is there once.
-    pub fn metrics(&self) -> Vec<RevisionMetrics> {
-        self.measured()
-            .into_iter()
-            .map(|(version, metrics)| RevisionMetrics {
-                version,
-                metrics: metrics.all(),
-                refused: metrics.refused(),
-            })
-            .collect()
-    }
-
-    /// Bytes of all memories and tables of its instances at this moment, those made ready for tasks included.
-    pub fn memory(&self) -> u64 {
-        self.context.shared.memory.used()
-    }
-
-    /// What has happened in the slot since it was made, in all its revisions.
-    pub fn stats(&self) -> SlotStats {
-        let totals = self.totals();
-        SlotStats {
-            instances_lost: totals.lost_instances,
-            poisoned: totals.failed,
-            ..self.context.shared.stats()
-        }
-    }
-
-    /// What all its revisions have done together.
-    pub fn totals(&self) -> RevisionStats {
-        let mut totals = lock(&self.history).before.clone();
-        for report in self.revisions() {
-            totals.add(&report.stats);
-        }
-        totals
-    }
 }
 
 impl Slot for ComponentSlot {
@@ -651,128 +499,5 @@ impl std::fmt::Debug for ComponentSlot {
             .field("generation", &self.generation)
             .field("version", &self.version())
             .finish_non_exhaustive()
-    }
-}
-
-fn measured(revision: &Revision) -> Measured {
-    (
-        Arc::clone(&revision.description.version),
-        Arc::clone(&revision.metrics),
-    )
-}
-
-fn report(revision: &Revision, runs: bool) -> RevisionReport {
-    RevisionReport {
-        version: Arc::clone(&revision.description.version),
-        stats: revision.meters.stats(),
-        runs,
-        tripped: revision.tally.tripped().map(str::to_owned),
-    }
-}
-
-/// Whether instances of a version have to start before it is switched to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Start {
-    /// It is refused otherwise.
-    Must,
-    /// The same, so long after then.
-    Within(Instant, Duration),
-    /// It has run before: what keeps it from starting may pass.
-    May,
-}
-
-impl Start {
-    /// When it is too late, if it ever is.
-    fn until(self) -> Option<Instant> {
-        match self {
-            Start::Within(began, time) => Some(began + time),
-            Start::Must | Start::May => None,
-        }
-    }
-}
-
-/// What it takes to make a revision ready.
-struct Prepare<'a> {
-    context: &'a SlotContext,
-    required_outputs: &'a [String],
-    tasks: usize,
-    start: Start,
-}
-
-impl Prepare<'_> {
-    /// A revision that fits; `known` is what it said of itself when it ran.
-    fn revision(
-        &self,
-        component: Component,
-        config: Arc<str>,
-        known: Option<Description>,
-    ) -> Result<Revision, OperatorError> {
-        let label = component.label().to_owned();
-        let revision = Revision::known(component, self.context.clone(), config, known)?;
-        revision.check_config()?;
-        for output in self.required_outputs {
-            if !revision.description.version.outputs.contains(output) {
-                return Err(OperatorError::Unfit {
-                    component: label,
-                    why: format!("the pipeline uses its output {output:?}, which it does not have"),
-                });
-            }
-        }
-        Ok(revision)
-    }
-
-    /// The revision with its instances.
-    fn ready(&self, revision: Revision) -> Result<(Arc<Revision>, Vec<Instance>), OperatorError> {
-        let revision = Arc::new(revision);
-        let mut warm = Vec::new();
-        match (self.warm(&revision, &mut warm), self.start) {
-            (Ok(()), _) => {}
-            (Err(error @ OperatorError::Start { .. }), Start::May) => tracing::warn!(
-                target: "tidegate::operator",
-                slot = self.context.shared.name,
-                instances = warm.len(),
-                "goes on with fewer instances than tasks: {error}"
-            ),
-            (Err(error), _) => return Err(error),
-        }
-        Ok((revision, warm))
-    }
-
-    /// Makes an instance for every task; those that could be made stay after an error.
-    fn warm(
-        &self,
-        revision: &Arc<Revision>,
-        warm: &mut Vec<Instance>,
-    ) -> Result<(), OperatorError> {
-        self.in_time(revision, 0)?;
-        let mut first = Instance::new(Arc::clone(revision))?;
-        let samples = self.context.samples.all();
-        for sample in &samples {
-            if let Err(why) = first.try_out(sample)? {
-                let records = sample.len();
-                return Err(OperatorError::Unfit {
-                    component: revision.component.label().to_owned(),
-                    why: format!("it does not answer {records} recorded records: {why}"),
-                });
-            }
-            self.in_time(revision, 0)?;
-        }
-        // An instance that has seen samples may remember them: it does not serve the stream.
-        warm.extend(Some(first).filter(|_| samples.is_empty()));
-        while warm.len() < self.tasks {
-            self.in_time(revision, warm.len())?;
-            warm.push(Instance::new(Arc::clone(revision))?);
-        }
-        self.in_time(revision, warm.len())
-    }
-
-    fn in_time(&self, revision: &Revision, ready: usize) -> Result<(), OperatorError> {
-        match self.start {
-            Start::Within(since, time) if since.elapsed() >= time => Err(OperatorError::Late {
-                component: revision.component.label().to_owned(),
-                why: format!("{ready} of {} instances within {time:?}", self.tasks),
-            }),
-            _ => Ok(()),
-        }
     }
 }

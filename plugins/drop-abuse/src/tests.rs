@@ -210,7 +210,12 @@ fn the_component_answers_as_the_operator_does_natively() {
     let came: Vec<&Answer> = came.iter().map(Came::answer).collect();
     assert_eq!(came, native.iter().collect::<Vec<_>>());
     assert_eq!(operator.outputs(), ["abuse"]);
-    assert_eq!(operator.config_schema(), config_schema::<Config>());
+    // As JSON: the order of members is that of a feature of serde_json, which another crate may have asked for.
+    let schema = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    assert_eq!(
+        schema(&operator.config_schema()),
+        schema(&config_schema::<Config>())
+    );
 }
 
 #[test]

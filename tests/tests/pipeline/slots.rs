@@ -5,9 +5,9 @@ mod setting;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use serde_json::Value;
-use tidegate_flow::Run;
+use tidegate_contract::{OperatorVersion, Slot};
 use tidegate_telemetry::Meters;
 use tidegate_tests::until;
 

@@ -290,6 +290,6 @@ fn the_bindings_of_the_plain_guest_are_those_of_the_wit_package() {
     assert_eq!(
         stated,
         Some(format!("{sum:016x}").as_str()),
-        "run cargo run --manifest-path plugin-sdk/bindgen/Cargo.toml"
+        "run cargo run --manifest-path plugin-sdk/rust/bindgen/Cargo.toml"
     );
 }

@@ -8,7 +8,7 @@ use wit_bindgen_core::{Files, WorldGenerator, wit_parser::Resolve};
 
 const HEAD: &str = "\
 // Generated from wit/tidegate.wit; do not edit. To write it again:
-// cargo run --manifest-path plugin-sdk/bindgen/Cargo.toml
+// cargo run --manifest-path plugin-sdk/rust/bindgen/Cargo.toml
 ";
 
 /// A file of bindings.
@@ -23,7 +23,7 @@ struct Target {
 
 const TARGETS: [Target; 2] = [
     Target {
-        file: "plugin-sdk/src/bindings.rs",
+        file: "plugin-sdk/rust/src/bindings.rs",
         world: "packed-operator",
         module: "::tidegate_sdk::bindings",
         runtime: "::tidegate_sdk::wit_bindgen::rt",
@@ -38,7 +38,7 @@ const TARGETS: [Target; 2] = [
 ];
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let wit = root.join("wit");
     let source = std::fs::read_to_string(wit.join("tidegate.wit"))?;
     let is_check = std::env::args().any(|argument| argument == "--check");

@@ -1,0 +1,211 @@
+//! A project: a directory with a manifest.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::language::{Grant, Language};
+use crate::manifest::Manifest;
+use crate::mistake::Mistakes;
+use crate::name::Name;
+
+/// The manifest's file.
+pub const MANIFEST: &str = "operator.toml";
+/// The directory of the SDK within a project.
+pub const SDK: &str = "tidegate";
+/// The schema of files of cases, within the SDK's directory.
+pub const CASES: &str = "cases.schema.json";
+
+/// Longest manifest, in bytes.
+const MANIFEST_BYTES: u64 = 64 << 10;
+/// Most files of cases.
+const MOST_CASES: usize = 10_000;
+
+/// A directory with an operator's sources.
+#[derive(Clone, Debug)]
+pub struct Project {
+    directory: PathBuf,
+    manifest: Manifest,
+}
+
+/// Why there is no project.
+#[derive(Debug, thiserror::Error)]
+pub enum ProjectError {
+    /// There is no manifest.
+    #[error(
+        "{} has no {MANIFEST}: `tidegate new NAME --lang LANGUAGE` makes a project",
+        directory.display()
+    )]
+    NoManifest {
+        /// Where it was looked for.
+        directory: PathBuf,
+    },
+    /// A manifest is longer than one may be.
+    #[error("{} has more than {MANIFEST_BYTES} bytes, which is the limit", file.display())]
+    Long {
+        /// The manifest.
+        file: PathBuf,
+    },
+    /// The manifest is wrong.
+    #[error(transparent)]
+    Wrong(#[from] Mistakes),
+    /// There are more cases than are run.
+    #[error("{}: more than {MOST_CASES} files of cases, which is the limit", directory.display())]
+    ManyCases {
+        /// Where they are.
+        directory: PathBuf,
+    },
+    /// A file or a directory cannot be used.
+    #[error("cannot {what} {}: {error}", path.display())]
+    Disk {
+        /// What was tried: `read`, `list`.
+        what: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+}
+
+impl ProjectError {
+    pub(crate) fn disk(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ProjectError {
+        let path = path.to_owned();
+        move |error| ProjectError::Disk { what, path, error }
+    }
+}
+
+impl Project {
+    /// Reads the manifest of a directory. The directory is named as it was given in what is said of it; paths of the
+    /// project begin with it.
+    pub fn open(directory: impl AsRef<Path>) -> Result<Project, ProjectError> {
+        let directory = directory.as_ref().to_owned();
+        let file = directory.join(MANIFEST);
+        let mut text = String::new();
+        let read = File::open(&file)
+            .and_then(|opened| opened.take(MANIFEST_BYTES + 1).read_to_string(&mut text));
+        match read {
+            Ok(_) if text.len() as u64 > MANIFEST_BYTES => Err(ProjectError::Long { file }),
+            Ok(_) => Ok(Project {
+                manifest: Manifest::parse(&text, &file)?,
+                directory,
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(ProjectError::NoManifest { directory })
+            }
+            Err(error) => Err(ProjectError::disk("read", &file)(error)),
+        }
+    }
+
+    /// Where it lies, as it was given.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What its manifest says.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The operator's name.
+    pub fn name(&self) -> &Name {
+        &self.manifest.name
+    }
+
+    /// What it is written in.
+    pub fn language(&self) -> Language {
+        self.manifest.language
+    }
+
+    /// What it imports.
+    pub fn grants(&self) -> &[Grant] {
+        &self.manifest.grants
+    }
+
+    /// The component that is built of it.
+    pub fn output(&self) -> PathBuf {
+        self.directory.join(format!("{}.wasm", self.name()))
+    }
+
+    /// Where what is made on the way to it is.
+    pub fn build_directory(&self) -> PathBuf {
+        self.directory.join("build")
+    }
+
+    /// Where its SDK is.
+    pub fn sdk(&self) -> PathBuf {
+        self.directory.join(SDK)
+    }
+
+    /// Its files of cases, sorted, each once. A pattern that fits nothing gives none.
+    pub fn cases(&self) -> Result<Vec<PathBuf>, ProjectError> {
+        let mut cases = Vec::new();
+        for pattern in &self.manifest.cases {
+            let (below, name) = pattern.rsplit_once('/').unwrap_or(("", pattern));
+            let directory = self.directory.join(below);
+            let entries = match fs::read_dir(&directory) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(ProjectError::disk("list", &directory)(error)),
+            };
+            for entry in entries {
+                let entry = entry.map_err(ProjectError::disk("list", &directory))?;
+                if entry
+                    .file_name()
+                    .to_str()
+                    .is_some_and(|file| fits(name, file))
+                {
+                    cases.push(entry.path());
+                }
+                if cases.len() > MOST_CASES {
+                    return Err(ProjectError::ManyCases { directory });
+                }
+            }
+        }
+        cases.sort();
+        cases.dedup();
+        Ok(cases)
+    }
+}
+
+/// Whether a name fits a pattern in which `*` stands for any text.
+fn fits(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else {
+        return false;
+    };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn a_pattern_fits_whole_names() {
+        for (pattern, name, right) in [
+            ("*.json", "a.json", true),
+            ("*.json", "a.json.bak", false),
+            ("a.json", "a.json", true),
+            ("a.json", "a.jsonx", false),
+            ("a*b*.json", "a1b2.json", true),
+            ("a*b*.json", "a1c2.json", false),
+            ("a*a.json", "a.json", false),
+        ] {
+            assert_eq!(fits(pattern, name), right, "{pattern} {name}");
+        }
+    }
+}

@@ -110,27 +110,6 @@ pub(crate) fn check(component: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Names of what the component itself imports, as far as it is well-formed.
-pub(crate) fn imports(component: &[u8]) -> impl Iterator<Item = &str> {
-    let mut depth = 0usize;
-    let payloads = Parser::new(0).parse_all(component).map_while(Result::ok);
-    let sections = payloads.filter_map(move |payload| {
-        match payload {
-            Payload::Version { .. } => depth += 1,
-            Payload::End(_) => depth = depth.saturating_sub(1),
-            Payload::ComponentImportSection(section) if depth == 1 => return Some(section),
-            _ => {}
-        }
-        None
-    });
-    sections.flat_map(|section| {
-        section
-            .into_iter()
-            .map_while(Result::ok)
-            .map(|import| import.name.name)
-    })
-}
-
 /// Why counting ends before the component does.
 enum Stop {
     Malformed,

@@ -5,15 +5,10 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::time::Instant;
 
-use sha2::{Digest, Sha256};
 use tidegate_contract::OperatorError;
 use tidegate_telemetry::plain;
-use wasi_preview1_component_adapter_provider::{
-    WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
-};
 use wasmtime::component::{InstancePre, Linker};
 
-use crate::cache::hex;
 use crate::compiler::{Job, Refused, Task};
 use crate::engine::Engine;
 use crate::failure::TEXT_BYTES;
@@ -161,7 +156,7 @@ impl Engine {
         let component = self.encode_for(wanted, &bytes)?;
         crate::census::check(&component).map_err(|why| too_large(wanted.label, why))?;
         if let Some(grants) = wanted.grants {
-            let imports: Vec<String> = crate::census::imports(&component)
+            let imports: Vec<String> = tidegate_component::imports(&component)
                 .map(|name| plain(name, IMPORT_BYTES).into_owned())
                 .filter(|name| import(name) != Import::Own("types"))
                 .collect();
@@ -319,11 +314,6 @@ fn not_an_operator(label: &str, why: String) -> OperatorError {
     }
 }
 
-/// The digest by which a component is known: `sha256:` and 64 hexadecimal digits, of the file as it is.
-pub fn digest(bytes: &[u8]) -> String {
-    format!("sha256:{}", hex(&Sha256::digest(bytes)))
-}
-
 /// Whether these are the bytes of a component, and not of a core module.
 fn is_component(bytes: &[u8], label: &str) -> Result<bool, OperatorError> {
     match bytes.get(4..8).filter(|_| bytes.starts_with(b"\0asm")) {
@@ -338,38 +328,4 @@ fn is_component(bytes: &[u8], label: &str) -> Result<bool, OperatorError> {
             "it does not begin like WebAssembly".into(),
         )),
     }
-}
-
-/// The component of a core module that carries its world (as wit-bindgen leaves it in a custom section). What the module
-/// imports of WASI preview 1 is taken to WASI 0.2 by an adapter within it.
-pub(crate) fn encode(module: &[u8]) -> Result<Vec<u8>, String> {
-    // The encoder takes a well-formed module for granted and panics on one that is cut short.
-    wasmparser::Validator::new_with_features(wasmparser::WasmFeatures::all())
-        .validate_all(module)
-        .map_err(|error| format!("the core module is malformed: {error}"))?;
-    let made = || {
-        let mut encoder = wit_component::ComponentEncoder::default()
-            .validate(true)
-            .module(module)?;
-        if imports_preview1(module) {
-            encoder = encoder.adapter(
-                WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME,
-                WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
-            )?;
-        }
-        encoder.encode()
-    };
-    made().map_err(|error| format!("the core module cannot be made a component: {error:#}"))
-}
-
-/// Whether a well-formed module is one for WASI preview 1.
-fn imports_preview1(module: &[u8]) -> bool {
-    let is_preview1 = |import: wasmparser::Result<wasmparser::Import<'_>>| {
-        import.is_ok_and(|import| import.module == WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME)
-    };
-    let mut payloads = wasmparser::Parser::new(0).parse_all(module);
-    payloads.any(|payload| match payload {
-        Ok(wasmparser::Payload::ImportSection(section)) => section.into_imports().any(is_preview1),
-        _ => false,
-    })
 }

@@ -9,10 +9,10 @@ use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use tidegate_component::digest;
 use tidegate_contract::OperatorError;
 
 use crate::cache::hex;
-use crate::component::digest;
 use crate::engine::Engine;
 
 /// A component and the digest by which it is known.

@@ -58,7 +58,7 @@ mod world;
 
 pub use breaker::Breaker;
 pub use compiler::{ChildCompiler, CompileLimits, Compiler, Compiling, compile_for_parent};
-pub use component::{Component, digest};
+pub use component::Component;
 pub use description::Description;
 pub use engine::{Engine, EngineOptions};
 pub use given::Given;
@@ -68,3 +68,4 @@ pub use meters::{OUTCOMES, RevisionStats};
 pub use metrics::{Kind, Metric, SERIES_REFUSED, SPREAD, Value};
 pub use shared::SlotStats;
 pub use slot::{Change, ComponentSlot, Deployment, RevisionMetrics, RevisionReport, SlotOptions};
+pub use tidegate_component::digest;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tidegate_component::digest;
 use tidegate_contract::{KeptRevision, OperatorVersion};
 use tidegate_record::Fields;
 
-use crate::component::digest;
 use crate::description::Description;
 use crate::grants::{Grants, Ungranted};
 use crate::limits::Limits;

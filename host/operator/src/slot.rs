@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use tidegate_component::digest;
 use tidegate_contract::{KeptRevision, Operator, OperatorError, OperatorVersion, Slot};
 
 use crate::breaker::Breaker;
 use crate::budget::Budget;
-use crate::component::{Wanted, digest};
+use crate::component::Wanted;
 use crate::description::Description;
 use crate::engine::Engine;
 use crate::given::Given;

@@ -29,7 +29,7 @@ impl Job {
     /// Does it in this process.
     pub(crate) fn run(self, wasm: &wasmtime::Engine, bytes: &[u8]) -> Result<Vec<u8>, String> {
         match self {
-            Job::Encode => crate::component::encode(bytes),
+            Job::Encode => tidegate_component::encode(bytes).map_err(|error| error.to_string()),
             Job::Compile => wasm
                 .precompile_component(bytes)
                 .map_err(|error| format!("{error:#}")),

@@ -1,23 +1,37 @@
 //! An operator's project on disk: a directory with an `operator.toml`, sources in one language, and the SDK in `tidegate/`.
 //!
-//! The crate reads the manifest and says what is wrong in it. It runs no component and knows no wasmtime: what it builds
-//! is tried in `tidegate-trial` and run by `tidegate-operator`.
+//! The crate reads the manifest, makes projects out of what the program carries within itself, finds and installs
+//! toolchains, and has them build the component. It runs no component and knows no wasmtime: what it builds is tried in
+//! `tidegate-trial` and run by `tidegate-operator`.
 //!
 //! Invariants:
 //! - a manifest is read as a whole: every mistake in it is told at once, with line, key, value and what would be right;
 //! - a path of a manifest stays within the project: it is relative and never leads upwards;
-//! - nothing in a project points outside of it.
+//! - nothing in a project points outside of it;
+//! - the same sources make the same component, wherever they lie and whenever they are built;
+//! - a toolchain is installed only when that is asked for; what is missing is named with what installs it;
+//! - what is there is whole: projects, toolchains and components are written beside their place first.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod build;
+mod command;
+mod create;
+mod embedded;
 mod language;
 mod manifest;
 mod mistake;
 mod name;
 mod project;
+mod sdk;
+mod toolchain;
 
+pub use build::{BuildOptions, Built};
+pub use create::NewProject;
 pub use language::{Engine, Grant, Language};
 pub use manifest::Manifest;
 pub use mistake::{Mistake, Mistakes};
 pub use name::{Name, NameError};
 pub use project::{CASES, MANIFEST, Project, ProjectError, SDK};
+pub use sdk::Refreshed;
+pub use toolchain::{BuildError, Machine, Missing, Remedy, user_cache};

@@ -49,6 +49,29 @@ pub enum ProjectError {
     /// The manifest is wrong.
     #[error(transparent)]
     Wrong(#[from] Mistakes),
+    /// A new project would lie over something else.
+    #[error("{} is not empty: it has {first:?}; name another directory", directory.display())]
+    NotEmpty {
+        /// Where the project was to be.
+        directory: PathBuf,
+        /// Something that it has.
+        first: String,
+    },
+    /// The program was built without a template.
+    #[error("this program has no template for {}", language.title())]
+    NoTemplate {
+        /// The language.
+        language: Language,
+    },
+    /// The directory of the SDK has something else.
+    #[error(
+        "{} is no directory of an SDK: it has no file VERSION; move away what is yours there",
+        directory.display()
+    )]
+    NotOurs {
+        /// The project's `tidegate`.
+        directory: PathBuf,
+    },
     /// There are more cases than are run.
     #[error("{}: more than {MOST_CASES} files of cases, which is the limit", directory.display())]
     ManyCases {

@@ -1,0 +1,272 @@
+//! From a project's sources to its component.
+
+mod c;
+mod go;
+mod javascript;
+mod native;
+mod packages;
+mod python;
+mod rust;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tidegate_component::{
+    Names, Producer, digest, embed, encode, imports, module_imports, sign, strip,
+};
+
+use crate::language::{Grant, Language};
+use crate::project::{Project, ProjectError};
+use crate::sdk;
+use crate::toolchain::{BuildError, Machine};
+
+/// Interfaces of the contract begin so.
+const OWN: &str = "tidegate:operator/";
+
+/// How a project is built.
+#[derive(Clone, Debug)]
+pub struct BuildOptions {
+    /// Where the toolchains are.
+    pub machine: Machine,
+    /// Whether a toolchain that is missing is installed.
+    pub install: bool,
+    /// Whether the build is to be quick rather than its component: for a change that is tried at once.
+    pub quick: bool,
+    /// Whether what a toolchain says as it goes on is shown on standard error; else it is kept until the end.
+    pub aloud: bool,
+}
+
+impl BuildOptions {
+    /// On this machine; nothing is installed.
+    pub fn here() -> BuildOptions {
+        BuildOptions {
+            machine: Machine::here(),
+            install: false,
+            quick: false,
+            aloud: false,
+        }
+    }
+}
+
+/// A component that was built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Built {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its size, in bytes.
+    pub size: usize,
+    /// What it imports of the contract, as a pipeline grants it: `log`.
+    pub grants: Vec<Grant>,
+    /// All that it imports, by name and version.
+    pub imports: Vec<String>,
+    /// How long the build took.
+    pub time: Duration,
+    /// `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+    /// The toolchain with its version: `clang 14.0.6`.
+    pub toolchain: String,
+    /// What the toolchain said though it succeeded: warnings.
+    pub said: String,
+}
+
+/// What a toolchain has made.
+struct Made {
+    component: Vec<u8>,
+    /// The language, and what worked on it.
+    producers: Vec<Producer>,
+    names: Names,
+    said: String,
+}
+
+/// What is done for every language.
+struct Build<'a> {
+    project: &'a Project,
+    options: &'a BuildOptions,
+    /// The project's directory without a link in it and absolute, as toolchains write it into what they make.
+    directory: PathBuf,
+}
+
+impl Project {
+    /// Builds the component with the toolchain of its language. A file that would become what it is already is not touched.
+    pub fn build(&self, options: &BuildOptions) -> Result<Built, BuildError> {
+        let began = Instant::now();
+        if self.needs_sdk() && self.sdk_version().is_none() {
+            return Err(BuildError::NoSdk {
+                directory: self.directory().display().to_string(),
+            });
+        }
+        let build = Build::new(self, options)?;
+        let made = match build.make() {
+            Err(BuildError::Missing(missing)) if options.install => {
+                missing.install(&options.machine, &build.directory)?;
+                build.make()?
+            }
+            made => made?,
+        };
+        let grants = self.check_imports(imports(&made.component))?;
+        let stripped = strip(&made.component, made.names)?;
+        let component = sign(&stripped, &made.producers)?;
+        let path = self.output();
+        write_whole(&path, &component)?;
+        Ok(Built {
+            size: component.len(),
+            grants,
+            imports: imports(&component).map(str::to_owned).collect(),
+            time: began.elapsed(),
+            digest: digest(&component),
+            toolchain: toolchain(&made.producers),
+            said: made.said,
+            path,
+        })
+    }
+
+    /// The grants that imports need; one that the manifest does not have is an error.
+    fn check_imports<'i>(
+        &self,
+        imports: impl Iterator<Item = &'i str>,
+    ) -> Result<Vec<Grant>, BuildError> {
+        let mut needed = Vec::new();
+        for import in imports {
+            let Some(interface) = import.strip_prefix(OWN) else {
+                if import.starts_with("wasi:") || import.starts_with("wasi_snapshot_preview1") {
+                    continue;
+                }
+                return Err(BuildError::Unknown {
+                    import: import.to_owned(),
+                });
+            };
+            let interface = interface.split('@').next().unwrap_or_default();
+            match Grant::ALL.iter().find(|grant| grant.word() == interface) {
+                Some(grant) if self.grants().contains(grant) => needed.push(*grant),
+                Some(grant) => {
+                    return Err(BuildError::NotGranted {
+                        import: import.to_owned(),
+                        word: grant.word(),
+                    });
+                }
+                // Types are no permission.
+                None if interface == "types" => {}
+                None => {
+                    return Err(BuildError::Unknown {
+                        import: import.to_owned(),
+                    });
+                }
+            }
+        }
+        Ok(needed)
+    }
+}
+
+impl<'a> Build<'a> {
+    fn new(project: &'a Project, options: &'a BuildOptions) -> Result<Build<'a>, ProjectError> {
+        let directory = project.directory();
+        let directory = directory
+            .canonicalize()
+            .map_err(ProjectError::disk("read", directory))?;
+        Ok(Build {
+            project,
+            options,
+            directory,
+        })
+    }
+
+    fn make(&self) -> Result<Made, BuildError> {
+        match self.project.language() {
+            Language::Rust => rust::make(self),
+            Language::C => c::make(self),
+            Language::JavaScript | Language::TypeScript => javascript::make(self),
+            Language::Python => python::make(self),
+            Language::Go => go::make(self),
+        }
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.options.machine
+    }
+
+    /// A command in the project's directory.
+    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
+        self.machine().command(program, &self.directory)
+    }
+
+    /// The world with what is granted, and nothing else.
+    fn world(&self) -> &'static str {
+        match self.is_granted(Grant::Log) {
+            true => "packed-operator",
+            false => "packed-operator-alone",
+        }
+    }
+
+    fn is_granted(&self, grant: Grant) -> bool {
+        self.project.grants().contains(&grant)
+    }
+
+    /// A file in `build/`, which is there.
+    fn between(&self, name: &str) -> Result<PathBuf, ProjectError> {
+        let between = self.directory.join("build");
+        fs::create_dir_all(&between).map_err(ProjectError::disk("make", &between))?;
+        Ok(between.join(name))
+    }
+
+    /// Writes the glue between the contract and the SDK, which names the operator's main source.
+    fn write_glue(&self, extension: &str, file: &str, entry: &str) -> Result<PathBuf, BuildError> {
+        let glue = self.project.sdk().join("glue");
+        let alone = glue.join(format!("alone.{extension}"));
+        let granted = glue.join(format!("log.{extension}"));
+        let source = match self.is_granted(Grant::Log) && granted.exists() {
+            true => granted,
+            false => alone,
+        };
+        let text = fs::read_to_string(&source).map_err(ProjectError::disk("read", &source))?;
+        let path = self.between(file)?;
+        let text = text.replace("{{entry}}", entry);
+        if fs::read(&path).ok().as_deref() != Some(text.as_bytes()) {
+            sdk::write(&path, text.as_bytes())?;
+        }
+        Ok(path)
+    }
+
+    /// The component of a core module: its type is embedded if it does not carry one. A call of what is not granted is told
+    /// before the encoder does.
+    fn encode(&self, module: &Path, world: Option<&str>) -> Result<Vec<u8>, BuildError> {
+        let mut bytes = fs::read(module).map_err(ProjectError::disk("read", module))?;
+        self.project
+            .check_imports(module_imports(&bytes).into_iter())?;
+        if let Some(world) = world {
+            let wit = self.project.wit();
+            let wit = fs::read_to_string(&wit).map_err(ProjectError::disk("read", &wit))?;
+            embed(&mut bytes, &wit, world)?;
+        }
+        Ok(encode(&bytes)?)
+    }
+
+    /// The SDK that it is built with, as a component says it.
+    fn sdk(&self) -> Producer {
+        let name = format!("tidegate-{}", self.project.language().sdk());
+        let version = self.project.sdk_version();
+        let version = version.unwrap_or_else(|| crate::embedded::VERSION.to_owned());
+        Producer::sdk(&name, &version)
+    }
+}
+
+/// Writes a file beside its place first, so that nobody reads half of it; one that is the same keeps its time.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ProjectError> {
+    if fs::read(path).ok().as_deref() == Some(bytes) {
+        return Ok(());
+    }
+    let beside = path.with_extension(format!("wasm.new-{}", std::process::id()));
+    fs::write(&beside, bytes).map_err(ProjectError::disk("write", &beside))?;
+    fs::rename(&beside, path).map_err(ProjectError::disk("write", path))
+}
+
+/// `componentize-py 0.25.1`: what worked on it, without what works on every component.
+fn toolchain(producers: &[Producer]) -> String {
+    let programs = producers
+        .iter()
+        .filter(|producer| producer.field == "processed-by");
+    let programs: Vec<String> = programs
+        .map(|producer| format!("{} {}", producer.name, producer.version))
+        .collect();
+    programs.join(", ")
+}

@@ -1,0 +1,157 @@
+//! JavaScript and TypeScript: by componentize-qjs or componentize-js, after esbuild where there is something to bundle.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tidegate_component::{Names, Producer};
+
+use super::packages::{ESBUILD, Npm, QUICKJS, SPIDERMONKEY};
+use super::{Build, Made};
+use crate::command::work;
+use crate::language::{Engine, Language};
+use crate::project::ProjectError;
+use crate::sdk;
+use crate::toolchain::BuildError;
+
+/// The module that exports the contract, of the SDK.
+const GLUE: &str = "operator.js";
+/// What componentize-js is called with.
+const SCRIPT: &str = include_str!("spidermonkey.mjs");
+/// Parts of SpiderMonkey's engine that no operator can use.
+const UNUSED: [&str; 2] = ["http", "fetch-event"];
+
+pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
+    let manifest = build.project.manifest();
+    let tool = match manifest.engine {
+        Engine::QuickJs => QUICKJS,
+        Engine::SpiderMonkey => SPIDERMONKEY,
+    };
+    let modules = tool.find(build)?;
+    let bundler = match is_bundled(build)? {
+        true => Some(ESBUILD.find(build)?),
+        false => None,
+    };
+    let entry = manifest.entry.first().map_or("", String::as_str);
+    let mut module = build.write_glue("js", GLUE, entry)?;
+    let mut said = Vec::new();
+    let mut producers = vec![Producer::language(build.project.language().title())];
+    if let Some(bundler) = bundler {
+        let bundle = build.between("bundle.js")?;
+        said.push(bundled(build, &bundler, &module, &bundle)?);
+        module = bundle;
+        producers.push(Producer::processed_by(ESBUILD.name, ESBUILD.version));
+    }
+    let out = build.between("component.wasm")?;
+    said.push(match manifest.engine {
+        Engine::QuickJs => quickjs(build, &modules, &module, &out)?,
+        Engine::SpiderMonkey => spidermonkey(build, &modules, &module, &out)?,
+    });
+    producers.push(Producer::processed_by(tool.name, tool.version));
+    producers.push(build.sdk());
+    said.retain(|said| !said.is_empty());
+    Ok(Made {
+        component: fs::read(&out).map_err(ProjectError::disk("read", &out))?,
+        producers,
+        names: Names::Drop,
+        said: said.join("\n"),
+    })
+}
+
+/// Whether there is something that the engines do not read themselves: types, or packages of npm.
+fn is_bundled(build: &Build<'_>) -> Result<bool, BuildError> {
+    let file = build.directory.join("package.json");
+    if build.project.language() == Language::TypeScript {
+        return Ok(true);
+    }
+    let Ok(text) = fs::read(&file) else {
+        return Ok(false);
+    };
+    let json: serde_json::Value = serde_json::from_slice(&text)
+        .map_err(|error| ProjectError::disk("read", &file)(error.into()))?;
+    let packages = json["dependencies"].as_object();
+    Ok(packages.is_some_and(|packages| !packages.is_empty()))
+}
+
+/// Bundles a module with all that it imports, but not what the host has.
+pub(super) fn bundled(
+    build: &Build<'_>,
+    modules: &Path,
+    module: &Path,
+    bundle: &Path,
+) -> Result<String, BuildError> {
+    let mut command = build.command(ESBUILD.program(modules));
+    command
+        .arg(module)
+        .args([
+            "--bundle",
+            "--format=esm",
+            "--platform=neutral",
+            "--target=es2022",
+        ])
+        .args(["--main-fields=module,main", "--conditions=import,default"])
+        .args([
+            "--external:tidegate:*",
+            "--external:node:*",
+            "--sourcemap=inline",
+        ])
+        .args(["--sources-content=false", "--log-level=warning"])
+        .arg(format!("--outfile={}", bundle.display()));
+    Ok(work(&mut command)?.text())
+}
+
+fn quickjs(
+    build: &Build<'_>,
+    modules: &Path,
+    module: &Path,
+    out: &Path,
+) -> Result<String, BuildError> {
+    let mut command = build.command("node");
+    command
+        .arg(QUICKJS.package(modules).join("cli.mjs"))
+        .args(["--sync", "--stub-wasi", "--module-root", ".", "-n"])
+        .args([build.world(), "-w", "tidegate/wit/tidegate.wit", "-j"])
+        .arg(within(build, module))
+        .arg("-o")
+        .arg(out);
+    Ok(quiet(&work(&mut command)?.text()))
+}
+
+fn spidermonkey(
+    build: &Build<'_>,
+    modules: &Path,
+    module: &Path,
+    out: &Path,
+) -> Result<String, BuildError> {
+    let script = build.between("spidermonkey.mjs")?;
+    sdk::write(&script, SCRIPT.as_bytes())?;
+    let mut command = build.command("node");
+    command
+        .arg(&script)
+        .arg(SPIDERMONKEY.package(modules).join("src/componentize.js"))
+        .arg(module)
+        .args(["tidegate/wit/tidegate.wit", build.world()])
+        .arg(out)
+        .args(UNUSED);
+    Ok(quiet(&work(&mut command)?.text()))
+}
+
+impl Npm {
+    fn package(&self, modules: &Path) -> PathBuf {
+        modules.join(self.directory)
+    }
+}
+
+/// A path as it is from the project's directory, so that nothing made of it names this machine.
+fn within(build: &Build<'_>, path: &Path) -> PathBuf {
+    let within = path.strip_prefix(&build.directory).unwrap_or(path);
+    within.to_owned()
+}
+
+/// What a tool says without its announcement that it is done.
+fn quiet(said: &str) -> String {
+    let lines: Vec<&str> = said
+        .lines()
+        .filter(|line| !line.starts_with("Component ") && !line.starts_with("Successfully"))
+        .collect();
+    lines.join("\n")
+}

@@ -1,0 +1,140 @@
+//! Runs the programs of toolchains: what they say is taken, and none runs for ever.
+
+use std::io::{self, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::toolchain::BuildError;
+
+/// How long a program may take that only says what it is.
+const ASKED: Duration = Duration::from_secs(60);
+/// How long a build or an installation may take.
+const WORKING: Duration = Duration::from_secs(30 * 60);
+/// How much of what a program says is kept; the rest is read and left.
+const KEPT: u64 = 16 << 20;
+/// Between two looks at a program that runs.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long a stream may stay open after the program that had it.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What a program said.
+pub(crate) struct Said {
+    pub(crate) status: ExitStatus,
+    pub(crate) output: Vec<u8>,
+    pub(crate) errors: Vec<u8>,
+}
+
+impl Said {
+    /// What stands on both streams, as a person reads it.
+    pub(crate) fn text(&self) -> String {
+        let streams = [&self.errors, &self.output];
+        let texts = streams.map(|stream| String::from_utf8_lossy(stream).trim_end().to_owned());
+        let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+        texts.join("\n")
+    }
+}
+
+/// What a program says to its standard output if it succeeds; none where it is not there or fails.
+pub(crate) fn ask(command: &mut Command) -> Option<String> {
+    let said = take(command, Stdio::piped(), ASKED).ok()?;
+    let output = String::from_utf8_lossy(&said.output).into_owned();
+    said.status.success().then_some(output)
+}
+
+/// Runs a program to its end; one that fails is an error with all that it said.
+pub(crate) fn work(command: &mut Command) -> Result<Said, BuildError> {
+    finish(command, Stdio::piped())
+}
+
+/// The same with its standard error shown as it goes on: what it says there is not kept.
+pub(crate) fn work_aloud(command: &mut Command) -> Result<Said, BuildError> {
+    finish(command, Stdio::inherit())
+}
+
+fn finish(command: &mut Command, errors: Stdio) -> Result<Said, BuildError> {
+    let said = take(command, errors, WORKING).map_err(|error| BuildError::Start {
+        command: line(command),
+        error,
+    })?;
+    match said.status.success() {
+        true => Ok(said),
+        false => Err(BuildError::Failed {
+            command: line(command),
+            status: said.status.to_string(),
+            said: said.text(),
+        }),
+    }
+}
+
+/// A command as one would type it.
+pub(crate) fn line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<String> = words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    words.join(" ")
+}
+
+fn take(command: &mut Command, errors: Stdio, limit: Duration) -> io::Result<Said> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(errors)
+        .spawn()?;
+    let output = child.stdout.take().map(gather);
+    let errors = child.stderr.take().map(gather);
+    let status = wait(&mut child, limit)?;
+    Ok(Said {
+        status,
+        output: rest(output),
+        errors: rest(errors),
+    })
+}
+
+fn wait(child: &mut Child, limit: Duration) -> io::Result<ExitStatus> {
+    let until = Instant::now() + limit;
+    // A short program is not kept waiting for the length of a look.
+    let mut look = Duration::from_millis(1);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if Instant::now() >= until {
+            child.kill()?;
+            child.wait()?;
+            let seconds = limit.as_secs();
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("it did not end within {seconds} s"),
+            ));
+        }
+        thread::sleep(look);
+        look = (look * 2).min(LOOK);
+    }
+}
+
+/// Reads a stream to its end on a thread of its own, so that no program waits for a reader.
+fn gather(mut stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (done, gathered) = channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read before an error is what there is.
+        let _ = stream.by_ref().take(KEPT).read_to_end(&mut bytes);
+        let _ = io::copy(&mut stream, &mut io::sink());
+        let _ = done.send(bytes);
+    });
+    gathered
+}
+
+/// What a stream had; nothing of one that something else keeps open.
+fn rest(stream: Option<Receiver<Vec<u8>>>) -> Vec<u8> {
+    let Some(stream) = stream else {
+        return Vec::new();
+    };
+    match stream.recv_timeout(GRACE) {
+        Ok(bytes) => bytes,
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Vec::new(),
+    }
+}

@@ -56,6 +56,9 @@ fn main() -> Result<()> {
     for (language, place) in TEMPLATES {
         files.add_below(&format!("template/{language}"), &sdks.join(place))?;
     }
+    let lock = out.join("Cargo.lock");
+    fs::write(&lock, locked(&root)?)?;
+    files.add("template/rust/Cargo.lock".into(), lock);
     let wit = root.join("wit/tidegate.wit");
     files.add("shared/wit/tidegate.wit".into(), wit);
     for entry in fs::read_dir(&sdks)? {
@@ -171,4 +174,53 @@ impl Workspace {
         }
         Ok(alone.trim_end().to_owned() + "\n")
     }
+}
+
+/// What a project of Rust is built with: the versions that this workspace was tested with.
+fn locked(root: &Path) -> Result<String> {
+    let file = root.join("Cargo.lock");
+    println!("cargo:rerun-if-changed={}", file.display());
+    let text = fs::read_to_string(file)?;
+    let packages: Vec<&str> = text
+        .split("\n\n")
+        .filter(|block| block.contains("[[package]]"))
+        .collect();
+    let mut kept = vec![false; packages.len()];
+    let mut wanted = vec!["tidegate-sdk".to_owned()];
+    while let Some(name) = wanted.pop() {
+        for (package, kept) in packages.iter().zip(&mut kept) {
+            if *kept || !is_named(package, &name) {
+                continue;
+            }
+            *kept = true;
+            // Tests of a crate of the workspace are not in a project.
+            let needed = dependencies(package).filter(|needed| *needed != "proptest");
+            wanted.extend(needed.map(str::to_owned));
+        }
+    }
+    let kept = packages.iter().zip(kept).filter(|(_, kept)| *kept);
+    let blocks: Vec<String> = kept
+        .map(|(package, _)| package.trim().replace(" \"proptest\",\n", ""))
+        .collect();
+    Ok(format!("version = 4\n\n{}\n", blocks.join("\n\n")))
+}
+
+/// Whether a package of a lock file is the one that a dependency names: `serde`, or `wasmparser 0.254.2`.
+fn is_named(package: &str, dependency: &str) -> bool {
+    let mut words = dependency.split(' ');
+    let value = |key: &str| {
+        let lines = package.lines();
+        lines.filter_map(|line| line.strip_prefix(key)).next()
+    };
+    let is = |key: &str, word: Option<&str>| {
+        word.is_none_or(|word| value(key).is_some_and(|found| found.trim_matches('"') == word))
+    };
+    is("name = ", words.next()) && is("version = ", words.next())
+}
+
+fn dependencies(package: &str) -> impl Iterator<Item = &str> {
+    let list = package
+        .split_once("dependencies = [")
+        .map_or("", |(_, list)| list);
+    list.split('"').skip(1).step_by(2)
 }

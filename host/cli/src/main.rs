@@ -101,6 +101,48 @@ enum Command {
     /// Look at models, convert and measure them, and change those of a running pipeline.
     #[command(subcommand)]
     Model(ModelCommand),
+    /// Make an operator's project in a language of your choice: it asks nothing and needs no network.
+    #[command(after_help = "Examples:\n  \
+        tidegate new redact-pii --lang python\n  \
+        tidegate new keep-filled --lang js operators/keep-filled\n\n\
+        The SDK, the contract and the schemas for editors come with it, in tidegate/.")]
+    New {
+        /// The operator's name, a verb: redact-pii.
+        name: String,
+        /// rust, c, javascript (js), typescript (ts), python (py) or go.
+        #[arg(long = "lang", short, value_name = "LANGUAGE", value_parser = commands::project::language)]
+        language: tidegate_project::Language,
+        /// Where it is written: an empty or new directory. Default: one of the operator's name.
+        directory: Option<PathBuf>,
+    },
+    /// Build an operator's component with the toolchain of its language.
+    #[command(after_help = "Examples:\n  \
+        tidegate build\n  \
+        tidegate build --install operators/redact-pii\n\n\
+        operator.toml says what it is made of. The component is NAME.wasm beside it; the same sources make the same one.\n\
+        What is missing is named with the command that installs it; --install runs that, into ~/.cache/tidegate/toolchains\n\
+        where the language can.")]
+    Build {
+        /// The project.
+        #[arg(default_value = ".")]
+        directory: PathBuf,
+        /// Install the toolchain if it is missing.
+        #[arg(long)]
+        install: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write the SDK of a project anew, as this program has it.
+    #[command(after_help = "Examples:\n  \
+        tidegate sdk\n  \
+        tidegate sdk operators/redact-pii\n\n\
+        It is the directory tidegate/ of the project; only files that differ are written.")]
+    Sdk {
+        /// The project.
+        #[arg(default_value = ".")]
+        directory: PathBuf,
+    },
     /// Turn a core module into a component, or show what a component imports and says of itself.
     #[command(after_help = "Examples:\n  \
         tidegate component target/wasm32-unknown-unknown/operator/my_operator.wasm\n  \
@@ -375,6 +417,21 @@ fn main() -> ExitCode {
         }
         Command::Status { host, json } => commands::status::status(&host, json),
         Command::Model(command) => model(&command),
+        Command::New {
+            name,
+            language,
+            directory,
+        } => commands::project::new(&commands::project::New {
+            name: &name,
+            language,
+            directory: directory.as_deref(),
+        }),
+        Command::Build {
+            directory,
+            install,
+            json,
+        } => commands::project::build(&directory, install, json),
+        Command::Sdk { directory } => commands::project::sdk(&directory),
         Command::Component {
             file,
             output,

@@ -1,6 +1,7 @@
 //! Runs the programs of toolchains: what they say is taken, and none runs for ever.
 
 use std::io::{self, Read};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -55,25 +56,26 @@ pub(crate) fn work_aloud(command: &mut Command) -> Result<Said, BuildError> {
 
 fn finish(command: &mut Command, errors: Stdio) -> Result<Said, BuildError> {
     let said = take(command, errors, WORKING).map_err(|error| BuildError::Start {
-        command: line(command),
+        program: called(command),
         error,
     })?;
     match said.status.success() {
         true => Ok(said),
         false => Err(BuildError::Failed {
-            command: line(command),
+            program: called(command),
             status: said.status.to_string(),
             said: said.text(),
         }),
     }
 }
 
-/// A command as one would type it.
-pub(crate) fn line(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    let words: Vec<String> = words
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
+/// A program as people call it, with what it was asked to do: `cargo build`.
+pub(crate) fn called(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let program = program.file_name().unwrap_or(program.as_os_str());
+    let mut words = vec![program.to_string_lossy()];
+    let asked = command.get_args().next().map(|word| word.to_string_lossy());
+    words.extend(asked.filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase())));
     words.join(" ")
 }
 

@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! - a manifest is read as a whole: every mistake in it is told at once, with line, key, value and what would be right;
-//! - a path of a manifest stays within the project: it is relative and never leads upwards;
+//! - a source of a manifest stays within the project: its path is relative and never leads upwards;
 //! - nothing in a project points outside of it;
 //! - the same sources make the same component, wherever they lie and whenever they are built;
 //! - a toolchain is installed only when that is asked for; what is missing is named with what installs it;

@@ -27,7 +27,7 @@ pub struct Manifest {
     pub grants: Vec<Grant>,
     /// What runs its JavaScript; the default for every other language.
     pub engine: Engine,
-    /// Where its cases are, relative to the project; `*` in a file's name stands for any text.
+    /// Where its cases are, relative to the project or above it; `*` in a file's name stands for any text.
     pub cases: Vec<String>,
 }
 
@@ -153,7 +153,12 @@ fn check_engine(reader: &Reader<'_>, language: Option<Language>) -> Option<Engin
 }
 
 fn check_pattern(reader: &Reader<'_>, pattern: &Found<String>) {
-    if let Err(why) = within(&pattern.value) {
+    // Operators that are to do the same share their cases: they may lie above.
+    let mut path = pattern.value.as_str();
+    while let Some(rest) = path.strip_prefix("../") {
+        path = rest;
+    }
+    if let Err(why) = within(path) {
         return reader.wrong(pattern, why);
     }
     let (directory, file) = pattern

@@ -79,18 +79,18 @@ pub enum BuildError {
         directory: String,
     },
     /// A program cannot be run.
-    #[error("cannot run {command}: {error}")]
+    #[error("cannot run {program}: {error}")]
     Start {
-        /// The command.
-        command: String,
+        /// The program.
+        program: String,
         /// Why not.
         error: io::Error,
     },
     /// A program failed: usually the sources are wrong, and it has said where.
-    #[error("{}{command}: {status}", with_end(said))]
+    #[error("{}{program} ended with {status}", with_end(said))]
     Failed {
-        /// The command.
-        command: String,
+        /// The program, with what it was asked to do: `cargo build`.
+        program: String,
         /// How it ended.
         status: String,
         /// What it said, as it said it.
@@ -116,10 +116,10 @@ pub enum BuildError {
     #[error(transparent)]
     Encode(#[from] EncodeError),
     /// The toolchain made nothing.
-    #[error("{command} has made no {what}{hint}")]
+    #[error("{program} has made no {what}{hint}")]
     Nothing {
-        /// The command.
-        command: String,
+        /// The program.
+        program: String,
         /// What should be there.
         what: &'static str,
         /// What may help, with what goes before it.

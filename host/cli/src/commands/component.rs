@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use anyhow::Context;
+use tidegate_component::{Producer, producers};
 use tidegate_operator::{Engine, EngineOptions, Grants, Ungranted};
 use tidegate_telemetry::plain;
 
 use super::print;
+use super::project::size;
 use super::try_out::try_out;
 use crate::exit::{Failure, with_causes};
 use crate::wire;
@@ -39,30 +41,65 @@ pub(crate) fn component(
         ..Grants::ALL
     })?;
     let version = &description.version;
+    let bytes = given.bytes(&label)?;
+    let made = Made::of(&bytes);
     print(&format!(
-        "name      {}\nversion   {}\ndigest    {}\nimports   {}\noutputs   {}\nconfig    {}\n",
+        "name      {}\nversion   {}\nlanguage  {}\nsdk       {}\nmade by   {}\nsize      {}\n\
+         digest    {}\nimports   {}\noutputs   {}\nconfig    {}\n",
         version.name,
         version.version,
+        made.language,
+        made.sdk,
+        made.by,
+        size(bytes.len()),
         component.digest(),
         list(component.imports()),
         list(&version.outputs),
         schema(&description.config_schema),
     ))?;
     if let Some(path) = output {
-        let bytes = given.bytes(&label)?;
         let component = engine.componentize(&bytes, &label)?;
         std::fs::write(path, component)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     match trial {
         None => Ok(()),
-        Some(trial) => {
-            let bytes = given.bytes(&label)?;
-            try_out(&engine, (&bytes, &label), trial.records, trial.config)
+        Some(trial) => try_out(&engine, (&bytes, &label), trial.records, trial.config),
+    }
+}
+
+/// What a component says made it. Anybody may have written it.
+struct Made {
+    language: String,
+    sdk: String,
+    by: String,
+}
+
+impl Made {
+    fn of(bytes: &[u8]) -> Made {
+        // One that cannot be read says nothing.
+        let producers = producers(bytes).unwrap_or_default();
+        let field = |field: &str| {
+            let producers = producers.iter().filter(|producer| producer.field == field);
+            let said = producers.take(SHOWN).map(|Producer { name, version, .. }| {
+                let said = format!("{name} {version}");
+                plain(said.trim_end(), PRODUCER_BYTES).into_owned()
+            });
+            match said.collect::<Vec<_>>() {
+                said if said.is_empty() => "unknown".to_owned(),
+                said => said.join(", "),
+            }
+        };
+        Made {
+            language: field("language"),
+            sdk: field("sdk"),
+            by: field("processed-by"),
         }
     }
 }
 
+/// Most bytes that are shown of one that made a component.
+const PRODUCER_BYTES: usize = 128;
 /// Most imports or outputs that are shown; the others are counted.
 const SHOWN: usize = 256;
 /// Most bytes of a configuration's schema that are shown: as many as the host takes.

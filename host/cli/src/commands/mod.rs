@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod component;
 pub(crate) mod deploy;
 pub(crate) mod model;
+pub(crate) mod project;
 pub(crate) mod run;
 pub(crate) mod status;
 mod try_out;

@@ -33,12 +33,7 @@ pub(crate) const CACHE_BYTES: u64 = 1 << 30;
 
 /// Where this user's compiled components are, of commands that have no state directory.
 pub(crate) fn user_cache() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let caches = set("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = || Some(PathBuf::from(set("HOME")?).join(".cache"));
-    // A place that is not absolute is none, as the XDG Base Directory Specification has it.
-    let caches = caches.filter(|caches| caches.is_absolute()).or_else(home)?;
-    Some(caches.join("tidegate/compiled"))
+    Some(tidegate_project::user_cache()?.join("compiled"))
 }
 
 /// Most bytes of a component's name that are shown.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tidegate_component::{Names, Producer};
 
 use super::{Build, Made};
-use crate::command::{ask, line, work, work_aloud};
+use crate::command::{ask, called, work, work_aloud};
 use crate::language::Language;
 use crate::toolchain::{BuildError, Missing, Remedy, dotted, version};
 
@@ -40,7 +40,7 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
     let messages = String::from_utf8_lossy(&said.output);
     let module = messages.lines().filter_map(module).next_back();
     let module = module.ok_or_else(|| BuildError::Nothing {
-        command: line(&command),
+        program: called(&command),
         what: "module",
         hint: ": write crate-type = [\"cdylib\", \"rlib\"] under [lib] in Cargo.toml",
     })?;
@@ -147,7 +147,7 @@ fn profile(quick: bool) -> [&'static str; 6] {
 fn without_messages(error: BuildError) -> BuildError {
     match error {
         BuildError::Failed {
-            command,
+            program,
             status,
             said,
         } => {
@@ -156,7 +156,7 @@ fn without_messages(error: BuildError) -> BuildError {
                 .filter(|line| !line.starts_with("{\"reason\":"))
                 .collect();
             BuildError::Failed {
-                command,
+                program,
                 status,
                 said: lines.join("\n"),
             }

@@ -82,16 +82,16 @@ fn what_is_missing_is_named_with_an_example() {
 }
 
 #[test]
-fn a_path_stays_within_the_project() {
-    for path in [
+fn a_path_stays_within_the_project_and_cases_may_be_shared() {
+    let wrong = [
         "/etc/passwd.py",
-        "../up.py",
         "a/../../up.py",
         "./a.py",
         "a//b.py",
         "c:\\\\a.py",
         "",
-    ] {
+    ];
+    for path in wrong {
         let text = format!("name = \"a\"\nlanguage = \"python\"\nentry = \"{path}\"");
         assert!(
             refused(&text).contains("operator.toml:3:9: entry"),
@@ -103,6 +103,8 @@ fn a_path_stays_within_the_project() {
             "{path}"
         );
     }
+    refused("name = \"a\"\nlanguage = \"python\"\nentry = \"../up.py\"");
+    parse("name = \"a\"\nlanguage = \"rust\"\ncases = [\"../cases/*.json\"]").unwrap();
 }
 
 #[test]

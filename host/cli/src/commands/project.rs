@@ -1,0 +1,182 @@
+//! `tidegate new`, `tidegate sdk` and `tidegate build`: an operator's project.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+use serde_json::json;
+use tidegate_project::{
+    BuildError, BuildOptions, Built, Language, Name, NewProject, Project, ProjectError,
+};
+use tidegate_telemetry::plain;
+
+use super::print;
+use crate::exit::{Failure, tell};
+
+/// What is asked of `tidegate new`.
+pub(crate) struct New<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) language: Language,
+    pub(crate) directory: Option<&'a Path>,
+}
+
+/// Writes a new project.
+pub(crate) fn new(wanted: &New<'_>) -> Result<(), Failure> {
+    let name = Name::new(wanted.name).map_err(Failure::usage)?;
+    let directory = match wanted.directory {
+        Some(directory) => directory.to_owned(),
+        None => PathBuf::from(name.as_str()),
+    };
+    let wanted = NewProject {
+        name,
+        language: wanted.language,
+        directory,
+    };
+    let project = wanted.create().map_err(of_project)?;
+    print(&format!(
+        "made {}: an operator in {}, with its SDK in tidegate/\n\n  \
+         cd {}\n  tidegate build\n  tidegate test\n  \
+         tidegate dev --pipeline ../pipeline.toml --slot STAGE\n\nREADME.md there says more.\n",
+        project.name(),
+        project.language().title(),
+        project.directory().display(),
+    ))
+}
+
+/// Writes the SDK of a project anew.
+pub(crate) fn sdk(directory: &Path) -> Result<(), Failure> {
+    let project = Project::open(directory).map_err(of_project)?;
+    let refreshed = project.write_sdk().map_err(of_project)?;
+    let count = |paths: &[PathBuf], what: &str| match paths.len() {
+        1 => format!("1 file {what}"),
+        more => format!("{more} files {what}"),
+    };
+    print(&format!(
+        "{}: SDK {}, {}, {}\n",
+        project.sdk().display(),
+        project.sdk_version().unwrap_or_default(),
+        count(&refreshed.written, "written"),
+        count(&refreshed.removed, "removed"),
+    ))
+}
+
+/// Builds a project's component.
+pub(crate) fn build(directory: &Path, install: bool, as_json: bool) -> Result<(), Failure> {
+    let project = Project::open(directory).map_err(of_project)?;
+    let options = BuildOptions {
+        install,
+        aloud: true,
+        ..BuildOptions::here()
+    };
+    warn_of_another_sdk(&project);
+    let built = project.build(&options).map_err(failed)?;
+    if !built.said.is_empty() {
+        tell(format_args!("{}\n", built.said));
+    }
+    if as_json {
+        return print(&format!(
+            "{}\n",
+            serde_json::to_string_pretty(&in_json(&built))?
+        ));
+    }
+    print(&format!("{}\n", shown(&built)))
+}
+
+/// `built redact.wasm: 18.4 MB, imports log, 6.1 s`.
+pub(super) fn shown(built: &Built) -> String {
+    let file = built.path.file_name().unwrap_or_default();
+    format!(
+        "built {}: {}, imports {}, {:.1} s",
+        file.to_string_lossy(),
+        size(built.size),
+        imported(built),
+        built.time.as_secs_f64()
+    )
+}
+
+/// What a pipeline has to grant, and WASI, which is there without a grant and empty.
+fn imported(built: &Built) -> String {
+    let mut words: Vec<&str> = built.grants.iter().map(|grant| grant.word()).collect();
+    if built
+        .imports
+        .iter()
+        .any(|import| import.starts_with("wasi:"))
+    {
+        words.push("WASI");
+    }
+    match words.as_slice() {
+        [] => "nothing".to_owned(),
+        words => words.join(", "),
+    }
+}
+
+/// `18.4 MB`.
+pub(super) fn size(bytes: usize) -> String {
+    match bytes {
+        0..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
+
+fn in_json(built: &Built) -> serde_json::Value {
+    let grants: Vec<&str> = built.grants.iter().map(|grant| grant.word()).collect();
+    json!({
+        "path": built.path.display().to_string(),
+        "size": built.size,
+        "grants": grants,
+        "imports": built.imports,
+        "seconds": built.time.as_secs_f64(),
+        "digest": built.digest,
+        "toolchain": built.toolchain,
+        "said": built.said,
+    })
+}
+
+/// A project keeps the SDK that it was made with until somebody asks for another.
+fn warn_of_another_sdk(project: &Project) {
+    let own = env!("CARGO_PKG_VERSION");
+    if let Some(other) = project.sdk_version().filter(|version| version != own) {
+        let shown = project.directory().display();
+        let other = plain(&other, 64);
+        tell(format_args!(
+            "the SDK of {shown} is of tidegate {other}, this is {own}: `tidegate sdk {shown}` writes this one's\n"
+        ));
+    }
+}
+
+/// What is the person's to mend in the project ends with the exit code of wrong usage.
+pub(super) fn of_project(error: ProjectError) -> Failure {
+    match error {
+        ProjectError::Wrong(mistakes) => Failure::Usage(mistakes.to_string()),
+        ProjectError::NoManifest { .. }
+        | ProjectError::Long { .. }
+        | ProjectError::NotEmpty { .. }
+        | ProjectError::NotOurs { .. } => Failure::usage(error),
+        other => other.into(),
+    }
+}
+
+/// What a toolchain says of the sources is shown as it says it.
+pub(super) fn failed(error: BuildError) -> Failure {
+    match error {
+        BuildError::Project(error) => of_project(error),
+        BuildError::Failed {
+            program,
+            status,
+            said,
+        } => {
+            if !said.is_empty() {
+                tell(format_args!("{said}\n"));
+            }
+            anyhow!("not built: {program} ended with {status}").into()
+        }
+        other => other.into(),
+    }
+}
+
+/// A language on the command line.
+pub(crate) fn language(word: &str) -> Result<Language, String> {
+    Language::from_word(word).ok_or_else(|| {
+        let words = Language::ALL.map(Language::word).join(", ");
+        format!("there is none of this name; write one of {words} (or js, ts, py)")
+    })
+}

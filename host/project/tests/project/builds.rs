@@ -1,0 +1,135 @@
+//! Builds: the same sources make the same component, which imports what is granted and nothing else.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tidegate_component::{Producer, imports, producers};
+use tidegate_project::{BuildError, BuildOptions, Built, Grant, Language, Project};
+
+use crate::made;
+
+/// A place for projects in which cargo keeps what it compiles from one run to the next, and asks no registry.
+fn place() -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("operators");
+    let text = format!("[build]\ntarget-dir = {target:?}\n\n[net]\noffline = true\n");
+    fs::create_dir(place.path().join(".cargo")).unwrap();
+    fs::write(place.path().join(".cargo/config.toml"), text).unwrap();
+    place
+}
+
+fn built(project: &Project) -> Built {
+    project
+        .build(&BuildOptions::here())
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn names(bytes: &[u8], text: &str) -> bool {
+    bytes
+        .windows(text.len())
+        .any(|found| found == text.as_bytes())
+}
+
+/// Builds the language's template in two places, and gives the component.
+fn built_twice(language: Language, place: &Path) -> (Built, Vec<u8>) {
+    let at = |name: &str| place.join(name);
+    let one = made(language, "hide-words", &at("one"));
+    let other = made(language, "hide-words", &at("another/place"));
+    let first = built(&one);
+    let second = built(&other);
+    assert_eq!(first.digest, second.digest, "{language}");
+    let bytes = fs::read(&first.path).unwrap();
+    assert_eq!(first.size, bytes.len());
+    assert!(
+        !names(&bytes, place.to_str().unwrap()),
+        "{language} names its place"
+    );
+    // Nothing has changed, so nothing is written.
+    let written = |path: &PathBuf| fs::metadata(path).unwrap().modified().unwrap();
+    let before = written(&first.path);
+    assert_eq!(built(&one).digest, first.digest);
+    assert_eq!(written(&first.path), before, "{language}");
+    (first, bytes)
+}
+
+fn says(bytes: &[u8], language: &str, tool: &str, sdk: &str) {
+    let said = producers(bytes).unwrap();
+    let has = |field: &str, name: &str| {
+        said.iter()
+            .any(|producer: &Producer| producer.field == field && producer.name == name)
+    };
+    assert!(
+        has("language", language) && has("processed-by", tool) && has("sdk", sdk),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn the_same_sources_in_rust_make_the_same_component_wherever_they_lie() {
+    let place = place();
+    let (built, bytes) = built_twice(Language::Rust, place.path());
+    assert_eq!((built.grants, built.imports), (vec![], vec![]));
+    assert!(built.toolchain.starts_with("rustc "), "{}", built.toolchain);
+    says(&bytes, "Rust", "rustc", "tidegate-rust");
+}
+
+#[test]
+fn the_same_sources_in_c_make_the_same_component_wherever_they_lie() {
+    let place = place();
+    let (_, bytes) = built_twice(Language::C, place.path());
+    assert_eq!(
+        imports(&bytes)
+            .filter(|import| import.starts_with("tidegate:"))
+            .count(),
+        0
+    );
+    says(&bytes, "C", "clang", "tidegate-c");
+}
+
+#[test]
+fn what_an_operator_calls_has_to_be_granted_in_its_manifest() {
+    let place = place();
+    let directory = place.path().join("loud");
+    let project = made(Language::Rust, "loud", &directory);
+    let source = "use tidegate_sdk::prelude::*;\n\
+        #[operator(name = \"loud\", reads = \"value\")]\n\
+        pub fn loud(record: &Record) -> bool { log!(Level::Warn, \"{:?}\", record.value()); true }\n";
+    fs::write(directory.join("src/lib.rs"), source).unwrap();
+    let error = project.build(&BuildOptions::here()).unwrap_err();
+    assert!(
+        matches!(error, BuildError::NotGranted { word: "log", .. }),
+        "{error}"
+    );
+    assert!(
+        error
+            .to_string()
+            .contains("write grants = [\"log\"] in operator.toml"),
+        "{error}"
+    );
+    assert!(!project.output().exists());
+    let manifest = "name = \"loud\"\nlanguage = \"rust\"\ngrants = [\"log\"]";
+    fs::write(directory.join("operator.toml"), manifest).unwrap();
+    let loud = built(&Project::open(&directory).unwrap());
+    assert_eq!(loud.grants, [Grant::Log]);
+    assert_eq!(loud.imports, ["tidegate:operator/log@1.0.0"]);
+}
+
+#[test]
+fn a_compile_error_goes_through_as_the_toolchain_writes_it() {
+    let place = place();
+    let directory = place.path().join("wrong");
+    let project = made(Language::C, "wrong", &directory);
+    let entry = directory.join(&project.manifest().entry[0]);
+    fs::write(&entry, "int main(void) { return nothing; }\n").unwrap();
+    match project.build(&BuildOptions::here()) {
+        Err(BuildError::Failed { program, said, .. }) => {
+            assert_eq!(program, "clang");
+            assert!(
+                said.contains(":1:25: error: use of undeclared identifier 'nothing'"),
+                "{said}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(!project.output().exists());
+}

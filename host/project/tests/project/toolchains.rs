@@ -1,0 +1,152 @@
+//! Toolchains: what is missing is named with what helps, and installed when it is asked for.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use tidegate_project::{BuildError, BuildOptions, Language, Machine, Missing, Project, Remedy};
+
+use crate::made;
+
+/// A machine whose programs are these scripts of a shell, and nothing else.
+fn machine(place: &Path, programs: &[(&str, &str)]) -> Machine {
+    let bin = place.join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    for (name, script) in programs {
+        let file = bin.join(name);
+        fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    Machine::new(bin, place.join("toolchains"))
+}
+
+fn options(machine: Machine) -> BuildOptions {
+    BuildOptions {
+        machine,
+        ..BuildOptions::here()
+    }
+}
+
+fn missing(project: &Project, machine: Machine) -> Missing {
+    match project.build(&options(machine)) {
+        Err(BuildError::Missing(missing)) => *missing,
+        other => panic!("{}: {other:?}", project.language()),
+    }
+}
+
+/// What a remedy runs, line by line.
+fn commands(remedy: &Remedy) -> Vec<String> {
+    match remedy {
+        Remedy::Commands(commands) => commands.iter().map(|words| words.join(" ")).collect(),
+        Remedy::Words(words) => vec![words.clone()],
+    }
+}
+
+#[test]
+fn what_is_missing_is_named_with_what_installs_it() {
+    for (language, wanted) in [
+        (Language::Rust, "cargo and rustc 1."),
+        (
+            Language::C,
+            "clang 14 or newer for wasm32-wasi, with lld and wasi-libc",
+        ),
+        (Language::JavaScript, "Node.js 20 or newer with npm"),
+        (Language::TypeScript, "Node.js 20 or newer with npm"),
+        (Language::Python, "Python 3.10 or newer"),
+        (Language::Go, "go 1.24 or newer"),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let project = made(language, "a", &place.path().join("project"));
+        let missing = missing(&project, machine(place.path(), &[]));
+        assert!(missing.wanted.starts_with(wanted), "{}", missing.wanted);
+        assert_eq!(missing.found, None, "{language}");
+        let said = missing.to_string();
+        let title = language.title();
+        assert!(
+            said.starts_with(&format!("{title} operators need {wanted}")),
+            "{said}"
+        );
+        assert!(said.contains("nstall it "), "{said}");
+        assert!(!commands(&missing.remedy).is_empty());
+    }
+}
+
+#[test]
+fn what_is_there_in_another_version_is_named_with_it() {
+    let place = tempfile::tempdir().unwrap();
+    let at = place.path();
+    let python = made(Language::Python, "a", &at.join("python"));
+    let old = [
+        ("python3", "echo Python 3.11.7"),
+        ("componentize-py", "echo componentize-py 0.24.0"),
+    ];
+    let missing_one = missing(&python, machine(&at.join("a"), &old));
+    assert_eq!(missing_one.wanted, "componentize-py 0.25.1");
+    assert_eq!(missing_one.found.as_deref(), Some("componentize-py 0.24.0"));
+    let place_of_it = at.join("a/toolchains/componentize-py-0.25.1");
+    let command = format!(
+        "python3 -m pip install --quiet --no-deps --target {} componentize-py==0.25.1",
+        place_of_it.display()
+    );
+    assert_eq!(commands(&missing_one.remedy), [command]);
+    let go = made(Language::Go, "a", &at.join("go"));
+    let machine = machine(
+        &at.join("b"),
+        &[("go", "echo go version go1.19.8 linux/amd64")],
+    );
+    assert_eq!(missing(&go, machine).found.as_deref(), Some("go 1.19.8"));
+}
+
+#[test]
+fn what_is_missing_is_installed_if_it_is_asked_for_and_only_then() {
+    let place = tempfile::tempdir().unwrap();
+    let project = made(Language::Python, "a", &place.path().join("project"));
+    // It installs by making the directory, and as the tool it says why it cannot build.
+    let python = "case \"$*\" in\n\
+        --version) echo Python 3.11.7;;\n\
+        *pip*) while [ \"$1\" != --target ]; do shift; done; /bin/mkdir -p \"$2\"; echo \"$2\" >> \"$0.installed\";;\n\
+        *) echo 'redact.py:3: SyntaxError: no operator' >&2; exit 3;;\nesac";
+    let machine = machine(place.path(), &[("python3", python)]);
+    missing(&project, machine.clone());
+    let kept = place.path().join("toolchains/componentize-py-0.25.1");
+    assert!(!kept.exists());
+    let options = BuildOptions {
+        install: true,
+        ..options(machine)
+    };
+    for _ in 0..2 {
+        match project.build(&options) {
+            Err(BuildError::Failed { said, status, .. }) => {
+                assert_eq!(said, "redact.py:3: SyntaxError: no operator");
+                assert!(status.contains('3'), "{status}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(kept.is_dir());
+    // Once, and beside its place first.
+    let installed = fs::read_to_string(place.path().join("bin/python3.installed")).unwrap();
+    assert_eq!(installed.lines().count(), 1);
+    assert!(
+        installed.contains("componentize-py-0.25.1.new-"),
+        "{installed}"
+    );
+    assert_eq!(
+        fs::read_dir(place.path().join("toolchains"))
+            .unwrap()
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn a_project_without_its_sdk_says_what_writes_it() {
+    let place = tempfile::tempdir().unwrap();
+    let project = made(Language::Go, "a", place.path());
+    fs::remove_dir_all(place.path().join("tidegate")).unwrap();
+    let error = project
+        .build(&BuildOptions::here())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("has no SDK: `tidegate sdk "), "{error}");
+}

@@ -9,7 +9,8 @@ use wasmtime::UpdateDeadline;
 use wasmtime::component::Linker;
 
 use crate::limits::{Limiter, Limits};
-use crate::shared::{COUNTER_NAME, COUNTERS, Level, Shared, is_counter};
+use crate::listener::Level;
+use crate::shared::{COUNTER_NAME, COUNTERS, Shared, is_counter};
 use crate::ticker::ticks;
 use crate::wasi::Inert;
 

@@ -31,6 +31,8 @@ pub(crate) struct SlotContext {
     /// The configuration of the pipeline file.
     pub(crate) configured: Arc<str>,
     pub(crate) breaker: Breaker,
+    /// What operators draw random numbers from, where it is not made of the slot's name.
+    pub(crate) seed: Option<[u8; 16]>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) samples: Arc<Samples>,
 }
@@ -74,7 +76,8 @@ impl Revision {
     ) -> Result<Revision, OperatorError> {
         let pre = component.link(context.grants)?;
         let slot = Sha256::digest(&context.shared.name);
-        let batch_seed = slot.first_chunk().copied().unwrap_or_default();
+        let of_name = || slot.first_chunk().copied().unwrap_or_default();
+        let batch_seed = context.seed.unwrap_or_else(of_name);
         let mut hash = Sha256::new();
         hash.update(component.digest());
         hash.update(&context.shared.name);
@@ -177,6 +180,7 @@ impl Component {
             limits: Limits::default(),
             configured: "{}".into(),
             breaker: Breaker::default(),
+            seed: None,
             shared: Arc::new(Shared::new(self.label().to_owned())),
             samples: Arc::default(),
         };

@@ -1,13 +1,14 @@
 //! What the instances of one slot share: its name, its log with a bound on length and rate, its counters.
 
 use std::borrow::Cow;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use tidegate_telemetry::plain;
 
 use crate::budget::Budget;
+use crate::listener::{Level, Listener};
 
 /// Longest line an operator may log, in bytes; the rest is cut.
 pub(crate) const LINE_BYTES: usize = 4096;
@@ -17,16 +18,6 @@ pub(crate) const LINES_PER_SECOND: u64 = 100;
 pub(crate) const COUNTERS: usize = 64;
 /// Longest name of a counter, in bytes.
 pub(crate) const COUNTER_NAME: usize = 64;
-
-/// How severe a line is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
-    Trace,
-    Debug,
-    Info,
-    Warn,
-    Error,
-}
 
 /// What has happened in a slot since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +40,8 @@ pub(crate) struct Shared {
     window: Mutex<Window>,
     lines: AtomicU64,
     suppressed: AtomicU64,
+    /// Who takes the lines in the log's place.
+    listener: Option<Arc<dyn Listener>>,
     /// What all instances have together.
     pub(crate) memory: Budget,
 }
@@ -74,8 +67,15 @@ impl Shared {
             window: Mutex::default(),
             lines: AtomicU64::new(0),
             suppressed: AtomicU64::new(0),
+            listener: None,
             memory,
         }
+    }
+
+    /// With somebody who takes the lines in the log's place.
+    pub(crate) fn heard_by(mut self, listener: Option<Arc<dyn Listener>>) -> Shared {
+        self.listener = listener;
+        self
     }
 
     /// Logs a line of the operator, if the slot has not logged too many in this second.
@@ -85,6 +85,11 @@ impl Shared {
 
     /// The same with a line that is only made if it is logged.
     pub(crate) fn log_with<'a>(&self, level: Level, line: impl FnOnce() -> Cow<'a, str>) {
+        if let Some(listener) = &self.listener {
+            self.lines.fetch_add(1, Ordering::Relaxed);
+            listener.line(level, &plain(&line(), LINE_BYTES));
+            return;
+        }
         self.log_at(self.start.elapsed().as_secs(), level, line);
     }
 

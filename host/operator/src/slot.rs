@@ -13,13 +13,14 @@ use tidegate_contract::{KeptRevision, Operator, OperatorError, OperatorVersion, 
 
 use crate::breaker::Breaker;
 use crate::budget::Budget;
-use crate::component::Wanted;
+use crate::component::{Component, Wanted, digest};
 use crate::description::Description;
 use crate::engine::Engine;
 use crate::given::Given;
 use crate::grants::Grants;
 use crate::instance::{Instance, Live};
 use crate::limits::Limits;
+use crate::listener::Listener;
 use crate::remembered;
 use crate::revision::{Revision, SlotContext};
 use crate::samples::Samples;
@@ -46,6 +47,10 @@ pub struct SlotOptions {
     pub tasks: usize,
     /// How often a revision may fail before it is run no more.
     pub breaker: Breaker,
+    /// What operators draw random numbers from; none for what is made of the name.
+    pub seed: Option<[u8; 16]>,
+    /// Who takes the operator's lines in the log's place; none for the log.
+    pub listener: Option<Arc<dyn Listener>>,
 }
 
 impl SlotOptions {
@@ -59,6 +64,8 @@ impl SlotOptions {
             required_outputs: Vec::new(),
             tasks: 1,
             breaker: Breaker::default(),
+            seed: None,
+            listener: None,
         }
     }
 
@@ -143,6 +150,12 @@ impl ComponentSlot {
         ComponentSlot::make(engine, options, (&component.into(), label, &config), None)
     }
 
+    /// The same with a component that is compiled already: a slot for each of many configurations.
+    pub fn of(component: &Component, options: SlotOptions) -> Result<ComponentSlot, OperatorError> {
+        let config = options.config.clone();
+        ComponentSlot::with(component.clone(), options, &config, None)
+    }
+
     /// The same where the log says what ran: the configuration that was deployed stays while that of the pipeline file
     /// does, and where the revision is the one that ran, and no instance of it can be started or asked now, the slot is
     /// made without, and whoever needs one tries again. Anything else has to start.
@@ -168,13 +181,28 @@ impl ComponentSlot {
         (given, label, config): (&Given<'_>, &str, &str),
         known: Option<Description>,
     ) -> Result<ComponentSlot, OperatorError> {
+        let component = engine.compile_for(Wanted {
+            grants: Some(options.grants),
+            ..Wanted::new(given, label)
+        })?;
+        ComponentSlot::with(component, options, config, known)
+    }
+
+    fn with(
+        component: Component,
+        options: SlotOptions,
+        config: &str,
+        known: Option<Description>,
+    ) -> Result<ComponentSlot, OperatorError> {
+        let engine = component.engine.clone();
         let memory = Budget::of_slot(options.limits.total_memory, &engine.inner.memory);
         let context = SlotContext {
             grants: options.grants,
             limits: options.limits,
             configured: options.config.into(),
             breaker: options.breaker,
-            shared: Arc::new(Shared::within(options.name, memory)),
+            seed: options.seed,
+            shared: Arc::new(Shared::within(options.name, memory).heard_by(options.listener)),
             samples: Arc::new(Samples::default()),
         };
         let start = match known {
@@ -187,14 +215,10 @@ impl ComponentSlot {
             tasks: options.tasks,
             start,
         };
-        let component = engine.compile_for(Wanted {
-            grants: Some(context.grants),
-            ..Wanted::new(given, label)
-        })?;
         let revision = prepare.revision(component, config.into(), known)?;
         let (revision, warm) = prepare.ready(revision)?;
         Ok(ComponentSlot {
-            engine: engine.clone(),
+            engine,
             context,
             required_outputs: options.required_outputs,
             tasks: options.tasks,

@@ -53,7 +53,7 @@ pub use pipeline::{
     Start, Then, Ungranted,
 };
 pub use text::Position;
-pub use units::size;
+pub use units::{duration, size};
 
 /// Longest pipeline file, bytes: far more than a person writes.
 const LONGEST: usize = 4 << 20;

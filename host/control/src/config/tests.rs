@@ -671,4 +671,9 @@ fn a_size_on_the_command_line_is_written_as_in_the_file() {
     for wrong in ["8", "8GB", "", "GiB", "-1GiB"] {
         assert!(size(wrong).unwrap_err().contains("8GiB"), "{wrong}");
     }
+    assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+    assert_eq!(duration("20 ms"), Ok(Duration::from_millis(20)));
+    for wrong in ["20", "20msec", "", "s", "-1s"] {
+        assert!(duration(wrong).unwrap_err().contains("20ms"), "{wrong}");
+    }
 }

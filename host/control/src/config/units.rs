@@ -32,6 +32,16 @@ pub fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("{text:?} is not a size; write for example \"8GiB\""))
 }
 
+/// Reads a duration as a pipeline file writes it.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = split(text.trim());
+    let known = DURATIONS.iter().find(|(name, _)| *name == unit);
+    known
+        .and_then(|(_, factor)| scaled(number, *factor))
+        .map(Duration::from_nanos)
+        .ok_or_else(|| format!("{text:?} is not a duration; write for example \"20ms\""))
+}
+
 impl Table<'_> {
     /// A size in a range of bytes.
     pub(crate) fn size(

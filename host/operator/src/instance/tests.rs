@@ -26,6 +26,7 @@ fn version(changes: &[(&str, &str)], config: &str) -> Arc<Revision> {
         limits: Limits::default(),
         configured: "{}".into(),
         breaker: Breaker::default(),
+        seed: None,
         shared: Arc::new(Shared::new("s".into())),
         samples: Arc::default(),
     };

@@ -1,7 +1,8 @@
 //! What a guest writes to stdout and stderr: lines of the log, and the last words of a call that fails.
 
 use crate::failure::TEXT_BYTES;
-use crate::shared::{LINE_BYTES, Level, Shared};
+use crate::listener::Level;
+use crate::shared::{LINE_BYTES, Shared};
 use tidegate_telemetry::plain;
 
 /// One of a guest's two outputs, as lines.

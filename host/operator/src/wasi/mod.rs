@@ -27,7 +27,8 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use self::clock::Clock;
 use self::lines::{LastWords, Lines};
 use crate::host::Host;
-use crate::shared::{LINE_BYTES, Level, Shared};
+use crate::listener::Level;
+use crate::shared::{LINE_BYTES, Shared};
 
 /// How severe lines of the two outputs are; they are told apart by it.
 const STDOUT: Level = Level::Info;

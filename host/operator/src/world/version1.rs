@@ -8,8 +8,8 @@ use wasmtime::{Result, StoreContextMut};
 use super::Said;
 use crate::failure::{Class, Failure};
 use crate::host::Host;
+use crate::listener::Level;
 use crate::metrics::{Kind, Metric};
-use crate::shared::Level;
 
 /// `level` of the WIT.
 #[derive(Clone, Copy, ComponentType, Lift)]

@@ -1,0 +1,336 @@
+//! Runs cases: in the crate that runs operators in production, with its limits, its bisection and its retries.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tidegate_contract::{Operator, OperatorError, Processed, Slot as _};
+use tidegate_operator::{Component, ComponentSlot, Grants, Limits, SlotOptions};
+use tidegate_record::{Batch, OutcomesView};
+
+use crate::answer::answer_all;
+use crate::cases::{Case, CaseRecord, Expected, ExpectedOutcome, Measurement, batch};
+use crate::heard::{Heard, Lines};
+use crate::metrics::{Sums, counted};
+use crate::outcome::{Came, Class, Refusal};
+
+/// Slots that are kept: most cases have one configuration.
+const SLOTS: usize = 4;
+/// Of a retry's delay so much counts, as in a pipeline.
+const LONGEST_DELAY: Duration = Duration::from_secs(600);
+
+/// What came of a case.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) end: End,
+    pub(crate) lines: Lines,
+    pub(crate) metrics: Vec<Measurement>,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// No instance started with the configuration.
+    Refused(Refusal),
+    /// The batch failed, in words.
+    Failed(Refusal),
+    /// An outcome for each record; and those of the records given one by one, where there are several.
+    Answered {
+        came: Vec<Came>,
+        alone: Option<Vec<Came>>,
+    },
+    /// It took longer than a case may.
+    Late(Duration),
+    /// Something else: the records are too large for a batch, or the answer is none.
+    Broken(String),
+}
+
+/// Runs cases over one component.
+pub(crate) struct Runner {
+    component: Component,
+    grants: Grants,
+    limits: Limits,
+    /// How long a case may take.
+    time: Duration,
+    slots: Vec<Started>,
+}
+
+struct Started {
+    config: String,
+    limits: Limits,
+    seed: [u8; 16],
+    slot: ComponentSlot,
+    heard: Arc<Heard>,
+}
+
+/// What comes before the answers, where there are none.
+enum Stopped {
+    Operator(OperatorError),
+    Broken(String),
+}
+
+impl From<OperatorError> for Stopped {
+    fn from(error: OperatorError) -> Stopped {
+        Stopped::Operator(error)
+    }
+}
+
+impl Runner {
+    pub(crate) fn new(
+        component: Component,
+        grants: Grants,
+        limits: Limits,
+        time: Duration,
+    ) -> Runner {
+        Runner {
+            component,
+            grants,
+            limits,
+            time,
+            slots: Vec::new(),
+        }
+    }
+
+    /// Runs a case with an instance that was started for it.
+    pub(crate) fn run(&mut self, case: &Case) -> Ran {
+        let nothing = |end| Ran {
+            end,
+            lines: Lines::default(),
+            metrics: Vec::new(),
+        };
+        let until = Instant::now() + self.time;
+        let time = self.time;
+        let started = match self.started(case) {
+            Ok(started) => started,
+            Err(error) => return nothing(refused(error)),
+        };
+        let batch = match batch(&case.records, case.clock) {
+            Ok(batch) => batch,
+            Err(refused) => return nothing(End::Broken(refused.to_string())),
+        };
+        // The lines of an instance begin with those of its start.
+        started.heard.take();
+        let mut operator = match started.slot.instance() {
+            Ok((_, operator)) => operator,
+            Err(error) => return nothing(refused(error)),
+        };
+        let before = counted(&started.slot.metrics());
+        let mut trial = Trial {
+            started,
+            operator: &mut *operator,
+            sums: Sums::default(),
+            until,
+        };
+        let came = trial.outcomes(&batch).and_then(|came| {
+            let Some(mut came) = came else {
+                return Ok(None);
+            };
+            if let Expected::Outcomes(expected) = &case.expected {
+                trial.retries(case, expected, &mut came)?;
+            }
+            Ok(Some(came))
+        });
+        let mut metrics = trial.sums.all();
+        let after = counted(&started.slot.metrics()).into_iter();
+        metrics.extend(after.filter_map(|(name, sum)| {
+            let more = sum - before.get(&name).copied().unwrap_or(0);
+            (more > 0).then(|| Measurement {
+                name,
+                labels: Vec::new(),
+                value: crate::cases::Measured::Number(more as f64),
+            })
+        }));
+        let lines = started.heard.take();
+        let end = match came {
+            Ok(Some(came)) => match one_by_one(started, case, until) {
+                Ok(alone) => End::Answered { came, alone },
+                Err(end) => end,
+            },
+            Ok(None) => End::Late(time),
+            Err(stopped) => ended(stopped),
+        };
+        let metrics = match end {
+            // What a call measured that failed does not count.
+            End::Failed(_) => Vec::new(),
+            _ => metrics,
+        };
+        Ran {
+            end,
+            lines,
+            metrics,
+        }
+    }
+
+    /// The slot of a case, which is made if none of the last was like it.
+    fn started(&mut self, case: &Case) -> Result<&Started, OperatorError> {
+        let limits = case.limits.applied_to(&self.limits);
+        let same = |started: &Started| {
+            (&started.config, &started.limits, started.seed) == (&case.config, &limits, case.seed)
+        };
+        if let Some(at) = self.slots.iter().position(same) {
+            let started = self.slots.remove(at);
+            self.slots.push(started);
+        } else {
+            if self.slots.len() >= SLOTS {
+                self.slots.remove(0);
+            }
+            let heard = Arc::new(Heard::default());
+            let options = SlotOptions {
+                grants: self.grants,
+                limits: limits.clone(),
+                config: case.config.clone(),
+                seed: Some(case.seed),
+                listener: Some(heard.clone()),
+                ..SlotOptions::new("test")
+            };
+            let slot = ComponentSlot::of(&self.component, options)?;
+            // The instance that it has made was heard before there was a case.
+            drop(slot.instance()?);
+            self.slots.push(Started {
+                config: case.config.clone(),
+                limits,
+                seed: case.seed,
+                slot,
+                heard,
+            });
+        }
+        let at = self.slots.len() - 1;
+        Ok(&self.slots[at])
+    }
+}
+
+/// An instance, and what came of it so far.
+struct Trial<'a> {
+    started: &'a Started,
+    operator: &'a mut dyn Operator,
+    sums: Sums,
+    until: Instant,
+}
+
+impl Trial<'_> {
+    /// The outcomes of a batch; none where the time was over before.
+    fn outcomes(&mut self, batch: &Batch) -> Result<Option<Vec<Came>>, Stopped> {
+        let mut came = Vec::with_capacity(batch.len());
+        let outputs = self.operator.version().outputs.clone();
+        let metrics = self.started.slot.metrics().into_iter().next();
+        let metrics: Vec<_> = metrics.map_or_else(Vec::new, |revision| {
+            let metrics = revision.metrics.into_iter();
+            metrics.map(|(metric, _)| metric).collect()
+        });
+        let sums = &mut self.sums;
+        let each = |_: &Batch, processed| -> Result<(), Stopped> {
+            match processed {
+                Processed::Answer {
+                    count, outcomes, ..
+                } => {
+                    let view = OutcomesView::parse(&outcomes, count, outputs.len() as u16)
+                        .map_err(|error| Stopped::Broken(error.to_string()))?;
+                    let first = came.len();
+                    came.extend(view.iter().map(|outcome| Came::of(&outcome, &outputs)));
+                    sums.add(&view, &metrics, |record| {
+                        came.get(first + record).is_none_or(Came::comes_again)
+                    });
+                }
+                Processed::Poison(cause) => came.push(Came::Poison {
+                    reason: cause.reason,
+                    beneath: cause.backtrace.unwrap_or_default(),
+                }),
+                Processed::Untried { .. } => {}
+            }
+            Ok(())
+        };
+        let in_time = answer_all(self.operator, batch, Some(self.until), each)?;
+        Ok(in_time.then_some(came))
+    }
+
+    /// Gives records again whose retry the case says something of, with the clock so much later.
+    fn retries(
+        &mut self,
+        case: &Case,
+        expected: &[ExpectedOutcome],
+        came: &mut [Came],
+    ) -> Result<(), Stopped> {
+        for ((record, expected), came) in case.records.iter().zip(expected).zip(came) {
+            self.retry(record, case.clock, expected, came)?;
+        }
+        Ok(())
+    }
+
+    fn retry(
+        &mut self,
+        record: &CaseRecord,
+        clock: i64,
+        expected: &ExpectedOutcome,
+        came: &mut Came,
+    ) -> Result<(), Stopped> {
+        let ExpectedOutcome::Retry {
+            then: Some(expected),
+            ..
+        } = expected
+        else {
+            return Ok(());
+        };
+        let Came::Retry { after_ms, then, .. } = came else {
+            return Ok(());
+        };
+        let delay = Duration::from_millis((*after_ms).into()).min(LONGEST_DELAY);
+        let clock = clock.saturating_add(delay.as_micros() as i64);
+        let again = batch(std::slice::from_ref(record), clock)
+            .map_err(|refused| Stopped::Broken(refused.to_string()))?;
+        let again = self.outcomes(&again)?;
+        if let Some(mut again) = again.and_then(|mut all| all.pop()) {
+            self.retry(record, clock, expected, &mut again)?;
+            *then = Some(Box::new(again));
+        }
+        Ok(())
+    }
+}
+
+/// The outcomes of the records given one by one to another instance; none where there are not several.
+fn one_by_one(started: &Started, case: &Case, until: Instant) -> Result<Option<Vec<Came>>, End> {
+    if case.records.len() < 2 {
+        return Ok(None);
+    }
+    let (_, mut operator) = started.slot.instance().map_err(refused)?;
+    let mut trial = Trial {
+        started,
+        operator: &mut *operator,
+        sums: Sums::default(),
+        until,
+    };
+    let mut alone = Vec::with_capacity(case.records.len());
+    for record in &case.records {
+        if Instant::now() >= until {
+            return Ok(None);
+        }
+        let one = batch(std::slice::from_ref(record), case.clock)
+            .map_err(|refused| End::Broken(refused.to_string()))?;
+        let came = trial.outcomes(&one).map_err(ended)?;
+        alone.extend(came.into_iter().flatten());
+    }
+    Ok(Some(alone))
+}
+
+fn ended(stopped: Stopped) -> End {
+    match stopped {
+        Stopped::Operator(OperatorError::Failed { why, .. }) => End::Failed(Refusal::said(&why)),
+        Stopped::Operator(error) => refused(error),
+        Stopped::Broken(why) => End::Broken(why),
+    }
+}
+
+/// Why no instance started.
+fn refused(error: OperatorError) -> End {
+    match error {
+        OperatorError::Start { why, .. } => {
+            let steps = ["instantiate: ", "describe: ", "init: "];
+            let said = steps.iter().find_map(|step| why.strip_prefix(step));
+            End::Refused(Refusal::said(said.unwrap_or(&why)))
+        }
+        OperatorError::Unfit { why, .. } => End::Refused(Refusal {
+            class: Some(Class::BadConfiguration),
+            message: why,
+            ..Refusal::default()
+        }),
+        other => End::Broken(other.to_string()),
+    }
+}

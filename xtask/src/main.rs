@@ -4,6 +4,7 @@ mod demo;
 mod fuzz;
 mod kafka;
 mod operators;
+mod projects;
 mod setup;
 mod steps;
 mod swiftshader;
@@ -25,12 +26,13 @@ const USAGE: &str = "cargo xtask COMMAND
   swiftshader   run the tests of kernels on SwiftShader, a second Vulkan driver, as test does; --full runs all tests of
                 what a device computes
   fuzz          fuzz what reads models, batches and answers for a minute; --seconds N for another time
-  operators     build the shipped operators and the test guests into target/operators
+  operators     build the shipped operators and the test guests into target/operators, those of other languages with
+                tidegate build
   toolchains    make the test guests of other languages (C, Go, JavaScript, Python) anew, the committed ones included
   kafka         run an Apache Kafka broker for tests until Enter is pressed
 
 What is missing is installed: the WebAssembly target by rustup; on Debian and Ubuntu a Vulkan loader with Mesa's
-software driver, Java and Maven, pip, npm and clang by apt-get. TIDEGATE_KAFKA=host:port uses a broker that runs already.";
+software driver, Java and Maven, pip, npm and clang by apt-get; what tidegate build takes by tidegate build --install. TIDEGATE_KAFKA=host:port uses a broker that runs already.";
 
 /// The variable that tells tests to take minutes.
 const FULL: &str = "TIDEGATE_TEST_FULL";
@@ -67,7 +69,8 @@ fn run() -> Result<()> {
         }
         ["operators"] => {
             setup::wasm_target(&root)?;
-            operators::build(&root)
+            operators::build(&root)?;
+            projects::build(&root, false)
         }
         ["toolchains"] => {
             toolchains::small(&root)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::steps::{Steps, cargo, run};
-use crate::{FULL, FUZZ_SECONDS, fuzz, kafka, operators, setup, swiftshader, toolchains};
+use crate::{FULL, FUZZ_SECONDS, fuzz, kafka, operators, projects, setup, swiftshader, toolchains};
 
 /// Sets up and runs them; `full` adds what takes minutes.
 pub(crate) fn test(root: &Path, full: bool) -> Result<()> {
@@ -43,6 +43,9 @@ fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
         run(cargo()
             .args(["build", "--release", "--workspace", "--bins"])
             .current_dir(root))
+    })?;
+    steps.step("build the operators of other languages", || {
+        projects::build(root, full)
     })?;
     steps.step("build the tests", || {
         run(cargo()

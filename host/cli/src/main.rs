@@ -133,6 +133,21 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Build an operator with every save, hold it against its cases and swap it into a running pipeline.
+    #[command(after_help = "Example:\n  \
+        tidegate dev --pipeline pipeline.toml --slot redact operators/redact-pii\n\n\
+        A line says what each save came to and how long it took; what samples.jsonl comes to otherwise is shown.\n\
+        What does not compile or does not pass is told, and what runs goes on. Ctrl-C ends it.")]
+    Dev {
+        /// The slot: the name of the stage.
+        #[arg(long)]
+        slot: String,
+        /// The project.
+        #[arg(default_value = ".")]
+        directory: PathBuf,
+        #[command(flatten)]
+        host: HostArguments,
+    },
     /// Write the SDK of a project anew, as this program has it.
     #[command(after_help = "Examples:\n  \
         tidegate sdk\n  \
@@ -431,6 +446,11 @@ fn main() -> ExitCode {
             install,
             json,
         } => commands::project::build(&directory, install, json),
+        Command::Dev {
+            slot,
+            directory,
+            host,
+        } => commands::dev::dev(&directory, &slot, &host),
         Command::Sdk { directory } => commands::project::sdk(&directory),
         Command::Component {
             file,

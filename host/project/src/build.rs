@@ -4,8 +4,10 @@ mod c;
 mod go;
 mod javascript;
 mod native;
+mod objects;
 mod packages;
 mod python;
+mod remembered;
 mod rust;
 
 use std::fs;

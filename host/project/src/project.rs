@@ -78,6 +78,14 @@ pub enum ProjectError {
         /// Where they are.
         directory: PathBuf,
     },
+    /// There are more files than a component is made of.
+    #[error("{} has more than {limit} files, which is the limit", directory.display())]
+    ManyFiles {
+        /// The project.
+        directory: PathBuf,
+        /// Most files.
+        limit: usize,
+    },
     /// A file or a directory cannot be used.
     #[error("cannot {what} {}: {error}", path.display())]
     Disk {

@@ -252,7 +252,7 @@ fn stop_on_signal(controls: tidegate_flow::Controls) -> Result<(), Failure> {
 }
 
 /// Waits for a signal to stop; false if signals cannot be listened to.
-async fn next_signal() -> bool {
+pub(super) async fn next_signal() -> bool {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

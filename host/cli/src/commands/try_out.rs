@@ -149,7 +149,8 @@ fn line(text: &mut String, batch: &Batch, record: usize, what: &str) {
     let _ = writeln!(text, "record {:<8} {what}", id.unwrap_or_default());
 }
 
-fn shown(outcome: &Outcome<'_>, outputs: &[String]) -> String {
+/// An outcome as a person reads it.
+pub(super) fn shown(outcome: &Outcome<'_>, outputs: &[String]) -> String {
     let emission = |emission: &Emission<'_>| {
         let output = match emission.output.checked_sub(1) {
             None => "main output".to_owned(),

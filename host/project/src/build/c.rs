@@ -6,6 +6,7 @@ use std::process::Command;
 
 use tidegate_component::{Names, Producer};
 
+use super::objects::Objects;
 use super::{Build, Made};
 use crate::command::{ask, work};
 use crate::language::{Grant, Language};
@@ -15,12 +16,11 @@ use crate::toolchain::{BuildError, Missing, Remedy, apt, dotted, version};
 /// The oldest clang that is known to work.
 const OLDEST: u32 = 14;
 /// For C17 with SIMD, of the project's sources and the SDK.
-const FLAGS: [&str; 9] = [
+const FLAGS: [&str; 8] = [
     "--target=wasm32-wasi",
     "-std=c17",
     "-O2",
     "-msimd128",
-    "-mexec-model=reactor",
     "-Wall",
     "-Wextra",
     "-I.",
@@ -29,15 +29,27 @@ const FLAGS: [&str; 9] = [
 
 pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
     let (clang, compiler) = find(build)?;
+    let mut flags: Vec<String> = FLAGS.map(str::to_owned).to_vec();
+    if build.is_granted(Grant::Log) {
+        flags.push("-DTIDEGATE_LOG".to_owned());
+    }
+    let (objects, said) = Objects::new(build, &clang, &compiler, flags)?.compile()?;
     let out = build.between("core.wasm")?;
     let mut command = build.command(clang);
-    command.args(FLAGS).arg("-Wl,--strip-debug");
-    command.arg(format!("-ffile-prefix-map={}=.", build.directory.display()));
-    if build.is_granted(Grant::Log) {
-        command.arg("-DTIDEGATE_LOG");
-    }
-    command.args(sources(build)?).arg("-o").arg(&out);
-    let said = work(&mut command)?;
+    command
+        .args([
+            "--target=wasm32-wasi",
+            "-mexec-model=reactor",
+            "-Wl,--strip-debug",
+        ])
+        .args(objects)
+        .arg("-o")
+        .arg(&out);
+    let linked = work(&mut command)?.text();
+    let said: Vec<String> = [said, linked]
+        .into_iter()
+        .filter(|said| !said.is_empty())
+        .collect();
     Ok(Made {
         component: build.encode(&out, Some(build.world()))?,
         producers: vec![
@@ -46,7 +58,7 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
             build.sdk(),
         ],
         names: Names::Keep,
-        said: said.text(),
+        said: said.join("\n"),
     })
 }
 

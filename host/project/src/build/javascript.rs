@@ -34,23 +34,28 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
     let entry = manifest.entry.first().map_or("", String::as_str);
     let mut module = build.write_glue("js", GLUE, entry)?;
     let mut said = Vec::new();
+    let mut sources = None;
     let mut producers = vec![Producer::language(build.project.language().title())];
     if let Some(bundler) = bundler {
         let bundle = build.between("bundle.js")?;
         said.push(bundled(build, &bundler, &module, &bundle)?);
         module = bundle;
+        sources = Some(vec![module.clone()]);
         producers.push(Producer::processed_by(ESBUILD.name, ESBUILD.version));
     }
     let out = build.between("component.wasm")?;
-    said.push(match manifest.engine {
-        Engine::QuickJs => quickjs(build, &modules, &module, &out)?,
-        Engine::SpiderMonkey => spidermonkey(build, &modules, &module, &out)?,
-    });
+    let named = format!("{} {} {entry}", tool.name, tool.version);
+    let (component, warned) =
+        build.remembered(&named, sources, &out, || match manifest.engine {
+            Engine::QuickJs => quickjs(build, &modules, &module, &out),
+            Engine::SpiderMonkey => spidermonkey(build, &modules, &module, &out),
+        })?;
+    said.push(warned);
     producers.push(Producer::processed_by(tool.name, tool.version));
     producers.push(build.sdk());
     said.retain(|said| !said.is_empty());
     Ok(Made {
-        component: fs::read(&out).map_err(ProjectError::disk("read", &out))?,
+        component,
         producers,
         names: Names::Drop,
         said: said.join("\n"),
@@ -147,11 +152,8 @@ fn within(build: &Build<'_>, path: &Path) -> PathBuf {
     within.to_owned()
 }
 
-/// What a tool says without its announcement that it is done.
+/// What a tool warns of, without what it says of its own doings.
 fn quiet(said: &str) -> String {
-    let lines: Vec<&str> = said
-        .lines()
-        .filter(|line| !line.starts_with("Component ") && !line.starts_with("Successfully"))
-        .collect();
-    lines.join("\n")
+    let warns = |line: &&str| line.to_lowercase().contains("warn");
+    said.lines().filter(warns).collect::<Vec<_>>().join("\n")
 }

@@ -7,7 +7,6 @@ use super::packages::python;
 use super::{Build, Made};
 use crate::command::{ask, work, work_aloud};
 use crate::language::Language;
-use crate::project::ProjectError;
 use crate::toolchain::{BuildError, INTO, Missing, dotted, version};
 
 const TOOL: &str = "componentize-py";
@@ -26,11 +25,14 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
         .args(["-d", "tidegate/wit/tidegate.wit", "-w", build.world()])
         .args(["componentize", GLUE, "-p", "build", "-p", ".", "-o"])
         .arg(&out);
-    let said = match build.options.aloud {
-        true => work_aloud(&mut command)?,
-        false => work(&mut command)?,
-    };
-    let component = std::fs::read(&out).map_err(ProjectError::disk("read", &out))?;
+    let tool = format!("{TOOL} {VERSION} {entry}");
+    let (component, said) = build.remembered(&tool, None, &out, || {
+        let said = match build.options.aloud {
+            true => work_aloud(&mut command)?,
+            false => work(&mut command)?,
+        };
+        Ok(String::from_utf8_lossy(&said.errors).trim_end().to_owned())
+    })?;
     Ok(Made {
         component,
         producers: vec![
@@ -39,7 +41,7 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
             build.sdk(),
         ],
         names: Names::Drop,
-        said: String::from_utf8_lossy(&said.errors).trim_end().to_owned(),
+        said,
     })
 }
 

@@ -1,0 +1,290 @@
+//! `tidegate dev`: with every save the operator is built, held against its cases and swapped into a running pipeline.
+//!
+//! What does not compile, or does not pass, is told, and what runs goes on.
+
+mod samples;
+mod sources;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use tidegate_component::digest;
+use tidegate_control::{DeployRequest, StatusReport};
+use tidegate_operator::{Engine, EngineOptions, Grants};
+use tidegate_project::{BuildError, BuildOptions, Built, Project};
+use tidegate_trial::{CaseFile, Options, Trial};
+
+use self::samples::{changed, config};
+use self::sources::Sources;
+use super::deploy::client;
+use super::print;
+use super::project::{of_project, size};
+use super::run::next_signal;
+use crate::HostArguments;
+use crate::exit::{Failure, tell, with_causes};
+use crate::wire;
+
+/// Between two looks at the sources.
+const LOOK: Duration = Duration::from_millis(40);
+/// Sources are left alone for so long before they are built: an editor may write several.
+const SETTLED: Duration = Duration::from_millis(25);
+/// Hexadecimal digits of a digest that are shown.
+const DIGITS: usize = 12;
+
+/// Watches a project until a signal ends it.
+pub(crate) fn dev(directory: &Path, slot: &str, host: &HostArguments) -> Result<(), Failure> {
+    let project = Project::open(directory).map_err(of_project)?;
+    let running = running(&client(host)?.status()?, slot)?;
+    let mut dev = Dev {
+        directory,
+        slot,
+        host,
+        engine: Engine::new(EngineOptions {
+            instances: 8,
+            progress: None,
+            ..wire::Compiled::User.options()?
+        })?,
+        before: Before::of(&project, running),
+    };
+    let stop = on_signal()?;
+    print(&format!(
+        "watching {} for slot {slot}; Ctrl-C ends it\n",
+        directory.display()
+    ))?;
+    let mut built = None;
+    loop {
+        let seen = Sources::of(directory)?;
+        if built.as_ref() != Some(&seen) {
+            let Some(settled) = settle(directory, seen, &stop)? else {
+                break;
+            };
+            match dev.turn() {
+                Ok(said) => print(&said)?,
+                Err(why) => tell(format_args!("{why}\nnot swapped: what runs goes on\n")),
+            }
+            built = Some(settled);
+        }
+        if ended(&stop, LOOK) {
+            break;
+        }
+    }
+    print(&format!("\nslot {slot} goes on with what it runs\n"))
+}
+
+/// What a slot runs, as far as it is known here: to show how the next one differs.
+struct Before {
+    digest: String,
+    component: Option<Vec<u8>>,
+}
+
+impl Before {
+    fn of(project: &Project, running: String) -> Before {
+        let component = fs::read(project.output()).ok();
+        Before {
+            component: component.filter(|component| digest(component) == running),
+            digest: running,
+        }
+    }
+}
+
+struct Dev<'a> {
+    directory: &'a Path,
+    slot: &'a str,
+    host: &'a HostArguments,
+    engine: Engine,
+    before: Before,
+}
+
+impl Dev<'_> {
+    /// Builds, tries and swaps; says in a line what happened, and how outputs differ. What went wrong is said as it is.
+    fn turn(&mut self) -> Result<String, String> {
+        let began = Instant::now();
+        let project = Project::open(self.directory).map_err(|error| error.to_string())?;
+        let built = self.build(&project)?;
+        let component = fs::read(&built.path)
+            .map_err(|error| format!("cannot read {}: {error}", built.path.display()))?;
+        let mut said = format!("{}: built in {}", project.name(), seconds(built.time),);
+        let cases = self.try_cases(&project, &built, &component)?;
+        said += &format!(" ({}), {cases}", size(built.size));
+        if !built.said.is_empty() {
+            said = format!("{}\n{said}", built.said);
+        }
+        if built.digest == self.before.digest {
+            return Ok(said + "; it runs already\n");
+        }
+        said += &self.swap(&project, &component)?;
+        said += &format!(
+            ", {} in all: {}\n",
+            seconds(began.elapsed()),
+            short(&built.digest)
+        );
+        said += &self.differences(&project, &component);
+        self.before = Before {
+            digest: built.digest,
+            component: Some(component),
+        };
+        Ok(said)
+    }
+
+    fn build(&self, project: &Project) -> Result<Built, String> {
+        let options = BuildOptions {
+            quick: true,
+            ..BuildOptions::here()
+        };
+        project.build(&options).map_err(|error| match error {
+            // The toolchain has said it all.
+            BuildError::Failed { said, .. } if !said.is_empty() => said,
+            other => other.to_string(),
+        })
+    }
+
+    /// Holds a component against the project's cases.
+    fn try_cases(
+        &self,
+        project: &Project,
+        built: &Built,
+        component: &[u8],
+    ) -> Result<String, String> {
+        let began = Instant::now();
+        let mut files = Vec::new();
+        for path in project.cases().map_err(|error| error.to_string())? {
+            files.extend(CaseFile::open_all(&path).map_err(|error| error.to_string())?);
+        }
+        let options = Options {
+            grants: grants(project)?,
+            ..Options::default()
+        };
+        let label = built.path.display().to_string();
+        let report = Trial::new(&self.engine, component, &label, &options)
+            .and_then(|mut trial| trial.run(&files))
+            .map_err(|error| error.to_string())?;
+        match report.failed() {
+            0 => Ok(format!(
+                "{} cases passed in {}",
+                report.passed(),
+                seconds(began.elapsed())
+            )),
+            _ => Err(report.to_string()),
+        }
+    }
+
+    fn swap(&self, project: &Project, component: &[u8]) -> Result<String, String> {
+        let deployment = DeployRequest {
+            component: Some(component.to_vec()),
+            config: None,
+            label: format!("{}.wasm", project.name()),
+        };
+        let began = Instant::now();
+        let client = client(self.host).map_err(said)?;
+        client
+            .deploy(self.slot, &deployment)
+            .map_err(|error| error.to_string())?;
+        Ok(format!(", swapped in {}", seconds(began.elapsed())))
+    }
+
+    /// How the records of the project's samples come out otherwise; nothing where that cannot be told.
+    fn differences(&self, project: &Project, now: &[u8]) -> String {
+        let file = project.directory().join("samples.jsonl");
+        let (Some(before), true) = (&self.before.component, file.is_file()) else {
+            return String::new();
+        };
+        let Ok(grants) = grants(project) else {
+            return String::new();
+        };
+        let config = self
+            .host
+            .pipeline
+            .as_deref()
+            .map(|file| config(file, self.slot));
+        let config = config.unwrap_or_else(|| "{}".to_owned());
+        changed(&self.engine, (before, now), &file, &config, grants)
+            .unwrap_or_else(|why| format!("samples.jsonl: {}\n", said(why)))
+    }
+}
+
+/// What the manifest grants, as the host has it.
+fn grants(project: &Project) -> Result<Grants, String> {
+    let words = project.grants().iter().map(|grant| grant.word());
+    Grants::from_names(words).map_err(|error| error.to_string())
+}
+
+/// The digest of what a slot runs.
+fn running(status: &StatusReport, slot: &str) -> Result<String, Failure> {
+    let found = status.slots.iter().find(|report| report.slot == slot);
+    found.map(|report| report.digest.clone()).ok_or_else(|| {
+        let slots: Vec<&str> = status
+            .slots
+            .iter()
+            .map(|report| report.slot.as_str())
+            .collect();
+        let slots = slots.join(", ");
+        Failure::usage(format_args!("there is no slot {slot:?}; slots: {slots}"))
+    })
+}
+
+/// Waits until nothing changes any more; none if a signal came.
+fn settle(
+    directory: &Path,
+    mut seen: Sources,
+    stop: &Receiver<()>,
+) -> Result<Option<Sources>, Failure> {
+    loop {
+        if ended(stop, SETTLED) {
+            return Ok(None);
+        }
+        let now = Sources::of(directory)?;
+        if now == seen {
+            return Ok(Some(now));
+        }
+        seen = now;
+    }
+}
+
+fn ended(stop: &Receiver<()>, wait: Duration) -> bool {
+    stop.recv_timeout(wait) != Err(RecvTimeoutError::Timeout)
+}
+
+/// Hears of the first SIGINT or SIGTERM; the second ends the process.
+fn on_signal() -> Result<Receiver<()>, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let (heard, stop) = channel();
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            runtime.block_on(async {
+                if next_signal().await {
+                    let _ = heard.send(());
+                    if next_signal().await {
+                        std::process::exit(1);
+                    }
+                }
+            });
+        })?;
+    Ok(stop)
+}
+
+fn said(failure: Failure) -> String {
+    match failure {
+        Failure::Run(error) => with_causes(&error),
+        Failure::Usage(text) => text,
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.2} s", time.as_secs_f64())
+}
+
+/// `sha256:67a9111b98fa`.
+fn short(digest: &str) -> &str {
+    let end = digest.find(':').map_or(0, |colon| colon + 1) + DIGITS;
+    digest.get(..end).unwrap_or(digest)
+}
+
+/// What a place in the project is called within it.
+fn relative(directory: &Path, path: &Path) -> PathBuf {
+    path.strip_prefix(directory).unwrap_or(path).to_owned()
+}

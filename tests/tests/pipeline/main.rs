@@ -17,6 +17,7 @@ mod model_commands;
 mod models;
 mod native;
 mod pressure;
+mod projects;
 mod readme;
 mod refused;
 mod revisions;

@@ -5,7 +5,7 @@ use tidegate_component::{Names, Producer};
 use super::{Build, Made};
 use crate::command::{ask, work};
 use crate::language::{Grant, Language};
-use crate::toolchain::{BuildError, INTO, Missing, dotted, version};
+use crate::toolchain::{BuildError, INTO, Missing, Remedy, dotted, version};
 
 /// The oldest Go that exports functions.
 const OLDEST: [u32; 2] = [1, 24];
@@ -71,11 +71,15 @@ pub(super) fn find(build: &Build<'_>) -> Result<(std::path::PathBuf, String), Bu
     let install = [
         "python3", "-m", "pip", "install", "--quiet", "--target", INTO, &package,
     ];
+    let remedy = match machine.program("python3") {
+        Some(_) => machine.remedy(&name, &install),
+        None => Remedy::Words("Install it as https://go.dev/doc/install says".into()),
+    };
     Err(Missing {
         language: Language::Go,
         wanted: format!("go {} or newer", dotted(&OLDEST)),
         found: old,
-        remedy: machine.remedy(&name, &install),
+        remedy,
     }
     .into())
 }

@@ -72,7 +72,12 @@ fn run(machine: &Machine, words: &[String], directory: &Path) -> Result<(), Buil
         return Ok(());
     };
     let mut command = machine.command(program, directory);
-    command.args(words).env("DEBIAN_FRONTEND", "noninteractive");
+    command
+        .args(words)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        // Nothing of the system's is changed by what is put into the cache.
+        .env("PIP_ROOT_USER_ACTION", "ignore")
+        .env("PIP_DISABLE_PIP_VERSION_CHECK", "1");
     let ran = work_aloud(&mut command).map(drop);
     let (Some(beside), Some(place)) = (beside, place) else {
         return ran;

@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use tidegate_trial::Lines;
 
 use crate::commands::component::Trial;
 use crate::exit::Failure;
@@ -129,6 +130,62 @@ enum Command {
         /// Install the toolchain if it is missing.
         #[arg(long)]
         install: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run an operator's tests: those in its own language, and its cases in the sandbox.
+    #[command(after_help = "Examples:\n  \
+        tidegate test\n  \
+        tidegate test --case 'an e-mail address is replaced' operators/redact-pii\n  \
+        tidegate test --update\n\n\
+        The component is built first if a source is newer. Cases are files of records and outcomes, cases/*.json; they are\n\
+        run with the limits, the retries and the search for bad records that pipelines have. Each batch is also given\n\
+        record by record: answers must not depend on it.")]
+    Test {
+        /// The project.
+        #[arg(default_value = ".")]
+        directory: PathBuf,
+        /// Run only the case of this name, and nothing else.
+        #[arg(long, value_name = "NAME")]
+        case: Option<String>,
+        /// Write what came into the files of cases, where it differs.
+        #[arg(long)]
+        update: bool,
+        /// Leave out the tests in the language's own runner.
+        #[arg(long)]
+        no_native: bool,
+        /// Install the toolchain if it is missing.
+        #[arg(long)]
+        install: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Measure what an operator costs: time for a record, start, memory, and how much of it is the border's.
+    #[command(group(ArgGroup::new("on").required(true).args(["records", "lines"])), after_help = "Examples:\n  \
+        tidegate bench redact.wasm --records samples.jsonl\n  \
+        tidegate bench redact.wasm --lines tickets.jsonl --config '{\"longest\": 80}' --json\n\n\
+        Beside it runs an operator that reads the same and lets everything pass. Rounds of both take turns; the median and\n\
+        the fastest are shown.")]
+    Bench {
+        /// The component, or a core module that carries its component type.
+        component: PathBuf,
+        /// A file of records: JSON lines with key, value, headers, attributes and event-time.
+        #[arg(long, value_name = "FILE")]
+        records: Option<PathBuf>,
+        /// A file of which each line is the value of a record.
+        #[arg(long, value_name = "FILE")]
+        lines: Option<PathBuf>,
+        /// The configuration: JSON, or a file that has it.
+        #[arg(long, default_value = "{}")]
+        config: String,
+        /// Records of a batch.
+        #[arg(long, default_value_t = tidegate_trial::BATCH, value_parser = bench_batch)]
+        batch: usize,
+        /// About how long is measured.
+        #[arg(long, default_value_t = 3.0, value_parser = seconds)]
+        seconds: f64,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -339,6 +396,11 @@ fn batch(text: &str) -> Result<usize, String> {
     whole_number(text, 1024)
 }
 
+/// Records of a batch of `tidegate bench`.
+fn bench_batch(text: &str) -> Result<usize, String> {
+    whole_number(text, 65_536)
+}
+
 fn whole_number(text: &str, most: usize) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if (1..=most).contains(&number) => Ok(number),
@@ -446,6 +508,45 @@ fn main() -> ExitCode {
             install,
             json,
         } => commands::project::build(&directory, install, json),
+        Command::Test {
+            directory,
+            case,
+            update,
+            no_native,
+            install,
+            json,
+        } => commands::test::test(&commands::test::Test {
+            directory: &directory,
+            case: case.as_deref(),
+            update,
+            native: !no_native,
+            install,
+            json,
+        }),
+        Command::Bench {
+            component,
+            records,
+            lines,
+            config,
+            batch,
+            seconds,
+            json,
+        } => {
+            // One of both is there.
+            let (file, lines) = match lines {
+                Some(lines) => (lines, Lines::Values),
+                None => (records.unwrap_or_default(), Lines::Records),
+            };
+            commands::bench::measure(&commands::bench::Bench {
+                component: &component,
+                records: &file,
+                lines,
+                config: &config,
+                batch,
+                seconds,
+                json,
+            })
+        }
         Command::Dev {
             slot,
             directory,

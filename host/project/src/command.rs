@@ -54,6 +54,25 @@ pub(crate) fn work_aloud(command: &mut Command) -> Result<Said, BuildError> {
     finish(command, Stdio::inherit())
 }
 
+/// Runs a program to its end, with all that it says shown on standard error as it goes on; whether it succeeded.
+pub fn run_aloud(command: &mut Command) -> Result<bool, BuildError> {
+    let mut run = || -> io::Result<ExitStatus> {
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(io::stderr())
+            .stderr(Stdio::inherit())
+            .spawn();
+        wait(&mut child?, WORKING)
+    };
+    match run() {
+        Ok(status) => Ok(status.success()),
+        Err(error) => Err(BuildError::Start {
+            program: called(command),
+            error,
+        }),
+    }
+}
+
 fn finish(command: &mut Command, errors: Stdio) -> Result<Said, BuildError> {
     let said = take(command, errors, WORKING).map_err(|error| BuildError::Start {
         program: called(command),

@@ -27,6 +27,7 @@ mod sdk;
 mod toolchain;
 
 pub use build::{BuildOptions, Built};
+pub use command::run_aloud;
 pub use create::NewProject;
 pub use language::{Engine, Grant, Language};
 pub use manifest::Manifest;

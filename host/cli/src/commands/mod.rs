@@ -1,5 +1,6 @@
 //! One module for each command.
 
+pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod component;
 pub(crate) mod deploy;
@@ -8,8 +9,8 @@ pub(crate) mod model;
 pub(crate) mod project;
 pub(crate) mod run;
 pub(crate) mod status;
+pub(crate) mod test;
 mod try_out;
-mod try_records;
 
 use std::io::Write;
 use std::path::Path;

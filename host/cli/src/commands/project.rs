@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use serde_json::json;
+use tidegate_operator::{Grants, UnknownGrant};
 use tidegate_project::{
     BuildError, BuildOptions, Built, Language, Name, NewProject, Project, ProjectError,
 };
@@ -132,7 +133,7 @@ fn in_json(built: &Built) -> serde_json::Value {
 }
 
 /// A project keeps the SDK that it was made with until somebody asks for another.
-fn warn_of_another_sdk(project: &Project) {
+pub(super) fn warn_of_another_sdk(project: &Project) {
     let own = env!("CARGO_PKG_VERSION");
     if let Some(other) = project.sdk_version().filter(|version| version != own) {
         let shown = project.directory().display();
@@ -141,6 +142,11 @@ fn warn_of_another_sdk(project: &Project) {
             "the SDK of {shown} is of tidegate {other}, this is {own}: `tidegate sdk {shown}` writes this one's\n"
         ));
     }
+}
+
+/// What the manifest grants, as the host has it.
+pub(super) fn grants(project: &Project) -> Result<Grants, UnknownGrant> {
+    Grants::from_names(project.grants().iter().map(|grant| grant.word()))
 }
 
 /// What is the person's to mend in the project ends with the exit code of wrong usage.

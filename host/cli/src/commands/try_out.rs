@@ -7,13 +7,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_contract::{Operator, Processed, Slot as _};
 use tidegate_operator::{ComponentSlot, Engine, Grants, SlotOptions, Value};
-use tidegate_record::{Batch, BatchBuilder, Change, Emission, Outcome, OutcomesView, Patch};
+use tidegate_record::{Batch, Change, Emission, Outcome, OutcomesView, Patch};
 use tidegate_telemetry::plain;
+use tidegate_trial::{BATCH, Lines, RecordsError, answer_all, read_records, sample_records};
 
 use super::model::size;
 use super::print;
-use super::try_records::batches;
-use crate::exit::{Failure, with_causes};
+use crate::exit::Failure;
 
 /// Bytes of a field that are shown.
 const SHOWN: usize = 128;
@@ -30,7 +30,10 @@ pub(crate) fn try_out(
     records: Option<&Path>,
     config: &str,
 ) -> Result<(), Failure> {
-    let batches = batches(records, clock()).map_err(|error| Failure::usage(with_causes(&error)))?;
+    let batches = match records {
+        Some(path) => read(path)?,
+        None => sample_records(clock()).map_err(Failure::usage)?,
+    };
     let began = Instant::now();
     let options = SlotOptions {
         grants: Grants::ALL,
@@ -58,12 +61,11 @@ pub(crate) fn try_out(
 
 /// The samples of a stage that its operator cannot answer for: each with why.
 pub(crate) fn failed_samples(slot: &ComponentSlot, file: &Path) -> Result<Vec<String>, Failure> {
-    let batches =
-        batches(Some(file), clock()).map_err(|error| Failure::usage(with_causes(&error)))?;
+    let batches = read(file)?;
     let (_, mut operator) = slot.instance()?;
     let mut failed = Vec::new();
     for batch in &batches {
-        answer_all(&mut *operator, batch, |batch, processed| {
+        answer_all(&mut *operator, batch, None, |batch, processed| {
             if let Processed::Poison(cause) = processed {
                 let id = batch.view().get(cause.record).map(|record| record.id());
                 // Offsets of samples count their lines from 0.
@@ -71,17 +73,25 @@ pub(crate) fn failed_samples(slot: &ComponentSlot, file: &Path) -> Result<Vec<St
                 let file = file.display();
                 failed.push(format!("samples: {file}: record {line}: {}", cause.reason));
             }
-            Ok(())
+            Ok::<(), Failure>(())
         })?;
     }
     Ok(failed)
+}
+
+fn read(file: &Path) -> Result<Vec<Batch>, Failure> {
+    match read_records(file, Lines::Records, BATCH, clock()) {
+        // Nothing to try is no mistake.
+        Err(RecordsError::Empty { .. }) => Ok(Vec::new()),
+        batches => batches.map_err(Failure::usage),
+    }
 }
 
 /// Prints what becomes of each record; how many have no answer.
 fn answers(operator: &mut dyn Operator, batch: &Batch) -> Result<usize, Failure> {
     let outputs = operator.version().outputs.clone();
     let mut failed = 0;
-    answer_all(operator, batch, |batch, processed| {
+    answer_all(operator, batch, None, |batch, processed| {
         let mut text = String::new();
         match processed {
             Processed::Answer {
@@ -112,33 +122,6 @@ fn answers(operator: &mut dyn Operator, batch: &Batch) -> Result<usize, Failure>
         print(&text)
     })?;
     Ok(failed)
-}
-
-/// Has a batch answered, in as many turns as it takes; `each` is told of every part with the records that it is of.
-fn answer_all(
-    operator: &mut dyn Operator,
-    batch: &Batch,
-    mut each: impl FnMut(&Batch, Processed) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let mut rest: Option<Batch> = None;
-    loop {
-        let batch = rest.as_ref().unwrap_or(batch);
-        let mut untried = None;
-        for processed in operator.process(batch)? {
-            if let Processed::Untried { first, .. } = processed {
-                untried = Some(first);
-            }
-            each(batch, processed)?;
-        }
-        let Some(first) = untried else {
-            return Ok(());
-        };
-        let mut builder = BatchBuilder::default();
-        for record in batch.view().records().skip(first) {
-            builder.push_record(&record)?;
-        }
-        rest = Some(builder.finish(batch.view().clock()));
-    }
 }
 
 fn line(text: &mut String, batch: &Batch, record: usize, what: &str) {

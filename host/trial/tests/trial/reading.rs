@@ -86,7 +86,7 @@ fn everything_the_format_has_is_read_and_fits_the_schema() {
     assert!(fits(&all));
     let names: Vec<_> = read.cases.iter().map(|case| case.name.as_str()).collect();
     assert_eq!(names.len(), 5);
-    assert_eq!(read.cases[0].line, 6, "{names:?}");
+    assert_eq!(read.cases[0].line, 7, "{names:?}");
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn only_what_differs_is_written_anew() {
         (1, 1, 0),
         "{report}"
     );
-    let came = r#"{"replace": {"key": null, "value": "", "event-time": null}},   {"split": [{}, {"to": "other", "value": "two"}, {"key": {"base64": "AP8="}, "value": null, "headers": [["set", "h", "new"], ["add", "h", null], ["remove", "gone"]], "attributes": [["set", "ä", ""]], "event-time": -7}]}"#;
+    let came = r#"{"replace": {"key": null, "value": "", "event-time": null}},   {"split": [{}, {"to": "other", "value": "two"}, {"to": "side", "key": {"base64": "AP8="}, "value": null, "headers": [["set", "h", "new"], ["add", "h", null], ["remove", "gone"]], "attributes": [["set", "ä", ""]], "event-time": -7}]}"#;
     assert_eq!(after, text.replace(r#""pass",   "pass""#, came));
     let (report, again) = updated(&after);
     assert_eq!((report.passed(), again), (2, after));

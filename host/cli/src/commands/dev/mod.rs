@@ -3,7 +3,7 @@
 //! What does not compile, or does not pass, is told, and what runs goes on.
 
 mod samples;
-mod sources;
+pub(super) mod sources;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_component::digest;
 use tidegate_control::{DeployRequest, StatusReport};
-use tidegate_operator::{Engine, EngineOptions, Grants};
+use tidegate_operator::{Engine, EngineOptions};
 use tidegate_project::{BuildError, BuildOptions, Built, Project};
 use tidegate_trial::{CaseFile, Options, Trial};
 
@@ -20,7 +20,7 @@ use self::samples::{changed, config};
 use self::sources::Sources;
 use super::deploy::client;
 use super::print;
-use super::project::{of_project, size};
+use super::project::{grants, of_project, size};
 use super::run::next_signal;
 use crate::HostArguments;
 use crate::exit::{Failure, tell, with_causes};
@@ -153,7 +153,7 @@ impl Dev<'_> {
             files.extend(CaseFile::open_all(&path).map_err(|error| error.to_string())?);
         }
         let options = Options {
-            grants: grants(project)?,
+            grants: grants(project).map_err(|error| error.to_string())?,
             ..Options::default()
         };
         let label = built.path.display().to_string();
@@ -202,12 +202,6 @@ impl Dev<'_> {
         changed(&self.engine, (before, now), &file, &config, grants)
             .unwrap_or_else(|why| format!("samples.jsonl: {}\n", said(why)))
     }
-}
-
-/// What the manifest grants, as the host has it.
-fn grants(project: &Project) -> Result<Grants, String> {
-    let words = project.grants().iter().map(|grant| grant.word());
-    Grants::from_names(words).map_err(|error| error.to_string())
 }
 
 /// The digest of what a slot runs.

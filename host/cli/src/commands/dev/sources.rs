@@ -16,11 +16,11 @@ const MADE: [&str; 4] = ["build", "target", "node_modules", "__pycache__"];
 
 /// The files of a project with the time and the length of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sources(BTreeMap<PathBuf, (Option<SystemTime>, u64)>);
+pub(in crate::commands) struct Sources(BTreeMap<PathBuf, (Option<SystemTime>, u64)>);
 
 impl Sources {
     /// As they are now. A file that goes away meanwhile is not there.
-    pub(super) fn of(directory: &Path) -> anyhow::Result<Sources> {
+    pub(in crate::commands) fn of(directory: &Path) -> anyhow::Result<Sources> {
         let mut sources = Sources::default();
         let mut places = vec![directory.to_owned()];
         while let Some(place) = places.pop() {
@@ -62,6 +62,25 @@ impl Sources {
         }
         Ok(sources)
     }
+
+    /// Whether none of them was written since a file of the project was, but for these and what no component is made of.
+    pub(in crate::commands) fn are_older_than(
+        &self,
+        file: &Path,
+        directory: &Path,
+        but: &[PathBuf],
+    ) -> bool {
+        let Ok(written) = fs::metadata(file).and_then(|found| found.modified()) else {
+            return false;
+        };
+        let but: Vec<PathBuf> = but.iter().map(|path| relative(directory, path)).collect();
+        self.0.iter().all(|(path, (time, _))| {
+            let is_text = path
+                .extension()
+                .is_some_and(|end| end == "md" || end == "jsonl");
+            is_text || but.contains(path) || time.is_some_and(|time| time < written)
+        })
+    }
 }
 
 #[cfg(test)]
@@ -87,6 +106,33 @@ mod tests {
         assert_ne!(with, before);
         write("src/redact.py", "longer")?;
         assert_ne!(Sources::of(place.path())?, with);
+        Ok(())
+    }
+
+    #[test]
+    fn a_component_is_up_to_date_until_a_source_of_it_is_saved() -> anyhow::Result<()> {
+        let place = tempfile::tempdir()?;
+        let directory = place.path();
+        let begin = SystemTime::now();
+        let save = |name: &str, seconds: u64| -> anyhow::Result<()> {
+            fs::write(directory.join(name), "text")?;
+            let saved = fs::File::options().write(true).open(directory.join(name))?;
+            Ok(saved.set_modified(begin + std::time::Duration::from_secs(seconds))?)
+        };
+        let output = directory.join("redact.wasm");
+        let is_new = || -> anyhow::Result<bool> {
+            let cases = [directory.join("a.json")];
+            Ok(Sources::of(directory)?.are_older_than(&output, directory, &cases))
+        };
+        save("redact.py", 1)?;
+        assert!(!is_new()?, "there is none");
+        save("redact.wasm", 2)?;
+        for other in ["a.json", "README.md", "samples.jsonl"] {
+            save(other, 3)?;
+            assert!(is_new()?, "{other}");
+        }
+        save("redact.py", 3)?;
+        assert!(!is_new()?);
         Ok(())
     }
 }

@@ -1,0 +1,182 @@
+//! `tidegate test`: a project's own tests in its language's runner, then its cases in the sandbox.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use serde_json::{Value, json};
+use tidegate_operator::{Engine, EngineOptions};
+use tidegate_project::{BuildOptions, Project, run_aloud};
+use tidegate_trial::{CaseFile, CasesError, Options, Report, Trial, TrialError};
+
+use super::dev::sources::Sources;
+use super::print;
+use super::project::{failed, grants, of_project, shown, warn_of_another_sdk};
+use crate::exit::{Failure, tell};
+use crate::wire;
+
+/// What is asked of `tidegate test`.
+pub(crate) struct Test<'a> {
+    pub(crate) directory: &'a Path,
+    /// Only the case of this name.
+    pub(crate) case: Option<&'a str>,
+    /// Whether files of cases are made to say what came.
+    pub(crate) update: bool,
+    /// Whether the language's own tests are run as well.
+    pub(crate) native: bool,
+    pub(crate) install: bool,
+    pub(crate) json: bool,
+}
+
+/// Runs a project's tests; one that fails is a failure.
+pub(crate) fn test(wanted: &Test<'_>) -> Result<(), Failure> {
+    let began = Instant::now();
+    let project = Project::open(wanted.directory).map_err(of_project)?;
+    let options = BuildOptions {
+        install: wanted.install,
+        aloud: true,
+        ..BuildOptions::here()
+    };
+    warn_of_another_sdk(&project);
+    let paths = project.cases().map_err(of_project)?;
+    let mut files = Vec::with_capacity(paths.len());
+    for path in &paths {
+        files.push(CaseFile::open(path).map_err(of_cases)?);
+    }
+    build(&project, &paths, &options)?;
+    let native = match wanted.native && wanted.case.is_none() {
+        true => native_tests(&project, &options)?,
+        false => None,
+    };
+    let after_native = began.elapsed();
+    let report = match files.is_empty() {
+        true => Report::default(),
+        false => run(&project, &files, wanted)?,
+    };
+    let first = match native {
+        Some(true) => Some(after_native),
+        _ => report.first_passed.map(|first| after_native + first),
+    };
+    if wanted.json {
+        print(&format!(
+            "{:#}\n",
+            in_json(&project, native, &report, first)
+        ))?;
+    } else {
+        print(&text(&project, native, &report, first))?;
+    }
+    let mut wrong = Vec::new();
+    if native == Some(false) {
+        wrong.push(format!(
+            "the project's own tests in {}",
+            project.language().title()
+        ));
+    }
+    if report.failed() > 0 {
+        wrong.push(format!(
+            "{} of {} cases",
+            report.failed(),
+            report.cases.len()
+        ));
+    }
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(anyhow!("failed: {}", wrong.join(", and ")).into()),
+    }
+}
+
+/// Builds the component where its sources are newer, or there is none.
+fn build(project: &Project, cases: &[PathBuf], options: &BuildOptions) -> Result<(), Failure> {
+    let sources = Sources::of(project.directory())?;
+    if sources.are_older_than(&project.output(), project.directory(), cases) {
+        return Ok(());
+    }
+    let built = project.build(options).map_err(failed)?;
+    if !built.said.is_empty() {
+        tell(format_args!("{}\n", built.said));
+    }
+    tell(format_args!("{}\n", shown(&built)));
+    Ok(())
+}
+
+/// Runs the tests of the language's own runner, whose words go to standard error; none where the project has no such
+/// tests.
+fn native_tests(project: &Project, options: &BuildOptions) -> Result<Option<bool>, Failure> {
+    let commands = project.native_tests(options).map_err(failed)?;
+    if commands.is_empty() {
+        return Ok(None);
+    }
+    for mut command in commands {
+        if !run_aloud(&mut command).map_err(failed)? {
+            return Ok(Some(false));
+        }
+    }
+    Ok(Some(true))
+}
+
+fn run(project: &Project, files: &[CaseFile], wanted: &Test<'_>) -> Result<Report, Failure> {
+    let engine = Engine::new(EngineOptions {
+        instances: 8,
+        ..wire::Compiled::User.options()?
+    })?;
+    let options = Options {
+        grants: grants(project).map_err(Failure::usage)?,
+        only: wanted.case.map(str::to_owned),
+        update: wanted.update,
+        ..Options::default()
+    };
+    let path = project.output();
+    let bytes = crate::component::read(&path)?;
+    let report = Trial::new(&engine, &bytes, &path.display().to_string(), &options)
+        .and_then(|mut trial| trial.run(files));
+    report.map_err(|error| match error {
+        TrialError::Cases(error) => of_cases(error),
+        TrialError::NoCase { .. } => Failure::usage(error),
+        other => other.into(),
+    })
+}
+
+/// What is wrong in a file of cases is the person's to mend.
+fn of_cases(error: CasesError) -> Failure {
+    match error {
+        CasesError::Read { .. } => error.into(),
+        other => Failure::usage(other),
+    }
+}
+
+fn text(
+    project: &Project,
+    native: Option<bool>,
+    report: &Report,
+    first: Option<Duration>,
+) -> String {
+    let mut text = String::new();
+    if let Some(passed) = native {
+        let word = if passed { "passed" } else { "failed" };
+        let title = project.language().title();
+        text += &format!("{word}  the project's own tests in {title}\n");
+    }
+    match report.cases.is_empty() {
+        true => text += "no cases: cases/*.json has none\n",
+        false => text += &format!("{report}\n"),
+    }
+    if let Some(first) = first {
+        text += &format!("the first test passed after {:.1} s\n", first.as_secs_f64());
+    }
+    text
+}
+
+fn in_json(
+    project: &Project,
+    native: Option<bool>,
+    report: &Report,
+    first: Option<Duration>,
+) -> Value {
+    json!({
+        "project": project.name().as_str(),
+        "language": project.language().word(),
+        "native": native,
+        "cases": report.to_json(),
+        "first-passed-ms": first.map(|first| first.as_secs_f64() * 1e3),
+    })
+}

@@ -1,0 +1,65 @@
+"""The packed arena of a batch, layout 2 of the contract: where its records and their fields lie."""
+
+from __future__ import annotations
+
+import struct
+from typing import Iterator, Optional
+
+from .failures import Permanent
+
+NULL = 0xFFFFFFFF
+NO_TIME = -(1 << 63)
+KEY, VALUE, HEADERS, ATTRIBUTES = 1, 2, 4, 8
+
+# Of flags and of kinds of sections: an arena with one that a reader does not know cannot be understood without it.
+_CRITICAL_FLAGS = 0xFFFF0000
+_CRITICAL_KIND = 0x80000000
+
+# Magic, length, length of the header, flags; then number of records, stride and offset of their table, number and offset
+# of sections.
+_HEAD = struct.Struct("<4sIIIIIIII")
+_SECTION = struct.Struct("<I")
+_PAIR = struct.Struct("<HI").unpack_from
+
+
+def table(batch: bytes) -> tuple[int, int, int]:
+    """The number of records of a batch, and the offset and stride of their table."""
+    if len(batch) < _HEAD.size or batch[:4] != b"TGB\x02":
+        raise Permanent("bad-batch", f"the batch begins with {batch[:4].hex()}, expected 54474202")
+    _, _, _, flags, records, stride, start, sections, section_table = _HEAD.unpack_from(batch)
+    if flags & _CRITICAL_FLAGS:
+        raise Permanent("unknown-arena", f"the batch has the flags {flags:08x}, which this operator does not know")
+    for at in range(section_table, section_table + 16 * sections, 16):
+        (kind,) = _SECTION.unpack_from(batch, at)
+        if kind >= _CRITICAL_KIND:
+            raise Permanent("unknown-arena", f"the batch has a section {kind:08x}, which this operator does not know")
+    return records, start, stride
+
+
+def pairs(batch: bytes, count: int, at: int) -> Iterator[tuple[str, Optional[bytes]]]:
+    """The headers or attributes of a block."""
+    for _ in range(count):
+        length, size = _PAIR(batch, at)
+        start = at + 6 + length
+        name = batch[at + 6 : start].decode()
+        if size == NULL:
+            at = start
+            yield name, None
+        else:
+            at = start + size
+            yield name, batch[start:at]
+
+
+def last(batch: bytes, count: int, at: int, name: str) -> Optional[bytes]:
+    """The value of the last header or attribute of this name."""
+    wanted = name.encode()
+    width = len(wanted)
+    found = None
+    for _ in range(count):
+        length, size = _PAIR(batch, at)
+        start = at + 6 + length
+        end = start if size == NULL else start + size
+        if length == width and batch.startswith(wanted, at + 6):
+            found = None if size == NULL else (start, end)
+        at = end
+    return None if found is None else batch[found[0] : found[1]]

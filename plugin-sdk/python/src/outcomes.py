@@ -1,0 +1,262 @@
+"""What becomes of a record."""
+
+from __future__ import annotations
+
+import math
+import struct
+from datetime import datetime, timedelta, timezone
+from typing import Iterable, Mapping, NamedTuple, Optional, Sequence, Union
+
+from .arena import NO_TIME, NULL
+
+Data = Union[bytes, bytearray, memoryview, str]
+"""What a field can be set to. A text is its UTF-8."""
+
+Time = Union[int, datetime]
+"""Microseconds since the Unix epoch, or a `datetime` that knows its time zone."""
+
+MAX_PIECES = 4095
+MAX_CHANGES = 65535
+MAX_NAME = 65535
+MAX_DELAY = 0xFFFFFFFF
+
+PASSED, DROPPED, REPLACED, SPLIT, ROUTED, RETRIED, DEAD = range(7)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_CHANGE = struct.Struct("<BHI").pack
+_VALUE_ALONE = struct.Struct("<BI").pack
+_LENGTH = struct.Struct("<I").pack
+_COUNT = struct.Struct("<H").pack
+_TIME = struct.Struct("<q").pack
+_RETRY = struct.Struct("<II").pack
+_NULL = _LENGTH(NULL)
+
+
+class _Keep:
+    """What is not mentioned stays as it was."""
+
+    def __repr__(self) -> str:
+        return "KEEP"
+
+
+KEEP = _Keep()
+
+
+class Set(NamedTuple):
+    """Replaces every header or attribute of the name by one. None is null, which is not empty."""
+
+    name: str
+    value: Optional[Data]
+
+
+class Add(NamedTuple):
+    """Appends a header or an attribute; others of the name stay."""
+
+    name: str
+    value: Optional[Data]
+
+
+class Remove(NamedTuple):
+    """Removes every header or attribute of the name."""
+
+    name: str
+
+
+Changes = Union[Mapping[str, Optional[Data]], Sequence[Union[Set, Add, Remove]]]
+"""Changes of headers or attributes: a mapping sets its names, a list of `Set`, `Add` and `Remove` is made in its order."""
+
+
+class Outcome:
+    """What becomes of a record: `PASS`, `DROP`, or what `replace`, `split`, `route`, `retry` and `dead_letter` return."""
+
+    __slots__ = ("action", "payload", "output", "pieces")
+
+    def __init__(
+        self, action: int, payload: bytes = b"", output: Optional[str] = None, pieces: Sequence["Piece"] = ()
+    ) -> None:
+        self.action = action
+        self.payload = payload
+        self.output = output
+        self.pieces = pieces
+
+    def __repr__(self) -> str:
+        names = ("PASS", "DROP", "replace", "split", "route", "retry", "dead_letter")
+        return f"<Outcome {names[self.action]}>"
+
+
+class Piece:
+    """One record of a split; `piece` makes it."""
+
+    __slots__ = ("output", "patch")
+
+    def __init__(self, output: Optional[str], patch: bytes) -> None:
+        self.output = output
+        self.patch = patch
+
+
+PASS = Outcome(PASSED)
+"""The record goes on as it is."""
+
+DROP = Outcome(DROPPED)
+"""The record ends here."""
+
+
+def replace(
+    *,
+    value: Union[Data, None, _Keep] = KEEP,
+    key: Union[Data, None, _Keep] = KEEP,
+    headers: Changes = (),
+    attributes: Changes = (),
+    event_time: Union[Time, None, _Keep] = KEEP,
+) -> Outcome:
+    """The record goes on changed: `replace(value="new", headers={"seen": "1"})`. What is not named stays as it was.
+
+    `value=None` and `key=None` make them null, `event_time=None` takes the time away.
+    """
+    return Outcome(REPLACED, _patch(value, key, headers, attributes, event_time))
+
+
+def route(
+    output: str,
+    *,
+    value: Union[Data, None, _Keep] = KEEP,
+    key: Union[Data, None, _Keep] = KEEP,
+    headers: Changes = (),
+    attributes: Changes = (),
+    event_time: Union[Time, None, _Keep] = KEEP,
+) -> Outcome:
+    """The record goes to a named output, one of the operator's `outputs`, changed as by `replace`."""
+    if not isinstance(output, str):
+        raise TypeError(f"output is {output!r}, expected the name of an output")
+    return Outcome(ROUTED, _patch(value, key, headers, attributes, event_time), output)
+
+
+def piece(
+    to: Optional[str] = None,
+    *,
+    value: Union[Data, None, _Keep] = KEEP,
+    key: Union[Data, None, _Keep] = KEEP,
+    headers: Changes = (),
+    attributes: Changes = (),
+    event_time: Union[Time, None, _Keep] = KEEP,
+) -> Piece:
+    """One record of a split: how it differs from the record it came from, and the named output it goes to."""
+    if to is not None and not isinstance(to, str):
+        raise TypeError(f"output is {to!r}, expected the name of an output")
+    return Piece(to, _patch(value, key, headers, attributes, event_time))
+
+
+def split(pieces: Iterable[Piece]) -> Outcome:
+    """The record becomes these, at most 4,095: `split(piece(value=part) for part in parts)`. Without any it ends."""
+    made = list(pieces)
+    for one in made:
+        if not isinstance(one, Piece):
+            raise TypeError(f"a split has {one!r}, expected what piece() returns")
+    if len(made) > MAX_PIECES:
+        raise ValueError(f"split into {len(made)} pieces, at most {MAX_PIECES} can be")
+    return Outcome(SPLIT, pieces=made)
+
+
+def retry(after: Union[float, timedelta], reason: str) -> Outcome:
+    """The record comes again to this operator after these seconds, of which 10 minutes count, as often as the pipeline
+    file says."""
+    seconds = after.total_seconds() if isinstance(after, timedelta) else after
+    if not seconds >= 0:
+        raise ValueError(f"a retry after {seconds} s, expected 0 or more")
+    delay = MAX_DELAY if seconds == math.inf else min(round(seconds * 1000), MAX_DELAY)
+    why = _reason(reason)
+    return Outcome(RETRIED, _RETRY(delay, len(why)) + why)
+
+
+def dead_letter(reason: str) -> Outcome:
+    """The record goes to the dead letters. Of the reason 4 KiB are kept, on one line."""
+    why = _reason(reason)
+    return Outcome(DEAD, _LENGTH(len(why)) + why)
+
+
+def micros(time: Time) -> int:
+    """A time as microseconds since the Unix epoch."""
+    if isinstance(time, datetime):
+        if time.tzinfo is None:
+            raise ValueError(f"the time {time.isoformat()} has no time zone")
+        return (time - _EPOCH) // timedelta(microseconds=1)
+    return time
+
+
+def moment(time: int) -> datetime:
+    """Microseconds since the Unix epoch as a `datetime` in UTC. Raises `OverflowError` outside of the years 1 to 9999."""
+    return _EPOCH + timedelta(microseconds=time)
+
+
+def _reason(reason: str) -> bytes:
+    if not isinstance(reason, str):
+        raise TypeError(f"reason is {reason!r}, expected text")
+    return reason.encode("utf-8", "backslashreplace")
+
+
+def _bytes(data: Data) -> bytes:
+    if isinstance(data, str):
+        return data.encode()
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        return bytes(data)
+    raise TypeError(f"{type(data).__name__} is no field, expected bytes or str")
+
+
+def _patch(
+    value: Union[Data, None, _Keep],
+    key: Union[Data, None, _Keep],
+    headers: Changes,
+    attributes: Changes,
+    event_time: Union[Time, None, _Keep],
+) -> bytes:
+    if key is KEEP and event_time is KEEP and not headers and not attributes:
+        # Most changes are of the value alone.
+        if value is KEEP:
+            return b"\0"
+        if value is None:
+            return _VALUE_ALONE(2, NULL)
+        data = _bytes(value)  # type: ignore[arg-type]
+        return _VALUE_ALONE(2, len(data)) + data
+    mask, parts = 0, [b""]
+    for bit, field in ((1, key), (2, value)):
+        if field is None:
+            mask |= bit
+            parts.append(_NULL)
+        elif not isinstance(field, _Keep):
+            mask |= bit
+            data = _bytes(field)
+            parts.append(_LENGTH(len(data)))
+            parts.append(data)
+    for bit, changes, what in ((4, headers, "headers"), (8, attributes, "attributes")):
+        if changes:
+            mask |= bit
+            _changes(changes, what, parts)
+    if not isinstance(event_time, _Keep):
+        mask |= 16
+        parts.append(_TIME(NO_TIME if event_time is None else micros(event_time)))
+    parts[0] = bytes((mask,))
+    return b"".join(parts)
+
+
+_OPERATIONS = {Set: 0, Add: 1, Remove: 2}
+
+
+def _changes(changes: Changes, what: str, parts: list[bytes]) -> None:
+    if isinstance(changes, Mapping):
+        changes = [Set(name, value) for name, value in changes.items()]
+    if len(changes) > MAX_CHANGES:
+        raise ValueError(f"{len(changes)} changes of {what}, at most {MAX_CHANGES} can be")
+    parts.append(_COUNT(len(changes)))
+    for change in changes:
+        operation = _OPERATIONS.get(type(change))
+        if operation is None:
+            raise TypeError(f"{what} have {change!r}, expected Set, Add or Remove")
+        name = change.name.encode()
+        if len(name) > MAX_NAME:
+            raise ValueError(f"a name in {what} has {len(name)} bytes, at most {MAX_NAME} can be")
+        value = None if isinstance(change, Remove) else change.value
+        if value is None:
+            parts.append(_CHANGE(operation, len(name), NULL) + name)
+        else:
+            data = _bytes(value)
+            parts.append(_CHANGE(operation, len(name), len(data)) + name + data)

@@ -12,9 +12,9 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, NoReturn, Optional
 
-from componentize_py_types import Err
-from wit_world import exports
-from wit_world.imports import types
+from componentize_py_types import Err  # type: ignore[import-not-found]
+from wit_world import exports  # type: ignore[import-not-found]
+from wit_world.imports import types  # type: ignore[import-not-found]
 
 from .configuration import read_config
 from .failures import BAD_CONFIGURATION, PERMANENT, TRANSIENT, Failure, Permanent, shown
@@ -40,6 +40,12 @@ _KINDS = {
 }
 
 
+class _Started:
+    """What `init` has made. Each export is called on an instance of its own of `Packed`, so it is kept beside them."""
+
+    runner: Optional[Runner] = None
+
+
 def exported(module: ModuleType) -> Any:
     """The class that the component exports for the operator of a module."""
     declared = only_operator(module)
@@ -47,23 +53,20 @@ def exported(module: ModuleType) -> Any:
     class Packed(exports.Packed):  # type: ignore[misc]
         """The fast world's handler."""
 
-        def __init__(self) -> None:
-            self._runner: Optional[Runner] = None
-
         def describe(self, config: str) -> Any:
             return _description(declared, config)
 
         def init(self, config: str) -> None:
             try:
-                self._runner = Runner(declared, config)
+                _Started.runner = Runner(declared, config)
             except Failure as failure:
                 _fail(failure)
 
         def process(self, batch: bytes) -> bytes:
             try:
-                if self._runner is None:
+                if _Started.runner is None:
                     raise Permanent("not-started", "`process` was called before `init`")
-                return self._runner.process(batch)
+                return _Started.runner.process(batch)
             except Failure as failure:
                 _fail(failure)
 

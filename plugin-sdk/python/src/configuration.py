@@ -289,13 +289,11 @@ class Table(Shape):
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
         made = _Field(field.name, key, shape, optional, default)
-        if default is not dataclasses.MISSING and default is not None:
+        if default is not dataclasses.MISSING and not (default is None and optional):
             try:
-                shape.read(shape.show(default), Place(key))
+                shape.read(None if default is None else shape.show(default), Place(key))
             except (Wrong, AttributeError, TypeError) as error:
                 raise TypeError(f"the default of {where} is {default!r}: {error}") from None
-        elif default is None and not optional:
-            raise TypeError(f"the default of {where} is None, and its type is not Optional")
         return made
 
     def schema(self) -> Dict[str, Json]:

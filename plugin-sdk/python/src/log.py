@@ -20,7 +20,7 @@ def _to_standard_error(level: int, message: str) -> None:
 
 def _find() -> Optional[Sink]:
     try:
-        from wit_world.imports import log as host
+        from wit_world.imports import log as host  # type: ignore[import-not-found]
     except ImportError:
         return None
     levels = (host.Level.TRACE, host.Level.DEBUG, host.Level.INFO, host.Level.WARN, host.Level.ERROR)

@@ -32,7 +32,6 @@ class Processor(Protocol):
 
 
 C = TypeVar("C")
-C_contra = TypeVar("C_contra", contravariant=True)
 F = TypeVar("F", bound=Callable[[Record], Answer])
 P = TypeVar("P", bound=Processor)
 
@@ -46,13 +45,13 @@ class Plain(Protocol):
     def __call__(self, made: F, /) -> F: ...
 
 
-class Configured(Protocol[C_contra]):
+class Configured(Protocol[C]):
     """Declares an operator with one."""
 
     @overload
     def __call__(self, made: Type[P], /) -> Type[P]: ...
     @overload
-    def __call__(self, made: Callable[[Record, C_contra], Answer], /) -> Callable[[Record, C_contra], Answer]: ...
+    def __call__(self, made: Callable[[Record, C], Answer], /) -> Callable[[Record, C], Answer]: ...
 
 
 @dataclass(frozen=True)

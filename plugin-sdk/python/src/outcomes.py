@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from datetime import datetime, timedelta, timezone
-from typing import Iterable, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Iterable, Mapping, Optional, Sequence, Union
 
 from .arena import NO_TIME, NULL
 
@@ -42,27 +42,48 @@ class _Keep:
 KEEP = _Keep()
 
 
-class Set(NamedTuple):
+class Change:
+    """A change of headers or attributes: `Set`, `Add` or `Remove`."""
+
+    __slots__ = ("name", "value")
+    operation = -1
+
+    def __init__(self, name: str, value: Optional[Data]) -> None:
+        self.name = name
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.value!r})"
+
+
+class Set(Change):
     """Replaces every header or attribute of the name by one. None is null, which is not empty."""
 
-    name: str
-    value: Optional[Data]
+    __slots__ = ()
+    operation = 0
 
 
-class Add(NamedTuple):
+class Add(Change):
     """Appends a header or an attribute; others of the name stay."""
 
-    name: str
-    value: Optional[Data]
+    __slots__ = ()
+    operation = 1
 
 
-class Remove(NamedTuple):
+class Remove(Change):
     """Removes every header or attribute of the name."""
 
-    name: str
+    __slots__ = ()
+    operation = 2
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, None)
+
+    def __repr__(self) -> str:
+        return f"Remove({self.name!r})"
 
 
-Changes = Union[Mapping[str, Optional[Data]], Sequence[Union[Set, Add, Remove]]]
+Changes = Union[Mapping[str, Optional[Data]], Sequence[Change]]
 """Changes of headers or attributes: a mapping sets its names, a list of `Set`, `Add` and `Remove` is made in its order."""
 
 
@@ -238,9 +259,6 @@ def _patch(
     return b"".join(parts)
 
 
-_OPERATIONS = {Set: 0, Add: 1, Remove: 2}
-
-
 def _changes(changes: Changes, what: str, parts: list[bytes]) -> None:
     if isinstance(changes, Mapping):
         changes = [Set(name, value) for name, value in changes.items()]
@@ -248,15 +266,13 @@ def _changes(changes: Changes, what: str, parts: list[bytes]) -> None:
         raise ValueError(f"{len(changes)} changes of {what}, at most {MAX_CHANGES} can be")
     parts.append(_COUNT(len(changes)))
     for change in changes:
-        operation = _OPERATIONS.get(type(change))
-        if operation is None:
+        if not isinstance(change, Change) or change.operation < 0:
             raise TypeError(f"{what} have {change!r}, expected Set, Add or Remove")
         name = change.name.encode()
         if len(name) > MAX_NAME:
             raise ValueError(f"a name in {what} has {len(name)} bytes, at most {MAX_NAME} can be")
-        value = None if isinstance(change, Remove) else change.value
-        if value is None:
-            parts.append(_CHANGE(operation, len(name), NULL) + name)
+        if change.value is None:
+            parts.append(_CHANGE(change.operation, len(name), NULL) + name)
         else:
-            data = _bytes(value)
-            parts.append(_CHANGE(operation, len(name), len(data)) + name + data)
+            data = _bytes(change.value)
+            parts.append(_CHANGE(change.operation, len(name), len(data)) + name + data)

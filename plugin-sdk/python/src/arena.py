@@ -36,30 +36,35 @@ def table(batch: bytes) -> tuple[int, int, int]:
     return records, start, stride
 
 
-def pairs(batch: bytes, count: int, at: int) -> Iterator[tuple[str, Optional[bytes]]]:
+def pairs(batch: bytes, at: int, end: int) -> Iterator[tuple[str, Optional[bytes]]]:
     """The headers or attributes of a block."""
-    for _ in range(count):
-        length, size = _PAIR(batch, at)
-        start = at + 6 + length
+    while at < end:
+        width, length = _PAIR(batch, at)
+        start = at + 6 + width
         name = batch[at + 6 : start].decode()
-        if size == NULL:
+        if length == NULL:
             at = start
             yield name, None
         else:
-            at = start + size
+            at = start + length
             yield name, batch[start:at]
 
 
-def last(batch: bytes, count: int, at: int, name: str) -> Optional[bytes]:
-    """The value of the last header or attribute of this name."""
+def last(batch: bytes, at: int, end: int, name: str) -> Optional[bytes]:
+    """The value of the last header or attribute of this name in a block."""
     wanted = name.encode()
-    width = len(wanted)
     found = None
-    for _ in range(count):
-        length, size = _PAIR(batch, at)
-        start = at + 6 + length
-        end = start if size == NULL else start + size
-        if length == width and batch.startswith(wanted, at + 6):
-            found = None if size == NULL else (start, end)
-        at = end
-    return None if found is None else batch[found[0] : found[1]]
+    while at < end:
+        width, length = _PAIR(batch, at)
+        at += 6
+        start = at + width
+        if length == NULL:
+            if batch[at:start] == wanted:
+                found = None
+            at = start
+        else:
+            after = start + length
+            if batch[at:start] == wanted:
+                found = batch[start:after]
+            at = after
+    return found

@@ -90,19 +90,35 @@ Changes = Union[Mapping[str, Optional[Data]], Sequence[Change]]
 class Outcome:
     """What becomes of a record: `PASS`, `DROP`, or what `replace`, `split`, `route`, `retry` and `dead_letter` return."""
 
-    __slots__ = ("action", "payload", "output", "pieces")
+    __slots__ = ("action", "payload")
 
-    def __init__(
-        self, action: int, payload: bytes = b"", output: Optional[str] = None, pieces: Sequence["Piece"] = ()
-    ) -> None:
+    def __init__(self, action: int, payload: bytes = b"") -> None:
         self.action = action
         self.payload = payload
-        self.output = output
-        self.pieces = pieces
 
     def __repr__(self) -> str:
         names = ("PASS", "DROP", "replace", "split", "route", "retry", "dead_letter")
         return f"<Outcome {names[self.action]}>"
+
+
+class Routed(Outcome):
+    """The outcome that `route` returns."""
+
+    __slots__ = ("output",)
+
+    def __init__(self, payload: bytes, output: str) -> None:
+        super().__init__(ROUTED, payload)
+        self.output = output
+
+
+class Split(Outcome):
+    """The outcome that `split` returns."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self, pieces: Sequence["Piece"]) -> None:
+        super().__init__(SPLIT)
+        self.pieces = pieces
 
 
 class Piece:
@@ -149,7 +165,7 @@ def route(
     """The record goes to a named output, one of the operator's `outputs`, changed as by `replace`."""
     if not isinstance(output, str):
         raise TypeError(f"output is {output!r}, expected the name of an output")
-    return Outcome(ROUTED, _patch(value, key, headers, attributes, event_time), output)
+    return Routed(_patch(value, key, headers, attributes, event_time), output)
 
 
 def piece(
@@ -175,7 +191,7 @@ def split(pieces: Iterable[Piece]) -> Outcome:
             raise TypeError(f"a split has {one!r}, expected what piece() returns")
     if len(made) > MAX_PIECES:
         raise ValueError(f"split into {len(made)} pieces, at most {MAX_PIECES} can be")
-    return Outcome(SPLIT, pieces=made)
+    return Split(made)
 
 
 def retry(after: Union[float, timedelta], reason: str) -> Outcome:
@@ -216,6 +232,11 @@ def _reason(reason: str) -> bytes:
 
 
 def _bytes(data: Data) -> bytes:
+    kind = type(data)
+    if kind is bytes:
+        return data  # type: ignore[return-value]
+    if kind is str:
+        return data.encode()  # type: ignore[union-attr]
     if isinstance(data, str):
         return data.encode()
     if isinstance(data, (bytes, bytearray, memoryview)):
@@ -260,19 +281,26 @@ def _patch(
 
 
 def _changes(changes: Changes, what: str, parts: list[bytes]) -> None:
-    if isinstance(changes, Mapping):
-        changes = [Set(name, value) for name, value in changes.items()]
     if len(changes) > MAX_CHANGES:
         raise ValueError(f"{len(changes)} changes of {what}, at most {MAX_CHANGES} can be")
     parts.append(_COUNT(len(changes)))
+    # Asked in this order because a test for a mapping of any kind is slow.
+    if isinstance(changes, dict) or isinstance(changes, Mapping):
+        for name, value in changes.items():
+            _change(0, name, value, what, parts)
+        return
     for change in changes:
         if not isinstance(change, Change) or change.operation < 0:
             raise TypeError(f"{what} have {change!r}, expected Set, Add or Remove")
-        name = change.name.encode()
-        if len(name) > MAX_NAME:
-            raise ValueError(f"a name in {what} has {len(name)} bytes, at most {MAX_NAME} can be")
-        if change.value is None:
-            parts.append(_CHANGE(change.operation, len(name), NULL) + name)
-        else:
-            data = _bytes(change.value)
-            parts.append(_CHANGE(change.operation, len(name), len(data)) + name + data)
+        _change(change.operation, change.name, change.value, what, parts)
+
+
+def _change(operation: int, name: str, value: Optional[Data], what: str, parts: list[bytes]) -> None:
+    raw = name.encode()
+    if len(raw) > MAX_NAME:
+        raise ValueError(f"a name in {what} has {len(raw)} bytes, at most {MAX_NAME} can be")
+    if value is None:
+        parts.append(_CHANGE(operation, len(raw), NULL) + raw)
+    else:
+        data = _bytes(value)
+        parts.append(_CHANGE(operation, len(raw), len(data)) + raw + data)

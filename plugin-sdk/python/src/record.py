@@ -6,16 +6,15 @@ import json
 import struct
 from typing import Any, Callable, Literal, NamedTuple, Optional
 
-from .arena import ATTRIBUTES, HEADERS, KEY, NO_TIME, NULL, VALUE, last, pairs
+from .arena import NO_TIME, NULL, last, pairs
 from .draw import Random
 from .failures import FieldError
 
-# Of an entry of the table: the fields that are there, then offset and length of one of them.
-_KEY = struct.Struct("<31xB8xII").unpack_from
-_VALUE = struct.Struct("<31xB16xII").unpack_from
-# The same, with the number of pairs before.
-_HEADERS = struct.Struct("<31xBH22xI").unpack_from
-_ATTRIBUTES = struct.Struct("<31xB2xH28xI").unpack_from
+# Offset and length of a field, from an entry of the table. Of one that is not read the length is null, or 0 of a block.
+_KEY = struct.Struct("<40xII").unpack_from
+_VALUE = struct.Struct("<48xII").unpack_from
+_HEADERS = struct.Struct("<56xII").unpack_from
+_ATTRIBUTES = struct.Struct("<64xII").unpack_from
 _TIME = struct.Struct("<q").unpack_from
 _ID = struct.Struct("<8xQQIHB").unpack_from
 _CLOCK = struct.Struct("<40xq").unpack_from
@@ -49,20 +48,14 @@ class Record:
     @property
     def key(self) -> Optional[bytes]:
         """The key, None for null."""
-        present, start, length = _KEY(self._batch, self._at)
-        if length == NULL or not present & KEY:
-            return None
-        value: bytes = self._batch[start : start + length]
-        return value
+        start, length = _KEY(self._batch, self._at)
+        return None if length == NULL else self._batch[start : start + length]
 
     @property
     def value(self) -> Optional[bytes]:
         """The value, None for null (a tombstone)."""
-        present, start, length = _VALUE(self._batch, self._at)
-        if length == NULL or not present & VALUE:
-            return None
-        value: bytes = self._batch[start : start + length]
-        return value
+        start, length = _VALUE(self._batch, self._at)
+        return None if length == NULL else self._batch[start : start + length]
 
     @property
     def text(self) -> str:
@@ -75,8 +68,9 @@ class Record:
 
     def header(self, name: str) -> Optional[bytes]:
         """The value of the last header of this name, None if there is none or it is null."""
-        present, count, at = _HEADERS(self._batch, self._at)
-        return last(self._batch, count, at, name) if present & HEADERS else None
+        batch = self._batch
+        start, length = _HEADERS(batch, self._at)
+        return last(batch, start, start + length, name)
 
     def header_text(self, name: str) -> Optional[str]:
         """The same as text, None also if it is not UTF-8."""
@@ -85,13 +79,13 @@ class Record:
     @property
     def headers(self) -> list[tuple[str, Optional[bytes]]]:
         """All headers in order; a name may repeat."""
-        present, count, at = _HEADERS(self._batch, self._at)
-        return list(pairs(self._batch, count, at)) if present & HEADERS else []
+        start, length = _HEADERS(self._batch, self._at)
+        return list(pairs(self._batch, start, start + length))
 
     def attribute(self, name: str) -> Optional[bytes]:
         """The value of the last private attribute of this name, None if there is none or it is null."""
-        present, count, at = _ATTRIBUTES(self._batch, self._at)
-        return last(self._batch, count, at, name) if present & ATTRIBUTES else None
+        start, length = _ATTRIBUTES(self._batch, self._at)
+        return last(self._batch, start, start + length, name)
 
     def attribute_text(self, name: str) -> Optional[str]:
         """The same as text, None also if it is not UTF-8."""
@@ -100,8 +94,8 @@ class Record:
     @property
     def attributes(self) -> list[tuple[str, Optional[bytes]]]:
         """All private attributes in order: seen by later operators, never by a sink."""
-        present, count, at = _ATTRIBUTES(self._batch, self._at)
-        return list(pairs(self._batch, count, at)) if present & ATTRIBUTES else []
+        start, length = _ATTRIBUTES(self._batch, self._at)
+        return list(pairs(self._batch, start, start + length))
 
     @property
     def id(self) -> RecordId:

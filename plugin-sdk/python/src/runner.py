@@ -10,7 +10,7 @@ from .arena import table
 from .configuration import read_config
 from .failures import Failure, Permanent, shown
 from .operators import Declared
-from .outcomes import DEAD, DROP, DROPPED, PASS, REPLACED, ROUTED, SPLIT, Outcome, dead_letter
+from .outcomes import DEAD, DROP, DROPPED, PASS, REPLACED, Outcome, Routed, Split, dead_letter
 from .record import Record
 
 # As the head of a batch, with the number of records, then actions, payloads and their length, number and table of
@@ -84,7 +84,7 @@ class Runner:
             if outcome.payload == _NOTHING:
                 return 0
             payloads.append(outcome.payload)
-        elif action == SPLIT:
+        elif isinstance(outcome, Split):
             parts = [_U32(len(outcome.pieces))]
             for piece in outcome.pieces:
                 number = self._number(piece.output)
@@ -93,7 +93,7 @@ class Runner:
                 parts.append(number)
                 parts.append(piece.patch)
             payloads.append(b"".join(parts))
-        elif action == ROUTED:
+        elif isinstance(outcome, Routed):
             number = self._number(outcome.output)
             if number is None:
                 return self._dead(self._unknown(outcome.output), payloads)

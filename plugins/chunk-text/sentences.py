@@ -5,7 +5,7 @@ script that writes no spaces, Chinese or Japanese, is a word by itself.
 """
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import sub
@@ -19,17 +19,17 @@ _FULL_ENDS = "。！？｡．"
 _ENDS = ".!?…‽⁇⁈⁉؟۔।॥։።፧፨၊။។៕᙮᠃᠉"
 _CLOSING = "\"'”’»›)\\]}」』】〉》〕）］｝〞"
 
+_SPACELESS = re.compile(rf"[{_IDEOGRAPHS}{_FULL_ENDS}]")
+_SPACED_WORD = re.compile(r"\s*\S+")
 _WORD = re.compile(
     rf"\s*(?:[{_IDEOGRAPHS}]|[^\s{_IDEOGRAPHS}{_FULL_ENDS}]*[{_FULL_ENDS}]+[{_CLOSING}]*|[^\s{_IDEOGRAPHS}{_FULL_ENDS}]+)"
 )
-_END = re.compile(
-    rf"[{_FULL_ENDS}]+[{_CLOSING}]*"
-    # From the first of several marks alone: what no space follows is not looked at from each of them.
-    rf"|(?<![{_ENDS}])[{_ENDS}]+[{_CLOSING}]*(?=\s|\Z)"
-    # A line that is empty ends a sentence too, and a heading has no full stop.
-    r"|(?<=\S)(?=[^\S\n]*\n[^\S\n]*\n)"
-)
-_LAST_WORD = re.compile(r"[^\s\"'“‘«(\[{]*\Z")
+_FULL_END = re.compile(rf"[{_FULL_ENDS}]+[{_CLOSING}]*")
+# From the first of several marks alone: what no space follows is not looked at from each of them.
+_END = re.compile(rf"[{_ENDS}](?<![{_ENDS}][{_ENDS}])[{_ENDS}]*[{_CLOSING}]*(?=\s|\Z)")
+# A line that is empty ends a sentence too, and a heading has no full stop.
+_EMPTY_LINE = re.compile(r"\n[^\S\n]*\n")
+_OPENING = "\"'“‘«([{"
 
 # What a full stop belongs to, in English, German, French and Spanish, in lower case.
 ABBREVIATIONS = frozenset(
@@ -55,32 +55,41 @@ class Text:
 
 def read(text: str, abbreviations: AbstractSet[str] = ABBREVIATIONS) -> Text:
     """Finds the words and sentences of a text."""
+    spaceless = not text.isascii() and _SPACELESS.search(text) is not None
     # White space with no word behind it would be looked at from each of its characters.
-    words = _WORD.findall(text.rstrip())
+    words = (_WORD if spaceless else _SPACED_WORD).findall(text.rstrip())
     ends = list(accumulate(map(len, words)))
     starts = list(map(sub, ends, map(len, map(str.lstrip, words))))
-    sentences: List[int] = []
+    if not ends:
+        return Text(text, starts, ends, [])
+    sentences = {len(ends) - 1}
     for match in _END.finditer(text):
-        word = bisect_left(ends, match.end())
-        is_border = word < len(ends) and ends[word] == match.end()
-        is_new = not sentences or sentences[-1] != word
-        if is_border and is_new and not _goes_on(text, match, abbreviations):
-            sentences.append(word)
-    if ends and (not sentences or sentences[-1] != len(ends) - 1):
-        sentences.append(len(ends) - 1)
-    return Text(text, starts, ends, sentences)
+        start, end = match.span()
+        word = bisect_left(ends, end)
+        if word == len(ends) or ends[word] != end:
+            continue
+        if text[start] != "." or not _goes_on(text, starts[word], start, end, abbreviations):
+            sentences.add(word)
+    for match in _EMPTY_LINE.finditer(text):
+        word = bisect_right(ends, match.start()) - 1
+        if word >= 0:
+            sentences.add(word)
+    if spaceless:
+        for match in _FULL_END.finditer(text):
+            word = bisect_left(ends, match.end())
+            if word < len(ends) and ends[word] == match.end():
+                sentences.add(word)
+    return Text(text, starts, ends, sorted(sentences))
 
 
-def _goes_on(text: str, match: "re.Match[str]", abbreviations: AbstractSet[str]) -> bool:
-    """Whether a full stop belongs to a word and not to a sentence."""
-    if not match.group().startswith(".") or match.group().startswith(".."):
+def _goes_on(text: str, word: int, stop: int, end: int, abbreviations: AbstractSet[str]) -> bool:
+    """Whether the full stop of a word that begins there belongs to the word and not to a sentence."""
+    if text[stop : stop + 2] == "..":
         return False
-    following = text[match.end() : match.end() + 64].lstrip()[:1]
-    if following.islower():
+    if text[end : end + 64].lstrip()[:1].islower():
         return True
-    before = _LAST_WORD.search(text[max(0, match.start() - 24) : match.start()])
-    word = before.group().lower() if before else ""
-    # An initial, as in J. S. Bach, and a number in front of a heading or a date, as in 3. Oktober.
-    is_initial = len(word) == 1 and word.isalpha()
-    is_number = word.isdecimal() and len(word) < 3
-    return is_initial or is_number or word in abbreviations
+    before = text[max(word, stop - 24) : stop].lstrip(_OPENING).lower()
+    if len(before) < 3 and (before.isdecimal() or len(before) == 1 and before.isalpha()):
+        # A number in front of a heading or a date, as in 3. Oktober, and an initial, as in J. S. Bach.
+        return True
+    return before in abbreviations

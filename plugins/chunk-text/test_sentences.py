@@ -41,6 +41,7 @@ class Sentences(unittest.TestCase):
     def test_an_empty_line_ends_one(self) -> None:
         self.assertEqual(sentences("A heading\n\nA text\nof two lines"), ["A heading", "A text\nof two lines"])
         self.assertEqual(sentences("A heading \r\n \r\nA text"), ["A heading", "A text"])
+        self.assertEqual(sentences("\n\nA text \n\n"), ["A text"])
 
     def test_a_text_without_a_word_has_none(self) -> None:
         for text in ("", " \n\n \u3000"):

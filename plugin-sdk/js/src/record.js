@@ -1,0 +1,224 @@
+// The batch that is being answered, and the record that is being looked at. There is one batch at a time, so both stand
+// in variables of this module: an interpreter reads those faster than members of objects, and a record costs no object.
+
+import * as arena from "./arena.js";
+import { permanent } from "./failure.js";
+import { nameBytes } from "./names.js";
+import { Random } from "./random.js";
+import { FieldError, decodeText, textOrNull } from "./text.js";
+
+// What an interpreter reads for every record stands here by itself.
+const { NULL } = arena;
+
+let bytes = null;
+// The same memory as signed words.
+let words = null;
+// The entry of the record, as an index into `words`, and the distance to the next.
+let entry = 0;
+let stride = 0;
+let table = 0;
+// Where the value of the pair that was found begins and ends. An end below the beginning is null.
+let foundAt = 0;
+let foundEnd = 0;
+
+/** Takes a batch to be answered, looks at its first record, and returns how many there are. */
+export function openBatch(batch) {
+  // Words can be read where they are aligned; a batch that is not is copied.
+  bytes = batch.byteOffset % 4 === 0 ? batch : batch.slice();
+  words = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2);
+  const { magic, flags, records, sections, sectionTable } = arena.HEADER;
+  if (words[magic] !== arena.BATCH_MAGIC) throw unknown(`it begins with ${shown(words[magic])}`);
+  if ((words[flags] & arena.CRITICAL_FLAGS) !== 0) throw unknown(`its flags are ${shown(words[flags])}`);
+  for (let section = 0; section < words[sections]; section++) {
+    const kind = words[(words[sectionTable] >> 2) + 4 * section] >>> 0;
+    if (kind >= arena.CRITICAL_KIND) throw unknown(`it has a section of kind ${shown(kind)}`);
+  }
+  table = words[arena.HEADER.table] >> 2;
+  entry = table;
+  stride = words[arena.HEADER.stride] >> 2;
+  return words[records];
+}
+
+function shown(word) {
+  return word === undefined ? "nothing" : `0x${(word >>> 0).toString(16).padStart(8, "0")}`;
+}
+
+function unknown(why) {
+  return permanent("unknown-arena", `the batch has what this operator does not know: ${why}`);
+}
+
+/** Goes on to the next record. */
+export function nextRecord() {
+  entry += stride;
+}
+
+/** The index of the record in the batch; -1 where there is no batch. */
+export function recordIndex() {
+  return words === null ? -1 : (entry - table) / stride;
+}
+
+/** Lets go of the batch: a record that is looked at later is an error. */
+export function closeBatch() {
+  bytes = null;
+  words = null;
+}
+
+/** A field's bytes where they lie, null for null. */
+function field(word) {
+  const length = words[entry + word + 1];
+  if (length === NULL) return null;
+  const start = words[entry + word];
+  return bytes.subarray(start, start + length);
+}
+
+function long(word) {
+  return (BigInt(words[word + 1] >>> 0) << 32n) | BigInt(words[word] >>> 0);
+}
+
+const signed = (number) => BigInt.asIntN(64, number);
+
+/** A signed number of 64 bits, exact from -2^53 to 2^53. */
+const micros = (word) => words[word + 1] * 2 ** 32 + (words[word] >>> 0);
+
+/** Finds the first pair of this name, and says whether there is one. */
+function find(place, count, name) {
+  const wanted = nameBytes(name);
+  const length = wanted.length;
+  for (; count > 0; count--) {
+    const named = bytes[place] | (bytes[place + 1] << 8);
+    const valued = bytes[place + 2] | (bytes[place + 3] << 8) | (bytes[place + 4] << 16) | (bytes[place + 5] << 24);
+    place += 6;
+    const end = place + named;
+    if (named === length) {
+      let at = 0;
+      while (at < length && bytes[place + at] === wanted[at]) at++;
+      if (at === length) {
+        foundAt = end;
+        foundEnd = end + valued;
+        return true;
+      }
+    }
+    place = valued === NULL ? end : end + valued;
+  }
+  return false;
+}
+
+const findHeader = (name) => find(words[entry + 14], words[entry + 8] & 0xffff, name);
+const findAttribute = (name) => find(words[entry + 16], words[entry + 8] >>> 16, name);
+
+function found() {
+  return foundEnd < foundAt ? null : bytes.subarray(foundAt, foundEnd);
+}
+
+function foundText() {
+  return foundEnd < foundAt ? null : textOrNull(bytes.subarray(foundAt, foundEnd));
+}
+
+function* pairs(place, count) {
+  for (; count > 0; count--) {
+    const named = bytes[place] | (bytes[place + 1] << 8);
+    const valued = bytes[place + 2] | (bytes[place + 3] << 8) | (bytes[place + 4] << 16) | (bytes[place + 5] << 24);
+    const end = place + 6 + named;
+    const name = decodeText(bytes.subarray(place + 6, end), "name");
+    const value = valued === NULL ? null : bytes.subarray(end, end + valued);
+    place = end + (value === null ? 0 : valued);
+    yield [name, value];
+  }
+}
+
+/** See index.d.ts. Every field is read from the arena when it is asked for. */
+class Record {
+  get key() {
+    return field(arena.ENTRY.key);
+  }
+
+  get value() {
+    const length = words[entry + 13];
+    if (length === NULL) return null;
+    const start = words[entry + 12];
+    return bytes.subarray(start, start + length);
+  }
+
+  get text() {
+    const value = this.value;
+    if (value === null) throw new FieldError("value is null, expected UTF-8 text");
+    return decodeText(value, "value");
+  }
+
+  json() {
+    if (words[entry + 13] === NULL) throw new FieldError("value is null, expected JSON");
+    try {
+      return JSON.parse(this.text);
+    } catch (error) {
+      throw new FieldError(`value is not JSON: ${error.message}`);
+    }
+  }
+
+  header(name) {
+    return findHeader(name) ? found() : null;
+  }
+
+  headerText(name) {
+    return findHeader(name) ? foundText() : null;
+  }
+
+  get headers() {
+    return pairs(words[entry + 14], words[entry + 8] & 0xffff);
+  }
+
+  get headerCount() {
+    return words[entry + 8] & 0xffff;
+  }
+
+  attribute(name) {
+    return findAttribute(name) ? found() : null;
+  }
+
+  attributeText(name) {
+    return findAttribute(name) ? foundText() : null;
+  }
+
+  get attributes() {
+    return pairs(words[entry + 16], words[entry + 8] >>> 16);
+  }
+
+  get attributeCount() {
+    return words[entry + 8] >>> 16;
+  }
+
+  get id() {
+    const origin = words[entry + arena.ENTRY.origin];
+    return {
+      origin: ((origin >>> 16) & 0xff) === 0 ? "source" : "timer",
+      source: origin & 0xffff,
+      partition: words[entry + arena.ENTRY.partition] >>> 0,
+      offset: long(entry + arena.ENTRY.offset),
+      emit: long(entry + arena.ENTRY.emit),
+    };
+  }
+
+  get eventTime() {
+    // The smallest number is none.
+    return words[entry + 1] === -0x80000000 && words[entry] === 0 ? null : micros(entry);
+  }
+
+  get exactEventTime() {
+    const time = signed(long(entry));
+    return time === arena.NO_TIME ? null : time;
+  }
+
+  get now() {
+    return micros(arena.HEADER.clock);
+  }
+
+  get exactNow() {
+    return signed(long(arena.HEADER.clock));
+  }
+
+  random() {
+    return new Random(long(arena.HEADER.seed), long(arena.HEADER.seed + 2), this.id);
+  }
+}
+
+/** The one record: whichever the batch is at. */
+export const record = new Record();

@@ -1,0 +1,72 @@
+// Records that own what they hold: what goes into a test, and what comes out.
+
+import { decodeText, encodeText } from "../text.js";
+
+/** A record as the harness has it: every field is there, bytes are a Uint8Array or null. */
+export class TestRecord {
+  constructor({ key = null, value = null, headers = [], attributes = [], eventTime = null, id = {} }, index = 0) {
+    this.key = asBytes(key);
+    this.value = asBytes(value);
+    this.headers = asPairs(headers);
+    this.attributes = asPairs(attributes);
+    this.eventTime = eventTime === null ? null : BigInt(eventTime);
+    const { origin = "source", source = 0, partition = 0, offset = index, emit = 0 } = id;
+    this.id = { origin, source, partition, offset: BigInt(offset), emit: BigInt(emit) };
+  }
+
+  /** The value as text. */
+  get text() {
+    return this.value === null ? null : decodeText(this.value, "value");
+  }
+
+  /** The value as JSON. */
+  json() {
+    return JSON.parse(this.text);
+  }
+
+  /** The value of the first header of this name as text; null if there is none. */
+  headerText(name) {
+    return firstText(this.headers, name);
+  }
+
+  /** The value of the first attribute of this name as text; null if there is none. */
+  attributeText(name) {
+    return firstText(this.attributes, name);
+  }
+
+  /** The record with a patch, as the host makes it. */
+  patched(patch) {
+    const record = new TestRecord(this);
+    if (patch.key !== undefined) record.key = patch.key;
+    if (patch.value !== undefined) record.value = patch.value;
+    if (patch.eventTime !== undefined) record.eventTime = patch.eventTime;
+    record.headers = changed(this.headers, patch.headers);
+    record.attributes = changed(this.attributes, patch.attributes);
+    return record;
+  }
+}
+
+function firstText(pairs, name) {
+  const found = pairs.find((pair) => pair[0] === name);
+  return found === undefined || found[1] === null ? null : decodeText(found[1], `the value of ${name}`);
+}
+
+function changed(pairs, changes) {
+  return changes.reduce((pairs, [operation, name, value]) => {
+    const kept = operation === "add" ? pairs : pairs.filter((pair) => pair[0] !== name);
+    return operation === "remove" ? kept : [...kept, [name, value]];
+  }, pairs);
+}
+
+/** Bytes of what a field is given as: text, bytes or null. */
+export function asBytes(given) {
+  if (given === null) return null;
+  if (typeof given === "string") return encodeText(given);
+  if (given instanceof Uint8Array) return given;
+  throw new TypeError(`a field of a record is ${typeof given}, expected text, a Uint8Array or null`);
+}
+
+function asPairs(given) {
+  const pairs = Array.isArray(given) ? given : Object.entries(given);
+  return pairs.map(([name, value]) => [name, asBytes(value)]);
+}

@@ -7,6 +7,7 @@ import { logTo } from "./log.js";
 import { Operator } from "./operator.js";
 import { Runner, outputsOf } from "./runner.js";
 import { reasonOf } from "./trace.js";
+import { furnish } from "./world.js";
 
 /** The interface `packed` of an operator. `write` is the host's log, where the component is granted it. */
 export function packed(operator, write = null) {
@@ -14,6 +15,8 @@ export function packed(operator, write = null) {
     throw new TypeError("the entry of operator.toml has no operator as its default export: `export default operator({...})`");
   }
   logTo(write);
+  // QuickJS: the other engines have a console, and a clock of the host's.
+  if (typeof console === "undefined") furnish();
   let runner = null;
   return {
     describe: (config) => answered(() => describe(operator, config)),

@@ -2,7 +2,8 @@
 
 import { MAX_LABEL, MAX_SAMPLES } from "./arena.js";
 import { recordIndex } from "./record.js";
-import { cutText } from "./text.js";
+import { cutText, encodeText } from "./text.js";
+import { NUMBERS } from "./writer.js";
 
 // The answer that is being written, and its last record that measured something: where its samples begin in the answer.
 let answer = null;
@@ -23,9 +24,6 @@ export function takeBackMeasured(record) {
   answer.sampleCount = beforeCount;
 }
 
-const scratch = new Float64Array(1);
-const scratchBytes = new Uint8Array(scratch.buffer);
-
 class Metric {
   constructor(kind, name, help, { labels = [], bounds = [] } = {}) {
     this.kind = kind;
@@ -37,7 +35,7 @@ class Metric {
     this.index = -1;
   }
 
-  /** Writes the beginning of a sample, and returns where its 8 bytes of value follow. */
+  /** Writes a sample of the record that is being looked at. */
   measure(amount, isAmount, labels) {
     const record = recordIndex();
     if (answer === null || record < 0) throw new Error(`metric ${this.name} is measured outside of process`);
@@ -51,6 +49,7 @@ class Metric {
     } else if (answer.sampleCount - beforeCount >= MAX_SAMPLES) {
       throw new RangeError(`a record has more than ${MAX_SAMPLES} measurements, the limit`);
     }
+    samples.room(NUMBERS);
     samples.u32(record);
     samples.u16(this.index);
     samples.u16(texts.length);
@@ -58,18 +57,12 @@ class Metric {
       samples.u32(amount % 2 ** 32);
       samples.u32(Math.floor(amount / 2 ** 32));
     } else {
-      scratch[0] = amount;
-      samples.put(scratchBytes);
+      samples.f64(amount);
     }
     for (const text of texts) {
-      // A length of two bytes, where texts have one of four elsewhere.
-      const at = samples.used;
-      samples.text(text);
-      const length = samples.used - at - 4;
-      samples.bytes.copyWithin(at + 2, at + 4, samples.used);
-      samples.used -= 2;
-      samples.bytes[at] = length;
-      samples.bytes[at + 1] = length >>> 8;
+      const bytes = encodeText(text);
+      samples.u16(bytes.length);
+      samples.put(bytes);
     }
     answer.sampleCount++;
   }

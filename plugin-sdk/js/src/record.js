@@ -3,7 +3,7 @@
 
 import * as arena from "./arena.js";
 import { permanent } from "./failure.js";
-import { nameBytes } from "./names.js";
+import { SHORT_TEXT, nameBytes, shortText } from "./names.js";
 import { Random } from "./random.js";
 import { FieldError, decodeText, textOrNull } from "./text.js";
 
@@ -11,8 +11,12 @@ import { FieldError, decodeText, textOrNull } from "./text.js";
 const { NULL } = arena;
 
 let bytes = null;
-// The same memory as signed words.
+// The same memory as signed words, and where it begins in its buffer.
 let words = null;
+let buffer = null;
+let base = 0;
+// For numbers that are not aligned.
+let numbers = null;
 // The entry of the record, as an index into `words`, and the distance to the next.
 let entry = 0;
 let stride = 0;
@@ -25,7 +29,10 @@ let foundEnd = 0;
 export function openBatch(batch) {
   // Words can be read where they are aligned; a batch that is not is copied.
   bytes = batch.byteOffset % 4 === 0 ? batch : batch.slice();
-  words = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2);
+  buffer = bytes.buffer;
+  base = bytes.byteOffset;
+  words = new Int32Array(buffer, base, bytes.length >> 2);
+  numbers = new DataView(buffer, base, bytes.length);
   const { magic, flags, records, sections, sectionTable } = arena.HEADER;
   if (words[magic] !== arena.BATCH_MAGIC) throw unknown(`it begins with ${shown(words[magic])}`);
   if ((words[flags] & arena.CRITICAL_FLAGS) !== 0) throw unknown(`its flags are ${shown(words[flags])}`);
@@ -61,14 +68,18 @@ export function recordIndex() {
 export function closeBatch() {
   bytes = null;
   words = null;
+  numbers = null;
+  buffer = null;
 }
+
+/** Bytes where they lie: what `subarray` makes, in a third of its time. */
+const view = (start, length) => new Uint8Array(buffer, base + start, length);
 
 /** A field's bytes where they lie, null for null. */
 function field(word) {
   const length = words[entry + word + 1];
   if (length === NULL) return null;
-  const start = words[entry + word];
-  return bytes.subarray(start, start + length);
+  return view(words[entry + word], length);
 }
 
 function long(word) {
@@ -85,8 +96,8 @@ function find(place, count, name) {
   const wanted = nameBytes(name);
   const length = wanted.length;
   for (; count > 0; count--) {
-    const named = bytes[place] | (bytes[place + 1] << 8);
-    const valued = bytes[place + 2] | (bytes[place + 3] << 8) | (bytes[place + 4] << 16) | (bytes[place + 5] << 24);
+    const named = numbers.getUint16(place, true);
+    const valued = numbers.getInt32(place + 2, true);
     place += 6;
     const end = place + named;
     if (named === length) {
@@ -107,20 +118,22 @@ const findHeader = (name) => find(words[entry + 14], words[entry + 8] & 0xffff, 
 const findAttribute = (name) => find(words[entry + 16], words[entry + 8] >>> 16, name);
 
 function found() {
-  return foundEnd < foundAt ? null : bytes.subarray(foundAt, foundEnd);
+  return foundEnd < foundAt ? null : view(foundAt, foundEnd - foundAt);
 }
 
 function foundText() {
-  return foundEnd < foundAt ? null : textOrNull(bytes.subarray(foundAt, foundEnd));
+  const length = foundEnd - foundAt;
+  if (length < 0) return null;
+  return length <= SHORT_TEXT ? shortText(bytes, foundAt, length) : textOrNull(view(foundAt, length));
 }
 
 function* pairs(place, count) {
   for (; count > 0; count--) {
-    const named = bytes[place] | (bytes[place + 1] << 8);
-    const valued = bytes[place + 2] | (bytes[place + 3] << 8) | (bytes[place + 4] << 16) | (bytes[place + 5] << 24);
+    const named = numbers.getUint16(place, true);
+    const valued = numbers.getInt32(place + 2, true);
     const end = place + 6 + named;
-    const name = decodeText(bytes.subarray(place + 6, end), "name");
-    const value = valued === NULL ? null : bytes.subarray(end, end + valued);
+    const name = decodeText(view(place + 6, named), "name");
+    const value = valued === NULL ? null : view(end, valued);
     place = end + (value === null ? 0 : valued);
     yield [name, value];
   }
@@ -135,8 +148,7 @@ class Record {
   get value() {
     const length = words[entry + 13];
     if (length === NULL) return null;
-    const start = words[entry + 12];
-    return bytes.subarray(start, start + length);
+    return new Uint8Array(buffer, base + words[entry + 12], length);
   }
 
   get text() {

@@ -43,7 +43,7 @@ export class Runner {
     const count = openBatch(batch);
     answer.begin(count);
     measureInto(answer);
-    const { writer } = answer;
+    const { writer, actions } = answer;
     let index = 0;
     // Where what is written of a record begins, for one whose outcome cannot be written.
     let used = writer.used;
@@ -54,7 +54,7 @@ export class Runner {
           for (; index < count; index++) {
             const outcome = process(record, config, state);
             const action = outcome?.action;
-            if (action === DROP || outcome === false) answer.drop(index);
+            if (action === DROP || outcome === false) actions[index] = DROP;
             else if (action !== PASS && outcome !== true) {
               answer.write(index, outcome);
               used = writer.used;

@@ -3,11 +3,15 @@
 
 import { describe } from "./component.js";
 import { logTo } from "./log.js";
+import { beStrict } from "./patch.js";
 import { Runner } from "./runner.js";
 import { decodeAnswer } from "./testing/decode.js";
 import { encodeBatch } from "./testing/encode.js";
 import { Measured } from "./testing/measured.js";
 import { TestRecord } from "./testing/record.js";
+
+// What is wrong in any member of changes shows in tests.
+beStrict();
 
 export { compareCases, runCases } from "./testing/cases.js";
 export { TestRecord } from "./testing/record.js";

@@ -2,7 +2,7 @@
 
 import * as arena from "../arena.js";
 import { encodeText } from "../text.js";
-import { Writer } from "../writer.js";
+import { NUMBERS, Writer } from "../writer.js";
 
 /** A batch of records (see `asRecord`) with a clock (BigInt) and a seed of 16 bytes. */
 export function encodeBatch(records, reads, clock, seed) {
@@ -17,10 +17,12 @@ export function encodeBatch(records, reads, clock, seed) {
     headers: reads.includes("headers") ? block(heap, record.headers) : NO_PAIRS,
     attributes: reads.includes("attributes") ? block(heap, record.attributes) : NO_PAIRS,
   }));
+  heap.room(NUMBERS);
   while (heap.used % 8 !== 0) heap.u8(0);
   const table = heap.used;
   for (const { record, key, value, headers, attributes } of entries) {
     const { id } = record;
+    heap.room(arena.ENTRY_BYTES);
     heap.u64(record.eventTime ?? arena.NO_TIME);
     heap.u64(id.offset);
     heap.u64(id.emit);
@@ -61,6 +63,7 @@ function block(heap, pairs) {
   for (const [name, value] of pairs) {
     const named = encodeText(name);
     if (named.length > arena.MAX_NAME) throw new RangeError(`a name has ${named.length} bytes, limit ${arena.MAX_NAME}`);
+    heap.room(NUMBERS);
     heap.u16(named.length);
     heap.u32(value === null ? arena.NULL : value.length);
     heap.put(named);

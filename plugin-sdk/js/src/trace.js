@@ -34,14 +34,14 @@ function shown(value) {
   }
 }
 
-// A bundle's source map (version 3), which the build leaves here as JSON text: read when the first exception asks.
+// A bundle's source map (version 3), which the build leaves in a global as Base64: read when the first exception asks.
 let map;
 
 /** The file and line of the source that a place in a bundle was made of; itself where there is no map. */
 function mapped(file, line, column) {
-  const text = globalThis.__tidegateSourceMap;
-  if (typeof text !== "string") return [file, line];
-  map ??= readMap(text);
+  const base64 = globalThis.__tidegateSourceMap;
+  if (typeof base64 !== "string") return [file, line];
+  map ??= readMap(decodeURIComponent(escape(atob(base64))));
   const segments = map.lines[line - 1] ?? [];
   let found = null;
   for (const segment of segments) if (segment.column <= column - 1) found = segment;

@@ -1,4 +1,4 @@
-// What the component exports. `tidegate build` writes this file to build/operator.js, with the entry in place.
+// What `tidegate build` makes the component of: it puts the operator's module into it.
 
 import operator from "../{{entry}}";
 import { packed as exported } from "../tidegate/component.js";

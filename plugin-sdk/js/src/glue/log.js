@@ -1,5 +1,4 @@
-// What the component exports, with the host's log. `tidegate build` writes this file to build/operator.js, with the entry
-// in place.
+// What `tidegate build` makes the component of where the host's log is granted: it puts the operator's module into it.
 
 import { write } from "tidegate:operator/log@1.0.0";
 import operator from "../{{entry}}";

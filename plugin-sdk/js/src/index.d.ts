@@ -35,14 +35,14 @@ export interface Record {
   readonly text: string;
   /** The value read as JSON. A value that is none throws a `FieldError`. */
   json<T = unknown>(): T;
-  /** The value of the first header of this name; null if there is none, or its value is null. */
+  /** The value of the last header of this name; null if there is none, or its value is null. */
   header(name: string): Uint8Array | null;
   /** The same as text; null if it is not UTF-8. */
   headerText(name: string): string | null;
   /** All headers in order; a name may repeat. */
   readonly headers: IterableIterator<Pair>;
   readonly headerCount: number;
-  /** The value of the first private attribute of this name; null if there is none, or its value is null. */
+  /** The value of the last private attribute of this name; null if there is none, or its value is null. */
   attribute(name: string): Uint8Array | null;
   /** The same as text; null if it is not UTF-8. */
   attributeText(name: string): string | null;

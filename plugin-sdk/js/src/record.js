@@ -91,10 +91,11 @@ const signed = (number) => BigInt.asIntN(64, number);
 /** A signed number of 64 bits, exact from -2^53 to 2^53. */
 const micros = (word) => words[word + 1] * 2 ** 32 + (words[word] >>> 0);
 
-/** Finds the first pair of this name, and says whether there is one. */
+/** Finds the last pair of this name, and says whether there is one. */
 function find(place, count, name) {
   const wanted = nameBytes(name);
   const length = wanted.length;
+  let isFound = false;
   for (; count > 0; count--) {
     const named = numbers.getUint16(place, true);
     const valued = numbers.getInt32(place + 2, true);
@@ -106,12 +107,12 @@ function find(place, count, name) {
       if (at === length) {
         foundAt = end;
         foundEnd = end + valued;
-        return true;
+        isFound = true;
       }
     }
     place = valued === NULL ? end : end + valued;
   }
-  return false;
+  return isFound;
 }
 
 const findHeader = (name) => find(words[entry + 14], words[entry + 8] & 0xffff, name);

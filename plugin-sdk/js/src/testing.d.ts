@@ -30,7 +30,7 @@ export class TestRecord {
   readonly text: string | null;
   /** The value as JSON. */
   json(): any;
-  /** The value of the first header of this name as text, or null. */
+  /** The value of the last header of this name as text, or null. */
   headerText(name: string): string | null;
   attributeText(name: string): string | null;
 }

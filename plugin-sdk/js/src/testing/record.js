@@ -24,14 +24,14 @@ export class TestRecord {
     return JSON.parse(this.text);
   }
 
-  /** The value of the first header of this name as text; null if there is none. */
+  /** The value of the last header of this name as text; null if there is none. */
   headerText(name) {
-    return firstText(this.headers, name);
+    return lastText(this.headers, name);
   }
 
-  /** The value of the first attribute of this name as text; null if there is none. */
+  /** The value of the last attribute of this name as text; null if there is none. */
   attributeText(name) {
-    return firstText(this.attributes, name);
+    return lastText(this.attributes, name);
   }
 
   /** The record with a patch, as the host makes it. */
@@ -46,8 +46,8 @@ export class TestRecord {
   }
 }
 
-function firstText(pairs, name) {
-  const found = pairs.find((pair) => pair[0] === name);
+function lastText(pairs, name) {
+  const found = pairs.findLast((pair) => pair[0] === name);
   return found === undefined || found[1] === null ? null : decodeText(found[1], `the value of ${name}`);
 }
 

@@ -4,21 +4,22 @@
 
 #include "tg_inside.h"
 
-// Bytes of the UTF-8 sequence here; 0 if there is none.
-static size_t sequence(const uint8_t *at, size_t left) {
+// How many bytes of a UTF-8 sequence stand here, and whether it is whole. Of what is none the first byte counts, as
+// everywhere where U+FFFD stands for what is not UTF-8 (The Unicode Standard, section 3.9: maximal subparts).
+static size_t sequence(const uint8_t *at, size_t left, bool *is_whole) {
     uint8_t first = at[0];
-    if (first < 0x80) return 1;
-    size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    if (first < 0xc2 || first > 0xf4 || left < length) return 0;
-    uint8_t second = at[1];
-    if ((second & 0xc0) != 0x80) return 0;
+    *is_whole = first < 0x80;
+    if (first < 0xc2 || first > 0xf4) return 1;
     // Neither longer than need be, nor a surrogate, nor beyond the last character.
-    if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f)) return 0;
-    if ((first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f)) return 0;
-    for (size_t n = 2; n < length; n++) {
-        if ((at[n] & 0xc0) != 0x80) return 0;
+    uint8_t least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    uint8_t most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2, n = 1;
+    for (; n < length && n < left && at[n] >= least && at[n] <= most; n++) {
+        least = 0x80;
+        most = 0xbf;
     }
-    return length;
+    *is_whole = n == length;
+    return n;
 }
 
 uint32_t tg_utf8_until(tg_bytes bytes) {
@@ -29,8 +30,9 @@ uint32_t tg_utf8_until(tg_bytes bytes) {
             at += 8;
             continue;
         }
-        size_t length = sequence(bytes.at + at, bytes.length - at);
-        if (length == 0) return at;
+        bool is_whole;
+        size_t length = sequence(bytes.at + at, bytes.length - at, &is_whole);
+        if (!is_whole) return at;
         at += (uint32_t)length;
     }
     return at;
@@ -38,20 +40,17 @@ uint32_t tg_utf8_until(tg_bytes bytes) {
 
 bool tg_is_utf8(tg_bytes bytes) { return bytes.at && tg_utf8_until(bytes) == bytes.length; }
 
-// Writes runs of UTF-8, and U+FFFD for each byte that is none.
+// Writes runs of UTF-8, and U+FFFD for what stands between them.
 static void as_text(tg_writer *writer, tg_bytes bytes) {
-    uint32_t begin = 0, at = 0;
-    while (at < bytes.length) {
-        size_t length = sequence(bytes.at + at, bytes.length - at);
-        if (length != 0) {
-            at += (uint32_t)length;
-            continue;
-        }
-        tg_write(writer, tg_bytes_of(bytes.at + begin, at - begin));
+    while (bytes.length != 0) {
+        uint32_t until = tg_utf8_until(bytes);
+        tg_write(writer, tg_bytes_of(bytes.at, until));
+        if (until == bytes.length) return;
+        bool is_whole;
         tg_write_text(writer, "\xef\xbf\xbd");
-        begin = ++at;
+        until += (uint32_t)sequence(bytes.at + until, bytes.length - until, &is_whole);
+        bytes = tg_bytes_of(bytes.at + until, bytes.length - until);
     }
-    tg_write(writer, tg_bytes_of(bytes.at + begin, at - begin));
 }
 
 tg_bytes tg_as_text(tg_bytes bytes) {

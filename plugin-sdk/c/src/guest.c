@@ -6,6 +6,7 @@
 #ifdef __wasm__
 
 #include <stdlib.h>
+#include <wasi/api.h>
 
 #define PACKED "tidegate:operator/packed@1.0.0#"
 #define EXPORTED(name) __attribute__((export_name(name)))
@@ -169,6 +170,15 @@ void tg_host_log(tg_level level, tg_bytes line) { tg_imported_log((uint32_t)leve
 
 void tg_end(const char *why) {
     (void)why;
+    __builtin_trap();
+}
+
+void tg_panicked(tg_bytes why) {
+    const __wasi_ciovec_t text = {why.at, why.length};
+    __wasi_size_t written;
+    // Whether it can be told or not, this is the end.
+    __wasi_errno_t told = __wasi_fd_write(2, &text, 1, &written);
+    (void)told;
     __builtin_trap();
 }
 

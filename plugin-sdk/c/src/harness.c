@@ -34,6 +34,11 @@ void tg_end(const char *why) {
     exit(1);
 }
 
+void tg_panicked(tg_bytes why) {
+    fprintf(stderr, "%.*s", TG_SHOW(why));
+    exit(1);
+}
+
 bool tg_test_start(const char *config) {
     line_count = 0;
     tg_test_forget_measured();

@@ -43,9 +43,8 @@ void tg_panic_at(const char *file, int line, const char *format, ...) {
     va_start(arguments, format);
     tg_write_formatted(&text, format, arguments);
     va_end(arguments);
-    tg_write(&text, tg_bytes_of("", 1));
-    tg_host_log(TG_ERROR, tg_bytes_of(text.at, text.length - 1));
-    tg_end((const char *)text.at);
+    tg_write_text(&text, "\n");
+    tg_panicked(tg_as_text(tg_written(&text)));
 }
 
 void tg_name_output(tg_bytes name) {

@@ -130,10 +130,8 @@ void tg_forget_samples(void);
 
 // Where lines for the log go: the host, or the harness.
 void tg_host_log(tg_level level, tg_bytes line);
-// Ends this instance, or the tests.
-#if defined(__clang__) || defined(__GNUC__)
-__attribute__((noreturn))
-#endif
-void tg_end(const char *why);
+// Ends this instance, or the tests; a panic says why on standard error.
+TG_NORETURN void tg_end(const char *why);
+TG_NORETURN void tg_panicked(tg_bytes why);
 
 #endif

@@ -23,8 +23,10 @@ extern "C" {
 
 #if defined(__clang__) || defined(__GNUC__)
 #define TG_PRINTF(place, first) __attribute__((format(printf, place, first)))
+#define TG_NORETURN __attribute__((noreturn))
 #else
 #define TG_PRINTF(place, first)
+#define TG_NORETURN
 #endif
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -276,13 +278,10 @@ void tg_fail(tg_record *record, tg_class failure, const char *code, const char *
 /// Refuses the start: `return tg_refuse(...)` in the operator's `start`. It is always false.
 bool tg_refuse(tg_class failure, const char *code, const char *format, ...) TG_PRINTF(3, 4);
 
-/// Ends the instance, for what must never be: the file and line go to the log, which must be granted, and the record that
-/// did it to the dead letters.
+/// Ends the instance, for what must never be. The record that did it is a dead letter with the message, the file and the
+/// line, which go to WASI's standard error: an operator that calls it imports that, and needs no grant for it.
 #define tg_panic(...) tg_panic_at(__FILE__, __LINE__, __VA_ARGS__)
-#if defined(__clang__) || defined(__GNUC__)
-__attribute__((noreturn))
-#endif
-void tg_panic_at(const char *file, int line, const char *format, ...) TG_PRINTF(3, 4);
+TG_NORETURN void tg_panic_at(const char *file, int line, const char *format, ...) TG_PRINTF(3, 4);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Log and metrics

@@ -3,7 +3,7 @@
 #ifndef SDK_TESTS_H
 #define SDK_TESTS_H
 
-#include "tg_testing.h"
+#include "parts/testing.h"
 
 // What the operator does with each record from here on, with `{}` as its configuration.
 void operate(void (*process)(tg_record *record));

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "tg_inside.h"
+#include "inside.h"
 
 // The smallest block of an arena.
 enum { TG_BLOCK = 16384 };

@@ -1,8 +1,6 @@
 // Runs the operator over batches: the host's calls and the harness both come here.
 
-#include "tg_inside.h"
-
-static tg_runner *const run = &tg_running;
+#include "inside.h"
 
 static const uint32_t CRITICAL_FLAGS = 0xffff0000, CRITICAL_KIND = 0x80000000;
 static const uint8_t BATCH_MAGIC[4] = {'T', 'G', 'B', 2}, ANSWER_MAGIC[4] = {'T', 'G', 'O', 2};

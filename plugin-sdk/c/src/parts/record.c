@@ -1,6 +1,6 @@
 // What is read from a record and is more than a view of it.
 
-#include "tg_inside.h"
+#include "inside.h"
 
 bool tg_text(tg_record *record, tg_bytes *text) {
     tg_bytes value = tg_value(record);

@@ -1,12 +1,11 @@
 // What the host calls, and what it offers: the packed world by the canonical ABI of the component model. Nothing here is
 // for operators. An interface that the contract has later is a file beside this one.
 
-#include "tg_inside.h"
-
-#ifdef __wasm__
-
 #include <stdlib.h>
 #include <wasi/api.h>
+
+#include "inside.h"
+
 
 #define PACKED "tidegate:operator/packed@1.0.0#"
 #define EXPORTED(name) __attribute__((export_name(name)))
@@ -43,7 +42,7 @@ EXPORTED("cabi_realloc") void *cabi_realloc(void *old, size_t had, size_t align,
     return at;
 }
 
-static void taken(const void *given, size_t length) {
+static void given_back(const void *given, size_t length) {
     if (given == input.at) {
         input.is_used = false;
     } else if (length != 0) {
@@ -99,7 +98,7 @@ static const void *failed(void) {
     return &result;
 }
 
-static list labels_of(const char *const *names) {
+static list names_of(const char *const *names) {
     uint32_t count = 0;
     while (names && names[count]) count++;
     list *labels = (list *)tg_keep(count * sizeof *labels);
@@ -114,7 +113,7 @@ static list metrics_of(const tg_metric *declared, uint32_t count) {
         metrics[index].name = of_string(declared[index].name);
         metrics[index].kind = (uint8_t)declared[index].kind;
         metrics[index].help = of_string(declared[index].help);
-        metrics[index].labels = labels_of(declared[index].labels);
+        metrics[index].labels = names_of(declared[index].labels);
         metrics[index].bounds.at = declared[index].bounds;
         metrics[index].bounds.length = declared[index].bound_count;
     }
@@ -125,7 +124,7 @@ static list metrics_of(const tg_metric *declared, uint32_t count) {
 EXPORTED(PACKED "describe") const void *tg_guest_describe(const uint8_t *config, size_t length) {
     const tg_operator *with = &tg_the_operator;
     bool is_right = tg_begin(with, tg_bytes_of(config, length), false);
-    taken(config, length);
+    given_back(config, length);
     if (!is_right) return failed();
     result.is_failure = 0;
     description *described = &result.description;
@@ -147,7 +146,7 @@ EXPORTED(PACKED "describe") const void *tg_guest_describe(const uint8_t *config,
 
 EXPORTED(PACKED "init") const void *tg_guest_init(const uint8_t *config, size_t length) {
     bool is_right = tg_begin(&tg_the_operator, tg_bytes_of(config, length), true);
-    taken(config, length);
+    given_back(config, length);
     if (!is_right) return failed();
     result.is_failure = 0;
     return &result;
@@ -155,7 +154,7 @@ EXPORTED(PACKED "init") const void *tg_guest_init(const uint8_t *config, size_t 
 
 EXPORTED(PACKED "process") const void *tg_guest_process(const uint8_t *batch, size_t length) {
     tg_bytes answer = tg_process(&tg_the_operator, batch);
-    taken(batch, length);
+    given_back(batch, length);
     if (!answer.at) return failed();
     result.is_failure = 0;
     // The answer lies where the next one will: the host has copied it by then.
@@ -181,5 +180,3 @@ void tg_panicked(tg_bytes why) {
     (void)told;
     __builtin_trap();
 }
-
-#endif

@@ -1,12 +1,10 @@
 // What becomes of a record: written into the answer while the operator says it.
 
-#include "tg_inside.h"
+#include "inside.h"
 
 tg_runner tg_running;
 
 enum { KEY, VALUE, HEADERS, ATTRIBUTES, TIME, END };
-
-static tg_runner *const run = &tg_running;
 
 // Forgets what was said of the record, but not what could not be done for it.
 static void say(int action) {
@@ -21,8 +19,7 @@ static void say_wholly(int action) {
     say(action);
 }
 
-// What cannot be done: the record is a dead letter, whatever changes follow.
-static void refuse(tg_bytes reason) {
+void tg_refuse_record(tg_bytes reason) {
     if (!run->refused.at) run->refused = reason;
 }
 
@@ -117,7 +114,7 @@ void tg_split(tg_record *record) {
 
 static bool is_declared(tg_output output) {
     if (output <= run->output_count) return true;
-    refuse(tg_format("output %u is not declared, the operator has %u", output, run->output_count));
+    tg_refuse_record(tg_format("output %u is not declared, the operator has %u", output, run->output_count));
     return false;
 }
 
@@ -170,7 +167,7 @@ void tg_route_to(tg_record *record, tg_bytes name) {
         tg_write_json(&reason, run->outputs[known]);
     }
     if (run->output_count == 0) tg_write_text(&reason, "none");
-    refuse(tg_written(&reason));
+    tg_refuse_record(tg_written(&reason));
 }
 
 static void reason_of(int action, uint32_t milliseconds, tg_bytes reason) {
@@ -236,7 +233,7 @@ static void change_pairs(int part, uint8_t bit, int operation, tg_bytes name, tg
     const char *what = part == HEADERS ? "headers" : "attributes";
     if (!is_changing() || run->refused.at) return;
     if (name.length > TG_MAX_NAME) {
-        refuse(tg_format("changes cannot be applied: a name of %u bytes among the %s exceeds the limit of %d",
+        tg_refuse_record(tg_format("changes cannot be applied: a name of %u bytes among the %s exceeds the limit of %d",
                          name.length, what, TG_MAX_NAME));
         return;
     }
@@ -245,7 +242,7 @@ static void change_pairs(int part, uint8_t bit, int operation, tg_bytes name, tg
     bool is_first = run->parts[part] == run->parts[part + 1];
     uint32_t count = is_first ? 0 : tg_read_16(run->answer.at + run->parts[part]);
     if (count == TG_MAX_PAIRS) {
-        refuse(tg_format("changes cannot be applied: there are more than %d of the %s", TG_MAX_PAIRS, what));
+        tg_refuse_record(tg_format("changes cannot be applied: there are more than %d of the %s", TG_MAX_PAIRS, what));
         return;
     }
     *mask() |= bit;
@@ -299,10 +296,10 @@ void tg_set_event_time(tg_record *record, int64_t micros) {
 
 int tg_outcome_end(tg_record *record) {
     if (run->action == TG_ACTION_SPLIT && run->pieces > TG_MAX_PIECES) {
-        refuse(tg_format("split into %u pieces, at most %d can be", run->pieces, TG_MAX_PIECES));
+        tg_refuse_record(tg_format("split into %u pieces, at most %d can be", run->pieces, TG_MAX_PIECES));
     }
     if (run->record_samples > TG_MAX_SAMPLES) {
-        refuse(tg_format("%u measurements of a record, at most %d can be", run->record_samples, TG_MAX_SAMPLES));
+        tg_refuse_record(tg_format("%u measurements of a record, at most %d can be", run->record_samples, TG_MAX_SAMPLES));
         tg_forget_samples();
     }
     if (run->refused.at) tg_dead_letter(record, run->refused);

@@ -1,10 +1,6 @@
 // Runs files of cases, which are the same for all languages: `cases.schema.json` beside the SDK says what they hold.
 
-#define _POSIX_C_SOURCE 200809L
-
-#include "tg_testing.h"
-
-#ifndef __wasm__
+#include "testing.h"
 
 #include <glob.h>
 #include <stdio.h>
@@ -562,5 +558,3 @@ void tg_test_cases(const char *pattern) {
     for (size_t path = 0; path < found.gl_pathc; path++) run_file(found.gl_pathv[path]);
     globfree(&found);
 }
-
-#endif

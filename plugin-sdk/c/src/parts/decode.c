@@ -1,8 +1,6 @@
 // Reads answers in tests, as strictly as the host does.
 
-#include "tg_testing.h"
-
-#ifndef __wasm__
+#include "testing.h"
 
 // What is left of an answer's payloads, and what is wrong with them.
 typedef struct reader {
@@ -227,5 +225,3 @@ const char *tg_test_measure(tg_bytes answer, uint32_t records, const tg_test_out
     }
     return NULL;
 }
-
-#endif

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "tg_inside.h"
+#include "inside.h"
 
 enum { MOST_DIGITS = 17 };
 

@@ -3,7 +3,7 @@
 #ifndef TG_INSIDE_H
 #define TG_INSIDE_H
 
-#include "tidegate.h"
+#include "../tidegate.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "batches are little-endian, and so must this machine be"
@@ -117,6 +117,7 @@ typedef struct tg_runner {
 } tg_runner;
 
 extern tg_runner tg_running;
+static tg_runner *const run = &tg_running;
 
 // Names, outputs and metrics of an operator under a configuration; with `is_start` its `start` is called too.
 bool tg_begin(const tg_operator *with, tg_bytes config, bool is_start);
@@ -125,6 +126,8 @@ tg_bytes tg_process(const tg_operator *with, const uint8_t *batch);
 // Begins and ends the outcome of a record.
 void tg_outcome_begin(void);
 int tg_outcome_end(tg_record *record);
+// What cannot be done: the record is a dead letter, whatever changes follow.
+void tg_refuse_record(tg_bytes reason);
 // What was measured for the current record does not count.
 void tg_forget_samples(void);
 

@@ -3,8 +3,8 @@
 #ifndef TG_TESTING_H
 #define TG_TESTING_H
 
-#include "tg_harness.h"
-#include "tg_inside.h"
+#include "../tg_harness.h"
+#include "inside.h"
 
 // Memory of one batch and its answer, and of a file of cases.
 extern tg_arena tg_test_batch_memory;

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "tg_inside.h"
+#include "inside.h"
 
 enum { DEEPEST = 128 };
 
@@ -25,7 +25,7 @@ static bool wrong(check *check, const char *why) {
     return false;
 }
 
-static bool digits(check *check) {
+static bool some_digits(check *check) {
     if (check->at == check->end || !is_digit(*check->at)) return wrong(check, "a digit is missing");
     while (check->at < check->end && is_digit(*check->at)) check->at++;
     return true;
@@ -35,17 +35,17 @@ static bool number(check *check) {
     if (*check->at == '-') check->at++;
     if (check->at < check->end && *check->at == '0') {
         check->at++;
-    } else if (!digits(check)) {
+    } else if (!some_digits(check)) {
         return false;
     }
     if (check->at < check->end && *check->at == '.') {
         check->at++;
-        if (!digits(check)) return false;
+        if (!some_digits(check)) return false;
     }
     if (check->at < check->end && (*check->at | 32) == 'e') {
         check->at++;
         if (check->at < check->end && (*check->at == '+' || *check->at == '-')) check->at++;
-        return digits(check);
+        return some_digits(check);
     }
     return true;
 }

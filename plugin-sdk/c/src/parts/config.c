@@ -1,6 +1,6 @@
 // The configuration: a schema is made from its table, and its struct is filled from JSON.
 
-#include "tg_inside.h"
+#include "inside.h"
 
 // Most bytes of a value that an error shows.
 enum { SHOWN = 200 };
@@ -23,8 +23,8 @@ static void write_place(tg_writer *writer, const place *place) {
 }
 
 // What is wrong with what stands at a place: always false.
-static bool refuse(const place *place, const char *format, ...) TG_PRINTF(2, 3);
-static bool refuse(const place *place, const char *format, ...) {
+static bool mistake(const place *place, const char *format, ...) TG_PRINTF(2, 3);
+static bool mistake(const place *place, const char *format, ...) {
     tg_writer message = {NULL, 0, 0};
     tg_write_text(&message, "config ");
     if (place) {
@@ -47,7 +47,7 @@ static bool is_wrong(const place *place, tg_json json, const char *expected) {
         shown.length = SHOWN;
         shown.length = tg_utf8_until(shown);
     }
-    return refuse(place, "is %.*s%s, expected %s", TG_SHOW(shown), is_cut ? " ..." : "", expected);
+    return mistake(place, "is %.*s%s, expected %s", TG_SHOW(shown), is_cut ? " ..." : "", expected);
 }
 
 static size_t size_of(const tg_field *field) {
@@ -73,10 +73,10 @@ static bool has_range(const tg_field *field) { return field->least != 0 || field
 
 static bool is_long_enough(const tg_field *field, const place *place, int64_t length, const char *unit) {
     if (has_minimum(field) && length < field->minimum) {
-        return refuse(place, "has %lld %s, expected at least %lld", (long long)length, unit, (long long)field->minimum);
+        return mistake(place, "has %lld %s, expected at least %lld", (long long)length, unit, (long long)field->minimum);
     }
     if (has_maximum(field) && length > field->maximum) {
-        return refuse(place, "has %lld %s, expected at most %lld", (long long)length, unit, (long long)field->maximum);
+        return mistake(place, "has %lld %s, expected at most %lld", (long long)length, unit, (long long)field->maximum);
     }
     return true;
 }
@@ -187,11 +187,11 @@ static bool are_keys_right(const tg_table *table, tg_json json, const place *wit
                 tg_write_format(&known, "%s`%s`", one ? ", " : "", table->fields[one].name);
             }
             tg_bytes names = known.at ? tg_written(&known) : tg_str("no key at all");
-            return refuse(&here, "is unknown, expected %.*s", TG_SHOW(names));
+            return mistake(&here, "is unknown, expected %.*s", TG_SHOW(names));
         }
         if (index < 256) {
             uint64_t bit = UINT64_C(1) << index % 64;
-            if (seen[index / 64] & bit) return refuse(&here, "is there twice");
+            if (seen[index / 64] & bit) return mistake(&here, "is there twice");
             seen[index / 64] |= bit;
         }
     }
@@ -202,7 +202,7 @@ static bool read_default(const tg_field *field, const place *place, void *to) {
     tg_json json;
     uint32_t at;
     const char *wrong = tg_json_read(tg_str(field->fallback), &json, &at);
-    if (wrong) return refuse(place, "has a default that is not JSON: %s at byte %u", wrong, at);
+    if (wrong) return mistake(place, "has a default that is not JSON: %s at byte %u", wrong, at);
     if (read_value(field, json, place, to)) return true;
     return tg_refuse(TG_BAD_CONFIGURATION, "bad-config", "%.*s (this is its default)",
                      TG_SHOW(tg_running.failure.message));
@@ -222,7 +222,7 @@ static bool read_table(const tg_table *table, tg_json json, const place *within,
         } else if (field->fallback) {
             is_read = read_default(field, &here, member);
         } else if (!field->optional) {
-            is_read = refuse(&here, "is missing");
+            is_read = mistake(&here, "is missing");
         }
         if (!is_read) return false;
     }
@@ -237,7 +237,7 @@ bool tg_configure(const tg_operator *with, tg_bytes text) {
     uint32_t at;
     if (text.length == 0) text = tg_str("{}");
     const char *wrong = tg_json_read(text, &json, &at);
-    if (wrong) return refuse(NULL, "is not JSON: %s at byte %u", wrong, at);
+    if (wrong) return mistake(NULL, "is not JSON: %s at byte %u", wrong, at);
     if (tg_json_kind_of(json) == TG_JSON_NULL) tg_json_read(tg_str("{}"), &json, &at);
     const tg_table *table = with->config ? with->config : &NO_CONFIG;
     uint8_t nothing;

@@ -1,8 +1,6 @@
 // What is measured while a record is processed: samples of the answer.
 
-#include "tg_inside.h"
-
-static tg_runner *const run = &tg_running;
+#include "inside.h"
 
 void tg_forget_samples(void) {
     run->samples.length = run->record_samples_at;
@@ -26,24 +24,20 @@ static uint32_t labels_of(const tg_metric *metric) {
     return count;
 }
 
-static void refuse(tg_bytes reason) {
-    if (!run->refused.at) run->refused = reason;
-}
-
 // Writes a sample down: `bits` is an amount, or those of a value.
 static void sample(tg_record *record, uint32_t metric, bool is_amount, uint64_t bits, const tg_bytes *labels,
                    uint32_t label_count) {
     if (metric >= run->metric_count) {
-        refuse(tg_format("metric %u is not declared, the operator has %u", metric, run->metric_count));
+        tg_refuse_record(tg_format("metric %u is not declared, the operator has %u", metric, run->metric_count));
         return;
     }
     const tg_metric *declared = &run->metrics[metric];
     if (is_amount != (declared->kind == TG_COUNTER)) {
-        refuse(tg_format("metric %s is %s a counter", declared->name, is_amount ? "not" : "measured, but"));
+        tg_refuse_record(tg_format("metric %s is %s a counter", declared->name, is_amount ? "not" : "measured, but"));
         return;
     }
     if (labels_of(declared) != label_count) {
-        refuse(tg_format("metric %s is measured with %u labels, it has %u", declared->name, label_count,
+        tg_refuse_record(tg_format("metric %s is measured with %u labels, it has %u", declared->name, label_count,
                          labels_of(declared)));
         return;
     }

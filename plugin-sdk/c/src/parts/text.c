@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "tg_inside.h"
+#include "inside.h"
 
 // How many bytes of a UTF-8 sequence stand here, and whether it is whole. Of what is none the first byte counts, as
 // everywhere where U+FFFD stands for what is not UTF-8 (The Unicode Standard, section 3.9: maximal subparts).

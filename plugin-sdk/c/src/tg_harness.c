@@ -1,0 +1,11 @@
+// The harness for tests on this machine, compiled with them as one file. In a component nothing is left of it.
+
+#ifndef __wasm__
+#define _POSIX_C_SOURCE 200809L
+#include "parts/encode.c"
+#include "parts/decode.c"
+#include "parts/harness.c"
+#include "parts/cases.c"
+#else
+typedef int tg_no_harness;
+#endif

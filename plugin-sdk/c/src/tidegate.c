@@ -1,0 +1,14 @@
+// The SDK, compiled with the operator as one file.
+
+#include "parts/memory.c"
+#include "parts/text.c"
+#include "parts/number.c"
+#include "parts/record.c"
+#include "parts/measure.c"
+#include "parts/answer.c"
+#include "parts/json.c"
+#include "parts/config.c"
+#include "parts/runner.c"
+#ifdef __wasm__
+#include "parts/guest.c"
+#endif

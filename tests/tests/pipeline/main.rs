@@ -21,6 +21,7 @@ mod projects;
 mod readme;
 mod refused;
 mod revisions;
+mod sdks;
 mod slots;
 mod swap;
 mod toolchains;

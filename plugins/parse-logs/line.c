@@ -1,6 +1,6 @@
 // Takes lines of access logs apart.
 //
-//   83.149.9.216 - frank [17/May/2015:10:05:03 +0000] "GET /a?b=c HTTP/1.1" 200 203023 "http://example.com/" "Mozilla/5.0"
+//   ::1 - frank [17/May/2015:10:05:03 +0000] "GET /a?b=c HTTP/1.1" 200 203023 "http://example.com/" "Mozilla/5.0"
 //
 // The last two fields are those of the Combined Log Format (Apache HTTP Server, mod_log_config).
 
@@ -83,7 +83,8 @@ static int64_t days_until(int32_t year, int32_t month, int32_t day) {
 static bool take_time(rest *rest, int64_t *time) {
     int32_t day, month, year, hour, minute, second, zone_hours, zone_minutes;
     if (!take_number(rest, 2, &day) || !take(rest, '/') || !take_month(rest, &month) || !take(rest, '/')) return false;
-    if (!take_number(rest, 4, &year) || !take(rest, ':') || !take_number(rest, 2, &hour) || !take(rest, ':')) return false;
+    if (!take_number(rest, 4, &year) || !take(rest, ':') || !take_number(rest, 2, &hour) || !take(rest, ':'))
+        return false;
     if (!take_number(rest, 2, &minute) || !take(rest, ':') || !take_number(rest, 2, &second)) return false;
     bool is_west = rest->end - rest->at > 1 && rest->at[1] == '-';
     if (!take(rest, ' ') || (!take(rest, '+') && !take(rest, '-'))) return false;
@@ -149,7 +150,8 @@ static const char *read_parts(rest *rest, form form, line *line) {
     line->ident = or_null(text);
     if (!take_user(rest, &text)) return "the user and `[`";
     line->user = or_null(text);
-    if (!take(rest, '[') || !take_time(rest, &line->time) || !take(rest, ']')) return "a time as [17/May/2015:10:05:03 +0000]";
+    if (!take(rest, '[') || !take_time(rest, &line->time) || !take(rest, ']'))
+        return "a time as [17/May/2015:10:05:03 +0000]";
     if (!take(rest, ' ') || !take_quoted(rest, &request, NULL)) return "the request in quotes";
     split_request(request, line);
     if (!take(rest, ' ') || !take_number(rest, 3, &status)) return "a status of three digits";
@@ -223,8 +225,8 @@ bool line_is_bot(const line *line) {
 }
 
 bool line_is_asset(const line *line) {
-    static const char *const ENDS[] = {".css", ".js",  ".map",  ".png",  ".jpg", ".jpeg",  ".gif", ".ico",
-                                       ".svg", ".webp", ".woff", ".woff2", ".ttf", ".eot", ".otf"};
+    static const char *const ENDS[] = {".css", ".js",   ".map",  ".png",   ".jpg", ".jpeg", ".gif", ".ico",
+                                       ".svg", ".webp", ".woff", ".woff2", ".ttf", ".eot",  ".otf"};
     for (size_t end = 0; end < sizeof ENDS / sizeof *ENDS; end++) {
         uint32_t length = (uint32_t)strlen(ENDS[end]);
         if (line->path.length < length) continue;

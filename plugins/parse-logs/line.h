@@ -6,22 +6,7 @@
 #include "tidegate/tidegate.h"
 
 /// Fields of a line, in their order in the JSON.
-enum {
-    REMOTE,
-    IDENT,
-    USER,
-    TIME,
-    METHOD,
-    PATH,
-    QUERY,
-    PROTOCOL,
-    REQUEST,
-    STATUS,
-    BYTES,
-    REFERRER,
-    AGENT,
-    FIELD_COUNT
-};
+enum { REMOTE, IDENT, USER, TIME, METHOD, PATH, QUERY, PROTOCOL, REQUEST, STATUS, BYTES, REFERRER, AGENT, FIELD_COUNT };
 
 /// Which formats a line may have.
 typedef enum form { ANY, COMMON, COMBINED } form;

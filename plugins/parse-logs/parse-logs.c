@@ -19,11 +19,13 @@ static const char *const names[] = {"remote",   "ident",   "user",   "time",  "m
 static const tg_field name = {TG_ITEM(TG_KIND_CHOICE), .choices = names};
 static const tg_field fields[] = {
     {TG_CHOICE(config, format, "format"),
-     .help = "What lines are: `common` ends with the number of bytes, `combined` has referrer and agent, `any` may be both",
+     .help =
+         "What lines are: `common` ends with the number of bytes, `combined` has referrer and agent, `any` may be both",
      .fallback = "\"any\"", .choices = formats},
     {TG_LIST(config, fields, "fields"), .help = "What the object has. The order is always that of all of them",
-     .fallback = "[\"remote\",\"ident\",\"user\",\"time\",\"method\",\"path\",\"query\",\"protocol\",\"request\",\"status\","
-                 "\"bytes\",\"referrer\",\"agent\"]",
+     .fallback =
+         "[\"remote\",\"ident\",\"user\",\"time\",\"method\",\"path\",\"query\",\"protocol\",\"request\",\"status\","
+         "\"bytes\",\"referrer\",\"agent\"]",
      .minimum = 1, .maximum = FIELD_COUNT, .item = &name},
     {TG_CHOICE(config, otherwise, "otherwise"), .help = "What becomes of a line that is none of the format",
      .fallback = "\"dead-letter\"", .choices = otherwises},
@@ -129,7 +131,8 @@ static void process(tg_record *record) {
         return;
     }
     if (value.length > settings.longest) {
-        no_line(record, tg_format("line of %u bytes exceeds longest = %lld", value.length, (long long)settings.longest));
+        no_line(record,
+                tg_format("line of %u bytes exceeds longest = %lld", value.length, (long long)settings.longest));
         return;
     }
     const char *expected = line_read(value, (form)settings.format, &line, &at);

@@ -2,8 +2,8 @@
 
 #include "tidegate/tg_harness.h"
 
-#define LINE \
-    "83.149.9.216 - frank [17/May/2015:10:05:03 +0000] \"GET /search?q=\\\"a\\\" HTTP/1.1\" 200 203023 " \
+#define LINE                                                                                                           \
+    "83.149.9.216 - frank [17/May/2015:10:05:03 +0000] \"GET /search?q=\\\"a\\\" HTTP/1.1\" 200 203023 "               \
     "\"http://example.com/\" \"Mozilla/5.0 (X11; \\xc3\\xa4)\""
 
 static tg_test_action action_of(const void *bytes, size_t length) {

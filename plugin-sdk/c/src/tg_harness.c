@@ -4,7 +4,10 @@
 #define _POSIX_C_SOURCE 200809L
 #include "parts/encode.c"
 #include "parts/decode.c"
+#include "parts/measured.c"
 #include "parts/harness.c"
+#include "parts/case_reader.c"
+#include "parts/case_compare.c"
 #include "parts/cases.c"
 #else
 typedef int tg_no_harness;

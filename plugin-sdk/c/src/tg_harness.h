@@ -1,5 +1,5 @@
-// Runs an operator on this machine, in tests, through the same encoding as in WebAssembly: records are copied into a batch
-// with the fields that the operator reads and no others, and its answer is decoded and checked as the host does.
+// Runs an operator on this machine, in tests, through the same encoding as in WebAssembly: records are copied into a
+// batch with the fields that the operator reads and no others, and its answer is decoded and checked as the host does.
 //
 // A test is a program: `main` runs it, and ends with `return tg_test_end();`.
 

@@ -1,7 +1,8 @@
 // Operators for Tidegate in C: the whole interface. README.md of the SDK explains it function by function.
 //
 // An operator is a function that looks at one record and says what becomes of it. Everything it reads is a view of the
-// batch where it lies; what it answers is written where the host takes it. Nothing is allocated for a record that passes.
+// batch where it lies; what it answers is written where the host takes it. Nothing is allocated for a record that
+// passes.
 //
 // C17, and C++17. The same sources are compiled for WebAssembly and, with tg_harness.h, for tests on this machine.
 
@@ -180,7 +181,9 @@ static inline tg_bytes tg_last(tg_pairs pairs, const char *name) {
 }
 
 /// The value of the last header of this name; null if there is none, or if it is null.
-static inline tg_bytes tg_header(const tg_record *record, const char *name) { return tg_last(tg_headers(record), name); }
+static inline tg_bytes tg_header(const tg_record *record, const char *name) {
+    return tg_last(tg_headers(record), name);
+}
 
 /// The value of the last private attribute of this name.
 static inline tg_bytes tg_attribute(const tg_record *record, const char *name) {
@@ -203,7 +206,8 @@ static inline int64_t tg_event_time(const tg_record *record) { return (int64_t)t
 /// The batch's clock, in microseconds since the Unix epoch: the only time there is.
 static inline int64_t tg_now(const tg_record *record) { return (int64_t)tg_read_64(record->arena + 40); }
 
-/// The value as text. False if it is null or not UTF-8: the record is a dead letter that says so, and the operator returns.
+/// The value as text. False if it is null or not UTF-8: the record is a dead letter that says so, and the operator
+/// returns.
 bool tg_text(tg_record *record, tg_bytes *text);
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -278,8 +282,8 @@ void tg_fail(tg_record *record, tg_class failure, const char *code, const char *
 /// Refuses the start: `return tg_refuse(...)` in the operator's `start`. It is always false.
 bool tg_refuse(tg_class failure, const char *code, const char *format, ...) TG_PRINTF(3, 4);
 
-/// Ends the instance, for what must never be. The record that did it is a dead letter with the message, the file and the
-/// line, which go to WASI's standard error: an operator that calls it imports that, and needs no grant for it.
+/// Ends the instance, for what must never be. The record that did it is a dead letter with the message, the file and
+/// the line, which go to WASI's standard error: an operator that calls it imports that, and needs no grant for it.
 #define tg_panic(...) tg_panic_at(__FILE__, __LINE__, __VA_ARGS__)
 TG_NORETURN void tg_panic_at(const char *file, int line, const char *format, ...) TG_PRINTF(3, 4);
 
@@ -306,8 +310,8 @@ typedef struct tg_metric {
     uint32_t bound_count;
 } tg_metric;
 
-// Measured while a record is processed: it counts if the record's outcome does. `metric` counts from 0. Values of labels
-// stand in the order of the declaration. A record has at most 256 measurements.
+// Measured while a record is processed: it counts if the record's outcome does. `metric` counts from 0. Values of
+// labels stand in the order of the declaration. A record has at most 256 measurements.
 void tg_count(tg_record *record, uint32_t metric, uint64_t amount);
 void tg_count_for(tg_record *record, uint32_t metric, uint64_t amount, const tg_bytes *labels, uint32_t label_count);
 /// Of a gauge the last value, of a histogram every value counts; one that is not finite does not.
@@ -334,14 +338,14 @@ bool tg_random_chance(tg_random *random, double probability);
 // ---------------------------------------------------------------------------------------------------------------------
 // Memory and text
 
-/// Memory that is there until the record's outcome is said, and is given back by itself. Never NULL: an instance without
-/// memory ends.
+/// Memory that is there until the record's outcome is said, and is given back by itself. Never NULL: an instance
+/// without memory ends.
 void *tg_memory(size_t size);
 /// Memory that stays until the instance ends; for `start`.
 void *tg_keep(size_t size);
 
-/// Text as printf makes it, in the record's memory: %d %i %u %x %X %c %s %p %%, with `l`, `ll`, `j`, `z`, `t`, a width, `0`,
-/// `-` and a precision of `%s`. Of %f and %g there is tg_write_number.
+/// Text as printf makes it, in the record's memory: %d %i %u %x %X %c %s %p %%, with `l`, `ll`, `j`, `z`, `t`, a width,
+/// `0`, `-` and a precision of `%s`. In place of %f and %g there is tg_write_number.
 tg_bytes tg_format(const char *format, ...) TG_PRINTF(1, 2);
 
 /// Bytes that grow, in the record's memory: `tg_writer json = {0}`, tg_write..., then `tg_written(&json)`.
@@ -392,7 +396,8 @@ typedef struct tg_json_items {
 /// Checks a text: strictly RFC 8259, at most 128 deep. Returns NULL, or what is wrong at `*wrong_at`.
 const char *tg_json_read(tg_bytes text, tg_json *json, uint32_t *wrong_at);
 
-/// The value of a record as JSON. False if it is none: the record is a dead letter that says why, and the operator returns.
+/// The value of a record as JSON. False if it is none: the record is a dead letter that says why, and the operator
+/// returns.
 bool tg_json_value(tg_record *record, tg_json *json);
 
 tg_json_kind tg_json_kind_of(tg_json json);
@@ -452,8 +457,8 @@ typedef struct tg_field {
     const char *fallback;
     /// May be left out: the member is then 0 or null. `present` tells a 0 apart, if it is needed.
     bool optional;
-    /// Bounds of an integer, of the characters of a text, of the entries of a list. `maximum` below `minimum` is none, and
-    /// both 0 is no bound at all.
+    /// Bounds of an integer, of the characters of a text, of the entries of a list. `maximum` below `minimum` is none,
+    /// and both 0 is no bound at all.
     int64_t minimum, maximum;
     /// Bounds of a number; both 0 is none.
     double least, most;
@@ -476,8 +481,7 @@ struct tg_table {
 };
 
 // The member's type is held against the kind when it is compiled.
-#define TG_MEMBER(type, member, wanted) \
-    (offsetof(type, member) + 0 * sizeof(&((type *)0)->member == (wanted *)0))
+#define TG_MEMBER(type, member, wanted) (offsetof(type, member) + 0 * sizeof(&((type *)0)->member == (wanted *)0))
 
 #define TG_BOOLEAN(type, member, key) key, TG_KIND_BOOLEAN, TG_MEMBER(type, member, bool)
 #define TG_INTEGER(type, member, key) key, TG_KIND_INTEGER, TG_MEMBER(type, member, int64_t)

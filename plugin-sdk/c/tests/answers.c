@@ -77,9 +77,7 @@ static void changes_that_cannot_be_are_a_dead_letter(void) {
     TG_EXPECT_TEXT(outcome.reason, "changes cannot be applied: there are more than 65535 of the headers");
 }
 
-static void not_text(tg_record *record) {
-    tg_set_header(record, tg_str("n\xff"), tg_str("v\xff"));
-}
+static void not_text(tg_record *record) { tg_set_header(record, tg_str("n\xff"), tg_str("v\xff")); }
 
 static void not_text_as_reason(tg_record *record) { tg_dead_letter(record, tg_str("no \xe2\x82 text")); }
 

@@ -80,7 +80,8 @@ static void mistakes_name_key_value_and_what_would_be_right(void) {
     is_refused("{\"on\":true,\"count\":1.5}", "config key `count` is 1.5, expected a whole number");
     is_refused("{\"on\":true,\"share\":1.5}", "config key `share` is 1.5, expected at most 1");
     is_refused("{\"on\":true,\"share\":\"1\"}", "config key `share` is \"1\", expected a number");
-    is_refused("{\"on\":true,\"choice\":\"three\"}", "config key `choice` is \"three\", expected one of \"one\", \"two\"");
+    is_refused("{\"on\":true,\"choice\":\"three\"}",
+               "config key `choice` is \"three\", expected one of \"one\", \"two\"");
     is_refused("{\"on\":true,\"numbers\":[1,2,3,4]}", "config key `numbers` has 4 entries, expected at most 3");
     is_refused("{\"on\":true,\"numbers\":[1,10]}", "config key `numbers[1]` is 10, expected at most 9");
     is_refused("{\"on\":true,\"rules\":[{\"to\":\"a\"},{}]}", "config key `rules[1].to` is missing");
@@ -120,9 +121,10 @@ static void the_schema_says_the_same(void) {
         {"choice", "{\"enum\":[\"one\",\"two\"],\"default\":\"two\"}"},
         {"numbers", "{\"type\":\"array\",\"minItems\":0,\"maxItems\":3,\"items\":{\"type\":\"integer\",\"minimum\":0,"
                     "\"maximum\":9},\"default\":[]}"},
-        {"rule", "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":3},"
-                 "\"weight\":{\"type\":\"integer\",\"default\":1}},\"required\":[\"to\"],\"additionalProperties\":false,"
-                 "\"description\":\"A rule\"}"},
+        {"rule",
+         "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":3},"
+         "\"weight\":{\"type\":\"integer\",\"default\":1}},\"required\":[\"to\"],\"additionalProperties\":false,"
+         "\"description\":\"A rule\"}"},
     };
     for (size_t key = 0; key < sizeof expected / sizeof *expected; key++) {
         TG_EXPECT_TEXT(tg_json_source(tg_json_member(properties, expected[key].key)), expected[key].schema);

@@ -50,7 +50,8 @@ static void look_at_all(tg_record *record) {
         TG_EXPECT(tg_next(&pairs, &pair) && tg_equals(pair.name, "") && tg_equals(pair.value, ""));
         TG_EXPECT(!tg_next(&pairs, &pair));
         TG_EXPECT(tg_same(tg_attribute(record, "pii"), tg_bytes_of("\0\xff", 2)));
-        TG_EXPECT(id.origin == TG_ORIGIN_SOURCE && id.source == 1 && id.partition == 2 && id.offset == 42 && id.emit == 0);
+        TG_EXPECT(id.origin == TG_ORIGIN_SOURCE && id.source == 1 && id.partition == 2 && id.offset == 42 &&
+                  id.emit == 0);
         TG_EXPECT(tg_event_time(record) == INT64_C(1700000000000000));
         break;
     case 1:
@@ -77,7 +78,9 @@ static void batches_are_read_as_they_stand(void) {
         const char *name;
         void (*look)(tg_record *record);
         unsigned records;
-    } batches[] = {{"batch-all", look_at_all, 3}, {"batch-grown", look_at_all, 3}, {"batch-key", look_at_key, 3},
+    } batches[] = {{"batch-all", look_at_all, 3},
+                   {"batch-grown", look_at_all, 3},
+                   {"batch-key", look_at_key, 3},
                    {"batch-none", look_at_all, 0}};
     for (size_t at = 0; at < sizeof batches / sizeof *batches; at++) {
         seen = 0;

@@ -1,5 +1,7 @@
 // JSON: what is one, what is none and where, and what is in it.
 
+#include <stdlib.h>
+
 #include "sdk_tests.h"
 
 static void is_json(const char *text) {
@@ -26,8 +28,21 @@ static tg_json read(const char *text) {
 }
 
 static void texts_are_held_against_the_standard(void) {
-    static const char *const right[] = {"null", " true ", "false", "0", "-0", "1.5e+3", "1E5", "\"\"", "[]", "{}", "[ ]",
-                                        "[1,[2,{\"a\":[]}],{}]", "{\"a\":1,\"a\":2}", "\"\\ud83d\\ude00\"", "\"\\u00e4\\/\""};
+    static const char *const right[] = {"null",
+                                        " true ",
+                                        "false",
+                                        "0",
+                                        "-0",
+                                        "1.5e+3",
+                                        "1E5",
+                                        "\"\"",
+                                        "[]",
+                                        "{}",
+                                        "[ ]",
+                                        "[1,[2,{\"a\":[]}],{}]",
+                                        "{\"a\":1,\"a\":2}",
+                                        "\"\\ud83d\\ude00\"",
+                                        "\"\\u00e4\\/\""};
     for (size_t at = 0; at < sizeof right / sizeof *right; at++) is_json(right[at]);
     is_none("", 0);
     is_none("nul", 0);
@@ -60,7 +75,8 @@ static void texts_are_held_against_the_standard(void) {
 }
 
 static void what_is_in_it_is_found(void) {
-    tg_json json = read(" {\"a\" : [ 1 , \"x\\\"]\\u00e4\\ud83d\\ude00\\n\" , { \"b\":{} } , -2.5 ] , \"\\u0061b\":true,\"a\":null } ");
+    tg_json json = read(
+        " {\"a\" : [ 1 , \"x\\\"]\\u00e4\\ud83d\\ude00\\n\" , { \"b\":{} } , -2.5 ] , \"\\u0061b\":true,\"a\":null } ");
     tg_bytes text = tg_null();
     bool boolean = false;
     double number;
@@ -98,9 +114,44 @@ static void whole_numbers_have_64_bits(void) {
     TG_EXPECT(!tg_json_number(read("1e999"), &number));
 }
 
+// Looks at everything in a value: what was checked is walked over without a look at its end.
+static unsigned walked(tg_json json) {
+    tg_json_items items = tg_json_items_of(json);
+    tg_json name = {NULL, NULL}, value;
+    tg_bytes text;
+    double number;
+    unsigned count = 1 + tg_json_string(json, &text) + tg_json_number(json, &number);
+    while (tg_json_next(&items, &name, &value)) count += walked(value) + tg_json_string(name, &text);
+    return count;
+}
+
+static void whatever_stands_there_nothing_beyond_it_is_read(void) {
+    static const char text[] = "{\"a\\u00e4\":[1,-2.5e3,\"\\ud83d\\ude00\",{}],\"b\":{\"c\":[true,null,false]}}";
+    unsigned read = 0;
+    for (size_t length = 0; length < sizeof text; length++) {
+        // In memory of exactly its length, so that a sanitizer sees what lies beyond.
+        uint8_t *copy = malloc(length ? length : 1);
+        if (!copy) tg_end("there is no memory left");
+        memcpy(copy, text, length);
+        for (size_t at = 0; at < length; at++) {
+            for (unsigned byte = 0; byte < 256; byte += length + 1 == sizeof text ? 1 : 11) {
+                tg_json json;
+                uint32_t wrong_at;
+                copy[at] = (uint8_t)byte;
+                if (!tg_json_read(tg_bytes_of(copy, length), &json, &wrong_at)) read += walked(json) != 0;
+            }
+            copy[at] = (uint8_t)text[at];
+        }
+        free(copy);
+        tg_arena_clear(&tg_scratch);
+    }
+    TG_EXPECT(read > 100);
+}
+
 void test_json(void) {
     texts_are_held_against_the_standard();
     what_is_in_it_is_found();
     whole_numbers_have_64_bits();
+    whatever_stands_there_nothing_beyond_it_is_read();
     tg_arena_clear(&tg_scratch);
 }

@@ -22,6 +22,8 @@ for compiler in "$@"; do
     "$compiler" $flags $sanitizers -o "$out/sdk-tests" ./*.c ../src/*.c -lm
     "$out/sdk-tests" "$golden"
     printf '#include "tidegate.h"\n#include "tg_harness.h"\n' > "$out/header.cpp"
+    # A compiler of C alone has no C++ to hold the headers against.
+    "$compiler" -x c++ -fsyntax-only /dev/null 2> "$out/said" || continue
     # shellcheck disable=SC2086
     "$compiler" -x c++ -std=c++17 $warnings -I../src -fsyntax-only "$out/header.cpp"
 done

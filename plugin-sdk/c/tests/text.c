@@ -6,8 +6,17 @@
 #include "sdk_tests.h"
 
 static void text_is_what_the_standard_says(void) {
-    static const char *const right[] = {"", "a", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
-                                        "\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"};
+    static const char *const right[] = {"",
+                                        "a",
+                                        "\x7f",
+                                        "\xc2\x80",
+                                        "\xdf\xbf",
+                                        "\xe0\xa0\x80",
+                                        "\xed\x9f\xbf",
+                                        "\xee\x80\x80",
+                                        "\xef\xbf\xbf",
+                                        "\xf0\x90\x80\x80",
+                                        "\xf4\x8f\xbf\xbf"};
     static const char *const wrong[] = {"\x80",         "\xc0\x80",         "\xc1\xbf",         "\xc2",
                                         "\xe0\x9f\xbf", "\xed\xa0\x80",     "\xed\xbf\xbf",     "\xe2\x82",
                                         "\xff",         "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80"};
@@ -20,7 +29,8 @@ static void text_is_what_the_standard_says(void) {
     TG_EXPECT(!tg_is_utf8(tg_null()));
     tg_writer json = {0};
     tg_write_json(&json, tg_str("\"\\\b\f\n\r\t\x01\x1f \xc3\xa4 \xf0\x9f\x98\x80 \xe2\x82 \xff"));
-    TG_EXPECT_TEXT(tg_written(&json), "\"\\\"\\\\\\b\\f\\n\\r\\t\\u0001\\u001f \xc3\xa4 \xf0\x9f\x98\x80 \xef\xbf\xbd \xef\xbf\xbd\"");
+    TG_EXPECT_TEXT(tg_written(&json),
+                   "\"\\\"\\\\\\b\\f\\n\\r\\t\\u0001\\u001f \xc3\xa4 \xf0\x9f\x98\x80 \xef\xbf\xbd \xef\xbf\xbd\"");
 }
 
 static void formats_are_those_of_printf(void) {

@@ -31,12 +31,15 @@ static const tg_table nested_table = {"A table within", sizeof(nested), nested_f
 static const tg_field word = {TG_ITEM(TG_KIND_TEXT), .minimum = 1};
 
 static const tg_field fields[] = {
-    {TG_CHOICE(config, mode, "mode"), .help = "What it does when it starts", .fallback = "\"normal\"", .choices = modes},
-    {TG_INTEGER(config, limit, "limit"), .help = "A whole number", .fallback = "1000", .minimum = 1, .maximum = 1000000},
+    {TG_CHOICE(config, mode, "mode"), .help = "What it does when it starts", .fallback = "\"normal\"",
+     .choices = modes},
+    {TG_INTEGER(config, limit, "limit"), .help = "A whole number", .fallback = "1000", .minimum = 1,
+     .maximum = 1000000},
     {TG_LIST(config, words, "words"), .help = "Some texts", .fallback = "[]", .item = &word},
     {TG_NUMBER(config, ratio, "ratio"), .help = "A number", .fallback = "0.5", .least = 0, .most = 1},
     {TG_TEXT(config, label, "label"), .help = "A text that may be absent", .optional = true},
-    {TG_TABLE(config, nested, "nested"), .help = "A table that may be absent", .optional = true, .table = &nested_table},
+    {TG_TABLE(config, nested, "nested"), .help = "A table that may be absent", .optional = true,
+     .table = &nested_table},
     TG_END,
 };
 static const tg_table table = {"What the conformance suite configures", sizeof(config), fields};
@@ -44,8 +47,9 @@ static const tg_table table = {"What the conformance suite configures", sizeof(c
 static config settings;
 
 enum { LEFT = 1, RIGHT, OUT_16 = 16 };
-static const char *const outputs[] = {"left",   "right",  "out-3",  "out-4",  "out-5",  "out-6",  "out-7",  "out-8", "out-9",
-                                      "out-10", "out-11", "out-12", "out-13", "out-14", "out-15", "out-16", NULL};
+static const char *const outputs[] = {"left",   "right",  "out-3",  "out-4",  "out-5",  "out-6",
+                                      "out-7",  "out-8",  "out-9",  "out-10", "out-11", "out-12",
+                                      "out-13", "out-14", "out-15", "out-16", NULL};
 
 enum { SEEN, WORDS, LAST_BYTES, VALUE_BYTES };
 static const char *const kinds[] = {"kind", NULL};
@@ -106,8 +110,9 @@ static void show(tg_record *record) {
     tg_id id = tg_identity(record);
     int64_t time = tg_event_time(record);
     tg_writer json = {0};
-    tg_write_format(&json, "{\"id\":[\"%s\",%u,%u,\"%llu\",\"%llu\"],\"time\":", id.origin == TG_ORIGIN_TIMER ? "timer" : "source",
-                    id.source, id.partition, (unsigned long long)id.offset, (unsigned long long)id.emit);
+    tg_write_format(
+        &json, "{\"id\":[\"%s\",%u,%u,\"%llu\",\"%llu\"],\"time\":", id.origin == TG_ORIGIN_TIMER ? "timer" : "source",
+        id.source, id.partition, (unsigned long long)id.offset, (unsigned long long)id.emit);
     if (time == TG_NO_TIME) tg_write_text(&json, "null");
     else tg_write_format(&json, "%lld", (long long)time);
     tg_write_format(&json, ",\"clock\":%lld,\"key\":", (long long)tg_now(record));
@@ -287,7 +292,8 @@ static void write_text_or_null(tg_writer *json, tg_bytes text) {
 
 static void show_config(tg_record *record) {
     tg_writer json = {0};
-    tg_write_format(&json, "{\"mode\":\"%s\",\"limit\":%lld,\"words\":[", modes[settings.mode], (long long)settings.limit);
+    tg_write_format(&json, "{\"mode\":\"%s\",\"limit\":%lld,\"words\":[", modes[settings.mode],
+                    (long long)settings.limit);
     for (size_t at = 0; at < settings.words.count; at++) {
         if (at != 0) tg_write_text(&json, ",");
         tg_write_json(&json, tg_texts(settings.words)[at]);

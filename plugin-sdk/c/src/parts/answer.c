@@ -234,7 +234,7 @@ static void change_pairs(int part, uint8_t bit, int operation, tg_bytes name, tg
     if (!is_changing() || run->refused.at) return;
     if (name.length > TG_MAX_NAME) {
         tg_refuse_record(tg_format("changes cannot be applied: a name of %u bytes among the %s exceeds the limit of %d",
-                         name.length, what, TG_MAX_NAME));
+                                   name.length, what, TG_MAX_NAME));
         return;
     }
     name = apart(tg_as_text(name));
@@ -299,7 +299,8 @@ int tg_outcome_end(tg_record *record) {
         tg_refuse_record(tg_format("split into %u pieces, at most %d can be", run->pieces, TG_MAX_PIECES));
     }
     if (run->record_samples > TG_MAX_SAMPLES) {
-        tg_refuse_record(tg_format("%u measurements of a record, at most %d can be", run->record_samples, TG_MAX_SAMPLES));
+        tg_refuse_record(
+            tg_format("%u measurements of a record, at most %d can be", run->record_samples, TG_MAX_SAMPLES));
         tg_forget_samples();
     }
     if (run->refused.at) tg_dead_letter(record, run->refused);

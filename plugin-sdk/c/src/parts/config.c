@@ -73,7 +73,8 @@ static bool has_range(const tg_field *field) { return field->least != 0 || field
 
 static bool is_long_enough(const tg_field *field, const place *place, int64_t length, const char *unit) {
     if (has_minimum(field) && length < field->minimum) {
-        return mistake(place, "has %lld %s, expected at least %lld", (long long)length, unit, (long long)field->minimum);
+        return mistake(place, "has %lld %s, expected at least %lld", (long long)length, unit,
+                       (long long)field->minimum);
     }
     if (has_maximum(field) && length > field->maximum) {
         return mistake(place, "has %lld %s, expected at most %lld", (long long)length, unit, (long long)field->maximum);
@@ -86,8 +87,8 @@ static bool read_integer(const tg_field *field, tg_json json, const place *place
     char expected[48];
     bool is_low = has_minimum(field) && *to < field->minimum;
     if (!is_low && !(has_maximum(field) && *to > field->maximum)) return true;
-    tg_bytes text = tg_format("at %s %lld%c", is_low ? "least" : "most",
-                              (long long)(is_low ? field->minimum : field->maximum), 0);
+    tg_bytes text =
+        tg_format("at %s %lld%c", is_low ? "least" : "most", (long long)(is_low ? field->minimum : field->maximum), 0);
     memcpy(expected, text.at, text.length);
     return is_wrong(place, json, expected);
 }

@@ -14,7 +14,8 @@ static bool is_countable(const tg_pair *pairs, uint32_t count) {
 
 static size_t size_of_pairs(const tg_pair *pairs, uint32_t count) {
     size_t size = 0;
-    for (uint32_t pair = 0; pair < count; pair++) size += 6 + (size_t)pairs[pair].name.length + pairs[pair].value.length;
+    for (uint32_t pair = 0; pair < count; pair++)
+        size += 6 + (size_t)pairs[pair].name.length + pairs[pair].value.length;
     return size;
 }
 

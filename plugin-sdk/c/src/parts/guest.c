@@ -1,11 +1,10 @@
-// What the host calls, and what it offers: the packed world by the canonical ABI of the component model. Nothing here is
-// for operators. An interface that the contract has later is a file beside this one.
+// What the host calls, and what it offers: the packed world by the canonical ABI of the component model. Nothing here
+// is for operators. An interface that the contract has later is a file beside this one.
 
 #include <stdlib.h>
 #include <wasi/api.h>
 
 #include "inside.h"
-
 
 #define PACKED "tidegate:operator/packed@1.0.0#"
 #define EXPORTED(name) __attribute__((export_name(name)))

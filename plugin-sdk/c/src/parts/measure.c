@@ -38,7 +38,7 @@ static void sample(tg_record *record, uint32_t metric, bool is_amount, uint64_t 
     }
     if (labels_of(declared) != label_count) {
         tg_refuse_record(tg_format("metric %s is measured with %u labels, it has %u", declared->name, label_count,
-                         labels_of(declared)));
+                                   labels_of(declared)));
         return;
     }
     run->sample_count++;

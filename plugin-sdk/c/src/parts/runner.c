@@ -75,8 +75,8 @@ bool tg_begin(const tg_operator *with, tg_bytes config, bool is_start) {
     while (with->metrics && with->metrics[run->metric_count].name) run->metric_count++;
     bool is_configured = tg_configure(with, config);
     if (!is_start) {
-        // A configuration that cannot be read is refused by the schema and by the start: who only asks what the operator
-        // is, with an empty one, gets an answer.
+        // A configuration that cannot be read is refused by the schema and by the start: who only asks what the
+        // operator is, with an empty one, gets an answer.
         run->failure.code = NULL;
         return name_outputs(with, is_configured);
     }
@@ -95,7 +95,8 @@ static bool is_known(const uint8_t *batch) {
     if (tg_read_32(batch + 12) & CRITICAL_FLAGS) return false;
     uint32_t sections = tg_read_32(batch + 28);
     for (uint32_t section = 0; section < sections; section++) {
-        if (tg_read_32(batch + tg_read_32(batch + 32) + TG_SECTION_ENTRY * (size_t)section) >= CRITICAL_KIND) return false;
+        if (tg_read_32(batch + tg_read_32(batch + 32) + TG_SECTION_ENTRY * (size_t)section) >= CRITICAL_KIND)
+            return false;
     }
     return true;
 }

@@ -153,8 +153,9 @@ static void formatted_number(tg_writer *writer, char letter, int size, size_t wi
     char text[24], *end = text + sizeof text, *begin;
     uint64_t number;
     if (letter == 'd' || letter == 'i') {
-        int64_t whole = size == 2 ? va_arg(*arguments, long long) : size == 1 ? va_arg(*arguments, long)
-                                                                              : va_arg(*arguments, int);
+        int64_t whole = size == 2   ? va_arg(*arguments, long long)
+                        : size == 1 ? va_arg(*arguments, long)
+                                    : va_arg(*arguments, int);
         number = whole < 0 ? 0 - (uint64_t)whole : (uint64_t)whole;
         begin = digits(end, number, 10, false);
         if (whole < 0) *--begin = '-';
@@ -222,8 +223,7 @@ static const char *formatted(tg_writer *writer, const char *format, va_list *arg
     case 'x':
     case 'X': formatted_number(writer, *format, size, width, is_left, is_zero, arguments); break;
     case '%': tg_write_text(writer, "%"); break;
-    default:
-        tg_end("a format has a conversion that is none of d, i, u, x, X, c, s, p and %");
+    default: tg_end("a format has a conversion that is none of d, i, u, x, X, c, s, p and %");
     }
     return format + 1;
 }

@@ -1,0 +1,3 @@
+module tidegate-sdk
+
+go 1.24

@@ -1,0 +1,89 @@
+package tidegate
+
+import (
+	"context"
+	"fmt"
+)
+
+// running is an operator that has been started and answers batches. The exports for WebAssembly and the harness of tests
+// both use it.
+type running struct {
+	name    string
+	metrics []*metric
+	process Process
+	outputs []string
+	batch   batch
+	answer  answer
+	context Context
+}
+
+// startWith reads the configuration, JSON text, and starts the operator.
+func (p *program) startWith(config string) (r *running, failure *Failure) {
+	if p.wrong != nil {
+		return nil, Permanent("bad-operator", fmt.Sprintf("operator %q is declared wrongly: %s", p.name, oneLine(p.wrong)))
+	}
+	defer func() {
+		if recovered := recover(); recovered != nil {
+			r, failure = nil, Permanent("panic", panicText(recovered))
+		}
+	}()
+	process, outputs, err := p.start(config)
+	if err != nil {
+		if failure := asFailure(err); failure != nil {
+			return nil, failure
+		}
+		return nil, BadConfiguration("bad-config", err.Error())
+	}
+	r = &running{name: p.name, metrics: p.metrics, process: process, outputs: outputs}
+	r.context = Context{Context: context.Background(), running: r}
+	return r, nil
+}
+
+// answerTo answers a packed batch with packed outcomes, one for each record. The answer is valid until the next.
+func (r *running) answerTo(bytes []byte) ([]byte, *Failure) {
+	if failure := r.batch.view(bytes); failure != nil {
+		return nil, failure
+	}
+	defer func() { r.batch.bytes = nil }()
+	r.answer.begin(r.batch.count)
+	for next := 0; next < r.batch.count; {
+		came, failure := r.from(next)
+		if failure != nil {
+			return nil, failure
+		}
+		next = came
+	}
+	return r.answer.finish(), nil
+}
+
+// from processes records until one panics, or to the last, and gives the index of the next. So a record that does not
+// panic costs nothing for those that do.
+func (r *running) from(first int) (next int, failure *Failure) {
+	context, answer := &r.context, &r.answer
+	defer func() {
+		if recovered := recover(); recovered != nil {
+			answer.back(context.mark, true)
+			answer.deadLetter(context.index, panicText(recovered))
+			next, failure = context.index+1, nil
+		}
+	}()
+	for index := first; index < r.batch.count; index++ {
+		context.index, context.mark = index, answer.mark()
+		outcome, err := r.process(context, r.batch.record(index))
+		if err == nil && outcome.action <= actionDrop {
+			answer.bytes[answerHeader+index] = byte(outcome.action)
+			continue
+		}
+		if err == nil {
+			err = answer.write(index, &outcome, r.outputs)
+		}
+		if err != nil {
+			if failure := asFailure(err); failure != nil {
+				return index, failure
+			}
+			answer.back(context.mark, false)
+			answer.deadLetter(index, err.Error())
+		}
+	}
+	return r.batch.count, nil
+}

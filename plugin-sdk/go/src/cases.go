@@ -119,7 +119,7 @@ func runCase[Config any](operator Operator[Config], config string, one caseOf) e
 	for index, record := range one.Records {
 		records[index] = record.record(index)
 	}
-	answers, err := harness.Try(records...)
+	answers, err := harness.try(records)
 	switch {
 	case one.Failure != nil && err == nil:
 		return errors.New("the batch was to fail, it was answered")

@@ -55,11 +55,7 @@ func (o *caseOutcome) payload(text []byte) (err error) {
 		err = json.Unmarshal(text, &piece)
 		o.output, o.changes = piece.Output, piece.Changes
 	case "split":
-		var pieces []casePiece
-		err = json.Unmarshal(text, &pieces)
-		for _, piece := range pieces {
-			o.pieces = append(o.pieces, Piece(piece))
-		}
+		o.pieces, err = casePieces(text)
 	case "retry":
 		var said struct {
 			After  int64     `json:"after-ms"`
@@ -77,6 +73,28 @@ func (o *caseOutcome) payload(text []byte) (err error) {
 		}
 	}
 	return err
+}
+
+// casePieces are the pieces of a split: a list, or one that is repeated.
+func casePieces(text []byte) ([]Piece, error) {
+	var repeated struct {
+		Repeat *casePiece `json:"repeat"`
+		Times  int        `json:"times"`
+	}
+	var list []casePiece
+	if text[0] == '{' {
+		if err := strictly(text, &repeated); err != nil || repeated.Repeat == nil {
+			return nil, errors.Join(err, fmt.Errorf("%s are no pieces: expected a list, or repeat with times", text))
+		}
+		list = slices.Repeat([]casePiece{*repeated.Repeat}, min(max(repeated.Times, 0), MaxPieces+1))
+	} else if err := json.Unmarshal(text, &list); err != nil {
+		return nil, err
+	}
+	pieces := make([]Piece, len(list))
+	for index, piece := range list {
+		pieces[index] = Piece(piece)
+	}
+	return pieces, nil
 }
 
 // casePiece is a patch with the output that it goes to.

@@ -91,6 +91,10 @@ func (h *Harness) Try(records ...TestRecord) ([]Answer, error) {
 			records[index].ID.Offset = uint64(index)
 		}
 	}
+	return h.try(records)
+}
+
+func (h *Harness) try(records []TestRecord) ([]Answer, error) {
 	batch, err := EncodeBatch(records, h.program.reads, h.clock, h.seed)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,9 @@
+package main
+
+import (
+	"testing"
+
+	"conformance/tidegate"
+)
+
+func TestCases(t *testing.T) { tidegate.RunCases(t, conformance, "../cases/*.json") }

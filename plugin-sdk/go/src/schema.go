@@ -104,7 +104,7 @@ func (s *shape) describe(to *schemaText) {
 	case shapeTable:
 		s.describeTable(to)
 	}
-	if s.fallback != nil {
+	if s.hasFallback {
 		to.member("default", s.fallback)
 	}
 }

@@ -19,8 +19,9 @@ type shape struct {
 	doc    string
 	enum   []string
 	bounds bounds
-	// What it is where its key is not there, as JSON that was read; nil if there is none.
-	fallback any
+	// What it is where its key is not there, as JSON that was read, and whether there is such a default.
+	fallback    any
+	hasFallback bool
 	// Entries of a list or map.
 	each *shape
 	// Keys of a table.
@@ -49,7 +50,7 @@ type shapeField struct {
 	shape     *shape
 }
 
-func (f shapeField) isRequired() bool { return !f.isPointer && f.shape.fallback == nil }
+func (f shapeField) isRequired() bool { return !f.isPointer && !f.shape.hasFallback }
 
 // bounds are the least and the most of a number or a length, as JSON numbers; "" for none.
 type bounds struct{ least, most json.Number }
@@ -209,6 +210,7 @@ func (s *shape) take(said tags) error {
 	if !ok {
 		return nil
 	}
+	s.hasFallback = true
 	isText := s.kind == shapeText || s.kind == shapeDuration || s.kind == shapeOwnText
 	if isText && !strings.HasPrefix(text, `"`) {
 		s.fallback = text

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -23,17 +23,12 @@ const (
 	maxBounds     = 32
 )
 
-var (
-	metricName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
-	semver     = regexp.MustCompile(`^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)([-+][0-9A-Za-z.+-]+)?$`)
-)
-
 func (p *program) check(outputs []string) error {
 	var wrong []error
 	if err := checkName("Name", p.name); err != nil {
 		wrong = append(wrong, err)
 	}
-	if !semver.MatchString(p.version) {
+	if !isSemver(p.version) {
 		wrong = append(wrong, fmt.Errorf("Version is %q, expected semver as \"1.2.3\"", p.version))
 	}
 	if err := checkOutputs(outputs); err != nil {
@@ -55,7 +50,7 @@ func (p *program) check(outputs []string) error {
 }
 
 func (m *metric) check() error {
-	if !metricName.MatchString(m.name) || len(m.name) > maxMetricName {
+	if !isMetricName(m.name) {
 		return fmt.Errorf("its name is not [a-z][a-z0-9_]* of at most %d bytes", maxMetricName)
 	}
 	if len(m.help) > maxHelp || strings.ContainsFunc(m.help, unicode.IsControl) || !utf8.ValidString(m.help) {
@@ -66,7 +61,7 @@ func (m *metric) check() error {
 	}
 	for index, label := range m.labels {
 		switch {
-		case !metricName.MatchString(label) || len(label) > maxMetricName:
+		case !isMetricName(label):
 			return fmt.Errorf("its label %q is not [a-z][a-z0-9_]* of at most %d bytes", label, maxMetricName)
 		case label == "slot" || label == "revision" || label == "le":
 			return fmt.Errorf("its label %q is the host's own", label)
@@ -105,4 +100,38 @@ func checkName(what, name string) error {
 		return fmt.Errorf("%s is %q, expected 1 to %d bytes without control characters", what, name, maxNameBytes)
 	}
 	return nil
+}
+
+// isMetricName tells whether this is [a-z][a-z0-9_]* of at most 64 bytes.
+func isMetricName(name string) bool {
+	for at, letter := range name {
+		isInner := at > 0 && (letter == '_' || '0' <= letter && letter <= '9')
+		if !isInner && (letter < 'a' || letter > 'z') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= maxMetricName
+}
+
+// isSemver tells whether this is a version as semver.org has it, but for the details of what stands after the numbers.
+func isSemver(version string) bool {
+	numbers, rest := version, ""
+	if at := strings.IndexAny(version, "-+"); at >= 0 {
+		numbers, rest = version[:at], version[at+1:]
+		if rest == "" {
+			return false
+		}
+	}
+	isOdd := func(letter rune) bool {
+		isWord := 'a' <= letter && letter <= 'z' || 'A' <= letter && letter <= 'Z' || '0' <= letter && letter <= '9'
+		return !isWord && !strings.ContainsRune(".-+", letter)
+	}
+	parts := strings.Split(numbers, ".")
+	for _, part := range parts {
+		number, err := strconv.ParseUint(part, 10, 64)
+		if err != nil || part != strconv.FormatUint(number, 10) {
+			return false
+		}
+	}
+	return len(parts) == 3 && len(version) <= maxNameBytes && !strings.ContainsFunc(rest, isOdd)
 }

@@ -265,6 +265,19 @@ func TestAnOperatorThatIsDeclaredWronglyDoesNotStart(t *testing.T) {
 	}
 }
 
+func TestVersionsAreSemver(t *testing.T) {
+	for version, isRight := range map[string]bool{
+		"1.2.3": true, "0.0.0": true, "1.2.3-rc.1": true, "1.2.3+build-5": true, "10.20.30-a+b": true,
+		"": false, "1.2": false, "1.2.3.4": false, "01.2.3": false, "1.2.x": false, "v1.2.3": false, "1.2.3-": false, "1.2.3-ä": false,
+	} {
+		operator := runs(func(*tidegate.Context, tidegate.Record) (tidegate.Outcome, error) { return tidegate.Pass(), nil })
+		operator.Version = version
+		if _, err := tidegate.StartHarness(operator, ""); (err == nil) != isRight {
+			t.Errorf("%q: %v", version, err)
+		}
+	}
+}
+
 func TestTheLogIsHeard(t *testing.T) {
 	operator := noted{Name: "say", Version: "1.0.0", Start: func(tidegate.NoConfig) (tidegate.Process, error) {
 		tidegate.Log(tidegate.LevelInfo, "it starts")

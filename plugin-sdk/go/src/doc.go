@@ -14,6 +14,3 @@
 // The package is plain Go of the standard library. What the host calls, by the canonical ABI of the component model, is
 // in the files for wasip1 alone; an operator never sees it.
 package tidegate
-
-// SDKVersion is the version of this package.
-const SDKVersion = "1.0.0"

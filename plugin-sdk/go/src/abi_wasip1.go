@@ -105,26 +105,22 @@ func cabiRealloc(old unsafe.Pointer, had, align, wanted uint32) unsafe.Pointer {
 	return at
 }
 
-// grow makes room for so many bytes. The room is a power of two, so what is given up when it cannot grow where it is, since
-// Go's heap has taken the memory behind it, is less than what it grows to: all together at most four times the largest
-// batch. What lies in it during the same call stays where it is, in what is given up.
+// grow makes room for so many bytes: where it is, or, where Go's heap has taken the memory behind it, elsewhere and at
+// least twice as large. So what is given up is less than what there is, and all together at most four times the largest
+// batch. It takes no more than it has to, since the host ends an instance that asks for too much. What lies in it during
+// the same call stays where it is, in what is given up.
 func grow(wanted uintptr) {
-	size := uintptr(page)
-	for size < wanted {
-		size *= 2
-	}
+	size := (wanted + page - 1) &^ (page - 1)
 	if passed.start != nil && sbrk(0) == unsafe.Add(passed.start, passed.size) {
-		if sbrk(size-passed.size) == nil {
-			panic("there is no memory for a batch")
+		if sbrk(size-passed.size) != nil {
+			passed.size = size
+			return
 		}
-		passed.size = size
+	} else if start := sbrk(max(size, 2*passed.size)); start != nil {
+		passed.start, passed.size, passed.used = start, max(size, 2*passed.size), 0
 		return
 	}
-	start := sbrk(size)
-	if start == nil {
-		panic("there is no memory for a batch")
-	}
-	passed.start, passed.size, passed.used = start, size, 0
+	panic("there is no memory for a batch")
 }
 
 // The adapter for WASI preview 1 keeps its own state in what it asks for, from before Go's runtime has started.

@@ -39,14 +39,14 @@ func (r TestRecord) WithAttribute(name, value string) TestRecord {
 	return r
 }
 
-// Header gives the value of the first header of this name, and whether there is one that is not null.
-func (r TestRecord) Header(name string) (string, bool) { return first(r.Headers, name) }
+// Header gives the value of the last header of this name, and whether there is one that is not null.
+func (r TestRecord) Header(name string) (string, bool) { return last(r.Headers, name) }
 
-// Attribute gives the value of the first private attribute of this name, and whether there is one that is not null.
-func (r TestRecord) Attribute(name string) (string, bool) { return first(r.Attributes, name) }
+// Attribute gives the value of the last private attribute of this name, and whether there is one that is not null.
+func (r TestRecord) Attribute(name string) (string, bool) { return last(r.Attributes, name) }
 
-func first(pairs []Pair, name string) (string, bool) {
-	for _, pair := range pairs {
+func last(pairs []Pair, name string) (string, bool) {
+	for _, pair := range slices.Backward(pairs) {
 		if pair.Name == name {
 			return string(pair.Value), pair.Value != nil
 		}

@@ -44,15 +44,16 @@ func (b block) next() (name, value []byte, rest block) {
 	return name, b[start:end:end], b[end:]
 }
 
-func (b block) first(wanted string) []byte {
+// last gives the value of the last pair of this name, as in all SDKs: nil if it is null or there is none.
+func (b block) last(wanted string) (found []byte) {
 	for len(b) > 0 {
 		name, value, rest := b.next()
 		if string(name) == wanted {
-			return value
+			found = value
 		}
 		b = rest
 	}
-	return nil
+	return found
 }
 
 func (r Record) all(kind pairKind) iter.Seq2[string, []byte] {

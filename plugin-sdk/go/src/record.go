@@ -62,8 +62,8 @@ func (r Record) JSON(target any) error {
 	return nil
 }
 
-// Header gives the value of the first header of this name, nil if there is none or it is null.
-func (r Record) Header(name string) []byte { return r.pairs(headerPairs).first(name) }
+// Header gives the value of the last header of this name, nil if there is none or it is null.
+func (r Record) Header(name string) []byte { return r.pairs(headerPairs).last(name) }
 
 // HeaderText gives the same as text, a copy, and whether there is any: not if it is not UTF-8.
 func (r Record) HeaderText(name string) (string, bool) { return text(r.Header(name)) }
@@ -76,9 +76,9 @@ func (r Record) Headers() iter.Seq2[string, []byte] { return r.all(headerPairs) 
 // CountHeaders tells how many headers there are, without looking at them.
 func (r Record) CountHeaders() int { return r.count(headerPairs) }
 
-// Attribute gives the value of the first private attribute of this name, nil if there is none or it is null. Attributes
+// Attribute gives the value of the last private attribute of this name, nil if there is none or it is null. Attributes
 // are seen by later operators, never by a sink.
-func (r Record) Attribute(name string) []byte { return r.pairs(attributePairs).first(name) }
+func (r Record) Attribute(name string) []byte { return r.pairs(attributePairs).last(name) }
 
 // AttributeText gives the same as text, a copy, and whether there is any: not if it is not UTF-8.
 func (r Record) AttributeText(name string) (string, bool) { return text(r.Attribute(name)) }

@@ -133,6 +133,26 @@ func TestWhatIsNotReadIsNotThere(t *testing.T) {
 	}
 }
 
+func TestOfPairsOfOneNameTheLastIsAskedFor(t *testing.T) {
+	operator := noted{Name: "ask", Version: "1.0.0", Reads: tidegate.Headers | tidegate.Attributes}
+	operator.Process = func(_ *tidegate.Context, record tidegate.Record) (tidegate.Outcome, error) {
+		header, ok := record.HeaderText("a")
+		return tidegate.DeadLetter(fmt.Sprintf("%q %t %q", header, ok, record.Attribute("b"))), nil
+	}
+	harness := tidegate.NewHarness(t, operator, "")
+	record := tidegate.Text("").WithHeader("a", "1").WithHeader("c", "3").WithHeader("a", "2").WithAttribute("b", "4").WithAttribute("b", "")
+	if answer := harness.RunOne(record); answer.Reason != `"2" true ""` {
+		t.Errorf("came %s", answer)
+	}
+	record.Headers = append(record.Headers, tidegate.Pair{Name: "a"})
+	if answer := harness.RunOne(record); answer.Reason != `"" false ""` {
+		t.Errorf("came %s", answer)
+	}
+	if value, ok := record.Header("a"); ok || value != "" {
+		t.Errorf("the record of tests has %q", value)
+	}
+}
+
 func TestTextSaysWhereItIsNone(t *testing.T) {
 	operator := runs(func(_ *tidegate.Context, record tidegate.Record) (tidegate.Outcome, error) {
 		_, err := record.Text()

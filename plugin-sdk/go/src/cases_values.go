@@ -33,9 +33,10 @@ func (b *caseBytes) UnmarshalJSON(text []byte) error {
 		Times  int             `json:"times"`
 		JSON   json.RawMessage `json:"json"`
 	}
-	err := strictly(text, &said)
+	var err error
 	switch {
-	case err != nil:
+	case strictly(text, &said) != nil:
+		err = notBytes(text)
 	case said.Base64 != nil:
 		b.bytes, err = base64.StdEncoding.DecodeString(*said.Base64)
 	case said.JSON != nil:
@@ -45,9 +46,13 @@ func (b *caseBytes) UnmarshalJSON(text []byte) error {
 	case said.Repeat != nil && said.Times >= 0 && said.Times*len(*said.Repeat) <= mostRepeated:
 		b.bytes = append([]byte{}, strings.Repeat(*said.Repeat, said.Times)...)
 	default:
-		err = fmt.Errorf("%s are no bytes: expected a text, null, base64, repeat with times, or json", text)
+		err = notBytes(text)
 	}
 	return err
+}
+
+func notBytes(text []byte) error {
+	return fmt.Errorf("%s is no bytes: expected a text, null, base64, repeat with times, or json", text)
 }
 
 // casePairs are headers or attributes: a list of pairs, an object, or one pair that is repeated.

@@ -19,11 +19,11 @@ func init() {
 //go:wasmexport tidegate:operator/packed@1.0.0#describe
 func exportDescribe(config unsafe.Pointer, length uint32) unsafe.Pointer {
 	text := taken(config, length)
-	switch {
-	case exported == nil:
+	if exported == nil {
 		return answerFailure(notRun())
-	case exported.wrong != nil:
-		_, failure := exported.startWith(text)
+	}
+	outputs, failure := exported.described(text)
+	if failure != nil {
 		return answerFailure(failure)
 	}
 	metrics := make([]abiMetric, len(exported.metrics))
@@ -41,7 +41,7 @@ func exportDescribe(config unsafe.Pointer, length uint32) unsafe.Pointer {
 		version:      abiString(exported.version),
 		configSchema: abiString(exported.schema),
 		reads:        uint32(exported.reads),
-		outputs:      abiStrings(exported.outputs(text)),
+		outputs:      abiStrings(outputs),
 		metrics:      abiList(metrics),
 	})
 }

@@ -61,7 +61,7 @@ type program struct {
 	wrong error
 	// The schema of its configuration, and its outputs under one.
 	schema  string
-	outputs func(config string) []string
+	outputs func(config string) ([]string, error)
 	start   func(config string) (Process, []string, error)
 }
 
@@ -72,16 +72,8 @@ func (o Operator[Config]) program() *program {
 		version: o.Version,
 		reads:   o.Reads,
 		schema:  schema,
-		outputs: func(config string) []string {
-			// A configuration that cannot be read is refused by the schema, and by start: who only asks what the
-			// operator is, with an empty one, gets an answer.
-			read, err := ReadConfig[Config](config)
-			if err != nil {
-				return o.Outputs
-			}
-			return o.outputsOf(read)
-		},
-		start: o.start,
+		outputs: o.outputsUnder,
+		start:   o.start,
 	}
 	for _, metric := range o.Metrics {
 		made.metrics = append(made.metrics, metric.metric())
@@ -94,6 +86,17 @@ func (o Operator[Config]) program() *program {
 		made.wrong = errors.Join(made.wrong, errors.New("it needs at most one of Outputs and OutputsOf"))
 	}
 	return made
+}
+
+// outputsUnder are those that are described. A configuration that cannot be read is refused by the schema, and by start:
+// who only asks what the operator is, with an empty one, gets an answer.
+func (o Operator[Config]) outputsUnder(config string) ([]string, error) {
+	read, err := ReadConfig[Config](config)
+	if err != nil {
+		return o.Outputs, nil
+	}
+	outputs := o.outputsOf(read)
+	return outputs, checkOutputs(outputs)
 }
 
 func (o Operator[Config]) outputsOf(config Config) []string {

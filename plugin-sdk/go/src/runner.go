@@ -17,22 +17,51 @@ type running struct {
 	context Context
 }
 
+// described gives the outputs under a configuration, JSON text, as they are described.
+func (p *program) described(config string) (outputs []string, failure *Failure) {
+	if failure := p.declared(); failure != nil {
+		return nil, failure
+	}
+	defer failPanic(&failure)
+	outputs, err := p.outputs(config)
+	return outputs, configFailure(err)
+}
+
+// declared is what is wrong with how the operator is declared.
+func (p *program) declared() *Failure {
+	if p.wrong == nil {
+		return nil
+	}
+	return Permanent("bad-operator", fmt.Sprintf("operator %q is declared wrongly: %s", p.name, oneLine(p.wrong)))
+}
+
+// failPanic makes a panic a failure; it is what is deferred.
+func failPanic(failure **Failure) {
+	if recovered := recover(); recovered != nil {
+		*failure = Permanent("panic", panicText(recovered))
+	}
+}
+
+// configFailure takes an error as the failure that it is or wraps, else as one of the configuration.
+func configFailure(err error) *Failure {
+	if err == nil {
+		return nil
+	}
+	if failure := asFailure(err); failure != nil {
+		return failure
+	}
+	return BadConfiguration("bad-config", err.Error())
+}
+
 // startWith reads the configuration, JSON text, and starts the operator.
 func (p *program) startWith(config string) (r *running, failure *Failure) {
-	if p.wrong != nil {
-		return nil, Permanent("bad-operator", fmt.Sprintf("operator %q is declared wrongly: %s", p.name, oneLine(p.wrong)))
+	if failure := p.declared(); failure != nil {
+		return nil, failure
 	}
-	defer func() {
-		if recovered := recover(); recovered != nil {
-			r, failure = nil, Permanent("panic", panicText(recovered))
-		}
-	}()
+	defer failPanic(&failure)
 	process, outputs, err := p.start(config)
 	if err != nil {
-		if failure := asFailure(err); failure != nil {
-			return nil, failure
-		}
-		return nil, BadConfiguration("bad-config", err.Error())
+		return nil, configFailure(err)
 	}
 	r = &running{name: p.name, metrics: p.metrics, process: process, outputs: outputs}
 	r.context = Context{Context: context.Background(), running: r}

@@ -346,3 +346,30 @@ func TestRandomNumbersAreThoseOfAllLanguages(t *testing.T) {
 		t.Errorf("expected %v, came %v", expected, drawn)
 	}
 }
+
+func TestTheOutputsOfAConfigurationAreChecked(t *testing.T) {
+	type names struct {
+		Names []string `json:"names"`
+	}
+	operator := tidegate.Operator[names]{
+		Name:      "name",
+		Version:   "1.0.0",
+		Reads:     tidegate.Value,
+		OutputsOf: func(config names) []string { return config.Names },
+		Process: func(_ *tidegate.Context, record tidegate.Record) (tidegate.Outcome, error) {
+			return tidegate.Route(string(record.Value()), nil), nil
+		},
+	}
+	harness := tidegate.NewHarness(t, operator, `{"names": ["a", "b"]}`)
+	if outputs := harness.Outputs(); !slices.Equal(outputs, []string{"a", "b"}) {
+		t.Errorf("the outputs are %q", outputs)
+	}
+	for name, expected := range map[string]string{"b": "route to b", "c": `dead-letter: there is no output "c", the operator names "a", "b"`} {
+		if answer := harness.RunOne(tidegate.Text(name)); answer.String() != expected {
+			t.Errorf("expected %s, came %s", expected, answer)
+		}
+	}
+	if _, err := tidegate.StartHarness(operator, `{"names": ["a", "a"]}`); err == nil || !strings.Contains(err.Error(), `two outputs "a"`) {
+		t.Errorf("two outputs of one name: %v", err)
+	}
+}

@@ -3,6 +3,8 @@
 package tidegate
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -99,22 +101,34 @@ func (h *Harness) try(records []TestRecord) ([]Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	bytes, err := h.Process(batch)
+	answer, err := h.Process(batch)
 	if err != nil {
 		return nil, err
 	}
-	return h.Decode(bytes, records)
+	return h.Decode(answer, records)
 }
 
-// Process gives the operator a packed batch, as the host does, and gives its packed answer.
+// Process gives the operator a packed batch, as the host does, and gives its packed answer. Afterwards the memory of the
+// batch has something else in it, as it has for the host's next call.
 func (h *Harness) Process(batch []byte) ([]byte, error) {
 	defer h.listen()()
-	answer, failure := h.running.answerTo(batch)
+	lent := slices.Clone(batch)
+	answer, failure := h.running.answerTo(lent)
 	if failure != nil {
 		return nil, failure
 	}
-	return slices.Clone(answer), nil
+	if !bytes.Equal(lent, batch) {
+		return nil, errors.New("the operator has changed bytes of a record, which it is only lent")
+	}
+	answer = slices.Clone(answer)
+	for at := range lent {
+		lent[at] = overwritten
+	}
+	return answer, nil
 }
+
+// overwritten is what is in the memory of a batch that is done with.
+const overwritten = '#'
 
 // Decode takes a packed answer for these records, and counts what was measured. The error says what the host would
 // refuse.

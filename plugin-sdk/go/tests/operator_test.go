@@ -373,3 +373,21 @@ func TestTheOutputsOfAConfigurationAreChecked(t *testing.T) {
 		t.Errorf("two outputs of one name: %v", err)
 	}
 }
+
+func TestBytesAreOnlyLent(t *testing.T) {
+	var kept [][]byte
+	operator := runs(func(_ *tidegate.Context, record tidegate.Record) (tidegate.Outcome, error) {
+		kept = append(kept, record.Value())
+		if value := record.Value(); string(value) == "change" {
+			value[0] = 'C'
+		}
+		return tidegate.Replace(tidegate.Change().SetValue(record.Value())), nil
+	})
+	harness := tidegate.NewHarness(t, operator, "")
+	if answer := harness.RunOne(tidegate.Text("keep")); string(answer.Record.Value) != "keep" || string(kept[0]) != "####" {
+		t.Errorf("came %q, and %q was kept", answer.Record.Value, kept[0])
+	}
+	if _, err := harness.Try(tidegate.Text("change")); err == nil || !strings.Contains(err.Error(), "changed bytes of a record") {
+		t.Errorf("came %v", err)
+	}
+}

@@ -64,6 +64,12 @@ impl Changes {
         self
     }
 
+    /// Appends a header that is null; others of the name stay.
+    pub fn add_null_header(mut self, name: &str) -> Changes {
+        self.patch.header(Change::Add { name, value: None });
+        self
+    }
+
     /// Removes every header of this name.
     pub fn remove_header(mut self, name: &str) -> Changes {
         self.patch.header(Change::Remove { name });
@@ -74,6 +80,25 @@ impl Changes {
     pub fn attribute(mut self, name: &str, value: impl AsRef<[u8]>) -> Changes {
         let value = Some(value.as_ref());
         self.patch.attribute(Change::Set { name, value });
+        self
+    }
+
+    /// Appends a private attribute; others of the name stay.
+    pub fn add_attribute(mut self, name: &str, value: impl AsRef<[u8]>) -> Changes {
+        let value = Some(value.as_ref());
+        self.patch.attribute(Change::Add { name, value });
+        self
+    }
+
+    /// Replaces every private attribute of this name by one that is null.
+    pub fn null_attribute(mut self, name: &str) -> Changes {
+        self.patch.attribute(Change::Set { name, value: None });
+        self
+    }
+
+    /// Appends a private attribute that is null; others of the name stay.
+    pub fn add_null_attribute(mut self, name: &str) -> Changes {
+        self.patch.attribute(Change::Add { name, value: None });
         self
     }
 

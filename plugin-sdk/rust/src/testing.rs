@@ -3,6 +3,7 @@
 //! Records are copied into a packed batch with the fields the operator reads, and no others, as the host does; its
 //! answer is decoded and applied as the host does. What an operator forgets to declare is missing here too.
 
+mod cases;
 mod record;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use tidegate_record::{
     Sample,
 };
 
+pub use cases::CaseReport;
 pub use record::TestRecord;
 
 use crate::host::imports::TOLD;
@@ -91,6 +93,15 @@ impl<T: Described> Harness<T> {
 
     /// Runs one batch; a failure is what fails the whole call.
     pub fn try_run(&mut self, records: &[TestRecord]) -> Result<Vec<Answer>, Failure> {
+        self.try_with(records, Answer::of)
+    }
+
+    /// Runs one batch, and makes something of the outcome of each record, which is given with the names of the outputs.
+    fn try_with<R>(
+        &mut self,
+        records: &[TestRecord],
+        make: fn(&RecordView<'_>, Outcome<'_>, &[String]) -> Result<R, String>,
+    ) -> Result<Vec<R>, Failure> {
         let refused = |why| Failure::permanent("refused", why);
         let full = batch(records, self.clock).map_err(refused)?;
         let reads = T::DESCRIPTION.reads;
@@ -101,11 +112,13 @@ impl<T: Described> Harness<T> {
         let outputs = self.runner.outputs();
         let outcomes = OutcomesView::parse(&answer, records.len(), outputs.len() as u16)
             .map_err(|error| refused(error.to_string()))?;
-        let answers: Vec<Answer> = full
+        let comes_again = |outcome| matches!(outcome, Outcome::Retry { .. });
+        let again: Vec<bool> = outcomes.iter().map(comes_again).collect();
+        let made: Vec<R> = full
             .view()
             .records()
             .zip(outcomes.iter())
-            .map(|(record, outcome)| Answer::of(&record, outcome, outputs))
+            .map(|(record, outcome)| make(&record, outcome, outputs))
             .collect::<Result<_, String>>()
             .map_err(refused)?;
         let mut measured = vec![0; records.len()];
@@ -122,11 +135,11 @@ impl<T: Described> Harness<T> {
         }
         for sample in outcomes.samples() {
             // What belongs to a record that comes again does not count.
-            if !matches!(answers[sample.record as usize], Answer::Retry { .. }) {
+            if !again[sample.record as usize] {
                 self.measure(&sample);
             }
         }
-        Ok(answers)
+        Ok(made)
     }
 
     /// The lines logged since the operator was started.

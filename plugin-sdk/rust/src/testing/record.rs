@@ -42,9 +42,21 @@ impl TestRecord {
         self
     }
 
+    /// With one more header, which is null.
+    pub fn with_null_header(mut self, name: &str) -> TestRecord {
+        self.headers.push((name.to_owned(), None));
+        self
+    }
+
     /// With one more private attribute.
     pub fn with_attribute(mut self, name: &str, value: impl Into<Vec<u8>>) -> TestRecord {
         self.attributes.push((name.to_owned(), Some(value.into())));
+        self
+    }
+
+    /// With one more private attribute, which is null.
+    pub fn with_null_attribute(mut self, name: &str) -> TestRecord {
+        self.attributes.push((name.to_owned(), None));
         self
     }
 

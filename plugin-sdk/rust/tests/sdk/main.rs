@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod bindings;
+mod cases;
 mod configurations;
 mod operators;

@@ -152,10 +152,9 @@ impl Failure {
         Failure::answer(&text.unwrap_or_else(|panic| panic))
     }
 
-    /// With what the guest wrote to stderr in that call: a traceback of its language says more than that of WebAssembly.
+    /// With what the guest said in that call, before the backtrace.
     pub(crate) fn with_last_words(mut self, words: Option<String>) -> Failure {
         if let Some(words) = words {
-            let words = format!("standard error:\n{words}");
             self.backtrace = Some(match self.backtrace.take() {
                 None => words,
                 Some(backtrace) => format!("{words}\n{backtrace}"),

@@ -230,7 +230,7 @@ impl Guest {
         self.store.data().in_time().map_err(Failure::late)
     }
 
-    /// What the guest said of its failure, with what it wrote to stderr before.
+    /// What the guest said of its failure, with what it logged and wrote to stderr before.
     fn said(&self, failure: Failure) -> Failure {
         failure.with_last_words(self.store.data().last_words())
     }

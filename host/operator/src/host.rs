@@ -8,6 +8,7 @@ use tidegate_telemetry::plain;
 use wasmtime::UpdateDeadline;
 use wasmtime::component::Linker;
 
+use crate::last_words::{LastWords, joined};
 use crate::limits::{Limiter, Limits};
 use crate::listener::Level;
 use crate::shared::{COUNTER_NAME, COUNTERS, Shared, is_counter};
@@ -59,6 +60,8 @@ pub(crate) struct Host {
     pub(crate) pending: BTreeMap<String, u64>,
     seed: [u8; 32],
     clock: i64,
+    /// What the running call has logged, the end of it.
+    pub(crate) logged: LastWords,
     inert: Option<Box<Inert>>,
 }
 
@@ -77,6 +80,7 @@ impl Host {
             pending: BTreeMap::new(),
             seed,
             clock: 0,
+            logged: LastWords::default(),
             inert: None,
         }
     }
@@ -86,6 +90,7 @@ impl Host {
     pub(crate) fn begin(&mut self, clock: i64, mark: u64) {
         self.limiter.refused = None;
         self.pending.clear();
+        self.logged.clear();
         self.clock = clock;
         if let Some(inert) = &mut self.inert {
             inert.begin(clock, mark);
@@ -99,9 +104,10 @@ impl Host {
             .get_or_insert_with(|| Box::new(Inert::new(Arc::clone(shared), seed, clock)))
     }
 
-    /// What the last call has written to stderr, at its end; none where there is no inert world, or nothing was written.
+    /// What the last call has logged and written to stderr, the end of it; none if that is nothing.
     pub(crate) fn last_words(&self) -> Option<String> {
-        self.inert.as_ref()?.last_words()
+        let stderr = self.inert.as_ref().map(|inert| inert.last_words());
+        joined(&self.logged, stderr)
     }
 
     /// Whether the running call is still in time.

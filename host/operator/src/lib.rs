@@ -40,6 +40,7 @@ mod grants;
 mod guest;
 mod host;
 mod instance;
+mod last_words;
 mod limits;
 mod listener;
 mod meters;

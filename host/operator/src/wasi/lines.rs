@@ -1,6 +1,5 @@
-//! What a guest writes to stdout and stderr: lines of the log, and the last words of a call that fails.
+//! What a guest writes to stdout and stderr: lines of the log.
 
-use crate::failure::TEXT_BYTES;
 use crate::listener::Level;
 use crate::shared::{LINE_BYTES, Shared};
 use tidegate_telemetry::plain;
@@ -62,58 +61,6 @@ impl Lines {
     }
 }
 
-/// The end of what was written to stderr during one call.
-#[derive(Debug, Default)]
-pub(super) struct LastWords {
-    bytes: Vec<u8>,
-    /// Bytes that were dropped before them.
-    before: usize,
-}
-
-impl LastWords {
-    pub(super) fn clear(&mut self) {
-        self.bytes.clear();
-        self.before = 0;
-    }
-
-    pub(super) fn write(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-        // Not at each write, so that what is written is moved twice at most.
-        if self.bytes.len() > 2 * TEXT_BYTES {
-            let extra = self.bytes.len() - TEXT_BYTES;
-            self.bytes.drain(..extra);
-            self.before += extra;
-        }
-    }
-
-    /// The last 4 KiB, a line for each line; none if nothing was written.
-    pub(super) fn text(&self) -> Option<String> {
-        let cut = self.bytes.len().saturating_sub(TEXT_BYTES);
-        let before = self.before + cut;
-        let text = String::from_utf8_lossy(&self.bytes[cut..]);
-        let text = text.trim_end();
-        if text.is_empty() {
-            return None;
-        }
-        let mut shown = String::new();
-        if before > 0 {
-            shown = format!("(after {before} bytes more)\n");
-        }
-        let mut room = TEXT_BYTES;
-        for line in text.lines() {
-            let line = plain(line, room);
-            room = room.saturating_sub(line.len() + 1);
-            shown.push_str(&line);
-            shown.push('\n');
-            if room == 0 {
-                break;
-            }
-        }
-        shown.truncate(shown.trim_end().len());
-        Some(shown)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,33 +86,5 @@ mod tests {
         lines.end(&shared);
         assert_eq!(shared.stats().lines, 3);
         assert!(lines.begun.is_empty());
-    }
-
-    #[test]
-    fn the_last_words_are_those_at_the_end_and_cannot_disturb() {
-        let mut words = LastWords::default();
-        assert_eq!(words.text(), None);
-        words.write(b"Traceback:\n  File \"op.py\"\nValueError: \x1b[2J bad\n");
-        assert_eq!(
-            words.text().unwrap(),
-            "Traceback:\n  File \"op.py\"\nValueError: \\u{1b}[2J bad"
-        );
-        for _ in 0..1000 {
-            words.write(&[b'x'; 1000]);
-        }
-        words.write(b"\nthe end");
-        assert!(words.bytes.len() <= 2 * TEXT_BYTES + 1000);
-        let text = words.text().unwrap();
-        assert!(
-            text.starts_with("(after ") && text.ends_with("x\nthe end"),
-            "{text}"
-        );
-        assert!(text.len() < TEXT_BYTES + 64, "{}", text.len());
-        words.clear();
-        assert_eq!(words.text(), None);
-        words.write(b"\n".repeat(3 * TEXT_BYTES).as_slice());
-        assert_eq!(words.text(), None);
-        words.write("\u{7}".repeat(TEXT_BYTES).as_bytes());
-        assert!(words.text().unwrap().len() < 2 * TEXT_BYTES);
     }
 }

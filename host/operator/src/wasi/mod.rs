@@ -25,8 +25,9 @@ use wasmtime_wasi::p2::{
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use self::clock::Clock;
-use self::lines::{LastWords, Lines};
+use self::lines::Lines;
 use crate::host::Host;
+use crate::last_words::LastWords;
 use crate::listener::Level;
 use crate::shared::{LINE_BYTES, Shared};
 
@@ -161,8 +162,8 @@ impl Inert {
     }
 
     /// The end of what the last call has written to stderr: a traceback, if it failed.
-    pub(crate) fn last_words(&self) -> Option<String> {
-        self.last_words.text()
+    pub(crate) fn last_words(&self) -> &LastWords {
+        &self.last_words
     }
 
     /// The n-th block is the hash of seed and n.

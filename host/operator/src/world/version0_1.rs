@@ -3,7 +3,7 @@
 use wasmtime::component::{ComponentType, Lift, Linker, WasmStr};
 use wasmtime::{Result, StoreContextMut};
 
-use super::version1::WitLevel;
+use super::version1::log;
 use super::{Said, fields};
 use crate::host::Host;
 
@@ -43,14 +43,9 @@ impl WitDescription {
 
 /// Adds `log`, `config` and `metrics`.
 pub(crate) fn link(linker: &mut Linker<Host>) -> Result<()> {
-    linker.instance("tidegate:operator/log@0.1.0")?.func_wrap(
-        "write",
-        |store: StoreContextMut<'_, Host>, (level, message): (WitLevel, WasmStr)| {
-            let message = message.to_str(&store)?;
-            store.data().shared.log(level.into(), &message);
-            Ok(())
-        },
-    )?;
+    linker
+        .instance("tidegate:operator/log@0.1.0")?
+        .func_wrap("write", log)?;
     linker
         .instance("tidegate:operator/config@0.1.0")?
         .func_wrap("get", |store: StoreContextMut<'_, Host>, (): ()| {

@@ -10,6 +10,7 @@ use crate::failure::{Class, Failure};
 use crate::host::Host;
 use crate::listener::Level;
 use crate::metrics::{Kind, Metric};
+use crate::shared::LINE_BYTES;
 
 /// `level` of the WIT.
 #[derive(Clone, Copy, ComponentType, Lift)]
@@ -189,14 +190,22 @@ impl WitDescription {
     }
 }
 
+/// `write` of the WIT's `log`, the same in every version of it.
+pub(super) fn log(
+    mut store: StoreContextMut<'_, Host>,
+    (level, line): (WitLevel, WasmStr),
+) -> Result<()> {
+    let level = level.into();
+    let line = line.to_str(&store)?;
+    store.data().shared.log(level, &line);
+    let kept = line[..line.floor_char_boundary(LINE_BYTES)].to_owned();
+    store.data_mut().logged.line(level, &kept);
+    Ok(())
+}
+
 /// Adds `log`.
 pub(crate) fn link(linker: &mut Linker<Host>) -> Result<()> {
-    linker.instance("tidegate:operator/log@1.0.0")?.func_wrap(
-        "write",
-        |store: StoreContextMut<'_, Host>, (level, message): (WitLevel, WasmStr)| {
-            let message = message.to_str(&store)?;
-            store.data().shared.log(level.into(), &message);
-            Ok(())
-        },
-    )
+    linker
+        .instance("tidegate:operator/log@1.0.0")?
+        .func_wrap("write", log)
 }

@@ -136,6 +136,32 @@ fn a_trap_comes_with_the_wasm_backtrace() {
     assert!(backtrace.contains("wasm"), "{backtrace}");
 }
 
+#[test]
+fn what_an_operator_logged_in_the_call_that_fails_is_in_the_dead_letter() {
+    let slot = hostile("last-words");
+    let mut operator = instance(&slot);
+    run(&mut *operator, &batch_with_bad(8, &[]));
+    let came = run(&mut *operator, &batch_with_bad(8, &[5]));
+    assert_eq!(poisoned(&came), [5]);
+    let backtrace = came[5].poison().unwrap().backtrace.as_deref().unwrap();
+    // Of a fresh instance, which failed in its first call: nothing of the calls before it.
+    let said = "log:\ninfo call 1\nerror panicked at src/lib.rs:1:2:\nboom \\u{1b}[2J\nerror while executing at ";
+    assert!(backtrace.starts_with(said), "{backtrace}");
+    let error = ComponentSlot::new(&ENGINE, options("init-trap"), &guest("hostile"), "h");
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("\nlog:\nerror no start today\n"), "{text}");
+}
+
+#[test]
+fn a_flood_of_lines_before_a_failure_leaves_4_kib_of_it_in_the_dead_letter() {
+    let slot = hostile("last-words-flood");
+    let came = run(&mut *instance(&slot), &batch_with_bad(1, &[0]));
+    let backtrace = came[0].poison().unwrap().backtrace.as_deref().unwrap();
+    assert!(backtrace.starts_with("log:\n(after "), "{backtrace}");
+    assert!(backtrace.contains("\ninfo line 9999\n"), "{backtrace}");
+    assert!(backtrace.len() < 3 * 4096, "{} bytes", backtrace.len());
+}
+
 /// What a trap in a function of this name says where it was.
 fn backtrace_of(name: &str) -> String {
     let text = include_str!("../fixtures/released/0.1.0/pass.wat")

@@ -69,7 +69,10 @@ impl Guest for Hostile {
         CONFIG.set(text);
         TURNS.set(config["turns"].as_u64().unwrap_or(0));
         match mode.as_str() {
-            "init-trap" => panic!("no start today"),
+            "init-trap" => {
+                log_line(Level::Error, "no start today");
+                panic!("no start today")
+            }
             "init-loop" => spin(),
             "init-error" => return Err(failure("the configuration does not please me".into())),
             "init-grow" => grow(),
@@ -114,11 +117,10 @@ fn answer(mode: &str, batch: &BatchView<'_>) -> Result<Vec<u8>, String> {
         "echo" | "keys" => return Ok(rendered(batch)),
         "present" => return Ok(present(batch)),
         "flood" => {
-            for line in 0..10_000 {
-                log_line(Level::Info, &format!("line {line}"));
-            }
+            flood();
             log_line(Level::Warn, &"long ".repeat(100_000));
         }
+        "last-words" => log_line(Level::Info, &format!("call {}", CALLS.get())),
         "count" if !poisoned => return Ok(counts(batch, 0)),
         "slow" => take(TURNS.get() * batch.len() as u64),
         "cold" => {
@@ -138,6 +140,14 @@ fn answer(mode: &str, batch: &BatchView<'_>) -> Result<Vec<u8>, String> {
             "grow" => grow(),
             "trap" | "count" => panic!("a bad record"),
             "recurse" => log_line(Level::Info, &recurse(1).to_string()),
+            "last-words" => {
+                log_line(Level::Error, "panicked at src/lib.rs:1:2:\nboom \x1b[2J");
+                panic!("boom")
+            }
+            "last-words-flood" => {
+                flood();
+                panic!("boom")
+            }
             "error" => return Err("I refuse".into()),
             "rude-error" => return Err(RUDE.repeat(10_000)),
             "empty" => return Ok(Vec::new()),
@@ -175,6 +185,12 @@ fn answer(mode: &str, batch: &BatchView<'_>) -> Result<Vec<u8>, String> {
         }
     }
     Ok(passes(batch.len()))
+}
+
+fn flood() {
+    for line in 0..10_000 {
+        log_line(Level::Info, &format!("line {line}"));
+    }
 }
 
 fn passes(records: usize) -> Vec<u8> {

@@ -50,13 +50,15 @@ pub mod glue {
     use crate::bindings::tidegate::operator::types;
     use crate::config::{config_schema, read_config};
     use crate::metrics::{Declaration, Kind};
+    use crate::panics::tell;
     use crate::runner::Outputs;
-    use crate::{Described, Failure, FailureClass, Fields, Level, Runner, log_line};
+    use crate::{Described, Failure, FailureClass, Fields, Runner};
 
     pub fn describe<T: Described>(
         config: &str,
     ) -> Result<exported::Description, exported::Failure> {
         let description = T::DESCRIPTION;
+        tell(description.panics);
         // A configuration that cannot be read is refused by the schema, and by `init`: who only asks what the operator
         // is, with an empty one, gets an answer.
         let outputs = match read_config::<T::Config>(config) {
@@ -106,9 +108,7 @@ pub mod glue {
     }
 
     pub fn start<T: Described>(config: &str) -> Result<Runner<T>, exported::Failure> {
-        if T::DESCRIPTION.log_panics {
-            std::panic::set_hook(Box::new(|panic| log_line(Level::Error, &panic.to_string())));
-        }
+        tell(T::DESCRIPTION.panics);
         Runner::start(config).map_err(failure)
     }
 

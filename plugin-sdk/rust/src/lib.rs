@@ -24,7 +24,7 @@
 //! Invariants:
 //! - a record that passes or is dropped costs no allocation and no copy in here: [`Record`] views the batch's arena;
 //! - the native [`testing::Harness`] encodes and decodes with the same code as the WebAssembly exports;
-//! - an operator that does not call [`log!`] imports nothing.
+//! - an operator that does not call [`log!`] imports nothing that would have to be granted.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -53,6 +53,9 @@ pub mod metrics;
 mod operator;
 mod outcome;
 mod output;
+#[cfg(target_family = "wasm")]
+#[doc(hidden)]
+pub mod panics;
 mod random;
 mod record;
 mod runner;
@@ -62,7 +65,7 @@ mod time;
 
 pub use config::{Configuration, NoConfig, read_config};
 pub use host::{Level, log_line};
-pub use operator::{Described, Description, Failure, FailureClass, Operator};
+pub use operator::{Described, Description, Failure, FailureClass, Operator, Panics};
 pub use outcome::{Changes, IntoOutcome, Outcome, Piece};
 pub use output::{NoOutput, Output, OutputName};
 pub use random::Random;

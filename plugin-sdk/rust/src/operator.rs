@@ -50,8 +50,20 @@ pub struct Description {
     pub reads: Fields,
     /// Its metrics.
     pub metrics: &'static [Declaration],
-    /// Whether the text of a panic is written to the host's log, which must then be granted.
-    pub log_panics: bool,
+    /// Where the text of a panic goes.
+    pub panics: Panics,
+}
+
+/// Where the text of a panic goes. A panic ends the instance; its text is in the dead letter of the record, and in the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Panics {
+    /// To WASI's standard error, which needs no grant.
+    #[default]
+    StandardError,
+    /// To the host's log, which has to be granted.
+    Log,
+    /// Nowhere: the operator imports nothing for it, and a trap's backtrace is all there is.
+    Trap,
 }
 
 impl Description {

@@ -55,7 +55,7 @@ pub struct DropAbuse {
     scratch: Scratch,
 }
 
-#[operator(name = "drop-abuse", reads = "value")]
+#[operator(name = "drop-abuse", reads = "value", panics = "trap")]
 impl Operator for DropAbuse {
     type Config = Config;
     type Output = Side;

@@ -96,7 +96,7 @@ pub struct RedactPii {
     binary: Binary,
 }
 
-#[operator(name = "redact-pii", reads = ["value", "attributes"])]
+#[operator(name = "redact-pii", reads = ["value", "attributes"], panics = "trap")]
 impl Operator for RedactPii {
     type Config = Config;
 

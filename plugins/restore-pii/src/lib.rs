@@ -34,7 +34,7 @@ pub struct RestorePii {
     attributes: Vec<String>,
 }
 
-#[operator(name = "restore-pii", reads = ["value", "attributes"])]
+#[operator(name = "restore-pii", reads = ["value", "attributes"], panics = "trap")]
 impl Operator for RestorePii {
     type Config = Config;
 

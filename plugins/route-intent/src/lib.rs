@@ -84,7 +84,7 @@ pub struct RouteIntent {
     header: String,
 }
 
-#[operator(name = "route-intent", reads = "value")]
+#[operator(name = "route-intent", reads = "value", panics = "trap")]
 impl Operator for RouteIntent {
     type Config = Config;
     type Output = OutputName;

@@ -48,7 +48,7 @@ pub struct ShapeAnswer {
     config: Config,
 }
 
-#[operator(name = "shape-answer", reads = ["value", "attributes"])]
+#[operator(name = "shape-answer", reads = ["value", "attributes"], panics = "trap")]
 impl Operator for ShapeAnswer {
     type Config = Config;
 

@@ -1,4 +1,4 @@
-//! Generates the SDK's bindings from the WIT package, or checks that the committed ones are current.
+//! Generates the SDK's bindings from the WIT packages, or checks that the committed ones are current.
 
 use std::error::Error;
 use std::path::Path;
@@ -6,14 +6,16 @@ use std::process::ExitCode;
 
 use wit_bindgen_core::{Files, WorldGenerator, wit_parser::Resolve};
 
+/// What follows the name of the WIT file.
 const HEAD: &str = "\
-// Generated from wit/tidegate.wit; do not edit. To write it again:
+; do not edit. To write it again:
 // cargo run --manifest-path plugin-sdk/rust/bindgen/Cargo.toml
 ";
 
 /// A file of bindings.
 struct Target {
     file: &'static str,
+    wit: &'static str,
     world: &'static str,
     /// Where the module that exports a component finds it.
     module: &'static str,
@@ -21,16 +23,28 @@ struct Target {
     runtime: &'static str,
 }
 
-const TARGETS: [Target; 2] = [
+const CONTRACT: &str = "wit/tidegate.wit";
+
+const TARGETS: [Target; 3] = [
     Target {
         file: "plugin-sdk/rust/src/bindings.rs",
+        wit: CONTRACT,
         world: "packed-operator",
         module: "::tidegate_sdk::bindings",
+        runtime: "::tidegate_sdk::wit_bindgen::rt",
+    },
+    // Where the text of a panic goes.
+    Target {
+        file: "plugin-sdk/rust/src/panics/bindings.rs",
+        wit: "plugin-sdk/rust/wit/stderr.wit",
+        world: "standard-error",
+        module: "::tidegate_sdk::panics::bindings",
         runtime: "::tidegate_sdk::wit_bindgen::rt",
     },
     // A guest of the tests that has no SDK.
     Target {
         file: "tests/guests/plain/src/bindings.rs",
+        wit: CONTRACT,
         world: "plain-operator-alone",
         module: "crate::bindings",
         runtime: "::wit_bindgen::rt",
@@ -39,16 +53,17 @@ const TARGETS: [Target; 2] = [
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
-    let wit = root.join("wit");
-    let source = std::fs::read_to_string(wit.join("tidegate.wit"))?;
     let is_check = std::env::args().any(|argument| argument == "--check");
     for target in TARGETS {
-        let text = format!("{HEAD}// wit: {:016x}\n{}", fnv(&source), generate(&wit, &target)?);
+        let wit = root.join(target.wit);
+        let sum = fnv(&std::fs::read_to_string(&wit)?);
+        let made = generate(&wit, &target)?;
+        let text = format!("// Generated from {}{HEAD}// wit: {sum:016x}\n{made}", target.wit);
         let path = root.join(target.file);
         if !is_check {
             std::fs::write(path, text)?;
         } else if std::fs::read_to_string(&path)? != text {
-            eprintln!("{} is not what wit/tidegate.wit says; run without --check", target.file);
+            eprintln!("{} is not what {} says; run without --check", target.file, target.wit);
             return Ok(ExitCode::FAILURE);
         }
     }
@@ -57,10 +72,11 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 
 fn generate(wit: &Path, target: &Target) -> Result<String, Box<dyn Error>> {
     let mut resolve = Resolve::default();
-    let (package, _) = resolve.push_dir(wit)?;
+    let package = resolve.push_file(wit)?;
     let world = resolve.select_world(&[package], Some(target.world))?;
     let mut options = wit_bindgen_rust::Opts::default();
     options.format = true;
+    options.generate_all = true;
     options.pub_export_macro = true;
     options.export_macro_name = Some("export_component".to_owned());
     options.default_bindings_module = Some(target.module.to_owned());

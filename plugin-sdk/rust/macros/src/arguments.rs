@@ -7,18 +7,31 @@ use syn::{
 };
 
 /// What stands in the parentheses of `#[operator(...)]`.
-#[derive(Default)]
 pub(crate) struct Arguments {
     pub(crate) name: Option<LitStr>,
     pub(crate) version: Option<Expr>,
     pub(crate) reads: Vec<LitStr>,
     pub(crate) metrics: Vec<Expr>,
-    pub(crate) log_panics: bool,
+    /// A variant of `tidegate_sdk::Panics`.
+    pub(crate) panics: &'static str,
 }
+
+/// What `panics` may be, and the variant of `tidegate_sdk::Panics` that it is.
+const PANICS: [(&str, &str); 3] = [
+    ("stderr", "StandardError"),
+    ("log", "Log"),
+    ("trap", "Trap"),
+];
 
 impl Parse for Arguments {
     fn parse(input: ParseStream<'_>) -> Result<Arguments, Error> {
-        let mut arguments = Arguments::default();
+        let mut arguments = Arguments {
+            name: None,
+            version: None,
+            reads: Vec::new(),
+            metrics: Vec::new(),
+            panics: PANICS[0].1,
+        };
         while !input.is_empty() {
             let key: Ident = input.parse()?;
             input.parse::<Token![=]>()?;
@@ -62,10 +75,14 @@ impl Arguments {
             }
             "panics" => {
                 let value: LitStr = input.parse()?;
-                if value.value() != "log" {
-                    return Err(Error::new(value.span(), "`panics` can only be \"log\""));
-                }
-                self.log_panics = true;
+                let known = PANICS.iter().find(|(name, _)| *name == value.value());
+                let Some((_, variant)) = known else {
+                    return Err(Error::new(
+                        value.span(),
+                        "`panics` can only be \"stderr\", \"log\" or \"trap\"",
+                    ));
+                };
+                self.panics = variant;
             }
             other => {
                 return Err(Error::new(
@@ -129,8 +146,9 @@ mod tests {
         let full =
             read(r#"name = "a-b", version = "1", reads = ["key", "value"], panics = "log","#);
         assert_eq!(full.name.map(|name| name.value()).as_deref(), Some("a-b"));
-        assert_eq!((full.reads.len(), full.log_panics), (2, true));
-        assert!(read("").reads.is_empty());
+        assert_eq!((full.reads.len(), full.panics), (2, "Log"));
+        let empty = read("");
+        assert!(empty.reads.is_empty() && empty.panics == "StandardError");
     }
 
     #[test]
@@ -141,6 +159,8 @@ mod tests {
         );
         assert!(error(r#"name = "Keep It""#).contains("found \"Keep It\""));
         assert!(error(r#"outputs = ["a"]"#).contains("unknown argument `outputs`"));
-        assert!(error(r#"panics = "print""#).contains("can only be \"log\""));
+        assert!(
+            error(r#"panics = "print""#).contains("can only be \"stderr\", \"log\" or \"trap\"")
+        );
     }
 }

@@ -26,8 +26,8 @@ use names::upper_camel;
 ///
 /// Arguments, all optional: `name` and `version` (the crate's by default), `reads` (one of, or a list of, `"key"`,
 /// `"value"`, `"headers"`, `"attributes"`; all by default; the others are not copied to the operator), `metrics` (a list
-/// of constants of `tidegate_sdk::metrics`) and `panics = "log"` (the text of a panic goes to the host's log, which then
-/// has to be granted).
+/// of constants of `tidegate_sdk::metrics`) and `panics` (where the text of a panic goes: `"stderr"`, the default, which is
+/// WASI's and needs no grant; `"log"`, the host's, which then has to be granted; `"trap"`, nowhere).
 ///
 /// A function `keep_paid` becomes the operator type `KeepPaid`. Its second parameter, if it has one, is a reference to
 /// its configuration, a type that derives `Configuration`. It returns an `Outcome` or anything that becomes one: `bool`
@@ -212,7 +212,7 @@ fn described(arguments: &Arguments, self_type: &Type) -> Tokens {
         quote!(::tidegate_sdk::Fields::NONE #(#fields)*)
     };
     let metrics = &arguments.metrics;
-    let log_panics = arguments.log_panics;
+    let panics = Ident::new(arguments.panics, Span::call_site());
     quote! {
         impl ::tidegate_sdk::Described for #self_type {
             const DESCRIPTION: ::tidegate_sdk::Description = ::tidegate_sdk::Description {
@@ -220,7 +220,7 @@ fn described(arguments: &Arguments, self_type: &Type) -> Tokens {
                 version: #version,
                 reads: #reads,
                 metrics: &[#(#metrics.declaration()),*],
-                log_panics: #log_panics,
+                panics: ::tidegate_sdk::Panics::#panics,
             };
         }
 

@@ -10,13 +10,17 @@ use crate::setup::{WASM_TARGET, WasmToolchain, wasm_target};
 use crate::steps::{cargo, run};
 use crate::toolchains;
 
-/// Builds every crate under `plugins/` and `tests/guests/` into `target/operators/NAME.wasm`, and puts the committed ones
+/// The operator of the conformance cases, in `plugin-sdk/conformance/rust`.
+const CONFORMANCE: &str = "conformance-rust";
+
+/// Builds it and every crate under `plugins/` and `tests/guests/` into `target/operators/NAME.wasm`, and puts the committed ones
 /// of other languages beside them.
 pub(crate) fn build(root: &Path) -> Result<()> {
     let mut packages = Vec::new();
     for room in ["plugins", "tests/guests"] {
         packages.extend(crates(&root.join(room))?);
     }
+    packages.push(CONFORMANCE.to_owned());
     let target = target_directory(root);
     let mut command = match wasm_target(root)? {
         WasmToolchain::Rustup => {

@@ -58,7 +58,7 @@ pub mod glue {
         config: &str,
     ) -> Result<exported::Description, exported::Failure> {
         let description = T::DESCRIPTION;
-        tell(description.panics);
+        tell::<T>();
         // A configuration that cannot be read is refused by the schema, and by `init`: who only asks what the operator
         // is, with an empty one, gets an answer.
         let outputs = match read_config::<T::Config>(config) {
@@ -108,7 +108,7 @@ pub mod glue {
     }
 
     pub fn start<T: Described>(config: &str) -> Result<Runner<T>, exported::Failure> {
-        tell(T::DESCRIPTION.panics);
+        tell::<T>();
         Runner::start(config).map_err(failure)
     }
 

@@ -18,14 +18,16 @@ use std::panic::PanicHookInfo;
 
 use bindings::wasi::cli::stderr::get_stderr;
 
-use crate::{Level, Panics, log_line};
+use crate::{Described, Level, Panics, log_line};
 
 /// As much of a text as the host keeps of what was said last.
 const LONGEST: usize = 3 << 10;
 
-/// From here on a panic is told there.
-pub(crate) fn tell(panics: Panics) {
-    match panics {
+/// From here on a panic is told where the operator says. Known when the operator is compiled, so that it imports only
+/// what that takes.
+#[inline]
+pub(crate) fn tell<T: Described>() {
+    match T::DESCRIPTION.panics {
         Panics::StandardError => std::panic::set_hook(Box::new(|panic| {
             // Whether it could be written makes no difference to a panic.
             let _ = get_stderr().blocking_write_and_flush(text(panic).as_bytes());

@@ -88,6 +88,38 @@ fn a_core_module_that_is_cut_short_is_refused() {
 }
 
 #[test]
+fn an_operator_in_rust_imports_what_it_calls_and_where_its_panics_go() {
+    let imports = |name: &str| {
+        let options = SlotOptions {
+            config: match name {
+                "drop-abuse" => r#"{"words": ["x"]}"#,
+                "bench-operator" => r#"{"mode": "filter"}"#,
+                _ => "{}",
+            }
+            .into(),
+            ..SlotOptions::new("s")
+        };
+        let slot = ComponentSlot::new(&ENGINE, options, &guest(name), name);
+        let mut imports = slot.unwrap().imports();
+        imports.sort();
+        imports
+    };
+    let stderr = [
+        "wasi:cli/stderr@0.2.0",
+        "wasi:io/error@0.2.0",
+        "wasi:io/streams@0.2.0",
+    ];
+    assert_eq!(
+        imports("drop-abuse"),
+        Vec::<String>::new(),
+        "panics = \"trap\""
+    );
+    assert_eq!(imports("bench-operator"), stderr);
+    let log = ["tidegate:operator/log@1.0.0"].iter().chain(&stderr);
+    assert!(imports("conformance-rust").iter().eq(log));
+}
+
+#[test]
 fn what_is_imported_and_not_granted_is_named() {
     let with = |names: &[&str]| {
         let options = SlotOptions {

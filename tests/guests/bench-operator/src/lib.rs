@@ -25,7 +25,7 @@ pub struct BenchOperator {
     mode: Mode,
 }
 
-#[operator(name = "measure-boundary", reads = "value", panics = "trap")]
+#[operator(name = "measure-boundary", reads = "value")]
 impl Operator for BenchOperator {
     type Config = Config;
 

@@ -1,0 +1,3 @@
+module measure-boundary
+
+go 1.24

@@ -97,6 +97,7 @@ fn an_operator_in_rust_imports_what_it_calls_and_where_its_panics_go() {
                 _ => "{}",
             }
             .into(),
+            grants: Grants::ALL,
             ..SlotOptions::new("s")
         };
         let slot = ComponentSlot::new(&ENGINE, options, &guest(name), name);

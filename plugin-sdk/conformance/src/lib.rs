@@ -1,1 +1,2 @@
-//! Every language's operator against one set of cases: see README.md and the tests.
+//! The conformance cases. What stands in them, and what their operator does, is in `README.md`; the tests run them over
+//! the operator of every language.

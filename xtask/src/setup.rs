@@ -21,28 +21,34 @@ pub(crate) enum WasmToolchain {
 
 /// Makes sure that Rust can compile to WebAssembly.
 pub(crate) fn wasm_target(root: &Path) -> Result<WasmToolchain> {
-    if has_target(root) {
-        return Ok(WasmToolchain::Rustup);
-    }
-    println!("installing the target {WASM_TARGET} with rustup");
-    let added = run(Command::new("rustup")
-        .args(["target", "add", WASM_TARGET])
-        .current_dir(root));
-    if added.is_ok() && has_target(root) {
-        return Ok(WasmToolchain::Rustup);
-    }
-    if is_debian() {
+    let added = add_target(root, WASM_TARGET);
+    if added.is_err() && is_debian() {
         println!("rustup cannot install it: taking Debian's rustc-web instead");
         apt(&["rustc-web", "cargo-web", "rust-web-src", "lld"])?;
         return Ok(WasmToolchain::DebianWeb);
     }
-    bail!("the target {WASM_TARGET} is missing; install it with: rustup target add {WASM_TARGET}");
+    added.map(|()| WasmToolchain::Rustup)
 }
 
-fn has_target(root: &Path) -> bool {
+/// Makes sure that the toolchain at hand has a target.
+pub(crate) fn add_target(root: &Path, target: &str) -> Result<()> {
+    if has_target(root, target) {
+        return Ok(());
+    }
+    println!("installing the target {target} with rustup");
+    let added = run(Command::new("rustup")
+        .args(["target", "add", target])
+        .current_dir(root));
+    if added.is_ok() && has_target(root, target) {
+        return Ok(());
+    }
+    bail!("the target {target} is missing; install it with: rustup target add {target}");
+}
+
+fn has_target(root: &Path, target: &str) -> bool {
     let mut rustc = Command::new("rustc");
     rustc
-        .args(["--print", "target-libdir", "--target", WASM_TARGET])
+        .args(["--print", "target-libdir", "--target", target])
         .current_dir(root);
     output(&mut rustc).is_some_and(|directory| Path::new(directory.trim()).is_dir())
 }

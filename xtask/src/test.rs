@@ -1,11 +1,15 @@
 //! Every test, lint and format check.
 
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::Result;
 
 use crate::steps::{Steps, cargo, run};
 use crate::{FULL, FUZZ_SECONDS, fuzz, kafka, operators, projects, setup, swiftshader, toolchains};
+
+/// What SmartModules are built for.
+const FLUVIO_TARGET: &str = "wasm32-wasip1";
 
 /// Sets up and runs them; `full` adds what takes minutes.
 pub(crate) fn test(root: &Path, full: bool) -> Result<()> {
@@ -65,6 +69,13 @@ fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
         run(&mut command)
     })?;
     drop(broker);
+    if full {
+        steps.step("the same filter in Fluvio's engine", || {
+            setup::add_target(root, FLUVIO_TARGET)?;
+            let script = root.join("benches/fluvio/run.py");
+            run(Command::new("python3").arg(script).current_dir(root))
+        })?;
+    }
     if swiftshader::runs_here() {
         steps.step("test what a device computes on SwiftShader", || {
             swiftshader::test(root, full)

@@ -28,20 +28,34 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer
 const MEMORY: u32 = 1024;
 const LONGEST: u32 = 16384;
 
-/// Builds the targets and runs all at once for `seconds`.
-pub(crate) fn fuzz(root: &Path, seconds: u32) -> Result<()> {
-    let directory = root.join("target/fuzz");
+/// What builds the targets.
+pub(crate) fn builds(root: &Path) -> Result<Vec<Command>> {
     let host = host()?;
-    let binaries = directory.join(&host).join("release");
-    let mut running = Vec::new();
-    for (package, _) in PACKAGES {
-        run(cargo()
+    let build = |package: &str| {
+        let mut build = cargo();
+        build
             .args(["build", "--release", "--manifest-path"])
             .arg(root.join(package).join("Cargo.toml"))
             // With a target named, build scripts and macros are compiled without the flags.
             .args(["--target", &host, "--target-dir"])
-            .arg(&directory)
-            .env("RUSTFLAGS", FLAGS))?;
+            .arg(directory(root))
+            .env("RUSTFLAGS", FLAGS);
+        build
+    };
+    Ok(PACKAGES.iter().map(|(package, _)| build(package)).collect())
+}
+
+fn directory(root: &Path) -> PathBuf {
+    root.join("target/fuzz")
+}
+
+/// Builds the targets and runs all at once for `seconds`.
+pub(crate) fn fuzz(root: &Path, seconds: u32) -> Result<()> {
+    let directory = directory(root);
+    let binaries = directory.join(host()?).join("release");
+    let mut running = Vec::new();
+    for mut build in builds(root)? {
+        run(&mut build)?;
     }
     for (package, targets) in PACKAGES {
         for target in targets {
@@ -65,7 +79,8 @@ pub(crate) fn fuzz(root: &Path, seconds: u32) -> Result<()> {
 /// Gives the host answers of the plain world for so long.
 fn lift(root: &Path, seconds: u32) -> Result<()> {
     run(cargo()
-        .args(["test", "--release", "--quiet", "-p", "tidegate-operator"])
+        // Of the whole workspace, so that nothing is compiled again with other features.
+        .args(["test", "--release", "--quiet", "--workspace"])
         .args(["--test", "operator", "lifting::"])
         .current_dir(root)
         .env("TIDEGATE_LIFT_SECONDS", seconds.to_string()))

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::steps::{Steps, cargo, run};
-use crate::{FULL, FUZZ_SECONDS, fuzz, kafka, operators, projects, setup, swiftshader, toolchains};
+use crate::steps::{Aside, Steps, cargo, run};
+use crate::{FULL, FUZZ_SECONDS, fuzz, kafka, operators, setup, swiftshader, toolchains};
 
 /// What SmartModules are built for.
 const FLUVIO_TARGET: &str = "wasm32-wasip1";
@@ -57,7 +57,11 @@ fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
             .current_dir(root))
     })?;
     let broker = steps.step("start Kafka", || kafka::start_or_find(root))?;
-    steps.step("test", || {
+    // Tests wait much: what only compiles does so meanwhile.
+    let mut aside = fuzz::builds(root)?;
+    aside.insert(0, lint(root));
+    let aside = Aside::begin(aside)?;
+    let tested = steps.step("test", || {
         let mut command = cargo();
         command
             .args(["test", "--release", "--workspace", "--no-fail-fast"])
@@ -67,8 +71,10 @@ fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
             command.env(FULL, "1");
         }
         run(&mut command)
-    })?;
+    });
     drop(broker);
+    let linted = steps.step("lint, as far as it is not done yet", || aside.finish());
+    tested.and(linted)?;
     if full {
         steps.step("the same filter in Fluvio's engine", || {
             setup::add_target(root, FLUVIO_TARGET)?;
@@ -83,18 +89,13 @@ fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
     }
     steps.step("fuzz what reads models, batches and answers", || {
         fuzz::fuzz(root, FUZZ_SECONDS)
-    })?;
-    steps.step("lint", || {
-        run(cargo()
-            .args([
-                "clippy",
-                "--release",
-                "--workspace",
-                "--all-targets",
-                "--",
-                "-D",
-                "warnings",
-            ])
-            .current_dir(root))
     })
+}
+
+fn lint(root: &Path) -> Command {
+    let mut lint = cargo();
+    lint.args(["clippy", "--release", "--workspace", "--all-targets"])
+        .args(["--", "-D", "warnings"])
+        .current_dir(root);
+    lint
 }

@@ -24,6 +24,7 @@ mod revisions;
 mod sdks;
 mod slots;
 mod swap;
+mod testing;
 mod toolchains;
 mod try_out;
 mod waiting;

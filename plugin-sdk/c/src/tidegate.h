@@ -355,7 +355,7 @@ typedef struct tg_writer {
 } tg_writer;
 
 void tg_write(tg_writer *writer, tg_bytes bytes);
-void tg_write_text(tg_writer *writer, const char *text);
+static inline void tg_write_text(tg_writer *writer, const char *text) { tg_write(writer, tg_str(text)); }
 void tg_write_format(tg_writer *writer, const char *format, ...) TG_PRINTF(2, 3);
 /// A number in the fewest digits that are read as the same.
 void tg_write_number(tg_writer *writer, double number);

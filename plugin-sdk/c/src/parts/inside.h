@@ -59,9 +59,25 @@ static inline void tg_put_32(uint8_t *at, size_t number) {
 }
 static inline void tg_put_64(uint8_t *at, uint64_t number) { memcpy(at, &number, sizeof number); }
 
-// memcpy of nothing may not be given NULL.
+// Copies bytes. Few of them are copied by words, which overlap: in WebAssembly a copy of any length is a call of the
+// host.
 static inline void tg_copy(uint8_t *to, tg_bytes from) {
-    if (from.length != 0) memcpy(to, from.at, from.length);
+    const uint8_t *at = from.at;
+    size_t left = from.length;
+    if (left > 64) {
+        memcpy(to, at, left);
+    } else if (left >= 16) {
+        for (; left > 16; left -= 16, to += 16, at += 16) memcpy(to, at, 16);
+        memcpy(to + left - 16, at + left - 16, 16);
+    } else if (left >= 8) {
+        memcpy(to, at, 8);
+        memcpy(to + left - 8, at + left - 8, 8);
+    } else if (left >= 4) {
+        memcpy(to, at, 4);
+        memcpy(to + left - 4, at + left - 4, 4);
+    } else {
+        for (; left != 0; left--) *to++ = *at++;
+    }
 }
 
 // Memory of one record, given back as a whole, or of the configuration.

@@ -81,7 +81,7 @@ void tg_write_number(tg_writer *writer, double number) {
     }
     long double fraction;
     int exponent = scaled(number, &fraction);
-    char digits[24], text[64];
+    char digits[24], text[80];
     size_t length = 0;
     uint64_t power = 1;
     for (int count = 1; count <= MOST_DIGITS; count++, power *= 10) {

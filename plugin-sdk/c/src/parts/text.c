@@ -72,7 +72,7 @@ const char *tg_file_name(const char *path) {
 static uint8_t *more(tg_writer *writer, size_t size) {
     if (writer->room - writer->length < size) {
         size_t room = writer->length + size;
-        room = room < 128 ? 256 : 2 * room;
+        room = room < 512 ? 1024 : 2 * room;
         uint8_t *moved = (uint8_t *)tg_memory(room);
         if (writer->length) memcpy(moved, writer->at, writer->length);
         writer->at = moved;
@@ -87,8 +87,6 @@ void tg_write(tg_writer *writer, tg_bytes bytes) {
     if (bytes.length != 0) tg_copy(more(writer, bytes.length), bytes);
 }
 
-void tg_write_text(tg_writer *writer, const char *text) { tg_write(writer, tg_str(text)); }
-
 static const char DIGITS[] = "0123456789abcdef";
 
 void tg_write_hex(tg_writer *writer, tg_bytes bytes) {
@@ -99,14 +97,32 @@ void tg_write_hex(tg_writer *writer, tg_bytes bytes) {
     }
 }
 
+// Where the next byte is that a JSON string cannot have as it is, or the end.
+static uint32_t plain_until(tg_bytes text, uint32_t at) {
+    const uint64_t each = UINT64_C(0x0101010101010101), high = each << 7;
+    for (; at < text.length; at++) {
+        // Eight bytes at a time: those below a number borrow from their highest bit when it is subtracted.
+        while (text.length - at >= 8) {
+            uint64_t word = tg_read_64(text.at + at), quote = word ^ each * '"', backslash = word ^ each * '\\';
+            uint64_t found =
+                ((word - each * 0x20) & ~word) | ((quote - each) & ~quote) | ((backslash - each) & ~backslash);
+            if (found & high) break;
+            at += 8;
+        }
+        if (at == text.length) break;
+        uint8_t byte = text.at[at];
+        if (byte < 0x20 || byte == '"' || byte == '\\') break;
+    }
+    return at;
+}
+
 void tg_write_json(tg_writer *writer, tg_bytes text) {
     static const char SHORT[] = "btn\0fr";
     text = tg_as_text(text);
     tg_write_text(writer, "\"");
     uint32_t begin = 0;
-    for (uint32_t at = 0; at < text.length; at++) {
+    for (uint32_t at = plain_until(text, 0); at < text.length; at = plain_until(text, at + 1)) {
         uint8_t byte = text.at[at];
-        if (byte >= 0x20 && byte != '"' && byte != '\\') continue;
         tg_write(writer, tg_bytes_of(text.at + begin, at - begin));
         begin = at + 1;
         uint8_t *to = more(writer, 2);

@@ -481,7 +481,15 @@ struct tg_table {
 };
 
 // The member's type is held against the kind when it is compiled.
+#ifdef __cplusplus
 #define TG_MEMBER(type, member, wanted) (offsetof(type, member) + 0 * sizeof(&((type *)0)->member == (wanted *)0))
+#else
+#define TG_MEMBER(type, member, wanted)                                                                                \
+    (offsetof(type, member) + 0 * sizeof(struct {                                                                      \
+         int none;                                                                                                     \
+         _Static_assert(_Generic(((type *)0)->member, wanted: 1, default: 0), #member " is no " #wanted);              \
+     }))
+#endif
 
 #define TG_BOOLEAN(type, member, key) key, TG_KIND_BOOLEAN, TG_MEMBER(type, member, bool)
 #define TG_INTEGER(type, member, key) key, TG_KIND_INTEGER, TG_MEMBER(type, member, int64_t)

@@ -22,6 +22,22 @@ for compiler in "$@"; do
     "$compiler" $flags $sanitizers -o "$out/sdk-tests" ./*.c ../src/*.c -lm
     "$out/sdk-tests" "$golden"
     printf '#include "tidegate.h"\n#include "tg_harness.h"\n' > "$out/header.cpp"
+    # A member of another type than its line says does not compile.
+    for member in int64_t int32_t; do
+        {
+            echo '#include "tidegate.h"'
+            echo "struct config { $member count; };"
+            echo 'const tg_field field = {TG_INTEGER(struct config, count, "count"), .optional = true};'
+        } > "$out/field.c"
+        compiled=yes
+        # shellcheck disable=SC2086
+        "$compiler" $flags -fsyntax-only "$out/field.c" 2> "$out/said" || compiled=no
+        case $member:$compiled in
+        int64_t:yes) ;;
+        int32_t:no) grep -q "count is no int64_t" "$out/said" ;;
+        *) cat "$out/said" && exit 1 ;;
+        esac
+    done
     # A compiler of C alone has no C++ to hold the headers against.
     "$compiler" -x c++ -fsyntax-only /dev/null 2> "$out/said" || continue
     # shellcheck disable=SC2086

@@ -486,9 +486,10 @@ struct tg_table {
 #else
 #define TG_MEMBER(type, member, wanted)                                                                                \
     (offsetof(type, member) + 0 * sizeof(struct {                                                                      \
-         int none;                                                                                                     \
-         _Static_assert(_Generic(((type *)0)->member, wanted: 1, default: 0), #member " is no " #wanted);              \
-     }))
+                                  int none;                                                                            \
+                                  _Static_assert(_Generic(((type *)0)->member, wanted: 1, default: 0),                 \
+                                                 #member " is no " #wanted);                                           \
+                              }))
 #endif
 
 #define TG_BOOLEAN(type, member, key) key, TG_KIND_BOOLEAN, TG_MEMBER(type, member, bool)

@@ -1,4 +1,4 @@
-// The SDK's own tests: sdk-tests WIT/GOLDEN
+// The SDK's own tests, run in this directory: sdk-tests WIT/GOLDEN
 
 #include "sdk_tests.h"
 
@@ -35,5 +35,6 @@ int main(int count, char **arguments) {
     test_text();
     test_json();
     test_config();
+    test_cases();
     return tg_test_end();
 }

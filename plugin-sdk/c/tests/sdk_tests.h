@@ -15,5 +15,6 @@ void test_answers(void);
 void test_text(void);
 void test_json(void);
 void test_config(void);
+void test_cases(void);
 
 #endif

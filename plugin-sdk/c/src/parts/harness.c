@@ -15,6 +15,7 @@ static bool has_seed;
 static tg_test_line *lines;
 static uint32_t line_count, line_room;
 static unsigned ran, failed;
+static bool is_quiet;
 
 void tg_host_log(tg_level level, tg_bytes text) {
     if (line_count == line_room) {
@@ -117,12 +118,23 @@ double tg_test_counter(const char *name) {
 void tg_test_ran(void) { ran++; }
 
 void tg_test_failed(const char *format, ...) {
+    failed++;
+    if (is_quiet) return;
     va_list arguments;
     va_start(arguments, format);
     vprintf(format, arguments);
     va_end(arguments);
     putchar('\n');
-    failed++;
+}
+
+unsigned tg_test_failures_of_cases(const char *pattern) {
+    unsigned before = failed;
+    is_quiet = true;
+    tg_test_cases(pattern);
+    is_quiet = false;
+    unsigned found = failed - before;
+    failed = before;
+    return found;
 }
 
 bool tg_test_expect(bool is_right, const char *condition, const char *file, int line) {

@@ -28,5 +28,7 @@ const char *tg_test_measure(tg_bytes answer, uint32_t records, const tg_test_out
 // A test that failed, with why it did.
 void tg_test_failed(const char *format, ...) TG_PRINTF(1, 2);
 void tg_test_ran(void);
+// How many failures cases have, which are not printed and do not count: for tests of the harness.
+unsigned tg_test_failures_of_cases(const char *pattern);
 
 #endif

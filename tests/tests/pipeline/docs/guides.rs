@@ -1,0 +1,218 @@
+//! Guides: what they have a newcomer type is typed, from an empty folder, and what they say comes out comes out.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tidegate_tests::{full, root, target, until};
+
+use super::expected::missing;
+use super::page::{Block, Page};
+use super::session::{Session, Typed};
+
+/// How long what runs in another terminal may take to print what is said, or to be found.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// What a command says that looks for a pipeline that has not come up yet.
+const NOT_UP: &str = "no running host found";
+
+/// The languages that have a guide.
+const LANGUAGES: [&str; 5] = ["c", "go", "javascript", "python", "rust"];
+
+/// Types the blocks of a page under a heading, or all of them, into a terminal in a folder.
+fn follow(page: &Page, heading: Option<&str>, session: &mut Session) -> String {
+    let mut last: Option<Typed> = None;
+    let mut in_background = false;
+    let mut followed = 0;
+    for block in page.blocks() {
+        if heading.is_some_and(|heading| heading != block.heading) {
+            continue;
+        }
+        followed += 1;
+        let place = format!("{}:{}", page.path.display(), block.line);
+        match block.language.as_str() {
+            "sh" if block.is("background") => {
+                last = Some(session.start(&block.text));
+                in_background = true;
+            }
+            "sh" => {
+                let typed = run(session, &block, in_background, &place);
+                last = Some(typed);
+                in_background = false;
+            }
+            "text" => {
+                let typed = last
+                    .as_ref()
+                    .unwrap_or_else(|| panic!("{place}: printed by nothing"));
+                if in_background {
+                    let what = format!("{place}: what is said to be printed");
+                    until(&what, PATIENCE, || {
+                        missing(&block.text, &typed.printed()).is_none()
+                    });
+                }
+                if let Some(line) = missing(&block.text, &typed.printed()) {
+                    panic!("{place}: {line:?} was not printed in\n{}", typed.printed());
+                }
+            }
+            _ => write_or_compare(page, &block, &session.directory(), &place),
+        }
+    }
+    assert!(
+        followed > 0,
+        "{}: no code under {heading:?}",
+        page.path.display()
+    );
+    last.map(|typed| typed.printed()).unwrap_or_default()
+}
+
+/// Types a block. What runs in another terminal may still be starting: then a person tries again.
+fn run(session: &mut Session, block: &Block, after_background: bool, place: &str) -> Typed {
+    let patient = Instant::now() + PATIENCE;
+    loop {
+        let (typed, status) = session.run(&block.text);
+        if status.success() == block.is("fails") {
+            let printed = typed.printed();
+            if after_background && printed.contains(NOT_UP) && Instant::now() < patient {
+                std::thread::sleep(Duration::from_millis(200));
+                continue;
+            }
+            panic!("{place}: {status}\n{}\n{printed}", block.text);
+        }
+        return typed;
+    }
+}
+
+/// A block of a file: the whole of it, which is written, or lines that a file there has.
+fn write_or_compare(page: &Page, block: &Block, directory: &Path, place: &str) {
+    let path = block.named("file").or(block.named("in"));
+    let path = path.unwrap_or_else(|| {
+        let language = &block.language;
+        panic!("{place}: of which file is it? ```{language},file=PATH writes it, ```{language},in=PATH compares")
+    });
+    assert!(
+        page.text().contains(&format!("`{path}`")),
+        "{place}: the page does not say {path}"
+    );
+    let file = directory.join(path);
+    if block.named("file").is_some() {
+        std::fs::write(&file, &block.text).unwrap_or_else(|error| panic!("{place}: {error}"));
+    } else {
+        let text = std::fs::read_to_string(&file)
+            .unwrap_or_else(|error| panic!("{place}: {path}: {error}"));
+        assert!(
+            text.contains(&block.text),
+            "{place}: {path} has no such lines:\n{text}"
+        );
+    }
+}
+
+/// What a person has at hand who has only installed the toolchains: a home of their own, and the caches that are kept
+/// of what a registry gave.
+fn clean(home: &Path) -> Vec<(OsString, OsString)> {
+    let mut environment = vec![(OsString::from("HOME"), home.into())];
+    let Some(real) = std::env::var_os("HOME").map(PathBuf::from) else {
+        return environment;
+    };
+    for (name, place) in [
+        ("RUSTUP_HOME", ".rustup"),
+        ("CARGO_HOME", ".cargo"),
+        ("NPM_CONFIG_USERCONFIG", ".npmrc"),
+    ] {
+        let place = real.join(place);
+        if std::env::var_os(name).is_none() && place.exists() {
+            environment.push((name.into(), place.into()));
+        }
+    }
+    environment
+}
+
+/// What is built of the workspace's own dependencies is kept between runs, and nothing is fetched.
+fn kept() -> Vec<(OsString, OsString)> {
+    vec![
+        ("CARGO_TARGET_DIR".into(), target().join("guides").into()),
+        ("CARGO_NET_OFFLINE".into(), "true".into()),
+    ]
+}
+
+#[test]
+fn an_operator_is_made_and_swapped_as_the_readme_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = Session::new(folder.path(), kept());
+    let page = Page::read("README.md");
+    follow(&page, Some("Write an operator"), &mut session);
+    follow(&page, Some("Swap it while the stream runs"), &mut session);
+}
+
+#[test]
+fn a_model_is_asked_as_the_readme_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let examples = folder.path().join("examples");
+    std::fs::create_dir_all(examples.join("support-bot")).unwrap();
+    for name in ["model", "tickets.jsonl"] {
+        let place = Path::new("support-bot").join(name);
+        std::os::unix::fs::symlink(root().join("examples").join(&place), examples.join(&place))
+            .unwrap();
+    }
+    let mut session = Session::new(folder.path(), kept());
+    let printed = follow(&Page::read("README.md"), Some("Ask a model"), &mut session);
+    let records: Vec<serde_json::Value> = printed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(records.len(), 2, "{printed}");
+    for record in records {
+        let answer = record["answer"].as_str().unwrap();
+        assert!(!answer.is_empty(), "{record}");
+    }
+}
+
+/// The guide of each language, from an empty home, with nothing but what it says.
+#[test]
+fn an_operator_is_made_in_each_language_as_its_guide_says() {
+    if !full() {
+        return;
+    }
+    for language in LANGUAGES {
+        let place = tempfile::tempdir().unwrap();
+        let (home, folder) = (place.path().join("home"), place.path().join("folder"));
+        std::fs::create_dir(&home).unwrap();
+        std::fs::create_dir(&folder).unwrap();
+        let page = Page::read(format!("docs/src/operators/{language}.md"));
+        follow(&page, None, &mut Session::new(&folder, clean(&home)));
+    }
+}
+
+#[test]
+fn every_guide_is_written_so_that_it_can_be_followed() {
+    for language in LANGUAGES {
+        let page = Page::read(format!("docs/src/operators/{language}.md"));
+        let mut kinds = BTreeSet::new();
+        for block in page.blocks() {
+            let (path, line) = (page.path.display(), block.line);
+            let known: &[&str] = match block.language.as_str() {
+                "sh" => &["background", "fails"],
+                "text" => &[],
+                _ => &["file", "in"],
+            };
+            for word in block.words() {
+                let name = word.split('=').next().unwrap_or_default();
+                assert!(
+                    known.contains(&name),
+                    "{path}:{line}: {word:?} says nothing to the test"
+                );
+            }
+            let named = block.named("file").or(block.named("in")).is_some();
+            let is_file = !["sh", "text"].contains(&block.language.as_str());
+            assert_eq!(
+                named, is_file,
+                "{path}:{line}: a block of a file names it, no other does"
+            );
+            kinds.insert(block.language);
+        }
+        assert!(
+            kinds.contains("sh") && kinds.contains("text"),
+            "{language}: nothing to type, or nothing that comes out"
+        );
+    }
+}

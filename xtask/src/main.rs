@@ -1,6 +1,7 @@
 //! What a newcomer runs: `cargo xtask demo` and `cargo xtask test`. Both install what is missing.
 
 mod demo;
+mod docs;
 mod fuzz;
 mod kafka;
 mod operators;
@@ -22,13 +23,14 @@ const USAGE: &str = "cargo xtask COMMAND
   test          set up and run every test, lint and format check
   test --full   the same, and what takes minutes: the whole of banking77 if it is at hand, long crash and swap runs,
                 swiftshader --full, whole models with wgpu's checks in the shaders of every device, operators made by
-                componentize-py and componentize-js
+                componentize-py and componentize-js, the guide of each language word by word, the book
   swiftshader   run the tests of kernels on SwiftShader, a second Vulkan driver, as test does; --full runs all tests of
                 what a device computes
   fuzz          fuzz what reads models, batches and answers for a minute; --seconds N for another time
   operators     build the shipped operators and the test guests into target/operators, those of other languages with
                 tidegate build
   toolchains    make the test guests of other languages (C, Go, JavaScript, Python) anew, the committed ones included
+  docs          make the book of docs/ in target/book, and look at every link in it; test --full does too
   kafka         run an Apache Kafka broker for tests until Enter is pressed
 
 What is missing is installed: the WebAssembly target by rustup; on Debian and Ubuntu a Vulkan loader with Mesa's
@@ -76,6 +78,7 @@ fn run() -> Result<()> {
             toolchains::small(&root)?;
             toolchains::large(&root)
         }
+        ["docs"] => docs::book(&root),
         ["kafka"] => {
             let broker = kafka::start_or_find(&root)?;
             println!("TIDEGATE_KAFKA={}", broker.address());

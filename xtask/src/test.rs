@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::steps::{Aside, Steps, cargo, run};
-use crate::{FULL, FUZZ_SECONDS, fuzz, kafka, operators, setup, swiftshader, toolchains};
+use crate::{FULL, FUZZ_SECONDS, docs, fuzz, kafka, operators, projects, setup, swiftshader, toolchains};
 
 /// What SmartModules are built for.
 const FLUVIO_TARGET: &str = "wasm32-wasip1";
@@ -81,6 +81,7 @@ fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
             let script = root.join("benches/fluvio/run.py");
             run(Command::new("python3").arg(script).current_dir(root))
         })?;
+        steps.step("make the book", || docs::book(root))?;
     }
     if swiftshader::runs_here() {
         steps.step("test what a device computes on SwiftShader", || {

@@ -207,7 +207,7 @@ pub(super) fn pages() -> Vec<Page> {
 /// Whether a directory is no part of the repository, or holds what `tidegate new` fills in.
 fn is_made(path: &Path, name: &str) -> bool {
     let made = ["target", "node_modules", "tidegate"];
-    let is_template = name.starts_with("template") && path.join("operator.toml").exists();
+    let is_template = name.starts_with("template") && path.starts_with(root().join("plugin-sdk"));
     let is_example =
         name.starts_with("my-") && path.parent().is_some_and(|it| it.ends_with("examples"));
     name.starts_with('.') || made.contains(&name) || is_template || is_example

@@ -110,7 +110,11 @@ fn write_or_compare(page: &Page, block: &Block, directory: &Path, place: &str) {
 /// What a person has at hand who has only installed the toolchains: a home of their own, and the caches that are kept
 /// of what a registry gave.
 fn clean(home: &Path) -> Vec<(OsString, OsString)> {
-    let mut environment = vec![(OsString::from("HOME"), home.into())];
+    let mut environment: Vec<(OsString, OsString)> = vec![
+        ("HOME".into(), home.into()),
+        ("XDG_CACHE_HOME".into(), home.join(".cache").into()),
+        ("XDG_CONFIG_HOME".into(), home.join(".config").into()),
+    ];
     let Some(real) = std::env::var_os("HOME").map(PathBuf::from) else {
         return environment;
     };

@@ -17,6 +17,7 @@ mod minilm;
 mod model_commands;
 mod models;
 mod native;
+mod polyglot;
 mod pressure;
 mod projects;
 mod refused;

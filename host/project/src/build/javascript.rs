@@ -77,6 +77,9 @@ fn is_bundled(build: &Build<'_>) -> Result<bool, BuildError> {
     Ok(packages.is_some_and(|packages| !packages.is_empty()))
 }
 
+/// How esbuild begins the source map that it puts behind a bundle.
+const MAP: &str = "//# sourceMappingURL=data:application/json;base64,";
+
 /// Bundles a module with all that it imports, but not what the host has.
 pub(super) fn bundled(
     build: &Build<'_>,
@@ -101,7 +104,19 @@ pub(super) fn bundled(
         ])
         .args(["--sources-content=false", "--log-level=warning"])
         .arg(format!("--outfile={}", bundle.display()));
-    Ok(work(&mut command)?.text())
+    let said = work(&mut command)?.text();
+    keep_map(bundle)?;
+    Ok(said)
+}
+
+/// Has a bundle leave its source map where the SDK looks for the lines of an exception: engines do not read comments.
+fn keep_map(bundle: &Path) -> Result<(), BuildError> {
+    let text = fs::read_to_string(bundle).map_err(ProjectError::disk("read", bundle))?;
+    if let Some((code, map)) = text.trim_end().rsplit_once(MAP) {
+        let kept = format!("{code}globalThis.__tidegateSourceMap = \"{map}\";\n");
+        sdk::write(bundle, kept.as_bytes())?;
+    }
+    Ok(())
 }
 
 fn quickjs(

@@ -194,7 +194,10 @@ func gather(from *jsonschema.ValidationError, into *[]rule) {
 	if len(from.Causes) > 0 {
 		return
 	}
-	*into = append(*into, rule{pointer(from.InstanceLocation), keyword(from.ErrorKind), reason(from.ErrorKind)})
+	broken := keyword(from.ErrorKind)
+	// Some reasons begin with the keyword themselves.
+	why := strings.TrimPrefix(reason(from.ErrorKind), broken+": ")
+	*into = append(*into, rule{pointer(from.InstanceLocation), broken, why})
 }
 
 // keyword is the one of the schema whose rule is broken.

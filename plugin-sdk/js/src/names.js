@@ -3,6 +3,7 @@
 import { encodeText, textOrNull } from "./text.js";
 
 const MANY = 1000;
+const LONGEST = 256;
 const known = new Map();
 let last = null;
 let lastBytes = null;
@@ -13,8 +14,10 @@ export function nameBytes(name) {
   if (typeof name !== "string") throw new TypeError(`a name is ${typeof name}, expected text`);
   let bytes = known.get(name);
   if (bytes === undefined) {
-    if (known.size >= MANY) known.clear();
     bytes = encodeText(name);
+    // Names may be made of data: what is kept is bounded.
+    if (bytes.length > LONGEST) return bytes;
+    if (known.size >= MANY) known.clear();
     known.set(name, bytes);
   }
   last = name;

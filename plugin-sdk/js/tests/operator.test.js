@@ -162,3 +162,14 @@ test("a record that is kept is none when its batch is over", () => {
   started((record) => ((kept = record), pass)).runOne({ value: "a" });
   assert.throws(() => kept.value);
 });
+
+test("names and short texts that are kept from before stay those of their own records", () => {
+  const harness = new Harness(
+    operator({ ...base, reads: ["headers"], process: (record) => replace({ headers: { [`n-${record.headerText("name")}`]: record.headerText("text") } }) }),
+  );
+  const given = Array.from({ length: 3000 }, (_, index) => ({ headers: [["name", `${index}`.padEnd(index % 300, "x")], ["text", ["", "é", "debug", "index"][index % 4] + (index % 7)]] }));
+  harness.run(given).forEach(({ patch }, index) => {
+    const [[, name], [, text]] = given[index].headers;
+    assert.deepEqual(patch.headers, [["set", `n-${name}`, Uint8Array.from(Buffer.from(text))]]);
+  });
+});

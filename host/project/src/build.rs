@@ -60,7 +60,7 @@ pub struct Built {
     pub size: usize,
     /// What it imports of the contract, as a pipeline grants it: `log`.
     pub grants: Vec<Grant>,
-    /// All that it imports, by name and version.
+    /// All that it imports, by name and version. Types are no permission, and are left out.
     pub imports: Vec<String>,
     /// How long the build took.
     pub time: Duration,
@@ -114,7 +114,10 @@ impl Project {
         Ok(Built {
             size: component.len(),
             grants,
-            imports: imports(&component).map(str::to_owned).collect(),
+            imports: imports(&component)
+                .filter(|import| !is_types(import))
+                .map(str::to_owned)
+                .collect(),
             time: began.elapsed(),
             digest: digest(&component),
             toolchain: toolchain(&made.producers),
@@ -147,8 +150,7 @@ impl Project {
                         word: grant.word(),
                     });
                 }
-                // Types are no permission.
-                None if interface == "types" => {}
+                None if is_types(import) => {}
                 None => {
                     return Err(BuildError::Unknown {
                         import: import.to_owned(),
@@ -250,6 +252,12 @@ impl<'a> Build<'a> {
         let version = version.unwrap_or_else(|| crate::embedded::VERSION.to_owned());
         Producer::sdk(&name, &version)
     }
+}
+
+/// Whether an import has nothing but types.
+fn is_types(import: &str) -> bool {
+    let interface = import.strip_prefix(OWN);
+    interface.is_some_and(|interface| interface.split('@').next() == Some("types"))
 }
 
 /// Writes a file beside its place first, so that nobody reads half of it; one that is the same keeps its time.

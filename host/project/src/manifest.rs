@@ -138,18 +138,19 @@ fn check_entry(
 }
 
 fn check_engine(reader: &Reader<'_>, language: Option<Language>) -> Option<Engine> {
-    let engines = Engine::ALL.map(|engine| (engine.word(), engine));
-    let engine = reader.word("engine", &engines);
     let other = language
         .filter(|language| !matches!(language, Language::JavaScript | Language::TypeScript));
-    if let (Some(other), Some(found)) = (other, reader.text("engine")) {
+    let Some(other) = other else {
+        return reader.word("engine", &Engine::ALL.map(|engine| (engine.word(), engine)));
+    };
+    if let Some(found) = reader.text("engine") {
         let title = other.title();
         reader.wrong(
             &found,
             &format!("only JavaScript and TypeScript have an engine, not {title}: leave it out"),
         );
     }
-    engine
+    None
 }
 
 fn check_pattern(reader: &Reader<'_>, pattern: &Found<String>) {

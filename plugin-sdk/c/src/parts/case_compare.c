@@ -129,10 +129,10 @@ static void compare_outcomes(tg_json expected, const tg_test_outcome *outcomes, 
         if (!tg_same(said, came)) {
             cut(&said, &came);
             const char *before = outcomes[record].action == TG_DEAD_LETTERED ? ": " : "";
-            fail("record %u: expected %.*s, came %.*s%s%.*s", record, TG_SHOW(said), TG_SHOW(came), before,
+            fail("record %u: expected %.*s, came %.*s%s%.*s", record + 1, TG_SHOW(said), TG_SHOW(came), before,
                  TG_SHOW(reason));
         } else if (text.at && !is_text(text, reason)) {
-            fail("record %u: expected the reason %.*s, came %.*s", record, TG_SHOW(tg_json_source(text)),
+            fail("record %u: expected the reason %.*s, came %.*s", record + 1, TG_SHOW(tg_json_source(text)),
                  TG_SHOW(reason));
         }
     }
@@ -159,7 +159,7 @@ static void compare_log(tg_json expected) {
         if (index >= count) continue;
         if (!tg_equals(text_of(entry_of(line, 0)), LEVELS[lines[index].level]) ||
             !is_text(entry_of(line, 1), lines[index].text)) {
-            fail("line %u of the log: expected %.*s, came %s: %.*s", index, TG_SHOW(tg_json_source(line)),
+            fail("line %u of the log: expected %.*s, came %s: %.*s", index + 1, TG_SHOW(tg_json_source(line)),
                  LEVELS[lines[index].level], TG_SHOW(lines[index].text));
         }
     }

@@ -9,6 +9,7 @@ It is apart from what operators use, so that interfaces that the contract gets l
 
 from __future__ import annotations
 
+import gc
 from types import ModuleType
 from typing import Any, NoReturn, Optional
 
@@ -70,6 +71,10 @@ def exported(module: ModuleType) -> Any:
             except Failure as failure:
                 _fail(failure)
 
+    # What is there when the component is written stays for good. To look for garbage among it would take time, and memory
+    # of each instance, which shares what it does not write to.
+    gc.collect()
+    gc.freeze()
     return Packed
 
 

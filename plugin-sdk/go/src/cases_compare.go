@@ -17,7 +17,7 @@ func compareOutcomes(expected []caseOutcome, came []Answer) error {
 	var wrong []error
 	for index, one := range expected {
 		if err := one.compare(came[index]); err != nil {
-			wrong = append(wrong, fmt.Errorf("record %d: %w", index, err))
+			wrong = append(wrong, fmt.Errorf("record %d: %w", index+1, err))
 		}
 	}
 	return errors.Join(wrong...)
@@ -46,10 +46,10 @@ func (o caseOutcome) compare(came Answer) error {
 		}
 		for index, piece := range o.pieces {
 			if piece.Output != came.Pieces[index].Output {
-				return fmt.Errorf("piece %d: expected the output %q, came %q", index, piece.Output, came.Pieces[index].Output)
+				return fmt.Errorf("piece %d: expected the output %q, came %q", index+1, piece.Output, came.Pieces[index].Output)
 			}
 			if err := compareChanges(piece.Changes, came.Pieces[index].changes); err != nil {
-				return fmt.Errorf("piece %d: %w", index, err)
+				return fmt.Errorf("piece %d: %w", index+1, err)
 			}
 		}
 	case "retry":

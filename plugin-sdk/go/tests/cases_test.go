@@ -80,13 +80,13 @@ func TestCasesOfAnotherProcess(t *testing.T) {
 
 func TestADifferenceIsSaidByRecordAndField(t *testing.T) {
 	for text, expected := range map[string]string{
-		`{"records": [{"value": "drop"}], "outcomes": ["pass"]}`:                                                                     `record 0: expected pass, came drop`,
-		`{"records": [{}, {}], "outcomes": [{"replace": {"value": "b"}}, {"replace": {"value": "a"}}]}`:                              `record 1: value: expected "a", came "b"`,
-		`{"records": [{}], "outcomes": [{"replace": {"key": "k", "value": "b"}}]}`:                                                   `record 0: key: expected "k", came no change`,
-		`{"records": [{}], "outcomes": [{"replace": {"value": null}}]}`:                                                              `record 0: value: expected null, came "b"`,
+		`{"records": [{"value": "drop"}], "outcomes": ["pass"]}`:                                                                     `record 1: expected pass, came drop`,
+		`{"records": [{}, {}], "outcomes": [{"replace": {"value": "b"}}, {"replace": {"value": "a"}}]}`:                              `record 2: value: expected "a", came "b"`,
+		`{"records": [{}], "outcomes": [{"replace": {"key": "k", "value": "b"}}]}`:                                                   `record 1: key: expected "k", came no change`,
+		`{"records": [{}], "outcomes": [{"replace": {"value": null}}]}`:                                                              `record 1: value: expected null, came "b"`,
 		`{"records": [{}], "outcomes": []}`:                                                                                          `it expects 0 outcomes, there are 1 records`,
 		`{"records": [{"value": "left"}], "outcomes": [{"route": {"to": "left", "headers": [["set", "a", "1"]], "event-time": 5}}]}`: `event-time: expected 5, came none`,
-		`{"records": [{"value": "split"}], "outcomes": [{"split": [{}, {"value": "c"}]}]}`:                                           `record 0: piece 0: expected the output "", came "left"`,
+		`{"records": [{"value": "split"}], "outcomes": [{"split": [{}, {"value": "c"}]}]}`:                                           `record 1: piece 1: expected the output "", came "left"`,
 		`{"records": [{"value": "drop"}], "outcomes": ["drop"], "log": []}`:                                                          `log: expected 0 lines`,
 		`{"records": [{"value": "drop"}], "outcomes": ["drop"], "log": [["info", "it is dropped"]]}`:                                 `expected the level info, came warn`,
 		`{"records": [{"value": "drop"}], "outcomes": ["drop"], "metrics": []}`:                                                      `metrics: expected [], came [asks_total`,

@@ -131,6 +131,19 @@ static void what_the_host_would_refuse_is_not_measured(void) {
     TG_EXPECT(count == 1 && series->labels[0].length == 255);
 }
 
+static void fail_without_a_code(tg_record *record) { tg_fail(record, TG_TRANSIENT, NULL, "not %s", "now"); }
+
+static void a_failure_is_one_without_a_code_too(void) {
+    tg_test_record record = {.value = tg_null()};
+    tg_test_outcome outcome;
+    operate(fail_without_a_code);
+    TG_EXPECT(!tg_test_run(&record, 1, &outcome));
+    TG_EXPECT(strcmp(tg_test_failure_code(), "unnamed") == 0 && tg_test_failure_class() == TG_TRANSIENT);
+    TG_EXPECT_TEXT(tg_test_failure(), "not now");
+    operate(tg_pass);
+    TG_EXPECT(tg_test_run(&record, 1, &outcome) && outcome.action == TG_PASSED);
+}
+
 // More than the first block of memory, for each record of a batch.
 static void take_much(tg_record *record) {
     uint8_t *much = tg_memory(100000);
@@ -200,6 +213,7 @@ void test_answers(void) {
     names_and_reasons_are_always_text();
     a_value_is_written_where_it_goes();
     what_the_host_would_refuse_is_not_measured();
+    a_failure_is_one_without_a_code_too();
     memory_of_a_record_is_its_own();
     whatever_is_said_the_host_takes_the_answer();
 }

@@ -2,7 +2,7 @@
 # The tests of the C SDK: its sources without a warning as C17, its headers as C++17, then everything else, under the
 # sanitizers where the compiler has them.
 #
-#   sh plugin-sdk/c/tests/test.sh [COMPILER...]
+#   sh plugin-sdk/c/tests/test.sh [COMPILER...]        # cc, and clang if it is there
 set -eu
 cd "$(dirname "$0")"
 golden=../../../wit/golden
@@ -10,7 +10,8 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 warnings="-Wall -Wextra -Wpedantic -Werror"
 
-[ $# -ne 0 ] || set -- cc
+# shellcheck disable=SC2046
+[ $# -ne 0 ] || set -- cc $(command -v clang || true)
 for compiler in "$@"; do
     # shellcheck disable=SC2086 # These are several words.
     flags="-std=c17 $warnings -O1 -g -I../src"
@@ -22,6 +23,12 @@ for compiler in "$@"; do
     "$compiler" $flags $sanitizers -o "$out/sdk-tests" ./*.c ../src/*.c -lm
     "$out/sdk-tests" "$golden"
     printf '#include "tidegate.h"\n#include "tg_harness.h"\n' > "$out/header.cpp"
+    # As it is compiled for a component, where the compiler can.
+    echo '#include <stdlib.h>' > "$out/library.c"
+    if "$compiler" --target=wasm32-wasi -fsyntax-only "$out/library.c" 2> "$out/said"; then
+        # shellcheck disable=SC2086
+        "$compiler" --target=wasm32-wasi -std=c17 $warnings -O2 -I../src -fsyntax-only ../src/*.c
+    fi
     # A member of another type than its line says does not compile.
     for member in int64_t int32_t; do
         {

@@ -7,7 +7,8 @@ static const uint8_t BATCH_MAGIC[4] = {'T', 'G', 'B', 2}, ANSWER_MAGIC[4] = {'T'
 
 static void set_failure(tg_class failure, const char *code, tg_bytes message) {
     run->failure.failure = failure;
-    run->failure.code = code;
+    // Without a code it is a failure all the same; this is how the host shows one.
+    run->failure.code = code ? code : "unnamed";
     run->failure.message = tg_as_text(message);
 }
 

@@ -114,22 +114,22 @@ impl Runner {
             Err(error) => return nothing(refused(error)),
         };
         let before = counted(&started.slot.metrics());
-        let mut trial = Trial {
+        let mut asked = Asked {
             started,
             operator: &mut *operator,
             sums: Sums::default(),
             until,
         };
-        let came = trial.outcomes(&batch).and_then(|came| {
+        let came = asked.outcomes(&batch).and_then(|came| {
             let Some(mut came) = came else {
                 return Ok(None);
             };
             if let Expected::Outcomes(expected) = &case.expected {
-                trial.retries(case, expected, &mut came)?;
+                asked.retries(case, expected, &mut came)?;
             }
             Ok(Some(came))
         });
-        let mut metrics = trial.sums.all();
+        let mut metrics = asked.sums.all();
         let after = counted(&started.slot.metrics()).into_iter();
         metrics.extend(after.filter_map(|(name, sum)| {
             let more = sum - before.get(&name).copied().unwrap_or(0);
@@ -199,14 +199,14 @@ impl Runner {
 }
 
 /// An instance, and what came of it so far.
-struct Trial<'a> {
+struct Asked<'a> {
     started: &'a Started,
     operator: &'a mut dyn Operator,
     sums: Sums,
     until: Instant,
 }
 
-impl Trial<'_> {
+impl Asked<'_> {
     /// The outcomes of a batch; none where the time was over before.
     fn outcomes(&mut self, batch: &Batch) -> Result<Option<Vec<Came>>, Stopped> {
         let mut came = Vec::with_capacity(batch.len());
@@ -291,7 +291,7 @@ fn one_by_one(started: &Started, case: &Case, until: Instant) -> Result<Option<V
         return Ok(None);
     }
     let (_, mut operator) = started.slot.instance().map_err(refused)?;
-    let mut trial = Trial {
+    let mut asked = Asked {
         started,
         operator: &mut *operator,
         sums: Sums::default(),
@@ -304,7 +304,7 @@ fn one_by_one(started: &Started, case: &Case, until: Instant) -> Result<Option<V
         }
         let one = batch(std::slice::from_ref(record), case.clock)
             .map_err(|refused| End::Broken(refused.to_string()))?;
-        let came = trial.outcomes(&one).map_err(ended)?;
+        let came = asked.outcomes(&one).map_err(ended)?;
         alone.extend(came.into_iter().flatten());
     }
     Ok(Some(alone))

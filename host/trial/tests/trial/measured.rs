@@ -39,6 +39,7 @@ fn an_operator_is_measured_beside_one_that_lets_everything_pass() {
         );
     }
     assert!(measured.border() > 0.0 && measured.border() <= 1.0);
+    assert!(measured.start.cached.is_some(), "it was kept on disk");
     assert!(measured.rounds >= 5 && measured.memory >= 1 << 16);
     let said = measured.to_json();
     for member in [

@@ -24,8 +24,9 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
             "-trimpath",
             "-buildvcs=false",
         ])
-        // The linker's check is off for one function of the runtime, which the SDK names.
-        .arg("-ldflags=-s -w -buildid= -checklinkname=0");
+        // Without `-s` the names of functions stay, for the backtrace of a trap. The linker's check is off for one
+        // function of the runtime, which the SDK names.
+        .arg("-ldflags=-w -buildid= -checklinkname=0");
     if build.is_granted(Grant::Log) {
         command.args(["-tags", "tidegate_log"]);
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from datetime import datetime, timedelta, timezone
-from typing import Iterable, Mapping, Optional, Sequence, Union
+from typing import Iterable, Mapping, Optional, Sequence, Tuple, Union
 
 from .arena import NO_TIME, NULL
 
@@ -87,12 +87,19 @@ Changes = Union[Mapping[str, Optional[Data]], Sequence[Change]]
 """Changes of headers or attributes: a mapping sets its names, a list of `Set`, `Add` and `Remove` is made in its order."""
 
 
+Parts = Tuple[bytes, ...]
+"""Bytes that follow each other: they are joined once for a whole answer, so a large value is copied once."""
+
+NOTHING: Parts = (b"\0",)
+"""The patch that changes nothing."""
+
+
 class Outcome:
     """What becomes of a record: `PASS`, `DROP`, or what `replace`, `split`, `route`, `retry` and `dead_letter` return."""
 
     __slots__ = ("action", "payload")
 
-    def __init__(self, action: int, payload: bytes = b"") -> None:
+    def __init__(self, action: int, payload: Parts = ()) -> None:
         self.action = action
         self.payload = payload
 
@@ -106,7 +113,7 @@ class Routed(Outcome):
 
     __slots__ = ("output",)
 
-    def __init__(self, payload: bytes, output: str) -> None:
+    def __init__(self, payload: Parts, output: str) -> None:
         super().__init__(ROUTED, payload)
         self.output = output
 
@@ -126,7 +133,7 @@ class Piece:
 
     __slots__ = ("output", "patch")
 
-    def __init__(self, output: Optional[str], patch: bytes) -> None:
+    def __init__(self, output: Optional[str], patch: Parts) -> None:
         self.output = output
         self.patch = patch
 
@@ -202,13 +209,13 @@ def retry(after: Union[float, timedelta], reason: str) -> Outcome:
         raise ValueError(f"a retry after {seconds} s, expected 0 or more")
     delay = MAX_DELAY if seconds == math.inf else min(round(seconds * 1000), MAX_DELAY)
     why = _reason(reason)
-    return Outcome(RETRIED, _RETRY(delay, len(why)) + why)
+    return Outcome(RETRIED, (_RETRY(delay, len(why)), why))
 
 
 def dead_letter(reason: str) -> Outcome:
     """The record goes to the dead letters. Of the reason 4 KiB are kept, on one line."""
     why = _reason(reason)
-    return Outcome(DEAD, _LENGTH(len(why)) + why)
+    return Outcome(DEAD, (_LENGTH(len(why)), why))
 
 
 def micros(time: Time) -> int:
@@ -250,15 +257,15 @@ def _patch(
     headers: Changes,
     attributes: Changes,
     event_time: Union[Time, None, _Keep],
-) -> bytes:
+) -> Parts:
     if key is KEEP and event_time is KEEP and not headers and not attributes:
         # Most changes are of the value alone.
         if value is KEEP:
-            return b"\0"
+            return NOTHING
         if value is None:
-            return _VALUE_ALONE(2, NULL)
-        data = _bytes(value)  # type: ignore[arg-type]
-        return _VALUE_ALONE(2, len(data)) + data
+            return (_VALUE_ALONE(2, NULL),)
+        data = value if type(value) is bytes else _bytes(value)  # type: ignore[arg-type]
+        return _VALUE_ALONE(2, len(data)), data
     mask, parts = 0, [b""]
     for bit, field in ((1, key), (2, value)):
         if field is None:
@@ -277,7 +284,7 @@ def _patch(
         mask |= 16
         parts.append(_TIME(NO_TIME if event_time is None else micros(event_time)))
     parts[0] = bytes((mask,))
-    return b"".join(parts)
+    return tuple(parts)
 
 
 def _changes(changes: Changes, what: str, parts: list[bytes]) -> None:

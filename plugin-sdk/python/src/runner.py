@@ -10,7 +10,7 @@ from .arena import table
 from .configuration import read_config
 from .failures import Failure, Permanent, shown
 from .operators import Declared
-from .outcomes import DEAD, DROP, DROPPED, PASS, REPLACED, Outcome, Routed, Split, dead_letter
+from .outcomes import DEAD, DROP, DROPPED, NOTHING, PASS, PASSED, Outcome, Routed, Split, dead_letter
 from .record import Record
 
 # As the head of a batch, with the number of records, then actions, payloads and their length, number and table of
@@ -20,7 +20,6 @@ _SECTION = struct.Struct("<IIII").pack
 _SAMPLES = 1
 _U16 = struct.Struct("<H").pack
 _U32 = struct.Struct("<I").pack
-_NOTHING = b"\0"
 
 
 class Runner:
@@ -66,6 +65,9 @@ class Runner:
                 pass
             elif outcome is DROP or outcome is False:
                 actions[index] = DROPPED
+            elif type(outcome) is Outcome and outcome.payload is not NOTHING:
+                actions[index] = outcome.action
+                payloads += outcome.payload
             else:
                 actions[index] = self._write(outcome, payloads)
             if measured:
@@ -76,30 +78,30 @@ class Runner:
         return _answer(actions, payloads, samples)
 
     def _write(self, outcome: Any, payloads: List[bytes]) -> int:
-        """Writes the payload of an outcome, and says which action it is."""
+        """Writes the payload of an outcome that names outputs, changes nothing or is none, and says which action it is."""
         if not isinstance(outcome, Outcome):
             return self._dead(f"{self.declared.made.__qualname__} returned {outcome!r}, expected an outcome", payloads)
-        action = outcome.action
-        if action == REPLACED:
-            if outcome.payload == _NOTHING:
-                return 0
-            payloads.append(outcome.payload)
-        elif isinstance(outcome, Split):
-            parts = [_U32(len(outcome.pieces))]
+        if isinstance(outcome, Split):
+            written = len(payloads)
+            payloads.append(_U32(len(outcome.pieces)))
             for piece in outcome.pieces:
                 number = self._number(piece.output)
                 if number is None:
+                    del payloads[written:]
                     return self._dead(self._unknown(piece.output), payloads)
-                parts.append(number)
-                parts.append(piece.patch)
-            payloads.append(b"".join(parts))
+                payloads.append(number)
+                payloads += piece.patch
         elif isinstance(outcome, Routed):
             number = self._number(outcome.output)
             if number is None:
                 return self._dead(self._unknown(outcome.output), payloads)
-            payloads.append(number + outcome.payload)
-        elif outcome.payload:
-            payloads.append(outcome.payload)
+            payloads.append(number)
+            payloads += outcome.payload
+        elif outcome.payload is NOTHING:
+            return PASSED
+        else:
+            payloads += outcome.payload
+        action: int = outcome.action
         return action
 
     def _number(self, output: Optional[str]) -> Optional[bytes]:
@@ -111,18 +113,18 @@ class Runner:
 
     def _dead(self, reason: str, payloads: List[bytes]) -> int:
         metrics.measured.clear()
-        payloads.append(dead_letter(reason).payload)
+        payloads += dead_letter(reason).payload
         return DEAD
 
 
 def _answer(actions: bytearray, payloads: List[bytes], samples: List[bytes]) -> bytes:
-    body = b"".join(payloads)
     start = _ANSWER.size + len(actions)
-    end = start + len(body)
+    size = sum(map(len, payloads))
+    end = start + size
     if not samples:
-        head = _ANSWER.pack(b"TGO\x02", end, 40, 0, len(actions), 40, start, len(body), 0, 0)
-        return head + actions + body
+        head = _ANSWER.pack(b"TGO\x02", end, 40, 0, len(actions), 40, start, size, 0, 0)
+        return b"".join((head, actions, *payloads))
     section = b"".join(samples)
     place = end + len(section)
-    head = _ANSWER.pack(b"TGO\x02", place + 16, 40, 0, len(actions), 40, start, len(body), 1, place)
-    return b"".join((head, actions, body, section, _SECTION(_SAMPLES, len(samples), end, len(section))))
+    head = _ANSWER.pack(b"TGO\x02", place + 16, 40, 0, len(actions), 40, start, size, 1, place)
+    return b"".join((head, actions, *payloads, section, _SECTION(_SAMPLES, len(samples), end, len(section))))

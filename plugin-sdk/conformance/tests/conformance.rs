@@ -40,6 +40,13 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     .unwrap()
 });
 
+/// One that is made where the long tests run, and no other time.
+const LARGE: &str = "spidermonkey";
+
+fn is_left_out(language: &str) -> bool {
+    language == LARGE && std::env::var_os("TIDEGATE_TEST_FULL").is_none()
+}
+
 /// The operator of a language. Compiled once, by the first test that asks; the others wait.
 fn component(language: &str) -> Component {
     static COMPILED: Mutex<BTreeMap<String, Component>> = Mutex::new(BTreeMap::new());
@@ -58,6 +65,9 @@ fn component(language: &str) -> Component {
 
 #[track_caller]
 fn pass(language: &str, files: &Path) {
+    if is_left_out(language) {
+        return;
+    }
     let options = Options {
         limits: limits(),
         ..Options::default()
@@ -75,6 +85,9 @@ fn cases() -> PathBuf {
 
 /// What the operator says of itself, the same in every language.
 fn describes_itself(language: &str) {
+    if is_left_out(language) {
+        return;
+    }
     let options = SlotOptions {
         grants: Grants::ALL,
         limits: limits(),
@@ -194,6 +207,7 @@ language!(go, "conformance.go");
 language!(js, "conformance.js");
 language!(python, "conformance.py");
 language!(rust, "lib.rs");
+language!(spidermonkey, "conformance.js");
 
 #[test]
 fn every_file_of_cases_has_a_test() {

@@ -32,6 +32,7 @@ fn prefix(record: &Record, config: &Config) -> Result<Outcome, FieldError> {
             log!(Level::Warn, "a line");
             Outcome::Pass
         }
+        "later" => Outcome::retry(std::time::Duration::from_millis(5), "busy"),
         "many" => Outcome::split(vec![Changes::new().remove_header("h"); 3]),
         _ => Outcome::replace(Changes::new().value(format!("{}{text}", config.prefix))),
     })
@@ -88,6 +89,8 @@ fn a_case_that_comes_as_it_is_expected_differs_in_nothing() {
     assert_eq!(run(fails), none);
     let refused = json!({"config": {"suffix": 1}, "refused": {"class": "bad-configuration", "message": {"contains": ["`suffix`"]}}});
     assert_eq!(run(refused), none);
+    let again = json!({"records": [{"value": "later"}], "outcomes": [{"retry": {"after-ms": 5, "reason": "busy", "then": "drop"}}]});
+    assert_eq!(run(again), none);
     let left_out = json!({"sandbox": true, "records": [{"value": "a"}], "outcomes": ["drop"]});
     assert_eq!(run(left_out), none);
 }

@@ -279,11 +279,16 @@ fn pieces(value: &Value) -> Result<Vec<Value>, String> {
     }
 }
 
+/// What becomes of the record when it comes again is for the sandbox.
 fn retry(value: &Value) -> Result<Value, String> {
-    only(value, &["after-ms", "reason"])?;
-    text(&value["reason"]).map_err(|why| format!(".reason{why}"))?;
-    whole(&value["after-ms"]).map_err(|why| format!(".after-ms{why}"))?;
-    Ok(json!({"retry": value}))
+    let members = only(value, &["after-ms", "reason", "then"])?;
+    let (after, reason) = (&value["after-ms"], &value["reason"]);
+    text(reason).map_err(|why| format!(".reason{why}"))?;
+    whole(after).map_err(|why| format!(".after-ms{why}"))?;
+    if let Some(then) = members.get("then") {
+        outcome(then).map_err(|why| format!(".then{why}"))?;
+    }
+    Ok(json!({"retry": {"after-ms": after, "reason": reason}}))
 }
 
 fn patch(value: &Value, is_sent: bool) -> Result<Value, String> {

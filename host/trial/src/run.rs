@@ -141,7 +141,7 @@ impl Runner {
         }));
         let lines = started.heard.take();
         let end = match came {
-            Ok(Some(came)) => match one_by_one(started, case, until) {
+            Ok(Some(came)) => match one_by_one(started, case, (until, time)) {
                 Ok(alone) => End::Answered { came, alone },
                 Err(end) => end,
             },
@@ -286,7 +286,11 @@ impl Asked<'_> {
 }
 
 /// The outcomes of the records given one by one to another instance; none where there are not several.
-fn one_by_one(started: &Started, case: &Case, until: Instant) -> Result<Option<Vec<Came>>, End> {
+fn one_by_one(
+    started: &Started,
+    case: &Case,
+    (until, time): (Instant, Duration),
+) -> Result<Option<Vec<Came>>, End> {
     if case.records.len() < 2 {
         return Ok(None);
     }
@@ -300,12 +304,12 @@ fn one_by_one(started: &Started, case: &Case, until: Instant) -> Result<Option<V
     let mut alone = Vec::with_capacity(case.records.len());
     for record in &case.records {
         if Instant::now() >= until {
-            return Ok(None);
+            return Err(End::Late(time));
         }
         let one = batch(std::slice::from_ref(record), case.clock)
             .map_err(|refused| End::Broken(refused.to_string()))?;
         let came = asked.outcomes(&one).map_err(ended)?;
-        alone.extend(came.into_iter().flatten());
+        alone.extend(came.ok_or(End::Late(time))?);
     }
     Ok(Some(alone))
 }

@@ -31,13 +31,14 @@ class Cases(unittest.TestCase):
         self.assertEqual(self.run_case({"sandbox": True}), 0)
 
     def test_a_difference_is_told_by_record_and_field(self) -> None:
-        records = [{"value": "a"}, {"value": {"base64": "/w=="}}]
-        wanted = [{"replace": {"value": "B", "headers": [["set", "by", "shout"]]}}, "drop"]
+        records = [{"value": "a"}, {"value": "b"}, {"value": {"base64": "/w=="}}]
+        wanted = [{"replace": {"value": "B", "headers": [["set", "by", "shout"]]}}, {"replace": {"value": "B"}}, "drop"]
         with self.assertRaises(AssertionError) as caught:
             self.run_case({"records": records, "outcomes": wanted, "log": [["info", "x"]], "metrics": []})
         told = str(caught.exception)
         self.assertIn('case "one", record 0, value: expected "B", came "A"', told)
-        self.assertIn("record 1, outcome: expected drop, came dead-letter (", told)
+        self.assertIn('record 1, headers: expected no change, came [["set", "by", "shout"]]', told)
+        self.assertIn("record 2, outcome: expected drop, came dead-letter (", told)
         self.assertIn('log: expected [["info", "x"]], came []', told)
 
     def test_a_file_that_is_not_in_the_format_is_told(self) -> None:

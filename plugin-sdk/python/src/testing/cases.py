@@ -274,11 +274,13 @@ def _metrics(expected: List[Dict[str, Any]], harness: Harness) -> List[str]:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, bytes):
-        try:
-            value = value.decode()
-        except UnicodeDecodeError:
-            text = value.hex(" ")
-            return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ... ({len(value)} bytes)"
-    text = json.dumps(value, ensure_ascii=False, default=_shown)
+    text = json.dumps(value, ensure_ascii=False, default=_text)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ... ({len(text)} characters)"
+
+
+def _text(value: bytes) -> str:
+    """Bytes as they are shown: their text, or the digits of what is none."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.hex(" ")

@@ -4,8 +4,8 @@
 Builds what is measured and runs it; prints a table, and with a path as argument keeps the raw figures there, as JSON:
 nanoseconds per record in batches of 256 by mode and bytes of a value, memory, time to start. Needs the toolchains of the
 languages (`tidegate build --install` in a directory here installs one), `cargo build --release -p tidegate-cli` and
-`cargo xtask operators`. Peers are measured with --peers: Extism (benches/extism) and Fluvio (benches/fluvio), which
-bring a wasmtime each.
+`cargo xtask operators`. Peers are measured with --peers: Benthos (benches/benthos, by Go), Extism (benches/extism) and
+Fluvio (benches/fluvio), which bring a wasmtime each.
 """
 
 import argparse
@@ -81,6 +81,17 @@ def extism():
     return json.loads(printed)
 
 
+def benthos():
+    own = TARGET / "benthos"
+    directory = ROOT / "benches/benthos"
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(own)}
+    wasm = ["--target", "wasm32-unknown-unknown"]
+    run("cargo", "build", "--release", *wasm, cwd=directory / "operator", env=environment)
+    run("go", "build", "-o", own / "bench", ".", cwd=directory)
+    module = own / "wasm32-unknown-unknown/release/benthos_operator.wasm"
+    return json.loads(run(own / "bench", module, stdout=subprocess.PIPE, text=True).stdout)
+
+
 def show(figures):
     print("| ns per record, shortest (median) | " + " | ".join(MEASURED) + " | instance, KiB | start, ms |")
     print("|---" * (len(MEASURED) + 3) + "|")
@@ -102,6 +113,7 @@ def main():
     options = parser.parse_args()
     figures = tidegate()
     if options.peers:
+        figures |= benthos()
         figures |= extism()
         run(sys.executable, ROOT / "benches/fluvio/run.py")
     show(figures)

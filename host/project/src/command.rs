@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -154,8 +154,5 @@ fn rest(stream: Option<Receiver<Vec<u8>>>) -> Vec<u8> {
     let Some(stream) = stream else {
         return Vec::new();
     };
-    match stream.recv_timeout(GRACE) {
-        Ok(bytes) => bytes,
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Vec::new(),
-    }
+    stream.recv_timeout(GRACE).unwrap_or_default()
 }

@@ -86,10 +86,9 @@ fn nearest(text: &str) -> String {
     for letter in text.chars() {
         let is_word =
             letter.is_ascii_alphanumeric() && (!name.is_empty() || letter.is_alphabetic());
-        if !is_word || (letter.is_ascii_uppercase() && was_lower) {
-            if !name.is_empty() && !name.ends_with('-') {
-                name.push('-');
-            }
+        let begins = !is_word || (letter.is_ascii_uppercase() && was_lower);
+        if begins && !name.is_empty() && !name.ends_with('-') {
+            name.push('-');
         }
         if is_word {
             name.push(letter.to_ascii_lowercase());

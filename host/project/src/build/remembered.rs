@@ -120,7 +120,7 @@ fn keep(path: &Path, bytes: &[u8]) {
             Some((found.modified().ok()?, found.len(), entry.path()))
         })
         .collect();
-    files.sort_by(|one, other| other.0.cmp(&one.0));
+    files.sort_by_key(|(time, ..)| std::cmp::Reverse(*time));
     let mut all = 0;
     for (_, length, path) in files {
         all += length;

@@ -4,8 +4,8 @@
 Builds what is measured and runs it; prints a table, and with a path as argument keeps the raw figures there, as JSON:
 nanoseconds per record in batches of 256 by mode and bytes of a value, memory, time to start. Needs the toolchains of the
 languages (`tidegate build --install` in a directory here installs one), `cargo build --release -p tidegate-cli` and
-`cargo xtask operators`. Peers are measured with --peers: Benthos (benches/benthos, by Go), Extism (benches/extism) and
-Fluvio (benches/fluvio), which bring a wasmtime each.
+`cargo xtask operators`. Peers are measured with --peers: Benthos (benches/benthos, by Go) and Fluvio
+(benches/fluvio, which brings a wasmtime of its own).
 """
 
 import argparse
@@ -69,18 +69,6 @@ def tidegate():
     return json.loads(run(*bench, *given, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout)
 
 
-def extism():
-    own = TARGET / "extism"
-    environment = {**os.environ, "CARGO_TARGET_DIR": str(own)}
-    directory = ROOT / "benches/extism"
-    run("cargo", "build", "--release", "-p", "extism-bench", cwd=directory, env=environment)
-    wasm = ["--target", "wasm32-unknown-unknown"]
-    run("cargo", "build", "--release", "-p", "extism-operator", *wasm, cwd=directory, env=environment)
-    module = own / "wasm32-unknown-unknown/release/extism_operator.wasm"
-    printed = run(own / "release/extism-bench", module, stdout=subprocess.PIPE, text=True).stdout
-    return json.loads(printed)
-
-
 def benthos():
     own = TARGET / "benthos"
     directory = ROOT / "benches/benthos"
@@ -114,7 +102,6 @@ def main():
     figures = tidegate()
     if options.peers:
         figures |= benthos()
-        figures |= extism()
         run(sys.executable, ROOT / "benches/fluvio/run.py")
     show(figures)
     if options.output:

@@ -6,7 +6,9 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::steps::{Aside, Steps, cargo, run};
-use crate::{FULL, FUZZ_SECONDS, docs, fuzz, kafka, operators, projects, setup, swiftshader, toolchains};
+use crate::{
+    FULL, FUZZ_SECONDS, docs, fuzz, kafka, operators, projects, setup, swiftshader, toolchains,
+};
 
 /// What SmartModules are built for.
 const FLUVIO_TARGET: &str = "wasm32-wasip1";

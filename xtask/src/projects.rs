@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::operators::{place, target_directory, write_if_other};
+use crate::setup;
 use crate::steps::{cargo, run};
 
 /// Where projects are. Their directory is the name of the operator, or what goes with it: `conformance-c`.
@@ -21,8 +22,12 @@ pub(crate) fn build(root: &Path, full: bool) -> Result<()> {
     if projects.is_empty() {
         return Ok(());
     }
+    // What `tidegate build` asks for and does not fetch itself without more ado.
+    setup::clang_for_wasi()?;
+    setup::pip()?;
+    setup::node()?;
     run(cargo()
-        .args(["build", "--quiet", "--release", "--package", "tidegate-cli"])
+        .args(["build", "--quiet", "--release", "--workspace", "--bins"])
         .current_dir(root))?;
     for (name, project) in &projects {
         if full {

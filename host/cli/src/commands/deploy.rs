@@ -119,7 +119,9 @@ fn read_config(path: &Path) -> Result<String, Failure> {
             "{shown} has more bytes than a configuration may have, limit {MAX_CONFIG}"
         )));
     }
-    let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&text)
+    let mut object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&text)
         .map_err(|error| Failure::usage(format_args!("{shown} is not a JSON object: {error}")))?;
+    // What tells an editor how to check the file, and nothing of the operator.
+    object.remove("$schema");
     Ok(serde_json::Value::Object(object).to_string())
 }

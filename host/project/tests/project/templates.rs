@@ -35,6 +35,7 @@ fn every_language_has_a_project_with_all_that_a_person_needs() {
         for wanted in [
             "README.md",
             "operator.toml",
+            "config.schema.json",
             "samples.jsonl",
             ".gitignore",
             "cases/hide-words.json",

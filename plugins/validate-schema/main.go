@@ -47,12 +47,12 @@ func start(config Config) (tidegate.Process, error) {
 		fits = tidegate.Replace(tidegate.Change().RemoveHeader(config.Header))
 	}
 	return func(ctx *tidegate.Context, record tidegate.Record) (tidegate.Outcome, error) {
-		broken := validator.check(record.Value())
-		if broken == nil {
+		found := validator.check(record.Value())
+		if len(found.rules) == 0 {
 			return fits, nil
 		}
-		brokenRules.Add(ctx, 1, broken[0].rule)
-		reason := shown(broken, config.Shown)
+		brokenRules.Add(ctx, 1, found.rules[0].rule)
+		reason := found.shown(config.Shown)
 		switch config.Then {
 		case "route":
 			return tidegate.Route(invalid, tidegate.Change().SetHeader(config.Header, reason)), nil

@@ -53,6 +53,57 @@ func TestWhatIsBrokenIsSaidWithPlaceAndRule(t *testing.T) {
 	}
 }
 
+func TestRulesAreInTheOrderOfTheirPlaces(t *testing.T) {
+	const schema = `{
+		"items": {"type": "object", "propertyNames": {"maxLength": 2}, "additionalProperties": {"anyOf": [{"type": "null"}, {"type": "null"}]}}
+	}`
+	for value, expected := range map[string]string{
+		`[` + strings.Repeat("0,", 11) + `0]`: "/0: type: got number, want object; /1: type: got number, want object; " +
+			"/2: type: got number, want object; /3: type: got number, want object; and 8 more",
+		`[{"10": 1, "9": 1, "a": 1, "010": 1}]`: "/: propertyNames: invalid propertyName '010'; /0/010: type: got number, want null; " +
+			"/0/9: type: got number, want null; /0/10: type: got number, want null; and 1 more",
+		// Those beyond the first twenty are counted as often as they are broken.
+		`[{` + numbered(`"%d": 1`, 30) + `}]`: "/0/0: type: got number, want null; /0/1: type: got number, want null; " +
+			"/0/2: type: got number, want null; /0/3: type: got number, want null; and 36 more",
+		`[{}, {"one": null, "two": null}, {}]`: "/: propertyNames: invalid propertyName 'one'; /: propertyNames: invalid propertyName 'two'",
+	} {
+		harness := tidegate.NewHarness(t, validateSchema, config(schema, `, "shown": 4`))
+		for range 20 {
+			if answer := harness.RunOne(tidegate.Text(value)); answer.Reason != expected {
+				t.Fatalf("%s: expected %s, came %s", value, expected, answer.Reason)
+			}
+		}
+	}
+}
+
+// numbered is a list of so many, each with its number.
+func numbered(format string, count int) string {
+	made := make([]string, count)
+	for index := range made {
+		made[index] = fmt.Sprintf(format, index)
+	}
+	return strings.Join(made, ", ")
+}
+
+func TestWhateverIsBrokenTheReasonIsShort(t *testing.T) {
+	const schema = `{"propertyNames": {"pattern": "^.{0,9}$"}, "additionalProperties": {"type": ["array", "object"], "items": {"$ref": "#"}}}`
+	long := strings.Repeat("\u00e4/~", 100_000)
+	for value, expected := range map[string]string{
+		`{"a": 1, "` + long + `": 1}`:                                                     "/: propertyNames: invalid propertyName 'ä/~",
+		`{"` + long + `": 1, "b": "` + long + `"}`:                                        "/b: type: got string, want array or object; /ä~1~0ä",
+		`{"b": [{"` + long + `": [{"` + long + `": [5]}]}]}`:                              "/: propertyNames: invalid propertyName 'ä/~",
+		`{"` + strings.Repeat("[", 100_000) + `": 1}`:                                     "/[[[[",
+		`{"a": ` + strings.Repeat(`[{"c": `, 200) + `1` + strings.Repeat(`}]`, 200) + `}`: "/a/0/c/0/c/",
+		`{` + numbered(`"a name that is too long %d": 1`, 50_000) + `}`:                   "and 99997 more",
+	} {
+		harness := tidegate.NewHarness(t, validateSchema, config(schema, ""))
+		answer := harness.RunOne(tidegate.Text(value))
+		if answer.Kind != "dead-letter" || !strings.Contains(answer.Reason, expected) || len(answer.Reason) > 3*1200 {
+			t.Errorf("%.40s: expected %s, came %d bytes: %.400s", value, expected, len(answer.Reason), answer.Reason)
+		}
+	}
+}
+
 func TestHostileValuesCostADeadLetter(t *testing.T) {
 	schema := `{"items": {"$ref": "#"}, "multipleOf": 0.01, "maximum": 5}`
 	harness := tidegate.NewHarness(t, validateSchema, config(schema, ""))

@@ -5,14 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 )
 
 const (
@@ -22,11 +18,7 @@ const (
 	maxDigits = 1000
 	// How deep a value goes: what is deeper could cost the stack.
 	maxDepth = 512
-	// Bytes of what is said about one rule.
-	maxReason = 512
 )
-
-var english = message.NewPrinter(language.English)
 
 type validator struct {
 	schema  *jsonschema.Schema
@@ -65,8 +57,8 @@ func newValidator(config Config) (*validator, error) {
 	schema, err := compiler.Compile(schemaName)
 	var wrong *jsonschema.SchemaValidationError
 	if errors.As(err, &wrong) {
-		if broken := rules(wrong.Err); broken != nil {
-			return nil, fmt.Errorf("config key `schema` is no JSON Schema: %s", shown(broken, config.Shown))
+		if found := rulesOf(wrong.Err); found.rules != nil {
+			return nil, fmt.Errorf("config key `schema` is no JSON Schema: %s", found.shown(config.Shown))
 		}
 	}
 	if err != nil {
@@ -75,33 +67,28 @@ func newValidator(config Config) (*validator, error) {
 	return &validator{schema: schema, allowed: config.Null == "pass"}, nil
 }
 
-// rule is one that a value breaks.
-type rule struct{ place, rule, why string }
-
-func (r rule) String() string { return fmt.Sprintf("%s: %s: %s", r.place, r.rule, r.why) }
-
-// check gives the rules that a value breaks, in the order of their places; nil if it fits.
-func (v *validator) check(value []byte) []rule {
+// check gives the rules that a value breaks, in the order of their places; none if it fits.
+func (v *validator) check(value []byte) broken {
 	if value == nil {
 		if v.allowed {
-			return nil
+			return broken{}
 		}
-		return []rule{{"/", "null", "the value is null"}}
+		return alone("null", "the value is null")
 	}
 	tree, err := decode(value)
 	if err == nil {
 		err = checkNumbers(tree)
 	}
 	if err != nil {
-		return []rule{{"/", "json", "the value is no JSON: " + err.Error()}}
+		return alone("json", "the value is no JSON: "+err.Error())
 	}
 	if err := v.schema.Validate(tree); err != nil {
-		if broken := rules(err); broken != nil {
-			return broken
+		if found := rulesOf(err); found.rules != nil {
+			return found
 		}
-		return []rule{{"/", "schema", err.Error()}}
+		return alone("schema", err.Error())
 	}
-	return nil
+	return broken{}
 }
 
 // decode reads one JSON text; numbers stay as they are written.
@@ -171,84 +158,4 @@ func checkNumbers(tree any) error {
 		}
 	}
 	return nil
-}
-
-// rules are the innermost causes of an error, always in the same order: that of a map in Go is not. Nil for another error.
-func rules(err error) []rule {
-	var top *jsonschema.ValidationError
-	if !errors.As(err, &top) {
-		return nil
-	}
-	var broken []rule
-	gather(top, &broken)
-	slices.SortFunc(broken, func(one, other rule) int {
-		return strings.Compare(one.String(), other.String())
-	})
-	return slices.Compact(broken)
-}
-
-func gather(from *jsonschema.ValidationError, into *[]rule) {
-	for _, cause := range from.Causes {
-		gather(cause, into)
-	}
-	if len(from.Causes) > 0 {
-		return
-	}
-	broken := keyword(from.ErrorKind)
-	// Some reasons begin with the keyword themselves.
-	why := strings.TrimPrefix(reason(from.ErrorKind), broken+": ")
-	*into = append(*into, rule{pointer(from.InstanceLocation), broken, why})
-}
-
-// keyword is the one of the schema whose rule is broken.
-func keyword(of jsonschema.ErrorKind) string {
-	switch of.(type) {
-	case *kind.FalseSchema:
-		return "false"
-	case *kind.Not:
-		return "not"
-	}
-	if path := of.KeywordPath(); len(path) > 0 {
-		return path[0]
-	}
-	return "schema"
-}
-
-func reason(of jsonschema.ErrorKind) string {
-	// The names that are missing come in the order of the schema, those that are too many in that of a map.
-	if many, ok := of.(*kind.AdditionalProperties); ok {
-		slices.Sort(many.Properties)
-	}
-	why := of.LocalizedString(english)
-	if len(why) > maxReason {
-		why = strings.ToValidUTF8(why[:maxReason], "") + "..."
-	}
-	return why
-}
-
-// pointer is a JSON Pointer to a place; "/" is the whole value.
-func pointer(path []string) string {
-	if len(path) == 0 {
-		return "/"
-	}
-	escape := strings.NewReplacer("~", "~0", "/", "~1")
-	var to strings.Builder
-	for _, step := range path {
-		to.WriteByte('/')
-		to.WriteString(escape.Replace(step))
-	}
-	return to.String()
-}
-
-// shown says the first of the rules that are broken, and how many more there are.
-func shown(broken []rule, most int) string {
-	said := make([]string, 0, most)
-	for _, one := range broken[:min(most, len(broken))] {
-		said = append(said, one.String())
-	}
-	text := strings.Join(said, "; ")
-	if more := len(broken) - most; more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
-	}
-	return text
 }

@@ -3,6 +3,7 @@
 #include "parts/memory.c"
 #include "parts/text.c"
 #include "parts/number.c"
+#include "parts/real.c"
 #include "parts/record.c"
 #include "parts/measure.c"
 #include "parts/answer.c"

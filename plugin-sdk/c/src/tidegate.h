@@ -344,8 +344,8 @@ void *tg_memory(size_t size);
 /// Memory that stays until the instance ends; for `start`.
 void *tg_keep(size_t size);
 
-/// Text as printf makes it, in the record's memory: %d %i %u %x %X %c %s %p %%, with `l`, `ll`, `j`, `z`, `t`, a width,
-/// `0`, `-` and a precision of `%s`. In place of %f and %g there is tg_write_number.
+/// Text as printf makes it, in the record's memory: all of it but %a, %n, %Lf, %ls and %lc, which make the record a
+/// dead letter that says so. tg_write_number writes a number in the fewest digits.
 tg_bytes tg_format(const char *format, ...) TG_PRINTF(1, 2);
 
 /// Bytes that grow, in the record's memory: `tg_writer json = {0}`, tg_write..., then `tg_written(&json)`.
@@ -523,7 +523,7 @@ typedef struct tg_operator {
     void *settings;
     /// Names of its outputs beside the main one, ended by NULL; NULL for none.
     const char *const *outputs;
-    /// Instead: names them with tg_name_output, from the settings.
+    /// Instead, or as well: names them with tg_name_output, from the settings.
     void (*name_outputs)(void);
     /// Ended by one without a name; NULL for none.
     const tg_metric *metrics;
@@ -533,7 +533,7 @@ typedef struct tg_operator {
     void (*process)(tg_record *record);
 } tg_operator;
 
-/// Declares an output, in `name_outputs`.
+/// Declares an output, in `name_outputs`. One that is named already keeps its number.
 void tg_name_output(tg_bytes name);
 
 extern const tg_operator tg_the_operator;

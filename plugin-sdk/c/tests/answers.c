@@ -1,6 +1,10 @@
 // What becomes of records, beyond what the conformance suite asks.
 
+// What ends the instance is called in a process of its own.
+#define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "sdk_tests.h"
 
@@ -69,10 +73,32 @@ static void too_many_headers(tg_record *record) {
     for (int header = 0; header < 65536; header++) tg_add_header(record, tg_str("h"), tg_null());
 }
 
+// Each byte becomes three.
+static void name_too_long_as_text(tg_record *record) {
+    char *name = tg_memory(65535);
+    memset(name, 0xff, 65535);
+    tg_set_header(record, tg_bytes_of(name, 21845), tg_str("as long as may be"));
+    tg_count(record, 0, 1);
+    tg_set_header(record, tg_bytes_of(name, 65535), tg_str("longer"));
+}
+
+static void format_that_is_none(tg_record *record) {
+    const char *format = "%d is %a and %s";
+    tg_set_header(record, tg_str("h"), tg_format(format, 1, 2.0, "3"));
+}
+
 static void changes_that_cannot_be_are_a_dead_letter(void) {
     tg_test_outcome outcome = answer_of(name_too_long);
     TG_EXPECT_TEXT(outcome.reason,
                    "changes cannot be applied: a name of 65536 bytes among the attributes exceeds the limit of 65535");
+    outcome = answer_of(name_too_long_as_text);
+    TG_EXPECT_TEXT(outcome.reason,
+                   "changes cannot be applied: a name of 196605 bytes among the headers exceeds the limit of 65535");
+    // What was measured beside it does not count.
+    TG_EXPECT(tg_test_counter("amounts_total") == 0);
+    outcome = answer_of(format_that_is_none);
+    TG_EXPECT_TEXT(outcome.reason,
+                   "a format has a conversion that is none of d, i, u, o, x, X, f, e, g, c, s, p and %");
     outcome = answer_of(too_many_headers);
     TG_EXPECT_TEXT(outcome.reason, "changes cannot be applied: there are more than 65535 of the headers");
 }
@@ -142,6 +168,41 @@ static void a_failure_is_one_without_a_code_too(void) {
     TG_EXPECT_TEXT(tg_test_failure(), "not now");
     operate(tg_pass);
     TG_EXPECT(tg_test_run(&record, 1, &outcome) && outcome.action == TG_PASSED);
+}
+
+static void add_sizes(void) { tg_sum(SIZE_MAX - 3, 4); }
+static void grow_a_buffer(void) { tg_buffer_grow(&(tg_buffer){NULL, SIZE_MAX - 3, 0}, 4); }
+static void grow_a_text(void) { tg_write_text(&(tg_writer){NULL, SIZE_MAX - 3, SIZE_MAX - 3}, "text"); }
+static void take_memory(void) { tg_memory(SIZE_MAX - 3); }
+
+static void sizes_that_cannot_be_end_the_instance(void) {
+    static void (*const all[])(void) = {add_sizes, grow_a_buffer, grow_a_text, take_memory};
+    for (size_t at = 0; at < sizeof all / sizeof *all; at++) {
+        pid_t child = fork();
+        if (child == 0) {
+            close(STDERR_FILENO);
+            all[at]();
+            _exit(0);
+        }
+        int status = 0;
+        TG_EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    }
+}
+
+static const char *const named[] = {"a", "b", NULL}, *const named_twice[] = {"a", "b", "a", NULL};
+static void name_more(void) {
+    tg_name_output(tg_str("b"));
+    tg_name_output(tg_str("c"));
+}
+
+static void outputs_have_the_numbers_they_stand_at(void) {
+    tg_operator with = {.name = "sdk-tests", .version = "1.0.0", .outputs = named_twice};
+    TG_EXPECT(!tg_begin(&with, tg_str("{}"), true) && !tg_begin(&with, tg_str("{}"), false));
+    TG_EXPECT_TEXT(tg_test_failure(), "the output \"a\" is there twice in .outputs");
+    with.outputs = named;
+    with.name_outputs = name_more;
+    TG_EXPECT(tg_begin(&with, tg_str("{}"), true));
+    TG_EXPECT(tg_output_of(tg_str("b")) == 2 && tg_output_of(tg_str("c")) == 3);
 }
 
 // More than the first block of memory, for each record of a batch.
@@ -214,6 +275,8 @@ void test_answers(void) {
     a_value_is_written_where_it_goes();
     what_the_host_would_refuse_is_not_measured();
     a_failure_is_one_without_a_code_too();
+    sizes_that_cannot_be_end_the_instance();
+    outputs_have_the_numbers_they_stand_at();
     memory_of_a_record_is_its_own();
     whatever_is_said_the_host_takes_the_answer();
 }

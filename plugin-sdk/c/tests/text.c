@@ -1,6 +1,7 @@
 // UTF-8, formats and numbers.
 
 #include <float.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "sdk_tests.h"
@@ -41,6 +42,40 @@ static void formats_are_those_of_printf(void) {
     TG_EXPECT_TEXT(tg_format("[%5d|%-5d|%05d|%3s|%-3s|%.2s|%*d]", 42, 42, -42, "a", "b", "long", 4, 7),
                    "[   42|42   |-0042|  a|b  |lo|   7]");
     TG_EXPECT_TEXT(tg_format("%.*s%c", TG_SHOW(tg_bytes_of("not all", 3)), '!'), "not!");
+    TG_EXPECT_TEXT(tg_format("%+d %+d % d %.3d %.0d|%5.2d|%#x %#X %#x %o %#o", 5, -5, 5, 7, 0, 3, 255, 255, 0, 8, 8),
+                   "+5 -5  5 007 |   03|0xff 0XFF 0 10 010");
+    TG_EXPECT_TEXT(tg_format("%-*d|%*d|%.*s|", 4, 1, -4, 2, -1, "all"), "1   |2   |all|");
+    TG_EXPECT_TEXT(tg_format("%f %.2f %.0f %.0f %e %g %g", 1.5, 2.675, 0.5, 1.5, 12345.678, 0.0001, 1e20),
+                   "1.500000 2.67 0 2 1.234568e+04 0.0001 1e+20");
+}
+
+// Whatever the format and the number, it is what the C library of this machine writes.
+static void numbers_are_written_as_printf_does(void) {
+    static const char *const formats[] = {"%f",      "%.0f",    "%.3f", "%+.17f", "%e",    "%.0e",  "%#.0e",
+                                          "%.20E",   "%g",      "%.0g", "%.3g",   "%#g",   "%.17g", "%G",
+                                          "%012.4f", "%-12.2f", "% F",  "%+e",    "%#.0f", "%.40g", "%08g"};
+    static const double some[] = {0,    -0.0, 1,    0.5,  1.5,  2.5,  0.05,      9.995,  99999.95, 999999.5,
+                                  1e15, 1e16, 1e21, 1e22, 1e-5, 1e-4, 123456789, 5e-324, DBL_MAX,  DBL_MIN};
+    uint64_t bits = 1;
+    for (size_t at = 0; at < 3000; at++) {
+        double number;
+        bits = bits * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        // Half of them of a usual size.
+        uint64_t used = at % 2 ? bits : (bits & ~(UINT64_C(0x7ff) << 52)) | (UINT64_C(1000) + (bits >> 40) % 60) << 52;
+        memcpy(&number, &used, sizeof number);
+        if (at < sizeof some / sizeof *some) number = some[at];
+        const char *format = formats[(at + at / 20) % (sizeof formats / sizeof *formats)];
+        char expected[512];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        if (number - number != 0 && format[1] == '0') continue;
+        // The sign of what is no number is not the same everywhere.
+        if (number != number) continue;
+        snprintf(expected, sizeof expected, format, number);
+        TG_EXPECT_TEXT(tg_format(format, number), expected);
+#pragma GCC diagnostic pop
+        tg_arena_clear(&tg_scratch);
+    }
 }
 
 static void is_shortest(double number, const char *expected) {
@@ -85,5 +120,6 @@ static void numbers_have_the_fewest_digits(void) {
 void test_text(void) {
     text_is_what_the_standard_says();
     formats_are_those_of_printf();
+    numbers_are_written_as_printf_does();
     numbers_have_the_fewest_digits();
 }

@@ -84,7 +84,7 @@ static void set_field(int part, uint8_t bit, tg_bytes bytes) {
     if (!is_changing()) return;
     bytes = apart(bytes);
     *mask() |= bit;
-    uint8_t *to = resize(part, 4 + (size_t)bytes.length);
+    uint8_t *to = resize(part, tg_sum(4, bytes.length));
     tg_put_32(to, bytes.at ? bytes.length : UINT32_MAX);
     tg_copy(to + 4, bytes);
 }
@@ -174,7 +174,7 @@ static void reason_of(int action, uint32_t milliseconds, tg_bytes reason) {
     reason = apart(tg_as_text(reason));
     say_wholly(action);
     size_t before = action == TG_ACTION_RETRY ? 8 : 4;
-    uint8_t *to = tg_buffer_more(&run->answer, before + reason.length);
+    uint8_t *to = tg_buffer_more(&run->answer, tg_sum(before, reason.length));
     tg_put_32(to, milliseconds);
     tg_put_32(to + before - 4, reason.length);
     tg_copy(to + before, reason);
@@ -223,7 +223,7 @@ uint8_t *tg_set_value_in_place(tg_record *record, uint32_t length) {
     // Room for a piece that will not be is room nobody reads.
     if (!is_changing()) return (uint8_t *)tg_memory(length);
     *mask() |= TG_MASK_VALUE;
-    uint8_t *to = resize(VALUE, 4 + (size_t)length);
+    uint8_t *to = resize(VALUE, tg_sum(4, length));
     tg_put_32(to, length);
     return to + 4;
 }
@@ -232,12 +232,14 @@ uint8_t *tg_set_value_in_place(tg_record *record, uint32_t length) {
 static void change_pairs(int part, uint8_t bit, int operation, tg_bytes name, tg_bytes value) {
     const char *what = part == HEADERS ? "headers" : "attributes";
     if (!is_changing() || run->refused.at) return;
+    // What is not UTF-8 takes three bytes for one: it is measured as it goes into the answer.
+    if (name.length <= TG_MAX_NAME) name = tg_as_text(name);
     if (name.length > TG_MAX_NAME) {
         tg_refuse_record(tg_format("changes cannot be applied: a name of %u bytes among the %s exceeds the limit of %d",
                                    name.length, what, TG_MAX_NAME));
         return;
     }
-    name = apart(tg_as_text(name));
+    name = apart(name);
     value = apart(value);
     bool is_first = run->parts[part] == run->parts[part + 1];
     uint32_t count = is_first ? 0 : tg_read_16(run->answer.at + run->parts[part]);
@@ -247,7 +249,7 @@ static void change_pairs(int part, uint8_t bit, int operation, tg_bytes name, tg
     }
     *mask() |= bit;
     size_t had = is_first ? 2 : run->parts[part + 1] - run->parts[part];
-    uint8_t *block = resize(part, had + 7 + name.length + value.length);
+    uint8_t *block = resize(part, tg_sum(tg_sum(had, 7 + (size_t)name.length), value.length));
     tg_put_16(block, count + 1);
     uint8_t *to = block + had;
     to[0] = (uint8_t)operation;
@@ -301,9 +303,12 @@ int tg_outcome_end(tg_record *record) {
     if (run->record_samples > TG_MAX_SAMPLES) {
         tg_refuse_record(
             tg_format("%u measurements of a record, at most %d can be", run->record_samples, TG_MAX_SAMPLES));
-        tg_forget_samples();
     }
-    if (run->refused.at) tg_dead_letter(record, run->refused);
+    if (run->refused.at) {
+        // What was measured belongs to an outcome that is not.
+        tg_forget_samples();
+        tg_dead_letter(record, run->refused);
+    }
     if (run->action == TG_ACTION_SPLIT) tg_put_32(run->answer.at + run->payload, run->pieces);
     if (run->action == TG_ACTION_REPLACE && *mask() == 0) say(TG_ACTION_PASS);
     return run->action;

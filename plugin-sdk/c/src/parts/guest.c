@@ -23,7 +23,7 @@ EXPORTED("cabi_realloc") void *cabi_realloc(void *old, size_t had, size_t align,
     if (!old && !input.is_used) {
         if (input.room < size) {
             free(input.at);
-            input.room = size < 4096 ? 4096 : size + size / 8;
+            input.room = size < 4096 ? 4096 : tg_sum(size, size / 8);
             input.at = (uint8_t *)malloc(input.room);
             if (!input.at) tg_end("there is no memory left for the batch");
         }
@@ -92,7 +92,7 @@ static const void *failed(void) {
     const tg_failure *why = &tg_running.failure;
     result.is_failure = 1;
     result.failure.failure = (uint8_t)why->failure;
-    result.failure.code = of_string(why->code);
+    result.failure.code = text_of(tg_as_text(tg_str(why->code)));
     result.failure.message = text_of(why->message);
     return &result;
 }

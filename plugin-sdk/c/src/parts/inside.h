@@ -33,11 +33,21 @@ typedef struct tg_failure {
     tg_bytes message;
 } tg_failure;
 
+// Ends this instance, or the tests; a panic says why on standard error.
+TG_NORETURN void tg_end(const char *why);
+TG_NORETURN void tg_panicked(tg_bytes why);
+
 // Bytes that grow, and stay for the next batch.
 typedef struct tg_buffer {
     uint8_t *at;
     size_t length, room;
 } tg_buffer;
+
+// The sum of sizes. In WebAssembly a size has 32 bits: what is more than there can be ends the instance.
+static inline size_t tg_sum(size_t one, size_t other) {
+    if (one > SIZE_MAX - other) tg_end("more memory is asked for than there can be");
+    return one + other;
+}
 
 // Makes room for so many more bytes; their place is the end of the buffer, whose length does not change.
 void tg_buffer_grow(tg_buffer *buffer, size_t more);
@@ -94,6 +104,8 @@ extern tg_arena tg_scratch, tg_kept;
 // Text as it is written, into a writer.
 void tg_write_formatted(tg_writer *writer, const char *format, va_list arguments);
 tg_bytes tg_formatted(const char *format, va_list arguments);
+// A number that is not negative as printf writes it: `letter` is one of fFeEgG, a precision below 0 is the usual one.
+void tg_write_real(tg_writer *writer, double number, char letter, int64_t precision, bool is_alternative);
 // How much of it is UTF-8.
 uint32_t tg_utf8_until(tg_bytes bytes);
 // UTF-8 for the host: what is not becomes U+FFFD.
@@ -149,8 +161,5 @@ void tg_forget_samples(void);
 
 // Where lines for the log go: the host, or the harness.
 void tg_host_log(tg_level level, tg_bytes line);
-// Ends this instance, or the tests; a panic says why on standard error.
-TG_NORETURN void tg_end(const char *why);
-TG_NORETURN void tg_panicked(tg_bytes why);
 
 #endif

@@ -63,7 +63,8 @@ void tg_buffer_grow(tg_buffer *buffer, size_t more) {
     size_t wanted = buffer->length + more;
     // An answer's lengths have 32 bits.
     if (wanted < more || wanted > UINT32_MAX) tg_end("the answer would be larger than 4 GiB");
-    size_t room = wanted < 4096 ? 4096 : wanted + wanted / 2;
+    // Half as much again, where that can be.
+    size_t room = wanted < 4096 ? 4096 : wanted > UINT32_MAX / 3 * 2 ? wanted : wanted + wanted / 2;
     uint8_t *moved = (uint8_t *)realloc(buffer->at, room);
     if (!moved) tg_end("there is no memory left for the answer");
     buffer->at = moved;

@@ -59,7 +59,14 @@ void tg_name_output(tg_bytes name) {
 static bool name_outputs(const tg_operator *with, bool is_configured) {
     run->output_count = 0;
     run->has_too_many_outputs = false;
-    for (const char *const *name = with->outputs; name && *name; name++) tg_name_output(tg_str(*name));
+    for (const char *const *name = with->outputs; name && *name; name++) {
+        // Its number would be that of the first, and all behind it would have another than they stand at.
+        if (tg_output_of(tg_str(*name)) != TG_NO_OUTPUT) {
+            return tg_refuse(TG_BAD_CONFIGURATION, "output-twice", "the output \"%s\" is there twice in .outputs",
+                             *name);
+        }
+        tg_name_output(tg_str(*name));
+    }
     if (with->name_outputs && is_configured) with->name_outputs();
     if (run->has_too_many_outputs) {
         return tg_refuse(TG_BAD_CONFIGURATION, "too-many-outputs", "there are more than %d outputs", TG_MAX_OUTPUTS);
@@ -82,7 +89,11 @@ bool tg_begin(const tg_operator *with, tg_bytes config, bool is_start) {
         return name_outputs(with, is_configured);
     }
     if (!is_configured || !name_outputs(with, true)) return false;
-    if (with->start && !with->start()) {
+    run->refused = tg_null();
+    bool is_right = !with->start || with->start();
+    // What a format cannot write.
+    if (is_right && run->refused.at) return tg_refuse(TG_PERMANENT, "refused", "%.*s", TG_SHOW(run->refused));
+    if (!is_right) {
         if (!run->failure.code) tg_refuse(TG_PERMANENT, "not-started", "the operator does not start");
         return false;
     }

@@ -2,8 +2,10 @@
 
 #ifndef __wasm__
 #define _POSIX_C_SOURCE 200809L
+#include "parts/declared.c"
 #include "parts/encode.c"
 #include "parts/decode.c"
+#include "parts/changed.c"
 #include "parts/measured.c"
 #include "parts/harness.c"
 #include "parts/case_reader.c"

@@ -411,7 +411,7 @@ bool tg_json_next(tg_json_items *items, tg_json *name, tg_json *value);
 /// A view of the JSON text if there is no escape in it, else in the record's memory.
 bool tg_json_string(tg_json json, tg_bytes *text);
 bool tg_json_number(tg_json json, double *number);
-/// False for what is no whole number, or too large.
+/// False for what is no whole number, or too large. 1.0 and 1e3 are whole numbers too, and all are exact.
 bool tg_json_integer(tg_json json, int64_t *number);
 bool tg_json_boolean(tg_json json, bool *boolean);
 /// The text of a value as it stands there.

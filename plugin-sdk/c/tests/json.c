@@ -110,6 +110,15 @@ static void whole_numbers_have_64_bits(void) {
     TG_EXPECT(tg_json_integer(read("1e3"), &whole) && whole == 1000);
     TG_EXPECT(tg_json_integer(read("5.0"), &whole) && whole == 5);
     TG_EXPECT(!tg_json_integer(read("5.5"), &whole) && !tg_json_integer(read("1e300"), &whole));
+    TG_EXPECT(tg_json_integer(read("1e18"), &whole) && whole == INT64_C(1000000000000000000));
+    TG_EXPECT(tg_json_integer(read("1234567890123456789.0"), &whole) && whole == INT64_C(1234567890123456789));
+    TG_EXPECT(tg_json_integer(read("-9223372036854775808.00"), &whole) && whole == INT64_MIN);
+    TG_EXPECT(tg_json_integer(read("922337203685477580.7E+1"), &whole) && whole == INT64_MAX);
+    TG_EXPECT(tg_json_integer(read("1200e-2"), &whole) && whole == 12);
+    TG_EXPECT(tg_json_integer(read("0.000e99999999999999999999"), &whole) && whole == 0);
+    TG_EXPECT(!tg_json_integer(read("9223372036854775808.0"), &whole) && !tg_json_integer(read("1e19"), &whole));
+    TG_EXPECT(!tg_json_integer(read("0.99999999999999999999"), &whole) && !tg_json_integer(read("1e-400"), &whole));
+    TG_EXPECT(!tg_json_integer(read("1e99999999999999999999"), &whole) && !tg_json_integer(read("12e-1"), &whole));
     double number;
     TG_EXPECT(!tg_json_number(read("1e999"), &number));
 }

@@ -36,5 +36,6 @@ int main(int count, char **arguments) {
     test_json();
     test_config();
     test_cases();
+    test_declared();
     return tg_test_end();
 }

@@ -16,5 +16,6 @@ void test_text(void);
 void test_json(void);
 void test_config(void);
 void test_cases(void);
+void test_declared(void);
 
 #endif

@@ -42,7 +42,9 @@ bool tg_test_start(const char *config) {
     line_count = 0;
     tg_test_forget_measured();
     tg_running.is_started = false;
-    return tg_begin(&tg_the_operator, tg_str(config), true);
+    if (!tg_begin(&tg_the_operator, tg_str(config), true)) return false;
+    tg_running.is_started = tg_test_is_declared(&tg_the_operator);
+    return tg_running.is_started;
 }
 
 void tg_test_set_clock(int64_t clock) { clock_of_batches = clock; }
@@ -65,6 +67,7 @@ bool tg_test_run(const tg_test_record *records, uint32_t count, tg_test_outcome 
     free(given);
     if (!answer.at) return false;
     const char *wrong = tg_test_decode(answer, count, outcomes);
+    if (!wrong && !tg_test_can_be(records, count, outcomes)) return false;
     if (!wrong) wrong = tg_test_measure(answer, count, outcomes);
     if (wrong) return tg_refuse(TG_PERMANENT, "refused", "the host refuses the answer: %s", wrong);
     return true;

@@ -329,26 +329,41 @@ bool tg_json_number(tg_json json, double *number) {
     return true;
 }
 
+// The exponent of a number that has been checked, from its `e`. It is cut where no text is as long.
+static int64_t exponent_of(const uint8_t *at, const uint8_t *end) {
+    int64_t exponent = 0;
+    bool is_negative = end - at > 1 && at[1] == '-';
+    for (; at < end; at++) {
+        if (is_digit(*at) && exponent < INT64_C(1000000000000)) exponent = exponent * 10 + (*at - '0');
+    }
+    return is_negative ? -exponent : exponent;
+}
+
+// Takes one more digit; false if that is too large.
+static bool add_digit(uint64_t *whole, uint64_t digit, uint64_t most) {
+    if (*whole > (most - digit) / 10) return false;
+    *whole = *whole * 10 + digit;
+    return true;
+}
+
 bool tg_json_integer(tg_json json, int64_t *number) {
     if (tg_json_kind_of(json) != TG_JSON_NUMBER) return false;
-    const uint8_t *at = json.at;
-    bool is_negative = *at == '-';
-    at += is_negative;
+    bool is_negative = *json.at == '-';
+    const uint8_t *begin = json.at + is_negative, *end = begin, *point = NULL;
+    for (; end < json.end && (is_digit(*end) || *end == '.'); end++) {
+        if (*end == '.') point = end;
+    }
+    // How many digits stand before the point once the exponent has moved it: 5.0 and 1e3 are whole numbers too.
+    int64_t left = (point ? point : end) - begin + exponent_of(end, json.end);
     uint64_t whole = 0, most = (uint64_t)INT64_MAX + is_negative;
-    for (; at < json.end && is_digit(*at); at++) {
-        uint64_t digit = (uint64_t)(*at - '0');
-        if (whole > (most - digit) / 10) return false;
-        whole = whole * 10 + digit;
+    for (const uint8_t *at = begin; at < end; at++) {
+        if (*at == '.') continue;
+        if (left-- > 0 ? !add_digit(&whole, (uint64_t)(*at - '0'), most) : *at != '0') return false;
     }
-    if (at == json.end) {
-        *number = is_negative ? -(int64_t)(whole - (whole != 0)) - (whole != 0) : (int64_t)whole;
-        return true;
+    for (; left > 0 && whole != 0; left--) {
+        if (!add_digit(&whole, 0, most)) return false;
     }
-    // 5.0 and 1e3 are whole numbers too.
-    double real;
-    if (!tg_json_number(json, &real) || real < -9007199254740992.0 || real > 9007199254740992.0) return false;
-    if (real != (double)(int64_t)real) return false;
-    *number = (int64_t)real;
+    *number = is_negative ? -(int64_t)(whole - (whole != 0)) - (whole != 0) : (int64_t)whole;
     return true;
 }
 

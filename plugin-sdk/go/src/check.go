@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -41,9 +40,8 @@ func (p *program) check(outputs []string) error {
 		if err := declared.check(); err != nil {
 			wrong = append(wrong, fmt.Errorf("metric %q: %w", declared.name, err))
 		}
-		same := func(other *metric) bool { return other.name == declared.name }
-		if slices.ContainsFunc(p.metrics[:index], same) {
-			wrong = append(wrong, fmt.Errorf("there are two metrics %q", declared.name))
+		if err := declared.checkShown(p.metrics[:index]); err != nil {
+			wrong = append(wrong, err)
 		}
 	}
 	return errors.Join(wrong...)
@@ -53,7 +51,7 @@ func (m *metric) check() error {
 	if !isMetricName(m.name) {
 		return fmt.Errorf("its name is not [a-z][a-z0-9_]* of at most %d bytes", maxMetricName)
 	}
-	if len(m.help) > maxHelp || strings.ContainsFunc(m.help, unicode.IsControl) || !utf8.ValidString(m.help) {
+	if len(m.help) > maxHelp || strings.ContainsFunc(m.help, disturbs) || !utf8.ValidString(m.help) {
 		return fmt.Errorf("its help is not one line of at most %d bytes", maxHelp)
 	}
 	if len(m.labels) > maxLabels {
@@ -96,8 +94,52 @@ func checkOutputs(outputs []string) error {
 }
 
 func checkName(what, name string) error {
-	if name == "" || len(name) > maxNameBytes || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-		return fmt.Errorf("%s is %q, expected 1 to %d bytes without control characters", what, name, maxNameBytes)
+	isOdd := func(letter rune) bool { return disturbs(letter) || isJoiner(letter) }
+	if name == "" || len(name) > maxNameBytes || !utf8.ValidString(name) || strings.ContainsFunc(name, isOdd) {
+		return fmt.Errorf("%s is %q, expected 1 to %d bytes of characters that can be seen", what, name, maxNameBytes)
+	}
+	return nil
+}
+
+// Scripts need joiners in a text, and no name does.
+func isJoiner(letter rune) bool { return letter == 0x200c || letter == 0x200d }
+
+// disturbing are the characters that cannot be seen or change how what is around them is shown, as the host has them.
+var disturbing = [][2]rune{
+	{0, 0x1f}, {0x7f, 0x9f}, {0xad, 0xad}, {0x34f, 0x34f}, {0x61c, 0x61c}, {0x115f, 0x1160}, {0x17b4, 0x17b5},
+	{0x180e, 0x180e}, {0x200b, 0x200b}, {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x2064}, {0x2066, 0x206f},
+	{0x3164, 0x3164}, {0xfeff, 0xfeff}, {0xffa0, 0xffa0}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f},
+}
+
+func disturbs(letter rune) bool {
+	return slices.ContainsFunc(disturbing, func(within [2]rune) bool { return within[0] <= letter && letter <= within[1] })
+}
+
+// shown are the names under which the host shows a metric, without what they all begin with.
+func (m *metric) shown() []string {
+	switch {
+	case m.kind == kindCounter && !strings.HasSuffix(m.name, "_total"):
+		return []string{m.name + "_total"}
+	case m.kind == kindHistogram:
+		return []string{m.name, m.name + "_bucket", m.name + "_sum", m.name + "_count"}
+	}
+	return []string{m.name}
+}
+
+func (m *metric) checkShown(others []*metric) error {
+	if slices.ContainsFunc(others, func(other *metric) bool { return other.name == m.name }) {
+		return fmt.Errorf("there are two metrics %q", m.name)
+	}
+	own := m.shown()
+	if slices.Contains(own, "series_refused_total") {
+		return fmt.Errorf("metric %q is shown as one of the host", m.name)
+	}
+	for _, other := range others {
+		for _, name := range other.shown() {
+			if slices.Contains(own, name) {
+				return fmt.Errorf("metric %q is shown as %s, as metric %q is", m.name, name, other.name)
+			}
+		}
 	}
 	return nil
 }

@@ -118,15 +118,16 @@ func (s *shape) fill(to reflect.Value, tree any, at place) error {
 }
 
 func fillWhole(to reflect.Value, number json.Number, at place) error {
+	text, _ := wholeText(number)
 	if to.CanUint() {
-		whole, err := strconv.ParseUint(wholeText(number), 10, 64)
+		whole, err := strconv.ParseUint(text, 10, 64)
 		if err != nil || to.OverflowUint(whole) {
 			return at.wrong(number, "a whole number from 0 to %d", uint64(1)<<to.Type().Bits()-1)
 		}
 		to.SetUint(whole)
 		return nil
 	}
-	whole, err := strconv.ParseInt(wholeText(number), 10, 64)
+	whole, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || to.OverflowInt(whole) {
 		most := int64(1)<<(to.Type().Bits()-1) - 1
 		return at.wrong(number, "a whole number from %d to %d", -most-1, most)
@@ -178,15 +179,6 @@ func (s *shape) fillTable(to reflect.Value, table map[string]any, at place) erro
 		}
 	}
 	return nil
-}
-
-// wholeText writes a whole number in digits alone.
-func wholeText(number json.Number) string {
-	if !strings.ContainsAny(string(number), ".eE") {
-		return string(number)
-	}
-	real, _ := number.Float64()
-	return strconv.FormatFloat(real, 'f', -1, 64)
 }
 
 func sortedKeys(table map[string]any) []string {

@@ -140,6 +140,9 @@ func (h *Harness) Decode(answer []byte, records []TestRecord) ([]Answer, error) 
 	answers := make([]Answer, len(records))
 	for index, outcome := range decoded.outcomes {
 		answers[index] = outcome.applied(records[index])
+		if err := answers[index].check(); err != nil {
+			return nil, fmt.Errorf("the host would refuse the answer: record %d %w", index, err)
+		}
 	}
 	for _, sample := range decoded.samples {
 		// What belongs to a record that comes again does not count.

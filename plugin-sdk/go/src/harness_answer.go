@@ -266,3 +266,22 @@ func (o Outcome) applied(to TestRecord) Answer {
 	}
 	return answer
 }
+
+// check finds records that have more headers or attributes than can be counted, which the host makes dead letters.
+func (a Answer) check() error {
+	made := []TestRecord{a.Record}
+	for _, piece := range a.Pieces {
+		made = append(made, piece.Record)
+	}
+	for _, record := range made {
+		for _, pairs := range []struct {
+			what  string
+			count int
+		}{{"headers", len(record.Headers)}, {"attributes", len(record.Attributes)}} {
+			if pairs.count > maxPairs {
+				return fmt.Errorf("with %d %s exceeds the limit of %d", pairs.count, pairs.what, maxPairs)
+			}
+		}
+	}
+	return nil
+}

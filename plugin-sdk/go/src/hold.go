@@ -3,7 +3,6 @@ package tidegate
 import (
 	"cmp"
 	"encoding/json"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,7 +78,10 @@ func (s *shape) holdNumber(tree any, at place) error {
 		expected = "a whole number"
 	}
 	number, ok := tree.(json.Number)
-	if !ok || s.kind == shapeWhole && !isWhole(number) {
+	if ok && s.kind == shapeWhole {
+		_, ok = wholeText(number)
+	}
+	if !ok {
 		return at.wrong(tree, "%s", expected)
 	}
 	if _, err := number.Float64(); err != nil {
@@ -144,8 +146,8 @@ func (b bounds) length(length int, unit string, at place) error {
 
 // compare compares whole numbers exactly, and others as float64.
 func compare(one, other json.Number) int {
-	first, notFirst := strconv.ParseInt(string(one), 10, 64)
-	second, notSecond := strconv.ParseInt(string(other), 10, 64)
+	first, notFirst := parseWhole(one)
+	second, notSecond := parseWhole(other)
 	if notFirst == nil && notSecond == nil {
 		return cmp.Compare(first, second)
 	}
@@ -155,13 +157,7 @@ func compare(one, other json.Number) int {
 	return cmp.Compare(real1, real2)
 }
 
-// isWhole tells whether a number is whole, also if it is written as 1.0 or 1e3.
-func isWhole(number json.Number) bool {
-	_, notSigned := strconv.ParseInt(string(number), 10, 64)
-	_, notUnsigned := strconv.ParseUint(string(number), 10, 64)
-	if notSigned == nil || notUnsigned == nil {
-		return true
-	}
-	real, err := number.Float64()
-	return err == nil && real == math.Trunc(real)
+func parseWhole(number json.Number) (int64, error) {
+	text, _ := wholeText(number)
+	return strconv.ParseInt(text, 10, 64)
 }

@@ -1,7 +1,6 @@
 package tidegate
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -50,16 +49,14 @@ func (r Record) Text() (string, error) {
 	return string(value), nil
 }
 
-// JSON reads the value as JSON into what target points to, by the rules of encoding/json.
+// JSON reads the value as JSON into what target points to, by the rules of encoding/json, and three more: it is UTF-8, it
+// is at most 128 deep, and a whole number is an integer also if it is written as 1.0 or 1e3.
 func (r Record) JSON(target any) error {
 	value := r.Value()
 	if value == nil {
 		return ErrNull
 	}
-	if err := json.Unmarshal(value, target); err != nil {
-		return fmt.Errorf("value is not the expected JSON: %w", err)
-	}
-	return nil
+	return readJSON(value, target)
 }
 
 // Header gives the value of the last header of this name, nil if there is none or it is null.

@@ -103,14 +103,17 @@ func (r *running) from(first int) (next int, failure *Failure) {
 			answer.bytes[answerHeader+index] = byte(outcome.action)
 			continue
 		}
+		// What was measured beside an outcome that cannot be written belongs to nothing.
+		unwritten := false
 		if err == nil {
 			err = answer.write(index, &outcome, r.outputs)
+			unwritten = err != nil
 		}
 		if err != nil {
 			if failure := asFailure(err); failure != nil {
 				return index, failure
 			}
-			answer.back(context.mark, false)
+			answer.back(context.mark, unwritten)
 			answer.deadLetter(index, err.Error())
 		}
 	}

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -26,6 +27,34 @@ type errorText string
 func (e errorText) Error() string { return string(e) }
 
 const errEmpty = errorText("expected a letter")
+
+func TestWholeNumbersAreExactHoweverTheyAreWritten(t *testing.T) {
+	type whole struct {
+		Signed   int64  `json:"signed" maximum:"1000000000000000000" default:"0"`
+		Unsigned uint64 `json:"unsigned" default:"0"`
+	}
+	for text, expected := range map[string]string{
+		`{"signed": 1e18}`:                     "{1000000000000000000 0}",
+		`{"signed": 1.0, "unsigned": -0}`:      "{1 0}",
+		`{"signed": 123456789012345678.90e1}`:  "config key `signed` is 123456789012345678.90e1, expected at most 1000000000000000000",
+		`{"signed": -1234567890123456789.0}`:   "{-1234567890123456789 0}",
+		`{"signed": 1000000000000000001.0}`:    "config key `signed` is 1000000000000000001.0, expected at most 1000000000000000000",
+		`{"unsigned": 18446744073709551615.0}`: "{0 18446744073709551615}",
+		`{"unsigned": 18446744073709551616.0}`: "config key `unsigned` is 18446744073709551616.0, expected a whole number from 0 to 18446744073709551615",
+		`{"signed": 0.99999999999999999999}`:   "config key `signed` is 0.99999999999999999999, expected a whole number",
+		`{"signed": 1e-400}`:                   "config key `signed` is 1e-400, expected a whole number",
+		`{"signed": 1e99999999999999999999}`:   "config key `signed` is 1e99999999999999999999, expected a whole number",
+	} {
+		read, err := tidegate.ReadConfig[whole](text)
+		came := fmt.Sprint(read)
+		if err != nil {
+			came = err.Error()
+		}
+		if came != expected {
+			t.Errorf("%s: expected %s, came %s", text, expected, came)
+		}
+	}
+}
 
 type limits struct {
 	_       struct{}        `doc:"Which values are too long."`

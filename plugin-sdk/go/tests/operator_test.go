@@ -256,6 +256,13 @@ func TestAnOperatorThatIsDeclaredWronglyDoesNotStart(t *testing.T) {
 		`metric "A": its name is not`:                   with(func(o *noted) { o.Metrics = []tidegate.Metric{tidegate.NewGauge("A", "")} }),
 		`its label "slot" is the host's own`:            with(func(o *noted) { o.Metrics = []tidegate.Metric{tidegate.NewGauge("a", "", "slot")} }),
 		"its bounds [2 1] are not finite and ascending": with(func(o *noted) { o.Metrics = []tidegate.Metric{tidegate.NewHistogram("a", "", []float64{2, 1})} }),
+		`an output is "a\u2028b"`:                       with(func(o *noted) { o.Outputs = []string{"a\u2028b"} }),
+		`an output is "a\u200db"`:                       with(func(o *noted) { o.Outputs = []string{"a\u200db"} }),
+		`metric "a": its help is not one line`:          with(func(o *noted) { o.Metrics = []tidegate.Metric{tidegate.NewGauge("a", "two\u2029lines")} }),
+		`metric "series_refused" is shown as one`:       with(func(o *noted) { o.Metrics = []tidegate.Metric{tidegate.NewCounter("series_refused", "")} }),
+		`metric "a_sum" is shown as a_sum, as met`: with(func(o *noted) {
+			o.Metrics = []tidegate.Metric{tidegate.NewHistogram("a", "", nil), tidegate.NewGauge("a_sum", "")}
+		}),
 		`there are two metrics "a"`: with(func(o *noted) {
 			o.Metrics = []tidegate.Metric{tidegate.NewGauge("a", ""), tidegate.NewCounter("a", "")}
 		}),
@@ -295,6 +302,50 @@ func TestVersionsAreSemver(t *testing.T) {
 		if _, err := tidegate.StartHarness(operator, ""); (err == nil) != isRight {
 			t.Errorf("%q: %v", version, err)
 		}
+	}
+}
+
+func TestWhatIsMeasuredBesideAnOutcomeThatCannotBeWrittenDoesNotCount(t *testing.T) {
+	counter := tidegate.NewCounter("seen_total", "")
+	operator := runs(func(ctx *tidegate.Context, record tidegate.Record) (tidegate.Outcome, error) {
+		counter.Add(ctx, 1)
+		switch text, _ := record.Text(); text {
+		case "route":
+			return tidegate.Route("nowhere", nil), nil
+		case "name":
+			return tidegate.Replace(tidegate.Change().SetHeader("\xff", "")), nil
+		case "error":
+			return tidegate.Outcome{}, errors.New("said")
+		}
+		return tidegate.Pass(), nil
+	})
+	operator.Metrics = []tidegate.Metric{counter}
+	harness := tidegate.NewHarness(t, operator, "")
+	harness.Run(tidegate.Text("route"), tidegate.Text("pass"), tidegate.Text("name"), tidegate.Text("error"))
+	if counted := harness.Counted(counter); counted != 2 {
+		t.Errorf("%d records were counted, expected the one that passed and the one with an error", counted)
+	}
+}
+
+func TestARecordHasNoMoreHeadersThanCanBeCounted(t *testing.T) {
+	operator := runs(func(_ *tidegate.Context, record tidegate.Record) (tidegate.Outcome, error) {
+		if string(record.Value()) == "set" {
+			return tidegate.Replace(tidegate.Change().SetHeader("a", "")), nil
+		}
+		return tidegate.Split(tidegate.Piece{}, tidegate.Piece{Changes: tidegate.Change().AddHeader("b", "")}), nil
+	})
+	harness := tidegate.NewHarness(t, operator, "")
+	record := tidegate.Text("add")
+	record.Headers = make([]tidegate.Pair, 65535)
+	for index := range record.Headers {
+		record.Headers[index].Name = "a"
+	}
+	if _, err := harness.Try(record); err == nil || !strings.Contains(err.Error(), "record 0 with 65536 headers exceeds the limit of 65535") {
+		t.Errorf("came %v", err)
+	}
+	record.Value = []byte("set")
+	if answer := harness.RunOne(record); len(answer.Record.Headers) != 1 {
+		t.Errorf("came %d headers", len(answer.Record.Headers))
 	}
 }
 

@@ -2,6 +2,7 @@
 
 #include "parts/memory.c"
 #include "parts/text.c"
+#include "parts/format.c"
 #include "parts/number.c"
 #include "parts/real.c"
 #include "parts/record.c"

@@ -4,6 +4,7 @@
 import { configSchema, readConfig } from "./config.js";
 import { Failure, permanent } from "./failure.js";
 import { logTo } from "./log.js";
+import { endIfOutOfMemory } from "./memory.js";
 import { Operator } from "./operator.js";
 import { Runner, outputsOf } from "./runner.js";
 import { reasonOf } from "./trace.js";
@@ -34,6 +35,7 @@ function answered(call) {
   try {
     return call();
   } catch (error) {
+    endIfOutOfMemory(error);
     const failure = error instanceof Failure ? error : permanent("exception", reasonOf(error));
     throw { class: failure.class, code: failure.code, message: failure.message.toWellFormed() };
   }
@@ -62,7 +64,8 @@ function described(definition, text) {
   let config;
   try {
     config = readConfig(definition.config, text);
-  } catch {
+  } catch (error) {
+    endIfOutOfMemory(error);
     return typeof definition.outputs === "function" ? [] : outputsOf(definition);
   }
   return outputsOf(definition, config);

@@ -1,6 +1,8 @@
 // An operator's configuration as a type: its JSON Schema, its defaults and its errors come from one description.
 
 import { badConfiguration } from "./failure.js";
+import { readJson } from "./json.js";
+import { FieldError, encodeText } from "./text.js";
 
 const DIALECT = "https://json-schema.org/draft/2020-12/schema";
 // Most characters of a value that an error shows.
@@ -208,16 +210,10 @@ export function configSchema(type) {
 /** Reads a configuration from JSON text; an empty text is an empty table. Throws a Failure that names the key. */
 export function readConfig(type, text) {
   const given = text.trim();
-  let json;
   try {
-    json = given === "" || given === "null" ? {} : JSON.parse(given);
+    return type.read(given === "" || given === "null" ? {} : readJson(encodeText(given), "config"), "");
   } catch (error) {
-    throw badConfiguration("bad-config", `config is not JSON: ${error.message}`);
-  }
-  try {
-    return type.read(json, "");
-  } catch (error) {
-    if (error instanceof Mistake) throw badConfiguration("bad-config", error.message);
+    if (error instanceof Mistake || error instanceof FieldError) throw badConfiguration("bad-config", error.message);
     throw error;
   }
 }

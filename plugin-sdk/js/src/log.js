@@ -9,7 +9,8 @@ export function logTo(receiver) {
 }
 
 function line(level, message) {
-  if (write !== null) write(level, String(message));
+  // The host takes UTF-8; half of a pair of surrogates is none.
+  if (write !== null) write(level, String(message).toWellFormed());
 }
 
 /**

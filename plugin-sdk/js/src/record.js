@@ -3,6 +3,7 @@
 
 import * as arena from "./arena.js";
 import { permanent } from "./failure.js";
+import { readJson } from "./json.js";
 import { SHORT_TEXT, nameBytes, shortText } from "./names.js";
 import { Random } from "./random.js";
 import { FieldError, decodeText, textOrNull } from "./text.js";
@@ -159,12 +160,9 @@ class Record {
   }
 
   json() {
-    if (words[entry + 13] === NULL) throw new FieldError("value is null, expected JSON");
-    try {
-      return JSON.parse(this.text);
-    } catch (error) {
-      throw new FieldError(`value is not JSON: ${error.message}`);
-    }
+    const value = this.value;
+    if (value === null) throw new FieldError("value is null, expected JSON");
+    return readJson(value, "value");
   }
 
   header(name) {

@@ -4,6 +4,7 @@ import { DROP, PASS } from "./arena.js";
 import { Answer } from "./answer.js";
 import { readConfig } from "./config.js";
 import { Failure, permanent } from "./failure.js";
+import { isOutOfMemory } from "./memory.js";
 import { measureInto, takeBackMeasured } from "./metrics.js";
 import { closeBatch, nextRecord, openBatch, record } from "./record.js";
 import { FieldError } from "./text.js";
@@ -24,7 +25,7 @@ export class Runner {
     try {
       state = definition.start?.(config);
     } catch (error) {
-      if (error instanceof Failure) throw error;
+      if (error instanceof Failure || isOutOfMemory(error)) throw error;
       throw permanent("exception", reasonOf(error));
     }
     this.outputs = outputs;
@@ -62,7 +63,7 @@ export class Runner {
             nextRecord();
           }
         } catch (error) {
-          if (error instanceof Failure) throw error;
+          if (error instanceof Failure || isOutOfMemory(error)) throw error;
           takeBackMeasured(index);
           // What a record is at fault for says so itself; in code the place counts.
           answer.takeBack(index, used, error instanceof FieldError ? error.message : reasonOf(error));

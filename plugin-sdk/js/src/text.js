@@ -76,8 +76,8 @@ export function encodeText(text) {
 export function decodeText(bytes, what = "text") {
   try {
     return codec.decode(bytes);
-  } catch {
-    throw new FieldError(`${what} is not UTF-8 text: byte ${firstWrong(bytes)} of ${bytes.length} is wrong`);
+  } catch (error) {
+    throw new FieldError(`${what} is not UTF-8 text: byte ${wrongByte(bytes, error)} of ${bytes.length} is wrong`);
   }
 }
 
@@ -85,9 +85,17 @@ export function decodeText(bytes, what = "text") {
 export function textOrNull(bytes) {
   try {
     return codec.decode(bytes);
-  } catch {
+  } catch (error) {
+    wrongByte(bytes, error);
     return null;
   }
+}
+
+/** The byte that bytes could not be decoded for. Where none is wrong, the bytes are not at fault: the error goes on. */
+function wrongByte(bytes, error) {
+  const wrong = firstWrong(bytes);
+  if (wrong === bytes.length) throw error;
+  return wrong;
 }
 
 /** Where UTF-8 ends that begins right: the index of the first byte of the character that is none. */

@@ -1,16 +1,23 @@
 // Where in the user's source an exception comes from, by the stack that its engine writes: QuickJS and V8 have lines
 // `at name (file:line:column)`, SpiderMonkey has `name@file:line:column`.
 
+import { endIfOutOfMemory } from "./memory.js";
+
 const PLACE = /([^\s()@]+?):(\d+)(?::(\d+))?\)?$/;
 // The SDK's own files, and what engines call their own.
 const NOT_THE_USERS = /(^|\/)tidegate\/|^(node|native|internal):|(^|\/)node_modules\//;
 
-/** What is said of a value that was thrown: `TypeError: boom (redact.js:12)`. */
+/** What is said of a value that was thrown: `TypeError: boom (redact.js:12)`. Never throws, whatever it is. */
 export function reasonOf(thrown) {
-  if (!(thrown instanceof Error)) return `thrown: ${shown(thrown)}`;
-  const place = placeOf(thrown);
-  const text = `${thrown.name}: ${thrown.message}`;
-  return place === null ? text : `${text} (${place})`;
+  try {
+    if (!(thrown instanceof Error)) return `thrown: ${shown(thrown)}`;
+    const place = placeOf(thrown);
+    const text = `${thrown.name}: ${thrown.message}`;
+    return place === null ? text : `${text} (${place})`;
+  } catch (error) {
+    endIfOutOfMemory(error);
+    return "thrown: an error that cannot be shown";
+  }
 }
 
 /** `redact.js:12`, the topmost place of a stack that is in the user's sources; null if there is none. */
@@ -26,10 +33,12 @@ export function placeOf(error) {
   return null;
 }
 
-function shown(value) {
+/** A value of any kind on a line. Never throws. */
+export function shown(value) {
   try {
-    return typeof value === "object" ? JSON.stringify(value) : String(value);
-  } catch {
+    return typeof value === "object" ? JSON.stringify(value, (_name, member) => (typeof member === "bigint" ? String(member) : member)) : String(value);
+  } catch (error) {
+    endIfOutOfMemory(error);
     return typeof value;
   }
 }

@@ -2,6 +2,7 @@
 
 import { log } from "./log.js";
 import { record, recordIndex } from "./record.js";
+import { reasonOf, shown } from "./trace.js";
 
 /** Gives the engine the batch's clock, and a console that writes to the log. */
 export function furnish() {
@@ -19,11 +20,13 @@ export function furnish() {
   const performance = { timeOrigin: 0, now };
   Object.defineProperty(globalThis, "performance", { value: performance, configurable: true, writable: true });
   globalThis.console = {
+    trace: (...values) => log.trace(line(values)),
     debug: (...values) => log.debug(line(values)),
     log: (...values) => log.info(line(values)),
     info: (...values) => log.info(line(values)),
     warn: (...values) => log.warn(line(values)),
     error: (...values) => log.error(line(values)),
+    assert: (holds, ...values) => holds || log.error(line(["assertion failed", ...values])),
   };
 }
 
@@ -33,4 +36,7 @@ function now() {
   return Math.floor(record.now / 1000);
 }
 
-const line = (values) => values.map((value) => (typeof value === "object" ? JSON.stringify(value) : String(value))).join(" ");
+/** What a console writes of some values. It never throws: lines are not worth a record. */
+export function line(values) {
+  return values.map((value) => (value instanceof Error ? reasonOf(value) : shown(value))).join(" ");
+}

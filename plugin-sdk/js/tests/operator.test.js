@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { FieldError, counter, deadLetter, gauge, integer, log, object, operator, pass, permanent, remove, replace, route, split, transient } from "../src/index.js";
 import { packed } from "../src/component.js";
-import { Harness } from "../src/testing.js";
+import { Harness, TestRecord } from "../src/testing.js";
+import { encodeBatch } from "../src/testing/encode.js";
+import { line } from "../src/world.js";
 
 const base = { name: "try-out", version: "1.0.0", reads: ["value"] };
 const started = (process, more = {}) => new Harness(operator({ ...base, ...more, process }));
@@ -34,6 +36,40 @@ test("a field that is not what was asked for says so without a line", () => {
   assert.equal(harness.runOne({ value: "{}" }).kind, "pass");
   assert.equal(started((record) => (record.text, pass)).runOne({}).reason, "value is null, expected UTF-8 text");
   assert.ok(new FieldError("x") instanceof Error);
+});
+
+test("memory that is refused ends the instance, and is no answer", () => {
+  const refused = (thrown, more = {}) => {
+    const component = packed(operator({ ...base, ...more, process: () => { throw thrown; } }));
+    const { definition } = operator({ ...base, process: () => pass });
+    component.init("{}");
+    return () => component.process(encodeBatch([new TestRecord({ value: "a" })], definition.reads, 0n, new Uint8Array(16)));
+  };
+  const outOfMemory = Object.assign(new Error("out of memory"), { name: "InternalError" });
+  for (const thrown of [outOfMemory, "out of memory"]) {
+    // What is no failure of the contract is a trap in a component.
+    assert.throws(refused(thrown), (error) => error instanceof Error && error.class === undefined && error.message === "out of memory");
+  }
+  const starting = packed(operator({ ...base, start: () => { throw outOfMemory; }, process: () => pass }));
+  assert.throws(() => starting.init("{}"), (error) => error instanceof Error && error.class === undefined);
+  assert.match(answers(() => { throw null; })[0].reason, /^thrown: null/);
+});
+
+test("what is thrown may be anything", () => {
+  const hostile = Object.defineProperty(new Error("x"), "message", { get: () => { throw new Error("no"); } });
+  assert.equal(answers(() => { throw hostile; })[0].reason, "thrown: an error that cannot be shown");
+  assert.equal(answers(() => { throw { toJSON: () => { throw new Error("no"); } }; })[0].reason, "thrown: object");
+  assert.equal(answers(() => { throw { big: 5n }; })[0].reason, 'thrown: {"big":"5"}');
+});
+
+test("a line of the log is well-formed, and a console writes whatever it is given", () => {
+  const harness = started(() => (log.info("a\ud800b"), pass));
+  harness.runOne({});
+  assert.deepEqual(harness.logLines, [["info", "a\ufffdb"]]);
+  const round = {};
+  round.round = round;
+  const said = line([5n, { a: 5n }, new TypeError("boom"), round, Object.create(null), Symbol("s"), undefined, null]);
+  assert.match(said, /^5 \{"a":"5"\} TypeError: boom \(operator\.test\.js:\d+\) object \{\} Symbol\(s\) undefined null$/);
 });
 
 test("what is no outcome says what it is", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { base64Codec, cutText, decodeText, encodeText, firstWrong, webCodec } from "../src/text.js";
+import { base64Codec, cutText, decodeText, encodeText, firstWrong, textOrNull, webCodec } from "../src/text.js";
 
 // What QuickJS has and this node may not have yet.
 Uint8Array.prototype.toBase64 ??= function () {
@@ -71,4 +71,18 @@ test("a text is cut between characters", () => {
   assert.equal(cutText("ää", 3), "ä");
   assert.equal(cutText("a😀", 4), "a");
   assert.equal(encodeText(cutText("水".repeat(300), 256)).length, 255);
+});
+
+test("memory that is refused is not taken for bytes that are wrong", () => {
+  const { decode } = TextDecoder.prototype;
+  TextDecoder.prototype.decode = () => {
+    throw new RangeError("no memory");
+  };
+  try {
+    assert.throws(() => decodeText(Uint8Array.of(97)), { name: "RangeError", message: "no memory" });
+    assert.throws(() => textOrNull(Uint8Array.of(97)), { name: "RangeError", message: "no memory" });
+    assert.equal(textOrNull(Uint8Array.of(255)), null);
+  } finally {
+    TextDecoder.prototype.decode = decode;
+  }
 });

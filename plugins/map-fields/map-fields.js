@@ -2,6 +2,7 @@
 // value's JSON.
 
 import {
+  FieldError,
   badConfiguration,
   boolean,
   choice,
@@ -85,6 +86,8 @@ function prepared(place, text) {
     try {
       return evaluate(data);
     } catch (error) {
+      // Memory that was refused is nothing that the record is at fault for: QuickJS throws null, or its own error.
+      if (!(error instanceof Error) || error.name === "InternalError") throw error;
       throw new Unanswered(`${place}: ${error.message}`);
     }
   };
@@ -118,6 +121,7 @@ export default operator({
     try {
       data = record.json();
     } catch (error) {
+      if (!(error instanceof FieldError)) throw error;
       return FALLBACKS[config.other] ?? deadLetter(error.message);
     }
     asked = record;

@@ -13,10 +13,17 @@ test("outputs are those of the routes", () => {
 });
 
 test("times are exact to the microsecond", () => {
+  for (let micros = 0; micros < 1_000_000; micros++) {
+    const time = `1970-01-01T00:00:00.${String(micros).padStart(6, "0")}Z`;
+    if (timeOf(time, RangeError) !== micros) assert.equal(timeOf(time, RangeError), micros, time);
+  }
   assert.equal(timeOf("1970-01-01T00:00:00.000001Z", RangeError), 1);
   assert.equal(timeOf("1969-12-31T23:59:59.5Z", RangeError), -500_000);
   assert.equal(timeOf("2026-11-22t10:00:00.999999999-00:30", RangeError), 1_795_343_400_999_999);
-  for (const wrong of ["2026-11-22", "2026-13-01T00:00:00Z", "", "now", true, 1.5, [], {}]) {
+  assert.equal(timeOf("0001-01-01T00:00:00Z", RangeError), -62_135_596_800_000_000n);
+  assert.equal(timeOf("9999-12-31T23:59:59.999999Z", RangeError), 253_402_300_799_999_999n);
+  assert.equal(timeOf("2024-02-29 23:59:59.1234567+23:59", RangeError), Date.UTC(2024, 1, 29, 0, 0, 59, 123) * 1000 + 456);
+  for (const wrong of ["2026-11-22", "2026-13-01T00:00:00Z", "2026-00-01T00:00:00Z", "2026-02-30T00:00:00Z", "2026-02-29T00:00:00Z", "2026-01-00T00:00:00Z", "2026-01-01T24:00:00Z", "2026-01-01T00:60:00Z", "2026-01-01T00:00:60Z", "2026-01-01T00:00:00+24:00", "2026-01-01T00:00:00-00:60", "2026-01-01T00:00:00.Z", "", "now", true, 1.5, [], {}]) {
     assert.throws(() => timeOf(wrong, RangeError), RangeError, String(wrong));
   }
 });

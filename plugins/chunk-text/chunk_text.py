@@ -1,6 +1,7 @@
 """`chunk-text`: cuts documents into chunks that overlap, by sentence, so that each can be embedded by itself."""
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Dict, Literal, Optional, Tuple
 
@@ -24,7 +25,12 @@ from chunks import Cut
 from sentences import ABBREVIATIONS, read
 
 MAX_CHUNKS = 4095
+# Of all chunks of a record together: half of what an answer may have where a pipeline file does not say otherwise.
+MAX_BYTES = 8 << 20
 CHUNKS = Counter("chunks_total", "Chunks that documents were cut into")
+
+_DECODER = json.JSONDecoder()
+_SPACE = re.compile(r"[ \t\n\r]*")
 
 
 @dataclass(frozen=True)
@@ -81,47 +87,72 @@ class ChunkText:
             return PASS
         if len(spans) > MAX_CHUNKS:
             return dead_letter(f"the text has {len(spans)} chunks, at most {MAX_CHUNKS} can be: raise `size`")
-        CHUNKS.add(len(spans))
         count, source = str(len(spans)), shown(record.id)
-        quoted = self.path is not None
+        write = str.encode if self.path is None else quoted
         pieces = []
+        size = 0
         for index, (start, end) in enumerate(spans):
-            chunk = text[start:end]
-            value = before + (compact(chunk) if quoted else chunk) + after
+            value = before + write(text[start:end]) + after
+            size += len(value)
+            if size > MAX_BYTES:
+                return dead_letter(
+                    f"the first {index + 1} of {count} chunks have {size} bytes, at most {MAX_BYTES} can be: raise `size`, "
+                    "lower `overlap`, or shorten what stands beside the text"
+                )
             said = (str(index), count, source, str(start), str(end))
             headers: Dict[str, Optional[Data]] = dict(zip(self.names, said))
             pieces.append(piece(value=value, headers=headers))
+        CHUNKS.add(len(spans))
         return split(pieces)
 
-    def find(self, record: Record) -> Tuple[str, str, str]:
+    def find(self, record: Record) -> Tuple[bytes, str, bytes]:
         """The text of a record, and what stands before and after it in the value."""
         if self.path is None:
-            return "", record.text, ""
-        document = record.json()
-        place: Any = document
-        for name in self.path[:-1]:
-            place = place.get(name) if isinstance(place, dict) else None
-        text = place.get(self.path[-1]) if isinstance(place, dict) else None
+            return b"", record.text, b""
+        # That it is JSON, and not too deep.
+        record.json()
+        source = record.text
+        found: Optional[Tuple[int, Any, int]] = (0, None, len(source))
+        for name in self.path:
+            found = found and value_of(source, found[0], name)
+        begin, text, end = found or (0, None, 0)
         if not isinstance(text, str):
-            found = "not there" if text is None else type(text).__name__
-            raise FieldError(f"the member {'.'.join(self.path)!r} is {found}, expected text")
-        before, after = around(document, place, self.path[-1])
-        return before, text, after
+            kind = "not there" if text is None else type(text).__name__
+            raise FieldError(f"the member {'.'.join(self.path)!r} is {kind}, expected text")
+        return source[:begin].encode(), text, source[end:].encode()
 
 
-def around(document: Any, place: Dict[str, Any], name: str) -> Tuple[str, str]:
-    """The document as compact JSON, in two parts: before and after the value of a member."""
-    number = 0
-    while True:
-        place[name] = mark = f"chunk {number}"
-        parts = compact(document).split(compact(mark))
-        if len(parts) == 2:
-            return parts[0], parts[1]
-        number += 1
+def value_of(source: str, at: int, name: str) -> Optional[Tuple[int, Any, int]]:
+    """Where the value of a member of the object here begins, the value, and where it ends. Of members of one name it is the
+    last, as for all who read JSON in Python. The text is known to be JSON."""
+    found = None
+    at = _behind(source, at)
+    if source[at] != "{":
+        return None
+    at = _behind(source, at + 1)
+    while source[at] != "}":
+        key, at = _DECODER.raw_decode(source, at)
+        at = _behind(source, _behind(source, at) + 1)
+        value, end = _DECODER.raw_decode(source, at)
+        if key == name:
+            found = at, value, end
+        at = _behind(source, end)
+        if source[at] == ",":
+            at = _behind(source, at + 1)
+    return found
 
 
-def compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+def _behind(source: str, at: int) -> int:
+    """Where white space ends that begins here."""
+    return at + len(_SPACE.match(source, at).group())  # type: ignore[union-attr]
+
+
+def quoted(text: str) -> bytes:
+    """A text as JSON. Half of a pair of surrogates is no UTF-8, and stays what it is as an escape."""
+    try:
+        return json.dumps(text, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(text).encode()
 
 
 def shown(identity: RecordId) -> str:

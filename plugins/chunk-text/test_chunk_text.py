@@ -107,13 +107,40 @@ class Operator(unittest.TestCase):
             self.assertEqual({**chunk.json(), "page": {**chunk.json()["page"], "body": "One. Two."}}, page)
             self.assertEqual(chunk.header("part-count"), b"2")
 
+    def test_what_stands_beside_the_text_stays_byte_for_byte(self) -> None:
+        before = ' { "n" : 1.10, "e":1E2, "big": 123456789012345678901234567890.50,\n"far":1e400, "u":"\\u00e9\\/\\ud800", "a":{"body":"no"},'
+        before += '"body": "first", "page":\t{"body": [1.0, "]}"], "bo\\u0064y" : '
+        after = ' , "t":"{\\"body\\":\\"x\\"}"} ,"body":null}\r\n'
+        chunks = self.chunks(TestRecord(f'{before}"O\\u006ee. Tw\\ud800.  "{after}'), path="page.body", size=1, overlap=0)
+        self.assertEqual([chunk.text for chunk in chunks], [f'{before}"One."{after}', f'{before}"Tw\\ud800."{after}'])
+
+    def test_a_document_is_read_as_often_as_its_path_is_long(self) -> None:
+        # Texts that a mark could be mistaken for, each of which had the document written once more.
+        words = [f"chunk {number}" for number in range(100_000)]
+        chunks = self.chunks(TestRecord(json.dumps({"words": words, "body": "One. Two."})), path="body", size=1, overlap=0)
+        self.assertEqual([chunk.json()["words"] == words for chunk in chunks], [True, True])
+
+    def test_chunks_that_are_too_large_together_are_a_dead_letter_that_says_what_helps(self) -> None:
+        for config, value in (
+            ({"path": "body", "size": 1, "overlap": 0}, json.dumps({"beside": "x" * 48_000, "body": "w " * 2000})),
+            ({"size": 4001, "overlap": 4000}, "word " * 8000),
+        ):
+            harness = Harness(ChunkText, config)
+            self.assertRegex(
+                str(harness.run_one(value).reason),
+                r"\Athe first \d+ of \d+ chunks have 8\d{6} bytes, at most 8388608 can be: raise `size`, lower `overlap`, or ",
+            )
+            self.assertEqual(harness.counter("chunks_total"), 0)
+
     def test_what_has_no_text_says_so(self) -> None:
         harness = Harness(ChunkText, {"path": "body"})
         for value, reason in (
             ("{}", "the member 'body' is not there, expected text"),
             ("[]", "the member 'body' is not there, expected text"),
             ('{"body": 5}', "the member 'body' is int, expected text"),
+            ('{"body": "a", "body": null}', "the member 'body' is not there, expected text"),
             ("{", "value is not JSON: "),
+            ("[" * 200, "value is not JSON: nested more than 128 deep"),
         ):
             self.assertRegex(str(harness.run_one(value).reason), reason)
         self.assertRegex(str(Harness(ChunkText).run_one(b"\xff").reason), "value is not UTF-8 at byte 0")

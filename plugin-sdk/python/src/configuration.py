@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple, Type, TypeVar, Union
 
 from .failures import BadConfiguration, Failure
-from .record import strict_json
+from .record import DEEPEST, is_deep, strict_json
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SHOWN = 200
@@ -117,9 +117,16 @@ class _Number(Shape):
         return {"type": "number"}
 
     def read(self, value: Json, place: Place) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise place.wrong(value, "a number")
-        return float(value)
+        try:
+            number = float(value)
+        except OverflowError:
+            # A whole number may have any number of digits.
+            number = math.inf
+        if not math.isfinite(number):
+            raise place.wrong(value, "a number that a float can be")
+        return number
 
 
 class _Text(Shape):
@@ -414,6 +421,8 @@ def config_schema(kind: Type[Any]) -> str:
 
 def read_config(kind: Type[C], text: str) -> C:
     """Reads a configuration from JSON text; an empty text is an empty table. Raises `BadConfiguration`."""
+    if is_deep(text.encode("utf-8", "surrogatepass")):
+        raise BadConfiguration(f"config: nested more than {DEEPEST} deep")
     try:
         read: C = Table(kind).read(strict_json(text if text.strip() not in ("", "null") else "{}"), Place())
         return read
@@ -421,5 +430,5 @@ def read_config(kind: Type[C], text: str) -> C:
         raise BadConfiguration(str(error)) from None
     except Failure:
         raise
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise BadConfiguration(f"config: {error}") from None

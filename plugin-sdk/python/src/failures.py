@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import Optional
+from typing import Optional, Union, cast
 
 TRANSIENT, PERMANENT, BAD_CONFIGURATION = "transient", "permanent", "bad-configuration"
 
@@ -48,6 +48,20 @@ class BadConfiguration(Failure):
 
 class FieldError(ValueError):
     """A field of a record cannot be read as it was asked for."""
+
+
+_SHORT = 100
+
+
+def brief(value: object) -> str:
+    """A value as an error shows it: never long, and without running code of its own."""
+    kind = type(value)
+    if kind in (str, bytes):
+        text = cast(Union[str, bytes], value)
+        return repr(text) if len(text) <= _SHORT else f"{text[:_SHORT]!r}... ({len(text)} in all)"
+    if value is None or kind in (bool, float) or (kind is int and cast(int, value).bit_length() <= 256):
+        return repr(value)
+    return f"an object of type {kind.__name__}"
 
 
 _SDK = os.path.dirname(os.path.abspath(__file__)) + os.sep

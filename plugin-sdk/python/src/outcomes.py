@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Iterable, Mapping, Optional, Sequence, Tuple, Union
 
 from .arena import NO_TIME, NULL
+from .failures import brief
 
 Data = Union[bytes, bytearray, memoryview, str]
 """What a field can be set to. A text is its UTF-8."""
@@ -171,7 +172,7 @@ def route(
 ) -> Outcome:
     """The record goes to a named output, one of the operator's `outputs`, changed as by `replace`."""
     if not isinstance(output, str):
-        raise TypeError(f"output is {output!r}, expected the name of an output")
+        raise TypeError(f"output is {brief(output)}, expected the name of an output")
     return Routed(_patch(value, key, headers, attributes, event_time), output)
 
 
@@ -186,7 +187,7 @@ def piece(
 ) -> Piece:
     """One record of a split: how it differs from the record it came from, and the named output it goes to."""
     if to is not None and not isinstance(to, str):
-        raise TypeError(f"output is {to!r}, expected the name of an output")
+        raise TypeError(f"output is {brief(to)}, expected the name of an output")
     return Piece(to, _patch(value, key, headers, attributes, event_time))
 
 
@@ -195,7 +196,7 @@ def split(pieces: Iterable[Piece]) -> Outcome:
     made = list(pieces)
     for one in made:
         if not isinstance(one, Piece):
-            raise TypeError(f"a split has {one!r}, expected what piece() returns")
+            raise TypeError(f"a split has {brief(one)}, expected what piece() returns")
     if len(made) > MAX_PIECES:
         raise ValueError(f"split into {len(made)} pieces, at most {MAX_PIECES} can be")
     return Split(made)
@@ -234,7 +235,7 @@ def moment(time: int) -> datetime:
 
 def _reason(reason: str) -> bytes:
     if not isinstance(reason, str):
-        raise TypeError(f"reason is {reason!r}, expected text")
+        raise TypeError(f"reason is {brief(reason)}, expected text")
     return reason.encode("utf-8", "backslashreplace")
 
 
@@ -298,7 +299,7 @@ def _changes(changes: Changes, what: str, parts: list[bytes]) -> None:
         return
     for change in changes:
         if not isinstance(change, Change) or change.operation < 0:
-            raise TypeError(f"{what} have {change!r}, expected Set, Add or Remove")
+            raise TypeError(f"{what} have {brief(change)}, expected Set, Add or Remove")
         _change(change.operation, change.name, change.value, what, parts)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from typing import Any, Callable, Literal, NamedTuple, Optional
 
@@ -63,7 +64,7 @@ class Record:
         return text(self.value)
 
     def json(self) -> Any:
-        """The value read as JSON (RFC 8259). Raises `FieldError` if it is null or not JSON."""
+        """The value read as JSON (RFC 8259). Raises `FieldError` if it is null, not JSON, or nested more than 128 deep."""
         return read_json(self.value)
 
     def header(self, name: str) -> Optional[bytes]:
@@ -149,12 +150,41 @@ def read_json(value: Optional[bytes]) -> Any:
     """A value read as JSON."""
     if value is None:
         raise FieldError("value is null, expected JSON")
+    if is_deep(value):
+        raise FieldError(f"value is not JSON: nested more than {DEEPEST} deep")
     try:
         return strict_json(value.decode())
     except ValueError as error:
         raise FieldError(f"value is not JSON: {error}") from None
-    except RecursionError:
-        raise FieldError("value is not JSON that can be read: it is nested too deeply") from None
+
+
+DEEPEST = 128
+"""The deepest that lists and tables of JSON may lie in each other: Python reads them by recursion, and a component has
+little of a stack."""
+
+# What begins and ends texts, lists and tables, and what only looks so.
+_MARK = re.compile(rb'\\.|["\[\]{}]', re.DOTALL)
+
+
+def is_deep(value: bytes) -> bool:
+    """Whether lists and tables of JSON text lie deeper in each other than may be."""
+    # To count what begins one is fast, and of most texts that is all.
+    if value.count(b"[") + value.count(b"{") <= DEEPEST:
+        return False
+    depth, within = 0, False
+    for match in _MARK.finditer(value):
+        mark = match.group()
+        if mark == b'"':
+            within = not within
+        elif within:
+            continue
+        elif mark in b"[{":
+            depth += 1
+            if depth > DEEPEST:
+                return True
+        elif mark in b"]}":
+            depth -= 1
+    return False
 
 
 def _no_constant(name: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, List, Optional
 from . import metrics
 from .arena import table
 from .configuration import read_config
-from .failures import Failure, Permanent, shown
+from .failures import Failure, Permanent, brief, shown
 from .operators import Declared
 from .outcomes import DEAD, DROP, DROPPED, NOTHING, PASS, PASSED, Outcome, Routed, Split, dead_letter
 from .record import Record
@@ -69,7 +69,7 @@ class Runner:
                 actions[index] = outcome.action
                 payloads += outcome.payload
             else:
-                actions[index] = self._write(outcome, payloads)
+                actions[index] = self._written(outcome, payloads)
             if measured:
                 number = _U32(index)
                 samples += [number + sample for sample in measured]
@@ -77,10 +77,21 @@ class Runner:
             index += 1
         return _answer(actions, payloads, samples)
 
+    def _written(self, outcome: Any, payloads: List[bytes]) -> int:
+        """The same as `_write`, where what raises is a dead letter: an outcome may be any object."""
+        before = len(payloads)
+        try:
+            return self._write(outcome, payloads)
+        except MemoryError:
+            raise
+        except Exception as error:
+            del payloads[before:]
+            return self._dead(shown(error, self.declared.root), payloads)
+
     def _write(self, outcome: Any, payloads: List[bytes]) -> int:
         """Writes the payload of an outcome that names outputs, changes nothing or is none, and says which action it is."""
-        if not isinstance(outcome, Outcome):
-            return self._dead(f"{self.declared.made.__qualname__} returned {outcome!r}, expected an outcome", payloads)
+        if not issubclass(type(outcome), Outcome):
+            return self._dead(f"{self.declared.made.__qualname__} returned {brief(outcome)}, expected an outcome", payloads)
         if isinstance(outcome, Split):
             written = len(payloads)
             payloads.append(_U32(len(outcome.pieces)))
@@ -109,7 +120,7 @@ class Runner:
 
     def _unknown(self, output: Optional[str]) -> str:
         known = ", ".join(repr(name) for name in self.outputs) or "no named output"
-        return f"operator {self.declared.name} has no output {output!r}, it has {known}"
+        return f"operator {self.declared.name} has no output {brief(output)}, it has {known}"
 
     def _dead(self, reason: str, payloads: List[bytes]) -> int:
         metrics.measured.clear()

@@ -36,15 +36,15 @@ class Cases(unittest.TestCase):
         with self.assertRaises(AssertionError) as caught:
             self.run_case({"records": records, "outcomes": wanted, "log": [["info", "x"]], "metrics": []})
         told = str(caught.exception)
-        self.assertIn('case "one", record 0, value: expected "B", came "A"', told)
-        self.assertIn('record 1, headers: expected no change, came [["set", "by", "shout"]]', told)
-        self.assertIn("record 2, outcome: expected drop, came dead-letter (", told)
+        self.assertIn('case "one", record 1, value: expected "B", came "A"', told)
+        self.assertIn('record 2, headers: expected no change, came [["set", "by", "shout"]]', told)
+        self.assertIn("record 3, outcome: expected drop, came dead-letter (", told)
         self.assertIn('log: expected [["info", "x"]], came []', told)
 
     def test_a_file_that_is_not_in_the_format_is_told(self) -> None:
         for case, message in (
             ({"record": []}, "the case has the member 'record', expected name, config"),
-            ({"records": [{"values": "a"}]}, "record 0 has the member 'values'"),
+            ({"records": [{"values": "a"}]}, "record 1 has the member 'values'"),
             ({"records": [{"value": 5}]}, "bytes are 5, expected text, null"),
             ({"records": [{"value": "a"}], "outcomes": []}, "0 outcomes of 1 records"),
             ({"records": [{}], "outcomes": [{"replaced": {}}]}, "an outcome is 'replaced', which is none"),

@@ -1,5 +1,6 @@
 """Operators: how they are declared, what they answer, and what comes of an exception."""
 
+import json
 import unittest
 from dataclasses import dataclass
 from typing import Any, List, Tuple
@@ -29,6 +30,7 @@ from tidegate import (
     route,
     split,
 )
+from tidegate.record import read_json
 from tidegate.testing import Harness, TestRecord
 
 SEEN = Counter("seen_total", "Seen", labels=["kind"])
@@ -142,6 +144,26 @@ class Answers(unittest.TestCase):
         reason = answering(None).run_one("").reason
         self.assertRegex(str(reason), "process returned None, expected an outcome")
 
+    def test_what_is_no_outcome_costs_its_record_alone_whatever_it_is(self) -> None:
+        class Hostile:
+            def __repr__(self) -> str:
+                raise RuntimeError("no")
+
+            @property
+            def __class__(self) -> Any:
+                raise RuntimeError("no")
+
+        for wrong, shown in (
+            (Hostile(), "an object of type Hostile"),
+            (b"x" * 1_000_000, r"b'x{100}'\.\.\. \(1000000 in all\)"),
+            ([1] * 1_000_000, "an object of type list"),
+            (10**5000, "an object of type int"),
+        ):
+            harness = answering(wrong)
+            answers = harness.run([TestRecord("a"), TestRecord("b")])
+            for answer in answers:
+                self.assertRegex(str(answer.reason), rf"process returned {shown}, expected an outcome\Z")
+
     def test_an_output_that_is_not_declared_is_a_dead_letter_that_names_it(self) -> None:
         for outcome in (route("middle"), split([piece(), piece("middle")])):
             reason = answering(outcome, outputs=["left"]).run_one("").reason
@@ -211,7 +233,7 @@ class Exceptions(unittest.TestCase):
             (None, "FieldError: value is null, expected JSON"),
             ("NaN", "FieldError: value is not JSON: NaN is no JSON"),
             (b"\xff", "FieldError: value is not JSON: 'utf-8' codec"),
-            ("[" * 100_000, "FieldError: value is not JSON that can be read: it is nested too deeply"),
+            ("[" * 100_000, "FieldError: value is not JSON: nested more than 128 deep"),
             ("{}", "KeyError: 'name'"),
             ('{"name": "\\ud800"}', "UnicodeEncodeError: "),
         ):
@@ -283,6 +305,30 @@ class Effects(unittest.TestCase):
         self.assertRegex(str(harness.run_one(b"ab\xff").reason), "FieldError: value is not UTF-8 at byte 2")
         with self.assertRaises(FieldError):
             harness.run_one(TestRecord("x")).records[0][1].json()
+
+    def test_json_is_read_up_to_a_depth(self) -> None:
+        def read(value: bytes) -> Any:
+            return read_json(value)
+
+        def nested(depth: int) -> bytes:
+            return b"[" * depth + b"]" * depth
+
+        self.assertEqual(json.dumps(read(nested(128))).encode(), nested(128))
+        for deep in (nested(129), b"[" * 1_000_000, b'{"a":' * 129, b'["' + b'\\"' * 99 + b'\\\\",' + nested(128) + b"]"):
+            with self.assertRaisesRegex(FieldError, r"\Avalue is not JSON: nested more than 128 deep\Z"):
+                read(deep)
+        self.assertEqual(len(read(b"[" + b",".join([b"[{}]"] * 1000) + b"]")), 1000)
+        for text in ("[" * 200, '"[' * 200, "\\" * 200 + "[" * 200, '\\"{' * 200):
+            self.assertEqual(read(json.dumps([text, [text]]).encode()), [text, [text]])
+
+    def test_json_is_read_as_the_table_says(self) -> None:
+        self.assertEqual(read_json(b'{"a": 1, "a": 2}'), {"a": 2})
+        self.assertEqual(read_json(b'"a\\ud800b"'), "a\ud800b")
+        self.assertEqual(read_json(b"1e400"), float("inf"))
+        with self.assertRaises(FieldError):
+            read_json(b"1" * 5000)
+        reason = answering(lambda record: replace(value=record.json())).run_one(b'"a\\ud800b"').reason
+        self.assertRegex(str(reason), r"\AUnicodeEncodeError: ")
 
     def test_measurements_count_by_their_labels(self) -> None:
         def measure(record: Record) -> Answer:

@@ -95,8 +95,8 @@ def _run(operator: Any, case: Dict[str, Any], config: Any) -> List[str]:
         found = ["no failure came"] if "failure" in case else []
         if "outcomes" in case and len(expected) != len(records):
             raise WrongCase(f"{len(expected)} outcomes of {len(records)} records")
-        for index, (wanted, outcome) in enumerate(zip(expected, came)):
-            found += [f"record {index}, {one}" for one in wanted.differences(outcome)]
+        for number, (wanted, outcome) in enumerate(zip(expected, came), 1):
+            found += [f"record {number}, {one}" for one in wanted.differences(outcome)]
     if "log" in case:
         found += _lines(case["log"], harness.log)
     if "metrics" in case:
@@ -125,9 +125,9 @@ def _known(value: Any, members: Tuple[str, ...], what: str) -> None:
 
 
 def _record(index: int, record: Dict[str, Any]) -> TestRecord:
-    _known(record, _RECORD, f"record {index}")
+    _known(record, _RECORD, f"record {index + 1}")
     identity = {"origin": "source", "source": 0, "partition": 0, "offset": index, "emit": 0}
-    _known(record.get("id", {}), tuple(identity), f"the id of record {index}")
+    _known(record.get("id", {}), tuple(identity), f"the id of record {index + 1}")
     return TestRecord(
         _data(record.get("value")),
         key=_data(record.get("key")),
@@ -215,9 +215,9 @@ class _Expected:
         if len(self.patches) != len(came.patches):
             return [f"pieces: expected {len(self.patches)}, came {len(came.patches)}"]
         found = []
-        for index, (wanted, patch) in enumerate(zip(self.patches, came.patches)):
+        for number, (wanted, patch) in enumerate(zip(self.patches, came.patches), 1):
             if wanted != patch:
-                piece = f"piece {index}, " if action == "split" else ""
+                piece = f"piece {number}, " if action == "split" else ""
                 found += [f"{piece}{one}" for one in _patch_differences(wanted, patch)]
         if self.after_ms != came.after_ms:
             found.append(f"after-ms: expected {self.after_ms}, came {came.after_ms}")

@@ -86,6 +86,22 @@ class ConfigType {
   }
 }
 
+/** Refuses bounds that are none, or that nothing lies between: when they are declared. */
+function checkBounds(given, [least, most], isOne, expected, others = []) {
+  const known = [least, most, ...others];
+  for (const name of Object.keys(given)) {
+    if (!known.includes(name)) throw new TypeError(`a type of a configuration has the bound ${name}, expected ${known.join(", ")}`);
+  }
+  for (const name of [least, most]) {
+    const bound = given[name];
+    if (bound !== undefined && !isOne(bound)) throw new TypeError(`a type of a configuration has ${name} ${String(bound)}, expected ${expected}`);
+  }
+  if (given[least] > given[most]) throw new TypeError(`a type of a configuration has ${least} ${given[least]} and ${most} ${given[most]}: nothing lies between`);
+}
+
+const isCount = (bound) => Number.isSafeInteger(bound) && bound >= 0;
+const COUNT = "a whole number from 0 on";
+
 /** Holds a number or a length against bounds. */
 function bounded(place, found, least, most, unit, json) {
   const bound = found < least ? `at least ${least}` : found > most ? `at most ${most}` : null;
@@ -99,7 +115,9 @@ function present(members) {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
 }
 
-function numeric(type, isOne, expected, { minimum, maximum }) {
+function numeric(type, isOne, expected, bounds) {
+  checkBounds(bounds, ["minimum", "maximum"], isOne, expected);
+  const { minimum, maximum } = bounds;
   return new ConfigType(present({ type, minimum, maximum }), (json, place) => {
     if (!isOne(json)) wrong(place, json, expected);
     bounded(place, json, minimum ?? -Infinity, maximum ?? Infinity, null, json);
@@ -126,7 +144,9 @@ export function boolean() {
 }
 
 /** A text; its length is counted in characters. */
-export function string({ minLength, maxLength, pattern } = {}) {
+export function string(bounds = {}) {
+  checkBounds(bounds, ["minLength", "maxLength"], isCount, COUNT, ["pattern"]);
+  const { minLength, maxLength, pattern } = bounds;
   const fits = pattern === undefined ? null : new RegExp(pattern, "u");
   return new ConfigType(present({ type: "string", minLength, maxLength, pattern }), (json, place) => {
     if (typeof json !== "string") wrong(place, json, "text");
@@ -145,7 +165,9 @@ export function choice(...names) {
 }
 
 /** A list of values of one type. */
-export function list(item, { minItems, maxItems } = {}) {
+export function list(item, bounds = {}) {
+  checkBounds(bounds, ["minItems", "maxItems"], isCount, COUNT);
+  const { minItems, maxItems } = bounds;
   return new ConfigType(present({ type: "array", items: item.schema, minItems, maxItems }), (json, place) => {
     if (!Array.isArray(json)) wrong(place, json, "a list");
     bounded(place, json.length, minItems ?? 0, maxItems ?? Infinity, "entries", json);
@@ -156,7 +178,9 @@ export function list(item, { minItems, maxItems } = {}) {
 const isTable = (json) => typeof json === "object" && json !== null && !Array.isArray(json);
 
 /** A table whose keys are free. */
-export function map(value, { minProperties, maxProperties } = {}) {
+export function map(value, bounds = {}) {
+  checkBounds(bounds, ["minProperties", "maxProperties"], isCount, COUNT);
+  const { minProperties, maxProperties } = bounds;
   const schema = present({ type: "object", additionalProperties: value.schema, minProperties, maxProperties });
   return new ConfigType(schema, (json, place) => {
     if (!isTable(json)) wrong(place, json, "a table");

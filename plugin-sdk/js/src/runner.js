@@ -3,6 +3,7 @@
 import { DROP, PASS } from "./arena.js";
 import { Answer } from "./answer.js";
 import { readConfig } from "./config.js";
+import { wrongOutputs } from "./declared.js";
 import { Failure, permanent } from "./failure.js";
 import { isOutOfMemory } from "./memory.js";
 import { measureInto, takeBackMeasured } from "./metrics.js";
@@ -80,7 +81,12 @@ export class Runner {
   }
 }
 
-/** The named outputs under a configuration. */
+/** The named outputs under a configuration. Throws a TypeError if they are none. */
 export function outputsOf({ outputs }, config) {
-  return [...new Set(typeof outputs === "function" ? outputs(config) : outputs)];
+  if (typeof outputs !== "function") return [...new Set(outputs)];
+  const made = outputs(config);
+  const named = Array.isArray(made) ? [...new Set(made)] : made;
+  const why = wrongOutputs(named);
+  if (why !== null) throw new TypeError(`the list of outputs ${why}`);
+  return named;
 }

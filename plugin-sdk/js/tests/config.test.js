@@ -75,6 +75,27 @@ test("the schema says the same", () => {
   });
 });
 
+test("bounds that nothing lies between are refused when they are declared", () => {
+  assert.throws(() => number({ minimum: 5, maximum: 1 }), /minimum 5 and maximum 1: nothing lies between/);
+  assert.throws(() => integer({ minimum: 1.5 }), /minimum 1.5, expected a whole number/);
+  assert.throws(() => number({ minimum: NaN }), /minimum NaN, expected a number/);
+  assert.throws(() => number({ maximum: "5" }), /maximum 5, expected a number/);
+  assert.throws(() => integer({ min: 1 }), /has the bound min, expected minimum, maximum/);
+  assert.throws(() => string({ minLength: 2, maxLength: 1 }), /minLength 2 and maxLength 1/);
+  assert.throws(() => string({ minLength: -1 }), /minLength -1, expected a whole number from 0 on/);
+  assert.throws(() => list(any(), { maxItems: 0.5 }), /maxItems 0.5/);
+  assert.throws(() => map(any(), { minProperties: 2, maxProperties: 1 }), /nothing lies between/);
+  assert.equal(readConfig(object({ n: number({ minimum: 5, maximum: 5 }) }), '{"n": 5}').n, 5);
+});
+
+test("a number that is whole is an integer however it is written", () => {
+  const whole = (text) => readConfig(object({ n: integer({ minimum: -5 }) }), `{"n": ${text}}`).n;
+  assert.deepEqual(["1.0", "1e3", "0.5e1", "-0.0", "9007199254740991"].map(whole), [1, 1000, 5, -0, 2 ** 53 - 1]);
+  for (const text of ["1.5", "1e-1", "9007199254740992", "1e400", "-6.0"]) {
+    assert.throws(() => whole(text), { class: "bad-configuration", message: /^config key `n` is / });
+  }
+});
+
 test("an empty text is an empty table, and a default has to fit", () => {
   assert.deepEqual(readConfig(object({}), ""), {});
   assert.throws(() => integer({ minimum: 1 }).default(0), /a default does not fit its own type/);

@@ -62,18 +62,18 @@ test("cases that are as expected have no difference", () => {
 
 test("a difference names case, record, field and both values", () => {
   const only = (came, expected) => assert.deepEqual(came, [`case "one": ${expected}`]);
-  only(outcome("x", "drop"), "record 0: pass came, drop expected");
-  only(outcome("dead", "pass"), "record 0: dead-letter (a reason) came, pass expected");
-  only(outcome("dead", { "dead-letter": "another" }), 'record 0: reason: "a reason" came, "another" expected');
-  only(outcome("split", { split: [{ value: "y" }, { to: "left" }] }), 'record 0, piece 0: value: "x" came, "y" expected');
-  only(outcome("split", { split: [{ value: "x" }, {}] }), 'record 0, piece 1: to: "left" came, null expected');
-  only(outcome("split", { split: [] }), "record 0: 2 pieces came, 0 expected");
+  only(outcome("x", "drop"), "record 1: pass came, drop expected");
+  only(outcome("dead", "pass"), "record 1: dead-letter (a reason) came, pass expected");
+  only(outcome("dead", { "dead-letter": "another" }), 'record 1: reason: "a reason" came, "another" expected');
+  only(outcome("split", { split: [{ value: "y" }, { to: "left" }] }), 'record 1, piece 1: value: "x" came, "y" expected');
+  only(outcome("split", { split: [{ value: "x" }, {}] }), 'record 1, piece 2: to: "left" came, null expected');
+  only(outcome("split", { split: [] }), "record 1: 2 pieces came, 0 expected");
   const patch = { key: "w", headers: [["set", "a", "1"], ["add", "b", null]], "event-time": 5 };
-  only(outcome("replace", { replace: { ...patch, key: null } }), 'record 0: key: "w" came, null expected');
-  only(outcome("replace", { replace: { ...patch, value: "" } }), 'record 0: value does not change, expected ""');
-  only(outcome("replace", { replace: { ...patch, "event-time": null } }), "record 0: eventTime: 5 came, null expected");
-  only(outcome("replace", { replace: { ...patch, headers: [] } }), "record 0: headers: 2 came, 0 expected");
-  only(differences({ records: [{ value: "x" }], outcomes: ["pass"], log: [["warn", "saw x"]] }), 'log: line 0: level: "info" came, "warn" expected');
+  only(outcome("replace", { replace: { ...patch, key: null } }), 'record 1: key: "w" came, null expected');
+  only(outcome("replace", { replace: { ...patch, value: "" } }), 'record 1: value does not change, expected ""');
+  only(outcome("replace", { replace: { ...patch, "event-time": null } }), "record 1: eventTime: 5 came, null expected");
+  only(outcome("replace", { replace: { ...patch, headers: [] } }), "record 1: headers: 2 came, 0 expected");
+  only(differences({ records: [{ value: "x" }], outcomes: ["pass"], log: [["warn", "saw x"]] }), 'log: line 1: level: "info" came, "warn" expected');
   only(differences({ records: [{ value: "x" }], outcomes: ["pass"], log: [] }), 'log: 1 lines came, 0 expected: [["info","saw x"]]');
   assert.equal(differences({ records: [{ value: "x" }], outcomes: ["pass"], metrics: [] }).length, 1);
   only(differences({ refused: {} }), "it starts, expected to be refused");

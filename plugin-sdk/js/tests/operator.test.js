@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FieldError, counter, deadLetter, gauge, integer, log, object, operator, pass, permanent, remove, replace, route, split, transient } from "../src/index.js";
+import { FieldError, counter, deadLetter, gauge, histogram, integer, log, object, operator, pass, permanent, remove, replace, retry, route, split, string, transient } from "../src/index.js";
 import { packed } from "../src/component.js";
 import { Harness, TestRecord } from "../src/testing.js";
 import { encodeBatch } from "../src/testing/encode.js";
@@ -86,6 +86,12 @@ test("what is no outcome says what it is", () => {
   assert.match(reason(replace({ headers: Array(65536).fill(remove("a")) })), /headers have 65536 changes, limit 65535/);
 });
 
+test("a retry comes within what the contract can say", () => {
+  const after = (given) => answers(() => retry(given, "busy"))[0].afterMs;
+  assert.deepEqual([0, 0.4, 1500, 2 ** 32 - 1, 2 ** 32, Infinity].map(after), [0, 1, 1500, 2 ** 32 - 1, 2 ** 32 - 1, 2 ** 32 - 1]);
+  for (const wrong of [-1, NaN, "5", undefined]) assert.equal(answers(() => retry(wrong, "busy"))[0].kind, "dead-letter", String(wrong));
+});
+
 test("true passes and false drops", () => {
   assert.deepEqual(kinds(answers((record) => record.text !== "b")), ["pass", "drop", "pass"]);
 });
@@ -161,13 +167,54 @@ test("a declaration that is wrong throws", () => {
   refused({ version: "1" }, /version is "1"/);
   refused({ reads: undefined }, /reads is missing/);
   refused({ reads: ["values"] }, /reads has "values"/);
-  refused({ outputs: [""] }, /outputs has ""/);
+  refused({ outputs: [""] }, /outputs\[0\] is ""/);
   refused({ config: {} }, /config is not a type/);
   refused({ process: undefined }, /process is missing/);
   refused({ metrics: [{ name: "x" }] }, /metrics\[0\] is not one/);
   refused({ metrics: [counter("Seen", "")] }, /metrics\[0\] has the name "Seen"/);
   refused({ metrics: [counter("a_total", ""), counter("a_total", "")] }, /a_total twice/);
   refused({ Process: () => pass }, /Process is unknown/);
+});
+
+test("a declaration that the host would refuse throws, with what it would say", () => {
+  const refused = (more, why) => assert.throws(() => operator({ ...base, process: () => pass, ...more }), why);
+  const metric = (options, help = "", make = histogram, name = "m") => ({ metrics: [make(name, help, options)] });
+  for (const version of ["01.2.3", "1.2", "1.2.3-", "1.2.3-01", "1.2.3-a..b", "1.2.3+", "v1.2.3", "18446744073709551616.0.0", `1.2.3-${"a".repeat(130)}`, 1]) {
+    refused({ version }, /version is /);
+  }
+  for (const version of ["0.1.0", "1.2.3-rc.1", "1.2.3-0.a01+build.01"]) operator({ ...base, version, process: () => pass });
+  refused({ name: "n".repeat(300) }, /name is ".*", of 300 bytes, limit 128/);
+  for (const wrong of ["two\nlines", "a\u2028b", "a\u200bb", "a\u200db", "a\u202eb", "\ud800", "bell\u0007"]) {
+    refused({ name: wrong }, /name is .*, which has characters that cannot be shown/s);
+    refused({ outputs: ["left", wrong] }, /outputs\[1\] is .*, which has characters that cannot be shown/s);
+  }
+  refused({ outputs: ["é".repeat(65)] }, /outputs\[0\] is ".*", of 130 bytes, limit 128/);
+  refused({ outputs: Array.from({ length: 257 }, (_, index) => `o${index}`) }, /outputs has 257 names, limit 256/);
+  refused({ metrics: Array.from({ length: 65 }, (_, index) => gauge(`g${index}`, "")) }, /metrics has 65, limit 64/);
+  refused({ metrics: [counter("seen", ""), counter("seen_total", "")] }, /metrics\[1\] seen_total is shown as seen_total, as seen is/);
+  refused({ metrics: [histogram("time", ""), gauge("time_sum", "")] }, /metrics\[1\] time_sum is shown as time_sum, as time is/);
+  refused(metric({}, "", counter, "series_refused"), /as a metric of the host is/);
+  refused(metric({ bounds: [3, 1, NaN] }), /metrics\[0\] m has the bounds 3, 1, NaN, expected finite numbers that ascend/);
+  for (const bounds of [[1, 1], [Infinity], ["1"]]) refused(metric({ bounds }), /expected finite numbers that ascend/);
+  refused(metric({ bounds: Array.from({ length: 33 }, (_, index) => index) }), /has 33 bounds, limit 32/);
+  refused(metric({ bounds: [1] }, "", gauge), /has bounds and is no histogram/);
+  refused(metric({ labels: ["kind", "kind"] }), /has the label "kind" twice/);
+  refused(metric({ labels: ["le", "le"] }), /has the label "le", which the host has/);
+  refused(metric({ labels: ["Kind"] }), /has the label "Kind", expected \[a-z\]/);
+  refused(metric({ labels: Array.from({ length: 9 }, (_, index) => `l${index}`) }), /has 9 labels, limit 8/);
+  refused(metric({}, "two\nlines"), /has a help that is not one line/);
+  refused(metric({}, "h".repeat(513)), /has a help that is not one line/);
+  refused(metric({}, 5), /has the help 5, expected text/);
+  const config = object({ name: string() });
+  const made = operator({ ...base, config, outputs: ({ name }) => [name], process: () => pass });
+  assert.throws(() => new Harness(made, { name: "two\nlines" }), /the list of outputs \[0\] is .*cannot be shown/s);
+});
+
+test("a record that the host would refuse is refused in tests", () => {
+  const harness = new Harness(operator({ ...base, reads: ["headers"], process: () => replace({ headers: { one: "more" } }) }));
+  const many = (length) => ({ headers: Array.from({ length }, (_, index) => [`h${index}`, ""]) });
+  assert.equal(harness.runOne(many(65_534)).record.headers.length, 65_535);
+  assert.throws(() => harness.runOne(many(65_535)), /the host refuses the answer: a record with 65536 headers, limit 65535/);
 });
 
 test("the component says what the operator is, and fails in the words of the contract", () => {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 from datetime import datetime, timedelta, timezone
 from typing import Iterable, Mapping, Optional, Sequence, Tuple, Union
@@ -208,7 +207,8 @@ def retry(after: Union[float, timedelta], reason: str) -> Outcome:
     seconds = after.total_seconds() if isinstance(after, timedelta) else after
     if not seconds >= 0:
         raise ValueError(f"a retry after {seconds} s, expected 0 or more")
-    delay = MAX_DELAY if seconds == math.inf else min(round(seconds * 1000), MAX_DELAY)
+    # Held against the longest before it is rounded: a product may be beyond all floats.
+    delay = round(min(seconds * 1000, MAX_DELAY))
     why = _reason(reason)
     return Outcome(RETRIED, (_RETRY(delay, len(why)), why))
 

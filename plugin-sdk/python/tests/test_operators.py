@@ -186,6 +186,9 @@ class Answers(unittest.TestCase):
     def test_a_retry_says_when_and_why(self) -> None:
         answer = answering(retry(0.25, "busy")).run_one("v")
         self.assertEqual((answer.after_ms, answer.reason), (250, "busy"))
+        longest = 2**32 - 1
+        for after in (longest, float("inf"), 1e306, 10**400):
+            self.assertEqual(answering(retry(after, "busy")).run_one("v").after_ms, longest)
         for after in (-1, float("nan")):
             with self.assertRaisesRegex(ValueError, "expected 0 or more"):
                 retry(after, "")

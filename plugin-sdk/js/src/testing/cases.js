@@ -68,7 +68,7 @@ function failed(error, expected, what) {
 
 function outcomes(answers, expected) {
   if (expected.length !== answers.length) return [`${answers.length} outcomes came, ${expected.length} expected`];
-  return answers.flatMap((answer, record) => outcome(`record ${record}`, answer, expected[record]));
+  return answers.flatMap((answer, record) => outcome(`record ${record + 1}`, answer, expected[record]));
 }
 
 const withoutRecord = ({ to = null, patch }) => ({ to, ...patch });
@@ -85,7 +85,7 @@ function outcome(place, answer, expected) {
     case "split": {
       const pieces = repeated(what);
       if (pieces.length !== answer.pieces.length) return [`${place}: ${answer.pieces.length} pieces came, ${pieces.length} expected`];
-      return answer.pieces.flatMap((piece, index) => difference(`${place}, piece ${index}`, withoutRecord(piece), patchOf(pieces[index])));
+      return answer.pieces.flatMap((piece, index) => difference(`${place}, piece ${index + 1}`, withoutRecord(piece), patchOf(pieces[index])));
     }
     case "retry":
       return [...difference(`${place}: after-ms`, answer.afterMs, what["after-ms"]), ...difference(`${place}: reason`, answer.reason, what.reason)];
@@ -104,8 +104,8 @@ function lines(came, expected) {
   if (expected === undefined) return [];
   if (came.length !== expected.length) return [`log: ${came.length} lines came, ${expected.length} expected: ${JSON.stringify(came)}`];
   return came.flatMap(([level, text], index) => [
-    ...difference(`log: line ${index}: level`, level, expected[index][0]),
-    ...difference(`log: line ${index}`, text, expected[index][1]),
+    ...difference(`log: line ${index + 1}: level`, level, expected[index][0]),
+    ...difference(`log: line ${index + 1}`, text, expected[index][1]),
   ]);
 }
 

@@ -1,5 +1,6 @@
 // Records that own what they hold: what goes into a test, and what comes out.
 
+import { MAX_PAIRS } from "../arena.js";
 import { decodeText, encodeText } from "../text.js";
 
 /** A record as the harness has it: every field is there, bytes are a Uint8Array or null. */
@@ -40,8 +41,8 @@ export class TestRecord {
     if (patch.key !== undefined) record.key = patch.key;
     if (patch.value !== undefined) record.value = patch.value;
     if (patch.eventTime !== undefined) record.eventTime = patch.eventTime;
-    record.headers = changed(this.headers, patch.headers);
-    record.attributes = changed(this.attributes, patch.attributes);
+    record.headers = changed(this.headers, patch.headers, "headers");
+    record.attributes = changed(this.attributes, patch.attributes, "attributes");
     return record;
   }
 }
@@ -51,11 +52,13 @@ function lastText(pairs, name) {
   return found === undefined || found[1] === null ? null : decodeText(found[1], `the value of ${name}`);
 }
 
-function changed(pairs, changes) {
-  return changes.reduce((pairs, [operation, name, value]) => {
+function changed(pairs, changes, what) {
+  const after = changes.reduce((pairs, [operation, name, value]) => {
     const kept = operation === "add" ? pairs : pairs.filter((pair) => pair[0] !== name);
     return operation === "remove" ? kept : [...kept, [name, value]];
   }, pairs);
+  if (after.length > MAX_PAIRS) throw new Error(`the host refuses the answer: a record with ${after.length} ${what}, limit ${MAX_PAIRS}`);
+  return after;
 }
 
 /** Bytes of what a field is given as: text, bytes or null. */

@@ -30,12 +30,24 @@ _SHOWN = 200
 Json = Any
 
 
+def _check_bounds(bounds: Any, minimum: Optional[float], maximum: Optional[float]) -> None:
+    """Refuses bounds that nothing lies between: where they are declared."""
+    for bound in (minimum, maximum):
+        if bound is not None and not -math.inf < bound < math.inf:
+            raise ValueError(f"{bounds} has the bound {bound}, expected a finite number")
+    if minimum is not None and maximum is not None and minimum > maximum:
+        raise ValueError(f"{bounds} has nothing between its bounds")
+
+
 @dataclass(frozen=True)
 class Range:
     """Bounds of a number, both of which belong to it."""
 
     minimum: Optional[float] = None
     maximum: Optional[float] = None
+
+    def __post_init__(self) -> None:
+        _check_bounds(self, self.minimum, self.maximum)
 
 
 @dataclass(frozen=True)
@@ -44,6 +56,9 @@ class Length:
 
     minimum: Optional[int] = None
     maximum: Optional[int] = None
+
+    def __post_init__(self) -> None:
+        _check_bounds(self, self.minimum, self.maximum)
 
 
 @dataclass(frozen=True)

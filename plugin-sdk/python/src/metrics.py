@@ -13,13 +13,14 @@ from __future__ import annotations
 import math
 import re
 import struct
-from typing import Dict, List, Sequence
+from typing import Dict, List, Sequence, Tuple
 
 MAX_MEASUREMENTS = 256
 MAX_LABEL = 256
 MAX_AMOUNT = 1 << 53
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+_CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]")
 _HEAD = struct.Struct("<HH").pack
 _AMOUNT = struct.Struct("<Q").pack
 _VALUE = struct.Struct("<d").pack
@@ -45,12 +46,20 @@ class Metric:
         for label in labels:
             if label in ("slot", "revision", "le"):
                 raise ValueError(f"metric {name!r} has the label {label!r}, which is the host's")
-        if len(help.encode()) > 512 or "\n" in help:
+        if len(help.encode()) > 512 or _CONTROL.search(help):
             raise ValueError(f"the help of metric {name!r} is {help!r}, expected one line of at most 512 bytes")
         self.name = name
         self.help = help
         self.labels = tuple(labels)
         self.bounds = tuple(float(bound) for bound in bounds)
+
+    def lines(self) -> Tuple[str, ...]:
+        """The names that its lines have where the host shows it, without what all begin with."""
+        if self.kind == "counter" and not self.name.endswith("_total"):
+            return (f"{self.name}_total",)
+        if self.kind == "histogram":
+            return (self.name, *(f"{self.name}_{part}" for part in ("bucket", "sum", "count")))
+        return (self.name,)
 
     def _measure(self, bits: bytes, labels: Dict[str, str]) -> None:
         place = places.get(self)

@@ -22,7 +22,12 @@ MARK = "__tidegate__"
 FIELDS = ("key", "value", "headers", "attributes")
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
-_VERSION = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?\Z")
+# Of a number before the build at most 19 digits, so that it fits into 64 bits, and none of them a zero in front.
+_NUMBER = r"(?:0|[1-9][0-9]{0,18})"
+_BEFORE = r"(?:(?:0|[1-9][0-9]*)(?![0-9A-Za-z-])|(?=[0-9]*[A-Za-z-])[0-9A-Za-z-]+)"
+_VERSION = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_BEFORE}(\.{_BEFORE})*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?\Z"
+)
 
 
 class Processor(Protocol):
@@ -142,6 +147,12 @@ def operator(
     names = [metric.name for metric in metrics]
     if len(names) > 64 or len(set(names)) < len(names):
         raise ValueError(f"metrics are {', '.join(names)}, expected at most 64, each name once")
+    shown = {"series_refused_total": "a metric of the host"}
+    for metric in metrics:
+        for line in metric.lines():
+            if line in shown:
+                raise ValueError(f"metric {metric.name!r} is shown as {line}, as {shown[line]} is")
+            shown[line] = repr(metric.name)
     kind = NoConfig if config is None else config
     schema = config_schema(kind)
 

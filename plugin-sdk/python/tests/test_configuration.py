@@ -131,5 +131,8 @@ class Configurations(unittest.TestCase):
             schema(Annotated[int, Range(0, 1)], key=5)
         with self.assertRaisesRegex(TypeError, "the default of Bad.key is None: .*expected a whole number"):
             schema(int, key=None)
+        for kind, bounds in ((Range, (5, 1)), (Length, (2, 1)), (Range, (float("nan"), None)), (Range, (None, float("inf")))):
+            with self.assertRaisesRegex(ValueError, "has nothing between its bounds|expected a finite number"):
+                kind(*bounds)
         with self.assertRaisesRegex(TypeError, "a configuration is a dataclass"):
             config_schema(int)

@@ -105,9 +105,18 @@ class Declarations(unittest.TestCase):
             ({"outputs": ["a", "a"]}, "outputs are a, a, expected at most 256, each once"),
             ({"outputs": ["a\n"]}, "outputs have 'a.n'"),
             ({"metrics": [SEEN, SEEN]}, "metrics are seen_total, seen_total"),
+            ({"metrics": [Counter("seen", ""), SEEN]}, "'seen_total' is shown as seen_total, as 'seen' is"),
+            ({"metrics": [TIME, Gauge("time_seconds_sum", "")]}, "is shown as time_seconds_sum, as 'time_seconds' is"),
+            ({"metrics": [Counter("series_refused", "")]}, "as a metric of the host is"),
+            ({"version": "01.2.3"}, "version is"),
+            ({"version": "1.2.3-01"}, "version is"),
+            ({"version": "1.2.3-a..b"}, "version is"),
+            ({"version": "99999999999999999999.0.0"}, "version is"),
         ):
             with self.assertRaisesRegex(ValueError, message):
                 declared(**arguments)
+        for version in ("0.1.0", "1.2.3-rc.1", "1.2.3-0.a01+build.01", "1.2.3--"):
+            declared(version=version)
         for arguments in ({"reads": "value"}, {"outputs": "left"}):
             with self.assertRaisesRegex(TypeError, "expected a list"):
                 declared(**arguments)

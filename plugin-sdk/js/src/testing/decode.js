@@ -65,7 +65,7 @@ export function decodeAnswer(bytes, records, outputs, metrics) {
     try {
       return outcome(codes.u8(), payload, outputs);
     } catch (error) {
-      throw new Error(`outcome of record ${record} is malformed: ${error.message}`);
+      throw new Error(`outcome of record ${record + 1} is malformed: ${error.message}`);
     }
   });
   if (payload.at !== payload.end) throw new Error(`answer has ${payload.end - payload.at} bytes after its last outcome`);
@@ -142,7 +142,7 @@ function samplesOf(reader, count, records, metrics) {
   const measured = new Map();
   const samples = Array.from({ length: count }, () => {
     const record = reader.u32();
-    if (record >= records) throw new Error(`a sample of record ${record}, the batch has ${records}`);
+    if (record >= records) throw new Error(`a sample of record ${record + 1}, the batch has ${records}`);
     const metric = metrics[reader.u16()];
     if (metric === undefined) throw new Error("a sample of a metric that is not declared");
     const labels = reader.u16();
@@ -153,7 +153,7 @@ function samplesOf(reader, count, records, metrics) {
     return { record, metric, value, labels: Object.fromEntries(metric.labels.map((label, index) => [label, texts[index]])) };
   });
   for (const [record, number] of measured) {
-    if (number > arena.MAX_SAMPLES) throw new Error(`record ${record} has ${number} measurements, limit ${arena.MAX_SAMPLES}`);
+    if (number > arena.MAX_SAMPLES) throw new Error(`record ${record + 1} has ${number} measurements, limit ${arena.MAX_SAMPLES}`);
   }
   if (reader.at !== reader.end) throw new Error("bytes after the last sample");
   return samples;

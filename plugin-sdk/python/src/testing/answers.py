@@ -94,7 +94,7 @@ def read(answer: bytes, records: int, outputs: Sequence[str], metrics: Sequence[
             raise Refused(f"the measurements end at byte {part.at} of the answer, their section at {part.end}")
     for index, measured in Counter(sample.record for sample in samples).items():
         if measured > MAX_MEASUREMENTS:
-            raise Refused(f"record {index} has {measured} measurements, at most {MAX_MEASUREMENTS} can be")
+            raise Refused(f"record {index + 1} has {measured} measurements, at most {MAX_MEASUREMENTS} can be")
     return came, samples
 
 
@@ -153,7 +153,7 @@ def _change(payloads: _Reader) -> List[Any]:
 def _sample(part: _Reader, records: int, metrics: Sequence[Metric]) -> Sample:
     record, place, labels = part.number("I"), part.number("H"), part.number("H")
     if record >= records or place >= len(metrics) or labels != len(metrics[place].labels):
-        raise Refused(f"a measurement of record {record} of metric {place} has {labels} labels")
+        raise Refused(f"a measurement of record {record + 1} of metric {place} has {labels} labels")
     metric = metrics[place]
     value = part.number("Q" if metric.kind == "counter" else "d")
     if metric.kind == "counter" and value > MAX_AMOUNT:

@@ -7,7 +7,7 @@ const VERSION = /^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-(?!0\d+(\.|\+|$))[0-
 const METRIC_NAME = /^[a-z][a-z0-9_]{0,63}$/;
 // Control characters, ends of lines, marks of direction, and what cannot be seen.
 const DISTURBING =
-  /[\p{Cc}\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]/u;
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]/u;
 const JOINERS = /[\u200c\u200d]/;
 const LARGEST_NUMBER = 2n ** 64n - 1n;
 const NAME_BYTES = 128;

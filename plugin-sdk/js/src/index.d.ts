@@ -33,7 +33,7 @@ export interface Record {
   readonly value: Uint8Array | null;
   /** The value as text. A value that is null or not UTF-8 throws a `FieldError`. */
   readonly text: string;
-  /** The value read as JSON. A value that is none throws a `FieldError`. */
+  /** The value read as JSON. A value that is none, or nested more than 128 deep, throws a `FieldError`. */
   json<T = unknown>(): T;
   /** The value of the last header of this name; null if there is none, or its value is null. */
   header(name: string): Uint8Array | null;

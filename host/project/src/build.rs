@@ -33,7 +33,8 @@ pub struct BuildOptions {
     pub machine: Machine,
     /// Whether a toolchain that is missing is installed.
     pub install: bool,
-    /// Whether the build is to be quick rather than its component: for a change that is tried at once.
+    /// Whether the build is to be quick rather than its component: for a change that is tried at once. It goes to
+    /// [`Project::quick_output`], so that `NAME.wasm` stays what a whole build has made.
     pub quick: bool,
     /// Whether what a toolchain says as it goes on is shown on standard error; else it is kept until the end.
     pub aloud: bool,
@@ -109,7 +110,13 @@ impl Project {
         let grants = self.check_imports(imports(&made.component))?;
         let stripped = strip(&made.component, made.names)?;
         let component = sign(&stripped, &made.producers)?;
-        let path = self.output();
+        let path = match options.quick {
+            true => {
+                build.between("")?;
+                self.quick_output()
+            }
+            false => self.output(),
+        };
         write_whole(&path, &component)?;
         Ok(Built {
             size: component.len(),

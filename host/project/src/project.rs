@@ -16,6 +16,8 @@ pub const SDK: &str = "tidegate";
 /// The schema of files of cases, within the SDK's directory.
 pub const CASES: &str = "cases.schema.json";
 
+/// Directories right in a project that builds write and people do not.
+const MADE: [&str; 3] = ["build", "target", "node_modules"];
 /// Longest manifest, in bytes.
 const MANIFEST_BYTES: u64 = 64 << 10;
 /// Most files of cases.
@@ -155,6 +157,24 @@ impl Project {
     /// The component that is built of it.
     pub fn output(&self) -> PathBuf {
         self.directory.join(format!("{}.wasm", self.name()))
+    }
+
+    /// What a quick build writes: a component that is tried and swapped, and never deployed.
+    pub fn quick_output(&self) -> PathBuf {
+        self.build_directory().join(format!("{}.wasm", self.name()))
+    }
+
+    /// Whether a file or directory of the project, named from there, is what builds and tools write, and no source. A
+    /// directory further down may be called `build` or `target`: toolchains read it.
+    pub fn is_made(&self, path: &Path) -> bool {
+        let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+        let component = format!("{}.wasm", self.name());
+        let is_hidden = |part: &str| part.starts_with('.') || part == "__pycache__";
+        parts.iter().any(|part| is_hidden(part))
+            || parts.first().is_some_and(|first| {
+                MADE.contains(&first.as_ref())
+                    || (parts.len() == 1 && first.starts_with(&component))
+            })
     }
 
     /// Where what is made on the way to it is.

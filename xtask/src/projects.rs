@@ -16,7 +16,7 @@ const ROOMS: [(&str, &str); 2] = [("plugins", ""), ("plugin-sdk/conformance", "c
 const TWICE: &str = "plugin-sdk/conformance/js";
 
 /// Builds the program, and with it every project into `target/operators/NAME.wasm`. Toolchains that are missing are
-/// installed. `full` builds from nothing, and JavaScript with SpiderMonkey too.
+/// installed. `full` builds from nothing but them, without components that were kept, and JavaScript with SpiderMonkey too.
 pub(crate) fn build(root: &Path, full: bool) -> Result<()> {
     let projects = projects(root)?;
     if projects.is_empty() {
@@ -33,7 +33,7 @@ pub(crate) fn build(root: &Path, full: bool) -> Result<()> {
         if full {
             remove(&project.join("build"))?;
         }
-        make(root, name, project)?;
+        make(root, name, project, full)?;
     }
     let twice = root.join(TWICE);
     if full && twice.join(MANIFEST).is_file() {
@@ -41,6 +41,7 @@ pub(crate) fn build(root: &Path, full: bool) -> Result<()> {
             root,
             "conformance-spidermonkey",
             &spidermonkey(root, &twice)?,
+            full,
         )?;
     }
     println!(
@@ -74,13 +75,18 @@ fn projects(root: &Path) -> Result<Vec<(String, PathBuf)>> {
 }
 
 /// Writes the SDK into a project, builds it, and puts the component where tests look for it.
-fn make(root: &Path, name: &str, project: &Path) -> Result<()> {
+fn make(root: &Path, name: &str, project: &Path, full: bool) -> Result<()> {
     let tidegate = || {
         let program = format!("release/tidegate{}", std::env::consts::EXE_SUFFIX);
         Command::new(target_directory(root).join(program))
     };
     run(tidegate().arg("sdk").arg(project))?;
-    run(tidegate().args(["build", "--install"]).arg(project))?;
+    let mut build = tidegate();
+    build.args(["build", "--install"]).arg(project);
+    if full {
+        build.arg("--fresh");
+    }
+    run(&mut build)?;
     let built = built(project)?;
     let bytes = fs::read(&built).with_context(|| format!("cannot read {}", built.display()))?;
     let place = place(root);

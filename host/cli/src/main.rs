@@ -113,14 +113,15 @@ enum Command {
         /// rust, c, javascript (js), typescript (ts), python (py) or go.
         #[arg(long = "lang", short, value_name = "LANGUAGE", value_parser = commands::project::language)]
         language: tidegate_project::Language,
-        /// Where it is written: an empty or new directory. Default: one of the operator's name.
+        /// Where it is written: a new directory, or one that has nothing but .git. Default: one of the operator's name.
         directory: Option<PathBuf>,
     },
     /// Build an operator's component with the toolchain of its language.
     #[command(after_help = "Examples:\n  \
         tidegate build\n  \
         tidegate build --install operators/redact-pii\n\n\
-        operator.toml says what it is made of. The component is NAME.wasm beside it; the same sources make the same one.\n\
+        operator.toml says what it is made of. The component is NAME.wasm beside it. The same sources make the same one; with\n\
+        Python and JavaScript on this machine alone, as long as its cache keeps it.\n\
         What is missing is named with the command that installs it; --install runs that, into ~/.cache/tidegate/toolchains\n\
         where the language can.")]
     Build {
@@ -130,6 +131,9 @@ enum Command {
         /// Install the toolchain if it is missing.
         #[arg(long)]
         install: bool,
+        /// Make it again even if a component of the same sources is kept, and keep the new one.
+        #[arg(long)]
+        fresh: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -506,8 +510,9 @@ fn main() -> ExitCode {
         Command::Build {
             directory,
             install,
+            fresh,
             json,
-        } => commands::project::build(&directory, install, json),
+        } => commands::project::build(&directory, install, fresh, json),
         Command::Test {
             directory,
             case,

@@ -16,5 +16,5 @@ mod strip;
 
 pub use encode::{EncodeError, embed, encode};
 pub use producers::{Producer, producers, sign};
-pub use read::{digest, imports, module_imports};
+pub use read::{digest, digest_of, imports, module_imports};
 pub use strip::{Names, strip};

@@ -2,14 +2,33 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::io;
 
 use sha2::{Digest, Sha256};
 use wasmparser::{Parser, Payload};
 
 /// The digest by which a component is known: `sha256:` and 64 hexadecimal digits, of the file as it is.
 pub fn digest(bytes: &[u8]) -> String {
+    in_words(&Sha256::digest(bytes))
+}
+
+/// The same of what is read, a piece at a time.
+pub fn digest_of(mut from: impl io::Read) -> io::Result<String> {
+    let mut sum = Sha256::new();
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        match from.read(&mut piece) {
+            Ok(0) => return Ok(in_words(&sum.finalize())),
+            Ok(length) => sum.update(&piece[..length]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn in_words(sum: &[u8]) -> String {
     let mut text = String::from("sha256:");
-    for byte in Sha256::digest(bytes) {
+    for byte in sum {
         let _ = write!(text, "{byte:02x}");
     }
     text

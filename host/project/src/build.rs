@@ -3,12 +3,14 @@
 mod c;
 mod go;
 mod javascript;
+mod lock;
 mod native;
 mod objects;
 mod packages;
 mod python;
 mod remembered;
 mod rust;
+mod staged;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,9 +20,9 @@ use tidegate_component::{
     Names, Producer, digest, embed, encode, imports, module_imports, sign, strip,
 };
 
+use crate::disk;
 use crate::language::{Grant, Language};
 use crate::project::{Project, ProjectError};
-use crate::sdk;
 use crate::toolchain::{BuildError, Machine};
 
 /// Interfaces of the contract begin so.
@@ -36,6 +38,8 @@ pub struct BuildOptions {
     /// Whether the build is to be quick rather than its component: for a change that is tried at once. It goes to
     /// [`Project::quick_output`], so that `NAME.wasm` stays what a whole build has made.
     pub quick: bool,
+    /// Whether a component of the same sources that is kept is made again, and the new one kept.
+    pub fresh: bool,
     /// Whether what a toolchain says as it goes on is shown on standard error; else it is kept until the end.
     pub aloud: bool,
 }
@@ -47,6 +51,7 @@ impl BuildOptions {
             machine: Machine::here(),
             install: false,
             quick: false,
+            fresh: false,
             aloud: false,
         }
     }
@@ -99,25 +104,19 @@ impl Project {
                 directory: self.directory().display().to_string(),
             });
         }
+        self.has_entries().map_err(ProjectError::from)?;
         let build = Build::new(self, options)?;
-        let made = match build.make() {
-            Err(BuildError::Missing(missing)) if options.install => {
-                missing.install(&options.machine, &build.directory)?;
-                build.make()?
-            }
-            made => made?,
-        };
+        let _alone = build.hold()?;
+        let made = build.with_what_is_missing(Build::make)?;
         let grants = self.check_imports(imports(&made.component))?;
         let stripped = strip(&made.component, made.names)?;
         let component = sign(&stripped, &made.producers)?;
         let path = match options.quick {
-            true => {
-                build.between("")?;
-                self.quick_output()
-            }
+            true => self.quick_output(),
             false => self.output(),
         };
-        write_whole(&path, &component)?;
+        let within = path.strip_prefix(self.directory()).unwrap_or(&path);
+        disk::write_if_other(&build.directory, within, &component)?;
         Ok(Built {
             size: component.len(),
             grants,
@@ -192,6 +191,26 @@ impl<'a> Build<'a> {
         }
     }
 
+    /// Does something that needs toolchains; where the options say so, one after the other that is missing is installed, each
+    /// once.
+    fn with_what_is_missing<T>(
+        &self,
+        what: impl Fn(&Build<'a>) -> Result<T, BuildError>,
+    ) -> Result<T, BuildError> {
+        let mut installed: Vec<String> = Vec::new();
+        loop {
+            match what(self) {
+                Err(BuildError::Missing(missing))
+                    if self.options.install && !installed.contains(&missing.wanted) =>
+                {
+                    installed.push(missing.wanted.clone());
+                    missing.install(self.machine(), &self.directory)?;
+                }
+                done => return done,
+            }
+        }
+    }
+
     fn machine(&self) -> &Machine {
         &self.options.machine
     }
@@ -213,11 +232,17 @@ impl<'a> Build<'a> {
         self.project.grants().contains(&grant)
     }
 
-    /// A file in `build/`, which is there.
+    /// A file in `build/`, which is there and no link.
     fn between(&self, name: &str) -> Result<PathBuf, ProjectError> {
-        let between = self.directory.join("build");
-        fs::create_dir_all(&between).map_err(ProjectError::disk("make", &between))?;
-        Ok(between.join(name))
+        disk::make(&self.directory, Path::new("build"))?;
+        Ok(self.directory.join("build").join(name))
+    }
+
+    /// The same, for what a tool writes: nothing is there that it could write through, or take for its own.
+    fn fresh(&self, name: &str) -> Result<PathBuf, ProjectError> {
+        let path = self.between(name)?;
+        disk::clear(&path)?;
+        Ok(path)
     }
 
     /// Writes the glue between the contract and the SDK, which names the operator's main source.
@@ -230,12 +255,10 @@ impl<'a> Build<'a> {
             false => alone,
         };
         let text = fs::read_to_string(&source).map_err(ProjectError::disk("read", &source))?;
-        let path = self.between(file)?;
         let text = text.replace("{{entry}}", entry);
-        if fs::read(&path).ok().as_deref() != Some(text.as_bytes()) {
-            sdk::write(&path, text.as_bytes())?;
-        }
-        Ok(path)
+        let within = Path::new("build").join(file);
+        disk::write_if_other(&self.directory, &within, text.as_bytes())?;
+        Ok(self.directory.join(within))
     }
 
     /// The component of a core module: its type is embedded if it does not carry one. A call of what is not granted is told
@@ -267,14 +290,10 @@ fn is_types(import: &str) -> bool {
     interface.is_some_and(|interface| interface.split('@').next() == Some("types"))
 }
 
-/// Writes a file beside its place first, so that nobody reads half of it; one that is the same keeps its time.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ProjectError> {
-    if fs::read(path).ok().as_deref() == Some(bytes) {
-        return Ok(());
-    }
-    let beside = path.with_extension(format!("wasm.new-{}", std::process::id()));
-    fs::write(&beside, bytes).map_err(ProjectError::disk("write", &beside))?;
-    fs::rename(&beside, path).map_err(ProjectError::disk("write", path))
+/// A path as it is from the project's directory, so that nothing made of it names this machine.
+fn within(build: &Build<'_>, path: &Path) -> PathBuf {
+    let within = path.strip_prefix(&build.directory).unwrap_or(path);
+    within.to_owned()
 }
 
 /// `componentize-py 0.25.1`: what worked on it, without what works on every component.

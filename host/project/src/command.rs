@@ -12,7 +12,7 @@ use crate::toolchain::BuildError;
 /// How long a program may take that only says what it is.
 const ASKED: Duration = Duration::from_secs(60);
 /// How long a build or an installation may take.
-const WORKING: Duration = Duration::from_secs(30 * 60);
+pub(crate) const WORKING: Duration = Duration::from_secs(30 * 60);
 /// How much of what a program says is kept; the rest is read and left.
 const KEPT: u64 = 16 << 20;
 /// Between two looks at a program that runs.

@@ -8,7 +8,10 @@
 //! - a manifest is read as a whole: every mistake in it is told at once, with line, key, value and what would be right;
 //! - a source of a manifest stays within the project: its path is relative and never leads upwards;
 //! - nothing in a project points outside of it;
-//! - the same sources make the same component, wherever they lie and whenever they are built;
+//! - the same sources make the same component, wherever they lie and whenever they are built: with Rust, C and Go on every
+//!   machine with the same toolchain, with Python and JavaScript on one machine as long as its cache keeps them;
+//! - of Python and JavaScript that is not bundled a tool reads what its component is known by, and nothing else;
+//! - one build of a project goes on at a time, and none writes through a link;
 //! - a toolchain is installed only when that is asked for; what is missing is named with what installs it;
 //! - what is there is whole: projects, toolchains and components are written beside their place first.
 
@@ -17,6 +20,7 @@
 mod build;
 mod command;
 mod create;
+mod disk;
 mod embedded;
 mod language;
 mod manifest;

@@ -23,6 +23,8 @@ pub struct Manifest {
     pub language: Language,
     /// Its sources, relative to the project: one, or more of C; none where the language finds them itself.
     pub entry: Vec<String>,
+    /// Where each of them stands in the manifest: line and column, from 1.
+    pub(crate) entry_places: Vec<(usize, usize)>,
     /// What it imports, each once, in their order.
     pub grants: Vec<Grant>,
     /// What runs its JavaScript; the default for every other language.
@@ -51,7 +53,7 @@ impl Manifest {
             reader.missing("language", &format!("language = \"...\", one of {words}"));
         }
         let entry = reader.texts("entry", MOST, true);
-        let entry = check_entry(&reader, language, entry);
+        let (entry, entry_places) = check_entry(&reader, language, entry);
         let grants = Grant::ALL.map(|grant| (grant.word(), grant));
         let mut grants: Vec<Grant> = reader.words("grants", &grants);
         grants.sort();
@@ -70,6 +72,7 @@ impl Manifest {
             name,
             language,
             entry,
+            entry_places,
             grants,
             engine: engine.unwrap_or_default(),
             cases: cases.unwrap_or_else(|| vec![DEFAULT_CASES.to_owned()]),
@@ -81,9 +84,9 @@ fn check_entry(
     reader: &Reader<'_>,
     language: Option<Language>,
     entry: Option<Vec<Found<String>>>,
-) -> Vec<String> {
+) -> (Vec<String>, Vec<(usize, usize)>) {
     let Some(language) = language else {
-        return Vec::new();
+        return Default::default();
     };
     let extensions = language.extensions();
     let title = language.title();
@@ -95,14 +98,14 @@ fn check_entry(
             };
             reader.missing("entry", &example);
         }
-        return Vec::new();
+        return Default::default();
     };
     if let (Some(first), []) = (entry.first(), extensions) {
         reader.wrong(
             first,
             &format!("{title} finds its sources itself: leave entry out"),
         );
-        return Vec::new();
+        return Default::default();
     }
     if let (true, Some(second)) = (language != Language::C, entry.get(1)) {
         reader.wrong(
@@ -134,7 +137,11 @@ fn check_entry(
             reader.wrong(found, &wrong);
         }
     }
-    entry.into_iter().map(|found| found.value).collect()
+    let with_place = |found: Found<String>| {
+        let place = reader.place(&found);
+        (found.value, place)
+    };
+    entry.into_iter().map(with_place).unzip()
 }
 
 fn check_engine(reader: &Reader<'_>, language: Option<Language>) -> Option<Engine> {
@@ -182,6 +189,9 @@ fn within(path: &str) -> Result<(), &'static str> {
         "" => Err("it is empty"),
         _ if path.contains(['\\', ':']) || path.contains(char::is_control) => {
             Err("a path has parts of letters and digits with `/` between them")
+        }
+        _ if path.starts_with(['-', '@']) => {
+            Err("a path does not begin with `-` or `@`, which toolchains take for an option")
         }
         _ if path.starts_with('/') => Err("a path is relative to the project's directory"),
         _ if !path.split('/').all(plain) => {

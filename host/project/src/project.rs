@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::language::{Grant, Language};
 use crate::manifest::Manifest;
-use crate::mistake::Mistakes;
+use crate::mistake::{Mistake, Mistakes};
 use crate::name::Name;
 
 /// The manifest's file.
@@ -59,6 +59,12 @@ pub enum ProjectError {
         /// Something that it has.
         first: String,
     },
+    /// A file or a link stands where a directory has to be.
+    #[error("{} is no directory of its own; name or make another one", path.display())]
+    NoDirectory {
+        /// The file or link.
+        path: PathBuf,
+    },
     /// The program was built without a template.
     #[error("this program has no template for {}", language.title())]
     NoTemplate {
@@ -81,12 +87,14 @@ pub enum ProjectError {
         directory: PathBuf,
     },
     /// There are more files than a component is made of.
-    #[error("{} has more than {limit} files, which is the limit", directory.display())]
+    #[error("{} has more than {limit} files or {bytes} MiB of sources, which is the limit", directory.display())]
     ManyFiles {
         /// The project.
         directory: PathBuf,
         /// Most files.
         limit: usize,
+        /// Most of them together, in MiB.
+        bytes: u64,
     },
     /// A file or a directory cannot be used.
     #[error("cannot {what} {}: {error}", path.display())]
@@ -126,6 +134,27 @@ impl Project {
                 Err(ProjectError::NoManifest { directory })
             }
             Err(error) => Err(ProjectError::disk("read", &file)(error)),
+        }
+    }
+
+    /// A source that the manifest names and the project does not have is a mistake of the manifest.
+    pub(crate) fn has_entries(&self) -> Result<(), Mistakes> {
+        let entries = self.manifest.entry.iter().zip(&self.manifest.entry_places);
+        let missing = entries.filter(|(entry, _)| !self.directory.join(entry).is_file());
+        let mistakes: Vec<Mistake> = missing
+            .map(|(entry, (line, column))| Mistake {
+                line: *line,
+                column: *column,
+                key: "entry".to_owned(),
+                what: format!("{entry:?} is not there"),
+            })
+            .collect();
+        match mistakes.is_empty() {
+            true => Ok(()),
+            false => Err(Mistakes {
+                file: self.directory.join(MANIFEST),
+                mistakes,
+            }),
         }
     }
 

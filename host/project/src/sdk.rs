@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::disk;
 use crate::embedded::{VERSION, below};
 use crate::language::Language;
 use crate::project::{Project, ProjectError, SDK};
@@ -37,6 +38,7 @@ impl Project {
     /// removed, so that a build sees what has changed and nothing else.
     pub fn write_sdk(&self) -> Result<Refreshed, ProjectError> {
         let directory = self.sdk();
+        disk::make(self.directory(), Path::new(SDK))?;
         let had = listed(&directory)?;
         if !had.is_empty() && !had.contains(&PathBuf::from(MARK)) {
             return Err(ProjectError::NotOurs { directory });
@@ -44,9 +46,8 @@ impl Project {
         let files = files(self.language());
         let mut refreshed = Refreshed::default();
         for (path, bytes) in &files {
-            let place = directory.join(path);
-            if fs::read(&place).ok().as_ref() != Some(bytes) {
-                write(&place, bytes)?;
+            // The mark is written last: it says that all the others are there.
+            if path != Path::new(MARK) && self.put(path, bytes)? {
                 refreshed.written.push(path.clone());
             }
         }
@@ -57,7 +58,18 @@ impl Project {
                 refreshed.removed.push(path);
             }
         }
+        let mark = PathBuf::from(MARK);
+        if let Some(bytes) = files.get(&mark)
+            && self.put(&mark, bytes)?
+        {
+            refreshed.written.push(mark);
+        }
         Ok(refreshed)
+    }
+
+    /// Writes a file of the SDK if it is another; whether it was.
+    fn put(&self, path: &Path, bytes: &[u8]) -> Result<bool, ProjectError> {
+        disk::write_if_other(self.directory(), &Path::new(SDK).join(path), bytes)
     }
 
     /// The version of the SDK in `tidegate/`; none where there is no SDK.
@@ -75,14 +87,6 @@ impl Project {
     pub(crate) fn wit(&self) -> PathBuf {
         self.directory().join(SDK).join("wit").join("tidegate.wit")
     }
-}
-
-/// Writes a file with the directories above it.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), ProjectError> {
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(ProjectError::disk("make", parent))?;
-    }
-    fs::write(path, bytes).map_err(ProjectError::disk("write", path))
 }
 
 /// What tools leave beside sources is no matter of the SDK.

@@ -78,6 +78,14 @@ pub enum BuildError {
         /// The project.
         directory: String,
     },
+    /// Another build of the project did not end.
+    #[error("another build of {} goes on and did not end within {seconds} s", directory.display())]
+    Busy {
+        /// The project.
+        directory: std::path::PathBuf,
+        /// How long it was waited for.
+        seconds: u64,
+    },
     /// A program cannot be run.
     #[error("cannot run {program}: {error}")]
     Start {

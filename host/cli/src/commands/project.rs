@@ -61,10 +61,16 @@ pub(crate) fn sdk(directory: &Path) -> Result<(), Failure> {
 }
 
 /// Builds a project's component.
-pub(crate) fn build(directory: &Path, install: bool, as_json: bool) -> Result<(), Failure> {
+pub(crate) fn build(
+    directory: &Path,
+    install: bool,
+    fresh: bool,
+    as_json: bool,
+) -> Result<(), Failure> {
     let project = Project::open(directory).map_err(of_project)?;
     let options = BuildOptions {
         install,
+        fresh,
         aloud: true,
         ..BuildOptions::here()
     };

@@ -39,7 +39,7 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
         flags.push("-DTIDEGATE_LOG".to_owned());
     }
     let (objects, said) = Objects::new(build, &clang, &compiler, flags)?.compile()?;
-    let out = build.between("core.wasm")?;
+    let out = build.fresh("core.wasm")?;
     let mut command = build.command(clang);
     command
         .args([

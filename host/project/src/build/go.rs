@@ -15,7 +15,7 @@ const VERSION: &str = "1.26.6";
 
 pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
     let (program, compiler) = find(build)?;
-    let out = build.between("core.wasm")?;
+    let out = build.fresh("core.wasm")?;
     let mut command = build.command(program);
     command
         .args([

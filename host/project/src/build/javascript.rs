@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use tidegate_component::{Names, Producer};
 
-use super::packages::{ESBUILD, Npm, QUICKJS, SPIDERMONKEY};
-use super::{Build, Made};
+use super::packages::{ESBUILD, Npm, QUICKJS, SPIDERMONKEY, TYPESCRIPT};
+use super::{Build, Made, within};
 use crate::command::work;
+use crate::disk;
 use crate::language::{Engine, Language};
 use crate::project::ProjectError;
-use crate::sdk;
 use crate::toolchain::BuildError;
 
 /// The module that exports the contract, of the SDK.
@@ -27,28 +27,29 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
         Engine::SpiderMonkey => SPIDERMONKEY,
     };
     let modules = tool.find(build)?;
+    let mut sources = build.sources()?;
     let bundler = match is_bundled(build)? {
         true => Some(ESBUILD.find(build)?),
         false => None,
     };
+    let mut said = vec![check_types(build)?];
     let entry = manifest.entry.first().map_or("", String::as_str);
     let mut module = build.write_glue("js", GLUE, entry)?;
-    let mut said = Vec::new();
-    let mut sources = None;
     let mut producers = vec![Producer::language(build.project.language().title())];
     if let Some(bundler) = bundler {
-        let bundle = build.between("bundle.js")?;
+        let bundle = build.fresh("bundle.js")?;
         said.push(bundled(build, &bundler, &module, &bundle)?);
         module = bundle;
-        sources = Some(vec![module.clone()]);
+        sources.clear();
         producers.push(Producer::processed_by(ESBUILD.name, ESBUILD.version));
     }
-    let out = build.between("component.wasm")?;
+    let module = within(build, &module);
+    sources.push(module.clone());
     let named = format!("{} {} {entry}", tool.name, tool.version);
     let (component, warned) =
-        build.remembered(&named, sources, &out, || match manifest.engine {
-            Engine::QuickJs => quickjs(build, &modules, &module, &out),
-            Engine::SpiderMonkey => spidermonkey(build, &modules, &module, &out),
+        build.remembered(&named, sources, |stage, out| match manifest.engine {
+            Engine::QuickJs => quickjs(build, &modules, stage, &module, out),
+            Engine::SpiderMonkey => spidermonkey(build, &modules, stage, &module, out),
         })?;
     said.push(warned);
     producers.push(Producer::processed_by(tool.name, tool.version));
@@ -60,6 +61,34 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
         names: Names::Drop,
         said: said.join("\n"),
     })
+}
+
+/// Has the compiler of TypeScript check the types of a project that has a `tsconfig.json`: the bundler takes them out unread.
+/// Where there is no compiler and none is installed, that is what is said.
+fn check_types(build: &Build<'_>) -> Result<String, BuildError> {
+    let is_checked = build.project.language() == Language::TypeScript
+        && build.directory.join("tsconfig.json").is_file();
+    if !is_checked {
+        return Ok(String::new());
+    }
+    match TYPESCRIPT.find(build) {
+        Ok(modules) => {
+            let mut command = build.command(TYPESCRIPT.program(&modules));
+            command.args([
+                "--noEmit",
+                "--pretty",
+                "false",
+                "--project",
+                "tsconfig.json",
+            ]);
+            Ok(work(&mut command)?.text())
+        }
+        Err(BuildError::Missing(missing)) if !build.options.install => Ok(format!(
+            "warning: types are not checked: {} is not there; `tidegate build --install` installs it",
+            missing.wanted
+        )),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether there is something that the engines do not read themselves: types, or packages of npm.
@@ -105,16 +134,16 @@ pub(super) fn bundled(
         .args(["--sources-content=false", "--log-level=warning"])
         .arg(format!("--outfile={}", bundle.display()));
     let said = work(&mut command)?.text();
-    keep_map(bundle)?;
+    keep_map(build, bundle)?;
     Ok(said)
 }
 
 /// Has a bundle leave its source map where the SDK looks for the lines of an exception: engines do not read comments.
-fn keep_map(bundle: &Path) -> Result<(), BuildError> {
+fn keep_map(build: &Build<'_>, bundle: &Path) -> Result<(), BuildError> {
     let text = fs::read_to_string(bundle).map_err(ProjectError::disk("read", bundle))?;
     if let Some((code, map)) = text.trim_end().rsplit_once(MAP) {
         let kept = format!("{code}globalThis.__tidegateSourceMap = \"{map}\";\n");
-        sdk::write(bundle, kept.as_bytes())?;
+        disk::write(&build.directory, &within(build, bundle), kept.as_bytes())?;
     }
     Ok(())
 }
@@ -122,15 +151,17 @@ fn keep_map(bundle: &Path) -> Result<(), BuildError> {
 fn quickjs(
     build: &Build<'_>,
     modules: &Path,
+    stage: &Path,
     module: &Path,
     out: &Path,
 ) -> Result<String, BuildError> {
     let mut command = build.command("node");
     command
+        .current_dir(stage)
         .arg(QUICKJS.package(modules).join("cli.mjs"))
         .args(["--sync", "--stub-wasi", "--module-root", ".", "-n"])
         .args([build.world(), "-w", "tidegate/wit/tidegate.wit", "-j"])
-        .arg(within(build, module))
+        .arg(module)
         .arg("-o")
         .arg(out);
     Ok(quiet(&work(&mut command)?.text()))
@@ -139,16 +170,18 @@ fn quickjs(
 fn spidermonkey(
     build: &Build<'_>,
     modules: &Path,
+    stage: &Path,
     module: &Path,
     out: &Path,
 ) -> Result<String, BuildError> {
-    let script = build.between("spidermonkey.mjs")?;
-    sdk::write(&script, SCRIPT.as_bytes())?;
+    let script = Path::new("build").join("spidermonkey.mjs");
+    disk::write(&build.directory, &script, SCRIPT.as_bytes())?;
     let mut command = build.command("node");
     command
-        .arg(&script)
+        .current_dir(stage)
+        .arg(build.directory.join(script))
         .arg(SPIDERMONKEY.package(modules).join("src/componentize.js"))
-        .arg(module)
+        .arg(stage.join(module))
         .args(["tidegate/wit/tidegate.wit", build.world()])
         .arg(out)
         .args(UNUSED);
@@ -159,12 +192,6 @@ impl Npm {
     fn package(&self, modules: &Path) -> PathBuf {
         modules.join(self.directory)
     }
-}
-
-/// A path as it is from the project's directory, so that nothing made of it names this machine.
-fn within(build: &Build<'_>, path: &Path) -> PathBuf {
-    let within = path.strip_prefix(&build.directory).unwrap_or(path);
-    within.to_owned()
 }
 
 /// What a tool warns of, without what it says of its own doings.

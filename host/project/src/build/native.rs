@@ -16,13 +16,7 @@ impl Project {
     /// A toolchain that is missing is installed if the options say so.
     pub fn native_tests(&self, options: &BuildOptions) -> Result<Vec<Command>, BuildError> {
         let build = Build::new(self, options)?;
-        match build.native_tests() {
-            Err(BuildError::Missing(missing)) if options.install => {
-                missing.install(&options.machine, &build.directory)?;
-                build.native_tests()
-            }
-            commands => commands,
-        }
+        build.with_what_is_missing(Build::native_tests)
     }
 }
 
@@ -56,7 +50,7 @@ impl Build<'_> {
             Language::Go => {
                 let (program, _) = go::find(self)?;
                 let mut command = self.command(program);
-                command.args(["test", "./..."]);
+                command.args(["test", "."]);
                 Ok(vec![command])
             }
         }
@@ -83,7 +77,7 @@ impl Build<'_> {
             }
             .into());
         };
-        let program = self.between("tests")?;
+        let program = self.fresh("tests")?;
         let mut compile = self.command(compiler);
         compile
             .args([
@@ -114,7 +108,8 @@ impl Build<'_> {
                 tests.extend(
                     name.to_str()
                         .filter(|name| name.ends_with(".test.ts"))
-                        .map(|name| Path::new(below).join(name)),
+                        // A name alone may look like an option.
+                        .map(|name| Path::new(".").join(below).join(name)),
                 );
             }
         }
@@ -122,7 +117,7 @@ impl Build<'_> {
         if tests.is_empty() {
             return Ok(Vec::new());
         }
-        let out = self.between("tests")?;
+        let out = self.fresh("tests")?;
         let mut bundle = self.command(ESBUILD.program(&modules));
         bundle
             .args(&tests)

@@ -14,6 +14,8 @@ pub(super) struct Npm {
     pub(super) version: &'static str,
     /// What is installed: `componentize-qjs@0.4.5`.
     pub(super) packages: &'static [&'static str],
+    /// The program of it.
+    pub(super) program: &'static str,
     /// Its package's directory below `node_modules`.
     pub(super) directory: &'static str,
 }
@@ -22,6 +24,7 @@ pub(super) const QUICKJS: Npm = Npm {
     name: "componentize-qjs",
     version: "0.4.5",
     packages: &["componentize-qjs@0.4.5"],
+    program: "componentize-qjs",
     directory: "componentize-qjs",
 };
 
@@ -32,6 +35,7 @@ pub(super) const SPIDERMONKEY: Npm = Npm {
         "@bytecodealliance/componentize-js@0.23.0",
         "@bytecodealliance/preview2-shim@0.26.1",
     ],
+    program: "componentize-js",
     directory: "@bytecodealliance/componentize-js",
 };
 
@@ -39,7 +43,16 @@ pub(super) const ESBUILD: Npm = Npm {
     name: "esbuild",
     version: "0.28.2",
     packages: &["esbuild@0.28.2"],
+    program: "esbuild",
     directory: "esbuild",
+};
+
+pub(super) const TYPESCRIPT: Npm = Npm {
+    name: "typescript",
+    version: "7.0.2",
+    packages: &["typescript@7.0.2"],
+    program: "tsc",
+    directory: "typescript",
 };
 
 /// The oldest Node.js that runs them.
@@ -53,7 +66,7 @@ impl Npm {
         if let Some(kept) = build.machine().installed(&name) {
             return Ok(kept.directory.join("node_modules"));
         }
-        let on_path = build.machine().program(self.name);
+        let on_path = build.machine().program(self.program);
         let modules = on_path.as_deref().and_then(|file| self.modules(file));
         let found = modules
             .as_deref()
@@ -68,7 +81,8 @@ impl Npm {
             "install",
             "--no-audit",
             "--no-fund",
-            "--silent",
+            "--loglevel",
+            "error",
             "--prefix",
             INTO,
         ];
@@ -84,7 +98,7 @@ impl Npm {
 
     /// The program of it within a `node_modules`.
     pub(super) fn program(&self, modules: &Path) -> PathBuf {
-        modules.join(".bin").join(self.name)
+        modules.join(".bin").join(self.program)
     }
 
     /// The `node_modules` of a program on the `PATH`, which is in its `.bin` or links into it.

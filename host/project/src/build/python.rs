@@ -4,8 +4,8 @@
 use tidegate_component::{Names, Producer};
 
 use super::packages::python;
-use super::{Build, Made};
-use crate::command::{ask, work, work_aloud};
+use super::{Build, Made, within};
+use crate::command::{ask, work};
 use crate::language::Language;
 use crate::toolchain::{BuildError, INTO, Missing, dotted, version};
 
@@ -19,18 +19,18 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
     let entry = build.project.manifest().entry.first();
     let entry = entry.map_or("", String::as_str);
     let module = entry.trim_end_matches(".py").replace('/', ".");
-    build.write_glue("py", &format!("{GLUE}.py"), &module)?;
-    let out = build.between("component.wasm")?;
-    command
-        .args(["-d", "tidegate/wit/tidegate.wit", "-w", build.world()])
-        .args(["componentize", GLUE, "-p", "build", "-p", ".", "-o"])
-        .arg(&out);
+    let glue = build.write_glue("py", &format!("{GLUE}.py"), &module)?;
+    let glue = within(build, &glue);
+    let mut sources = build.sources()?;
+    sources.push(glue);
     let tool = format!("{TOOL} {VERSION} {entry}");
-    let (component, said) = build.remembered(&tool, None, &out, || {
-        let said = match build.options.aloud {
-            true => work_aloud(&mut command)?,
-            false => work(&mut command)?,
-        };
+    let (component, said) = build.remembered(&tool, sources, |stage, out| {
+        command
+            .current_dir(stage)
+            .args(["-d", "tidegate/wit/tidegate.wit", "-w", build.world()])
+            .args(["componentize", GLUE, "-p", "build", "-p", ".", "-o"])
+            .arg(out);
+        let said = work(&mut command)?;
         Ok(String::from_utf8_lossy(&said.errors).trim_end().to_owned())
     })?;
     Ok(Made {
@@ -52,10 +52,10 @@ fn find(build: &Build<'_>) -> Result<std::process::Command, BuildError> {
     if let Some(kept) = build.machine().installed(&name) {
         // Its own program names the Python that installed it; the one at hand imports it as well.
         let mut command = build.command(python);
-        let start = "import sys; from componentize_py import script; sys.exit(script())";
-        command
-            .args(["-c", start])
-            .env("PYTHONPATH", &kept.directory);
+        // Isolated, so that no module of the directory that it runs in takes the place of one of its own.
+        let start = "import sys; sys.path.insert(0, sys.argv.pop(1)); \
+                     from componentize_py import script; sys.exit(script())";
+        command.args(["-I", "-c", start]).arg(&kept.directory);
         return Ok(command);
     }
     let on_path = build.machine().program(TOOL);

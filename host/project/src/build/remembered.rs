@@ -8,109 +8,89 @@ use std::time::SystemTime;
 
 use tidegate_component::digest;
 
-use super::{Build, write_whole};
+use super::Build;
+use crate::disk;
 use crate::project::ProjectError;
 use crate::toolchain::BuildError;
 
 /// Most bytes of components that are kept; those that were not asked for the longest go first.
 const KEPT: u64 = 1 << 30;
-/// Most files that a component is made of.
-const MOST: usize = 20_000;
-/// Directories in which nothing is that a component is made of.
-const MADE: [&str; 4] = ["build", "target", "node_modules", "__pycache__"];
+/// The contract, within a project.
+const WIT: &str = "tidegate/wit/tidegate.wit";
+
+/// A component, and what its tool said as it made it.
+type Told = (Vec<u8>, String);
 
 impl Build<'_> {
-    /// The component that `make` writes to a file, or the one that it wrote before for the same tool, world and sources; with what
-    /// the tool said. `sources` are files of the project; without them all of it are.
+    /// The component that `make` writes to the file that it is given, or the one that it wrote before for the same tool, world
+    /// and sources; with what the tool said. `make` works in the directory that it is given, which has these sources alone:
+    /// what is kept is known by what the tool has read, whatever is saved meanwhile.
     pub(super) fn remembered(
         &self,
         tool: &str,
-        sources: Option<Vec<PathBuf>>,
-        out: &Path,
-        make: impl FnOnce() -> Result<String, BuildError>,
-    ) -> Result<(Vec<u8>, String), BuildError> {
-        let kept = self.machine().kept("built");
-        let kept = match &kept {
-            Some(directory) => Some(directory.join(self.made_of(tool, sources)?)),
-            None => None,
-        };
-        if let Some(bytes) = kept.as_deref().and_then(asked_for) {
-            return Ok((bytes, String::new()));
-        }
-        let said = make()?;
-        let bytes = fs::read(out).map_err(ProjectError::disk("read", out))?;
-        // What the tool warned of is said again the next time.
-        if let (Some(kept), true) = (kept, said.is_empty()) {
-            keep(&kept, &bytes);
-        }
-        Ok((bytes, said))
-    }
-
-    /// A name of all that goes into a component.
-    fn made_of(&self, tool: &str, sources: Option<Vec<PathBuf>>) -> Result<String, BuildError> {
-        let mut sources = match sources {
-            Some(sources) => sources,
-            None => self.all_sources()?,
-        };
-        sources.push(self.directory.join("tidegate/wit/tidegate.wit"));
+        mut sources: Vec<PathBuf>,
+        make: impl FnOnce(&Path, &Path) -> Result<String, BuildError>,
+    ) -> Result<Told, BuildError> {
+        sources.push(PathBuf::from(WIT));
         sources.sort();
         sources.dedup();
-        let mut text = format!("{tool} {}\n", self.world());
-        for source in sources {
-            let bytes = fs::read(&source).map_err(ProjectError::disk("read", &source))?;
-            let path = source.strip_prefix(&self.directory).unwrap_or(&source);
-            text += &format!("{} {}\n", path.display(), digest(&bytes));
-        }
-        let name = digest(text.as_bytes());
-        Ok(format!("{}.wasm", name.trim_start_matches("sha256:")))
-    }
-
-    /// Every file of the project, but what builds make.
-    fn all_sources(&self) -> Result<Vec<PathBuf>, BuildError> {
-        let (mut files, mut places) = (Vec::new(), vec![self.directory.clone()]);
-        while let Some(place) = places.pop() {
-            for entry in fs::read_dir(&place).map_err(ProjectError::disk("list", &place))? {
-                let entry = entry.map_err(ProjectError::disk("list", &place))?;
-                let name = entry.file_name();
-                let name = name.to_string_lossy();
-                let path = entry.path();
-                if name.starts_with('.') || name.contains(".wasm") {
-                    continue;
-                }
-                match path.is_dir() {
-                    true if MADE.contains(&&*name) => {}
-                    true => places.push(path),
-                    false => files.push(path),
-                }
-                if files.len() > MOST {
-                    return Err(ProjectError::ManyFiles {
-                        directory: self.directory.clone(),
-                        limit: MOST,
-                    }
-                    .into());
-                }
+        let kept = self.machine().kept("built");
+        if let (Some(kept), false) = (&kept, self.options.fresh) {
+            let name = self.made_of(tool, &self.directory, &sources)?;
+            if let Some(found) = asked_for(&kept.join(name)) {
+                return Ok(found);
             }
         }
-        Ok(files)
+        let stage = self.stage(&sources)?;
+        let name = self.made_of(tool, &stage, &sources)?;
+        let out = self.fresh("component.wasm")?;
+        let said = make(&stage, &out)?;
+        let bytes = fs::read(&out).map_err(ProjectError::disk("read", &out))?;
+        disk::clear(&stage)?;
+        let Some(kept) = kept else {
+            return Ok((bytes, said));
+        };
+        // Another project with the same sources may have been first.
+        if let (Some(found), false) = (asked_for(&kept.join(&name)), self.options.fresh) {
+            return Ok(found);
+        }
+        keep(&kept, &name, &bytes, &said);
+        Ok((bytes, said))
     }
 }
 
-/// What is kept under a name; that it was asked for is its time from now on.
-fn asked_for(path: &Path) -> Option<Vec<u8>> {
+/// What is kept under a name, if it is as it was kept; that it was asked for is its time from now on.
+fn asked_for(path: &Path) -> Option<Told> {
     let bytes = fs::read(path).ok()?;
+    let found = told(&bytes)?;
     if let Ok(file) = File::options().append(true).open(path) {
         // Without it the file goes earlier, and is made again.
         let _ = file.set_modified(SystemTime::now());
     }
-    Some(bytes)
+    Some(found)
+}
+
+/// A kept file has a line with the digest of all after it, a line with the bytes of what was said, that, and the component.
+fn told(bytes: &[u8]) -> Option<Told> {
+    let line = |bytes: &[u8]| bytes.iter().position(|byte| *byte == b'\n');
+    let end = line(bytes)?;
+    let (said, rest) = (&bytes[..end], &bytes[end + 1..]);
+    if digest(rest).as_bytes() != said {
+        return None;
+    }
+    let end = line(rest)?;
+    let length: usize = str::from_utf8(&rest[..end]).ok()?.parse().ok()?;
+    let (said, component) = rest[end + 1..].split_at_checked(length)?;
+    Some((component.to_vec(), str::from_utf8(said).ok()?.to_owned()))
 }
 
 /// Keeps a component, and lets the oldest go. One that cannot be kept is made again.
-fn keep(path: &Path, bytes: &[u8]) {
-    let Some(directory) = path.parent() else {
-        return;
-    };
-    if fs::create_dir_all(directory).is_err() || write_whole(path, bytes).is_err() {
+fn keep(directory: &Path, name: &str, component: &[u8], said: &str) {
+    let mut rest = format!("{}\n{said}", said.len()).into_bytes();
+    rest.extend_from_slice(component);
+    let mut bytes = format!("{}\n", digest(&rest)).into_bytes();
+    bytes.append(&mut rest);
+    if disk::write(directory, Path::new(name), &bytes).is_err() {
         return;
     }
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -126,6 +106,30 @@ fn keep(path: &Path, bytes: &[u8]) {
         all += length;
         if all > KEPT {
             let _ = fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_component_that_is_no_longer_whole_is_made_again() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("name");
+        keep(place.path(), "name", b"\0asm\n", "a warning\nof two lines");
+        let whole = (b"\0asm\n".to_vec(), "a warning\nof two lines".to_owned());
+        assert_eq!(asked_for(&path), Some(whole));
+        let bytes = fs::read(&path).unwrap();
+        for wrong in [
+            &bytes[..0],
+            &bytes[..bytes.len() - 1],
+            b"\n",
+            b"sha256:0\n9",
+        ] {
+            fs::write(&path, wrong).unwrap();
+            assert_eq!(asked_for(&path), None);
         }
     }
 }

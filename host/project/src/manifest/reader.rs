@@ -164,6 +164,20 @@ impl<'t> Reader<'t> {
         self.say(&found.key, found.place.clone(), what.to_owned());
     }
 
+    /// The line and column of a value, from 1.
+    pub(super) fn place<T>(&self, found: &Found<T>) -> (usize, usize) {
+        self.line_and_column(found.place.start)
+    }
+
+    fn line_and_column(&self, at: usize) -> (usize, usize) {
+        let before = self.text.get(..at).unwrap_or(self.text);
+        let line_begins = before.rfind('\n').map_or(0, |at| at + 1);
+        (
+            before.matches('\n').count() + 1,
+            before[line_begins..].chars().count() + 1,
+        )
+    }
+
     /// A key must be there.
     pub(super) fn missing(&self, key: &str, what: &str) {
         self.say(key, 0..0, format!("is missing; write {what}"));
@@ -201,11 +215,10 @@ impl<'t> Reader<'t> {
     }
 
     fn say(&self, key: &str, place: Range<usize>, what: String) {
-        let before = self.text.get(..place.start).unwrap_or(self.text);
-        let line_begins = before.rfind('\n').map_or(0, |at| at + 1);
+        let (line, column) = self.line_and_column(place.start);
         let mistake = Mistake {
-            line: before.matches('\n').count() + 1,
-            column: before[line_begins..].chars().count() + 1,
+            line,
+            column,
             key: key.to_owned(),
             what,
         };

@@ -6,6 +6,7 @@ use std::process;
 
 use super::{BuildError, Machine, Missing, Remedy};
 use crate::command::{ask, work_aloud};
+use crate::language::Language;
 use crate::project::ProjectError;
 
 /// Stands in a command for the directory that it installs into.
@@ -37,10 +38,15 @@ impl Machine {
 }
 
 impl Missing {
-    /// Runs its remedy, in the project's directory. What the programs say goes to standard error.
+    /// Runs its remedy: of Rust, whose version the project may pin, in the project's directory, and else outside of it. What the programs say goes to standard error.
     pub(crate) fn install(self, machine: &Machine, directory: &Path) -> Result<(), BuildError> {
         let Remedy::Commands(commands) = &self.remedy else {
             return Err(self.into());
+        };
+        // What runs in a project takes it for its own: Python its modules, npm its settings. Only rustup is meant to.
+        let directory = match self.language {
+            Language::Rust => directory,
+            _ => Path::new("/"),
         };
         for words in commands {
             run(machine, words, directory)?;

@@ -5,6 +5,31 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// What would make another component of the same sources, or take flags of the build away.
+const SWAYING: [&str; 21] = [
+    "RUSTFLAGS",
+    "CARGO_ENCODED_RUSTFLAGS",
+    "CARGO_BUILD_RUSTFLAGS",
+    "CARGO_BUILD_TARGET",
+    "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS",
+    "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER",
+    "RUST_BACKTRACE",
+    "RUSTC_BOOTSTRAP",
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "LIBRARY_PATH",
+    "COMPILER_PATH",
+    "CCC_OVERRIDE_OPTIONS",
+    "GOEXPERIMENT",
+    "GOWASM",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "ESBUILD_BINARY_PATH",
+    "PYTHONSTARTUP",
+    "PYTHONHOME",
+    "PYTHONOPTIMIZE",
+];
+
 /// Where programs are looked for and toolchains are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
@@ -53,7 +78,12 @@ impl Machine {
             .env("LC_ALL", "C.UTF-8")
             .env("TZ", "UTC")
             .env("SOURCE_DATE_EPOCH", "0")
-            .env("PYTHONHASHSEED", "0");
+            .env("PYTHONHASHSEED", "0")
+            .env("GOWORK", "off")
+            .env("GOFLAGS", "");
+        for name in SWAYING {
+            command.env_remove(name);
+        }
         command
     }
 }

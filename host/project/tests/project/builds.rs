@@ -136,3 +136,75 @@ fn a_compile_error_goes_through_as_the_toolchain_writes_it() {
     }
     assert!(!project.output().exists());
 }
+
+#[test]
+fn whatever_a_source_in_c_includes_makes_another_component() {
+    let place = place();
+    let directory = place.path().join("deep");
+    let project = made(Language::C, "deep", &directory);
+    let source = "#include \"tidegate/tidegate.h\"\n#include \"build/answer.inc\"\n\
+        static void process(tg_record *record) { tg_set_value(record, tg_bytes_of((const uint8_t *)ANSWER, 4)); }\n\
+        TG_OPERATOR(.name = \"deep\", .version = \"0.1.0\", .reads = TG_READS_VALUE, .process = process);\n";
+    fs::write(directory.join("deep.c"), source).unwrap();
+    let answer = |text: &str| {
+        fs::create_dir_all(directory.join("inc/build")).unwrap();
+        fs::write(
+            directory.join("inc/build/answer.inc"),
+            format!("#define ANSWER \"{text}\"\n"),
+        )
+        .unwrap();
+        let built = built(&project);
+        assert!(names(&fs::read(&built.path).unwrap(), text), "{text}");
+        built.digest
+    };
+    fs::write(
+        directory.join("deep.c"),
+        source.replace("build/answer.inc", "inc/build/answer.inc"),
+    )
+    .unwrap();
+    let first = answer("onexyz");
+    assert_ne!(answer("twoxyz"), first);
+    assert_eq!(answer("onexyz"), first);
+}
+
+#[test]
+fn builds_of_one_project_at_the_same_time_wait_for_each_other() {
+    let place = place();
+    let project = made(Language::C, "busy", &place.path().join("busy"));
+    let digests: Vec<String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| built(&project).digest))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    assert!(
+        digests.iter().all(|digest| *digest == digests[0]),
+        "{digests:?}"
+    );
+}
+
+#[test]
+fn a_quick_build_leaves_the_component_as_it_is() {
+    let place = place();
+    let project = made(Language::C, "quick", &place.path().join("quick"));
+    let options = BuildOptions {
+        quick: true,
+        ..BuildOptions::here()
+    };
+    let quick = project.build(&options).unwrap();
+    assert_eq!(quick.path, project.quick_output());
+    assert!(!project.output().exists());
+    for (path, is_made) in [
+        ("build/core.wasm", true),
+        ("target/x.rs", true),
+        ("quick.wasm", true),
+        ("src/build/x.py", false),
+        ("model.wasm.json", false),
+        ("lib/target/x.h", false),
+    ] {
+        assert_eq!(project.is_made(Path::new(path)), is_made, "{path}");
+    }
+}

@@ -141,8 +141,16 @@ fn what_is_no_toml_is_named_by_its_place() {
 fn a_name_is_written_as_each_language_has_it() {
     let name = Name::new("redact-pii-2").unwrap();
     assert_eq!(
-        (name.snake().as_str(), name.camel().as_str()),
-        ("redact_pii_2", "RedactPii2")
+        (
+            name.snake(Language::Python),
+            name.camel(Language::Rust),
+            name.package(Language::Go)
+        ),
+        (
+            "redact_pii_2".to_owned(),
+            "RedactPii2".to_owned(),
+            "redact-pii-2".to_owned()
+        )
     );
     for (wrong, right) in [
         ("RedactPII", "redact-pii"),
@@ -199,4 +207,30 @@ fn a_directory_without_a_manifest_says_how_one_is_made() {
         error.ends_with("operator.toml has more than 65536 bytes, which is the limit"),
         "{error}"
     );
+}
+
+#[test]
+fn a_source_that_is_not_there_is_a_mistake_of_the_manifest() {
+    let place = tempfile::tempdir().unwrap();
+    let project = crate::made(Language::C, "a", place.path());
+    fs::remove_file(place.path().join("a.c")).unwrap();
+    let options = tidegate_project::BuildOptions::here();
+    let said = project.build(&options).unwrap_err().to_string();
+    assert!(
+        said.ends_with("operator.toml:5:10: entry: \"a.c\" is not there"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_source_that_a_toolchain_takes_for_an_option_is_refused() {
+    for entry in ["@args.c", "-x.c", "-I/.c"] {
+        let said = refused(&format!(
+            "name = \"a\"\nlanguage = \"c\"\nentry = [\"a.c\", \"{entry}\"]"
+        ));
+        assert!(
+            said.contains("operator.toml:3:17: entry[2]: a path does not begin with `-` or `@`"),
+            "{said}"
+        );
+    }
 }

@@ -64,7 +64,7 @@ fn every_language_has_a_project_with_all_that_a_person_needs() {
             );
             let text = fs::read(directory.join(file)).unwrap();
             let text = String::from_utf8_lossy(&text);
-            for left in ["{{name}}", "{{snake}}", "{{camel}}"] {
+            for left in ["{{name}}", "{{package}}", "{{snake}}", "{{camel}}"] {
                 assert!(
                     !text.contains(left),
                     "{language}: {} has {left}",
@@ -83,6 +83,107 @@ fn a_name_stands_in_the_sources_as_the_language_writes_it() {
     assert!(text("src/lib.rs").contains("pub fn hide_words("));
     assert!(text("src/tests.rs").contains("Harness<HideWords>"));
     assert!(text("Cargo.toml").contains("name = \"hide-words\""));
+}
+
+#[test]
+fn a_name_that_a_language_has_already_is_written_otherwise() {
+    let place = tempfile::tempdir().unwrap();
+    let names = [
+        "copy", "json", "class", "inspect", "types", "operator", "replace", "tidegate", "token",
+    ];
+    for name in names {
+        let directory = place.path().join(name);
+        let project = made(Language::Python, name, &directory);
+        assert_eq!(project.name().as_str(), name);
+        assert_eq!(
+            project.manifest().entry,
+            [format!("operator_{name}.py")],
+            "{name}"
+        );
+        let text = fs::read_to_string(directory.join(format!("test_operator_{name}.py"))).unwrap();
+        assert!(text.contains(&format!("from operator_{name} import operator_{name}")));
+    }
+    for name in ["match", "config", "tidegate-sdk"] {
+        let directory = place.path().join("rust").join(name);
+        made(Language::Rust, name, &directory);
+        let text = fs::read_to_string(directory.join("Cargo.toml")).unwrap();
+        assert!(
+            text.contains(&format!("name = \"operator-{name}\"")),
+            "{text}"
+        );
+        let text = fs::read_to_string(directory.join("src/lib.rs")).unwrap();
+        let function = format!("pub fn operator_{}(", name.replace('-', "_"));
+        assert!(text.contains(&function), "{text}");
+    }
+    let directory = place.path().join("go");
+    made(Language::Go, "config", &directory);
+    let text = fs::read_to_string(directory.join("main.go")).unwrap();
+    assert!(text.contains("var OperatorConfig = "), "{text}");
+}
+
+#[test]
+fn a_project_is_made_in_a_directory_that_is_there_and_has_nothing_of_its_own() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("mine");
+    fs::create_dir_all(directory.join(".git")).unwrap();
+    // Somebody stands in it.
+    let stands = fs::File::open(&directory).unwrap();
+    made(Language::C, "redact", &directory);
+    assert!(directory.join(".git").is_dir() && directory.join("tidegate/VERSION").is_file());
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+    let is_hidden = |path: &PathBuf| path.to_string_lossy().contains(".new-");
+    assert!(!files(&directory).iter().any(is_hidden));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let is = fs::metadata(&directory).unwrap().ino();
+        assert_eq!(stands.metadata().unwrap().ino(), is);
+    }
+    drop(stands);
+    let file = place.path().join("file");
+    fs::write(&file, "mine").unwrap();
+    let wanted = NewProject {
+        name: Name::new("a").unwrap(),
+        language: Language::C,
+        directory: file,
+    };
+    let error = wanted.create().unwrap_err().to_string();
+    assert!(
+        error.ends_with("file is no directory of its own; name or make another one"),
+        "{error}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn nothing_is_written_through_a_link() {
+    use std::os::unix::fs::symlink;
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let project = made(Language::C, "a", &at("project"));
+    fs::write(at("outside.h"), "somebody's").unwrap();
+    fs::create_dir(at("outside")).unwrap();
+    fs::remove_file(at("project/tidegate/tidegate.h")).unwrap();
+    symlink(at("outside.h"), at("project/tidegate/tidegate.h")).unwrap();
+    project.write_sdk().unwrap();
+    assert_eq!(fs::read_to_string(at("outside.h")).unwrap(), "somebody's");
+    assert!(!at("project/tidegate/tidegate.h").is_symlink());
+    fs::remove_dir_all(at("project/tidegate/wit")).unwrap();
+    symlink(at("outside"), at("project/tidegate/wit")).unwrap();
+    let error = project.write_sdk().unwrap_err();
+    assert!(matches!(error, ProjectError::NoDirectory { .. }), "{error}");
+    fs::remove_file(at("project/tidegate/wit")).unwrap();
+    project.write_sdk().unwrap();
+    symlink(at("outside"), at("project/build")).unwrap();
+    let error = project
+        .build(&tidegate_project::BuildOptions::here())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("build is no directory of its own"),
+        "{error}"
+    );
+    assert_eq!(fs::read_dir(at("outside")).unwrap().count(), 0);
 }
 
 #[test]

@@ -150,3 +150,92 @@ fn a_project_without_its_sdk_says_what_writes_it() {
         .to_string();
     assert!(error.contains("has no SDK: `tidegate sdk "), "{error}");
 }
+
+#[test]
+fn all_that_is_missing_is_installed_one_after_the_other() {
+    let place = tempfile::tempdir().unwrap();
+    let project = made(Language::TypeScript, "a", &place.path().join("project"));
+    let npm = "while [ \"$1\" != --prefix ]; do shift; done; /bin/mkdir -p \"$2/node_modules\"; \
+        echo \"$3 $PWD\" >> \"$0.installed\"";
+    let machine = machine(place.path(), &[("node", "echo v22.1.0"), ("npm", npm)]);
+    let options = BuildOptions {
+        install: true,
+        ..options(machine)
+    };
+    // What was installed has no program in it.
+    let error = project.build(&options).unwrap_err();
+    assert!(matches!(error, BuildError::Start { .. }), "{error}");
+    let installed = fs::read_to_string(place.path().join("bin/npm.installed")).unwrap();
+    let lines: Vec<&str> = installed.lines().collect();
+    // Not in the project, whose settings are not those of an installation.
+    let packages = [
+        "componentize-qjs@0.4.5",
+        "esbuild@0.28.2",
+        "typescript@7.0.2",
+    ];
+    assert_eq!(lines, packages.map(|package| format!("{package} /")));
+}
+
+/// A tool that says which files it sees and what the operator is, after somebody has saved another one.
+const SEEING: &str = "case \"$*\" in --version) echo componentize-py 0.25.1; exit;; esac\n\
+    while [ \"$1\" != -o ]; do shift; done\n\
+    echo run >> \"$0.runs\"\n\
+    [ -f \"$0.saved\" ] && /bin/cp \"$0.saved\" ../../a.py && /bin/rm \"$0.saved\"\n\
+    /usr/bin/find . -type f >&2; /bin/cat a.py >&2\n\
+    printf '\\0asm\\015\\0\\1\\0' > \"$2\"";
+
+#[test]
+fn a_tool_reads_what_its_component_is_known_by_and_nothing_else() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("project");
+    let project = made(Language::Python, "a", &directory);
+    let machine = machine(
+        place.path(),
+        &[
+            ("python3", "echo Python 3.11.7"),
+            ("componentize-py", SEEING),
+        ],
+    );
+    let write = |name: &str, text: &str| {
+        let path = directory.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let build = || project.build(&options(machine.clone())).unwrap().said;
+    let runs = || {
+        let text = fs::read_to_string(place.path().join("bin/componentize-py.runs")).unwrap();
+        text.lines().count()
+    };
+    write("lib/build/words.py", "WORDS = []");
+    write("lib/model.wasm.json", "{}");
+    write(".venv/x.py", "");
+    write("env/pyvenv.cfg", "");
+    std::os::unix::fs::symlink(".", directory.join("loop")).unwrap();
+    std::os::unix::fs::symlink("nowhere", directory.join("dangling")).unwrap();
+    write("a.py", "first = 1");
+    fs::write(place.path().join("bin/componentize-py.saved"), "second = 2").unwrap();
+    let first = build();
+    assert!(first.contains("first = 1"), "{first}");
+    for there in [
+        "lib/build/words.py",
+        "lib/model.wasm.json",
+        "build/tidegate_glue.py",
+    ] {
+        assert!(first.contains(there), "{there}: {first}");
+    }
+    for left in [
+        "README", "cases/", "samples", "test_a", "pyvenv", ".venv", "loop",
+    ] {
+        assert!(!first.contains(left), "{left}: {first}");
+    }
+    // What was saved meanwhile is another component, and neither is taken for the other.
+    assert!(build().contains("second = 2"));
+    write("a.py", "first = 1");
+    assert_eq!((build(), runs()), (first.clone(), 2));
+    for beside in ["README.md", "samples.jsonl", "cases/a.json", "test_a.py"] {
+        write(beside, "another text");
+    }
+    assert_eq!((build(), runs()), (first.clone(), 2));
+    write("lib/build/words.py", "WORDS = [1]");
+    assert_eq!((build(), runs()), (first, 3));
+}

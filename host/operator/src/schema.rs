@@ -7,7 +7,9 @@
 use std::collections::HashMap;
 use std::error::Error;
 
-use boon::{CompileError, Compiler, Draft, InstanceToken, SchemaIndex, Schemas, ValidationError};
+use boon::{
+    CompileError, Compiler, Draft, ErrorKind, InstanceToken, SchemaIndex, Schemas, ValidationError,
+};
 use serde_json::{Map, Value};
 use tidegate_telemetry::plain;
 
@@ -93,7 +95,7 @@ impl ConfigSchema {
             return Ok(());
         };
         let mut mistakes = Vec::new();
-        leaves(&error, &mut mistakes);
+        leaves(&error, ("config", &self.json), &mut mistakes);
         let more = mistakes.len().saturating_sub(TOLD);
         mistakes.truncate(TOLD);
         let mut text = mistakes.join("; ");
@@ -118,7 +120,7 @@ fn told(error: &CompileError) -> String {
     let text = match error {
         CompileError::ValidationError { src, .. } => {
             let mut mistakes = Vec::new();
-            leaves_at(src, "", &mut mistakes);
+            leaves(src, ("", &Value::Null), &mut mistakes);
             mistakes.truncate(TOLD);
             mistakes.join("; ")
         }
@@ -127,14 +129,14 @@ fn told(error: &CompileError) -> String {
     plain(&text.replace(PLACE, ""), TOLD_BYTES).into_owned()
 }
 
-/// The mistakes at the ends of a tree of causes.
-fn leaves(error: &ValidationError<'_, '_>, mistakes: &mut Vec<String>) {
-    leaves_at(error, "config", mistakes);
-}
-
-fn leaves_at(error: &ValidationError<'_, '_>, root: &str, mistakes: &mut Vec<String>) {
+/// The mistakes at the ends of a tree of causes: of what is called `root`, by this schema.
+fn leaves(
+    error: &ValidationError<'_, '_>,
+    (root, schema): (&str, &Value),
+    mistakes: &mut Vec<String>,
+) {
     for cause in &error.causes {
-        leaves_at(cause, root, mistakes);
+        leaves(cause, (root, schema), mistakes);
     }
     if !error.causes.is_empty() || mistakes.len() == MISTAKES {
         return;
@@ -147,12 +149,41 @@ fn leaves_at(error: &ValidationError<'_, '_>, root: &str, mistakes: &mut Vec<Str
             InstanceToken::Item(index) => path += &format!("[{index}]"),
         }
     }
-    let mistake = format!("{path}: {}", error.kind);
+    let mut mistake = format!("{path}: {}", error.kind);
+    if let ErrorKind::AdditionalProperties { .. } = error.kind
+        && let Some(keys) = keys(schema, error.schema_url)
+    {
+        mistake += &keys;
+    }
     let mistake = plain(&mistake, TOLD_BYTES).into_owned();
     // Several branches of a choice may say the same.
     if !mistakes.contains(&mistake) {
         mistakes.push(mistake);
     }
+}
+
+/// `; there are language, rules`: the keys that the part of a schema at this place has; none where it takes others by a
+/// pattern as well.
+fn keys(schema: &Value, place: &str) -> Option<String> {
+    let (_, pointer) = place.split_once('#')?;
+    let part = schema.pointer(&decoded(pointer)?)?;
+    if part.get("patternProperties").is_some() {
+        return None;
+    }
+    let keys = part.get("properties").and_then(Value::as_object);
+    let keys: Vec<&str> = keys?.keys().map(String::as_str).collect();
+    (!keys.is_empty()).then(|| format!("; there are {}", keys.join(", ")))
+}
+
+/// A fragment of a URL without its percent-encoding.
+fn decoded(fragment: &str) -> Option<String> {
+    let mut parts = fragment.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        bytes.push(u8::from_str_radix(part.get(..2)?, 16).ok()?);
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// What a keyword's value has of schemas. All else is data, whatever it looks like: a default, an enumeration, an example.

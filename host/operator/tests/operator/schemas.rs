@@ -59,7 +59,14 @@ fn a_configuration_that_does_not_fit_is_refused_by_key_and_what_is_expected() {
     refused(
         LANGUAGES,
         r#"{"language": "de", "lanugage": "en"}"#,
-        "config: additionalProperties 'lanugage' not allowed",
+        "config: additionalProperties 'lanugage' not allowed; there are language, rules",
+    );
+    let within = r##"{"properties": {"a b/c": {"$ref": "#/$defs/part"}}, "$defs": {"part": {
+        "properties": {"weight": {}}, "additionalProperties": false}}}"##;
+    refused(
+        within,
+        r#"{"a b/c": {"wieght": 1}}"#,
+        "config.a b/c: additionalProperties 'wieght' not allowed; there are weight",
     );
 }
 

@@ -100,27 +100,27 @@ fn what_differs_is_named_by_record_and_field() {
     for (case, differs) in [
         (
             json!({"records": [{"value": "a"}, {"value": "b"}], "outcomes": [{"replace": {"value": "> a"}}, {"replace": {"value": "> c"}}]}),
-            r#"case "it", record 1, replace, value: expected "> c", found "> b""#,
+            r#"case "it", record 2, replace, value: expected "> c", found "> b""#,
         ),
         (
             json!({"records": [{"value": "a"}], "outcomes": ["pass"]}),
-            r#"case "it", record 0: expected "pass", found {"replace":{"value":"> a"}}"#,
+            r#"case "it", record 1: expected "pass", found {"replace":{"value":"> a"}}"#,
         ),
         (
             json!({"records": [{"value": "a"}], "outcomes": [{"replace": {"key": null, "value": "> a"}}]}),
-            r#"case "it", record 0, replace, key: expected null, found nothing"#,
+            r#"case "it", record 1, replace, key: expected null, found nothing"#,
         ),
         (
             json!({"records": [{"value": "many"}], "outcomes": [{"split": []}]}),
-            r#"case "it", record 0, split: expected 0 entries, found 3"#,
+            r#"case "it", record 1, split: expected 0 entries, found 3"#,
         ),
         (
             json!({"config": {}, "records": [{"value": {"repeat": "x", "times": 1000}}], "outcomes": [{"replace": {"value": {"repeat": "x", "times": 1002}}}]}),
-            r#"case "it", record 0, replace, value from byte 1000 on: expected "#,
+            r#"case "it", record 1, replace, value from byte 1000 on: expected "#,
         ),
         (
             json!({"records": [{"value": "log"}], "outcomes": ["pass"], "log": [["info", "a line"]]}),
-            r#"case "it", log[0][0]: expected "info", found "warn""#,
+            r#"case "it", log[1][1]: expected "info", found "warn""#,
         ),
         (
             json!({"records": [{"value": "log"}], "outcomes": ["pass"], "metrics": []}),
@@ -140,7 +140,7 @@ fn what_differs_is_named_by_record_and_field() {
         ),
         (
             json!({"records": [{"value": "panic"}], "outcomes": [{"dead-letter": "asked to"}]}),
-            r#"case "it", record 0: expected {"dead-letter":"asked to"}, found {"raised":"panicked: asked to"}"#,
+            r#"case "it", record 1: expected {"dead-letter":"asked to"}, found {"raised":"panicked: asked to"}"#,
         ),
     ] {
         let found = run(case);
@@ -176,11 +176,11 @@ fn a_file_that_is_none_of_cases_is_refused_by_place() {
         ),
         (
             json!({"records": [{"value": 5}], "outcomes": ["pass"]}),
-            "records[0].value is 5, expected a text",
+            "records[1].value is 5, expected a text",
         ),
         (
             json!({"records": [{"valu": ""}], "outcomes": ["pass"]}),
-            r#"records[0] has the member "valu""#,
+            r#"records[1] has the member "valu""#,
         ),
         (
             json!({"records": [{}], "outcomes": []}),
@@ -188,31 +188,31 @@ fn a_file_that_is_none_of_cases_is_refused_by_place() {
         ),
         (
             json!({"records": [{}], "outcomes": ["passes"]}),
-            r#"outcomes[0] is "passes""#,
+            r#"outcomes[1] is "passes""#,
         ),
         (
             json!({"records": [{}], "outcomes": [{"route": {}}]}),
-            "outcomes[0].route.to is missing",
+            "outcomes[1].route.to is missing",
         ),
         (
             json!({"records": [{}], "outcomes": [{"replace": {"to": "a"}}]}),
-            r#"outcomes[0].replace has the member "to""#,
+            r#"outcomes[1].replace has the member "to""#,
         ),
         (
             json!({"records": [{}], "outcomes": [{"replace": {"headers": [["put", "a", "b"]]}}]}),
-            "outcomes[0].replace.headers[0] is ",
+            "outcomes[1].replace.headers[1] is ",
         ),
         (
             json!({"records": [{}], "outcomes": [{"dead-letter": {"has": []}}]}),
-            "outcomes[0].dead-letter is ",
+            "outcomes[1].dead-letter is ",
         ),
         (
             json!({"records": [{"id": {"source": 65536}}], "outcomes": ["pass"]}),
-            "records[0].id.source is 65536, expected a whole number, at most 65535",
+            "records[1].id.source is 65536, expected a whole number, at most 65535",
         ),
         (
             json!({"records": [{"headers": {"repeat": ["a", "b"], "times": 65536}}], "outcomes": ["pass"]}),
-            "records[0].headers has the times 65536",
+            "records[1].headers has the times 65536",
         ),
         (
             json!({"seed": "00", "outcomes": []}),

@@ -18,12 +18,12 @@ pub(super) fn shown(value: &Value) -> String {
     text
 }
 
-/// Of all records.
+/// Of all records. They are counted from 1, and so are the entries of lists.
 pub(super) fn outcomes(expected: &[Value], found: &[Value]) -> Vec<String> {
     let pairs = expected.iter().zip(found).enumerate();
     pairs
         .filter_map(|(index, (expected, found))| {
-            outcome(expected, found).map(|why| format!(", record {index}{why}"))
+            outcome(expected, found).map(|why| format!(", record {}{why}", index + 1))
         })
         .collect()
 }
@@ -78,7 +78,7 @@ fn difference(expected: &Value, found: &Value) -> Option<String> {
         (Value::Array(wanted), Value::Array(came)) => {
             for (index, (expected, found)) in wanted.iter().zip(came).enumerate() {
                 if let Some(why) = difference(expected, found) {
-                    return Some(format!("[{index}]{why}"));
+                    return Some(format!("[{}]{why}", index + 1));
                 }
             }
             (wanted.len() != came.len())

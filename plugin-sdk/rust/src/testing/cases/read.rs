@@ -44,7 +44,7 @@ pub(super) fn cases(text: &str) -> Result<Vec<Case>, String> {
     for (index, value) in list(&file, "cases")?.iter().enumerate() {
         let name = value["name"].as_str().map(str::to_owned);
         let Some(name) = name else {
-            return Err(format!("cases[{index}] has no name"));
+            return Err(format!("cases[{}] has no name", index + 1));
         };
         if cases.iter().any(|case| case.name == name) {
             return Err(format!("two cases have the name \"{name}\""));
@@ -66,7 +66,7 @@ fn case(value: &Value, config: &Value, name: String) -> Result<Case, String> {
     if members.contains_key("records") {
         for (index, value) in list(value, "records")?.iter().enumerate() {
             let read = record(value, index as u64);
-            records.push(read.map_err(|why| format!("records[{index}]{why}"))?);
+            records.push(read.map_err(|why| format!("records[{}]{why}", index + 1))?);
         }
     }
     let expected = ["outcomes", "failure", "refused"];
@@ -231,7 +231,8 @@ fn outcomes(case: &Value, records: usize) -> Result<Vec<Value>, String> {
     if list.len() != records {
         return Err(format!("outcomes are {}, records {records}", list.len()));
     }
-    let read = |(index, value)| outcome(value).map_err(|why| format!("outcomes[{index}]{why}"));
+    let read =
+        |(index, value)| outcome(value).map_err(|why| format!("outcomes[{}]{why}", index + 1));
     list.iter().enumerate().map(read).collect()
 }
 
@@ -266,7 +267,7 @@ fn outcome(value: &Value) -> Result<Value, String> {
 }
 
 fn pieces(value: &Value) -> Result<Vec<Value>, String> {
-    let read = |(index, value)| patch(value, true).map_err(|why| format!("[{index}]{why}"));
+    let read = |(index, value)| patch(value, true).map_err(|why| format!("[{}]{why}", index + 1));
     match value {
         Value::Array(list) => list.iter().enumerate().map(read).collect(),
         Value::Object(members) if members.contains_key("repeat") => {
@@ -327,14 +328,15 @@ fn changes(value: &Value) -> Result<Value, String> {
             Some([Value::String(operation), Value::String(name), value])
                 if operation == "set" || operation == "add" =>
             {
-                let bytes = bytes::read(value).map_err(|why| format!("[{index}] {why}"))?;
+                let bytes = bytes::read(value).map_err(|why| format!("[{}] {why}", index + 1))?;
                 Ok(json!([operation, name, bytes::canonical(bytes.as_deref())]))
             }
             Some([Value::String(operation), Value::String(_)]) if operation == "remove" => {
                 Ok(value.clone())
             }
             _ => Err(format!(
-                "[{index}] is {value}, expected [\"set\" or \"add\", name, value] or [\"remove\", name]"
+                "[{}] is {value}, expected [\"set\" or \"add\", name, value] or [\"remove\", name]",
+                index + 1
             )),
         }
     };

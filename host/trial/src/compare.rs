@@ -89,8 +89,13 @@ impl Differences {
                     );
                 }
                 self.text(&format!("{place}, reason"), reason, came_reason, "");
-                if let (Some(then), Some(came)) = (then, came_then) {
-                    self.outcome(&format!("{place} when it comes again"), then, came);
+                let place = format!("{place} when it comes again");
+                match (then, came_then) {
+                    (Some(then), Some(came)) => self.outcome(&place, then, came),
+                    (Some(then), None) => {
+                        self.add(place, show::json(&write::expected(then)), "nothing");
+                    }
+                    (None, _) => {}
                 }
             }
             (

@@ -22,9 +22,11 @@ pub(crate) fn quoted(name: &str) -> String {
 pub struct Mistake {
     /// Its line, counted from 1.
     pub line: usize,
+    /// Its column there, in characters, counted from 1.
+    pub column: usize,
     /// The name of the case that it is in.
     pub case: Option<String>,
-    /// The member, as `records[1].value`; empty for the whole.
+    /// The member, as `records[1].value`, counted from 1; empty for the whole.
     pub member: String,
     /// What it is, and what would be right.
     pub why: String,
@@ -42,7 +44,7 @@ impl Mistake {
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: ", self.line)?;
+        write!(f, "line {} column {}: ", self.line, self.column)?;
         if let Some(case) = &self.case {
             write!(f, "case {}: ", quoted(case))?;
         }
@@ -76,6 +78,7 @@ impl<'a> Node<'a> {
             }),
             (Err(error), _) | (_, Err(error)) => Err(Mistake {
                 line: error.line().max(1),
+                column: characters(file, &error),
                 case: None,
                 member: String::new(),
                 why: format!("it is not JSON: {}", without_place(&error)),
@@ -102,10 +105,18 @@ impl<'a> Node<'a> {
         before.iter().filter(|byte| **byte == b'\n').count() + 1
     }
 
+    /// Its column in that line, in characters, counted from 1.
+    fn column(&self) -> usize {
+        let before = &self.file[..self.span().start];
+        let line = before.rfind('\n').map_or(0, |end| end + 1);
+        before[line..].chars().count() + 1
+    }
+
     /// What is wrong with it.
     pub(crate) fn mistake(&self, why: impl Into<String>) -> Mistake {
         Mistake {
             line: self.line(),
+            column: self.column(),
             case: self.case.as_deref().map(str::to_owned),
             member: self.member.clone(),
             why: why.into(),
@@ -186,11 +197,11 @@ impl<'a> Node<'a> {
         Ok(fields)
     }
 
-    /// The items of a list.
+    /// The items of a list, counted from 1.
     pub(crate) fn items(&self) -> Result<Vec<Node<'a>>, Mistake> {
         let items: Vec<&'a RawValue> = self.read("a list")?;
         let item = |(at, raw): (usize, &&'a RawValue)| {
-            self.child(raw.get(), format!("{}[{at}]", self.member))
+            self.child(raw.get(), format!("{}[{}]", self.member, at + 1))
         };
         Ok(items.iter().enumerate().map(item).collect())
     }
@@ -220,6 +231,16 @@ impl<'a> Node<'a> {
         let value: serde_json::Value = self.read("a value")?;
         Ok(value.to_string())
     }
+}
+
+/// The column of an error of JSON, which counts bytes, in characters.
+fn characters(file: &str, error: &serde_json::Error) -> usize {
+    let line = file
+        .lines()
+        .nth(error.line().max(1) - 1)
+        .unwrap_or_default();
+    let before = line.floor_char_boundary(error.column().max(1) - 1);
+    line[..before].chars().count() + 1
 }
 
 /// An error of JSON without the place that it adds: it counts from the beginning of a value.
@@ -273,20 +294,26 @@ mod tests {
         let wrong = text.clone().of_case("a case").is_no("a number");
         assert_eq!(
             wrong.to_string(),
-            "line 3: case \"a case\": \"x\" is not a number"
+            "line 3 column 9: case \"a case\": \"x\" is not a number"
         );
         assert_eq!(
             text.is_no("a number").to_string(),
-            "line 3: a[1].b: \"x\" is not a number"
+            "line 3 column 9: a[2].b: \"x\" is not a number"
         );
     }
 
     #[test]
     fn what_is_no_json_or_there_twice_is_said_with_its_line() {
         for (file, why) in [
-            ("{\n\"a\": }", "line 2: it is not JSON: expected value"),
-            ("{\"a\": 1, \"a\": 2}", "line 1: it has \"a\" twice"),
-            ("[]", "line 1: [] is not an object"),
+            (
+                "{\n\"a\": }",
+                "line 2 column 6: it is not JSON: expected value",
+            ),
+            (
+                "{\"a\": 1, \"a\": 2}",
+                "line 1 column 1: it has \"a\" twice",
+            ),
+            ("[]", "line 1 column 1: [] is not an object"),
         ] {
             let read = Node::parse(file).and_then(|node| node.members().map(drop));
             assert_eq!(read.unwrap_err().to_string(), why);

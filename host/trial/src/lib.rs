@@ -37,6 +37,7 @@ pub use cases::{
 };
 pub use compare::Difference;
 pub use json::Mistake;
-pub use records::{BATCH, Lines, RecordsError, read_records, sample_records};
+pub use records::{BATCH, Lines, RecordsError, filled_records, read_records, sample_records};
 pub use report::{CaseReport, Report};
+pub use run::refuses_configuration;
 pub use trial::{Options, Trial, TrialError, run_cases};

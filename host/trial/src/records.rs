@@ -24,6 +24,9 @@ pub enum Lines {
     Values,
 }
 
+/// Most bytes of records that come again to fill a batch.
+const FILLED: usize = 4 << 20;
+
 /// Why there are no records.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -71,6 +74,29 @@ pub fn read_records(
     clock: i64,
 ) -> Result<Vec<Batch>, RecordsError> {
     batches(read(path, lines)?, records, clock)
+}
+
+/// The same, where what is read is to fill a batch: fewer records than that come again and again, as long as they are not
+/// large; with the number of those that were read.
+pub fn filled_records(
+    path: &Path,
+    lines: Lines,
+    records: usize,
+    clock: i64,
+) -> Result<(Vec<Batch>, usize), RecordsError> {
+    let mut all = read(path, lines)?;
+    let read = all.len();
+    let once = batches(all.clone(), records, clock)?;
+    let size =
+        |batch: &Batch| -> usize { batch.view().records().map(|record| record.size()).sum() };
+    let size: usize = once.iter().map(size).sum();
+    let passes = (FILLED / size.max(1)).clamp(1, records.div_ceil(read));
+    let wanted = records.min(read * passes).max(read);
+    if wanted == read {
+        return Ok((once, read));
+    }
+    all = all.into_iter().cycle().take(wanted).collect();
+    Ok((batches(all, records, clock)?, read))
 }
 
 /// What an operator should bear, as one batch with this clock: every field with something, nothing and what is no text in

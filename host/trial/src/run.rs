@@ -66,6 +66,8 @@ struct Started {
 enum Stopped {
     Operator(OperatorError),
     Broken(String),
+    /// The time was over before.
+    Late,
 }
 
 impl From<OperatorError> for Stopped {
@@ -120,14 +122,11 @@ impl Runner {
             sums: Sums::default(),
             until,
         };
-        let came = asked.outcomes(&batch).and_then(|came| {
-            let Some(mut came) = came else {
-                return Ok(None);
-            };
+        let came = asked.outcomes(&batch).and_then(|mut came| {
             if let Expected::Outcomes(expected) = &case.expected {
                 asked.retries(case, expected, &mut came)?;
             }
-            Ok(Some(came))
+            Ok(came)
         });
         let mut metrics = asked.sums.all();
         let after = counted(&started.slot.metrics()).into_iter();
@@ -141,12 +140,11 @@ impl Runner {
         }));
         let lines = started.heard.take();
         let end = match came {
-            Ok(Some(came)) => match one_by_one(started, case, (until, time)) {
+            Ok(came) => match one_by_one(started, case, (until, time)) {
                 Ok(alone) => End::Answered { came, alone },
                 Err(end) => end,
             },
-            Ok(None) => End::Late(time),
-            Err(stopped) => ended(stopped),
+            Err(stopped) => ended(stopped, time),
         };
         let metrics = match end {
             // What a call measured that failed does not count.
@@ -207,8 +205,11 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// The outcomes of a batch; none where the time was over before.
-    fn outcomes(&mut self, batch: &Batch) -> Result<Option<Vec<Came>>, Stopped> {
+    /// The outcomes of a batch.
+    fn outcomes(&mut self, batch: &Batch) -> Result<Vec<Came>, Stopped> {
+        if Instant::now() >= self.until {
+            return Err(Stopped::Late);
+        }
         let mut came = Vec::with_capacity(batch.len());
         let outputs = self.operator.version().outputs.clone();
         let metrics = self.started.slot.metrics().into_iter().next();
@@ -239,7 +240,10 @@ impl Asked<'_> {
             Ok(())
         };
         let in_time = answer_all(self.operator, batch, Some(self.until), each)?;
-        Ok(in_time.then_some(came))
+        match in_time {
+            true => Ok(came),
+            false => Err(Stopped::Late),
+        }
     }
 
     /// Gives records again whose retry the case says something of, with the clock so much later.
@@ -276,8 +280,8 @@ impl Asked<'_> {
         let clock = clock.saturating_add(delay.as_micros() as i64);
         let again = batch(std::slice::from_ref(record), clock)
             .map_err(|refused| Stopped::Broken(refused.to_string()))?;
-        let again = self.outcomes(&again)?;
-        if let Some(mut again) = again.and_then(|mut all| all.pop()) {
+        let again = self.outcomes(&again)?.pop();
+        if let Some(mut again) = again {
             self.retry(record, clock, expected, &mut again)?;
             *then = Some(Box::new(again));
         }
@@ -303,38 +307,98 @@ fn one_by_one(
     };
     let mut alone = Vec::with_capacity(case.records.len());
     for record in &case.records {
-        if Instant::now() >= until {
-            return Err(End::Late(time));
-        }
         let one = batch(std::slice::from_ref(record), case.clock)
             .map_err(|refused| End::Broken(refused.to_string()))?;
-        let came = asked.outcomes(&one).map_err(ended)?;
-        alone.extend(came.ok_or(End::Late(time))?);
+        let came = asked.outcomes(&one);
+        alone.extend(came.map_err(|stopped| ended(stopped, time))?);
     }
     Ok(Some(alone))
 }
 
-fn ended(stopped: Stopped) -> End {
+fn ended(stopped: Stopped, time: Duration) -> End {
     match stopped {
         Stopped::Operator(OperatorError::Failed { why, .. }) => End::Failed(Refusal::said(&why)),
         Stopped::Operator(error) => refused(error),
         Stopped::Broken(why) => End::Broken(why),
+        Stopped::Late => End::Late(time),
     }
+}
+
+/// Whether an operator refuses its configuration, by its schema or in its own words.
+pub fn refuses_configuration(error: &OperatorError) -> bool {
+    match error {
+        OperatorError::Unfit { .. } => true,
+        OperatorError::Start { why, .. } => {
+            Refusal::said(of_start(why)).class == Some(Class::BadConfiguration)
+        }
+        _ => false,
+    }
+}
+
+/// What is said of a start without the step that failed.
+fn of_start(why: &str) -> &str {
+    let steps = ["instantiate: ", "describe: ", "init: "];
+    let said = steps.iter().find_map(|step| why.strip_prefix(step));
+    said.unwrap_or(why)
 }
 
 /// Why no instance started.
 fn refused(error: OperatorError) -> End {
     match error {
-        OperatorError::Start { why, .. } => {
-            let steps = ["instantiate: ", "describe: ", "init: "];
-            let said = steps.iter().find_map(|step| why.strip_prefix(step));
-            End::Refused(Refusal::said(said.unwrap_or(&why)))
-        }
+        OperatorError::Start { why, .. } => End::Refused(Refusal::said(of_start(&why))),
         OperatorError::Unfit { why, .. } => End::Refused(Refusal {
             class: Some(Class::BadConfiguration),
             message: why,
             ..Refusal::default()
         }),
         other => End::Broken(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_operator::{Engine, EngineOptions};
+
+    use super::*;
+    use crate::cases::Text;
+
+    #[test]
+    fn a_record_that_comes_again_when_the_time_is_over_is_late() {
+        let engine = Engine::new(EngineOptions::default()).unwrap();
+        let component = engine.compile(crate::bench::PASS, "pass").unwrap();
+        let options = SlotOptions {
+            config: r#"{"reads":"0"}"#.into(),
+            ..SlotOptions::new("test")
+        };
+        let started = Started {
+            config: options.config.clone(),
+            limits: Limits::default(),
+            seed: [0; 16],
+            slot: ComponentSlot::of(&component, options).unwrap(),
+            heard: Arc::default(),
+        };
+        let (_, mut operator) = started.slot.instance().unwrap();
+        let expected = ExpectedOutcome::Retry {
+            after_ms: 1,
+            reason: Text::Whole("later".into()),
+            then: Some(Box::new(ExpectedOutcome::Drop)),
+        };
+        let came = Came::Retry {
+            after_ms: 1,
+            reason: "later".into(),
+            then: None,
+        };
+        let mut ask = |until| {
+            let mut asked = Asked {
+                started: &started,
+                operator: &mut *operator,
+                sums: Sums::default(),
+                until,
+            };
+            asked.retry(&CaseRecord::default(), 0, &expected, &mut came.clone())
+        };
+        let now = Instant::now();
+        assert!(ask(now + Duration::from_secs(600)).is_ok());
+        assert!(matches!(ask(now), Err(Stopped::Late)));
     }
 }

@@ -1,5 +1,6 @@
 //! Runs files of cases over a component, and says what differs.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -76,6 +77,12 @@ pub enum TrialError {
     NoCase {
         /// The name.
         name: String,
+    },
+    /// A file of cases was saved while its cases were run: it is left as it is.
+    #[error("{} is not written anew: it was saved meanwhile; run it again", .path.display())]
+    Saved {
+        /// Where it is.
+        path: PathBuf,
     },
     /// A file of cases cannot be written anew.
     #[error("cannot write {}: {error}", .path.display())]
@@ -178,7 +185,7 @@ impl Trial {
                 });
             }
             if !edits.is_empty() {
-                replace(&file.path, &update::apply(&file.text, edits))?;
+                replace(file, &update::apply(&file.text, edits))?;
             }
         }
         if let (Some(name), true) = (&self.options.only, report.cases.is_empty()) {
@@ -189,17 +196,26 @@ impl Trial {
     }
 }
 
-/// Writes a file anew so that it is whole at any time.
-fn replace(path: &Path, text: &str) -> Result<(), TrialError> {
+/// Writes a file anew so that it is whole at any time; one that is other by now is left to who saved it.
+fn replace(file: &CaseFile, text: &str) -> Result<(), TrialError> {
     let failed = |error| TrialError::Update {
-        path: path.to_owned(),
+        path: file.path.clone(),
         error,
     };
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new = path.with_file_name(name);
-    std::fs::write(&new, text).map_err(failed)?;
-    std::fs::rename(&new, path).map_err(failed)
+    // What a link names is written, and not in the link's place.
+    let path = file.path.canonicalize().map_err(failed)?;
+    let permissions = std::fs::metadata(&path).map_err(failed)?.permissions();
+    let mut new =
+        tempfile::NamedTempFile::new_in(path.parent().unwrap_or(&path)).map_err(failed)?;
+    new.write_all(text.as_bytes()).map_err(failed)?;
+    new.as_file().set_permissions(permissions).map_err(failed)?;
+    if std::fs::read(&path).map_err(failed)? != file.text.as_bytes() {
+        return Err(TrialError::Saved {
+            path: file.path.clone(),
+        });
+    }
+    new.persist(&path).map_err(|error| failed(error.error))?;
+    Ok(())
 }
 
 /// What differs; and what of it can be written into the file, where that is all.

@@ -99,7 +99,7 @@ fn a_mistake_is_said_with_its_file_line_case_and_member() {
    "outcomes": ["pass", "pass"]}]}"#;
     assert_eq!(
         parse(text).unwrap_err(),
-        "cases.json line 5: case \"an e-mail address\": records[1]: it has \"valeu\"; there are key, value, headers, \
+        "cases.json line 5 column 6: case \"an e-mail address\": records[2]: it has \"valeu\"; there are key, value, headers, \
          attributes, event-time, id"
     );
 }
@@ -114,10 +114,10 @@ fn what_is_wrong_is_refused_by_the_reader_and_by_the_schema() {
             json!({"cases": [], "case": 1}),
             "it has \"case\"; there are $schema, config, cases",
         ),
-        (of_case(json!({})), "cases[0]: it has no \"name\""),
+        (of_case(json!({})), "cases[1]: it has no \"name\""),
         (
             of_case(json!({"name": ""})),
-            "cases[0].name: \"\" is not a text of 1 to 500 bytes",
+            "cases[1].name: \"\" is not a text of 1 to 500 bytes",
         ),
         (
             of_case(json!({"name": "a", "recrods": []})),
@@ -165,15 +165,15 @@ fn what_is_wrong_is_refused_by_the_reader_and_by_the_schema() {
         ),
         (
             of_case(json!({"name": "a", "log": [["loud", "b"]]})),
-            "log[0][0]: \"loud\" is not trace, debug",
+            "log[1][1]: \"loud\" is not trace, debug",
         ),
         (
             of_case(json!({"name": "a", "log": [["warn"]]})),
-            "log[0]: [\"warn\"] is not [level, line]",
+            "log[1]: [\"warn\"] is not [level, line]",
         ),
         (
             of_case(json!({"name": "a", "metrics": [{"name": "b"}]})),
-            "metrics[0]: it has no \"value\"",
+            "metrics[1]: it has no \"value\"",
         ),
         (
             of_case(json!({"name": "a", "metrics": [{"name": "b", "value": {"sum": 1}}]})),
@@ -181,11 +181,11 @@ fn what_is_wrong_is_refused_by_the_reader_and_by_the_schema() {
         ),
         (
             of_record(json!("text")),
-            "records[0]: \"text\" is not an object",
+            "records[1]: \"text\" is not an object",
         ),
         (
             of_record(json!({"value": 1})),
-            "records[0].value: 1 is not a text, null, {\"base64\": text}",
+            "records[1].value: 1 is not a text, null, {\"base64\": text}",
         ),
         (
             of_record(json!({"value": {"base64": 1}})),
@@ -205,7 +205,7 @@ fn what_is_wrong_is_refused_by_the_reader_and_by_the_schema() {
         ),
         (
             of_record(json!({"headers": [["a"]]})),
-            "headers[0]: [\"a\"] is not [name, value]",
+            "headers[1]: [\"a\"] is not [name, value]",
         ),
         (
             of_record(json!({"headers": {"repeat": ["a", "b"], "times": 65537}})),
@@ -225,11 +225,11 @@ fn what_is_wrong_is_refused_by_the_reader_and_by_the_schema() {
         ),
         (
             of_outcome(json!("passes")),
-            "outcomes[0]: \"passes\" is not \"pass\", \"drop\"",
+            "outcomes[1]: \"passes\" is not \"pass\", \"drop\"",
         ),
         (
             of_outcome(json!({"keep": {}})),
-            "outcomes[0]: {\"keep\":{}} is not \"pass\"",
+            "outcomes[1]: {\"keep\":{}} is not \"pass\"",
         ),
         (
             of_outcome(json!({"replace": {"to": "left"}})),
@@ -257,7 +257,7 @@ fn what_is_wrong_is_refused_by_the_reader_and_by_the_schema() {
         ),
         (
             of_outcome(json!({"replace": {"headers": [["put", "a", "b"]]}})),
-            "headers[0]: [\"put\",\"a\",\"b\"] is not [\"set\"",
+            "headers[1]: [\"put\",\"a\",\"b\"] is not [\"set\"",
         ),
         (
             of_outcome(json!({"replace": {"headers": [["remove", "a", "b"]]}})),
@@ -303,13 +303,13 @@ fn what_a_schema_cannot_say_is_refused_by_the_reader() {
     }
     let error = parse("{\"cases\": [{\"name\": \"a\", \"name\": \"b\"}]}").unwrap_err();
     assert!(
-        error.contains("line 1: cases[0]: it has \"name\" twice"),
+        error.contains("line 1 column 12: cases[1]: it has \"name\" twice"),
         "{error}"
     );
     assert!(
         parse("{\"cases\": [}")
             .unwrap_err()
-            .contains("line 1: it is not JSON")
+            .contains("line 1 column 12: it is not JSON")
     );
 }
 
@@ -321,7 +321,7 @@ fn a_short_file_does_not_become_a_large_one() {
     let error = read(&file).unwrap_err();
     assert!(
         error
-            .contains("records[4].value: with it the file's fields have more than 268435456 bytes"),
+            .contains("records[5].value: with it the file's fields have more than 268435456 bytes"),
         "{error}"
     );
 }

@@ -93,3 +93,23 @@ fn what_is_a_mistake_rather_than_an_outcome_is_not_written() {
     assert_eq!((report.updated(), report.failed()), (0, 3), "{report}");
     assert_eq!(after, text);
 }
+
+#[test]
+fn what_was_saved_meanwhile_is_not_written_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let path: PathBuf = directory.path().join("cases.json");
+    let text = r#"{"config": {"mode": "pass"}, "cases": [{"name": "a", "records": [{}], "outcomes": ["drop"]}]}"#;
+    std::fs::write(&path, text).unwrap();
+    let file = CaseFile::open(&path).unwrap();
+    let saved = text.replace("\"a\"", "\"saved\"");
+    std::fs::write(&path, &saved).unwrap();
+    let options = Options {
+        update: true,
+        ..patient()
+    };
+    let mut trial = Trial::new(&ENGINE, &bytes_of("hostile"), "guest", &options).unwrap();
+    let error = trial.run(&[file]).unwrap_err().to_string();
+    assert!(error.contains("it was saved meanwhile"), "{error}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), saved);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+}

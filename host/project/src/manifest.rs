@@ -9,8 +9,6 @@ use crate::mistake::Mistakes;
 use crate::name::Name;
 use reader::{Found, Reader};
 
-/// The cases of a manifest that names none.
-const DEFAULT_CASES: &str = "cases/*.json";
 /// Most sources or patterns of cases that a manifest names.
 const MOST: usize = 256;
 
@@ -29,8 +27,9 @@ pub struct Manifest {
     pub grants: Vec<Grant>,
     /// What runs its JavaScript; the default for every other language.
     pub engine: Engine,
-    /// Where its cases are, relative to the project or above it; `*` in a file's name stands for any text.
-    pub cases: Vec<String>,
+    /// Where its cases are, relative to the project or above it; `*` in a file's name stands for any text. None where it
+    /// does not say: then they are `cases/*.json`, and there may be none.
+    pub cases: Option<Vec<String>>,
 }
 
 impl Manifest {
@@ -75,7 +74,7 @@ impl Manifest {
             entry_places,
             grants,
             engine: engine.unwrap_or_default(),
-            cases: cases.unwrap_or_else(|| vec![DEFAULT_CASES.to_owned()]),
+            cases,
         })
     }
 }

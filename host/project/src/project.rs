@@ -18,6 +18,8 @@ pub const CASES: &str = "cases.schema.json";
 
 /// Directories right in a project that builds write and people do not.
 const MADE: [&str; 3] = ["build", "target", "node_modules"];
+/// The cases of a manifest that names none.
+const DEFAULT_CASES: &str = "cases/*.json";
 /// Longest manifest, in bytes.
 const MANIFEST_BYTES: u64 = 64 << 10;
 /// Most files of cases.
@@ -79,6 +81,14 @@ pub enum ProjectError {
     NotOurs {
         /// The project's `tidegate`.
         directory: PathBuf,
+    },
+    /// There is no file where the manifest says that cases are.
+    #[error("{}: cases: {pattern:?} fits no file", file.display())]
+    NoCases {
+        /// The manifest.
+        file: PathBuf,
+        /// Where they were to be.
+        pattern: String,
     },
     /// There are more cases than are run.
     #[error("{}: more than {MOST_CASES} files of cases, which is the limit", directory.display())]
@@ -216,33 +226,54 @@ impl Project {
         self.directory.join(SDK)
     }
 
-    /// Its files of cases, sorted, each once. A pattern that fits nothing gives none.
+    /// Its files of cases, sorted, each once. There may be none, but for a pattern that the manifest states.
     pub fn cases(&self) -> Result<Vec<PathBuf>, ProjectError> {
+        let Some(patterns) = &self.manifest.cases else {
+            let mut cases = self.fitting(DEFAULT_CASES)?;
+            cases.sort();
+            return Ok(cases);
+        };
         let mut cases = Vec::new();
-        for pattern in &self.manifest.cases {
-            let (below, name) = pattern.rsplit_once('/').unwrap_or(("", pattern));
-            let directory = self.directory.join(below);
-            let entries = match fs::read_dir(&directory) {
-                Ok(entries) => entries,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(ProjectError::disk("list", &directory)(error)),
-            };
-            for entry in entries {
-                let entry = entry.map_err(ProjectError::disk("list", &directory))?;
-                if entry
-                    .file_name()
-                    .to_str()
-                    .is_some_and(|file| fits(name, file))
-                {
-                    cases.push(entry.path());
-                }
-                if cases.len() > MOST_CASES {
-                    return Err(ProjectError::ManyCases { directory });
-                }
+        for pattern in patterns {
+            let fitting = self.fitting(pattern)?;
+            if fitting.is_empty() {
+                return Err(ProjectError::NoCases {
+                    file: self.directory.join(MANIFEST),
+                    pattern: pattern.clone(),
+                });
+            }
+            cases.extend(fitting);
+            if cases.len() > MOST_CASES {
+                return Err(ProjectError::ManyCases {
+                    directory: self.directory.clone(),
+                });
             }
         }
         cases.sort();
         cases.dedup();
+        Ok(cases)
+    }
+
+    /// The files of a pattern.
+    fn fitting(&self, pattern: &str) -> Result<Vec<PathBuf>, ProjectError> {
+        let mut cases = Vec::new();
+        let (below, name) = pattern.rsplit_once('/').unwrap_or(("", pattern));
+        let directory = self.directory.join(below);
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(cases),
+            Err(error) => return Err(ProjectError::disk("list", &directory)(error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(ProjectError::disk("list", &directory))?;
+            let file = entry.file_name();
+            if file.to_str().is_some_and(|file| fits(name, file)) {
+                cases.push(entry.path());
+            }
+            if cases.len() > MOST_CASES {
+                return Err(ProjectError::ManyCases { directory });
+            }
+        }
         Ok(cases)
     }
 }

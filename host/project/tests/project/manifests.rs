@@ -28,9 +28,9 @@ fn a_manifest_says_what_an_operator_is_made_of() {
     assert_eq!(manifest.entry, ["redact.js"]);
     assert_eq!(manifest.grants, [Grant::Log]);
     assert_eq!(manifest.engine, Engine::SpiderMonkey);
-    assert_eq!(manifest.cases, ["cases/*.json", "more.json"]);
+    assert_eq!(manifest.cases.unwrap(), ["cases/*.json", "more.json"]);
     let least = parse("name = \"a\"\nlanguage = \"rust\"").unwrap();
-    assert_eq!(least.cases, ["cases/*.json"]);
+    assert_eq!(least.cases, None);
     assert!(least.entry.is_empty() && least.grants.is_empty());
     let c = parse("name = \"a\"\nlanguage = \"c\"\nentry = [\"a.c\", \"src/b.c\"]").unwrap();
     assert_eq!(c.entry, ["a.c", "src/b.c"]);
@@ -188,6 +188,24 @@ fn a_project_knows_its_component_and_its_cases() {
     }
     let cases = project.cases().unwrap();
     assert_eq!(cases, [at("cases/a.json"), at("cases/b.json")]);
+}
+
+#[test]
+fn a_pattern_of_cases_that_is_stated_and_fits_no_file_is_a_mistake() {
+    let directory = tempfile::tempdir().unwrap();
+    let cases = |cases: &str| {
+        let manifest = format!("name = \"redact\"\nlanguage = \"go\"\ncases = {cases}\n");
+        fs::write(directory.path().join("operator.toml"), manifest).unwrap();
+        Project::open(directory.path()).unwrap().cases()
+    };
+    fs::write(directory.path().join("a.json"), "").unwrap();
+    assert_eq!(cases("[\"a.json\", \"*.json\"]").unwrap().len(), 1);
+    assert!(cases("[]").unwrap().is_empty());
+    for pattern in ["nope.json", "../nope.json", "cases/*.json"] {
+        let error = cases(&format!("[\"a.json\", \"{pattern}\"]")).unwrap_err();
+        let why = format!("operator.toml: cases: \"{pattern}\" fits no file");
+        assert!(error.to_string().ends_with(&why), "{error}");
+    }
 }
 
 #[test]

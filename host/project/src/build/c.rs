@@ -136,14 +136,12 @@ fn find(build: &Build<'_>) -> Result<(PathBuf, String), BuildError> {
         language: Language::C,
         wanted: format!("clang {OLDEST} or newer for wasm32-wasi, with lld and wasi-libc"),
         found,
-        remedy: apt(machine, &packages).map_or_else(
+        remedy: apt(machine, &packages).unwrap_or_else(
             || {
                 Remedy::Words(
                     "Install the WASI SDK of https://github.com/WebAssembly/wasi-sdk and name it in WASI_SDK_PATH".into(),
                 )
-            },
-            Remedy::Commands,
-        ),
+            }),
     }
     .into())
 }

@@ -164,7 +164,35 @@ fn quickjs(
         .arg(module)
         .arg("-o")
         .arg(out);
-    Ok(quiet(&work(&mut command)?.text()))
+    let said = work(&mut command).map_err(without_progress)?;
+    Ok(quiet(&said.text()))
+}
+
+/// What a failed componentize-qjs said, without what it says of its own doings.
+fn without_progress(error: BuildError) -> BuildError {
+    let own = [
+        "componentize-qjs",
+        "WIT:",
+        "JS:",
+        "Output:",
+        "Stubbing WASI",
+    ];
+    let is_own = |line: &&str| own.iter().any(|word| line.trim_start().starts_with(word));
+    match error {
+        BuildError::Failed {
+            program,
+            status,
+            said,
+        } => {
+            let lines: Vec<&str> = said.lines().filter(|line| !is_own(line)).collect();
+            BuildError::Failed {
+                program,
+                status,
+                said: lines.join("\n"),
+            }
+        }
+        other => other,
+    }
 }
 
 fn spidermonkey(

@@ -70,10 +70,8 @@ impl Build<'_> {
                 language: Language::C,
                 wanted: "a native C compiler, as cc, for the project's own tests".into(),
                 found: None,
-                remedy: apt(machine, &["gcc", "libc6-dev"]).map_or_else(
-                    || Remedy::Words("Install the system's C compiler".into()),
-                    Remedy::Commands,
-                ),
+                remedy: apt(machine, &["gcc", "libc6-dev"])
+                    .unwrap_or_else(|| Remedy::Words("Install the system's C compiler".into())),
             }
             .into());
         };

@@ -158,10 +158,9 @@ pub(super) fn python(build: &Build<'_>) -> Result<PathBuf, BuildError> {
             language: Language::Python,
             wanted: "Python 3.10 or newer, as python3".into(),
             found: said.map(|said| said.trim().to_owned()),
-            remedy: apt(machine, &["python3", "python3-pip"]).map_or_else(
-                || Remedy::Words("Install it as https://www.python.org/downloads says".into()),
-                Remedy::Commands,
-            ),
+            remedy: apt(machine, &["python3", "python3-pip"]).unwrap_or_else(|| {
+                Remedy::Words("Install it as https://www.python.org/downloads says".into())
+            }),
         }
         .into()),
     }

@@ -105,15 +105,21 @@ fn is_kept(machine: &Machine, word: &Path) -> bool {
     toolchains.is_some_and(|toolchains| word.starts_with(&toolchains) && word != toolchains)
 }
 
-/// A command that installs packages of Debian; none on another system.
-pub(crate) fn apt(machine: &Machine, packages: &[&str]) -> Option<Vec<Vec<String>>> {
+/// What installs packages of Debian: commands of root, or of somebody who has `sudo`. None on another system.
+pub(crate) fn apt(machine: &Machine, packages: &[&str]) -> Option<Remedy> {
     if !Path::new("/etc/debian_version").exists() {
         return None;
     }
     let id = ask(machine.command("id", Path::new("/")).arg("-u"));
     let as_root: &[&str] = match id.as_deref().map(str::trim) {
         Some("0") => &[],
-        _ => &["sudo"],
+        _ if machine.program("sudo").is_some() => &["sudo"],
+        _ => {
+            let packages = packages.join(" ");
+            let words =
+                format!("Install it as root: apt-get update && apt-get install -y {packages}");
+            return Some(Remedy::Words(words));
+        }
     };
     let command = |words: &[&str]| -> Vec<String> {
         let words = as_root.iter().chain(words);
@@ -123,5 +129,8 @@ pub(crate) fn apt(machine: &Machine, packages: &[&str]) -> Option<Vec<Vec<String
         .into_iter()
         .chain(packages.iter().copied())
         .collect();
-    Some(vec![command(&["apt-get", "update"]), command(&install)])
+    Some(Remedy::Commands(vec![
+        command(&["apt-get", "update"]),
+        command(&install),
+    ]))
 }

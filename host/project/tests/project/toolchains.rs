@@ -239,3 +239,19 @@ fn a_tool_reads_what_its_component_is_known_by_and_nothing_else() {
     write("lib/build/words.py", "WORDS = [1]");
     assert_eq!((build(), runs()), (first, 3));
 }
+
+#[test]
+fn what_a_tool_says_of_its_own_doings_is_no_mistake_of_the_operator() {
+    let place = tempfile::tempdir().unwrap();
+    let project = made(Language::JavaScript, "a", &place.path().join("project"));
+    let node = "case \"$1\" in --version) echo v22.1.0; exit;; esac\n\
+        echo 'componentize-qjs'; echo '  JS:     build/operator.js'; echo 'Stubbing WASI imports...'\n\
+        echo 'Error: unexpected token' >&2; exit 1";
+    let machine = machine(place.path(), &[("node", node), ("npm", "exit 1")]);
+    let kept = place.path().join("toolchains/componentize-qjs-0.4.5");
+    fs::create_dir_all(kept.join("node_modules")).unwrap();
+    match project.build(&options(machine)) {
+        Err(BuildError::Failed { said, .. }) => assert_eq!(said, "Error: unexpected token"),
+        other => panic!("{other:?}"),
+    }
+}

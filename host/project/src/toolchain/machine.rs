@@ -80,7 +80,8 @@ impl Machine {
             .env("SOURCE_DATE_EPOCH", "0")
             .env("PYTHONHASHSEED", "0")
             .env("GOWORK", "off")
-            .env("GOFLAGS", "");
+            // An empty one would leave what `go env -w` has set.
+            .env("GOFLAGS", "-buildvcs=false");
         for name in SWAYING {
             command.env_remove(name);
         }

@@ -143,7 +143,7 @@ enum Command {
         tidegate test\n  \
         tidegate test --case 'an e-mail address is replaced' operators/redact-pii\n  \
         tidegate test --update\n\n\
-        The component is built first if a source is newer. Cases are files of records and outcomes, cases/*.json; they are\n\
+        The component is built first. Without any case or other test it fails. Cases are files of records and outcomes, cases/*.json; they are\n\
         run with the limits, the retries and the search for bad records that pipelines have. Each batch is also given\n\
         record by record: answers must not depend on it.")]
     Test {

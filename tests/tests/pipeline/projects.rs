@@ -171,6 +171,31 @@ fn every_save_is_swapped_in_and_what_fails_touches_nothing() {
         said().ends_with("not swapped: what runs goes on\n")
     });
     assert_eq!(digest(), second);
+    // Somebody deploys what `build` made, which a quick build has left alone: the next save is swapped in again.
+    edit(
+        &workspace,
+        "hide/hide-words.c",
+        "tg_no_text(record",
+        "tg_text(record",
+    );
+    until("it runs already", PATIENCE, || {
+        said().ends_with("it runs already\n")
+    });
+    let deploy = [
+        "deploy",
+        "--pipeline",
+        "pipeline.toml",
+        "--slot",
+        "hide",
+        "hide/hide-words.wasm",
+    ];
+    done(&workspace, &deploy);
+    assert_eq!(digest(), first);
+    edit(&workspace, "hide/README.md", "#", "# ");
+    until("it is swapped in again", PATIENCE, || digest() == second);
+    until("what differs is shown again", PATIENCE, || {
+        said().matches("records come out otherwise").count() == 2
+    });
     let id = dev.id().to_string();
     let told = std::process::Command::new("kill")
         .args(["-INT", &id])

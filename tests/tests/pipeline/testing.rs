@@ -7,41 +7,27 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 use tidegate_tests::{Workspace, operator};
 
-const PASSES: &str = r#"{"config": {"mode": "every"}, "cases": [
-  {"name": "good", "records": [{}], "outcomes": ["pass"]},
-  {"name": "dropped", "records": [{"id": {"offset": 1}}], "outcomes": ["drop"]}]}"#;
+const PASSES: &str = r#"{"config": {"words": ["secret"]}, "cases": [
+  {"name": "good", "records": [{"value": "nothing"}], "outcomes": ["pass"]},
+  {"name": "masked", "records": [{"value": "a secret"}], "outcomes": [{"replace": {"value": "a ***"}}]}]}"#;
 
-/// A project in Rust without dependencies, whose component is a guest that is built already.
-fn project(grants: &str, cases: &str) -> Workspace {
+/// A new project in C, `hide`, with these cases.
+fn project(cases: &str) -> Workspace {
     let workspace = Workspace::new("");
-    for directory in ["src", "cases"] {
-        fs::create_dir(workspace.path(directory)).unwrap();
-    }
-    workspace.write(
-        "operator.toml",
-        format!("name = \"misbehave\"\nlanguage = \"rust\"\ngrants = [{grants}]\n"),
-    );
-    workspace.write(
-        "Cargo.toml",
-        "[workspace]\n[package]\nname = \"misbehave\"\nversion = \"0.1.0\"\nedition = \"2024\"\n",
-    );
-    own_test(&workspace, "2 + 2 == 4");
-    workspace.write("cases/cases.json", cases);
-    fs::copy(operator("hostile"), workspace.path("misbehave.wasm")).unwrap();
-    let built = fs::File::options()
-        .write(true)
-        .open(workspace.path("misbehave.wasm"))
-        .unwrap();
-    built
-        .set_modified(SystemTime::now() + Duration::from_secs(3600))
-        .unwrap();
+    let (code, _, error) = text(&workspace.run(&["new", "hide", "--lang", "c"]));
+    assert_eq!(code, Some(0), "{error}");
+    workspace.write("hide/cases/hide.json", cases);
     workspace
 }
 
-/// The project's own test, in the runner of its language.
-fn own_test(workspace: &Workspace, holds: &str) {
-    let test = format!("#[test]\nfn it_holds() {{\n    assert!({holds});\n}}\n");
-    workspace.write("src/lib.rs", test);
+/// Replaces a text in a file, which looks as if it had been saved an hour ago.
+fn edit(workspace: &Workspace, name: &str, from: &str, to: &str) {
+    let text = String::from_utf8(workspace.read(name)).unwrap();
+    assert!(text.contains(from), "{name} has no {from:?}");
+    workspace.write(name, text.replace(from, to));
+    let saved = fs::File::options().write(true).open(workspace.path(name));
+    let before = SystemTime::now() - Duration::from_secs(3600);
+    saved.unwrap().set_modified(before).unwrap();
 }
 
 fn text(output: &Output) -> (Option<i32>, String, String) {
@@ -55,23 +41,28 @@ fn text(output: &Output) -> (Option<i32>, String, String) {
 
 #[test]
 fn a_project_is_tested_in_its_own_runner_and_in_the_sandbox() {
-    let workspace = project("\"log\"", PASSES);
-    let (code, shown, error) = text(&workspace.run(&["test"]));
+    let workspace = project(PASSES);
+    let (code, shown, error) = text(&workspace.run(&["test", "hide"]));
     assert_eq!(code, Some(0), "{shown}{error}");
     for line in [
-        "passed  the project's own tests in Rust\n",
+        "passed  the project's own tests in C\n",
         "2 passed, 0 failed, ",
-        "the first test passed after ",
+        "the first test passed ",
+        " s after the project was made\n",
     ] {
         assert!(shown.contains(line), "{line:?} in\n{shown}");
     }
-    assert!(error.contains("it_holds ... ok"), "{error}");
     // A test that fails in either is a failure, and the other is run nevertheless.
-    own_test(&workspace, "2 + 2 == 5");
-    let (code, shown, error) = text(&workspace.run(&["test", "--json"]));
+    edit(
+        &workspace,
+        "hide/test_hide.c",
+        "\"a ***, kept\"",
+        "\"other\"",
+    );
+    let (code, shown, error) = text(&workspace.run(&["test", "--json", "hide"]));
     assert_eq!(code, Some(1));
     assert!(
-        error.ends_with("tidegate: failed: the project's own tests in Rust\n"),
+        error.ends_with("tidegate: failed: the project's own tests in C\n"),
         "{error}"
     );
     let report: Value = serde_json::from_str(&shown).unwrap();
@@ -79,51 +70,110 @@ fn a_project_is_tested_in_its_own_runner_and_in_the_sandbox() {
         (&report["native"], &report["cases"]["passed"]),
         (&false.into(), &2.into())
     );
+    // How long it was until the first passed is told once.
+    assert_eq!(report["first-passed-after-new-ms"], Value::Null);
+}
+
+#[test]
+fn what_is_tested_is_made_of_the_sources_as_they_are_now() {
+    let workspace = project(PASSES);
+    let test = ["test", "--no-native", "hide"];
+    let (code, shown, error) = text(&workspace.run(&test));
+    assert_eq!(code, Some(0), "{shown}{error}");
+    let component = workspace.read("hide/hide.wasm");
+    // An older file may take a newer one's place.
+    edit(&workspace, "hide/hide.c", "***", "###");
+    let (code, shown, _) = text(&workspace.run(&test));
+    assert_eq!(code, Some(1), "{shown}");
+    assert!(shown.contains("came \"a ###\""), "{shown}");
+    edit(&workspace, "hide/hide.c", "###", "***");
+    assert_eq!(text(&workspace.run(&test)).0, Some(0));
+    assert_eq!(workspace.read("hide/hide.wasm"), component);
+}
+
+#[test]
+fn a_project_without_any_test_does_not_pass() {
+    let workspace = project(PASSES);
+    let (code, _, error) = text(&workspace.run(&["test", "--no-native", "--case", "no", "hide"]));
+    assert_eq!(code, Some(2), "{error}");
+    let manifest = String::from_utf8(workspace.read("hide/operator.toml")).unwrap();
+    for (cases, code, why) in [
+        (
+            "[\"nope.json\"]",
+            2,
+            "operator.toml: cases: \"nope.json\" fits no file",
+        ),
+        (
+            "[\"../nope.json\"]",
+            2,
+            "operator.toml: cases: \"../nope.json\" fits no file",
+        ),
+        ("[]", 1, "nothing was tested: there are no cases"),
+    ] {
+        workspace.write("hide/operator.toml", format!("{manifest}cases = {cases}\n"));
+        let (came, shown, error) = text(&workspace.run(&["test", "--no-native", "hide"]));
+        assert_eq!(came, Some(code), "{cases}: {shown}{error}");
+        assert!(error.contains(why), "{cases}: {error}");
+    }
+    // The language's own tests are tests.
+    let (code, shown, error) = text(&workspace.run(&["test", "hide"]));
+    assert_eq!(code, Some(0), "{shown}{error}");
+    assert!(shown.contains("no cases\n"), "{shown}");
+    workspace.write("hide/operator.toml", &manifest);
+    fs::remove_file(workspace.path("hide/cases/hide.json")).unwrap();
+    let (code, _, error) = text(&workspace.run(&["test", "--no-native", "hide"]));
+    assert_eq!(code, Some(1));
+    assert!(error.contains("nothing was tested"), "{error}");
 }
 
 #[test]
 fn a_case_that_differs_is_shown_and_written_anew_when_that_is_asked_for() {
-    let wrong = PASSES.replace("\"drop\"", "\"pass\"");
-    let workspace = project("\"log\"", &wrong);
-    let (code, shown, error) = text(&workspace.run(&["test", "--no-native"]));
+    let wrong = PASSES.replace("{\"replace\": {\"value\": \"a ***\"}}", "\"drop\"");
+    let workspace = project(&wrong);
+    let (code, shown, error) = text(&workspace.run(&["test", "--no-native", "hide"]));
     assert_eq!(code, Some(1), "{shown}");
-    let case = "failed  ./cases/cases.json:3: case \"dropped\"\n    record 1: expected \"pass\", came \"drop\"\n1 passed, 1 failed, ";
+    let case = "failed  hide/cases/hide.json:3: case \"masked\"\n    record 1: expected \"drop\", came {\"replace\": {\"value\": \"a ***\"}}\n1 passed, 1 failed, ";
     assert!(shown.contains(case), "{shown}");
     assert!(
         error.ends_with("tidegate: failed: 1 of 2 cases\n"),
         "{error}"
     );
-    let (code, shown, _) = text(&workspace.run(&["test", "--case", "good"]));
+    let (code, shown, _) = text(&workspace.run(&["test", "--case", "good", "hide"]));
     assert_eq!(code, Some(0));
     assert!(
         shown.contains("1 passed, 0 failed") && !shown.contains("own tests"),
         "{shown}"
     );
-    let (code, shown, _) = text(&workspace.run(&["test", "--no-native", "--update"]));
+    let (code, shown, _) = text(&workspace.run(&["test", "--no-native", "--update", "hide"]));
     assert_eq!(code, Some(0));
     assert!(shown.contains("1 passed, 1 updated, 0 failed"), "{shown}");
-    assert_eq!(workspace.read("cases/cases.json"), PASSES.as_bytes());
+    assert_eq!(workspace.read("hide/cases/hide.json"), PASSES.as_bytes());
 }
 
 #[test]
 fn what_is_wrong_in_a_project_is_said_with_its_place() {
-    let workspace = project(
-        "\"log\"",
-        "{\"cases\": [\n{\"name\": \"a\", \"recrods\": []}]}",
-    );
-    let (code, _, error) = text(&workspace.run(&["test", "--no-native"]));
+    let workspace = project("{\"cases\": [\n{\"name\": \"a\", \"recrods\": []}]}");
+    let (code, _, error) = text(&workspace.run(&["test", "--no-native", "hide"]));
     assert_eq!(code, Some(2));
     assert!(
-        error.contains("cases/cases.json line 2: case \"a\": it has \"recrods\"; there are name, "),
+        error.contains(
+            "cases/hide.json line 2 column 1: case \"a\": it has \"recrods\"; there are name, "
+        ),
         "{error}"
     );
-    workspace.write("cases/cases.json", PASSES);
-    let (code, _, error) = text(&workspace.run(&["test", "--no-native", "--case", "other"]));
+    workspace.write("hide/cases/hide.json", PASSES);
+    let other = ["test", "--no-native", "--case", "other", "hide"];
+    let (code, _, error) = text(&workspace.run(&other));
     assert_eq!(code, Some(2));
     assert!(error.contains("no case has the name \"other\""), "{error}");
     // What the manifest does not grant is not there.
-    let workspace = project("", PASSES);
-    let (code, shown, error) = text(&workspace.run(&["test", "--no-native"]));
+    edit(
+        &workspace,
+        "hide/hide.c",
+        "    tg_bytes text;\n",
+        "    tg_bytes text;\n    tg_log(TG_INFO, \"a line\");\n",
+    );
+    let (code, shown, error) = text(&workspace.run(&["test", "--no-native", "hide"]));
     assert_eq!(code, Some(1));
     let both = format!("{shown}{error}");
     assert!(both.contains("tidegate:operator/log@1.0.0"), "{both}");
@@ -175,7 +225,34 @@ fn an_operator_is_measured_beside_a_pass_through() {
     ] {
         assert!(shown.contains(line), "{line:?} in\n{shown}");
     }
-    // What cannot be measured is said.
+    // Fewer records than a batch has come again until they fill one.
+    workspace.write("few.jsonl", "{\"value\": \"hello\"}\n".repeat(3));
+    let (code, shown, error) = run(&["--records", "few.jsonl", "--config", config]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(
+        shown.contains("256 records, ") && shown.contains("batches of 256"),
+        "{shown}"
+    );
+    assert!(
+        error.contains("records read: 3, fewer than a batch of 256"),
+        "{error}"
+    );
+    // What cannot be measured is said; a wrong configuration is the person's to mend, and there is no slot.
+    let abuse = operator("drop-abuse");
+    let abuse = abuse.to_str().unwrap();
+    for (config, why) in [
+        ("{\"treshold\": 1}", "'treshold' not allowed; there are "),
+        ("{\"treshold\": ", "the configuration is not JSON"),
+    ] {
+        for command in [
+            ["bench", abuse, "--lines", "few.jsonl", "--config", config],
+            ["component", abuse, "--try", "few.jsonl", "--config", config],
+        ] {
+            let (code, _, error) = text(&workspace.run(&command));
+            assert_eq!(code, Some(2), "{error}");
+            assert!(error.contains(why) && !error.contains("slot"), "{error}");
+        }
+    }
     workspace.write("bad.jsonl", "bad\n");
     let (code, _, error) = run(&["--lines", "bad.jsonl", "--config", "{\"mode\": \"trap\"}"]);
     assert_eq!(code, Some(1));

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tidegate_operator::EngineOptions;
-use tidegate_trial::{BenchOptions, Lines, bench, read_records};
+use tidegate_trial::{BenchError, BenchOptions, Lines, bench, filled_records};
 
-use super::print;
-use crate::exit::{Failure, with_causes};
+use super::{print, without_slot};
+use crate::exit::{Failure, tell, with_causes};
 use crate::{component, wire};
 
 /// The one time that the operator sees.
@@ -34,8 +34,15 @@ pub(crate) fn measure(wanted: &Bench<'_>) -> Result<(), Failure> {
     let label = wanted.component.display().to_string();
     let bytes =
         component::read(wanted.component).map_err(|error| Failure::usage(with_causes(&error)))?;
-    let batches =
-        read_records(wanted.records, wanted.lines, wanted.batch, CLOCK).map_err(Failure::usage)?;
+    let (batches, read) = filled_records(wanted.records, wanted.lines, wanted.batch, CLOCK)
+        .map_err(Failure::usage)?;
+    let all: usize = batches.iter().map(|batch| batch.len()).sum();
+    if all > read {
+        tell(format_args!(
+            "records read: {read}, fewer than a batch of {}: they come again until there are {all}\n",
+            wanted.batch
+        ));
+    }
     let options = BenchOptions {
         config: config(wanted.config)?,
         time: Duration::from_secs_f64(wanted.seconds),
@@ -45,7 +52,10 @@ pub(crate) fn measure(wanted: &Bench<'_>) -> Result<(), Failure> {
         },
         ..BenchOptions::default()
     };
-    let measured = bench(&bytes, &label, &batches, &options)?;
+    let measured = bench(&bytes, &label, &batches, &options).map_err(|error| match error {
+        BenchError::Operator(error) => without_slot(error),
+        other => other.into(),
+    })?;
     match wanted.json {
         true => print(&format!("{:#}\n", measured.to_json())),
         false => print(&format!("{measured}\n")),

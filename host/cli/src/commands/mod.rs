@@ -17,10 +17,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use tidegate_contract::Slot as _;
+use tidegate_contract::{OperatorError, Slot as _};
 use tidegate_control::config::{Pipeline, check_outputs, load};
 use tidegate_operator::ComponentSlot;
 use tidegate_state::StateDirectory;
+use tidegate_trial::refuses_configuration;
 
 use crate::exit::Failure;
 
@@ -47,6 +48,17 @@ fn warnings(pipeline: &Pipeline, slots: &[Arc<ComponentSlot>]) -> Result<Vec<Str
         warnings.extend(found.iter().map(ToString::to_string));
     }
     Ok(warnings)
+}
+
+/// Why an operator does not run that is in no slot; a configuration that it refuses is the person's to mend.
+fn without_slot(error: OperatorError) -> Failure {
+    match &error {
+        OperatorError::Unfit { component, why } => {
+            Failure::usage(format_args!("{component}: {why}"))
+        }
+        other if refuses_configuration(other) => Failure::usage(other),
+        _ => error.into(),
+    }
 }
 
 /// Writes to standard output; a reader that has gone is not a failure.

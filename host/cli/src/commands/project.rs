@@ -1,6 +1,8 @@
 //! `tidegate new`, `tidegate sdk` and `tidegate build`: an operator's project.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anyhow::anyhow;
 use serde_json::json;
@@ -33,6 +35,7 @@ pub(crate) fn new(wanted: &New<'_>) -> Result<(), Failure> {
         directory,
     };
     let project = wanted.create().map_err(of_project)?;
+    Beginning::of(&project).note();
     print(&format!(
         "made {}: an operator in {}, with its SDK in tidegate/\n\n  \
          cd {}\n  tidegate build\n  tidegate test\n  \
@@ -41,6 +44,32 @@ pub(crate) fn new(wanted: &New<'_>) -> Result<(), Failure> {
         project.language().title(),
         project.directory().display(),
     ))
+}
+
+/// When a project was made, as a file in `build/` says until the first of its tests has passed.
+pub(super) struct Beginning(PathBuf);
+
+impl Beginning {
+    pub(super) fn of(project: &Project) -> Beginning {
+        Beginning(project.build_directory().join("made"))
+    }
+
+    /// Notes it. Where that cannot be done, nothing is told later.
+    fn note(&self) {
+        let made = self.0.parent().map(fs::create_dir_all);
+        if let Some(Ok(())) = made {
+            let _ = fs::write(&self.0, "the time of this file is that of `tidegate new`\n");
+        }
+    }
+
+    /// How long after it the first test passed; none where an earlier one had, or it is not known.
+    pub(super) fn ended(&self, passed: SystemTime) -> Option<Duration> {
+        let made = fs::metadata(&self.0)
+            .and_then(|found| found.modified())
+            .ok()?;
+        fs::remove_file(&self.0).ok()?;
+        passed.duration_since(made).ok()
+    }
 }
 
 /// Writes the SDK of a project anew.
@@ -161,6 +190,7 @@ pub(super) fn of_project(error: ProjectError) -> Failure {
         ProjectError::Wrong(mistakes) => Failure::Usage(mistakes.to_string()),
         ProjectError::NoManifest { .. }
         | ProjectError::Long { .. }
+        | ProjectError::NoCases { .. }
         | ProjectError::NotEmpty { .. }
         | ProjectError::NotOurs { .. } => Failure::usage(error),
         other => other.into(),

@@ -1,7 +1,6 @@
 //! `tidegate test`: a project's own tests in its language's runner, then its cases in the sandbox.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::anyhow;
@@ -10,9 +9,8 @@ use tidegate_operator::{Engine, EngineOptions};
 use tidegate_project::{BuildOptions, Project, run_aloud};
 use tidegate_trial::{CaseFile, CasesError, Options, Report, Trial, TrialError};
 
-use super::dev::sources::Sources;
 use super::print;
-use super::project::{failed, grants, of_project, shown, warn_of_another_sdk};
+use super::project::{Beginning, failed, grants, of_project, shown, warn_of_another_sdk};
 use crate::exit::{Failure, tell};
 use crate::wire;
 
@@ -31,7 +29,7 @@ pub(crate) struct Test<'a> {
 
 /// Runs a project's tests; one that fails is a failure.
 pub(crate) fn test(wanted: &Test<'_>) -> Result<(), Failure> {
-    let began = Instant::now();
+    let (began, began_at) = (Instant::now(), SystemTime::now());
     let project = Project::open(wanted.directory).map_err(of_project)?;
     let options = BuildOptions {
         install: wanted.install,
@@ -39,24 +37,24 @@ pub(crate) fn test(wanted: &Test<'_>) -> Result<(), Failure> {
         ..BuildOptions::here()
     };
     warn_of_another_sdk(&project);
-    let paths = project.cases().map_err(of_project)?;
-    let mut files = Vec::with_capacity(paths.len());
-    for path in &paths {
-        files.push(CaseFile::open(path).map_err(of_cases)?);
-    }
-    build(&project, &paths, &options)?;
+    // What is wrong in them is told before a long build.
+    cases(&project)?;
+    build(&project, &options)?;
     let native = match wanted.native && wanted.case.is_none() {
         true => native_tests(&project, &options)?,
         false => None,
     };
     let mut first = (native == Some(true)).then(|| began.elapsed());
     let mut report = Report::default();
-    if !files.is_empty() {
+    // They may have been saved meanwhile.
+    let files = cases(&project)?;
+    if !files.is_empty() || wanted.case.is_some() {
         let mut trial = compiled(&project, wanted)?;
         let compiled = began.elapsed();
         report = trial.run(&files).map_err(of_trial)?;
         first = first.or(report.first_passed.map(|first| compiled + first));
     }
+    let first = first.and_then(|first| Beginning::of(&project).ended(began_at + first));
     if wanted.json {
         print(&format!(
             "{:#}\n",
@@ -66,6 +64,11 @@ pub(crate) fn test(wanted: &Test<'_>) -> Result<(), Failure> {
         print(&text(&project, native, &report, first))?;
     }
     let mut wrong = Vec::new();
+    if native.is_none() && report.cases.is_empty() {
+        return Err(
+            anyhow!("nothing was tested: there are no cases, and no other test was run").into(),
+        );
+    }
     if native == Some(false) {
         wrong.push(format!(
             "the project's own tests in {}",
@@ -85,17 +88,18 @@ pub(crate) fn test(wanted: &Test<'_>) -> Result<(), Failure> {
     }
 }
 
-/// Builds the component where its sources are newer, or there is none.
-fn build(project: &Project, cases: &[PathBuf], options: &BuildOptions) -> Result<(), Failure> {
-    let sources = Sources::of(project.directory())?;
-    if sources.are_older_than(&project.output(), project.directory(), cases) {
-        return Ok(());
-    }
+/// The project's cases, as they are saved now.
+fn cases(project: &Project) -> Result<Vec<CaseFile>, Failure> {
+    let paths = project.cases().map_err(of_project)?;
+    let files = paths
+        .iter()
+        .map(|path| CaseFile::open(path).map_err(of_cases));
+    files.collect()
+}
+
+/// Builds the component: what the toolchain made before of the same sources, it does not make again.
+fn build(project: &Project, options: &BuildOptions) -> Result<(), Failure> {
     let built = project.build(options).map_err(failed)?;
-    // A build leaves a component alone that became what it was: it is up to date nevertheless. Where that cannot be
-    // written down, the next test builds again.
-    let component = File::options().write(true).open(&built.path);
-    let _ = component.and_then(|component| component.set_modified(SystemTime::now()));
     if !built.said.is_empty() {
         tell(format_args!("{}\n", built.said));
     }
@@ -164,11 +168,14 @@ fn text(
         text += &format!("{word}  the project's own tests in {title}\n");
     }
     match report.cases.is_empty() {
-        true => text += "no cases: cases/*.json has none\n",
+        true => text += "no cases\n",
         false => text += &format!("{report}\n"),
     }
     if let Some(first) = first {
-        text += &format!("the first test passed after {:.1} s\n", first.as_secs_f64());
+        text += &format!(
+            "the first test passed {:.1} s after the project was made\n",
+            first.as_secs_f64()
+        );
     }
     text
 }
@@ -184,6 +191,6 @@ fn in_json(
         "language": project.language().word(),
         "native": native,
         "cases": report.to_json(),
-        "first-passed-ms": first.map(|first| first.as_secs_f64() * 1e3),
+        "first-passed-after-new-ms": first.map(|first| first.as_secs_f64() * 1e3),
     })
 }

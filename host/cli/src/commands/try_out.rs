@@ -12,7 +12,7 @@ use tidegate_telemetry::plain;
 use tidegate_trial::{BATCH, Lines, RecordsError, answer_all, read_records, sample_records};
 
 use super::model::size;
-use super::print;
+use super::{print, without_slot};
 use crate::exit::Failure;
 
 /// Bytes of a field that are shown.
@@ -40,8 +40,9 @@ pub(crate) fn try_out(
         config: config.to_owned(),
         ..SlotOptions::new("try")
     };
-    let slot = ComponentSlot::new(engine, options, component.0, component.1)?;
-    let (_, mut operator) = slot.instance()?;
+    let slot =
+        ComponentSlot::new(engine, options, component.0, component.1).map_err(without_slot)?;
+    let (_, mut operator) = slot.instance().map_err(without_slot)?;
     let started = began.elapsed();
     let (mut failed, mut records) = (0, 0);
     for batch in &batches {

@@ -3,10 +3,11 @@
 //! What does not compile, or does not pass, is told, and what runs goes on.
 
 mod samples;
-pub(super) mod sources;
+mod sources;
 
+use std::collections::VecDeque;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -30,13 +31,15 @@ use crate::wire;
 const LOOK: Duration = Duration::from_millis(40);
 /// Sources are left alone for so long before they are built: an editor may write several.
 const SETTLED: Duration = Duration::from_millis(25);
+/// Most components that are kept, to show how the next one differs from what runs.
+const KEPT: usize = 4;
 /// Hexadecimal digits of a digest that are shown.
 const DIGITS: usize = 12;
 
 /// Watches a project until a signal ends it.
 pub(crate) fn dev(directory: &Path, slot: &str, host: &HostArguments) -> Result<(), Failure> {
     let project = Project::open(directory).map_err(of_project)?;
-    let running = running(&client(host)?.status()?, slot)?;
+    running(&client(host)?.status()?, slot)?;
     let mut dev = Dev {
         directory,
         slot,
@@ -46,7 +49,7 @@ pub(crate) fn dev(directory: &Path, slot: &str, host: &HostArguments) -> Result<
             progress: None,
             ..wire::Compiled::User.options()?
         })?,
-        before: Before::of(&project, running),
+        known: Known::of(&project),
     };
     let stop = on_signal()?;
     print(&format!(
@@ -55,9 +58,9 @@ pub(crate) fn dev(directory: &Path, slot: &str, host: &HostArguments) -> Result<
     ))?;
     let mut built = None;
     loop {
-        let seen = Sources::of(directory)?;
+        let seen = Sources::of(&project)?;
         if built.as_ref() != Some(&seen) {
-            let Some(settled) = settle(directory, seen, &stop)? else {
+            let Some(settled) = settle(&project, seen, &stop)? else {
                 break;
             };
             match dev.turn() {
@@ -73,19 +76,32 @@ pub(crate) fn dev(directory: &Path, slot: &str, host: &HostArguments) -> Result<
     print(&format!("\nslot {slot} goes on with what it runs\n"))
 }
 
-/// What a slot runs, as far as it is known here: to show how the next one differs.
-struct Before {
-    digest: String,
-    component: Option<Vec<u8>>,
-}
+/// The last components of the project by their digests, the newest at the end.
+struct Known(VecDeque<(String, Vec<u8>)>);
 
-impl Before {
-    fn of(project: &Project, running: String) -> Before {
-        let component = fs::read(project.output()).ok();
-        Before {
-            component: component.filter(|component| digest(component) == running),
-            digest: running,
+impl Known {
+    /// What builds have left.
+    fn of(project: &Project) -> Known {
+        let mut known = Known(VecDeque::new());
+        for path in [project.output(), project.quick_output()] {
+            if let Ok(component) = fs::read(path) {
+                known.keep(digest(&component), component);
+            }
         }
+        known
+    }
+
+    fn keep(&mut self, digest: String, component: Vec<u8>) {
+        self.0.retain(|(other, _)| *other != digest);
+        if self.0.len() == KEPT {
+            self.0.pop_front();
+        }
+        self.0.push_back((digest, component));
+    }
+
+    fn component(&self, digest: &str) -> Option<&Vec<u8>> {
+        let found = self.0.iter().find(|(known, _)| known == digest);
+        found.map(|(_, component)| component)
     }
 }
 
@@ -94,7 +110,7 @@ struct Dev<'a> {
     slot: &'a str,
     host: &'a HostArguments,
     engine: Engine,
-    before: Before,
+    known: Known,
 }
 
 impl Dev<'_> {
@@ -111,7 +127,10 @@ impl Dev<'_> {
         if !built.said.is_empty() {
             said = format!("{}\n{said}", built.said);
         }
-        if built.digest == self.before.digest {
+        // Somebody else may have deployed, or gone back.
+        let before = self.running()?;
+        if built.digest == before {
+            self.known.keep(built.digest, component);
             return Ok(said + "; it runs already\n");
         }
         said += &self.swap(&project, &component)?;
@@ -120,12 +139,16 @@ impl Dev<'_> {
             seconds(began.elapsed()),
             short(&built.digest)
         );
-        said += &self.differences(&project, &component);
-        self.before = Before {
-            digest: built.digest,
-            component: Some(component),
-        };
+        said += &self.differences(&project, &before, &component);
+        self.known.keep(built.digest, component);
         Ok(said)
+    }
+
+    /// The digest of what the slot runs now.
+    fn running(&self) -> Result<String, String> {
+        let status = client(self.host).map_err(said)?.status();
+        let status = status.map_err(|error| error.to_string())?;
+        running(&status, self.slot).map_err(said)
     }
 
     fn build(&self, project: &Project) -> Result<Built, String> {
@@ -184,14 +207,21 @@ impl Dev<'_> {
         Ok(format!(", swapped in {}", seconds(began.elapsed())))
     }
 
-    /// How the records of the project's samples come out otherwise; nothing where that cannot be told.
-    fn differences(&self, project: &Project, now: &[u8]) -> String {
+    /// How the records of the project's samples come out otherwise than with what ran before.
+    fn differences(&self, project: &Project, before: &str, now: &[u8]) -> String {
         let file = project.directory().join("samples.jsonl");
-        let (Some(before), true) = (&self.before.component, file.is_file()) else {
+        if !file.is_file() {
             return String::new();
+        }
+        let Some(before) = self.known.component(before) else {
+            let before = short(before);
+            return format!(
+                "  samples.jsonl: not compared, since what ran before is not at hand: {before}\n"
+            );
         };
-        let Ok(grants) = grants(project) else {
-            return String::new();
+        let grants = match grants(project) {
+            Ok(grants) => grants,
+            Err(why) => return format!("  samples.jsonl: not compared: {why}\n"),
         };
         let config = self
             .host
@@ -200,7 +230,7 @@ impl Dev<'_> {
             .map(|file| config(file, self.slot));
         let config = config.unwrap_or_else(|| "{}".to_owned());
         changed(&self.engine, (before, now), &file, &config, grants)
-            .unwrap_or_else(|why| format!("samples.jsonl: {}\n", said(why)))
+            .unwrap_or_else(|why| format!("  samples.jsonl: not compared: {}\n", said(why)))
     }
 }
 
@@ -220,7 +250,7 @@ fn running(status: &StatusReport, slot: &str) -> Result<String, Failure> {
 
 /// Waits until nothing changes any more; none if a signal came.
 fn settle(
-    directory: &Path,
+    project: &Project,
     mut seen: Sources,
     stop: &Receiver<()>,
 ) -> Result<Option<Sources>, Failure> {
@@ -228,7 +258,7 @@ fn settle(
         if ended(stop, SETTLED) {
             return Ok(None);
         }
-        let now = Sources::of(directory)?;
+        let now = Sources::of(project)?;
         if now == seen {
             return Ok(Some(now));
         }
@@ -276,9 +306,4 @@ fn seconds(time: Duration) -> String {
 fn short(digest: &str) -> &str {
     let end = digest.find(':').map_or(0, |colon| colon + 1) + DIGITS;
     digest.get(..end).unwrap_or(digest)
-}
-
-/// What a place in the project is called within it.
-fn relative(directory: &Path, path: &Path) -> PathBuf {
-    path.strip_prefix(directory).unwrap_or(path).to_owned()
 }

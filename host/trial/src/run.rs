@@ -92,6 +92,13 @@ impl Runner {
         }
     }
 
+    /// The schema of its configuration, as the operator said it in a case that started.
+    pub(crate) fn config_schema(&self) -> Option<String> {
+        self.slots
+            .last()
+            .map(|started| started.slot.config_schema())
+    }
+
     /// Runs a case with an instance that was started for it.
     pub(crate) fn run(&mut self, case: &Case) -> Ran {
         let nothing = |end| Ran {

@@ -153,6 +153,11 @@ impl Trial {
         }
     }
 
+    /// JSON Schema of the operator's configuration, as text; none before a case has started it.
+    pub fn config_schema(&self) -> Option<String> {
+        self.runner.config_schema()
+    }
+
     /// Runs the cases of these files in order.
     pub fn run(&mut self, files: &[CaseFile]) -> Result<Report, TrialError> {
         let began = Instant::now();

@@ -76,6 +76,21 @@ fn a_new_project_is_built_and_says_what_it_is() {
 }
 
 #[test]
+fn an_editor_has_the_schema_of_the_configuration_that_the_operator_has_now() {
+    let workspace = Workspace::new(PIPELINE);
+    done(&workspace, &["new", "hide-words", "--lang", "c", "hide"]);
+    let schema = "hide/config.schema.json";
+    let written = workspace.read(schema);
+    done(&workspace, &["test", "--no-native", "hide"]);
+    assert_eq!(workspace.read(schema), written, "`new` wrote another");
+    edit(&workspace, "hide/hide-words.c", "\"mask\"", "\"cover\"");
+    done(&workspace, &["test", "--no-native", "hide"]);
+    let schema: Value = serde_json::from_slice(&workspace.read(schema)).unwrap();
+    let properties = schema["properties"].as_object().unwrap();
+    assert!(properties.contains_key("cover") && !properties.contains_key("mask"));
+}
+
+#[test]
 fn what_is_wrong_with_a_project_is_said_by_name() {
     let workspace = Workspace::new(PIPELINE);
     let said = refused(&workspace, 2, &["new", "Hide_Words", "--lang", "c"]);

@@ -18,7 +18,7 @@ fn passes(command: &mut Command) {
 
 /// The commands of a project's own tests.
 fn native_tests(project: &str) -> Vec<Command> {
-    let project = Project::open(&root().join(project)).unwrap();
+    let project = Project::open(root().join(project)).unwrap();
     project.native_tests(&BuildOptions::here()).unwrap()
 }
 

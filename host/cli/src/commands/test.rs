@@ -1,5 +1,6 @@
 //! `tidegate test`: a project's own tests in its language's runner, then its cases in the sandbox.
 
+use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -52,6 +53,9 @@ pub(crate) fn test(wanted: &Test<'_>) -> Result<(), Failure> {
         let mut trial = compiled(&project, wanted)?;
         let compiled = began.elapsed();
         report = trial.run(&files).map_err(of_trial)?;
+        if let Some(schema) = trial.config_schema() {
+            keep_schema(&project, &schema)?;
+        }
         first = first.or(report.first_passed.map(|first| compiled + first));
     }
     let first = first.and_then(|first| Beginning::of(&project).ended(began_at + first));
@@ -86,6 +90,28 @@ pub(crate) fn test(wanted: &Test<'_>) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(anyhow!("failed: {}", wrong.join(", and ")).into()),
     }
+}
+
+/// The file that editors hold a project's configurations against.
+const SCHEMA: &str = "config.schema.json";
+
+/// Writes the schema anew that the operator says, where the project keeps it and has another.
+fn keep_schema(project: &Project, said: &str) -> Result<(), Failure> {
+    let path = project.directory().join(SCHEMA);
+    let Ok(kept) = fs::read(&path) else {
+        return Ok(());
+    };
+    let said: Value = serde_json::from_str(said)?;
+    if serde_json::from_slice::<Value>(&kept).is_ok_and(|kept| kept == said) {
+        return Ok(());
+    }
+    let shown = path.display();
+    fs::write(&path, format!("{said:#}\n"))
+        .map_err(|error| anyhow!("cannot write {shown}: {error}"))?;
+    tell(format_args!(
+        "{shown} is written anew: the operator's configuration has changed\n"
+    ));
+    Ok(())
 }
 
 /// The project's cases, as they are saved now.

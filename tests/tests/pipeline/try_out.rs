@@ -81,13 +81,13 @@ fn records_and_configurations_that_are_none_are_refused_by_their_place() {
         "{error}"
     );
     let (code, _, error) = tried("plain", None, "[]");
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(2));
     assert!(
         error.contains("config: want object, but got array"),
         "{error}"
     );
     let (code, _, error) = tried("drop-abuse", None, r#"{"treshold": 1}"#);
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(2));
     assert!(error.contains("'treshold' not allowed"), "{error}");
 }
 

@@ -13,7 +13,7 @@ use tidegate_contract::{KeptRevision, Operator, OperatorError, OperatorVersion, 
 
 use crate::breaker::Breaker;
 use crate::budget::Budget;
-use crate::component::{Component, Wanted, digest};
+use crate::component::{Component, Wanted};
 use crate::description::Description;
 use crate::engine::Engine;
 use crate::given::Given;

@@ -15,17 +15,13 @@ use crate::toolchain::{BuildError, Missing, Remedy, apt, dotted, version};
 
 /// The oldest clang that is known to work.
 const OLDEST: u32 = 14;
-/// For C17 with SIMD and copies of memory by one instruction, of the project's sources and the SDK. The stack lies before
-/// the data, so that one that is too deep traps and writes over nothing.
-const FLAGS: [&str; 12] = [
+/// For C17 with SIMD and copies of memory by one instruction, of the project's sources and the SDK.
+const FLAGS: [&str; 9] = [
     "--target=wasm32-wasi",
     "-std=c17",
     "-O2",
     "-msimd128",
     "-mbulk-memory",
-    "-mexec-model=reactor",
-    "-Wl,--stack-first",
-    "-Wl,-z,stack-size=131072",
     "-Wall",
     "-Wextra",
     "-I.",
@@ -41,15 +37,7 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
     let (objects, said) = Objects::new(build, &clang, &compiler, flags)?.compile()?;
     let out = build.fresh("core.wasm")?;
     let mut command = build.command(clang);
-    command
-        .args([
-            "--target=wasm32-wasi",
-            "-mexec-model=reactor",
-            "-Wl,--strip-debug",
-        ])
-        .args(objects)
-        .arg("-o")
-        .arg(&out);
+    command.args(LINKED).args(objects).arg("-o").arg(&out);
     let linked = work(&mut command)?.text();
     let said: Vec<String> = [said, linked]
         .into_iter()
@@ -66,6 +54,15 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
         said: said.join("\n"),
     })
 }
+
+/// The stack lies before the data, so that one that is too deep traps and writes over nothing.
+const LINKED: [&str; 5] = [
+    "--target=wasm32-wasi",
+    "-mexec-model=reactor",
+    "-Wl,--strip-debug",
+    "-Wl,--stack-first",
+    "-Wl,-z,stack-size=131072",
+];
 
 /// The project's sources and those of the SDK, relative to the project.
 pub(super) fn sources(build: &Build<'_>) -> Result<Vec<String>, ProjectError> {

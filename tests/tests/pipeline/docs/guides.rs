@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidegate_tests::{full, root, target, until};
@@ -134,19 +135,24 @@ fn clean(home: &Path) -> Vec<(OsString, OsString)> {
     environment
 }
 
-/// What is built of the workspace's own dependencies is kept between runs, for each page, and cargo fetches nothing.
-fn kept(page: &str) -> Vec<(OsString, OsString)> {
-    let place = target().join("guides").join(page);
+/// What is built of the workspace's own dependencies is kept between runs, for each language, and cargo fetches nothing.
+fn kept(language: &str) -> Vec<(OsString, OsString)> {
+    let place = target().join("guides").join(language);
     vec![
         ("CARGO_TARGET_DIR".into(), place.into()),
         ("CARGO_NET_OFFLINE".into(), "true".into()),
     ]
 }
 
+/// Held by who makes an operator in Rust: one place keeps what is built of its dependencies, and its components have one
+/// name.
+static RUST: Mutex<()> = Mutex::new(());
+
 #[test]
 fn an_operator_is_made_and_swapped_as_the_readme_says() {
+    let _alone = RUST.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
-    let mut session = Session::new(folder.path(), kept("readme"));
+    let mut session = Session::new(folder.path(), kept("rust"));
     let page = Page::read("README.md");
     follow(&page, Some("Write an operator"), &mut session);
     follow(&page, Some("Swap it while the stream runs"), &mut session);
@@ -162,7 +168,7 @@ fn a_model_is_asked_as_the_readme_says() {
         std::os::unix::fs::symlink(root().join("examples").join(&place), examples.join(&place))
             .unwrap();
     }
-    let mut session = Session::new(folder.path(), kept("readme"));
+    let mut session = Session::new(folder.path(), kept("rust"));
     let printed = follow(&Page::read("README.md"), Some("Ask a model"), &mut session);
     let records: Vec<serde_json::Value> = printed
         .lines()
@@ -192,6 +198,7 @@ fn follow_guide(language: &str) {
 
 #[test]
 fn an_operator_in_rust_is_made_as_its_guide_says() {
+    let _alone = RUST.lock().unwrap_or_else(PoisonError::into_inner);
     follow_guide("rust");
 }
 

@@ -24,7 +24,7 @@ const LANGUAGES: [&str; 5] = ["c", "go", "javascript", "python", "rust"];
 /// Types the blocks of a page under a heading, or all of them, into a terminal in a folder.
 fn follow(page: &Page, heading: Option<&str>, session: &mut Session) -> String {
     let mut last: Option<Typed> = None;
-    let mut in_background = false;
+    let (mut in_background, mut started) = (false, false);
     let mut followed = 0;
     for block in page.blocks() {
         if heading.is_some_and(|heading| heading != block.heading) {
@@ -35,10 +35,10 @@ fn follow(page: &Page, heading: Option<&str>, session: &mut Session) -> String {
         match block.language.as_str() {
             "sh" if block.is("background") => {
                 last = Some(session.start(&block.text));
-                in_background = true;
+                (in_background, started) = (true, true);
             }
             "sh" => {
-                let typed = run(session, &block, in_background, &place);
+                let typed = run(session, &block, started, &place);
                 last = Some(typed);
                 in_background = false;
             }
@@ -68,13 +68,13 @@ fn follow(page: &Page, heading: Option<&str>, session: &mut Session) -> String {
 }
 
 /// Types a block. What runs in another terminal may still be starting: then a person tries again.
-fn run(session: &mut Session, block: &Block, after_background: bool, place: &str) -> Typed {
+fn run(session: &mut Session, block: &Block, started: bool, place: &str) -> Typed {
     let patient = Instant::now() + PATIENCE;
     loop {
         let (typed, status) = session.run(&block.text);
         if status.success() == block.is("fails") {
             let printed = typed.printed();
-            if after_background && printed.contains(NOT_UP) && Instant::now() < patient {
+            if started && printed.contains(NOT_UP) && Instant::now() < patient {
                 std::thread::sleep(Duration::from_millis(200));
                 continue;
             }

@@ -15,6 +15,9 @@ const ROOMS: [(&str, &str); 2] = [("plugins", ""), ("plugin-sdk/conformance", "c
 /// A project of JavaScript that is also built with the other engine, where the long tests run.
 const TWICE: &str = "plugin-sdk/conformance/js";
 
+/// What fetches the library of an operator.
+const LIBRARY: &str = "plugins/map-fields/fetch-jmespath.mjs";
+
 /// Builds the program, and with it every project into `target/operators/NAME.wasm`. Toolchains that are missing are
 /// installed. `full` builds from nothing but them, without components that were kept, and JavaScript with SpiderMonkey too.
 pub(crate) fn build(root: &Path, full: bool) -> Result<()> {
@@ -29,6 +32,8 @@ pub(crate) fn build(root: &Path, full: bool) -> Result<()> {
     run(cargo()
         .args(["build", "--quiet", "--release", "--workspace", "--bins"])
         .current_dir(root))?;
+    // The library of an operator in JavaScript comes by name, and is not kept here.
+    run(Command::new("node").arg(root.join(LIBRARY)))?;
     for (name, project) in &projects {
         if full {
             remove(&project.join("build"))?;

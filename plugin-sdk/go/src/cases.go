@@ -38,10 +38,10 @@ func runFile[Config any](t *testing.T, operator Operator[Config], file string) {
 		t.Fatalf("%s: %s", file, err)
 	}
 	for _, one := range read.Cases {
+		if one.Sandbox {
+			continue // tidegate test runs it.
+		}
 		t.Run(one.Name, func(t *testing.T) {
-			if one.Sandbox {
-				t.Skip("only a sandbox can run it")
-			}
 			config := read.Config
 			if one.Config != nil {
 				config = one.Config

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use wildmatch::WildMatchPattern;
+
 use crate::language::{Grant, Language};
 use crate::manifest::Manifest;
 use crate::mistake::{Mistake, Mistakes};
@@ -278,27 +280,10 @@ impl Project {
     }
 }
 
-/// Whether a name fits a pattern in which `*` stands for any text.
+/// Whether a name fits a pattern in which `*` stands for any text. No other character has a meaning.
 fn fits(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = name.strip_prefix(first) else {
-        return false;
-    };
-    let mut parts = parts.peekable();
-    if parts.peek().is_none() {
-        return rest.is_empty();
-    }
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return rest.ends_with(part);
-        }
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    true
+    // No name of a file has a NUL.
+    WildMatchPattern::<'*', '\0'>::new(pattern).matches(name)
 }
 
 #[cfg(test)]
@@ -315,6 +300,12 @@ mod tests {
             ("a*b*.json", "a1b2.json", true),
             ("a*b*.json", "a1c2.json", false),
             ("a*a.json", "a.json", false),
+            ("*", "", true),
+            ("a?[b].json", "a?[b].json", true),
+            ("a?[b].json", "axb.json", false),
+            ("a**.json", "a.json", true),
+            ("*ä*", "Bär", true),
+            ("", "a", false),
         ] {
             assert_eq!(fits(pattern, name), right, "{pattern} {name}");
         }

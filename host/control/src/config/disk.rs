@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tidegate_state::{real_path, without_dots};
+use wildmatch::WildMatchPattern;
 
 /// The directory that a pipeline file's paths are relative to.
 #[derive(Debug)]
@@ -70,26 +71,10 @@ pub(crate) fn fits(pattern: &Path, path: &Path) -> bool {
         && matches(&wanted, &name)
 }
 
-/// `*` stands for any characters, also none.
+/// `*` stands for any characters, also none, and no other has a meaning.
 fn matches(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
-        return false;
-    };
-    let mut parts = parts.peekable();
-    if parts.peek().is_none() {
-        return rest.is_empty();
-    }
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return rest.ends_with(part);
-        }
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    true
+    // No name of a file has a NUL.
+    WildMatchPattern::<'*', '\0'>::new(pattern).matches(name)
 }
 
 #[cfg(test)]
@@ -135,6 +120,9 @@ mod tests {
             ("a*a", "a", false),
             ("plain", "plain", true),
             ("plain", "plainer", false),
+            ("a?[b]*", "a?[b]c", true),
+            ("a?[b]*", "axbc", false),
+            ("", "", true),
         ] {
             assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
         }

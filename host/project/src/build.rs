@@ -20,6 +20,8 @@ use tidegate_component::{
     Names, Producer, digest, embed, encode, imports, module_imports, sign, strip,
 };
 
+use self::lock::Work;
+pub use self::native::NativeTests;
 use crate::disk;
 use crate::language::{Grant, Language};
 use crate::project::{Project, ProjectError};
@@ -106,7 +108,7 @@ impl Project {
         }
         self.has_entries().map_err(ProjectError::from)?;
         let build = Build::new(self, options)?;
-        let _alone = build.hold()?;
+        let _alone = build.hold(Work::Build)?;
         let made = build.with_what_is_missing(Build::make)?;
         let grants = self.check_imports(imports(&made.component))?;
         let stripped = strip(&made.component, made.names)?;

@@ -1,12 +1,17 @@
 //! Runs the programs of toolchains: what they say is taken, and none runs for ever.
 
+mod group;
+
 use std::io::{self, Read};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub use self::group::end_all;
+
+use self::group::Group;
 use crate::toolchain::BuildError;
 
 /// How long a program may take that only says what it is.
@@ -57,12 +62,11 @@ pub(crate) fn work_aloud(command: &mut Command) -> Result<Said, BuildError> {
 /// Runs a program to its end, with all that it says shown on standard error as it goes on; whether it succeeded.
 pub fn run_aloud(command: &mut Command) -> Result<bool, BuildError> {
     let mut run = || -> io::Result<ExitStatus> {
-        let child = command
+        command
             .stdin(Stdio::null())
             .stdout(io::stderr())
-            .stderr(Stdio::inherit())
-            .spawn();
-        wait(&mut child?, WORKING)
+            .stderr(Stdio::inherit());
+        wait(&mut Group::start(command)?, WORKING)
     };
     match run() {
         Ok(status) => Ok(status.success()),
@@ -99,14 +103,14 @@ pub(crate) fn called(command: &Command) -> String {
 }
 
 fn take(command: &mut Command, errors: Stdio, limit: Duration) -> io::Result<Said> {
-    let mut child = command
+    command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(errors)
-        .spawn()?;
-    let output = child.stdout.take().map(gather);
-    let errors = child.stderr.take().map(gather);
-    let status = wait(&mut child, limit)?;
+        .stderr(errors);
+    let mut group = Group::start(command)?;
+    let output = group.child().stdout.take().map(gather);
+    let errors = group.child().stderr.take().map(gather);
+    let status = wait(&mut group, limit)?;
     Ok(Said {
         status,
         output: rest(output),
@@ -114,17 +118,16 @@ fn take(command: &mut Command, errors: Stdio, limit: Duration) -> io::Result<Sai
     })
 }
 
-fn wait(child: &mut Child, limit: Duration) -> io::Result<ExitStatus> {
+fn wait(group: &mut Group, limit: Duration) -> io::Result<ExitStatus> {
     let until = Instant::now() + limit;
     // A short program is not kept waiting for the length of a look.
     let mut look = Duration::from_millis(1);
     loop {
-        if let Some(status) = child.try_wait()? {
+        if let Some(status) = group.ended()? {
             return Ok(status);
         }
         if Instant::now() >= until {
-            child.kill()?;
-            child.wait()?;
+            group.end();
             let seconds = limit.as_secs();
             return Err(io::Error::new(
                 io::ErrorKind::TimedOut,
@@ -155,4 +158,40 @@ fn rest(stream: Option<Receiver<Vec<u8>>>) -> Vec<u8> {
         return Vec::new();
     };
     stream.recv_timeout(GRACE).unwrap_or_default()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A pipe with a name is open for whoever writes to it, so its end is read when none of them is left.
+    #[test]
+    fn a_program_that_takes_too_long_is_ended_with_what_it_started() {
+        let place = tempfile::tempdir().unwrap();
+        let pipe = place.path().join("pipe");
+        assert!(
+            Command::new("mkfifo")
+                .arg(&pipe)
+                .status()
+                .unwrap()
+                .success()
+        );
+        let (read, ended) = channel();
+        let of = pipe.clone();
+        thread::spawn(move || read.send(fs::read_to_string(of)));
+        // The first child ends when it is asked to, the second does not, and their parent waits for both.
+        let script =
+            r#"exec 3> "$0"; sleep 600 & (trap "" TERM; sleep 600) & echo started >&3; wait"#;
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(&pipe);
+        let error = match take(&mut command, Stdio::piped(), Duration::from_secs(5)) {
+            Ok(said) => panic!("{}", said.text()),
+            Err(error) => error,
+        };
+        assert_eq!(error.to_string(), "it did not end within 5 s");
+        let said = ended.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_eq!(said.unwrap(), "started\n");
+    }
 }

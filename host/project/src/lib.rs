@@ -11,7 +11,8 @@
 //! - the same sources make the same component, wherever they lie and whenever they are built: with Rust, C and Go on every
 //!   machine with the same toolchain, with Python and JavaScript on one machine as long as its cache keeps them;
 //! - of Python and JavaScript that is not bundled a tool reads what its component is known by, and nothing else;
-//! - one build of a project goes on at a time, and none writes through a link;
+//! - one build of a project goes on at a time, and one run of tests that are compiled in it; none writes through a link;
+//! - a toolchain that does not end in time, or whose user has had enough, is ended with all that it started;
 //! - a toolchain is installed only when that is asked for; what is missing is named with what installs it;
 //! - what is there is whole: projects, toolchains and components are written beside their place first.
 
@@ -30,8 +31,8 @@ mod project;
 mod sdk;
 mod toolchain;
 
-pub use build::{BuildOptions, Built};
-pub use command::run_aloud;
+pub use build::{BuildOptions, Built, NativeTests};
+pub use command::{end_all, run_aloud};
 pub use create::NewProject;
 pub use language::{Engine, Grant, Language};
 pub use manifest::Manifest;

@@ -78,9 +78,11 @@ pub enum BuildError {
         /// The project.
         directory: String,
     },
-    /// Another build of the project did not end.
-    #[error("another build of {} goes on and did not end within {seconds} s", directory.display())]
+    /// Another build of the project did not end, or another run of its tests.
+    #[error("another {work} of {} goes on and did not end within {seconds} s", directory.display())]
     Busy {
+        /// `build` or `test run`.
+        work: &'static str,
         /// The project.
         directory: std::path::PathBuf,
         /// How long it was waited for.

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use tidegate_project::{BuildOptions, Project};
+use tidegate_project::{BuildOptions, NativeTests, Project};
 use tidegate_tests::{root, tidegate};
 
 /// Runs a command that must succeed.
@@ -16,8 +16,8 @@ fn passes(command: &mut Command) {
     assert!(ran.status.success(), "{command:?}\n{told}{wrong}");
 }
 
-/// The commands of a project's own tests.
-fn native_tests(project: &str) -> Vec<Command> {
+/// A project's own tests.
+fn native_tests(project: &str) -> NativeTests {
     let project = Project::open(root().join(project)).unwrap();
     project.native_tests(&BuildOptions::here()).unwrap()
 }
@@ -26,10 +26,10 @@ fn native_tests(project: &str) -> Vec<Command> {
 /// run by `plugin-sdk/conformance`.
 #[track_caller]
 fn conforms(language: &str) {
-    let tests = native_tests(&format!("plugin-sdk/conformance/{language}"));
-    assert!(!tests.is_empty(), "it has no tests of its own");
-    for mut test in tests {
-        passes(&mut test);
+    let mut tests = native_tests(&format!("plugin-sdk/conformance/{language}"));
+    assert!(!tests.commands.is_empty(), "it has no tests of its own");
+    for test in &mut tests.commands {
+        passes(test);
     }
 }
 
@@ -72,7 +72,7 @@ fn the_go_sdk_passes_its_own_tests() {
     // The same Go as that of projects, wherever it was found.
     let tests = native_tests("plugin-sdk/conformance/go");
     passes(
-        Command::new(tests[0].get_program())
+        Command::new(tests.commands[0].get_program())
             .args(["test", "./tests"])
             .current_dir(root().join("plugin-sdk/go")),
     );

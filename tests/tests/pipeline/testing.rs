@@ -1,12 +1,16 @@
 //! `tidegate test` and `tidegate bench`: an operator's project and its component, before they are near a stream.
 
 use std::fs;
-use std::process::Output;
+use std::io::Read as _;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
-use tidegate_tests::{Workspace, operator};
+use tidegate_tests::{Workspace, operator, until};
 
+const PATIENCE: Duration = Duration::from_secs(120);
 const PASSES: &str = r#"{"config": {"words": ["secret"]}, "cases": [
   {"name": "good", "records": [{"value": "nothing"}], "outcomes": ["pass"]},
   {"name": "masked", "records": [{"value": "a secret"}], "outcomes": [{"replace": {"value": "a ***"}}]}]}"#;
@@ -275,4 +279,100 @@ fn an_operator_is_measured_beside_a_pass_through() {
         error.contains("cannot read the configuration none.json"),
         "{error}"
     );
+}
+
+/// A program of the project's own tests that says so when it runs, and then waits to be told to end.
+const WAITS: &str = r#"
+#define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
+
+int main(void) {
+    FILE *started = fopen("started", "a");
+    fputs("started\n", started);
+    fclose(started);
+    FILE *pipe = fopen("pipe", "r");
+    return fgetc(pipe) == '!' ? 0 : 1;
+}
+"#;
+
+/// One that starts another, which both hold the pipe open, and never end by themselves.
+#[cfg(unix)]
+const NEVER_ENDS: &str = r#"
+#define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(void) {
+    FILE *pipe = fopen("pipe", "w");
+    fputs("started\n", pipe);
+    fflush(pipe);
+    return system("sleep 600");
+}
+"#;
+
+#[cfg(unix)]
+fn make_pipe(workspace: &Workspace) {
+    let pipe = workspace.path("hide/pipe");
+    assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
+}
+
+#[cfg(unix)]
+#[test]
+fn two_runs_of_the_tests_of_one_project_take_turns() {
+    let workspace = project(PASSES);
+    workspace.write("hide/test_hide.c", WAITS);
+    make_pipe(&workspace);
+    let lines = || workspace.read("hide/started").len() / "started\n".len();
+    let start = |log: &str| {
+        let log = fs::File::create(workspace.path(log)).unwrap();
+        let mut command = workspace.command(&["test", "hide"]);
+        command.stdout(Stdio::null()).stderr(log).spawn().unwrap()
+    };
+    let mut first = start("first.log");
+    until("the first runs", PATIENCE, || lines() == 1);
+    let mut second = start("second.log");
+    let said = || String::from_utf8(workspace.read("second.log")).unwrap();
+    until("the second says that it waits", PATIENCE, || {
+        said().contains("waiting for another test run of ") && said().contains(", which goes on\n")
+    });
+    assert_eq!(lines(), 1, "{}", said());
+    fs::write(workspace.path("hide/pipe"), "!").unwrap();
+    let first = first.wait().unwrap();
+    assert!(
+        first.success(),
+        "{}",
+        String::from_utf8_lossy(&workspace.read("first.log"))
+    );
+    until("the second runs", PATIENCE, || lines() == 2);
+    fs::write(workspace.path("hide/pipe"), "!").unwrap();
+    assert!(second.wait().unwrap().success(), "{}", said());
+}
+
+#[cfg(unix)]
+#[test]
+fn what_a_command_has_started_ends_with_it() {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let workspace = project(PASSES);
+        workspace.write("hide/test_hide.c", NEVER_ENDS);
+        make_pipe(&workspace);
+        let pipe = workspace.path("hide/pipe");
+        let (say, heard) = channel();
+        // Its end is read when nobody is left who could write to it.
+        thread::spawn(move || {
+            let mut pipe = fs::File::open(pipe).unwrap();
+            let mut line = [0; 8];
+            pipe.read_exact(&mut line).unwrap();
+            say.send(line.to_vec()).unwrap();
+            let mut rest = Vec::new();
+            pipe.read_to_end(&mut rest).unwrap();
+            say.send(rest).unwrap();
+        });
+        let mut running = workspace.start(&["test", "hide"]);
+        assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), b"started\n");
+        let id = running.id().to_string();
+        let told = Command::new("kill").args([signal, &id]).status().unwrap();
+        assert!(told.success());
+        assert_eq!(running.wait(PATIENCE).code(), Some(code), "{signal}");
+        assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), b"", "{signal}");
+    }
 }

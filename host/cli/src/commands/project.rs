@@ -12,6 +12,7 @@ use tidegate_project::{
 };
 use tidegate_telemetry::plain;
 
+use super::interrupt::end_on_signal;
 use super::print;
 use crate::exit::{Failure, tell};
 
@@ -97,6 +98,7 @@ pub(crate) fn build(
     as_json: bool,
 ) -> Result<(), Failure> {
     let project = Project::open(directory).map_err(of_project)?;
+    end_on_signal()?;
     let options = BuildOptions {
         install,
         fresh,

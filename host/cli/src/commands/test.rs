@@ -10,6 +10,7 @@ use tidegate_operator::{Engine, EngineOptions};
 use tidegate_project::{BuildOptions, Project, run_aloud};
 use tidegate_trial::{CaseFile, CasesError, Options, Report, Trial, TrialError};
 
+use super::interrupt::end_on_signal;
 use super::print;
 use super::project::{Beginning, failed, grants, of_project, shown, warn_of_another_sdk};
 use crate::exit::{Failure, tell};
@@ -32,6 +33,7 @@ pub(crate) struct Test<'a> {
 pub(crate) fn test(wanted: &Test<'_>) -> Result<(), Failure> {
     let (began, began_at) = (Instant::now(), SystemTime::now());
     let project = Project::open(wanted.directory).map_err(of_project)?;
+    end_on_signal()?;
     let options = BuildOptions {
         install: wanted.install,
         aloud: true,
@@ -136,12 +138,12 @@ fn build(project: &Project, options: &BuildOptions) -> Result<(), Failure> {
 /// Runs the tests of the language's own runner, whose words go to standard error; none where the project has no such
 /// tests.
 fn native_tests(project: &Project, options: &BuildOptions) -> Result<Option<bool>, Failure> {
-    let commands = project.native_tests(options).map_err(failed)?;
-    if commands.is_empty() {
+    let mut tests = project.native_tests(options).map_err(failed)?;
+    if tests.commands.is_empty() {
         return Ok(None);
     }
-    for mut command in commands {
-        if !run_aloud(&mut command).map_err(failed)? {
+    for command in &mut tests.commands {
+        if !run_aloud(command).map_err(failed)? {
             return Ok(Some(false));
         }
     }

@@ -1,4 +1,4 @@
-//! One build of a project at a time: they share what they make on the way.
+//! One build of a project at a time, and one run of its tests: they share what they make on the way.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -11,17 +11,39 @@ use crate::disk;
 use crate::project::ProjectError;
 use crate::toolchain::BuildError;
 
-/// In `build/`; it has no content.
-const FILE: &str = ".lock";
-/// Between two looks at whether the other build has ended.
+/// What is done by one at a time.
+#[derive(Clone, Copy)]
+pub(super) enum Work {
+    Build,
+    Test,
+}
+
+impl Work {
+    /// In `build/`; it has no content.
+    fn file(self) -> &'static str {
+        match self {
+            Work::Build => ".lock",
+            Work::Test => ".tests.lock",
+        }
+    }
+
+    fn called(self) -> &'static str {
+        match self {
+            Work::Build => "build",
+            Work::Test => "test run",
+        }
+    }
+}
+
+/// Between two looks at whether the other has ended.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Build<'_> {
-    /// Waits until no other build of the project goes on, which is said on standard error; then none goes on until what comes
-    /// back is dropped.
-    pub(super) fn hold(&self) -> Result<File, BuildError> {
+    /// Waits until nobody else does such work in the project, which is said on standard error; then nobody does until what
+    /// comes back is dropped.
+    pub(super) fn hold(&self, work: Work) -> Result<File, BuildError> {
         disk::make(&self.directory, Path::new("build"))?;
-        let path = self.directory.join("build").join(FILE);
+        let path = self.directory.join("build").join(work.file());
         if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
             disk::clear(&path)?;
         }
@@ -47,6 +69,7 @@ impl Build<'_> {
                 }
                 Err(TryLockError::WouldBlock) if Instant::now() >= until => {
                     return Err(BuildError::Busy {
+                        work: work.called(),
                         directory: self.directory.clone(),
                         seconds: WORKING.as_secs(),
                     });
@@ -56,7 +79,8 @@ impl Build<'_> {
             if !is_said {
                 is_said = true;
                 eprintln!(
-                    "waiting for another build of {}, which goes on",
+                    "waiting for another {} of {}, which goes on",
+                    work.called(),
                     self.directory.display()
                 );
             }

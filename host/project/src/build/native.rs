@@ -1,9 +1,10 @@
 //! The tests of a project in its language's own runner.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
+use super::lock::Work;
 use super::packages::{ESBUILD, node, python};
 use super::{Build, BuildOptions, c, go};
 use crate::command::ask;
@@ -11,29 +12,48 @@ use crate::language::Language;
 use crate::project::{Project, ProjectError};
 use crate::toolchain::{BuildError, Missing, Remedy, apt};
 
+/// The tests of a project in its language's own runner. As long as it is there, nobody else has those of the same project
+/// that are compiled into `build/` first.
+#[derive(Debug, Default)]
+pub struct NativeTests {
+    /// To be run one after the other, in the project's directory; none where it has no tests.
+    pub commands: Vec<Command>,
+    /// Its lock is let go with it.
+    _held: Option<File>,
+}
+
+impl From<Vec<Command>> for NativeTests {
+    fn from(commands: Vec<Command>) -> NativeTests {
+        NativeTests {
+            commands,
+            _held: None,
+        }
+    }
+}
+
 impl Project {
-    /// The commands that run the project's own tests, one after the other, in its directory; none where it has no tests.
-    /// A toolchain that is missing is installed if the options say so.
-    pub fn native_tests(&self, options: &BuildOptions) -> Result<Vec<Command>, BuildError> {
+    /// Its tests in its language's own runner. A toolchain that is missing is installed if the options say so. Another run
+    /// that goes on is waited for, which is said on standard error.
+    pub fn native_tests(&self, options: &BuildOptions) -> Result<NativeTests, BuildError> {
         let build = Build::new(self, options)?;
         build.with_what_is_missing(Build::native_tests)
     }
 }
 
 impl Build<'_> {
-    fn native_tests(&self) -> Result<Vec<Command>, BuildError> {
+    fn native_tests(&self) -> Result<NativeTests, BuildError> {
         match self.project.language() {
             Language::Rust => {
                 let mut command = self.command("cargo");
                 command.arg("test");
-                Ok(vec![command])
+                Ok(vec![command].into())
             }
             Language::C => self.tests_of_c(),
             Language::JavaScript => {
                 node(self)?;
                 let mut command = self.command("node");
                 command.arg("--test");
-                Ok(vec![command])
+                Ok(vec![command].into())
             }
             Language::TypeScript => self.tests_of_typescript(),
             Language::Python => {
@@ -45,22 +65,22 @@ impl Build<'_> {
                 };
                 let mut command = self.command(python);
                 command.args(runner);
-                Ok(vec![command])
+                Ok(vec![command].into())
             }
             Language::Go => {
                 let (program, _) = go::find(self)?;
                 let mut command = self.command(program);
                 command.args(["test", "."]);
-                Ok(vec![command])
+                Ok(vec![command].into())
             }
         }
     }
 
     /// One program of the tests, the operator and the SDK, which compiles natively as well.
-    fn tests_of_c(&self) -> Result<Vec<Command>, BuildError> {
+    fn tests_of_c(&self) -> Result<NativeTests, BuildError> {
         let tests = c::files_of_c(self, "", |name| name.starts_with("test_"))?;
         if tests.is_empty() {
-            return Ok(Vec::new());
+            return Ok(NativeTests::default());
         }
         let machine = self.machine();
         let compilers = ["cc", "clang", "gcc"];
@@ -75,6 +95,7 @@ impl Build<'_> {
             }
             .into());
         };
+        let _held = Some(self.hold(Work::Test)?);
         let program = self.fresh("tests")?;
         let mut compile = self.command(compiler);
         compile
@@ -91,11 +112,14 @@ impl Build<'_> {
             .args(tests)
             .args(c::sources(self)?)
             .arg("-lm");
-        Ok(vec![compile, self.command(program)])
+        Ok(NativeTests {
+            commands: vec![compile, self.command(program)],
+            _held,
+        })
     }
 
     /// Each file of tests as one module, since node reads no types.
-    fn tests_of_typescript(&self) -> Result<Vec<Command>, BuildError> {
+    fn tests_of_typescript(&self) -> Result<NativeTests, BuildError> {
         let modules = ESBUILD.find(self)?;
         let mut tests = Vec::new();
         for below in ["", "test", "tests"] {
@@ -113,8 +137,9 @@ impl Build<'_> {
         }
         tests.sort();
         if tests.is_empty() {
-            return Ok(Vec::new());
+            return Ok(NativeTests::default());
         }
+        let _held = Some(self.hold(Work::Test)?);
         let out = self.fresh("tests")?;
         let mut bundle = self.command(ESBUILD.program(&modules));
         bundle
@@ -135,6 +160,9 @@ impl Build<'_> {
                 .iter()
                 .map(|test| out.join(test).with_extension("mjs")),
         );
-        Ok(vec![bundle, run])
+        Ok(NativeTests {
+            commands: vec![bundle, run],
+            _held,
+        })
     }
 }

@@ -282,6 +282,8 @@ fn on_signal() -> Result<Receiver<()>, Failure> {
             runtime.block_on(async {
                 if next_signal().await {
                     let _ = heard.send(());
+                    // A build that is under way.
+                    tidegate_project::end_all();
                     if next_signal().await {
                         std::process::exit(1);
                     }

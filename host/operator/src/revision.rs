@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::grants::Grants;
 use crate::guest::Guest;
 use crate::host::Host;
+use crate::json;
 use crate::limits::Limits;
 use crate::meters::RevisionMeters;
 use crate::metrics::Metrics;
@@ -75,6 +76,13 @@ impl Revision {
         known: Option<Description>,
     ) -> Result<Revision, OperatorError> {
         let pre = component.link(context.grants)?;
+        if component.exports.handler.has_checked_schema() {
+            // Before the operator sees it: what it means is not left to the reader of a language.
+            json::check(&config).map_err(|why| OperatorError::Unfit {
+                component: component.label().to_owned(),
+                why: format!("config: {why}"),
+            })?;
+        }
         let slot = Sha256::digest(&context.shared.name);
         let of_name = || slot.first_chunk().copied().unwrap_or_default();
         let batch_seed = context.seed.unwrap_or_else(of_name);

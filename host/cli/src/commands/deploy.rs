@@ -9,6 +9,7 @@ use std::time::Duration;
 use tidegate_control::DeployRequest;
 use tidegate_control::admin::MAX_CONFIG;
 use tidegate_control::client::Client;
+use tidegate_operator::check_json;
 use tidegate_telemetry::plain;
 
 use super::print;
@@ -119,6 +120,9 @@ fn read_config(path: &Path) -> Result<String, Failure> {
             "{shown} has more bytes than a configuration may have, limit {MAX_CONFIG}"
         )));
     }
+    // Of two keys of one name the reader below would take the last, and nobody would hear of the first.
+    check_json(&text)
+        .map_err(|why| Failure::usage(format_args!("{shown} is not a JSON object: {why}")))?;
     let mut object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&text)
         .map_err(|error| Failure::usage(format_args!("{shown} is not a JSON object: {error}")))?;
     // What tells an editor how to check the file, and nothing of the operator.

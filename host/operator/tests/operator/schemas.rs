@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use tidegate_contract::OperatorError;
-use tidegate_operator::{ComponentSlot, SlotOptions};
+use tidegate_operator::{Change, ComponentSlot, SlotOptions};
 
 use crate::made::{Made, WORLDS, World};
 use crate::support::*;
@@ -110,6 +110,49 @@ fn a_configuration_is_held_against_the_schema_before_init_and_at_deployment() {
             .describe(Default::default());
         assert_eq!(described.unwrap().config_schema, LANGUAGES);
     }
+}
+
+#[test]
+fn a_configuration_that_two_languages_may_read_otherwise_never_reaches_an_operator() {
+    for world in WORLDS {
+        let made = Made::new(world).code("describe", "(unreachable)").bytes();
+        for (config, why) in [
+            (
+                r#"{"a": 1, "b": {"c": 1, "c": 2}}"#,
+                "the key \"c\" is there twice at line 1 column ",
+            ),
+            (r#"{"a": "\ud83d"}"#, "surrogate"),
+            (r#"{"a": 1"#, "EOF"),
+        ] {
+            let options = SlotOptions {
+                config: config.into(),
+                ..SlotOptions::new("made")
+            };
+            let error = ComponentSlot::new(&ENGINE, options, &made, "made.wasm").unwrap_err();
+            let OperatorError::Unfit { why: said, .. } = &error else {
+                panic!("{error}");
+            };
+            assert!(said.starts_with("config: ") && said.contains(why), "{said}");
+        }
+    }
+    // One that is deployed neither.
+    let good = Made::new(World::Packed).bytes();
+    let options = SlotOptions {
+        limits: patient(),
+        ..SlotOptions::new("made")
+    };
+    let slot = ComponentSlot::new(&ENGINE, options, &good, "a").unwrap();
+    let change = Change {
+        component: None,
+        label: "a",
+        config: Some(r#"{"a": 1, "a": 2}"#),
+    };
+    let deployed = slot.deploy_within(&change, patient().deadline);
+    let error = deployed.unwrap_err().to_string();
+    assert!(
+        error.contains("config: the key \"a\" is there twice"),
+        "{error}"
+    );
 }
 
 #[test]

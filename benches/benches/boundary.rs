@@ -9,33 +9,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use tidegate_benches::batch;
 use tidegate_contract::Slot;
 use tidegate_operator::{ComponentSlot, Engine, EngineOptions, Limits, SlotOptions};
-use tidegate_record::{
-    Batch, BatchBuilder, NewRecord, OutcomesBuilder, PatchBuilder, RecordId, RecordView,
-};
+use tidegate_record::{Batch, OutcomesBuilder, PatchBuilder, RecordView};
 
 const RECORDS: usize = 256;
 const SIZES: [usize; 3] = [128, 1024, 8192];
-
-fn batch(records: usize, size: usize) -> Batch {
-    let mut builder = BatchBuilder::default();
-    for offset in 0..records {
-        let value: Vec<u8> = (0..size).map(|at| (at * 7 + offset) as u8).collect();
-        let record = NewRecord {
-            id: RecordId {
-                offset: offset as u64,
-                ..RecordId::default()
-            },
-            event_time: Some(1_700_000_000_000_000),
-            key: Some(b"user-0042"),
-            value: Some(&value),
-            ..NewRecord::default()
-        };
-        builder.push(&record).unwrap();
-    }
-    builder.finish(1_700_000_000_000_000)
-}
 
 fn slot(engine: &Engine, mode: &str) -> ComponentSlot {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(

@@ -10,13 +10,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate_benches::memory;
+use tidegate_benches::{batch, memory};
 use tidegate_contract::{Operator, Processed, Slot as _};
 use tidegate_operator::{ComponentSlot, Engine, EngineOptions, Grants, Limits, SlotOptions};
-use tidegate_record::{
-    Batch, BatchBuilder, NewRecord, Outcome, OutcomesBuilder, OutcomesView, PatchBuilder, RecordId,
-    RecordView,
-};
+use tidegate_record::{Batch, Outcome, OutcomesBuilder, OutcomesView, PatchBuilder, RecordView};
 
 const RECORDS: usize = 256;
 const SIZES: [usize; 2] = [200, 1024];
@@ -27,25 +24,6 @@ const WARMING: Duration = Duration::from_millis(300);
 /// Instances whose memory is shared out.
 const INSTANCES: usize = 16;
 const STARTS: usize = 15;
-
-fn batch(size: usize) -> Batch {
-    let mut builder = BatchBuilder::default();
-    for offset in 0..RECORDS {
-        let value: Vec<u8> = (0..size).map(|at| (at * 7 + offset) as u8).collect();
-        let record = NewRecord {
-            id: RecordId {
-                offset: offset as u64,
-                ..RecordId::default()
-            },
-            event_time: Some(1_700_000_000_000_000),
-            key: Some(b"user-0042"),
-            value: Some(&value),
-            ..NewRecord::default()
-        };
-        builder.push(&record).unwrap();
-    }
-    builder.finish(1_700_000_000_000_000)
-}
 
 fn options(mode: &str) -> SlotOptions {
     let patient = Duration::from_secs(60);
@@ -149,7 +127,7 @@ fn operator(name: &str, file: &Path) -> Value {
         for size in SIZES {
             let slot = slot(mode);
             let (_, mut operator) = slot.instance().unwrap();
-            let batch = batch(size);
+            let batch = batch(RECORDS, size);
             check(name, mode, &batch, &mut *operator);
             let each = measured(|| drop(std::hint::black_box(operator.process(&batch).unwrap())));
             figures.insert(format!("{mode} {size}"), each);
@@ -157,7 +135,7 @@ fn operator(name: &str, file: &Path) -> Value {
     }
     let slot = slot("filter");
     let before = memory("RssAnon");
-    let batch = batch(1024);
+    let batch = batch(RECORDS, 1024);
     let mut held = Vec::new();
     for _ in 0..INSTANCES {
         let (_, mut operator) = slot.instance().unwrap();
@@ -192,7 +170,7 @@ fn native() -> Value {
     let mut figures = serde_json::Map::new();
     for (mode, each) in MODES.iter().zip([filter, echo]) {
         for size in SIZES {
-            let batch = batch(size);
+            let batch = batch(RECORDS, size);
             let found = measured(|| {
                 let view = std::hint::black_box(&batch).view();
                 let mut answer = OutcomesBuilder::with_capacity(view.len());

@@ -1,8 +1,31 @@
-//! What the benches of components have in common: an operator as large as one likes, and what the system says of memory.
+//! What the benches of components have in common: a batch and an operator as large as one likes, and what the system says
+//! of memory.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use tidegate_record::{Batch, BatchBuilder, NewRecord, RecordId};
 
 /// The smallest operator: everything passes.
 const PASS: &[u8] = include_bytes!("../../host/operator/tests/fixtures/released/0.1.0/pass.wasm");
+
+/// A batch of so many records, with a key and a value of so many bytes each.
+pub fn batch(records: usize, size: usize) -> Batch {
+    let mut builder = BatchBuilder::default();
+    for offset in 0..records {
+        let value: Vec<u8> = (0..size).map(|at| (at * 7 + offset) as u8).collect();
+        let record = NewRecord {
+            id: RecordId {
+                offset: offset as u64,
+                ..RecordId::default()
+            },
+            event_time: Some(1_700_000_000_000_000),
+            key: Some(b"user-0042"),
+            value: Some(&value),
+            ..NewRecord::default()
+        };
+        builder.push(&record).unwrap();
+    }
+    builder.finish(1_700_000_000_000_000)
+}
 
 /// An operator of about so many bytes, nearly all of them code that is compiled and never called.
 pub fn operator_of(bytes: usize) -> Vec<u8> {

@@ -249,3 +249,6 @@ fn bad_answer(why: String, record: Option<usize>, batch: BatchView<'_>) -> Failu
         None => Failure::answer(&format!("bad answer: {why}")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -470,6 +470,12 @@ impl<'a> RecordView<'a> {
         Pairs::new(self.slice(64).unwrap_or_default(), self.u16(34))
     }
 
+    /// Whether its fields lie within the arena: one that does not looks null or empty. Those of a batch that was checked do.
+    pub fn is_within(&self) -> bool {
+        let mut spans = [40, 48, 56, 64].into_iter();
+        spans.all(|span| self.u32(span + 4) == NULL || self.slice(span).is_some())
+    }
+
     /// Bytes the record takes in an arena, its table entry included.
     pub fn size(&self) -> usize {
         let length = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);

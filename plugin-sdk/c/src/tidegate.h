@@ -132,10 +132,21 @@ static inline uint64_t tg_read_64(const uint8_t *at) {
     return number;
 }
 
+// Ends the instance: a record names bytes that its batch does not have.
+TG_NORETURN void tg_outside(void);
+
+// The bytes whose offset and length stand at this place of the entry.
+static inline const uint8_t *tg_within(const tg_record *record, size_t place) {
+    uint32_t at = tg_read_32(record->entry + place);
+    uint64_t end = (uint64_t)at + tg_read_32(record->entry + place + 4);
+    if (end > tg_read_32(record->arena + 4)) tg_outside();
+    return record->arena + at;
+}
+
 static inline tg_bytes tg_field_at(const tg_record *record, size_t place, uint8_t field) {
     uint32_t length = tg_read_32(record->entry + place + 4);
     if (!(record->entry[31] & field) || length == UINT32_MAX) return tg_null();
-    return tg_bytes_of(record->arena + tg_read_32(record->entry + place), length);
+    return tg_bytes_of(tg_within(record, place), length);
 }
 
 static inline tg_bytes tg_key(const tg_record *record) { return tg_field_at(record, 40, 1); }
@@ -145,7 +156,7 @@ static inline tg_bytes tg_value(const tg_record *record) { return tg_field_at(re
 
 static inline tg_pairs tg_pairs_at(const tg_record *record, size_t count, size_t block) {
     tg_pairs pairs;
-    pairs.at = record->arena + tg_read_32(record->entry + block);
+    pairs.at = tg_within(record, block);
     pairs.left = tg_read_16(record->entry + count);
     return pairs;
 }

@@ -85,27 +85,46 @@ static void batches_are_read_as_they_stand(void) {
     for (size_t at = 0; at < sizeof batches / sizeof *batches; at++) {
         seen = 0;
         operate(batches[at].look);
-        TG_EXPECT(tg_process(&tg_the_operator, bytes_of(batches[at].name).at).at);
+        TG_EXPECT(tg_process(&tg_the_operator, bytes_of(batches[at].name)).at);
         TG_EXPECT(seen == batches[at].records);
     }
 }
 
-static void is_unknown(const uint8_t *batch) {
+static void is_refused(tg_bytes batch, const char *code) {
     TG_EXPECT(!tg_process(&tg_the_operator, batch).at);
-    TG_EXPECT(strcmp(tg_test_failure_code(), "unknown-arena") == 0 && tg_test_failure_class() == TG_PERMANENT);
+    TG_EXPECT(strcmp(tg_test_failure_code(), code) == 0 && tg_test_failure_class() == TG_PERMANENT);
+}
+
+// A golden batch in which a number is another.
+static tg_bytes changed(const char *name, size_t at, uint32_t number) {
+    tg_bytes batch = bytes_of(name);
+    tg_put_32((uint8_t *)(uintptr_t)batch.at + at, number);
+    return batch;
 }
 
 static void what_has_to_be_known_and_is_not_is_refused(void) {
     operate(tg_pass);
-    is_unknown(bytes_of("batch-layout-1").at);
     for (unsigned bit = 16; bit < 32; bit++) {
-        uint8_t *flagged = (uint8_t *)(uintptr_t)bytes_of("batch-all").at;
-        tg_put_32(flagged + 12, UINT32_C(1) << bit);
-        is_unknown(flagged);
+        is_refused(changed("batch-all", 12, UINT32_C(1) << bit), "unknown-arena");
     }
-    uint8_t *sectioned = (uint8_t *)(uintptr_t)bytes_of("batch-grown").at;
-    tg_put_32(sectioned + tg_read_32(sectioned + 32), UINT32_C(0x80000000));
-    is_unknown(sectioned);
+    uint32_t sections = tg_read_32(bytes_of("batch-grown").at + 32);
+    is_refused(changed("batch-grown", sections, UINT32_C(0x80000000)), "unknown-arena");
+}
+
+static void what_is_no_whole_batch_is_refused(void) {
+    operate(tg_pass);
+    is_refused(bytes_of("batch-layout-1"), "bad-batch");
+    tg_bytes whole = bytes_of("batch-all");
+    for (uint32_t length = 0; length < whole.length; length++) is_refused(tg_bytes_of(whole.at, length), "bad-batch");
+    static const struct {
+        size_t at;
+        uint32_t number;
+    } wrong[] = {{4, 0},  {4, UINT32_MAX},  {8, 0},           {8, 68},           {16, 1000},        {16, UINT32_MAX}, {20, 0},
+                 {20, 64}, {20, 73}, {20, UINT32_MAX}, {20, 0xfffffff8}, {24, 0},           {24, 8},           {24, 0xfffffff8},  {28, 1000},
+                 {28, UINT32_MAX}, {32, UINT32_MAX}};
+    for (size_t one = 0; one < sizeof wrong / sizeof *wrong; one++) {
+        is_refused(changed("batch-grown", wrong[one].at, wrong[one].number), "bad-batch");
+    }
 }
 
 // All changes of the golden answer, in another order than it has them.
@@ -166,7 +185,7 @@ static void measure_all(tg_record *record) {
 static tg_bytes answer_to_empty(uint32_t records) {
     static const uint8_t seed[16];
     static const tg_test_record none[12];
-    return tg_process(&tg_the_operator, tg_test_encode(none, records, 15, 0, seed).at);
+    return tg_process(&tg_the_operator, tg_test_encode(none, records, 15, 0, seed));
 }
 
 static void answers_are_written_as_they_stand(void) {
@@ -213,6 +232,7 @@ void test_golden(const char *directory) {
     golden = directory;
     batches_are_read_as_they_stand();
     what_has_to_be_known_and_is_not_is_refused();
+    what_is_no_whole_batch_is_refused();
     answers_are_written_as_they_stand();
     golden_answers_are_read_by_the_harness();
 }

@@ -54,7 +54,9 @@ func (b *batch) view(bytes []byte) *Failure {
 	b.count = int(little.Uint32(bytes[16:]))
 	b.stride = int(little.Uint32(bytes[20:]))
 	b.table = int(little.Uint32(bytes[24:]))
-	if b.count > 0 && (b.stride < recordEntry || b.table > len(bytes) || b.count > (len(bytes)-b.table)/b.stride) {
+	header := int(little.Uint32(bytes[8:]))
+	isLaidOut := header >= batchHeader && b.table >= header && b.stride >= recordEntry && (header|b.stride|b.table)%8 == 0
+	if !isLaidOut || b.table > len(bytes) || b.count > (len(bytes)-b.table)/b.stride {
 		why := fmt.Sprintf("a table of %d records of %d bytes at byte %d is not within the batch of %d bytes", b.count, b.stride, b.table, len(bytes))
 		return Permanent("bad-batch", why)
 	}
@@ -64,7 +66,7 @@ func (b *batch) view(bytes []byte) *Failure {
 // knownSections finds a section that this reader does not know and has to.
 func knownSections(bytes []byte) *Failure {
 	count, table := int(little.Uint32(bytes[28:])), int(little.Uint32(bytes[32:]))
-	if count > 0 && (table > len(bytes) || count > (len(bytes)-table)/sectionEntry) {
+	if table > len(bytes) || count > (len(bytes)-table)/sectionEntry {
 		return Permanent("bad-batch", fmt.Sprintf("a table of %d sections at byte %d is not within the batch", count, table))
 	}
 	for section := range count {

@@ -155,6 +155,9 @@ func TestABatchThatItHasToUnderstandAndDoesNotIsRefused(t *testing.T) {
 		"sections beyond the end":      {grown(func(b []byte) { b[30] = 1 }), "bad-batch"},
 		"more records than it has":     {grown(func(b []byte) { b[19] = 1 }), "bad-batch"},
 		"a stride that is too small":   {grown(func(b []byte) { b[20] = 8 }), "bad-batch"},
+		"a stride that is odd":         {grown(func(b []byte) { b[20]++ }), "bad-batch"},
+		"a header that is too short":   {grown(func(b []byte) { b[8] = 56 }), "bad-batch"},
+		"a table in the header":        {grown(func(b []byte) { b[24], b[25] = 8, 0 }), "bad-batch"},
 		"more records than can be had": {grown(func(b []byte) { b[16], b[17], b[18], b[19] = 255, 255, 255, 255 }), "bad-batch"},
 	}
 	for name, one := range cases {

@@ -15,6 +15,9 @@ export const HEADER_BYTES = 64;
 export const ENTRY = { time: 0, offset: 2, emit: 4, partition: 6, origin: 7, counts: 8, key: 10, value: 12, headers: 14, attributes: 16 };
 export const ENTRY_BYTES = 72;
 
+/** An entry of the section table, bytes. */
+export const SECTION_BYTES = 16;
+
 /** Bits of the fields that an entry has, and of what a patch changes. */
 export const KEY = 1;
 export const VALUE = 2;

@@ -34,21 +34,33 @@ export function openBatch(batch) {
   base = bytes.byteOffset;
   words = new Int32Array(buffer, base, bytes.length >> 2);
   numbers = new DataView(buffer, base, bytes.length);
-  const { magic, flags, records, sections, sectionTable } = arena.HEADER;
-  if (words[magic] !== arena.BATCH_MAGIC) throw unknown(`it begins with ${shown(words[magic])}`);
-  if ((words[flags] & arena.CRITICAL_FLAGS) !== 0) throw unknown(`its flags are ${shown(words[flags])}`);
-  for (let section = 0; section < words[sections]; section++) {
-    const kind = words[(words[sectionTable] >> 2) + 4 * section] >>> 0;
+  const { HEADER, HEADER_BYTES, ENTRY_BYTES, SECTION_BYTES } = arena;
+  const { length } = bytes;
+  if (length < HEADER_BYTES || words[HEADER.magic] !== arena.BATCH_MAGIC) throw bad("it is no arena of layout 2");
+  const unsigned = (word) => words[word] >>> 0;
+  const [stated, own, flags, count] = [HEADER.length, HEADER.own, HEADER.flags, HEADER.records].map(unsigned);
+  const [step, place, sections, sectionTable] = [HEADER.stride, HEADER.table, HEADER.sections, HEADER.sectionTable].map(unsigned);
+  if (stated !== length) throw bad(`it has ${length} bytes and says ${stated}`);
+  if ((flags & arena.CRITICAL_FLAGS) !== 0) throw unknown(`its flags are ${shown(flags)}`);
+  const isLaidOut = own >= HEADER_BYTES && place >= own && step >= ENTRY_BYTES && ((own | step | place) & 7) === 0;
+  if (!isLaidOut || place + count * step > length) throw bad("its records do not lie within it");
+  if (sectionTable + sections * SECTION_BYTES > length) throw bad("its sections do not lie within it");
+  for (let section = 0; section < sections; section++) {
+    const kind = numbers.getUint32(sectionTable + SECTION_BYTES * section, true);
     if (kind >= arena.CRITICAL_KIND) throw unknown(`it has a section of kind ${shown(kind)}`);
   }
-  table = words[arena.HEADER.table] >> 2;
+  table = place >> 2;
   entry = table;
-  stride = words[arena.HEADER.stride] >> 2;
-  return words[records];
+  stride = step >> 2;
+  return count;
 }
 
 function shown(word) {
-  return word === undefined ? "nothing" : `0x${(word >>> 0).toString(16).padStart(8, "0")}`;
+  return `0x${word.toString(16).padStart(8, "0")}`;
+}
+
+function bad(why) {
+  return permanent("bad-batch", `the batch cannot be read: ${why}`);
 }
 
 function unknown(why) {

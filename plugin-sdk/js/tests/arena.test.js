@@ -93,9 +93,13 @@ test("what must be known and is not fails for good", () => {
     return batch;
   };
   const section = new DataView(golden("batch-grown").buffer).getUint32(32, true);
-  for (const batch of [changed(12, 0x10000), changed(section, 0x80000000), golden("batch-layout-1"), new Uint8Array(3)]) {
+  for (const batch of [changed(12, 0x10000), changed(12, 0x80000000), changed(section, 0x80000000)]) {
     assert.throws(() => seenIn(batch), { class: "permanent", code: "unknown-arena" });
   }
+  const broken = [[4, 0], [8, 0], [8, 68], [16, 1000], [16, 0xffffffff], [20, 0], [20, 64], [20, 73], [20, 0xfffffff8], [24, 0], [24, 8], [24, 0xfffffff8], [28, 1000], [28, 0xffffffff], [32, 0xffffffff]];
+  const wrong = [golden("batch-layout-1"), ...broken.map(([at, word]) => changed(at, word))];
+  for (let length = 0; length < golden("batch-all").length; length++) wrong.push(golden("batch-all").slice(0, length));
+  for (const batch of wrong) assert.throws(() => seenIn(batch), { class: "permanent", code: "bad-batch" });
 });
 
 test("the harness writes batches as the host does", () => {

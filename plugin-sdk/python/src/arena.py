@@ -18,22 +18,40 @@ _CRITICAL_KIND = 0x80000000
 # Magic, length, length of the header, flags; then number of records, stride and offset of their table, number and offset
 # of sections.
 _HEAD = struct.Struct("<4sIIIIIIII")
+# Least bytes of a header and of an entry of the table; later versions may have more of both.
+_HEADER, _ENTRY = 64, 72
 _SECTION = struct.Struct("<I")
 _PAIR = struct.Struct("<HI").unpack_from
 
 
 def table(batch: bytes) -> tuple[int, int, int]:
     """The number of records of a batch, and the offset and stride of their table."""
-    if len(batch) < _HEAD.size or batch[:4] != b"TGB\x02":
-        raise Permanent("bad-batch", f"the batch begins with {batch[:4].hex()}, expected 54474202")
-    _, _, _, flags, records, stride, start, sections, section_table = _HEAD.unpack_from(batch)
+    length = len(batch)
+    if length < _HEADER or batch[:4] != b"TGB\x02":
+        raise Permanent("bad-batch", f"the batch has {length} bytes and begins with {batch[:4].hex()}, expected 54474202")
+    _, stated, header, flags, records, stride, start, sections, section_table = _HEAD.unpack_from(batch)
+    if stated != length:
+        raise Permanent("bad-batch", f"the batch has {length} bytes and says {stated}")
     if flags & _CRITICAL_FLAGS:
         raise Permanent("unknown-arena", f"the batch has the flags {flags:08x}, which this operator does not know")
+    is_laid_out = header >= _HEADER and start >= header and stride >= _ENTRY and (header | start | stride) % 8 == 0
+    if not is_laid_out or start + stride * records > length:
+        raise Permanent("bad-batch", f"the batch has not the {records} records at byte {start} that it says")
+    if section_table + 16 * sections > length:
+        raise Permanent("bad-batch", f"the batch has not the {sections} sections at byte {section_table} that it says")
     for at in range(section_table, section_table + 16 * sections, 16):
         (kind,) = _SECTION.unpack_from(batch, at)
         if kind >= _CRITICAL_KIND:
             raise Permanent("unknown-arena", f"the batch has a section {kind:08x}, which this operator does not know")
     return records, start, stride
+
+
+def within(batch: bytes, start: int, length: int) -> bytes:
+    """Bytes of the batch. A slice beyond its end is shorter and no error, so that is looked at."""
+    found = batch[start : start + length]
+    if len(found) != length:
+        raise Permanent("bad-batch", f"a record has {length} bytes at byte {start}, which the batch has not")
+    return found
 
 
 def pairs(batch: bytes, at: int, end: int) -> Iterator[tuple[str, Optional[bytes]]]:

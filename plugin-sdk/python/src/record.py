@@ -7,7 +7,7 @@ import re
 import struct
 from typing import Any, Callable, Literal, NamedTuple, Optional
 
-from .arena import NO_TIME, NULL, last, pairs
+from .arena import NO_TIME, NULL, last, pairs, within
 from .draw import Random
 from .failures import FieldError
 
@@ -50,13 +50,13 @@ class Record:
     def key(self) -> Optional[bytes]:
         """The key, None for null."""
         start, length = _KEY(self._batch, self._at)
-        return None if length == NULL else self._batch[start : start + length]
+        return None if length == NULL else within(self._batch, start, length)
 
     @property
     def value(self) -> Optional[bytes]:
         """The value, None for null (a tombstone)."""
         start, length = _VALUE(self._batch, self._at)
-        return None if length == NULL else self._batch[start : start + length]
+        return None if length == NULL else within(self._batch, start, length)
 
     @property
     def text(self) -> str:

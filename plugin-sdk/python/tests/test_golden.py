@@ -109,8 +109,20 @@ class Batches(unittest.TestCase):
         batch[sections + 3] = 0x80
         with self.assertRaisesRegex(Permanent, "unknown-arena: the batch has a section 8000004d"):
             table(bytes(batch))
-        with self.assertRaisesRegex(Permanent, "bad-batch: the batch begins with 54474201"):
+
+    def test_what_is_no_whole_batch_fails(self) -> None:
+        with self.assertRaisesRegex(Permanent, "bad-batch: the batch has .* and begins with 54474201"):
             table(golden("batch-layout-1.hex"))
+        batch = golden("batch-all.hex")
+        for length in range(len(batch)):
+            with self.assertRaisesRegex(Permanent, "bad-batch"):
+                table(batch[:length])
+        wrong = [(4, 0), (8, 0), (8, 68), (16, 1000), (16, 0xFFFFFFFF), (20, 0), (20, 64), (20, 73), (20, 0xFFFFFFF8), (24, 0)]
+        for at, number in [*wrong, (24, 8), (24, 0xFFFFFFF8), (28, 1000), (28, 0xFFFFFFFF), (32, 0xFFFFFFFF)]:
+            grown = bytearray(golden("batch-grown.hex"))
+            struct.pack_into("<I", grown, at, number)
+            with self.assertRaisesRegex(Permanent, "bad-batch"):
+                table(bytes(grown))
 
 
 class Answers(unittest.TestCase):

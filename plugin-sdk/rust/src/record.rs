@@ -22,16 +22,43 @@ impl<'a> Record<'a> {
         Record { view, batch }
     }
 
+    /// What looks null is null, or else no field of this record is what it seems.
+    #[inline]
+    fn or_null(&self, field: Option<&'a [u8]>) -> Option<&'a [u8]> {
+        if field.is_none() {
+            self.check();
+        }
+        field
+    }
+
+    /// The same of what looks empty.
+    #[inline]
+    fn or_empty(&self, pairs: Pairs<'a>) -> Pairs<'a> {
+        if pairs.as_bytes().is_empty() {
+            self.check();
+        }
+        pairs
+    }
+
+    /// The host has checked the batch; one that is broken after all is not to be answered as if it were none.
+    #[cold]
+    fn check(&self) {
+        assert!(
+            self.view.is_within(),
+            "a field of a record does not lie within its batch"
+        );
+    }
+
     /// The key, or none for null.
     #[inline]
     pub fn key(&self) -> Option<&'a [u8]> {
-        self.view.key()
+        self.or_null(self.view.key())
     }
 
     /// The value, or none for null (a tombstone).
     #[inline]
     pub fn value(&self) -> Option<&'a [u8]> {
-        self.view.value()
+        self.or_null(self.view.value())
     }
 
     /// The value as text.
@@ -48,7 +75,7 @@ impl<'a> Record<'a> {
     /// The value of the last header of this name, if it has one that is not null.
     #[inline]
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
-        self.view.headers().last(name)?.value
+        self.headers().last(name)?.value
     }
 
     /// The same as text; none if it is not UTF-8.
@@ -60,13 +87,13 @@ impl<'a> Record<'a> {
     /// All headers in order; a name may repeat.
     #[inline]
     pub fn headers(&self) -> Pairs<'a> {
-        self.view.headers()
+        self.or_empty(self.view.headers())
     }
 
     /// The value of the private attribute of this name, if it has one that is not null.
     #[inline]
     pub fn attribute(&self, name: &str) -> Option<&'a [u8]> {
-        self.view.attributes().last(name)?.value
+        self.attributes().last(name)?.value
     }
 
     /// The same as text; none if it is not UTF-8.
@@ -78,7 +105,7 @@ impl<'a> Record<'a> {
     /// All private attributes: seen by later operators, never by a sink.
     #[inline]
     pub fn attributes(&self) -> Pairs<'a> {
-        self.view.attributes()
+        self.or_empty(self.view.attributes())
     }
 
     /// Where the record comes from: source, partition, offset, and piece of a split. The same after a restart.

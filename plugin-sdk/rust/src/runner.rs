@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tidegate_record::{BatchView, OutcomesBuilder, RecordRefused};
+use tidegate_record::{BatchError, BatchView, OutcomesBuilder, RecordRefused};
 
 use crate::config::read_config;
 use crate::{Described, Failure, Operator, Outcome, Output, Piece, Record, metrics};
@@ -36,8 +36,13 @@ impl<T: Described> Runner<T> {
     /// Answers a packed batch with packed outcomes, one for each record.
     pub fn process(&mut self, batch: &[u8]) -> Result<Vec<u8>, Failure> {
         // The host has checked the records; to do it again would cost more than a filter does.
-        let batch = BatchView::parse_frame(batch)
-            .map_err(|error| Failure::permanent("bad-batch", error.to_string()))?;
+        let batch = BatchView::parse_frame(batch).map_err(|error| {
+            let code = match error {
+                BatchError::Unknown { .. } => "unknown-arena",
+                _ => "bad-batch",
+            };
+            Failure::permanent(code, error.to_string())
+        })?;
         // What was measured for a batch that failed counts for no other.
         metrics::take();
         let mut answer = OutcomesBuilder::with_capacity(batch.len());

@@ -152,7 +152,7 @@ EXPORTED(PACKED "init") const void *tg_guest_init(const uint8_t *config, size_t 
 }
 
 EXPORTED(PACKED "process") const void *tg_guest_process(const uint8_t *batch, size_t length) {
-    tg_bytes answer = tg_process(&tg_the_operator, batch);
+    tg_bytes answer = tg_process(&tg_the_operator, tg_bytes_of(batch, length));
     given_back(batch, length);
     if (!answer.at) return failed();
     result.is_failure = 0;

@@ -63,7 +63,7 @@ bool tg_test_run(const tg_test_record *records, uint32_t count, tg_test_outcome 
     uint8_t *given = (uint8_t *)malloc(batch.length);
     if (!given) tg_end("there is no memory left for the batch");
     tg_copy(given, batch);
-    tg_bytes answer = tg_process(&tg_the_operator, given);
+    tg_bytes answer = tg_process(&tg_the_operator, tg_bytes_of(given, batch.length));
     free(given);
     if (!answer.at) return false;
     const char *wrong = tg_test_decode(answer, count, outcomes);

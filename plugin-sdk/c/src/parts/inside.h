@@ -150,7 +150,7 @@ static tg_runner *const run = &tg_running;
 // Names, outputs and metrics of an operator under a configuration; with `is_start` its `start` is called too.
 bool tg_begin(const tg_operator *with, tg_bytes config, bool is_start);
 // Answers a batch. Null: the failure is set. The answer is there until the next batch.
-tg_bytes tg_process(const tg_operator *with, const uint8_t *batch);
+tg_bytes tg_process(const tg_operator *with, tg_bytes batch);
 // Begins and ends the outcome of a record.
 void tg_outcome_begin(void);
 int tg_outcome_end(tg_record *record);

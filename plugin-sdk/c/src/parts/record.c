@@ -2,6 +2,8 @@
 
 #include "inside.h"
 
+void tg_outside(void) { tg_panic("a field of a record does not lie within its batch"); }
+
 bool tg_text(tg_record *record, tg_bytes *text) {
     tg_bytes value = tg_value(record);
     if (!tg_is_utf8(value)) {

@@ -3,6 +3,8 @@
 #include "inside.h"
 
 static const uint32_t CRITICAL_FLAGS = 0xffff0000, CRITICAL_KIND = 0x80000000;
+// Least bytes of a batch's header and of an entry of its table; later versions may have more of both.
+static const uint32_t BATCH_HEADER = 64, BATCH_ENTRY = 72;
 static const uint8_t BATCH_MAGIC[4] = {'T', 'G', 'B', 2}, ANSWER_MAGIC[4] = {'T', 'G', 'O', 2};
 
 static void set_failure(tg_class failure, const char *code, tg_bytes message) {
@@ -101,14 +103,26 @@ bool tg_begin(const tg_operator *with, tg_bytes config, bool is_start) {
     return true;
 }
 
-// Whether there is nothing in a batch that this SDK does not know and has to.
-static bool is_known(const uint8_t *batch) {
-    if (memcmp(batch, BATCH_MAGIC, sizeof BATCH_MAGIC) != 0) return false;
-    if (tg_read_32(batch + 12) & CRITICAL_FLAGS) return false;
-    uint32_t sections = tg_read_32(batch + 28);
+static bool unknown(void) {
+    return tg_refuse(TG_PERMANENT, "unknown-arena", "the batch has what this operator does not know");
+}
+
+static bool bad(const char *why) { return tg_refuse(TG_PERMANENT, "bad-batch", "the batch cannot be read: %s", why); }
+
+// Looks at the header, the sections and the place of the table. The records themselves the host has looked at; to do it again
+// would cost more than a filter does.
+static bool is_readable(tg_bytes batch) {
+    const uint8_t *at = batch.at;
+    if (batch.length < BATCH_HEADER || memcmp(at, BATCH_MAGIC, sizeof BATCH_MAGIC) != 0) return bad("it is no arena of layout 2");
+    if (tg_read_32(at + 4) != batch.length) return bad("it has another length than it says");
+    if (tg_read_32(at + 12) & CRITICAL_FLAGS) return unknown();
+    uint32_t header = tg_read_32(at + 8), records = tg_read_32(at + 16), stride = tg_read_32(at + 20);
+    uint32_t table = tg_read_32(at + 24), sections = tg_read_32(at + 28), section_table = tg_read_32(at + 32);
+    bool is_laid_out = header >= BATCH_HEADER && table >= header && stride >= BATCH_ENTRY && (header | stride | table) % 8 == 0;
+    if (!is_laid_out || table + (uint64_t)records * stride > batch.length) return bad("its records do not lie within it");
+    if (section_table + (uint64_t)sections * TG_SECTION_ENTRY > batch.length) return bad("its sections do not lie within it");
     for (uint32_t section = 0; section < sections; section++) {
-        if (tg_read_32(batch + tg_read_32(batch + 32) + TG_SECTION_ENTRY * (size_t)section) >= CRITICAL_KIND)
-            return false;
+        if (tg_read_32(at + section_table + TG_SECTION_ENTRY * (size_t)section) >= CRITICAL_KIND) return unknown();
     }
     return true;
 }
@@ -140,16 +154,14 @@ static tg_bytes finish(uint32_t records) {
     return tg_bytes_of(header, answer->length);
 }
 
-tg_bytes tg_process(const tg_operator *with, const uint8_t *batch) {
+tg_bytes tg_process(const tg_operator *with, tg_bytes given) {
     run->failure.code = NULL;
     if (!run->is_started) {
         tg_refuse(TG_PERMANENT, "not-started", "`process` was called before `init`");
         return tg_null();
     }
-    if (!is_known(batch)) {
-        tg_refuse(TG_PERMANENT, "unknown-arena", "the batch has what this operator does not know");
-        return tg_null();
-    }
+    if (!is_readable(given)) return tg_null();
+    const uint8_t *batch = given.at;
     uint32_t records = tg_read_32(batch + 16), stride = tg_read_32(batch + 20);
     run->answer.length = run->samples.length = run->sample_count = 0;
     tg_buffer_more(&run->answer, TG_ANSWER_HEADER + (size_t)records);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tidegate_contract::Slot as _;
 use tidegate_operator::{
     Component, ComponentSlot, Engine, EngineOptions, Grants, Kind, Limits, SlotOptions,
@@ -170,13 +170,62 @@ fn names_the_line(language: &str, source: &str) {
     pass(language, &file);
 }
 
+/// How a language says that it has recursed without an end, and that it was stopped as hard as it can be: parts of the dead
+/// letter. These are what `hostile.json` leaves open.
+struct Words {
+    deep: &'static [&'static str],
+    trap: &'static [&'static str],
+}
+
+const OUT_OF_STACK: &str = "trap: wasm trap: call stack exhausted";
+const OUT_OF_BOUNDS: &str = "trap: wasm trap: out of bounds memory access";
+const UNREACHABLE: &str = "trap: wasm trap: wasm `unreachable` instruction executed";
+
+/// Puts these words where the cases have none.
+fn fill(outcomes: &mut Value, records: &Value, words: &Words) -> usize {
+    let (outcomes, records) = (
+        outcomes.as_array_mut().unwrap(),
+        records.as_array().unwrap(),
+    );
+    let mut filled = 0;
+    for (outcome, record) in outcomes.iter_mut().zip(records) {
+        let Some(contains) = outcome.pointer_mut("/raised/contains") else {
+            continue;
+        };
+        let does = record["headers"][0][1].as_str().unwrap();
+        *contains = match does {
+            "deep" => json!(words.deep),
+            "trap" => json!(words.trap),
+            other => panic!("{other} has words of its own"),
+        };
+        filled += 1;
+    }
+    filled
+}
+
+/// That what ends an instance is told in the language's own words.
+fn says_how_it_ended(language: &str, words: &Words) {
+    let text = std::fs::read_to_string(cases().join("hostile.json")).unwrap();
+    let mut file: Value = serde_json::from_str(&text).unwrap();
+    let mut filled = 0;
+    for case in file["cases"].as_array_mut().unwrap() {
+        let records = case["records"].clone();
+        filled += fill(&mut case["outcomes"], &records, words);
+    }
+    assert!(filled > 4, "{filled}");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("hostile.json");
+    std::fs::write(&path, file.to_string()).unwrap();
+    pass(language, &path);
+}
+
 /// Files of cases, each with a test.
 macro_rules! files {
     ($($file:ident)*) => {
         const FILES: &[&str] = &[$(stringify!($file)),*];
 
         macro_rules! language {
-            ($language:ident, $source:literal) => {
+            ($language:ident, $source:literal, $deep:expr, $trap:expr) => {
                 mod $language {
                     #[test]
                     fn describes_itself_as_all_do() {
@@ -186,6 +235,12 @@ macro_rules! files {
                     #[test]
                     fn says_in_which_line_it_raised() {
                         super::names_the_line(stringify!($language), $source);
+                    }
+
+                    #[test]
+                    fn says_how_it_ended() {
+                        let words = super::Words { deep: &$deep, trap: &$trap };
+                        super::says_how_it_ended(stringify!($language), &words);
                     }
 
                     $(#[test]
@@ -202,12 +257,42 @@ macro_rules! files {
 }
 
 files!(bytes configuration effects failures hostile outcomes patches splits);
-language!(c, "conformance.c");
-language!(go, "conformance.go");
-language!(js, "conformance.js");
-language!(python, "conformance.py");
-language!(rust, "lib.rs");
-language!(spidermonkey, "conformance.js");
+language!(
+    c,
+    "conformance.c",
+    [super::OUT_OF_BOUNDS, "descend"],
+    [super::UNREACHABLE, "abort"]
+);
+language!(
+    go,
+    "conformance.go",
+    [super::OUT_OF_STACK, "main.deep"],
+    ["exit: the operator ended itself with code 1"]
+);
+language!(
+    js,
+    "conformance.js",
+    [super::OUT_OF_STACK],
+    ["Error: boom (conformance.js:"]
+);
+language!(
+    python,
+    "conformance.py",
+    ["RecursionError: maximum recursion depth exceeded (conformance.py:"],
+    [super::UNREACHABLE]
+);
+language!(
+    rust,
+    "lib.rs",
+    [super::OUT_OF_BOUNDS, "conformance_rust::extremes::deep"],
+    [super::UNREACHABLE]
+);
+language!(
+    spidermonkey,
+    "conformance.js",
+    ["InternalError: too much recursion (conformance.js:"],
+    ["Error: boom (conformance.js:"]
+);
 
 #[test]
 fn every_file_of_cases_has_a_test() {

@@ -572,6 +572,7 @@ fn main() -> ExitCode {
         }
         Command::Compile { order } => return tidegate_operator::compile_for_parent(&order),
     };
+    commands::interrupt::leave_to_signal();
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),

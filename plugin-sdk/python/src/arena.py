@@ -50,12 +50,18 @@ def within(batch: bytes, start: int, length: int) -> bytes:
     """Bytes of the batch. A slice beyond its end is shorter and no error, so that is looked at."""
     found = batch[start : start + length]
     if len(found) != length:
-        raise Permanent("bad-batch", f"a record has {length} bytes at byte {start}, which the batch has not")
+        raise _outside(start, start + length)
     return found
+
+
+def _outside(start: int, end: int) -> Permanent:
+    return Permanent("bad-batch", f"a record has bytes {start} to {end}, which the batch has not")
 
 
 def pairs(batch: bytes, at: int, end: int) -> Iterator[tuple[str, Optional[bytes]]]:
     """The headers or attributes of a block."""
+    if end > len(batch):
+        raise _outside(at, end)
     while at < end:
         width, length = _PAIR(batch, at)
         start = at + 6 + width
@@ -70,6 +76,8 @@ def pairs(batch: bytes, at: int, end: int) -> Iterator[tuple[str, Optional[bytes
 
 def last(batch: bytes, at: int, end: int, name: str) -> Optional[bytes]:
     """The value of the last header or attribute of this name in a block."""
+    if end > len(batch):
+        raise _outside(at, end)
     wanted = name.encode()
     found = None
     while at < end:

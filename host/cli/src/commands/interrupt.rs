@@ -1,8 +1,22 @@
 //! Signals while toolchains are at work: they are in process groups of their own, which a terminal's Ctrl-C does not reach.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use crate::exit::Failure;
+
+/// Whether the program is about to be ended by a signal.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+/// Longer than that takes.
+const ENDING: Duration = Duration::from_secs(60);
+
+/// Leaves the end of the program to the signal that is ending it: what became of its work meanwhile is no news.
+pub(crate) fn leave_to_signal() {
+    if IS_ENDING.load(Ordering::Acquire) {
+        thread::sleep(ENDING);
+    }
+}
 
 /// Has SIGINT, SIGTERM, SIGHUP and SIGQUIT end what the program's builds and tests have started, and then the program. One
 /// that whoever started the program wants ignored is ignored.
@@ -34,6 +48,7 @@ pub(super) fn end_on_signal() -> Result<(), Failure> {
                 });
                 came.map_or(std::task::Poll::Pending, std::task::Poll::Ready)
             }));
+            IS_ENDING.store(true, Ordering::Release);
             tidegate_project::end_all();
             // As a shell says that a signal ended a program.
             std::process::exit(128 + number);

@@ -5,7 +5,7 @@ pub(crate) mod check;
 pub(crate) mod component;
 pub(crate) mod deploy;
 pub(crate) mod dev;
-mod interrupt;
+pub(crate) mod interrupt;
 pub(crate) mod model;
 pub(crate) mod project;
 pub(crate) mod run;

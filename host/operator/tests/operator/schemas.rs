@@ -121,7 +121,7 @@ fn a_configuration_that_two_languages_may_read_otherwise_never_reaches_an_operat
                 r#"{"a": 1, "b": {"c": 1, "c": 2}}"#,
                 "the key \"c\" is there twice at line 1 column ",
             ),
-            (r#"{"a": "\ud83d"}"#, "surrogate"),
+            (r#"{"a": "\ud83d"}"#, "hex escape"),
             (r#"{"a": 1"#, "EOF"),
         ] {
             let options = SlotOptions {

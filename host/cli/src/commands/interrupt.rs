@@ -26,7 +26,7 @@ pub(super) fn end_on_signal() -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let _within = runtime.enter();
+    let within = runtime.enter();
     let mut signals = Vec::new();
     for kind in [
         SignalKind::interrupt(),
@@ -38,7 +38,7 @@ pub(super) fn end_on_signal() -> Result<(), Failure> {
             signals.push((kind.as_raw_value(), signal(kind)?));
         }
     }
-    drop(_within);
+    drop(within);
     thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {

@@ -70,5 +70,5 @@ fn is_ignored(number: i32) -> bool {
         .lines()
         .find_map(|line| line.strip_prefix("SigIgn:"))
         .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask >> (number - 1) & 1 == 1)
+    mask.is_some_and(|mask| (mask >> (number - 1)) & 1 == 1)
 }

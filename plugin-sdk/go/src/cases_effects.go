@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // caseLine is a line of the log that is expected: its level and its text.
@@ -35,9 +36,9 @@ func compareLog(expected *[]caseLine, came []LogLine) error {
 	}
 	for index, line := range *expected {
 		if line.level != came[index].Level.String() {
-			return fmt.Errorf("log: line %d: expected the level %s, came %s", index, line.level, came[index].Level)
+			return fmt.Errorf("log: line %d: expected the level %s, came %s", index+1, line.level, came[index].Level)
 		}
-		if err := line.text.compare(fmt.Sprintf("log: line %d", index), came[index].Text); err != nil {
+		if err := line.text.compare(fmt.Sprintf("log: line %d", index+1), came[index].Text); err != nil {
 			return err
 		}
 	}
@@ -76,9 +77,9 @@ func compareMetrics(expected *[]caseMetric, came []measurement) error {
 	if expected == nil {
 		return nil
 	}
-	var wanted, found []string
+	wanted := make(map[string]caseValue)
 	for _, one := range *expected {
-		wanted = append(wanted, fmt.Sprintf("%s%v = %s", one.Name, one.Labels, one.Value))
+		wanted[fmt.Sprintf("%s%v", one.Name, one.Labels)] = one.Value
 	}
 	values := make(map[string]caseValue)
 	for _, sample := range came {
@@ -102,13 +103,29 @@ func compareMetrics(expected *[]caseMetric, came []measurement) error {
 		}
 		values[place] = value
 	}
-	for place, value := range values {
-		found = append(found, fmt.Sprintf("%s = %s", place, value))
+	var wrong []string
+	for place, value := range wanted {
+		if found := values[place]; !found.isNear(value) {
+			wrong = append(wrong, fmt.Sprintf("%s: expected %s, came %s", place, value, found))
+		}
 	}
-	slices.Sort(wanted)
-	slices.Sort(found)
-	if !slices.Equal(wanted, found) {
-		return fmt.Errorf("metrics: expected %v, came %v", wanted, found)
+	for place, value := range values {
+		if _, isWanted := wanted[place]; !isWanted && !value.isNear(caseValue{}) {
+			wrong = append(wrong, fmt.Sprintf("%s: expected nothing, came %s", place, value))
+		}
+	}
+	if len(wrong) > 0 {
+		slices.Sort(wrong)
+		return fmt.Errorf("metrics: %s", strings.Join(wrong, "; "))
 	}
 	return nil
+}
+
+// isNear tells whether two values are the same but for how sums were rounded. What stayed at zero is as if it had not been
+// measured.
+func (v caseValue) isNear(other caseValue) bool {
+	if (v.Count == nil) != (other.Count == nil) || v.Count != nil && *v.Count != *other.Count {
+		return false
+	}
+	return math.Abs(v.Sum-other.Sum) <= 1e-9*max(math.Abs(v.Sum), math.Abs(other.Sum))
 }

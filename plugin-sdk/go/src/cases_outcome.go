@@ -116,11 +116,13 @@ func (p *casePiece) UnmarshalJSON(text []byte) error {
 			err = bytes.UnmarshalJSON(member)
 			p.Changes.SetValue(bytes.bytes)
 		case "headers":
-			p.Changes.mask |= maskHeaders
-			p.Changes.headers, err = pairChanges(member)
+			if p.Changes.headers, err = pairChanges(member); p.Changes.headers != nil {
+				p.Changes.mask |= maskHeaders
+			}
 		case "attributes":
-			p.Changes.mask |= maskAttributes
-			p.Changes.attributes, err = pairChanges(member)
+			if p.Changes.attributes, err = pairChanges(member); p.Changes.attributes != nil {
+				p.Changes.mask |= maskAttributes
+			}
 		case "event-time":
 			var at *int64
 			err = json.Unmarshal(member, &at)

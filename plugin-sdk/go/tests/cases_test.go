@@ -84,7 +84,7 @@ func TestADifferenceIsSaidByRecordAndField(t *testing.T) {
 		`{"records": [{"value": "split"}], "outcomes": [{"split": [{}, {"value": "c"}]}]}`:                                           `record 1: piece 1: expected the output "", came "left"`,
 		`{"records": [{"value": "drop"}], "outcomes": ["drop"], "log": []}`:                                                          `log: expected 0 lines`,
 		`{"records": [{"value": "drop"}], "outcomes": ["drop"], "log": [["info", "it is dropped"]]}`:                                 `expected the level info, came warn`,
-		`{"records": [{"value": "drop"}], "outcomes": ["drop"], "metrics": []}`:                                                      `metrics: expected [], came [asks_total`,
+		`{"records": [{"value": "drop"}], "outcomes": ["drop"], "metrics": []}`:                                                      `metrics: asks_totalmap[kind:drop]: expected nothing, came 2`,
 		`{"records": [{"value": "fail"}], "outcomes": ["drop"]}`:                                                                     `the batch failed: asked-for: it was asked for`,
 		`{"records": [{"value": "fail"}], "failure": {"code": "another"}}`:                                                           `code: expected another, came asked-for`,
 		`{"records": [{"value": "drop"}], "failure": {}}`:                                                                            `the batch was to fail, it was answered`,

@@ -10,12 +10,13 @@ static void set_seed(tg_json json) {
     uint8_t seed[17] = "a seed for tests";
     tg_bytes digits = json.at ? text_of(json) : tg_null();
     for (uint32_t at = 0; digits.at && at < 32; at++) {
-        const char *hex = "0123456789abcdef", *digit = at < digits.length ? strchr(hex, digits.at[at]) : NULL;
+        const char *hex = "0123456789abcdefABCDEF", *digit = NULL;
+        if (at < digits.length && digits.at[at]) digit = strchr(hex, digits.at[at]);
         if (!digit || digits.length != 32) {
             fail("the seed is not 32 hexadecimal digits");
             return;
         }
-        uint8_t half = (uint8_t)(digit - hex);
+        uint8_t half = (uint8_t)(digit - hex < 16 ? digit - hex : digit - hex - 6);
         seed[at / 2] = at % 2 ? (uint8_t)(seed[at / 2] | half) : (uint8_t)(half << 4);
     }
     tg_test_set_seed(seed);

@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /// The version of this SDK.
-#define TG_SDK_VERSION "1.0.0"
+#define TG_SDK_VERSION "0.1.0"
 
 #if defined(__clang__) || defined(__GNUC__)
 #define TG_PRINTF(place, first) __attribute__((format(printf, place, first)))

@@ -45,6 +45,11 @@ static const tg_table table = {"A configuration", sizeof(config), fields};
 
 static config settings;
 
+static void a_configuration_has_to_be_written_somewhere(void) {
+    TG_EXPECT(!configure(&table, NULL, "{\"on\": true}"));
+    TG_EXPECT_TEXT(tg_test_failure(), "the operator has .config and no .settings, where it is written");
+}
+
 static void the_struct_is_filled(void) {
     TG_EXPECT(configure(&table, &settings, "{\"on\": true}"));
     TG_EXPECT(settings.on && settings.count == 3 && settings.signed_count == -1 && settings.share == 0.5);
@@ -132,6 +137,7 @@ static void the_schema_says_the_same(void) {
 }
 
 void test_config(void) {
+    a_configuration_has_to_be_written_somewhere();
     the_struct_is_filled();
     mistakes_name_key_value_and_what_would_be_right();
     a_wrong_default_is_shown_as_one();

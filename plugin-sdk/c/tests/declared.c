@@ -99,7 +99,7 @@ static void a_record_has_no_more_headers_than_can_be_counted(void) {
     operate(add_a_header);
     TG_EXPECT(!tg_test_run(&record, 1, &outcome));
     TG_EXPECT_TEXT(tg_test_failure(),
-                   "the host refuses the answer: record 0 with 65536 headers exceeds the limit of 65535");
+                   "the host refuses the answer: record 1 with 65536 headers exceeds the limit of 65535");
     record.header_count = 65534;
     TG_EXPECT(tg_test_run(&record, 1, &outcome));
     record.header_count = 65535;

@@ -120,11 +120,11 @@ func (a *answer) split(pieces []Piece, outputs []string) error {
 		if piece.Output != "" {
 			var err error
 			if number, err = outputNumber(piece.Output, outputs); err != nil {
-				return fmt.Errorf("piece %d: %w", index, err)
+				return fmt.Errorf("piece %d: %w", index+1, err)
 			}
 		}
 		if err := piece.Changes.check(); err != nil {
-			return fmt.Errorf("changes of piece %d cannot be applied: %w", index, err)
+			return fmt.Errorf("changes of piece %d cannot be applied: %w", index+1, err)
 		}
 		a.bytes = piece.Changes.append(little.AppendUint16(a.bytes, number))
 	}

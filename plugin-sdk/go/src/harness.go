@@ -141,7 +141,7 @@ func (h *Harness) Decode(answer []byte, records []TestRecord) ([]Answer, error) 
 	for index, outcome := range decoded.outcomes {
 		answers[index] = outcome.applied(records[index])
 		if err := answers[index].check(); err != nil {
-			return nil, fmt.Errorf("the host would refuse the answer: record %d %w", index, err)
+			return nil, fmt.Errorf("the host would refuse the answer: record %d %w", index+1, err)
 		}
 	}
 	for _, sample := range decoded.samples {

@@ -66,7 +66,7 @@ func decodeAnswer(bytes []byte, records int, outputs []string, metrics []*metric
 	for index := range records {
 		outcome := payloads.outcome(action(actions.byte()), outputs)
 		if err := errors.Join(actions.err, payloads.err); err != nil {
-			return decoded, fmt.Errorf("outcome %d: %w", index, err)
+			return decoded, fmt.Errorf("outcome %d: %w", index+1, err)
 		}
 		decoded.outcomes = append(decoded.outcomes, outcome)
 	}
@@ -102,18 +102,18 @@ func decodeSamples(from *decoder, count, records int, metrics []*metric) ([]meas
 			sample.labels = append(sample.labels, from.text(int(from.u16())))
 		}
 		if from.err != nil {
-			return nil, fmt.Errorf("sample %d: %w", index, from.err)
+			return nil, fmt.Errorf("sample %d: %w", index+1, from.err)
 		}
 		perRecord[sample.record]++
 		if sample.record >= records || number >= len(metrics) || perRecord[sample.record] > maxSamples {
-			return nil, fmt.Errorf("sample %d is of record %d and metric %d, or one too many", index, sample.record, number)
+			return nil, fmt.Errorf("sample %d is of record %d and metric %d, or one too many", index+1, sample.record+1, number)
 		}
 		sample.metric = metrics[number]
 		if labels != len(sample.metric.labels) {
-			return nil, fmt.Errorf("sample %d has %d labels, metric %q has %d", index, labels, sample.metric.name, len(sample.metric.labels))
+			return nil, fmt.Errorf("sample %d has %d labels, metric %q has %d", index+1, labels, sample.metric.name, len(sample.metric.labels))
 		}
 		if value := math.Float64frombits(sample.bits); sample.metric.kind != kindCounter && (math.IsNaN(value) || math.IsInf(value, 0)) {
-			return nil, fmt.Errorf("sample %d is not finite", index)
+			return nil, fmt.Errorf("sample %d is not finite", index+1)
 		}
 		samples = append(samples, sample)
 	}

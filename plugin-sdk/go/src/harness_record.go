@@ -74,10 +74,10 @@ func EncodeBatch(records []TestRecord, reads Fields, clock time.Time, seed [16]b
 		arena = putField(arena, entry[48:], record.Value, reads&Value != 0)
 		var err error
 		if arena, err = putPairs(arena, entry, headerPairs, record.Headers, reads); err != nil {
-			return nil, fmt.Errorf("record %d: %w", index, err)
+			return nil, fmt.Errorf("record %d: %w", index+1, err)
 		}
 		if arena, err = putPairs(arena, entry, attributePairs, record.Attributes, reads); err != nil {
-			return nil, fmt.Errorf("record %d: %w", index, err)
+			return nil, fmt.Errorf("record %d: %w", index+1, err)
 		}
 	}
 	for len(arena)%8 != 0 {

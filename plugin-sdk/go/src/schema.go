@@ -15,7 +15,7 @@ import (
 // these. A field has to be there unless it has a default, is a pointer (nil if it is not there), or is a slice or a map
 // with `default:"[]"` or `default:"{}"`. What a field says in tags:
 //
-//	json:"longest"     the key; without it the field's own name
+//	json:"longest"     the key; without it the field's own name; "-" for a field that is none
 //	doc:"..."          one line for people
 //	default:"80"       JSON; a text needs no quotes
 //	enum:"a,b"         the texts that it can be

@@ -156,6 +156,10 @@ func tableOf(of reflect.Type, within []reflect.Type) (*shape, error) {
 		if !field.IsExported() || field.Anonymous {
 			return nil, fmt.Errorf("field %s.%s is not exported or embedded", of, field.Name)
 		}
+		if field.Tag.Get("json") == "-" {
+			// As in encoding/json it is the operator's own, and no key.
+			continue
+		}
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "" {
 			name = field.Name

@@ -205,3 +205,20 @@ func TestATagThatIsWrongIsNamed(t *testing.T) {
 	check(schema, err, "cannot be configured")
 	_ = hidden{}.a
 }
+
+func TestAFieldOfTheOperatorsOwnIsNoKey(t *testing.T) {
+	type config struct {
+		Size int `json:"size" default:"3"`
+		Made any `json:"-"`
+	}
+	read, err := tidegate.ReadConfig[config](`{}`)
+	if err != nil || read.Size != 3 || read.Made != nil {
+		t.Errorf("%+v, %v", read, err)
+	}
+	if _, err := tidegate.ReadConfig[config](`{"-": 1}`); err == nil {
+		t.Error("the key - is taken")
+	}
+	if schema, err := tidegate.Schema[config](); err != nil || strings.Contains(schema, `"-"`) {
+		t.Errorf("%s, %v", schema, err)
+	}
+}

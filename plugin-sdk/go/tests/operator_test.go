@@ -104,9 +104,9 @@ func TestWhatCannotBeSaidIsADeadLetter(t *testing.T) {
 		"changes cannot be applied: name of 65536 bytes":          tidegate.Replace(tidegate.Change().SetHeader(strings.Repeat("n", 65536), "")),
 		`changes cannot be applied: name "\xff" among the attrib`: tidegate.Replace(tidegate.Change().SetAttribute("\xff", "")),
 		"changes cannot be applied: 65536 changes of headers":     tidegate.Replace(many),
-		"changes of piece 1 cannot be applied":                    tidegate.Split(tidegate.Piece{}, tidegate.Piece{Changes: many}),
+		"changes of piece 2 cannot be applied":                    tidegate.Split(tidegate.Piece{}, tidegate.Piece{Changes: many}),
 		`there is no output "lfet", the operator names "left"`:    tidegate.Route("lfet", nil),
-		`piece 0: there is no output "right"`:                     tidegate.Split(tidegate.Piece{Output: "right"}),
+		`piece 1: there is no output "right"`:                     tidegate.Split(tidegate.Piece{Output: "right"}),
 		"split into 4096 pieces, at most 4095 can be":             tidegate.Split(make([]tidegate.Piece, 4096)...),
 		"a reason that is \uFFFD no UTF-8":                        tidegate.DeadLetter("a reason that is \xff no UTF-8"),
 	}
@@ -340,7 +340,7 @@ func TestARecordHasNoMoreHeadersThanCanBeCounted(t *testing.T) {
 	for index := range record.Headers {
 		record.Headers[index].Name = "a"
 	}
-	if _, err := harness.Try(record); err == nil || !strings.Contains(err.Error(), "record 0 with 65536 headers exceeds the limit of 65535") {
+	if _, err := harness.Try(record); err == nil || !strings.Contains(err.Error(), "record 1 with 65536 headers exceeds the limit of 65535") {
 		t.Errorf("came %v", err)
 	}
 	record.Value = []byte("set")

@@ -25,7 +25,7 @@ static bool are_countable(uint32_t record, const char *what, const tg_pair *pair
     }
     if (count <= TG_MAX_PAIRS) return true;
     return tg_refuse(TG_PERMANENT, "refused",
-                     "the host refuses the answer: record %u with %u %s exceeds the limit of %d", record, count, what,
+                     "the host refuses the answer: record %u with %u %s exceeds the limit of %d", record + 1, count, what,
                      TG_MAX_PAIRS);
 }
 

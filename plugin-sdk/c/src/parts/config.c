@@ -241,6 +241,9 @@ bool tg_configure(const tg_operator *with, tg_bytes text) {
     if (wrong) return mistake(NULL, "is not JSON: %s at byte %u", wrong, at);
     if (tg_json_kind_of(json) == TG_JSON_NULL) tg_json_read(tg_str("{}"), &json, &at);
     const tg_table *table = with->config ? with->config : &NO_CONFIG;
+    if (table->size != 0 && !with->settings) {
+        return tg_refuse(TG_PERMANENT, "no-settings", "the operator has .config and no .settings, where it is written");
+    }
     uint8_t nothing;
     return read_table(table, json, NULL, with->settings ? with->settings : &nothing);
 }

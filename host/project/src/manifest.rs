@@ -115,11 +115,13 @@ fn check_entry(
     if entry.is_empty() {
         reader.missing("entry", "at least one source");
     }
-    for found in &entry {
+    for (at, found) in entry.iter().enumerate() {
         let path = Path::new(&found.value);
         let extension = path.extension().and_then(|extension| extension.to_str());
         if let Err(why) = within(&found.value) {
             reader.wrong(found, why);
+        } else if entry[..at].iter().any(|other| other.value == found.value) {
+            reader.wrong(found, &format!("{:?} stands here twice", found.value));
         } else if !extension.is_some_and(|extension| extensions.contains(&extension)) {
             let ends: Vec<String> = extensions.iter().map(|end| format!(".{end}")).collect();
             let ends = ends.join(" or ");

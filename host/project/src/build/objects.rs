@@ -102,7 +102,9 @@ impl<'a> Objects<'a> {
 
     /// An object has the name of what it is made of, and appears whole, after what the compiler warned of.
     fn compile_one(&self, source: &str) -> Result<PathBuf, BuildError> {
-        let name = source.trim_end_matches(".c").replace('/', ".");
+        // No two sources have the same: `a/b.c` is not `a.b.c`.
+        let name = source.strip_suffix(".c").unwrap_or(source);
+        let name = name.replace('%', "%25").replace('/', "%2F");
         let made_of = self.made_of(source, &name)?;
         let object = self.directory.join(format!("{name}-{made_of}.o"));
         if object.symlink_metadata().is_ok_and(|found| found.is_file()) {

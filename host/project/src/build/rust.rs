@@ -115,7 +115,7 @@ fn flags(build: &Build<'_>) -> String {
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
     flags.extend(home.map(|home| format!("--remap-path-prefix={}=cargo", home.display())));
     // A list of JSON strings is one of TOML.
-    format!("target.{TARGET}.rustflags={flags:?}")
+    format!("target.{TARGET}.rustflags={}", Value::from(flags))
 }
 
 /// The profile `operator`: small and fast, or quickly made.

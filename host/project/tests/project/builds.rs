@@ -168,6 +168,40 @@ fn whatever_a_source_in_c_includes_makes_another_component() {
 }
 
 #[test]
+fn sources_in_c_whose_names_look_alike_are_not_mixed_up() {
+    let place = place();
+    let directory = place.path().join("alike");
+    let project = made(Language::C, "alike", &directory);
+    fs::create_dir(directory.join("a")).unwrap();
+    for (file, name) in [
+        ("a/b.c", "one"),
+        ("a.b.c", "two"),
+        ("a%2Fb.c", "three"),
+        ("a.b.c.c", "four"),
+    ] {
+        let text = format!(
+            "const char *{name}(void);\nconst char *{name}(void) {{ return \"{name}\"; }}\n"
+        );
+        fs::write(directory.join(file), text).unwrap();
+    }
+    let manifest = "name = \"alike\"\nlanguage = \"c\"\n\
+        entry = [\"alike.c\", \"a/b.c\", \"a.b.c\", \"a%2Fb.c\", \"a.b.c.c\"]\n";
+    fs::write(directory.join("operator.toml"), manifest).unwrap();
+    drop(project);
+    let project = Project::open(&directory).unwrap();
+    for _ in 0..3 {
+        built(&project);
+        let kept = fs::read_dir(directory.join("build/objects")).unwrap();
+        let kept = kept.filter(|entry| {
+            let name = entry.as_ref().unwrap().file_name();
+            name.to_string_lossy().ends_with(".o") && name.to_string_lossy().starts_with('a')
+        });
+        assert_eq!(kept.count(), 5);
+        fs::remove_dir_all(directory.join("build")).unwrap();
+    }
+}
+
+#[test]
 fn builds_of_one_project_at_the_same_time_wait_for_each_other() {
     let place = place();
     let project = made(Language::C, "busy", &place.path().join("busy"));

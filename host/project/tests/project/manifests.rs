@@ -117,6 +117,11 @@ fn an_entry_fits_its_language() {
         ("javascript", "\"a.ts\"", "it ends with .js or .mjs"),
         ("javascript", "[\"a.js\", \"b.js\"]", "one main source"),
         ("c", "\"a.cpp\"", "it ends with .c"),
+        (
+            "c",
+            "[\"a.c\", \"b.c\", \"a.c\"]",
+            "entry[3]: \"a.c\" stands here twice",
+        ),
     ] {
         let said = refused(&format!(
             "name = \"a\"\nlanguage = \"{language}\"\nentry = {entry}"

@@ -11,6 +11,7 @@ mod python;
 mod remembered;
 mod rust;
 mod staged;
+mod tested;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -140,6 +140,10 @@ fn build(project: &Project, options: &BuildOptions) -> Result<(), Failure> {
 fn native_tests(project: &Project, options: &BuildOptions) -> Result<Option<bool>, Failure> {
     let mut tests = project.native_tests(options).map_err(failed)?;
     if tests.commands.is_empty() {
+        let title = project.language().title();
+        tell(format_args!(
+            "the project has no tests of its own in {title}\n"
+        ));
         return Ok(None);
     }
     for command in &mut tests.commands {

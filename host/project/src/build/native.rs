@@ -42,6 +42,9 @@ impl Project {
 
 impl Build<'_> {
     fn native_tests(&self) -> Result<NativeTests, BuildError> {
+        if !self.has_tests()? {
+            return Ok(NativeTests::default());
+        }
         match self.project.language() {
             Language::Rust => {
                 let mut command = self.command("cargo");

@@ -20,14 +20,40 @@ impl Build<'_> {
     /// Every file of the project that its component may be made of, named from there and sorted: regular files, but not what
     /// builds make, cases, samples, tests, the README and environments of Python. Links are not followed.
     pub(super) fn sources(&self) -> Result<Vec<PathBuf>, BuildError> {
-        let (mut files, mut places) = (Vec::new(), vec![PathBuf::new()]);
-        let mut bytes = 0;
         let cases = self.project.cases()?;
         let directory = self.project.directory();
         let cases: Vec<&Path> = cases
             .iter()
             .filter_map(|case| case.strip_prefix(directory).ok())
             .collect();
+        let (mut files, mut bytes) = (Vec::new(), 0);
+        self.each_file(|path, length| {
+            if self.is_beside(&path) || cases.contains(&path.as_path()) {
+                return true;
+            }
+            bytes += length;
+            files.push(path);
+            files.len() <= MOST && bytes <= BYTES
+        })?;
+        if files.len() > MOST || bytes > BYTES {
+            return Err(ProjectError::ManyFiles {
+                directory: self.directory.clone(),
+                limit: MOST,
+                bytes: BYTES >> 20,
+            }
+            .into());
+        }
+        files.sort();
+        Ok(files)
+    }
+
+    /// Tells of every regular file that is there, named from the project, with its length, but of what builds make and of
+    /// environments of Python, until the answer is false.
+    pub(super) fn each_file(
+        &self,
+        mut each: impl FnMut(PathBuf, u64) -> bool,
+    ) -> Result<(), ProjectError> {
+        let mut places = vec![PathBuf::new()];
         while let Some(below) = places.pop() {
             let place = self.directory.join(&below);
             for entry in fs::read_dir(&place).map_err(ProjectError::disk("list", &place))? {
@@ -37,29 +63,17 @@ impl Build<'_> {
                 let Ok(found) = entry.metadata() else {
                     continue;
                 };
-                if self.project.is_made(&path) || cases.contains(&path.as_path()) {
+                if self.project.is_made(&path) {
                     continue;
                 }
-                if found.is_dir() {
-                    if !entry.path().join("pyvenv.cfg").exists() {
-                        places.push(path);
-                    }
-                } else if found.is_file() && !self.is_beside(&path) {
-                    bytes += found.len();
-                    files.push(path);
-                }
-                if files.len() > MOST || bytes > BYTES {
-                    return Err(ProjectError::ManyFiles {
-                        directory: self.directory.clone(),
-                        limit: MOST,
-                        bytes: BYTES >> 20,
-                    }
-                    .into());
+                if found.is_dir() && !entry.path().join("pyvenv.cfg").exists() {
+                    places.push(path);
+                } else if found.is_file() && !each(path, found.len()) {
+                    return Ok(());
                 }
             }
         }
-        files.sort();
-        Ok(files)
+        Ok(())
     }
 
     /// Whether a file is for people and tests, and not for the component.

@@ -255,3 +255,36 @@ fn what_a_tool_says_of_its_own_doings_is_no_mistake_of_the_operator() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn a_project_without_tests_of_its_own_has_none_to_run() {
+    let place = tempfile::tempdir().unwrap();
+    let machine = machine(
+        place.path(),
+        &[
+            ("python3", "echo Python 3.11.7"),
+            ("node", "echo v22.1.0"),
+            ("npm", "exit 1"),
+            ("go", "echo go version go1.26.8 linux/amd64"),
+        ],
+    );
+    for (language, tests, other) in [
+        (Language::Python, "test_a.py", "lib/words_test.py"),
+        (Language::JavaScript, "a.test.js", "test/words.mjs"),
+        (Language::Go, "main_test.go", "words_test.go"),
+    ] {
+        let directory = place.path().join(language.word());
+        let project = made(language, "a", &directory);
+        let commands = || {
+            let options = options(machine.clone());
+            project.native_tests(&options).unwrap().len()
+        };
+        assert_eq!(commands(), 1, "{language}");
+        fs::remove_file(directory.join(tests)).unwrap();
+        assert_eq!(commands(), 0, "{language}");
+        let other = directory.join(other);
+        fs::create_dir_all(other.parent().unwrap()).unwrap();
+        fs::write(other, "").unwrap();
+        assert_eq!(commands(), 1, "{language}");
+    }
+}

@@ -79,6 +79,9 @@ static int64_t days_until(int32_t year, int32_t month, int32_t day) {
     return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
 }
 
+// Of the years 0 to 9999, in UTC.
+static const int64_t FIRST_SECOND = INT64_C(-62167219200), LAST_SECOND = INT64_C(253402300799);
+
 // `17/May/2015:10:05:03 +0000`
 static bool take_time(rest *rest, int64_t *time) {
     int32_t day, month, year, hour, minute, second, zone_hours, zone_minutes;
@@ -96,7 +99,10 @@ static bool take_time(rest *rest, int64_t *time) {
     if (second > 60) return false;
     int64_t zone = (zone_hours * 60 + zone_minutes) * 60;
     int64_t seconds = days_until(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
-    *time = (seconds + (is_west ? zone : -zone)) * 1000000;
+    seconds += is_west ? zone : -zone;
+    // What is written of it has a year of four digits.
+    if (seconds < FIRST_SECOND || seconds > LAST_SECOND) return false;
+    *time = seconds * 1000000;
     return true;
 }
 

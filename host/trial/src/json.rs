@@ -100,9 +100,14 @@ impl<'a> Node<'a> {
     }
 
     /// Its line, counted from 1.
-    pub(crate) fn line(&self) -> usize {
-        let before = &self.file.as_bytes()[..self.span().start];
-        before.iter().filter(|byte| **byte == b'\n').count() + 1
+    fn line(&self) -> usize {
+        self.line_from((0, 1))
+    }
+
+    /// The same, counted from a byte before it and that byte's line: who asks for many lines looks at each byte once.
+    pub(crate) fn line_from(&self, (at, line): (usize, usize)) -> usize {
+        let between = &self.file.as_bytes()[at..self.span().start];
+        between.iter().filter(|byte| **byte == b'\n').count() + line
     }
 
     /// Its column in that line, in characters, counted from 1.

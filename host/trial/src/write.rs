@@ -40,7 +40,6 @@ pub(crate) fn change(change: &Change) -> Value {
 }
 
 /// Changes of headers or attributes.
-/// A change of headers or attributes.
 pub(crate) fn changes(changes: &[Change]) -> Value {
     changes.iter().map(change).collect()
 }

@@ -134,12 +134,16 @@ fn cases(text: &str) -> Result<Vec<Case>, Mistake> {
     let mut names = HashSet::new();
     let mut made = Made::default();
     let mut read = Vec::with_capacity(nodes.len());
+    let mut place = (0, 1);
     for node in nodes {
+        place = (node.span().start, node.line_from(place));
         let name = name(&node)?;
         if !names.insert(name.clone()) {
             return Err(node.mistake(format!("another case has the name {}", quoted(&name))));
         }
-        read.push(case(node.of_case(&name), name, &config, &mut made)?);
+        let mut case = case(node.of_case(&name), name, &config, &mut made)?;
+        case.line = place.1;
+        read.push(case);
     }
     Ok(read)
 }
@@ -217,7 +221,7 @@ fn case(node: Node<'_>, name: String, config: &str, made: &mut Made) -> Result<C
     let lines = |node: &Node<'_>| node.items()?.iter().map(expected::line).collect();
     let measured = |node: &Node<'_>| node.items()?.iter().map(expected::measurement).collect();
     Ok(Case {
-        line: node.line(),
+        line: 0,
         name,
         config: match own_config {
             Some(config) => config.compact()?,

@@ -327,6 +327,16 @@ fn a_short_file_does_not_become_a_large_one() {
 }
 
 #[test]
+fn a_long_file_of_many_cases_is_looked_at_once() {
+    let between = "\n".repeat(4000);
+    let cases = (0..10_000).map(|number| format!("{between}{{\"name\": \"{number}\"}}"));
+    let text = format!("{{\"cases\": [{}]}}", cases.collect::<Vec<_>>().join(","));
+    let file = parse(&text).unwrap();
+    let lines: Vec<usize> = file.cases.iter().map(|case| case.line).collect();
+    assert!((0..10_000).all(|at| lines[at] == 4000 * (at + 1) + 1));
+}
+
+#[test]
 fn a_directory_is_all_of_its_files_by_name() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();

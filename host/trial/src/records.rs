@@ -14,6 +14,8 @@ use crate::outcome::Pairs;
 pub const BATCH: usize = 256;
 /// Longest file, in bytes.
 const LONGEST: u64 = 64 << 20;
+/// Most records of a file: short ones take more memory than the file.
+const MOST: usize = 1_000_000;
 
 /// What a line of the file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +45,12 @@ pub enum RecordsError {
     #[error("{} has more than {LONGEST} bytes, which is the limit", .path.display())]
     TooLong {
         /// Where it is.
+        path: PathBuf,
+    },
+    /// There are too many.
+    #[error("{} has more than {MOST} records, which is the limit", .path.display())]
+    TooMany {
+        /// Where they are.
         path: PathBuf,
     },
     /// A line is no record.
@@ -86,17 +94,21 @@ pub fn filled_records(
 ) -> Result<(Vec<Batch>, usize), RecordsError> {
     let mut all = read(path, lines)?;
     let read = all.len();
-    let once = batches(all.clone(), records, clock)?;
-    let size =
-        |batch: &Batch| -> usize { batch.view().records().map(|record| record.size()).sum() };
-    let size: usize = once.iter().map(size).sum();
+    let size: usize = all.iter().map(size).sum();
     let passes = (FILLED / size.max(1)).clamp(1, records.div_ceil(read));
     let wanted = records.min(read * passes).max(read);
-    if wanted == read {
-        return Ok((once, read));
+    if wanted > read {
+        all = all.into_iter().cycle().take(wanted).collect();
     }
-    all = all.into_iter().cycle().take(wanted).collect();
     Ok((batches(all, records, clock)?, read))
+}
+
+/// About as many bytes as a record has in a batch.
+fn size(record: &CaseRecord) -> usize {
+    let length = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
+    let pairs = record.headers.iter().chain(&record.attributes);
+    let pairs: usize = pairs.map(|(name, value)| name.len() + length(value)).sum();
+    tidegate_record::layout::ENTRY + length(&record.key) + length(&record.value) + pairs
 }
 
 /// What an operator should bear, as one batch with this clock: every field with something, nothing and what is no text in
@@ -139,6 +151,11 @@ fn read(path: &Path, lines: Lines) -> Result<Vec<CaseRecord>, RecordsError> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.trim_ascii().is_empty() {
             continue;
+        }
+        if records.len() == MOST {
+            return Err(RecordsError::TooMany {
+                path: path.to_owned(),
+            });
         }
         let wrong = |why: String| RecordsError::Line {
             path: path.to_owned(),
@@ -280,6 +297,9 @@ mod tests {
                 (2, b"three".to_vec())
             ]
         );
+        std::fs::write(&path, "1\n".repeat(MOST + 1)).unwrap();
+        let error = read_records(&path, Lines::Values, 2, 7).unwrap_err();
+        assert!(matches!(error, RecordsError::TooMany { .. }), "{error}");
         std::fs::write(&path, "\n \n").unwrap();
         let error = read_records(&path, Lines::Values, 2, 7)
             .unwrap_err()

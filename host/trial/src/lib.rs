@@ -15,6 +15,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod answer;
+mod became;
 mod bench;
 mod cases;
 mod compare;
@@ -31,6 +32,7 @@ mod update;
 mod write;
 
 pub use answer::answer_all;
+pub use became::Became;
 pub use bench::{Bench, BenchError, BenchOptions, Speed, Start, bench};
 pub use cases::{
     Case, CaseFile, CasesError, MAX_BYTES, MAX_CASES, MAX_FILE, MAX_RECORDS, MAX_RETRIES, SCHEMA,

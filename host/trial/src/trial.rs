@@ -8,6 +8,7 @@ use tidegate_contract::OperatorError;
 use tidegate_control::admin::MAX_COMPONENT;
 use tidegate_operator::{Component, Engine, EngineOptions, Given, Grants, Limits};
 
+use crate::became::as_expected;
 use crate::cases::{Case, CaseFile, CasesError, Expected, ExpectedOutcome, Text};
 use crate::compare::Differences;
 use crate::outcome::{Came, Class, Refusal};
@@ -330,28 +331,12 @@ fn one_by_one(found: &mut Differences, came: &[Came], alone: Option<&[Came]>) ->
             "record {} given by itself, which its batch must not matter to",
             at + 1
         );
-        found.outcome(&place, &as_expected(came), alone);
+        let expected = match came {
+            // Another call of another instance: its words may differ.
+            Came::Poison { .. } => ExpectedOutcome::Poison(Text::Contains(Vec::new())),
+            came => as_expected(came),
+        };
+        found.outcome(&place, &expected, alone);
     }
     found.0.len() == before
-}
-
-/// An outcome that is expected again.
-fn as_expected(came: &Came) -> ExpectedOutcome {
-    match came.clone() {
-        Came::Pass => ExpectedOutcome::Pass,
-        Came::Drop => ExpectedOutcome::Drop,
-        Came::Replace(patch) => ExpectedOutcome::Replace(patch),
-        Came::Split(pieces) => ExpectedOutcome::Split(pieces),
-        Came::Route(piece) => ExpectedOutcome::Route(piece),
-        Came::Retry {
-            after_ms, reason, ..
-        } => ExpectedOutcome::Retry {
-            after_ms,
-            reason: Text::Whole(reason),
-            then: None,
-        },
-        Came::DeadLetter(reason) => ExpectedOutcome::DeadLetter(Text::Whole(reason)),
-        // Another call of another instance: its words may differ.
-        Came::Poison { .. } => ExpectedOutcome::Poison(Text::Contains(Vec::new())),
-    }
 }

@@ -134,7 +134,7 @@ fn line(text: &mut String, batch: &Batch, record: usize, what: &str) {
 }
 
 /// An outcome as a person reads it.
-pub(super) fn shown(outcome: &Outcome<'_>, outputs: &[String]) -> String {
+fn shown(outcome: &Outcome<'_>, outputs: &[String]) -> String {
     let emission = |emission: &Emission<'_>| {
         let output = match emission.output.checked_sub(1) {
             None => "main output".to_owned(),

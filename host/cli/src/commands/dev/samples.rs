@@ -4,20 +4,19 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use anyhow::anyhow;
 use tidegate_contract::{Processed, Slot as _};
 use tidegate_control::config::{StageKind, load};
 use tidegate_operator::{ComponentSlot, Engine, Grants, SlotOptions};
 use tidegate_record::OutcomesView;
-use tidegate_telemetry::plain;
-use tidegate_trial::{BATCH, Lines, answer_all, read_records};
+use tidegate_trial::{BATCH, Became, Lines, answer_all, read_records};
 
-use crate::commands::try_out::shown;
 use crate::exit::Failure;
 
 /// Most records that are shown.
 const SHOWN: usize = 10;
-/// Most bytes of a reason that are shown.
-const REASON_BYTES: usize = 256;
+/// Most differences of a record that are shown.
+const SHOWN_OF_RECORD: usize = 5;
 /// How long all samples may take.
 const LONGEST: Duration = Duration::from_secs(30);
 /// The one time that operators see: the same for both, so that only the operator differs.
@@ -51,7 +50,10 @@ pub(super) fn changed(
     let before = outcomes(engine, before, file, config, Grants::ALL)?;
     let now = outcomes(engine, now, file, config, grants)?;
     let pairs = before.iter().zip(&now).enumerate();
-    let differ: Vec<_> = pairs.filter(|(_, (before, now))| before != now).collect();
+    let differ: Vec<_> = pairs
+        .map(|(record, (before, now))| before.differences(now, &format!("record {}", record + 1)))
+        .filter(|differences| !differences.is_empty())
+        .collect();
     let mut text = String::new();
     if differ.is_empty() {
         return Ok(text);
@@ -63,12 +65,17 @@ pub(super) fn changed(
         differ.len(),
         now.len()
     );
-    for (record, (before, now)) in differ.iter().take(SHOWN) {
-        let _ = writeln!(
-            text,
-            "  record {}\n    was  {before}\n    now  {now}",
-            record + 1
-        );
+    for differences in differ.iter().take(SHOWN) {
+        for difference in differences.iter().take(SHOWN_OF_RECORD) {
+            let _ = writeln!(
+                text,
+                "  {}\n    was  {}\n    now  {}",
+                difference.place, difference.expected, difference.came
+            );
+        }
+        if let more @ 1.. = differences.len().saturating_sub(SHOWN_OF_RECORD) {
+            let _ = writeln!(text, "    and {more} more of this record");
+        }
     }
     if let more @ 1.. = differ.len().saturating_sub(SHOWN) {
         let _ = writeln!(text, "  and {more} more");
@@ -83,7 +90,7 @@ fn outcomes(
     file: &Path,
     config: &str,
     grants: Grants,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<Became>, Failure> {
     let options = SlotOptions {
         grants,
         config: config.to_owned(),
@@ -95,21 +102,22 @@ fn outcomes(
     let until = Some(Instant::now() + LONGEST);
     let mut came = Vec::new();
     for batch in read_records(file, Lines::Records, BATCH, CLOCK)? {
-        answer_all(&mut *operator, &batch, until, |_, processed| {
+        let in_time = answer_all(&mut *operator, &batch, until, |_, processed| {
             match processed {
                 Processed::Answer {
                     count, outcomes, ..
                 } => {
                     let view = OutcomesView::parse(&outcomes, count, outputs.len() as u16)?;
-                    came.extend(view.iter().map(|outcome| shown(&outcome, &outputs)));
+                    came.extend(view.iter().map(|outcome| Became::of(&outcome, &outputs)));
                 }
-                Processed::Poison(cause) => {
-                    came.push(format!("FAILED {}", plain(&cause.reason, REASON_BYTES)));
-                }
+                Processed::Poison(cause) => came.push(Became::failed(&cause.reason)),
                 Processed::Untried { .. } => {}
             }
             Ok::<_, Failure>(())
         })?;
+        if !in_time {
+            return Err(anyhow!("they take longer than {} s", LONGEST.as_secs()).into());
+        }
     }
     Ok(came)
 }

@@ -73,6 +73,9 @@ fn a_new_project_is_built_and_says_what_it_is() {
     }
     assert!(shown.contains("clang "), "{shown}");
     assert!(done(&workspace, &["sdk", "hide"]).ends_with("0 files written, 0 files removed\n"));
+    workspace.write("hide/tidegate/own.c", "int own;\n");
+    let said = done(&workspace, &["sdk", "hide"]);
+    assert!(said.ends_with("0 files written, 1 file removed\n  removed own.c\n"));
 }
 
 #[test]

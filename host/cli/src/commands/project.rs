@@ -87,7 +87,13 @@ pub(crate) fn sdk(directory: &Path) -> Result<(), Failure> {
         project.sdk_version().unwrap_or_default(),
         count(&refreshed.written, "written"),
         count(&refreshed.removed, "removed"),
-    ))
+    ))?;
+    // What is not of the SDK may have been somebody's own.
+    for path in &refreshed.removed {
+        let path = path.to_string_lossy();
+        print(&format!("  removed {}\n", plain(&path, 256)))?;
+    }
+    Ok(())
 }
 
 /// Builds a project's component.

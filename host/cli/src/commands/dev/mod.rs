@@ -15,6 +15,7 @@ use tidegate_component::digest;
 use tidegate_control::{DeployRequest, StatusReport};
 use tidegate_operator::{Engine, EngineOptions};
 use tidegate_project::{BuildError, BuildOptions, Built, Project};
+use tidegate_telemetry::plain;
 use tidegate_trial::{CaseFile, Options, Trial};
 
 use self::samples::{changed, config};
@@ -31,10 +32,14 @@ use crate::wire;
 const LOOK: Duration = Duration::from_millis(40);
 /// Sources are left alone for so long before they are built: an editor may write several.
 const SETTLED: Duration = Duration::from_millis(25);
+/// After so long of changes it is told what changes.
+const RESTLESS: Duration = Duration::from_secs(10);
 /// Most components that are kept, to show how the next one differs from what runs.
 const KEPT: usize = 4;
 /// Hexadecimal digits of a digest that are shown.
 const DIGITS: usize = 12;
+/// Most bytes of a path that are shown.
+const PATH_BYTES: usize = 256;
 
 /// Watches a project until a signal ends it.
 pub(crate) fn dev(directory: &Path, slot: &str, host: &HostArguments) -> Result<(), Failure> {
@@ -254,6 +259,7 @@ fn settle(
     mut seen: Sources,
     stop: &Receiver<()>,
 ) -> Result<Option<Sources>, Failure> {
+    let mut restless = Some(Instant::now() + RESTLESS);
     loop {
         if ended(stop, SETTLED) {
             return Ok(None);
@@ -261,6 +267,15 @@ fn settle(
         let now = Sources::of(project)?;
         if now == seen {
             return Ok(Some(now));
+        }
+        if let Some(file) = now.first_other(&seen)
+            && restless.is_some_and(|until| Instant::now() > until)
+        {
+            restless = None;
+            tell(format_args!(
+                "{} keeps changing: built once nothing in the project does\n",
+                plain(&file.to_string_lossy(), PATH_BYTES)
+            ));
         }
         seen = now;
     }

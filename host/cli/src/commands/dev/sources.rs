@@ -57,6 +57,13 @@ impl Sources {
         }
         Ok(sources)
     }
+
+    /// The first file that is not the same in both, or only in one.
+    pub(super) fn first_other<'a>(&'a self, than: &'a Sources) -> Option<&'a Path> {
+        let mut paths = self.0.keys().chain(than.0.keys());
+        let other = paths.find(|path| self.0.get(*path) != than.0.get(*path));
+        other.map(PathBuf::as_path)
+    }
 }
 
 /// What a place in the project is called within it.
@@ -85,7 +92,10 @@ mod tests {
         assert_eq!(Sources::of(&project)?, before);
         write("src/redact.py", "new")?;
         let with = Sources::of(&project)?;
-        assert_ne!(with, before);
+        let saved = Some(Path::new("src/redact.py"));
+        assert_eq!(with.first_other(&before), saved);
+        assert_eq!(before.first_other(&with), saved);
+        assert_eq!(with.first_other(&with), None);
         write("src/redact.py", "longer")?;
         let more = Sources::of(&project)?;
         // Toolchains read these further down.

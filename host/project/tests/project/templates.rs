@@ -317,3 +317,38 @@ fn the_schema_for_editors_knows_every_key_and_word() {
     keys.sort_unstable();
     assert_eq!(known, keys);
 }
+
+#[test]
+fn every_sdk_says_the_version_that_it_is_of() {
+    let place = tempfile::tempdir().unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    for (language, file, said) in [
+        (Language::C, "tidegate.h", "#define TG_SDK_VERSION "),
+        (Language::Python, "__init__.py", "__version__ = "),
+    ] {
+        let directory = place.path().join(language.word());
+        made(language, "a", &directory);
+        let text = fs::read_to_string(directory.join("tidegate").join(file)).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(said));
+        assert_eq!(line, Some(format!("{version:?}").as_str()), "{language}");
+    }
+}
+
+#[test]
+fn members_of_json_stay_in_their_order_in_a_project_of_rust() {
+    let place = tempfile::tempdir().unwrap();
+    made(Language::Rust, "a", place.path());
+    let manifest = fs::read_to_string(place.path().join("tidegate/sdk/Cargo.toml")).unwrap();
+    let manifest: toml::Table = manifest.parse().unwrap();
+    // Only where cases are run without a sandbox: an operator is no larger for it.
+    let native = &manifest["target"]["cfg(not(target_family = \"wasm\"))"]["dependencies"];
+    let features = native["serde_json"]["features"].as_array().unwrap();
+    assert_eq!(features[0].as_str(), Some("preserve_order"));
+    assert!(
+        manifest["dependencies"]["serde_json"]
+            .get("features")
+            .is_none()
+    );
+    let lock = fs::read_to_string(place.path().join("Cargo.lock")).unwrap();
+    assert!(lock.contains("name = \"indexmap\""));
+}

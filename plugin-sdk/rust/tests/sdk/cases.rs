@@ -111,8 +111,8 @@ fn what_differs_is_named_by_record_and_field() {
             r#"case "it", record 1, replace, key: expected null, found nothing"#,
         ),
         (
-            json!({"records": [{"value": "many"}], "outcomes": [{"split": []}]}),
-            r#"case "it", record 1, split: expected 0 entries, found 3"#,
+            json!({"records": [{"value": "many"}], "outcomes": [{"split": {"repeat": {"headers": [["remove", "h"]]}, "times": 2}}]}),
+            r#"case "it", record 1, split: expected 2 entries, found 3"#,
         ),
         (
             json!({"config": {}, "records": [{"value": {"repeat": "x", "times": 1000}}], "outcomes": [{"replace": {"value": {"repeat": "x", "times": 1002}}}]}),

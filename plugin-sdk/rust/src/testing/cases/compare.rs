@@ -153,19 +153,44 @@ pub(super) fn metrics(expected: &[Value], found: &[Value]) -> Vec<String> {
         let labels = |value: &Value| value.get("labels").unwrap_or(&none).clone();
         one["name"] == other["name"] && labels(one) == labels(other)
     };
+    let none = json!(0);
     let mut wrong = Vec::new();
     for expected in expected {
+        let value = &expected["value"];
         let series = found.iter().find(|found| same(expected, found));
         let why = match series {
-            Some(found) => difference(&expected["value"], &found["value"]),
+            Some(found) if is_near(value, &found["value"]) => None,
+            Some(found) => difference(value, &found["value"]),
+            None if is_near(value, &none) => None,
             None => Some(format!(": expected {}, found nothing", shown(expected))),
         };
         let name = expected["name"].as_str().unwrap_or_default();
         wrong.extend(why.map(|why| format!(", metric {name}{why}")));
     }
-    let more = found
-        .iter()
-        .filter(|found| !expected.iter().any(|expected| same(expected, found)));
+    let more = found.iter().filter(|found| {
+        !expected.iter().any(|expected| same(expected, found)) && !is_near(&found["value"], &none)
+    });
     wrong.extend(more.map(|found| format!(", metrics: expected nothing, found {}", shown(found))));
     wrong
+}
+
+/// Whether two values are the same but for how sums were rounded. A number that stayed at zero is as if it had not been
+/// measured.
+fn is_near(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => {
+            let (one, other) = (one.as_f64(), other.as_f64());
+            let near =
+                |(one, other): (f64, f64)| (one - other).abs() <= 1e-9 * one.abs().max(other.abs());
+            one.zip(other).is_some_and(near)
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let is_same = |name: &str| match (one.get(name), other.get(name)) {
+                (Some(one), Some(other)) => is_near(one, other),
+                _ => false,
+            };
+            one.len() == other.len() && one.keys().all(|name| is_same(name))
+        }
+        _ => false,
+    }
 }

@@ -33,6 +33,8 @@ pub(super) fn outcome(
         Outcome::Pass => "pass".into(),
         Outcome::Drop => "drop".into(),
         Outcome::Replace(patch) => replaced(changed(&patch)),
+        // What means the same is the same, as for the host.
+        Outcome::Split(pieces) if pieces.is_empty() => "drop".into(),
         Outcome::Split(pieces) => {
             let pieces = pieces.iter().map(|piece| sent(piece.output, &piece.patch));
             json!({"split": pieces.collect::<Vec<_>>()})

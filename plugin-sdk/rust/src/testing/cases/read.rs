@@ -258,7 +258,10 @@ fn outcome(value: &Value) -> Result<Value, String> {
         }
         "route" if !value["to"].is_string() => Err(".to is missing".into()),
         "route" => patch(value, true).map(|patch| json!({"route": patch})),
-        "split" => pieces(value).map(|pieces| json!({"split": pieces})),
+        "split" => pieces(value).map(|pieces| match pieces.is_empty() {
+            true => "drop".into(),
+            false => json!({"split": pieces}),
+        }),
         "retry" => retry(value),
         "dead-letter" | "poison" | "raised" => text(value).map(|()| json!({kind: value})),
         _ => return Err(format!(" is the outcome {kind:?}, which there is not")),

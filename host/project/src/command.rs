@@ -97,8 +97,9 @@ pub(crate) fn called(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let program = program.file_name().unwrap_or(program.as_os_str());
     let mut words = vec![program.to_string_lossy()];
-    let asked = command.get_args().next().map(|word| word.to_string_lossy());
-    words.extend(asked.filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase())));
+    let asked = command.get_args().map(|word| word.to_string_lossy());
+    let is_word = |word: &str| word == "-m" || word.bytes().all(|byte| byte.is_ascii_lowercase());
+    words.extend(asked.take_while(|word| is_word(word)));
     words.join(" ")
 }
 

@@ -12,6 +12,17 @@ use crate::project::ProjectError;
 /// Tells apart what threads of this program write beside the same place.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
+/// Opens a file to read it. What would be waited for, as a pipe, is refused.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    match fs::metadata(path)?.is_file() {
+        true => File::open(path),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no regular file",
+        )),
+    }
+}
+
 /// Writes a file with the directories between it and `root`, none of which may be a link; a link in the file's own place is
 /// replaced by the file.
 pub(crate) fn write(root: &Path, path: &Path, bytes: &[u8]) -> Result<(), ProjectError> {

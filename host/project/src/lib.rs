@@ -24,6 +24,7 @@ mod create;
 mod disk;
 mod embedded;
 mod language;
+mod lock;
 mod manifest;
 mod mistake;
 mod name;

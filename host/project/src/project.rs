@@ -1,11 +1,12 @@
 //! A project: a directory with a manifest.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use wildmatch::WildMatchPattern;
 
+use crate::disk;
 use crate::language::{Grant, Language};
 use crate::manifest::Manifest;
 use crate::mistake::{Mistake, Mistakes};
@@ -134,7 +135,7 @@ impl Project {
         let directory = directory.as_ref().to_owned();
         let file = directory.join(MANIFEST);
         let mut text = String::new();
-        let read = File::open(&file)
+        let read = disk::open(&file)
             .and_then(|opened| opened.take(MANIFEST_BYTES + 1).read_to_string(&mut text));
         match read {
             Ok(_) if text.len() as u64 > MANIFEST_BYTES => Err(ProjectError::Long { file }),

@@ -78,12 +78,12 @@ pub enum BuildError {
         /// The project.
         directory: String,
     },
-    /// Another build of the project did not end, or another run of its tests.
-    #[error("another {work} of {} goes on and did not end within {seconds} s", directory.display())]
+    /// Another build did not end, or another run of tests.
+    #[error("{who} {} goes on and did not end within {seconds} s", directory.display())]
     Busy {
-        /// `build` or `test run`.
-        work: &'static str,
-        /// The project.
+        /// Which: `another build of`.
+        who: &'static str,
+        /// The project, or where both install.
         directory: std::path::PathBuf,
         /// How long it was waited for.
         seconds: u64,
@@ -104,6 +104,21 @@ pub enum BuildError {
         /// How it ended.
         status: String,
         /// What it said, as it said it.
+        said: String,
+    },
+    /// What installs a toolchain failed, and has said why.
+    #[error(
+        "{}{wanted} is not installed: {program} ended with {status}",
+        with_end(said)
+    )]
+    NotInstalled {
+        /// The tool and its version: `componentize-py 0.25.1`.
+        wanted: String,
+        /// The program, with what it was asked to do: `npm install`.
+        program: String,
+        /// How it ended.
+        status: String,
+        /// What it said besides what was shown as it went on.
         said: String,
     },
     /// The operator calls what its manifest does not grant.

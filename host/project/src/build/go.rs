@@ -2,6 +2,7 @@
 
 use tidegate_component::{Names, Producer};
 
+use super::packages::with_pip;
 use super::{Build, Made};
 use crate::command::{ask, work};
 use crate::language::{Grant, Language};
@@ -56,7 +57,8 @@ pub(super) fn find(build: &Build<'_>) -> Result<(std::path::PathBuf, String), Bu
     let name = format!("{PACKAGE}-{VERSION}");
     let on_path = machine.program("go");
     let kept = machine.installed(&name);
-    let kept = kept.map(|kept| kept.directory.join("bin").join("go"));
+    // The package's own program needs to be found by the Python that runs it; this is what it runs.
+    let kept = kept.map(|kept| kept.directory.join("go").join("bin").join("go"));
     let mut old = None;
     for program in on_path.into_iter().chain(kept) {
         let said = ask(build.command(&program).arg("version"));
@@ -73,7 +75,10 @@ pub(super) fn find(build: &Build<'_>) -> Result<(std::path::PathBuf, String), Bu
         "python3", "-m", "pip", "install", "--quiet", "--target", INTO, &package,
     ];
     let remedy = match machine.program("python3") {
-        Some(_) => machine.remedy(&name, &install),
+        Some(python) => {
+            with_pip(build, &python)?;
+            machine.remedy(&name, &install)
+        }
         None => Remedy::Words("Install it as https://go.dev/doc/install says".into()),
     };
     Err(Missing {

@@ -1,14 +1,11 @@
 //! One build of a project at a time, and one run of its tests: they share what they make on the way.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use super::Build;
-use crate::command::WORKING;
 use crate::disk;
-use crate::project::ProjectError;
+use crate::lock;
 use crate::toolchain::BuildError;
 
 /// What is done by one at a time.
@@ -29,14 +26,11 @@ impl Work {
 
     fn called(self) -> &'static str {
         match self {
-            Work::Build => "build",
-            Work::Test => "test run",
+            Work::Build => "another build of",
+            Work::Test => "another test run of",
         }
     }
 }
-
-/// Between two looks at whether the other has ended.
-const LOOK: Duration = Duration::from_millis(50);
 
 impl Build<'_> {
     /// Waits until nobody else does such work in the project, which is said on standard error; then nobody does until what
@@ -47,44 +41,6 @@ impl Build<'_> {
         if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
             disk::clear(&path)?;
         }
-        let opened = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path);
-        let file = opened.map_err(ProjectError::disk("open", &path))?;
-        let until = Instant::now() + WORKING;
-        let mut is_said = false;
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(file),
-                // A file system without locks: builds there are as they were made.
-                Err(TryLockError::Error(error))
-                    if error.kind() == std::io::ErrorKind::Unsupported =>
-                {
-                    return Ok(file);
-                }
-                Err(TryLockError::Error(error)) => {
-                    return Err(ProjectError::disk("lock", &path)(error).into());
-                }
-                Err(TryLockError::WouldBlock) if Instant::now() >= until => {
-                    return Err(BuildError::Busy {
-                        work: work.called(),
-                        directory: self.directory.clone(),
-                        seconds: WORKING.as_secs(),
-                    });
-                }
-                Err(TryLockError::WouldBlock) => {}
-            }
-            if !is_said {
-                is_said = true;
-                eprintln!(
-                    "waiting for another {} of {}, which goes on",
-                    work.called(),
-                    self.directory.display()
-                );
-            }
-            thread::sleep(LOOK);
-        }
+        lock::hold(&path, work.called(), &self.directory)
     }
 }

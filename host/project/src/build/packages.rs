@@ -81,6 +81,7 @@ impl Npm {
             "install",
             "--no-audit",
             "--no-fund",
+            "--no-update-notifier",
             "--loglevel",
             "error",
             "--prefix",
@@ -129,13 +130,15 @@ pub(super) fn node(build: &Build<'_>) -> Result<(), BuildError> {
     let found = said.as_deref().and_then(version);
     let is_new =
         found.is_some_and(|found| found.first().is_some_and(|major| *major >= OLDEST_NODE));
-    if is_new && machine.program("npm").is_some() {
+    let has_npm = machine.program("npm").is_some();
+    if is_new && has_npm {
         return Ok(());
     }
+    let without = if has_npm { "" } else { " without npm" };
     Err(Missing {
         language: build.project.language(),
         wanted: format!("Node.js {OLDEST_NODE} or newer with npm"),
-        found: said.map(|said| format!("node {}", said.trim())),
+        found: said.map(|said| format!("node {}{without}", said.trim())),
         remedy: Remedy::Words("Install it as https://nodejs.org/en/download says".into()),
     }
     .into())
@@ -164,4 +167,27 @@ pub(super) fn python(build: &Build<'_>) -> Result<PathBuf, BuildError> {
         }
         .into()),
     }
+}
+
+/// Makes sure of pip before it is told to install something: systems have Python without it.
+pub(super) fn with_pip(build: &Build<'_>, python: &Path) -> Result<(), BuildError> {
+    let machine = build.machine();
+    // Not in the project, whose modules Python would take for its own.
+    let mut asked = machine.command(python, Path::new("/"));
+    if ask(asked.args(["-m", "pip", "--version"])).is_some() {
+        return Ok(());
+    }
+    let is_systems = python
+        .canonicalize()
+        .is_ok_and(|python| python.starts_with("/usr/bin"));
+    let remedy = is_systems.then(|| apt(machine, &["python3-pip"])).flatten();
+    Err(Missing {
+        language: build.project.language(),
+        wanted: "pip for python3, which installs what they are built with".into(),
+        found: None,
+        remedy: remedy.unwrap_or_else(|| {
+            Remedy::Words("Install it as https://pip.pypa.io/en/stable/installation/ says".into())
+        }),
+    }
+    .into())
 }

@@ -3,7 +3,7 @@
 
 use tidegate_component::{Names, Producer};
 
-use super::packages::python;
+use super::packages::{python, with_pip};
 use super::{Build, Made, within};
 use crate::command::{ask, work};
 use crate::language::Language;
@@ -51,7 +51,7 @@ fn find(build: &Build<'_>) -> Result<std::process::Command, BuildError> {
     let name = format!("{TOOL}-{VERSION}");
     if let Some(kept) = build.machine().installed(&name) {
         // Its own program names the Python that installed it; the one at hand imports it as well.
-        let mut command = build.command(python);
+        let mut command = build.command(&python);
         // Isolated, so that no module of the directory that it runs in takes the place of one of its own.
         let start = "import sys; sys.path.insert(0, sys.argv.pop(1)); \
                      from componentize_py import script; sys.exit(script())";
@@ -69,6 +69,7 @@ fn find(build: &Build<'_>) -> Result<std::process::Command, BuildError> {
     match (on_path, &found) {
         (Some(program), Some(found)) if found == VERSION => Ok(build.command(program)),
         _ => {
+            with_pip(build, &python)?;
             let wanted = format!("{TOOL}=={VERSION}");
             let install = [
                 "python3",

@@ -1,12 +1,13 @@
 //! Installs what is missing, as the language has it: into a cache of its own where that is possible.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process;
 
 use super::{BuildError, Machine, Missing, Remedy};
 use crate::command::{ask, work_aloud};
 use crate::language::Language;
+use crate::lock::hold;
 use crate::project::ProjectError;
 
 /// Stands in a command for the directory that it installs into.
@@ -49,7 +50,20 @@ impl Missing {
             _ => Path::new("/"),
         };
         for words in commands {
-            run(machine, words, directory)?;
+            eprintln!("installing {}: {}", self.wanted, words.join(" "));
+            run(machine, words, directory).map_err(|error| match error {
+                BuildError::Failed {
+                    program,
+                    status,
+                    said,
+                } => BuildError::NotInstalled {
+                    wanted: self.wanted.clone(),
+                    program,
+                    status,
+                    said,
+                },
+                other => other,
+            })?;
         }
         Ok(())
     }
@@ -61,14 +75,19 @@ fn run(machine: &Machine, words: &[String], directory: &Path) -> Result<(), Buil
         .iter()
         .map(Path::new)
         .find(|word| is_kept(machine, word));
+    let _alone = match place {
+        Some(place) => Some(alone(place)?),
+        None => None,
+    };
+    // Whoever was waited for has installed it.
+    if place.is_some_and(Path::is_dir) {
+        return Ok(());
+    }
     let beside = place.map(|place| {
         let mut name = place.as_os_str().to_owned();
         name.push(format!(".new-{}", process::id()));
         PathBuf::from(name)
     });
-    if let Some(parent) = place.and_then(Path::parent) {
-        fs::create_dir_all(parent).map_err(ProjectError::disk("make", parent))?;
-    }
     let words = words.iter().map(|word| match (&beside, place) {
         (Some(beside), Some(place)) if Path::new(word) == place => beside.clone().into_os_string(),
         _ => word.into(),
@@ -89,15 +108,31 @@ fn run(machine: &Machine, words: &[String], directory: &Path) -> Result<(), Buil
         return ran;
     };
     let moved = ran.and_then(|()| {
-        // One that is there came from another process in the meantime, and is the same.
-        match place.is_dir() {
-            true => Ok(()),
-            false => fs::rename(&beside, place)
-                .map_err(|error| ProjectError::disk("make", place)(error).into()),
-        }
+        fs::rename(&beside, place).map_err(|error| ProjectError::disk("make", place)(error).into())
     });
     let _ = fs::remove_dir_all(&beside);
     moved
+}
+
+/// Waits until nobody else installs into the cache, and takes away what one that was killed has left beside this place.
+fn alone(place: &Path) -> Result<File, BuildError> {
+    let parent = place.parent().unwrap_or(place);
+    fs::create_dir_all(parent).map_err(ProjectError::disk("make", parent))?;
+    let held = hold(
+        &parent.join(".lock"),
+        "another build that installs into",
+        parent,
+    )?;
+    let name = place.file_name().unwrap_or_default().to_string_lossy();
+    let left = format!("{name}.new-");
+    for entry in fs::read_dir(parent).map_err(ProjectError::disk("list", parent))? {
+        let entry = entry.map_err(ProjectError::disk("list", parent))?;
+        if entry.file_name().to_string_lossy().starts_with(&left) {
+            // One that cannot be taken away is in nobody's way.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    Ok(held)
 }
 
 fn is_kept(machine: &Machine, word: &Path) -> bool {

@@ -107,6 +107,8 @@ pub fn user_cache() -> Option<PathBuf> {
     let caches = set("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || Some(PathBuf::from(set("HOME")?).join(".cache"));
     // A place that is not absolute is none, as the XDG Base Directory Specification has it.
-    let caches = caches.filter(|caches| caches.is_absolute()).or_else(home)?;
+    let caches = caches
+        .filter(|caches| caches.is_absolute())
+        .or_else(|| home().filter(|caches| caches.is_absolute()))?;
     Some(caches.join("tidegate"))
 }

@@ -79,6 +79,11 @@ fn what_is_missing_is_named_with_an_example() {
         said.contains("entry: is missing; write at least one source"),
         "{said}"
     );
+    let said = refused("name = \"a\"\nlanguage = \"c\"\nentry = [\"a.c\", \"a.c\"]");
+    assert!(
+        said.ends_with("3:17: entry[2]: \"a.c\" is there twice"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -256,4 +261,14 @@ fn a_source_that_a_toolchain_takes_for_an_option_is_refused() {
             "{said}"
         );
     }
+}
+
+#[test]
+fn a_manifest_that_is_no_regular_file_is_not_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("operator.toml");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let error = Project::open(directory.path()).unwrap_err().to_string();
+    assert!(error.ends_with("it is no regular file"), "{error}");
 }

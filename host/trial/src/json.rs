@@ -33,6 +33,18 @@ pub struct Mistake {
 }
 
 impl Mistake {
+    /// One of the whole file, right after what stands before it.
+    pub(crate) fn after(before: &str, why: impl Into<String>) -> Mistake {
+        let line = before.rfind('\n').map_or(0, |end| end + 1);
+        Mistake {
+            line: before.matches('\n').count() + 1,
+            column: before[line..].chars().count() + 1,
+            case: None,
+            member: String::new(),
+            why: why.into(),
+        }
+    }
+
     /// The same where the line is known otherwise.
     pub(crate) fn without_line(&self) -> String {
         match self.member.as_str() {

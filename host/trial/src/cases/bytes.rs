@@ -101,8 +101,10 @@ fn read(node: &Node<'_>) -> Result<Option<Vec<u8>>, Mistake> {
     match (names.as_slice(), members.as_slice()) {
         (["base64"], [(_, text)]) => {
             let bytes = STANDARD.decode(text.text()?);
-            let bytes =
-                bytes.map_err(|error| text.mistake(format!("it is not base64: {error}")))?;
+            let bytes = bytes.map_err(|error| {
+                let why = error.to_string();
+                text.mistake(format!("it is not base64: {}", why.trim_end_matches('.')))
+            })?;
             Ok(Some(bytes))
         }
         (["json"], [(_, value)]) => Ok(Some(value.compact()?.into_bytes())),

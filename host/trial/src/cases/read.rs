@@ -1,8 +1,8 @@
 //! Reading a file of cases. Every mistake is said with its line, its case and its member.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::Read as _;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -60,19 +60,24 @@ pub enum CasesError {
 impl CaseFile {
     /// Reads the file at this path.
     pub fn open(path: &Path) -> Result<CaseFile, CasesError> {
-        let mut text = String::new();
-        File::open(path)
-            .and_then(|file| file.take(MAX_FILE + 1).read_to_string(&mut text))
-            .map_err(|error| CasesError::Read {
+        let bytes = bytes(path).map_err(|error| CasesError::Read {
+            path: path.to_owned(),
+            error,
+        })?;
+        if bytes.len() as u64 > MAX_FILE {
+            return Err(CasesError::TooLong {
                 path: path.to_owned(),
-                error,
-            })?;
-        match text.len() as u64 > MAX_FILE {
-            true => Err(CasesError::TooLong {
-                path: path.to_owned(),
-            }),
-            false => CaseFile::parse(path, text),
+            });
         }
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let whole = error.utf8_error().valid_up_to();
+            let before = String::from_utf8_lossy(&error.as_bytes()[..whole]);
+            CasesError::Mistake {
+                path: path.to_owned(),
+                mistake: Mistake::after(&before, "it is not UTF-8"),
+            }
+        })?;
+        CaseFile::parse(path, text)
     }
 
     /// Reads every `*.json` of a directory, by name, or the one file that the path is.
@@ -115,6 +120,21 @@ impl CaseFile {
             text,
         })
     }
+}
+
+/// What a file has, up to one byte more than the limit. What would be waited for, as a pipe, is refused.
+fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no regular file",
+        ));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(MAX_FILE + 1)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn cases(text: &str) -> Result<Vec<Case>, Mistake> {

@@ -359,3 +359,19 @@ fn a_directory_is_all_of_its_files_by_name() {
         "{missing}"
     );
 }
+
+#[test]
+fn a_file_that_is_no_text_or_no_file_is_refused_with_its_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.json");
+    std::fs::write(&path, b"{\n  \"\xc3\xa4\xff").unwrap();
+    let error = CaseFile::open(&path).unwrap_err();
+    assert!(matches!(error, CasesError::Mistake { .. }), "{error}");
+    let said = error.to_string();
+    assert!(said.ends_with("line 2 column 5: it is not UTF-8"), "{said}");
+    let pipe = directory.path().join("b.json");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let said = CaseFile::open(&pipe).unwrap_err().to_string();
+    assert!(said.ends_with("it is no regular file"), "{said}");
+}

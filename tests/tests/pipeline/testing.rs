@@ -52,7 +52,7 @@ fn a_project_is_tested_in_its_own_runner_and_in_the_sandbox() {
         "passed  the project's own tests in C\n",
         "2 passed, 0 failed, ",
         "the first test passed ",
-        " s after the project was made\n",
+        " s after the project was made, and all had run after ",
     ] {
         assert!(shown.contains(line), "{line:?} in\n{shown}");
     }

@@ -63,14 +63,26 @@ impl Beginning {
         }
     }
 
-    /// How long after it the first test passed; none where an earlier one had, or it is not known.
-    pub(super) fn ended(&self, passed: SystemTime) -> Option<Duration> {
+    /// How long after it the first test passed, and how long it is now; none where an earlier one had passed, or it is not known.
+    pub(super) fn ended(&self, passed: SystemTime) -> Option<First> {
         let made = fs::metadata(&self.0)
             .and_then(|found| found.modified())
             .ok()?;
         fs::remove_file(&self.0).ok()?;
-        passed.duration_since(made).ok()
+        Some(First {
+            passed: passed.duration_since(made).ok()?,
+            ended: SystemTime::now().duration_since(made).ok()?,
+        })
     }
+}
+
+/// A project's first run of tests in which one passed, in time since `tidegate new`.
+#[derive(Clone, Copy)]
+pub(super) struct First {
+    /// When one passed.
+    pub(super) passed: Duration,
+    /// When all had run.
+    pub(super) ended: Duration,
 }
 
 /// Writes the SDK of a project anew.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use anyhow::anyhow;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use tidegate_trial::{CaseFile, CasesError, Options, Report, Trial, TrialError};
 
 use super::interrupt::end_on_signal;
 use super::print;
-use super::project::{Beginning, failed, grants, of_project, shown, warn_of_another_sdk};
+use super::project::{Beginning, First, failed, grants, of_project, shown, warn_of_another_sdk};
 use crate::exit::{Failure, tell};
 use crate::wire;
 
@@ -187,12 +187,7 @@ fn of_cases(error: CasesError) -> Failure {
     }
 }
 
-fn text(
-    project: &Project,
-    native: Option<bool>,
-    report: &Report,
-    first: Option<Duration>,
-) -> String {
+fn text(project: &Project, native: Option<bool>, report: &Report, first: Option<First>) -> String {
     let mut text = String::new();
     if let Some(passed) = native {
         let word = if passed { "passed" } else { "failed" };
@@ -205,8 +200,9 @@ fn text(
     }
     if let Some(first) = first {
         text += &format!(
-            "the first test passed {:.1} s after the project was made\n",
-            first.as_secs_f64()
+            "the first test passed {:.1} s after the project was made, and all had run after {:.1} s\n",
+            first.passed.as_secs_f64(),
+            first.ended.as_secs_f64()
         );
     }
     text
@@ -216,13 +212,13 @@ fn in_json(
     project: &Project,
     native: Option<bool>,
     report: &Report,
-    first: Option<Duration>,
+    first: Option<First>,
 ) -> Value {
     json!({
         "project": project.name().as_str(),
         "language": project.language().word(),
         "native": native,
         "cases": report.to_json(),
-        "first-passed-after-new-ms": first.map(|first| first.as_secs_f64() * 1e3),
+        "first-passed-after-new-ms": first.map(|first| first.passed.as_secs_f64() * 1e3),
     })
 }

@@ -40,6 +40,10 @@ pub(crate) fn demo(root: &Path) -> Result<()> {
     println!("\nthe answers:       examples/support-bot/out/answers.jsonl");
     println!("the dead letters:  examples/support-bot/out/dead-letters.jsonl");
     println!("the summary:       examples/support-bot/out/summary.json");
-    println!("run it again with: target/release/tidegate run examples/support-bot/pipeline.toml");
+    let binary = binary.strip_prefix(root).unwrap_or(&binary);
+    println!(
+        "run it again with: {} run examples/support-bot/pipeline.toml",
+        binary.display()
+    );
     Ok(())
 }

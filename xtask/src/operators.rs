@@ -67,6 +67,7 @@ pub(crate) fn build(root: &Path) -> Result<()> {
         write_if_other(&to, &bytes)?;
     }
     let unpacked = toolchains::unpack(root)?;
+    for_pipelines(root)?;
     println!(
         "{} operators in {}",
         packages.len() + unpacked,
@@ -89,6 +90,28 @@ fn without_paths(root: &Path) -> String {
 /// Where operators and test guests are.
 pub(crate) fn place(root: &Path) -> PathBuf {
     target_directory(root).join("operators")
+}
+
+/// Puts the components where the pipeline files of this repository name them, for who has cargo build elsewhere.
+pub(crate) fn for_pipelines(root: &Path) -> Result<()> {
+    let (place, named) = (place(root), root.join("target/operators"));
+    fs::create_dir_all(&named).with_context(|| format!("cannot make {}", named.display()))?;
+    let cannot = || format!("cannot list {}", place.display());
+    if named.canonicalize()? == place.canonicalize()? {
+        return Ok(());
+    }
+    for entry in fs::read_dir(&place).with_context(cannot)? {
+        let from = entry.with_context(cannot)?.path();
+        if let (Some("wasm"), Some(name)) = (
+            from.extension().and_then(|extension| extension.to_str()),
+            from.file_name(),
+        ) {
+            let bytes =
+                fs::read(&from).with_context(|| format!("cannot read {}", from.display()))?;
+            write_if_other(&named.join(name), &bytes)?;
+        }
+    }
+    Ok(())
 }
 
 /// Only what changed is written, so that a running host's files keep their time.

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::operators::{place, target_directory, write_if_other};
+use crate::operators::{for_pipelines, place, target_directory, write_if_other};
 use crate::setup;
 use crate::steps::{cargo, run};
 
@@ -49,6 +49,7 @@ pub(crate) fn build(root: &Path, full: bool) -> Result<()> {
             full,
         )?;
     }
+    for_pipelines(root)?;
     println!(
         "{} operators of projects in {}",
         projects.len(),

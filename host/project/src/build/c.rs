@@ -7,7 +7,7 @@ use std::process::Command;
 use tidegate_component::{Names, Producer};
 
 use super::objects::Objects;
-use super::{Build, Made};
+use super::{Build, Made, within};
 use crate::command::{ask, work};
 use crate::language::{Grant, Language};
 use crate::project::{ProjectError, SDK};
@@ -37,7 +37,9 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
     let (objects, said) = Objects::new(build, &clang, &compiler, flags)?.compile()?;
     let out = build.fresh("core.wasm")?;
     let mut command = build.command(clang);
-    command.args(LINKED).args(objects).arg("-o").arg(&out);
+    // Named from the project: the linker makes something else of a `%` in a path.
+    let named = within(build, &out);
+    command.args(LINKED).args(objects).arg("-o").arg(named);
     let linked = work(&mut command)?.text();
     let said: Vec<String> = [said, linked]
         .into_iter()

@@ -114,7 +114,7 @@ fn run(machine: &Machine, words: &[String], directory: &Path) -> Result<(), Buil
     moved
 }
 
-/// Waits until nobody else installs into the cache, and takes away what one that was killed has left beside this place.
+/// Waits until nobody else installs into the cache, and takes away what one that was killed has left there.
 fn alone(place: &Path) -> Result<File, BuildError> {
     let parent = place.parent().unwrap_or(place);
     fs::create_dir_all(parent).map_err(ProjectError::disk("make", parent))?;
@@ -123,11 +123,9 @@ fn alone(place: &Path) -> Result<File, BuildError> {
         "another build that installs into",
         parent,
     )?;
-    let name = place.file_name().unwrap_or_default().to_string_lossy();
-    let left = format!("{name}.new-");
     for entry in fs::read_dir(parent).map_err(ProjectError::disk("list", parent))? {
         let entry = entry.map_err(ProjectError::disk("list", parent))?;
-        if entry.file_name().to_string_lossy().starts_with(&left) {
+        if entry.file_name().to_string_lossy().contains(".new-") {
             // One that cannot be taken away is in nobody's way.
             let _ = fs::remove_dir_all(entry.path());
         }

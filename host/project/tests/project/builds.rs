@@ -87,6 +87,13 @@ fn the_same_sources_in_c_make_the_same_component_wherever_they_lie() {
     let (built, bytes) = built_twice(Language::C, place.path());
     assert_eq!((&built.grants, own(&built)), (&vec![], vec![]));
     says(&bytes, "C", "clang", "tidegate-c");
+    // A linker that is given a `%` for its output makes a name of it that is not there.
+    let odd = made(
+        Language::C,
+        "hide-words",
+        &place.path().join("20%20, odd's"),
+    );
+    assert_eq!(self::built(&odd).digest, built.digest);
 }
 
 #[test]

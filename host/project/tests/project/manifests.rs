@@ -81,7 +81,7 @@ fn what_is_missing_is_named_with_an_example() {
     );
     let said = refused("name = \"a\"\nlanguage = \"c\"\nentry = [\"a.c\", \"a.c\"]");
     assert!(
-        said.ends_with("3:17: entry[2]: \"a.c\" is there twice"),
+        said.ends_with("3:17: entry[2]: \"a.c\" stands here twice"),
         "{said}"
     );
 }

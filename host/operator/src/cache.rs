@@ -1,4 +1,5 @@
-//! Compiled components on disk, so that a start does not compile what was compiled before.
+//! Compiled components on disk, so that a start does not compile what was compiled before, and functions of them
+//! (`functions`).
 //!
 //! An entry is named after what it depends on: the component's digest, and a hash over the engine's settings, its
 //! version, the limits of what a component may contain, the target and the features of this CPU. Its content is
@@ -20,10 +21,12 @@
 //! machine that loses power leaves no mark on what it did not write. What a disk loses later by itself is found in
 //! machine code as little as in any other program.
 
+mod functions;
+
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::hash::{Hash, Hasher};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -31,12 +34,18 @@ use std::time::{Duration, SystemTime};
 use sha2::{Digest, Sha256};
 use tidegate_contract::write_in_pieces;
 
+pub(crate) use functions::Owner;
+use functions::end_of;
+
 use crate::limits::{COMPONENT_INSTANCES, CORE_INSTANCES, DEFINITIONS, MEMORIES, TABLES};
 
 const MAGIC: &[u8; 8] = b"TGCODE\0\x02";
 /// How files end that note something of others, and how many there may be.
 const NOTE: &str = "known";
 const NOTES: usize = 1000;
+/// How files end that are artifacts, and known functions.
+const CODE: &str = "code";
+const FUNCTIONS: &str = "functions";
 /// Magic, length, two hashes.
 const TRAILER: usize = 8 + 8 + 32 + 32;
 
@@ -78,9 +87,13 @@ impl Cache {
         })
     }
 
-    fn name(&self, digest: &str) -> String {
-        let digest = digest.strip_prefix("sha256:").unwrap_or(digest);
-        format!("{digest}-{}.code", self.engine)
+    /// The artifact of this digest: one that serves all, or one that was made with functions of this owner.
+    fn name(&self, digest: &str, owner: Option<&Owner>) -> String {
+        let digest = hex_of(digest);
+        match owner {
+            None => format!("{digest}-{}.{CODE}", self.engine),
+            Some(Owner(owner)) => format!("{digest}-{}-{owner}.{CODE}", self.engine),
+        }
     }
 
     /// Where something is noted of a file, by a name that has no other use here. Notes are few and short: beyond a
@@ -103,9 +116,13 @@ impl Cache {
         note
     }
 
-    /// The file that begins with the artifact, if a whole one is there.
-    pub(crate) fn find(&self, digest: &str) -> Option<PathBuf> {
-        let name = self.name(digest);
+    /// The file that begins with the artifact, if a whole one is there that serves all or this owner.
+    pub(crate) fn find(&self, digest: &str, owner: Option<&Owner>) -> Option<PathBuf> {
+        let of_all = self.find_named(self.name(digest, None));
+        of_all.or_else(|| self.find_named(self.name(digest, Some(owner?))))
+    }
+
+    fn find_named(&self, name: String) -> Option<PathBuf> {
         let path = self.directory.join(&name);
         let mut file = File::open(&path).ok()?;
         match is_whole(&mut file, &name) {
@@ -117,25 +134,46 @@ impl Cache {
         }
     }
 
-    /// Takes every entry away that is not the artifact of one of these digests for this engine, with what was left half
-    /// written by a process that has ended. What cannot be taken away costs room and nothing else.
-    pub(crate) fn retain(&self, digests: &BTreeSet<String>) {
-        let stay: BTreeSet<String> = digests.iter().map(|digest| self.name(digest)).collect();
+    /// Takes every entry away that is not the artifact of one of these digests for this engine, or made for another than
+    /// these owners, or their functions, with what was left half written by a process that has ended. What cannot be
+    /// taken away costs room and nothing else.
+    pub(crate) fn retain(&self, digests: &BTreeSet<String>, owners: &BTreeSet<Owner>) {
+        let digests: BTreeSet<&str> = digests.iter().map(|digest| hex_of(digest)).collect();
+        let stays = |name: &str| match *name.split(['-', '.']).collect::<Vec<_>>() {
+            [digest, engine, CODE] => engine == self.engine && digests.contains(digest),
+            [digest, engine, owner, CODE] => {
+                engine == self.engine
+                    && digests.contains(digest)
+                    && owners.contains(&Owner(owner.to_owned()))
+            }
+            [owner, engine, FUNCTIONS] => {
+                engine == self.engine && owners.contains(&Owner(owner.to_owned()))
+            }
+            _ => false,
+        };
         let own = format!(".{}.", std::process::id());
         let entries = std::fs::read_dir(&self.directory);
         for entry in entries.into_iter().flatten().flatten() {
             let found = entry.file_name();
             let Some(name) = found.to_str() else { continue };
             let ours = match name.strip_prefix('.') {
-                Some(beside) => beside.contains(".code.") && !beside.contains(&own),
+                Some(beside) => {
+                    [CODE, FUNCTIONS]
+                        .iter()
+                        .any(|end| beside.contains(&format!(".{end}.")))
+                        && !beside.contains(&own)
+                }
                 None if is_note(&entry.path()) => {
                     let noted = std::fs::read_to_string(entry.path()).unwrap_or_default();
                     !noted
                         .lines()
                         .nth(1)
-                        .is_some_and(|digest| digests.contains(digest))
+                        .is_some_and(|digest| digests.contains(hex_of(digest)))
                 }
-                None => name.ends_with(".code") && !stay.contains(name),
+                None => {
+                    let mut ends = [CODE, FUNCTIONS].iter();
+                    ends.any(|end| has_end(&entry.path(), end)) && !stays(name)
+                }
             };
             if ours && let Err(error) = std::fs::remove_file(entry.path()) {
                 tracing::debug!(target: "tidegate::operator", entry = name, "a compiled component that nobody needs stays on disk: {error}");
@@ -143,42 +181,59 @@ impl Cache {
         }
     }
 
-    /// Writes an artifact beside its place, moves it there, and says where it is. A failure is logged: the component
-    /// runs anyway.
-    pub(crate) fn store(&self, digest: &str, artifact: &[u8]) -> Option<PathBuf> {
+    /// Writes an artifact, of this owner alone or of all, and says where it is.
+    pub(crate) fn store(
+        &self,
+        digest: &str,
+        owner: Option<&Owner>,
+        artifact: &[u8],
+    ) -> Option<PathBuf> {
+        let name = self.name(digest, owner);
+        let end = end_of(&name, artifact);
+        let sum = end.get(TRAILER - 32..).unwrap_or_default();
+        let path = self.write(&name, &[artifact, &end], |file| {
+            file.sync_data()?;
+            file.set_modified(mark(sum))
+        })?;
+        if let Some(most) = self.most {
+            self.shrink(CODE, most, &path);
+        }
+        Some(path)
+    }
+
+    /// Writes a file beside its place, moves it there, and says where it is. A failure is logged: the component runs
+    /// anyway.
+    fn write(
+        &self,
+        name: &str,
+        pieces: &[&[u8]],
+        finish: impl FnOnce(&File) -> std::io::Result<()>,
+    ) -> Option<PathBuf> {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
-        let name = self.name(digest);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let beside = self
             .directory
             .join(format!(".{name}.{}.{serial}", std::process::id()));
-        let path = self.directory.join(&name);
+        let path = self.directory.join(name);
         let write = || -> std::io::Result<()> {
-            let sum = checksum(&name, artifact);
             let mut file = File::create(&beside)?;
-            write_in_pieces(&mut file, artifact)?;
-            file.write_all(MAGIC)?;
-            file.write_all(&(artifact.len() as u64).to_le_bytes())?;
-            file.write_all(&Sha256::digest(&name))?;
-            file.write_all(&sum)?;
-            file.sync_data()?;
-            file.set_modified(mark(&sum))?;
+            for piece in pieces {
+                write_in_pieces(&mut file, piece)?;
+            }
+            finish(&file)?;
             std::fs::rename(&beside, &path)
         };
         if let Err(error) = write() {
             // Nothing more can be done about the half-written file than to try.
             let _ = std::fs::remove_file(&beside);
-            tracing::warn!(target: "tidegate::operator", directory = %self.directory.display(), "a compiled component was not kept: {error}");
+            tracing::warn!(target: "tidegate::operator", directory = %self.directory.display(), "what was compiled was not kept: {error}");
             return None;
-        }
-        if let Some(most) = self.most {
-            self.shrink(most, &path);
         }
         Some(path)
     }
 
-    /// Takes the oldest entries away until what is left has no more bytes than this; one stays whatever it has.
-    fn shrink(&self, most: u64, newest: &Path) {
+    /// Takes the oldest entries of a kind away until what is left has no more bytes than this; one stays whatever it has.
+    fn shrink(&self, kind: &str, most: u64, newest: &Path) {
         let entries = std::fs::read_dir(&self.directory);
         let mut entries: Vec<_> = entries
             .into_iter()
@@ -186,7 +241,7 @@ impl Cache {
             .flatten()
             .filter_map(|entry| {
                 let path = entry.path();
-                let is_entry = path.extension().is_some_and(|end| end == "code");
+                let is_entry = has_end(&path, kind);
                 let facts = entry
                     .metadata()
                     .ok()
@@ -207,8 +262,17 @@ impl Cache {
     }
 }
 
+/// The digits of a digest.
+fn hex_of(digest: &str) -> &str {
+    digest.strip_prefix("sha256:").unwrap_or(digest)
+}
+
 fn is_note(path: &Path) -> bool {
-    path.extension().is_some_and(|end| end == NOTE)
+    has_end(path, NOTE)
+}
+
+fn has_end(path: &Path, end: &str) -> bool {
+    path.extension().is_some_and(|found| found == end)
 }
 
 /// Whether a file is an entry of this name as it was written, without reading it as a whole if it has its mark.

@@ -5,14 +5,17 @@
 //! child of low priority, takes what it wrote, and ends it when it goes beyond its limits.
 
 mod child;
+mod functions;
 mod supervise;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 pub use child::compile_for_parent;
 pub(crate) use child::{Job, Order};
+pub(crate) use functions::{Learning, most, renewed};
 pub(crate) use supervise::Turns;
 
 use crate::limits::size;
@@ -88,12 +91,35 @@ pub(crate) enum Refused {
 /// A component that is to be compiled, and who waits for it.
 pub(crate) struct Task<'a> {
     pub(crate) bytes: &'a [u8],
+    /// Functions that are known, where new ones are reported ([`Job::CompileKnowing`]).
+    pub(crate) known: &'a [u8],
     pub(crate) label: &'a str,
     /// Whether it runs beside a stream, which then keeps a core for itself.
     pub(crate) beside: bool,
     /// When nobody waits for it any more.
     pub(crate) until: Option<Instant>,
     pub(crate) progress: Option<fn(&Compiling<'_>)>,
+}
+
+impl Job {
+    /// Writes the task as the compiler of this job reads it.
+    fn write(self, task: &Task<'_>, to: &mut impl Write) -> std::io::Result<()> {
+        if self == Job::CompileKnowing {
+            to.write_all(&(task.known.len() as u64).to_le_bytes())?;
+            to.write_all(task.known)?;
+        }
+        to.write_all(task.bytes)
+    }
+}
+
+/// The artifact and the report of [`Job::CompileKnowing`]; none where it left something else.
+pub(crate) fn parts(mut made: Vec<u8>) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (rest, length) = made.split_last_chunk::<8>()?;
+    let report: usize = u64::from_le_bytes(*length).try_into().ok()?;
+    let artifact = rest.len().checked_sub(report)?;
+    let mut behind = made.split_off(artifact);
+    behind.truncate(report);
+    Some((made, behind))
 }
 
 impl Compiler {
@@ -107,9 +133,14 @@ impl Compiler {
         task: &Task<'_>,
     ) -> Result<Vec<u8>, Refused> {
         match self {
-            Compiler::Here => caught(|| job.run(wasm, task.bytes))
-                .and_then(|made| made)
-                .map_err(Refused::Said),
+            Compiler::Here => caught(|| {
+                let mut input = Vec::new();
+                job.write(task, &mut input)
+                    .map_err(|error| error.to_string())?;
+                job.run((wasm, guarded), limits, &mut input.as_slice())
+            })
+            .and_then(|made| made)
+            .map_err(Refused::Said),
             Compiler::Child(child) => {
                 let order = Order {
                     job,

@@ -9,7 +9,8 @@ use tidegate_contract::OperatorError;
 use tidegate_telemetry::plain;
 use wasmtime::component::{InstancePre, Linker};
 
-use crate::compiler::{Job, Refused, Task};
+use crate::cache::Owner;
+use crate::compiler::{Job, Refused, Task, most, parts, renewed};
 use crate::engine::Engine;
 use crate::failure::TEXT_BYTES;
 use crate::given::Given;
@@ -44,6 +45,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) label: &'a str,
     /// What it will be granted: an import beyond that refuses it before it is compiled. None where that comes later.
     pub(crate) grants: Option<Grants>,
+    /// The slot that it is for.
+    pub(crate) slot: Option<&'a str>,
     /// Whether a stream runs beside it.
     pub(crate) beside: bool,
     /// When nobody waits for it any more.
@@ -56,6 +59,7 @@ impl<'a> Wanted<'a> {
             given,
             label,
             grants: None,
+            slot: None,
             beside: false,
             until: None,
         }
@@ -85,9 +89,10 @@ impl Engine {
     fn compile_inner(&self, wanted: Wanted<'_>) -> Result<Component, OperatorError> {
         let label = wanted.label;
         let digest = wanted.given.digest().to_owned();
-        let (compiled, from_disk) = match self.load(&digest) {
+        let owner = self.owner(wanted.slot);
+        let (compiled, from_disk) = match self.load(&digest, owner.as_ref()) {
             Some(compiled) => (compiled, true),
-            None => (self.build(wanted, &digest)?, false),
+            None => (self.build(wanted, &digest, owner.as_ref())?, false),
         };
         let exports =
             exports(&compiled, &self.inner.wasm).map_err(|why| not_an_operator(label, why))?;
@@ -128,11 +133,11 @@ impl Engine {
         if is_component(bytes, wanted.label)? {
             return Ok(Cow::Borrowed(bytes));
         }
-        self.run(Job::Encode, wanted, bytes).map(Cow::Owned)
+        self.run(Job::Encode, wanted, bytes, b"").map(Cow::Owned)
     }
 
-    fn load(&self, digest: &str) -> Option<wasmtime::component::Component> {
-        let path = self.inner.cache.as_ref()?.find(digest)?;
+    fn load(&self, digest: &str, owner: Option<&Owner>) -> Option<wasmtime::component::Component> {
+        let path = self.inner.cache.as_ref()?.find(digest, owner)?;
         self.map(&path)
             .inspect_err(|error| tracing::warn!(target: "tidegate::operator", digest, "a compiled component on disk is of no use: {error:#}"))
             .ok()
@@ -151,6 +156,7 @@ impl Engine {
         &self,
         wanted: Wanted<'_>,
         digest: &str,
+        owner: Option<&Owner>,
     ) -> Result<wasmtime::component::Component, OperatorError> {
         let bytes = wanted.given.bytes(wanted.label)?;
         let component = self.encode_for(wanted, &bytes)?;
@@ -162,9 +168,9 @@ impl Engine {
                 .collect();
             ungranted_of(&imports, grants, wanted.label)?;
         }
-        let artifact = self.run(Job::Compile, wanted, &component)?;
+        let (artifact, knowing) = self.artifact(wanted, &component, owner)?;
         let stored = self.inner.cache.as_ref();
-        let stored = stored.and_then(|cache| cache.store(digest, &artifact));
+        let stored = stored.and_then(|cache| cache.store(digest, knowing, &artifact));
         // Where what was stored cannot be mapped (a file system without execution, an entry that another process took
         // away), what is at hand is as good.
         let mapped = stored.and_then(|path| {
@@ -184,11 +190,51 @@ impl Engine {
         loaded.map_err(|error| does_not_compile(wanted.label, format!("{error:#}")))
     }
 
+    /// The machine code of a component, and whose functions are in it: those that the owner has are not compiled again,
+    /// and others are kept for the next time.
+    fn artifact<'a>(
+        &self,
+        wanted: Wanted<'_>,
+        component: &[u8],
+        owner: Option<&'a Owner>,
+    ) -> Result<(Vec<u8>, Option<&'a Owner>), OperatorError> {
+        let alone = || self.run(Job::Compile, wanted, component, b"");
+        let (Some(cache), Some(owner)) = (&self.inner.cache, owner) else {
+            return Ok((alone()?, None));
+        };
+        let most = most(self.inner.compile);
+        let known = cache.functions(owner, most);
+        let other = || does_not_compile(wanted.label, "its compiler left something else".into());
+        let made = self.run(Job::CompileKnowing, wanted, component, &known);
+        let (artifact, report) = match made.and_then(|made| parts(made).ok_or_else(other)) {
+            Ok(parts) => parts,
+            Err(error) if known.is_empty() => return Err(error),
+            Err(error) => {
+                // If it compiles without, what is known is to blame.
+                let artifact = alone()?;
+                tracing::warn!(target: "tidegate::operator", component = wanted.label, "known functions are of no use and are forgotten: {error}");
+                cache.forget_functions(owner);
+                return Ok((artifact, None));
+            }
+        };
+        if let Some(next) = renewed(&known, &report, most) {
+            cache.keep_functions(owner, &next);
+        }
+        Ok((artifact, Some(owner).filter(|_| !known.is_empty())))
+    }
+
     /// Has the bytes encoded or compiled.
-    fn run(&self, job: Job, wanted: Wanted<'_>, bytes: &[u8]) -> Result<Vec<u8>, OperatorError> {
+    fn run(
+        &self,
+        job: Job,
+        wanted: Wanted<'_>,
+        bytes: &[u8],
+        known: &[u8],
+    ) -> Result<Vec<u8>, OperatorError> {
         let inner = &self.inner;
         let task = Task {
             bytes,
+            known,
             label: wanted.label,
             beside: wanted.beside,
             until: wanted.until,
@@ -200,7 +246,9 @@ impl Engine {
             .run(job, engine, inner.compile, &inner.turns, &task);
         made.map_err(|refused| match (refused, job) {
             (Refused::Said(why), Job::Encode) => not_an_operator(wanted.label, why),
-            (Refused::Said(why), Job::Compile) => does_not_compile(wanted.label, why),
+            (Refused::Said(why), Job::Compile | Job::CompileKnowing) => {
+                does_not_compile(wanted.label, why)
+            }
             (Refused::Limit(why), _) => too_large(wanted.label, why),
             (Refused::Unable(why), _) => OperatorError::Engine(why),
         })

@@ -6,16 +6,17 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tidegate_contract::OperatorError;
 use wasmtime::component::Linker;
 use wasmtime::{Config, InstanceAllocationStrategy, Memory, MemoryType, Store};
 
 use crate::budget::Budget;
-use crate::cache::Cache;
-use crate::compiler::{CompileLimits, Compiler, Compiling, Turns};
+use crate::cache::{Cache, Owner};
+use crate::compiler::{CompileLimits, Compiler, Compiling, Learning, Turns};
 use crate::host::Host;
+use crate::shared::lock;
 use crate::ticker::Ticker;
 
 /// Most memories whose address space is tried for at the start: 4 GiB each.
@@ -36,6 +37,8 @@ pub struct EngineOptions {
     /// Most bytes that are kept there, of which those go first that were not used for longest; none where
     /// [`Engine::forget_compiled`] takes away what is not needed. Default none.
     pub cache_bytes: Option<u64>,
+    /// Whose compiled functions are kept there too. Default nobody's.
+    pub functions: KeptFunctions,
     /// Who compiles. Default this process.
     pub compiler: Compiler,
     /// What compiling one component may take, where a child does it.
@@ -55,6 +58,7 @@ impl Default for EngineOptions {
         EngineOptions {
             cache_dir: None,
             cache_bytes: None,
+            functions: KeptFunctions::default(),
             compiler: Compiler::default(),
             compile: CompileLimits::default(),
             progress: None,
@@ -62,6 +66,21 @@ impl Default for EngineOptions {
             instances: 256,
         }
     }
+}
+
+/// Whose compiled functions are kept, so that what their next component has in common with the last is not compiled again.
+///
+/// A component that breaks its compiler can leave functions of its own there. So they are never shared: they get into
+/// later components of the same owner, and into nothing that another is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum KeptFunctions {
+    /// Nobody's.
+    #[default]
+    Nobodys,
+    /// Those of each slot by its name, where the directory belongs to one pipeline.
+    OfSlots,
+    /// Those of the project in this directory, which has all that is compiled.
+    OfProject(PathBuf),
 }
 
 /// Compiles components and runs their instances. Cheap to clone; the ticker thread ends with the last clone.
@@ -74,6 +93,9 @@ pub(crate) struct Inner {
     pub(crate) wasm: wasmtime::Engine,
     pub(crate) linker: Linker<Host>,
     pub(crate) cache: Option<Cache>,
+    functions: KeptFunctions,
+    /// Those who have had something compiled.
+    owners: Mutex<BTreeSet<Owner>>,
     pub(crate) ticker: Ticker,
     pub(crate) compiler: Compiler,
     pub(crate) compile: CompileLimits,
@@ -122,6 +144,8 @@ impl Engine {
                 wasm,
                 linker,
                 cache,
+                functions: options.functions,
+                owners: Mutex::default(),
                 ticker,
                 compiler: options.compiler,
                 compile: options.compile,
@@ -139,11 +163,22 @@ impl Engine {
     }
 
     /// Takes compiled components away from disk that are none of these digests, or that another version of the engine
-    /// made. One that is needed after all is compiled anew.
+    /// made, and functions of those for whom this engine has compiled nothing. One that is needed after all is compiled anew.
     pub fn forget_compiled(&self, but: &BTreeSet<String>) {
         if let Some(cache) = &self.inner.cache {
-            cache.retain(but);
+            cache.retain(but, &lock(&self.inner.owners));
         }
+    }
+
+    /// Who has the functions of what is compiled for this slot, or for none.
+    pub(crate) fn owner(&self, slot: Option<&str>) -> Option<Owner> {
+        let owner = match &self.inner.functions {
+            KeptFunctions::Nobodys => return None,
+            KeptFunctions::OfSlots => Owner::slot(slot?),
+            KeptFunctions::OfProject(directory) => Owner::project(directory),
+        };
+        lock(&self.inner.owners).insert(owner.clone());
+        Some(owner)
     }
 
     /// Whether compiled components are kept on disk.
@@ -163,7 +198,16 @@ impl std::fmt::Debug for Engine {
 
 /// The engine of wasmtime, with memories that are guarded by address space or checked.
 pub(crate) fn wasm(guarded: bool) -> wasmtime::Result<wasmtime::Engine> {
-    wasmtime::Engine::new(&if guarded { settings() } else { checked() })
+    wasmtime::Engine::new(&of(guarded))
+}
+
+/// The same with functions that are known: what it compiles is the same, byte for byte.
+pub(crate) fn wasm_with(guarded: bool, known: Arc<Learning>) -> wasmtime::Result<wasmtime::Engine> {
+    wasmtime::Engine::new(of(guarded).enable_incremental_compilation(known)?)
+}
+
+fn of(guarded: bool) -> Config {
+    if guarded { settings() } else { checked() }
 }
 
 fn settings() -> Config {

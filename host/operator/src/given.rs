@@ -98,7 +98,7 @@ impl Engine {
         let found = note.as_ref().and_then(|_| Found::at(path));
         if let (Some(note), Some(found), Some(cache)) = (&note, &found, cache)
             && let Some(digest) = found.recall(note)
-            && cache.find(&digest).is_some()
+            && cache.find(&digest, None).is_some()
         {
             return Ok(Given {
                 digest,

@@ -63,7 +63,7 @@ pub use breaker::Breaker;
 pub use compiler::{ChildCompiler, CompileLimits, Compiler, Compiling, compile_for_parent};
 pub use component::Component;
 pub use description::Description;
-pub use engine::{Engine, EngineOptions};
+pub use engine::{Engine, EngineOptions, KeptFunctions};
 pub use given::Given;
 pub use grants::{Grants, Ungranted, UnknownGrant};
 pub use json::check as check_json;

@@ -183,6 +183,7 @@ impl ComponentSlot {
     ) -> Result<ComponentSlot, OperatorError> {
         let component = engine.compile_for(Wanted {
             grants: Some(options.grants),
+            slot: Some(&options.name),
             ..Wanted::new(given, label)
         })?;
         ComponentSlot::with(component, options, config, known)
@@ -287,6 +288,7 @@ impl ComponentSlot {
         let component = match change.component {
             Some(bytes) => self.engine.compile_for(Wanted {
                 grants: Some(self.context.grants),
+                slot: Some(&self.context.shared.name),
                 beside: true,
                 until: start.until(),
                 ..Wanted::new(&Given::from(bytes), change.label)

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::CompileLimits;
+use super::{CompileLimits, functions};
 use crate::panics::caught;
 
 /// How much the child gives way to others: beside a machine that is fully busy it still has a tenth of a core, so that a
@@ -21,20 +21,63 @@ pub(crate) enum Job {
     Encode,
     /// Machine code of a component.
     Compile,
+    /// The same with functions that are known, which stand in front of the component with their length. Behind the
+    /// machine code stand a report and its length.
+    CompileKnowing,
 }
 
 impl Job {
-    const NAMES: [(&str, Job); 2] = [("encode", Job::Encode), ("compile", Job::Compile)];
+    const NAMES: [(&str, Job); 3] = [
+        ("encode", Job::Encode),
+        ("compile", Job::Compile),
+        ("compile-knowing", Job::CompileKnowing),
+    ];
 
-    /// Does it in this process.
-    pub(crate) fn run(self, wasm: &wasmtime::Engine, bytes: &[u8]) -> Result<Vec<u8>, String> {
+    /// Does it in this process. Of the limits it knows those of what it keeps in memory for others.
+    pub(crate) fn run(
+        self,
+        (wasm, guarded): (&wasmtime::Engine, bool),
+        limits: CompileLimits,
+        input: &mut impl Read,
+    ) -> Result<Vec<u8>, String> {
+        let read = |from: &mut dyn Read| {
+            let mut bytes = Vec::new();
+            from.take(INPUT)
+                .read_to_end(&mut bytes)
+                .map_err(|error| format!("the component cannot be read: {error}"))?;
+            Ok::<_, String>(bytes)
+        };
+        let said = |error: wasmtime::Error| format!("{error:#}");
         match self {
-            Job::Encode => tidegate_component::encode(bytes).map_err(|error| error.to_string()),
-            Job::Compile => wasm
-                .precompile_component(bytes)
-                .map_err(|error| format!("{error:#}")),
+            Job::Encode => {
+                tidegate_component::encode(&read(input)?).map_err(|error| error.to_string())
+            }
+            Job::Compile => wasm.precompile_component(&read(input)?).map_err(said),
+            Job::CompileKnowing => {
+                let most = functions::most(limits);
+                let known = known(input, most)?;
+                let (mut made, report) =
+                    functions::compile(guarded, known, &read(input)?, most).map_err(said)?;
+                made.extend_from_slice(&report);
+                made.extend_from_slice(&(report.len() as u64).to_le_bytes());
+                Ok(made)
+            }
         }
     }
+}
+
+/// The functions in front of a component.
+fn known(input: &mut impl Read, most: usize) -> Result<Vec<u8>, String> {
+    let unread = |error: std::io::Error| format!("known functions cannot be read: {error}");
+    let mut length = [0; 8];
+    input.read_exact(&mut length).map_err(unread)?;
+    let length = u64::from_le_bytes(length);
+    if length > most as u64 {
+        return Err(format!("known functions have {length} bytes, limit {most}"));
+    }
+    let mut known = vec![0; length as usize];
+    input.read_exact(&mut known).map_err(unread)?;
+    Ok(known)
 }
 
 /// What a child is told on its command line.
@@ -97,13 +140,9 @@ pub fn compile_for_parent(arguments: &[String]) -> ExitCode {
 fn work(order: &Order) -> Result<(), String> {
     confine(order.limits)?;
     let wasm = crate::engine::wasm(order.guarded).map_err(|error| format!("{error:#}"))?;
-    let mut bytes = Vec::new();
-    std::io::stdin()
-        .lock()
-        .take(INPUT)
-        .read_to_end(&mut bytes)
-        .map_err(|error| format!("the component cannot be read: {error}"))?;
-    let made = order.job.run(&wasm, &bytes)?;
+    let input = &mut std::io::stdin().lock();
+    let engine = (&wasm, order.guarded);
+    let made = order.job.run(engine, order.limits, input)?;
     std::io::stdout()
         .lock()
         .write_all(&made)

@@ -1,6 +1,6 @@
 //! The parent's side of a compilation: it feeds the child, watches the clock, and says why it ended.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -71,7 +71,7 @@ pub(crate) fn run(
     let most = order.limits.memory;
     std::thread::scope(|scope| {
         // A child that ends early does not read on; what it says then is why.
-        scope.spawn(move || input.map(|mut input| input.write_all(task.bytes)));
+        scope.spawn(move || input.map(|mut input| order.job.write(task, &mut input)));
         let made = scope.spawn(move || read(output, most));
         let said = scope.spawn(move || read(errors, WORDS));
         let ended = wait(&mut child, began, until, task);
@@ -273,6 +273,7 @@ mod tests {
         };
         let task = Task {
             bytes: &[7; 1 << 20],
+            known: b"",
             label: "op.wasm",
             beside: false,
             until: None,
@@ -355,6 +356,7 @@ mod tests {
         };
         let task = Task {
             bytes: b"",
+            known: b"",
             label: "op.wasm",
             beside: false,
             until: None,

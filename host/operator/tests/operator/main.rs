@@ -10,6 +10,7 @@ mod components;
 mod contract;
 mod deploy;
 mod descriptions;
+mod functions;
 mod heard;
 mod hostile;
 mod lifting;

@@ -114,6 +114,37 @@ fn a_deployment_that_takes_too_much_to_compile_leaves_the_stream_as_it_is() {
 }
 
 #[test]
+fn a_deployed_component_is_not_compiled_as_a_whole_where_its_functions_are_known() {
+    let workspace = pipeline("");
+    let _running = workspace.start(&["run", "--until", "forever", "pipeline.toml"]);
+    until("the first records", PATIENCE, || {
+        workspace.read("out.txt") == b"one\ntwo\n"
+    });
+    let functions = || {
+        let files = compiled(workspace.path("state/compiled"));
+        let mut files = files.into_iter();
+        let file = files.find(|path| path.extension().is_some_and(|end| end == "functions"));
+        std::fs::read(file.unwrap()).unwrap()
+    };
+    let known = functions();
+    // Another name: it differs in its data alone.
+    let mut other = pass_with("");
+    let name = other.windows(4).position(|name| name == b"pass").unwrap();
+    other[name..name + 4].copy_from_slice(b"past");
+    workspace.write("past.wasm", other);
+    let pipeline = ["deploy", "--pipeline", "pipeline.toml", "--slot", "pass"];
+    let deploy = |component| {
+        let output = workspace.run(&[&pipeline[..], &[component]].concat());
+        assert!(output.status.success(), "{}", text(&output));
+    };
+    deploy("past.wasm");
+    assert!(functions() == known, "there was nothing to compile");
+    workspace.write("more.wasm", pass_with("(core module (func))"));
+    deploy("more.wasm");
+    assert!(functions().len() > known.len());
+}
+
+#[test]
 fn an_import_that_is_not_granted_refuses_a_component_before_it_is_compiled() {
     // It could not be compiled either: what is said is what was looked at first.
     let workspace = pipeline("compile-time = \"1s\"");

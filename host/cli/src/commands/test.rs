@@ -158,7 +158,7 @@ fn native_tests(project: &Project, options: &BuildOptions) -> Result<Option<bool
 fn compiled(project: &Project, wanted: &Test<'_>) -> Result<Trial, Failure> {
     let engine = Engine::new(EngineOptions {
         instances: 8,
-        ..wire::Compiled::User.options()?
+        ..wire::Compiled::Project(project.directory().to_owned()).options()?
     })?;
     let options = Options {
         grants: grants(project).map_err(Failure::usage)?,

@@ -8,8 +8,8 @@ use anyhow::Context;
 use tidegate_contract::SlotVersion;
 use tidegate_control::config::{self, Node, OperatorStage, Pipeline, StageKind};
 use tidegate_operator::{
-    Breaker, CompileLimits, ComponentSlot, Engine, EngineOptions, Given, Grants, Limits,
-    SlotOptions, Ungranted,
+    Breaker, CompileLimits, ComponentSlot, Engine, EngineOptions, Given, Grants, KeptFunctions,
+    Limits, SlotOptions, Ungranted,
 };
 
 use crate::components::Components;
@@ -36,19 +36,31 @@ pub(crate) enum Compiled {
     },
     /// In this user's cache, if there is a place for it.
     User,
+    /// There too, with functions of the project in this directory, of which all of it is.
+    Project(PathBuf),
 }
 
 impl Compiled {
     /// The options of an engine that keeps them there.
     pub(crate) fn options(self) -> std::io::Result<EngineOptions> {
         let quiet = matches!(self, Compiled::State { quiet: true, .. });
+        let functions = match &self {
+            Compiled::State { .. } => KeptFunctions::OfSlots,
+            // What is looked at there may be anybody's.
+            Compiled::User => KeptFunctions::Nobodys,
+            // One project by whatever path.
+            Compiled::Project(directory) => KeptFunctions::OfProject(fs::canonicalize(directory)?),
+        };
         let (cache_dir, cache_bytes) = match self {
             Compiled::State { directory, .. } => (Some(directory), None),
-            Compiled::User => (super::user_cache(), Some(super::CACHE_BYTES)),
+            Compiled::User | Compiled::Project(_) => {
+                (super::user_cache(), Some(super::CACHE_BYTES))
+            }
         };
         Ok(EngineOptions {
             cache_dir,
             cache_bytes,
+            functions,
             compiler: super::compiler()?,
             progress: if quiet { None } else { Some(super::progress) },
             ..EngineOptions::default()

@@ -52,7 +52,7 @@ pub(crate) fn dev(directory: &Path, slot: &str, host: &HostArguments) -> Result<
         engine: Engine::new(EngineOptions {
             instances: 8,
             progress: None,
-            ..wire::Compiled::User.options()?
+            ..wire::Compiled::Project(project.directory().to_owned()).options()?
         })?,
         known: Known::of(&project),
     };

@@ -150,17 +150,14 @@ fn key(directory: &Path, given: Option<&OsStr>, log: &[u8]) -> Result<StateKey, 
         }
         Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
             let path_of_log = directory.join(LOG);
-            match format::read(log, None) {
-                Ok(_) => {}
-                Err(format::Damage::Key) => {
-                    return Err(CommitLogError::Read {
-                        path: path_of_log.display().to_string(),
-                        why: format!(
-                            "records wait in it and {name} is missing; put it back or set {KEY_VARIABLE}, or begin with a new state directory"
-                        ),
-                    });
-                }
-                Err(damage) => return Err(read_error(&path_of_log, damage)),
+            let read = format::read(log).map_err(|damage| read_error(&path_of_log, damage))?;
+            if read.waits() {
+                return Err(CommitLogError::Read {
+                    path: path_of_log.display().to_string(),
+                    why: format!(
+                        "records wait in it and {name} is missing; put it back or set {KEY_VARIABLE}, or begin with a new state directory"
+                    ),
+                });
             }
             let key = StateKey::random().map_err(|why| error(&name, &why.to_string()))?;
             write_private(&path, key.to_hex().as_bytes())
@@ -195,7 +192,9 @@ fn restrict(_path: &Path, _mode: u32) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_contract::{Cut, InFlightEntry};
+    use std::collections::BTreeMap;
+
+    use tidegate_contract::{Cut, Entry, EntryKey, EntryPart, TaskCut, TaskId};
 
     use super::*;
 
@@ -221,17 +220,32 @@ mod tests {
     fn no_new_key_is_made_for_a_log_in_which_records_wait() {
         let place = tempfile::tempdir().unwrap();
         let old = StateKey::random().unwrap();
-        let entry = |number: u64, added: &[u64], done: &[u64]| {
-            let added = added.iter().map(|number| InFlightEntry {
-                number: *number,
+        let entry = |number: u64, put: &[u64], done: &[u64]| {
+            let key = |offset: &u64| EntryKey {
+                stage: "ask".into(),
+                offset: *offset,
+                emit: 0,
+                copy: 0,
+                part: EntryPart::Record,
+            };
+            let put = put.iter().map(|offset| Entry {
+                key: key(offset),
                 payload: b"secret".to_vec(),
             });
+            let task = TaskId {
+                source: "tickets".into(),
+                partition: 0,
+            };
+            let of_task = TaskCut {
+                put: put.collect(),
+                done: done.iter().map(key).collect(),
+                ..TaskCut::default()
+            };
             let cut = Cut {
-                in_flight_added: added.collect(),
-                in_flight_done: done.to_vec(),
+                tasks: BTreeMap::from([(task, of_task)]),
                 ..Cut::default()
             };
-            format::cut_entry(number, &cut, &old).unwrap()
+            format::cut_entry(number, &cut, &old).unwrap().0
         };
         let waits = [&format::header()[..], &entry(1, &[1, 2], &[])].concat();
         let text = key(place.path(), None, &waits).unwrap_err().to_string();

@@ -240,7 +240,7 @@ pub enum CommitError {
         error: SinkError,
     },
     /// An earlier cut failed, here or in another worker.
-    #[error("an earlier cut failed: what is written since belongs to none")]
+    #[error("nothing is committed after a commit that failed")]
     AfterFailure,
     /// What was kept does not fit what is there now.
     #[error("{0}")]

@@ -1,15 +1,16 @@
 //! Partitions that come and go.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::Consumer;
 use rdkafka::error::KafkaError;
-use rdkafka::topic_partition_list::Offset;
-use tidegate_contract::{SourceError, SourceEvent};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionListElem};
+use tidegate_contract::{Assigned, KeptPosition, SourceError, SourceEvent};
 use tracing::warn;
 
-use super::begin::{ends_of, has_any, positions};
+use super::begin::{ends_of, first_of, has_any, positions};
 use super::reading::Reading;
 use super::rebalance::{Change, carry_out};
 use super::source::{ASK, KafkaSource};
@@ -18,11 +19,21 @@ use super::{KafkaStart, is_transient};
 /// A partition that is to be assigned.
 struct Prepared {
     number: i32,
-    begin: Offset,
+    /// Where it begins: the group's position, or what is to become it.
+    begin: i64,
     /// The group's position, if it has one.
     committed: Option<u64>,
+    /// What was committed with it.
+    metadata: String,
     /// Where it ends, if that matters.
     end: Option<u64>,
+}
+
+/// What was committed with a position. rdkafka 0.39 panics where it is not UTF-8; whoever commits that to the group must
+/// not end a worker with it.
+pub(super) fn metadata_of(element: &TopicPartitionListElem<'_>) -> String {
+    let read = || element.metadata().to_owned();
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_default()
 }
 
 impl KafkaSource {
@@ -111,7 +122,8 @@ impl KafkaSource {
         let mut prepared = Vec::with_capacity(list.count());
         // Asked once, if a partition has no position.
         let mut begun: Option<Vec<(i32, i64)>> = None;
-        for element in positions.elements() {
+        let mut first: Option<Vec<(i32, i64)>> = None;
+        for element in &positions.elements() {
             element.error()?;
             let number = element.partition();
             let committed = match element.offset() {
@@ -119,8 +131,8 @@ impl KafkaSource {
                 _ => None,
             };
             let begin = match (element.offset(), self.options.start) {
-                (Offset::Offset(offset), _) => Offset::Offset(offset),
-                (_, KafkaStart::Earliest) => Offset::Beginning,
+                (Offset::Offset(offset), _) => Some(offset),
+                (_, KafkaStart::Earliest) => None,
                 (_, KafkaStart::Latest) => {
                     let ends = match &begun {
                         Some(ends) => ends,
@@ -129,17 +141,33 @@ impl KafkaSource {
                             None => return Ok(None),
                         },
                     };
-                    of(ends, number).map_or(Offset::Beginning, Offset::Offset)
+                    of(ends, number)
+                }
+            };
+            let begin = match (begin, &first) {
+                (Some(begin), _) => begin,
+                (None, Some(first)) => of(first, number).unwrap_or(0),
+                (None, None) => {
+                    let first = first.insert(first_of(&self.consumer, list)?);
+                    of(first, number).unwrap_or(0)
                 }
             };
             prepared.push(Prepared {
                 number,
                 begin,
                 committed,
+                metadata: metadata_of(element),
                 end: of(&until, number).map(|end| end.max(0) as u64),
             });
         }
+        // Also where it begins at the first record, so that records which are removed before the first commit are missed.
         self.begun = begun.unwrap_or_default();
+        let new = prepared.iter().filter(|new| new.committed.is_none());
+        for Prepared { number, begin, .. } in new {
+            if of(&self.begun, *number).is_none() {
+                self.begun.push((*number, *begin));
+            }
+        }
         self.begin_awaited = None;
         Ok(Some(prepared))
     }
@@ -178,20 +206,18 @@ impl KafkaSource {
             number,
             begin,
             committed,
+            metadata,
             end,
         } in prepared
         {
             // Fails only for offsets that cannot be, and these come from the broker.
             if list
-                .add_partition_offset(&self.options.topic, number, begin)
+                .add_partition_offset(&self.options.topic, number, Offset::Offset(begin))
                 .is_err()
             {
                 list.add_partition(&self.options.topic, number);
             }
-            let next = match begin {
-                Offset::Offset(offset) => offset.max(0) as u64,
-                _ => 0,
-            };
+            let next = begin.max(0) as u64;
             let reading = Reading {
                 committed,
                 next,
@@ -199,7 +225,13 @@ impl KafkaSource {
                 ..Reading::default()
             };
             self.partitions.insert(number, reading);
-            assigned.push(self.partition(number));
+            assigned.push(Assigned {
+                partition: self.partition(number),
+                kept: Some(KeptPosition {
+                    position: next,
+                    metadata,
+                }),
+            });
         }
         self.trouble.clear(&self.place);
         self.change = Some(Change::Assign(list));

@@ -94,17 +94,33 @@ pub(super) fn positions(
     Ok(positions)
 }
 
+/// The first offset that each of these partitions still has.
+pub(super) fn first_of(
+    consumer: &BaseConsumer<Context>,
+    partitions: &TopicPartitionList,
+) -> KafkaResult<Vec<(i32, i64)>> {
+    offsets_of(consumer, partitions, Offset::Beginning)
+}
+
 /// Where these partitions end. They are asked after together, however many there are: their brokers answer each once.
 pub(super) fn ends_of(
     consumer: &BaseConsumer<Context>,
     partitions: &TopicPartitionList,
 ) -> KafkaResult<Vec<(i32, i64)>> {
+    offsets_of(consumer, partitions, Offset::End)
+}
+
+/// `place` is asked for in place of a time.
+fn offsets_of(
+    consumer: &BaseConsumer<Context>,
+    partitions: &TopicPartitionList,
+    place: Offset,
+) -> KafkaResult<Vec<(i32, i64)>> {
     if partitions.count() == 0 {
         return Ok(Vec::new());
     }
     let mut list = partitions.clone();
-    // In place of a time this stands for the end.
-    list.set_all_offsets(Offset::End)?;
+    list.set_all_offsets(place)?;
     let answer = consumer.offsets_for_times(list, ASK)?;
     let mut ends = Vec::with_capacity(answer.count());
     for element in answer.elements() {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rdkafka::message::{Header, Headers, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::types::RDKafkaErrorCode;
-use tidegate_contract::{DeadLetter, Delivery, RefusedRecord, Sink, SinkError, SinkPosition};
+use tidegate_contract::{DeadLetter, RefusedRecord, Sink, SinkError, SinkPosition};
 use tidegate_record::PublicRecord;
 use tracing::warn;
 
@@ -265,8 +265,8 @@ impl Message<'_> {
 }
 
 impl Sink for KafkaSink {
-    fn delivery(&self) -> Delivery {
-        Delivery::AtLeastOnce
+    fn settles_late(&self) -> bool {
+        true
     }
 
     fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rdkafka::TopicPartitionList;
@@ -31,7 +32,8 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(3);
 pub struct KafkaSource {
     pub(super) options: KafkaSourceOptions,
     pub(super) place: String,
-    pub(super) consumer: BaseConsumer<Context>,
+    /// Shared with the committer of this worker, if it commits in transactions.
+    pub(super) consumer: Arc<BaseConsumer<Context>>,
     decoder: Decoder,
     pub(super) partitions: BTreeMap<i32, Reading>,
     /// Told to `flow`, to be carried out at the next poll.
@@ -109,7 +111,7 @@ impl KafkaSource {
             trouble: Trouble::new(options.patience),
             options,
             place,
-            consumer,
+            consumer: Arc::new(consumer),
             decoder,
             partitions: BTreeMap::new(),
             change: None,

@@ -63,7 +63,10 @@ impl Read {
         let numbers =
             |partitions: Vec<Partition>| partitions.into_iter().map(|partition| partition.number);
         match event {
-            SourceEvent::Assigned(partitions) => self.assigned.extend(numbers(partitions)),
+            SourceEvent::Assigned(assigned) => {
+                let partitions = assigned.iter().map(|assigned| assigned.partition);
+                self.assigned.extend(numbers(partitions.collect()));
+            }
             SourceEvent::Revoked(partitions) => {
                 for number in numbers(partitions) {
                     self.assigned.retain(|assigned| *assigned != number);

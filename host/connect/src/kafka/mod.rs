@@ -21,6 +21,7 @@ mod settle;
 mod sink;
 mod source;
 mod topic;
+mod transaction;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -35,6 +36,7 @@ use tracing::{debug, warn};
 pub use options::{KafkaSourceOptions, KafkaStart};
 pub use sink::{KafkaSink, KafkaSinkOptions};
 pub use source::KafkaSource;
+pub use transaction::{ChangelogOptions, ChangelogPartitions, TransactionOptions};
 
 /// How often trouble that goes on is logged.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);

@@ -1,5 +1,7 @@
 //! What became of records.
 
+use tidegate_contract::Recovered;
+
 /// What became of records: of a task, or of all tasks that a process knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -73,6 +75,15 @@ impl Counts {
             .into_iter()
             .map(|(name, value)| (name.to_owned(), *value))
             .collect()
+    }
+
+    /// Those of all tasks that a log knows.
+    pub fn recovered(recovered: &Recovered) -> Counts {
+        let mut total = Counts::from_log(&recovered.counters);
+        for task in recovered.tasks.values() {
+            total.add(Counts::from_log(&task.counters));
+        }
+        total
     }
 
     /// As a cut has them; what it does not have is nothing.

@@ -42,16 +42,15 @@ impl Ledger {
     ) -> Ledger {
         let tasks = recovered.tasks.iter();
         let counts = tasks.map(|(task, known)| (task.clone(), Counts::from_log(&known.counters)));
-        let mut inner = Inner {
+        let inner = Inner {
             before: Counts::from_log(&recovered.counters),
             tasks: counts.collect(),
-            restored: Counts::default(),
+            restored: Counts::recovered(recovered),
             taken_back: Counts::default(),
             slots: recovered.slots.clone(),
             running: Running::new(&topology),
             ended: false,
         };
-        inner.restored = inner.total();
         Ledger {
             topology,
             log,

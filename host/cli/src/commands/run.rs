@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use tidegate_contract::{CommitLogError, FileLayer, Model as _};
+use tidegate_contract::{CommitLog, CommitLogError, FileLayer, Model as _};
 use tidegate_control::admin::AdminServer;
 use tidegate_control::config::{Pipeline, Sink, SinkKind, SourceKind, StageKind};
 use tidegate_flow::{Counts, Ended, FlowError, Run};
@@ -54,8 +54,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             error @ CommitLogError::StateKey { .. } => Failure::usage(error),
             error => error.into(),
         })?;
+    let log: Arc<dyn CommitLog> = Arc::new(log);
     // Everything that can refuse comes before the first file is touched.
-    let parts_of = |until| wire::worker_parts(&pipeline, until, &recovered, &layer);
+    let parts_of = |until| wire::worker_parts(&pipeline, until, &recovered, &layer, &log);
     let tasks = tasks(&pipeline);
     let compiled = wire::Compiled::State {
         directory: state.path().join("compiled"),
@@ -72,7 +73,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     wire::sweep(&components, &slots, &recovered.slots);
     let sources = wire::sources(&pipeline);
-    let restored = Counts::begin(&recovered, &sources)?;
+    let restored = Counts::recovered(&recovered);
     let starting = Arc::new(StartingHost::new(&pipeline, restored));
     // Before the models, which may take minutes: whoever asks is told what waits for them.
     let admin = match pipeline.admin {
@@ -95,7 +96,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         cut: recovered.cut,
     }
     .emit();
-    let run = Run::start(topology, parts, Arc::new(log), recovered, meters.clone())?;
+    let run = Run::start(topology, parts, log, recovered, meters.clone())?;
     let host = Arc::new(RunningHost {
         pipeline: pipeline.name.clone(),
         components,

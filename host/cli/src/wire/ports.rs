@@ -9,9 +9,10 @@ use tidegate_connect::kafka::{
     KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions, KafkaStart,
 };
 use tidegate_connect::standard::{StandardSink, StandardSource};
-use tidegate_contract::{FileLayer, Recovered, Sink, Source};
+use tidegate_contract::{CommitLog, FileLayer, Recovered, Sink, Source};
 use tidegate_control::config::{Decoding, Encoding, Format, Pipeline, SinkKind, SourceKind, Start};
 use tidegate_flow::WorkerParts;
+use tidegate_state::{Cuts, LogCommitter};
 
 use crate::Until;
 use crate::exit::Failure;
@@ -36,6 +37,7 @@ pub(crate) fn worker_parts(
     until: Until,
     recovered: &Recovered,
     layer: &Arc<dyn FileLayer>,
+    log: &Arc<dyn CommitLog>,
 ) -> Result<Vec<WorkerParts>, Failure> {
     let count = workers(pipeline);
     let names: Vec<String> = pipeline
@@ -59,6 +61,7 @@ pub(crate) fn worker_parts(
         &pipeline.dead_letters,
         EncoderOptions::default(),
     )?;
+    let cuts = Cuts::new(log.clone());
     let mut parts = Vec::new();
     for worker in (0..count).rev() {
         let mut sources: Vec<Box<dyn Source>> = Vec::new();
@@ -71,6 +74,7 @@ pub(crate) fn worker_parts(
             sources,
             sinks,
             dead,
+            committer: Box::new(LogCommitter::new(cuts.clone())),
         });
     }
     parts.reverse();

@@ -40,7 +40,7 @@ use disk::Directory;
 use findings::Findings;
 use text::{SourceText, Span};
 
-pub use guarantee::{Guarantee, GuaranteePart, Level, guarantee};
+pub use guarantee::{Guarantee, GuaranteePart, guarantee};
 pub use mistake::{Mistake, Mistakes};
 pub use models::{
     AdapterChoice, Ask, BiasedToken, Engine, Generate, Into, KvPrecision, Model, ModelStage, Order,

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tidegate_contract::{CommitPoint, SinkClass, SourceClass, Wanted};
+
 use super::mistake::Mistake;
 use super::models::{Engine, Model, ModelStage};
 use super::text::Span;
@@ -22,6 +24,8 @@ pub struct Pipeline {
     pub workers: Option<usize>,
     /// Longest time between two cuts.
     pub cut_interval: Duration,
+    /// How often a record is to have an effect.
+    pub delivery: Wanted,
     /// Most records of a batch.
     pub batch: usize,
     /// Where the summary is written at the end.
@@ -55,6 +59,13 @@ impl Pipeline {
             std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
         });
         wanted.min(partitions).max(1)
+    }
+
+    /// What makes a cut hold.
+    pub fn commit_point(&self) -> CommitPoint {
+        let sources: Vec<_> = self.sources.iter().map(|one| one.kind.class()).collect();
+        let sinks: Vec<_> = self.sinks.iter().map(|one| one.kind.class()).collect();
+        CommitPoint::of(self.delivery, &sources, &sinks)
     }
 
     /// Index of a stage.
@@ -105,6 +116,26 @@ pub enum SourceKind {
     Stdin,
     /// A topic.
     Kafka(KafkaSource),
+}
+
+impl SourceKind {
+    /// What it can do.
+    pub fn class(&self) -> SourceClass {
+        match self {
+            SourceKind::File { .. } => SourceClass::Replayable,
+            SourceKind::Stdin => SourceClass::Once,
+            SourceKind::Kafka(topic) => SourceClass::Group {
+                cluster: cluster(&topic.brokers),
+            },
+        }
+    }
+}
+
+/// A cluster by its brokers, in whatever order they are given.
+fn cluster(brokers: &[String]) -> String {
+    let mut brokers = brokers.to_vec();
+    brokers.sort();
+    brokers.join(",")
 }
 
 /// A topic to read.
@@ -365,6 +396,19 @@ pub enum SinkKind {
     Stdout,
     /// A topic.
     Kafka(KafkaSink),
+}
+
+impl SinkKind {
+    /// What it can do.
+    pub fn class(&self) -> SinkClass {
+        match self {
+            SinkKind::File { .. } => SinkClass::Truncatable,
+            SinkKind::Stdout => SinkClass::AtLeastOnce,
+            SinkKind::Kafka(topic) => SinkClass::Transactional {
+                cluster: cluster(&topic.brokers),
+            },
+        }
+    }
 }
 
 /// How records become bytes.

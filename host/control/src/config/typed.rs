@@ -19,6 +19,7 @@ pub(crate) struct TypedFile {
     pub(crate) state: Option<Typed<String>>,
     pub(crate) workers: Option<Typed<u64>>,
     pub(crate) cut_interval: Option<Duration>,
+    pub(crate) delivery: Option<tidegate_contract::Wanted>,
     pub(crate) batch: Option<usize>,
     pub(crate) summary: Option<Typed<String>>,
     pub(crate) sources: Vec<TypedSource>,

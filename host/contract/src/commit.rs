@@ -332,6 +332,15 @@ pub struct RecoveredTask {
 }
 
 impl Recovered {
+    /// What waits, task by task.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> {
+        let entries = self.tasks.values().flat_map(|task| &task.entries);
+        entries.map(|(key, payload)| Entry {
+            key: key.clone(),
+            payload: payload.clone(),
+        })
+    }
+
     /// Where the file ends that this sink writes.
     pub fn sink(&self, name: &str) -> Option<&SinkPosition> {
         self.sinks.iter().rev().find(|known| known.sink == name)

@@ -42,6 +42,11 @@ pub struct LogCommitter {
 }
 
 impl LogCommitter {
+    /// The only one of its process.
+    pub fn alone(log: Arc<dyn CommitLog>) -> LogCommitter {
+        LogCommitter::new(Cuts::new(log))
+    }
+
     /// One that takes its turn with the others of these cuts.
     pub fn new(cuts: Arc<Cuts>) -> LogCommitter {
         LogCommitter {

@@ -10,15 +10,15 @@ use std::time::Duration;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    FileLayer, Model, ModelError, ModelFacts, Operator, OperatorError, OperatorVersion, Processed,
-    Request, Sink, Slot,
+    CommitLog, CommitPoint, Entry, EntryPart, FileLayer, Model, ModelError, ModelFacts, Operator,
+    OperatorError, OperatorVersion, Processed, Request, Sink, Slot,
 };
 use tidegate_flow::{
     Ended, ModelStage, OperatorStage, Order, Run, Source, Stage, StageKind, Target, Topology,
     WorkerParts,
 };
 use tidegate_record::{Batch, Fields, OutcomesBuilder, PatchBuilder};
-use tidegate_state::{Crash, FileCommitLog, MemoryDisk, StateKey};
+use tidegate_state::{Crash, FileCommitLog, LogCommitter, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
 use tidegate_tests::{Random, until};
 
@@ -228,25 +228,27 @@ impl Setting {
             sources: vec![Source {
                 name: "input".into(),
                 targets: vec![Target::Stage(0)],
-                positions_in_log: true,
-                durable_in_flight: self.durable,
+                fixed: true,
+                keeps_positions: !self.durable,
                 identities: vec!["input.jsonl".into()],
             }],
             stages,
             sinks: vec!["answers".into()],
+            commit_point: CommitPoint::Log,
             batch: 8,
             batch_bytes: 1 << 20,
             cut_interval: self.interval,
             drain: Duration::from_secs(5),
         };
         let meters = Arc::new(Meters::new("crash", ["mixed", "answer"]));
+        let log: Arc<dyn CommitLog> = Arc::new(log);
         let worker = WorkerParts {
             sources: vec![Box::new(source)],
             sinks,
             dead,
+            committer: Box::new(LogCommitter::alone(log.clone())),
         };
-        Run::start(topology, vec![worker], Arc::new(log), recovered, meters)
-            .map_err(|e| e.to_string())
+        Run::start(topology, vec![worker], log, recovered, meters).map_err(|e| e.to_string())
     }
 
     fn whole(&self, disk: &MemoryDisk) -> Ended {
@@ -463,11 +465,9 @@ fn a_half_made_answer_is_resumed_from_its_tokens() {
         let key = StateKey::from_hex(&"11".repeat(32)).unwrap();
         let layer: Arc<dyn FileLayer> = Arc::new(disk.restart(0));
         let (_, state) = FileCommitLog::open(layer, Path::new(STATE), key).unwrap();
-        let payload = state
-            .in_flight
-            .first()
-            .map(|entry| entry.payload.clone())
-            .unwrap_or_default();
+        let progress = |entry: &Entry| entry.key.part == EntryPart::Progress;
+        let payload = state.entries().find(progress).map(|entry| entry.payload);
+        let payload = payload.unwrap_or_default();
         String::from_utf8_lossy(&payload).contains("\"tokens\":[0,1,2")
     };
     until("the tokens are in the log", Duration::from_secs(30), || {

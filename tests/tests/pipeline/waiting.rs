@@ -10,15 +10,15 @@ use std::time::Duration;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    CommitLog as _, Cut, FileLayer, InFlightEntry, Model, ModelError, ModelFacts, Operator,
-    OperatorError, OperatorVersion, Processed, Request, Sink, Slot,
+    CommitLog, CommitPoint, Cut, Entry, EntryPart, FileLayer, Model, ModelError, ModelFacts,
+    Operator, OperatorError, OperatorVersion, Processed, Request, Sink, Slot, TaskCut,
 };
 use tidegate_flow::{
     Ended, ModelStage, OperatorStage, Order, Run, Source, Stage, StageKind, Target, Topology,
     WorkerParts,
 };
 use tidegate_record::{Batch, Fields, OutcomesBuilder, PatchBuilder};
-use tidegate_state::{Crash, FileCommitLog, MemoryDisk, StateKey};
+use tidegate_state::{Crash, FileCommitLog, LogCommitter, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
 use tidegate_tests::{Workspace, until};
 
@@ -217,34 +217,31 @@ impl Input {
             "waiting",
             stages.iter().map(|stage| stage.name.as_str()),
         ));
+        let log: Arc<dyn CommitLog> = Arc::new(log);
         let parts = WorkerParts {
             sources: vec![Box::new(source)],
             sinks: vec![sink("out")?],
             dead: sink("dead-letters")?,
+            committer: Box::new(LogCommitter::alone(log.clone())),
         };
         let topology = Topology {
             sources: vec![Source {
                 name: "input".into(),
                 targets: vec![Target::Stage(0)],
-                positions_in_log: true,
-                durable_in_flight: true,
+                fixed: true,
+                keeps_positions: false,
                 identities: vec!["input.jsonl".into()],
             }],
             stages,
             sinks: vec!["out".into()],
+            commit_point: CommitPoint::Log,
             batch: 8,
             batch_bytes: 4 << 20,
             cut_interval: Duration::ZERO,
             drain: Duration::from_secs(5),
         };
-        let run = Run::start(
-            topology,
-            vec![parts],
-            Arc::new(log),
-            recovered,
-            meters.clone(),
-        )
-        .map_err(|error| error.to_string())?;
+        let run = Run::start(topology, vec![parts], log, recovered, meters.clone())
+            .map_err(|error| error.to_string())?;
         Ok((run, meters))
     }
 
@@ -269,13 +266,14 @@ fn key() -> StateKey {
 }
 
 /// What waits, as the log on this disk has it.
-fn in_flight(disk: &MemoryDisk) -> Vec<InFlightEntry> {
+fn in_flight(disk: &MemoryDisk) -> Vec<Entry> {
     let layer: Arc<dyn FileLayer> = Arc::new(disk.restart(0));
     let (_, state) = FileCommitLog::open(layer, Path::new(STATE), key()).unwrap();
-    state.in_flight
+    let whole = |entry: &Entry| matches!(entry.key.part, EntryPart::Record | EntryPart::Batch);
+    state.entries().filter(whole).collect()
 }
 
-fn header(entry: &InFlightEntry) -> serde_json::Value {
+fn header(entry: &Entry) -> serde_json::Value {
     let (length, rest) = entry.payload.split_first_chunk::<4>().unwrap();
     serde_json::from_slice(&rest[..u32::from_le_bytes(*length) as usize]).unwrap()
 }
@@ -499,17 +497,19 @@ fn delayed(input: &Input, change: impl Fn(&mut serde_json::Value)) -> MemoryDisk
     let disk = disk.restart(0);
     let layer: Arc<dyn FileLayer> = Arc::new(disk.clone());
     let (log, state) = FileCommitLog::open(layer, Path::new(STATE), key()).unwrap();
-    let entry = &state.in_flight[0];
-    let mut said = header(entry);
-    let length = u32::from_le_bytes(*entry.payload.first_chunk().unwrap()) as usize;
+    let (task, _) = state.tasks.first_key_value().unwrap();
+    let progress = |entry: &Entry| entry.key.part == EntryPart::Progress;
+    let mut entry = state.entries().find(progress).unwrap();
+    let mut said = serde_json::from_slice(&entry.payload).unwrap();
     change(&mut said);
-    let said = serde_json::to_vec(&said).unwrap();
-    let mut payload = (said.len() as u32).to_le_bytes().to_vec();
-    payload.extend_from_slice(&said);
-    payload.extend_from_slice(&entry.payload[4 + length..]);
-    let number = entry.number;
+    entry.payload = serde_json::to_vec(&said).unwrap();
+    let of_task = TaskCut {
+        identity: state.tasks[task].identity.clone(),
+        put: vec![entry],
+        ..TaskCut::default()
+    };
     log.commit(&Cut {
-        in_flight_added: vec![InFlightEntry { number, payload }],
+        tasks: [(task.clone(), of_task)].into(),
         ..Cut::default()
     })
     .unwrap();

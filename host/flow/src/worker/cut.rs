@@ -45,7 +45,7 @@ impl Worker {
     }
 
     fn has_changes(&self) -> bool {
-        self.output.pending() > 0 || self.tasks.values().any(Task::has_changes)
+        self.untold || self.output.pending() > 0 || self.tasks.values().any(Task::has_changes)
     }
 
     /// Begins a cut of everything the tasks have done since the last one.
@@ -182,6 +182,7 @@ impl Worker {
         }
         let counts = tasks.iter().map(|(_, id, counts, _)| (id.clone(), *counts));
         self.shared.ledger.committed(counts);
+        self.untold = false;
         let now = Instant::now();
         for (since, records) in finished {
             let latency = now.duration_since(since);
@@ -196,6 +197,7 @@ impl Worker {
             });
             let of_source: Vec<(Partition, u64)> = of_source.collect();
             if let Err(error) = source.commit(&of_source) {
+                self.untold = true;
                 return Some((index, error));
             }
         }

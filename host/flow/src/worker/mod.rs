@@ -119,6 +119,8 @@ pub(crate) struct Worker {
     pub output: Output,
     committer: Box<dyn Committer>,
     pub controls: Receiver<Control>,
+    /// A source that keeps positions has not taken those of the last cut.
+    untold: bool,
     /// The cut that is under way.
     committing: Option<Committing>,
     /// Where the requests belong that models have.
@@ -161,6 +163,7 @@ impl Worker {
             output,
             committer,
             controls,
+            untold: false,
             committing: None,
             requests: HashMap::new(),
             kept: KeptRequests::default(),

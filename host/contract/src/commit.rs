@@ -146,6 +146,8 @@ pub struct KeptPosition {
 /// What the last cut of a task has, and the task begins with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskImage {
+    /// What the partition was; empty where that is not known, or sure.
+    pub identity: String,
     /// Where reading goes on; none where nothing is known of the partition, or the source knows it by itself.
     pub position: Option<u64>,
     /// What waits, in the order of the keys.

@@ -41,5 +41,6 @@ pub use counts::Counts;
 pub use error::FlowError;
 pub use run::{Controls, Ended, Run, SwitchReport, WorkerParts};
 pub use topology::{
-    AnswerInto, Ask, ModelStage, OperatorStage, Order, Source, Stage, StageKind, Target, Topology,
+    AnswerInto, Ask, ModelStage, OperatorStage, Order, Positions, Source, Stage, StageKind, Target,
+    Topology,
 };

@@ -35,11 +35,22 @@ pub struct Source {
     pub targets: Vec<Target>,
     /// Whether its partitions are there from the beginning and stay (files), or come and go (topics).
     pub fixed: bool,
-    /// Whether it keeps positions by itself, and is told after each cut what is done: a topic whose cuts go into the log.
-    pub keeps_positions: bool,
+    /// Who keeps where reading goes on.
+    pub positions: Positions,
     /// What each partition is (a file's path), so that a changed input is noticed. Where partitions come and go, the one
     /// thing they are all part of (`kafka topic tickets`).
     pub identities: Vec<String>,
+}
+
+/// Who keeps where reading of a source goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Positions {
+    /// The cuts alone.
+    Cuts,
+    /// The cuts, and the source itself, which is told after each what is done: a topic whose cuts go into the log.
+    CutsAndSource,
+    /// Nobody: what was read cannot be read again.
+    Nobody,
 }
 
 impl Source {

@@ -60,9 +60,9 @@ impl Committer for LogCommitter {
     fn load(&mut self, tasks: &[Assignment]) -> Result<Vec<TaskImage>, CommitError> {
         let image = |assignment: &Assignment| match self.cuts.log.task(&assignment.task) {
             Some(known) => image(assignment, known),
-            None => Ok(kept(assignment)),
+            None => kept(assignment),
         };
-        tasks.iter().map(image).collect()
+        Ok(tasks.iter().map(image).collect())
     }
 
     fn begin(&mut self, mut cut: Cut, sinks: &mut dyn Participants) -> Result<(), CommitError> {
@@ -97,37 +97,23 @@ fn kept(assignment: &Assignment) -> TaskImage {
 
 /// What the log has of a task. Where the source keeps a position too, it is committed after the cut: so it is never
 /// beyond what was unfinished, unless another member of the group went on with the partition, and then the log's is old.
-fn image(assignment: &Assignment, known: RecoveredTask) -> Result<TaskImage, CommitError> {
+fn image(assignment: &Assignment, known: RecoveredTask) -> TaskImage {
     if let Some(at) = &assignment.kept {
         let unfinished = known.unfinished.or(known.position).unwrap_or(0);
         if at.position > unfinished {
-            return Ok(TaskImage {
+            return TaskImage {
                 counters: known.counters,
                 ..kept(assignment)
-            });
+            };
         }
     }
-    if !assignment.identity.is_empty() && known.identity != assignment.identity {
-        let waits = known.entries.len();
-        return Err(CommitError::State(format!(
-            "{} was {} at the last cut and is now {}{}; give the source its old input, or begin with a new state \
-             directory",
-            assignment.task,
-            known.identity,
-            assignment.identity,
-            if waits > 0 {
-                ", and records of it wait"
-            } else {
-                ""
-            },
-        )));
-    }
     let entries = known.entries.into_iter();
-    Ok(TaskImage {
+    TaskImage {
+        identity: known.identity,
         position: known.position,
         entries: entries
             .map(|(key, payload)| Entry { key, payload })
             .collect(),
         counters: known.counters,
-    })
+    }
 }

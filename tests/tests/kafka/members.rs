@@ -15,7 +15,8 @@ use tidegate_contract::{
     Request, RequestId, Sink, Timings,
 };
 use tidegate_flow::{
-    AnswerInto, Ask, ModelStage, Order, Run, Stage, StageKind, Target, Topology, WorkerParts,
+    AnswerInto, Ask, ModelStage, Order, Positions, Run, Stage, StageKind, Target, Topology,
+    WorkerParts,
 };
 use tidegate_state::{FileCommitLog, LogCommitter, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
@@ -114,7 +115,7 @@ fn member(topic: &str, model: Arc<Slow>, disk: &MemoryDisk) -> Run {
             name: "in".into(),
             targets: vec![Target::Stage(0)],
             fixed: false,
-            keeps_positions: true,
+            positions: Positions::CutsAndSource,
             identities: vec![format!("kafka topic {topic}")],
         }],
         stages: vec![Stage {

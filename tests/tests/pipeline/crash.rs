@@ -14,8 +14,8 @@ use tidegate_contract::{
     OperatorError, OperatorVersion, Processed, Request, Sink, Slot,
 };
 use tidegate_flow::{
-    Ended, ModelStage, OperatorStage, Order, Run, Source, Stage, StageKind, Target, Topology,
-    WorkerParts,
+    Ended, ModelStage, OperatorStage, Order, Positions, Run, Source, Stage, StageKind, Target,
+    Topology, WorkerParts,
 };
 use tidegate_record::{Batch, Fields, OutcomesBuilder, PatchBuilder};
 use tidegate_state::{Crash, FileCommitLog, LogCommitter, MemoryDisk, StateKey};
@@ -138,8 +138,6 @@ struct Setting {
     input: tempfile::TempDir,
     model: Option<Order>,
     interval: Duration,
-    /// Whether the cut has the records that wait.
-    durable: bool,
 }
 
 impl Setting {
@@ -153,7 +151,6 @@ impl Setting {
             input,
             model,
             interval: Duration::ZERO,
-            durable: true,
         }
     }
 
@@ -229,7 +226,7 @@ impl Setting {
                 name: "input".into(),
                 targets: vec![Target::Stage(0)],
                 fixed: true,
-                keeps_positions: !self.durable,
+                positions: Positions::Cuts,
                 identities: vec!["input.jsonl".into()],
             }],
             stages,
@@ -347,34 +344,6 @@ fn a_crash_with_answers_in_flight_repeats_and_loses_none() {
         }
     }
     assert!(crashes > 20, "only {crashes} crashes happened");
-}
-
-#[test]
-fn records_that_are_read_again_after_a_crash_are_lost_nowhere_and_counted_once() {
-    let setting = Setting {
-        durable: false,
-        ..Setting::new(40, Some(Order::Key))
-    };
-    let mut crashes = 0;
-    for at in (2..100).step_by(4) {
-        // That the counts balance at the end is looked at there.
-        let Some(after) = setting.crashed(Crash::AfterSync(at), 0) else {
-            continue;
-        };
-        crashes += 1;
-        let (answers, dead) = files(&after);
-        for n in (1..=40u64).filter(|n| n % 7 != 0 && n % 11 != 0) {
-            let answer = format!("{:?}", Echo::tokens(&format!("k{} {n}", n % 5)));
-            let pieces = if n % 5 == 0 { 2 } else { 1 };
-            let found = answers.matches(&answer).count();
-            assert!(
-                found >= pieces,
-                "record {n}: {found} answers, crash at fsync {at}"
-            );
-        }
-        assert!(dead.matches("every eleventh").count() >= 3);
-    }
-    assert!(crashes > 5, "only {crashes} crashes happened");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use tidegate_contract::{
     CommitLog, CommitPoint, FileLayer, Model, ModelError, ModelFacts, Request, Sink,
 };
 use tidegate_flow::{
-    Ended, FlowError, Run, Source, Stage, StageKind, Target, Topology, WorkerParts,
+    Ended, FlowError, Positions, Run, Source, Stage, StageKind, Target, Topology, WorkerParts,
 };
 use tidegate_state::{FileCommitLog, LogCommitter, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
@@ -98,7 +98,11 @@ fn start(
                 name: (*name).into(),
                 targets: vec![Target::Stage(0)],
                 fixed: *kind == File,
-                keeps_positions: *kind == Topic,
+                positions: match kind {
+                    File => Positions::Cuts,
+                    Stdin => Positions::Nobody,
+                    Topic => Positions::CutsAndSource,
+                },
                 identities: vec![(*reads).into()],
             })
             .collect(),

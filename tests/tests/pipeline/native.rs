@@ -12,8 +12,8 @@ use tidegate_contract::{
     ModelTask, Parameters, Prompt, PromptTemplate, Request, Sink, Timings,
 };
 use tidegate_flow::{
-    AnswerInto, Ask, Ended, ModelStage, Order, Run, Source, Stage, StageKind, Target, Topology,
-    WorkerParts,
+    AnswerInto, Ask, Ended, ModelStage, Order, Positions, Run, Source, Stage, StageKind, Target,
+    Topology, WorkerParts,
 };
 use tidegate_state::{FileCommitLog, LogCommitter, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
@@ -221,7 +221,7 @@ pub(crate) fn run_stage(stage: ModelStage, sinks: &[&str], lines: &[&str]) -> Le
             name: "input".into(),
             targets: vec![Target::Stage(0)],
             fixed: true,
-            keeps_positions: false,
+            positions: Positions::Cuts,
             identities: vec!["input.jsonl".into()],
         }],
         stages: vec![Stage {

@@ -11,7 +11,9 @@ use tidegate_contract::{
     Assigned, CommitLog, CommitPoint, Model, ModelError, ModelFacts, Partition, Request, Sink,
     Source, SourceError, SourceEvent,
 };
-use tidegate_flow::{ModelStage, Order, Run, Stage, StageKind, Target, Topology, WorkerParts};
+use tidegate_flow::{
+    ModelStage, Order, Positions, Run, Stage, StageKind, Target, Topology, WorkerParts,
+};
 use tidegate_record::{BatchBuilder, NewRecord, RecordId};
 use tidegate_state::{FileCommitLog, LogCommitter, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
@@ -158,7 +160,7 @@ fn a_slow_model_stops_the_reader_and_a_faster_one_lets_it_go_on() {
             name: "eager".into(),
             targets: vec![Target::Stage(0)],
             fixed: true,
-            keeps_positions: false,
+            positions: Positions::Cuts,
             identities: Vec::new(),
         }],
         stages: vec![Stage {

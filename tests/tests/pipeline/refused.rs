@@ -10,7 +10,7 @@ use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
     CommitLog, CommitPoint, DeadLetter, FileLayer, RefusedRecord, Sink, SinkError, SinkPosition,
 };
-use tidegate_flow::{Run, Source, Target, Topology, WorkerParts};
+use tidegate_flow::{Positions, Run, Source, Target, Topology, WorkerParts};
 use tidegate_record::PublicRecord;
 use tidegate_state::{FileCommitLog, LogCommitter, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
@@ -93,7 +93,7 @@ fn what_a_sink_refuses_when_it_is_flushed_is_a_dead_letter_counted_once() {
             name: "in".into(),
             targets: vec![Target::Sink(0)],
             fixed: true,
-            keeps_positions: false,
+            positions: Positions::Cuts,
             identities: vec!["in.jsonl".into()],
         }],
         stages: Vec::new(),

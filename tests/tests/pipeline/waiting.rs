@@ -1,6 +1,8 @@
 //! What waits in a pipeline: the output of splits before a stage that is full, retries and answers across restarts.
 //! Operators and models are native here; the cut, the sinks and the log are the real ones.
 
+mod aborted;
+
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,12 +12,12 @@ use std::time::Duration;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    CommitLog, CommitPoint, Cut, Entry, EntryPart, FileLayer, Model, ModelError, ModelFacts,
-    Operator, OperatorError, OperatorVersion, Processed, Request, Sink, Slot, TaskCut,
+    CommitLog, CommitPoint, Committer, Cut, Entry, EntryPart, FileLayer, Model, ModelError,
+    ModelFacts, Operator, OperatorError, OperatorVersion, Processed, Request, Sink, Slot, TaskCut,
 };
 use tidegate_flow::{
-    Ended, ModelStage, OperatorStage, Order, Run, Source, Stage, StageKind, Target, Topology,
-    WorkerParts,
+    Ended, ModelStage, OperatorStage, Order, Positions, Run, Source, Stage, StageKind, Target,
+    Topology, WorkerParts,
 };
 use tidegate_record::{Batch, Fields, OutcomesBuilder, PatchBuilder};
 use tidegate_state::{Crash, FileCommitLog, LogCommitter, MemoryDisk, StateKey};
@@ -195,6 +197,16 @@ impl Input {
 
     /// Begins a life of the process on this disk. Stages are in a row.
     fn start(&self, disk: &MemoryDisk, stages: Vec<Stage>) -> Result<(Run, Arc<Meters>), String> {
+        self.start_over(disk, stages, |committer| Box::new(committer))
+    }
+
+    /// The same, with a committer over that of the log.
+    fn start_over(
+        &self,
+        disk: &MemoryDisk,
+        stages: Vec<Stage>,
+        over: impl FnOnce(LogCommitter) -> Box<dyn Committer>,
+    ) -> Result<(Run, Arc<Meters>), String> {
         let layer: Arc<dyn FileLayer> = Arc::new(disk.clone());
         let (log, recovered) = FileCommitLog::open(layer.clone(), Path::new(STATE), key())
             .map_err(|error| error.to_string())?;
@@ -222,14 +234,14 @@ impl Input {
             sources: vec![Box::new(source)],
             sinks: vec![sink("out")?],
             dead: sink("dead-letters")?,
-            committer: Box::new(LogCommitter::alone(log.clone())),
+            committer: over(LogCommitter::alone(log.clone())),
         };
         let topology = Topology {
             sources: vec![Source {
                 name: "input".into(),
                 targets: vec![Target::Stage(0)],
                 fixed: true,
-                keeps_positions: false,
+                positions: Positions::Cuts,
                 identities: vec!["input.jsonl".into()],
             }],
             stages,
@@ -271,11 +283,6 @@ fn in_flight(disk: &MemoryDisk) -> Vec<Entry> {
     let (_, state) = FileCommitLog::open(layer, Path::new(STATE), key()).unwrap();
     let whole = |entry: &Entry| matches!(entry.key.part, EntryPart::Record | EntryPart::Batch);
     state.entries().filter(whole).collect()
-}
-
-fn header(entry: &Entry) -> serde_json::Value {
-    let (length, rest) = entry.payload.split_first_chunk::<4>().unwrap();
-    serde_json::from_slice(&rest[..u32::from_le_bytes(*length) as usize]).unwrap()
 }
 
 fn text(disk: &MemoryDisk, sink: &str) -> String {
@@ -349,7 +356,7 @@ fn a_split_puts_no_more_in_flight_than_the_stage_has_room_for() {
     let logged = in_flight(&disk);
     let taken = logged
         .iter()
-        .filter(|entry| header(entry)["untaken"].is_null());
+        .filter(|entry| entry.key.part == EntryPart::Record);
     assert_eq!(taken.count(), 12, "records that wait in the stage");
     assert!(held.lock().unwrap().len() <= 12);
     until("the rest is in flight", PATIENCE, || {
@@ -396,7 +403,11 @@ fn a_crash_within_the_output_of_a_split_neither_loses_nor_repeats() {
             }
             let after = disk.restart(0);
             let logged = in_flight(&after);
-            within += usize::from(logged.iter().any(|entry| header(entry)["untaken"] == true));
+            within += usize::from(
+                logged
+                    .iter()
+                    .any(|entry| entry.key.part == EntryPart::Batch),
+            );
             input.whole(&after, stages());
             assert_eq!(text(&after, "out"), expected, "{crash:?}");
             crashes += 1;

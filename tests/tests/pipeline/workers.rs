@@ -10,7 +10,7 @@ use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
     CommitLog, CommitPoint, DeadLetter, FileLayer, Sink, SinkError, SinkPosition,
 };
-use tidegate_flow::{Ended, Run, Source, Target, Topology, WorkerParts};
+use tidegate_flow::{Ended, Positions, Run, Source, Target, Topology, WorkerParts};
 use tidegate_record::PublicRecord;
 use tidegate_state::{Cuts, FileCommitLog, LogCommitter, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
@@ -94,7 +94,7 @@ fn run(input: &Path, disk: &MemoryDisk, full: bool) -> Ended {
             name: "in".into(),
             targets: vec![Target::Sink(0)],
             fixed: true,
-            keeps_positions: false,
+            positions: Positions::Cuts,
             identities: vec!["a.jsonl".into(), "b.jsonl".into()],
         }],
         stages: Vec::new(),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_contract::{CommitPoint, Model, Parameters};
+use tidegate_contract::{CommitPoint, Model, Parameters, SourceClass};
 use tidegate_control::config::{self, Input, Into, Node, Pipeline, SourceKind, StageKind};
 use tidegate_flow::{
-    AnswerInto, Ask, ModelStage, OperatorStage, Order, Source, Stage, Target, Topology,
+    AnswerInto, Ask, ModelStage, OperatorStage, Order, Positions, Source, Stage, Target, Topology,
 };
 use tidegate_operator::ComponentSlot;
 
@@ -36,7 +36,11 @@ pub(crate) fn sources(pipeline: &Pipeline) -> Vec<Source> {
             name: source.name.clone(),
             targets: targets(pipeline, Node::Source(index), None),
             fixed: matches!(source.kind, SourceKind::File { .. }),
-            keeps_positions: in_log && matches!(source.kind, SourceKind::Kafka(_)),
+            positions: match source.kind.class() {
+                SourceClass::Once => Positions::Nobody,
+                SourceClass::Group { .. } if in_log => Positions::CutsAndSource,
+                SourceClass::Group { .. } | SourceClass::Replayable => Positions::Cuts,
+            },
             identities,
         }
     };

@@ -227,6 +227,10 @@ impl Sink for FileSink {
         Ok(Some(position))
     }
 
+    fn discard(&mut self) {
+        self.pending.clear();
+    }
+
     fn position(&self) -> Option<SinkPosition> {
         let length = self.open().as_ref().map(|open| open.length);
         length.map(|length| self.position_at(length))

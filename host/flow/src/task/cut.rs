@@ -3,6 +3,7 @@
 use tidegate_contract::{TaskCut, TaskId};
 
 use super::Task;
+use crate::topology::Positions;
 use crate::waiting::Waiting;
 
 impl Task {
@@ -16,10 +17,11 @@ impl Task {
         let topology = self.topology.clone();
         let source = &topology.sources[usize::from(self.partition.source)];
         let identity = source.identity(self.partition.number);
+        let can_be_read_again = source.positions != Positions::Nobody;
         let mut cut = TaskCut {
             identity: identity.unwrap_or_default().to_owned(),
-            position: self.next,
-            unfinished: self.unfinished(),
+            position: self.next.filter(|_| can_be_read_again),
+            unfinished: self.unfinished().filter(|_| can_be_read_again),
             counters: self.counts.to_log(),
             ..TaskCut::default()
         };

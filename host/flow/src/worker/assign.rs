@@ -37,6 +37,7 @@ impl Worker {
         let images = self.committer.load(&assignments)?;
         for ((partition, assignment), image) in partitions.into_iter().zip(assignments).zip(images)
         {
+            let image = self.same_input(source, &assignment, image)?;
             let kept = assignment.kept.as_ref().map(|kept| kept.position);
             if let Some(position) = image.position
                 && kept != Some(position)
@@ -56,6 +57,33 @@ impl Worker {
             self.restore(partition, image)?;
         }
         Ok(())
+    }
+
+    /// The image of a task, if it is of what is read now. Of a partition that comes and goes the source knows by itself
+    /// where to begin.
+    fn same_input(
+        &self,
+        source: usize,
+        assignment: &Assignment,
+        image: TaskImage,
+    ) -> Result<TaskImage, FlowError> {
+        let described = &self.shared.topology.sources[source];
+        let (was, now) = (&image.identity, &assignment.identity);
+        if was.is_empty() || was == now {
+            return Ok(image);
+        }
+        if described.fixed || !image.entries.is_empty() {
+            return Err(FlowError::State(format!(
+                "{} was {was} at the last cut and is now {now}; give the source its old input, or begin with a new \
+                 state directory",
+                assignment.task,
+            )));
+        }
+        Ok(TaskImage {
+            position: assignment.kept.as_ref().map(|kept| kept.position),
+            counters: image.counters,
+            ..TaskImage::default()
+        })
     }
 
     /// Gives a task what waited at its last cut.

@@ -11,6 +11,7 @@ use super::Worker;
 use crate::counts::Counts;
 use crate::error::FlowError;
 use crate::task::Task;
+use crate::topology::Positions;
 
 /// A cut of which nothing is known for so long does not become one.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -189,7 +190,8 @@ impl Worker {
             self.output.latency.record(latency, records);
         }
         for (index, source) in self.sources.iter_mut().enumerate() {
-            if !self.shared.topology.sources[index].keeps_positions {
+            let positions = self.shared.topology.sources[index].positions;
+            if positions != Positions::CutsAndSource {
                 continue;
             }
             let of_source = tasks.iter().filter_map(|(partition, _, _, unfinished)| {

@@ -24,7 +24,7 @@ use crate::ledger::Ledger;
 use crate::output::Output;
 use crate::running::Runs;
 use crate::task::{Starts, Task};
-use crate::topology::Topology;
+use crate::topology::{Positions, Topology};
 
 /// Most requests of one worker that are with models at once; the channel for their answers is as long, so that an
 /// answer always has room.
@@ -224,7 +224,8 @@ impl Worker {
             let sources = &self.shared.topology.sources;
             let kept = |task: &Task| {
                 let source = sources.get(usize::from(task.partition.source));
-                task.in_flight() == 0 || source.is_some_and(|source| !source.keeps_positions)
+                task.in_flight() == 0
+                    || source.is_some_and(|source| source.positions != Positions::CutsAndSource)
             };
             return self.tasks.values().all(kept) || since.elapsed() > self.shared.topology.drain;
         }

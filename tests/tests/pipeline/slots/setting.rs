@@ -13,7 +13,9 @@ use tidegate_contract::{
     OperatorError, OperatorVersion, Partition, Processed, Recovered, Sink, Slot, Source as Input,
     SourceError, SourceEvent,
 };
-use tidegate_flow::{OperatorStage, Run, Source, Stage, StageKind, Target, Topology, WorkerParts};
+use tidegate_flow::{
+    OperatorStage, Positions, Run, Source, Stage, StageKind, Target, Topology, WorkerParts,
+};
 use tidegate_record::{
     Batch, BatchBuilder, Fields, NewRecord, OutcomesBuilder, PatchBuilder, RecordId,
 };
@@ -467,7 +469,10 @@ impl Setting {
                 name: "input".into(),
                 targets: vec![Target::Stage(0)],
                 fixed: durable,
-                keeps_positions: !durable,
+                positions: match durable {
+                    true => Positions::Cuts,
+                    false => Positions::CutsAndSource,
+                },
                 identities: (0..self.partitions).map(|p| format!("in-{p}")).collect(),
             }],
             stages: match &self.after {

@@ -197,7 +197,8 @@ impl Input {
 
     /// Begins a life of the process on this disk. Stages are in a row.
     fn start(&self, disk: &MemoryDisk, stages: Vec<Stage>) -> Result<(Run, Arc<Meters>), String> {
-        self.start_over(disk, stages, |committer| Box::new(committer))
+        let over = |committer| Box::new(committer) as Box<dyn Committer>;
+        self.start_over(disk, stages, over, CommitPoint::Log)
     }
 
     /// The same, with a committer over that of the log.
@@ -206,6 +207,7 @@ impl Input {
         disk: &MemoryDisk,
         stages: Vec<Stage>,
         over: impl FnOnce(LogCommitter) -> Box<dyn Committer>,
+        commit_point: CommitPoint,
     ) -> Result<(Run, Arc<Meters>), String> {
         let layer: Arc<dyn FileLayer> = Arc::new(disk.clone());
         let (log, recovered) = FileCommitLog::open(layer.clone(), Path::new(STATE), key())
@@ -246,7 +248,7 @@ impl Input {
             }],
             stages,
             sinks: vec!["out".into()],
-            commit_point: CommitPoint::Log,
+            commit_point,
             batch: 8,
             batch_bytes: 4 << 20,
             cut_interval: Duration::ZERO,

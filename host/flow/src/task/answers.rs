@@ -207,6 +207,7 @@ impl Task {
                 }
                 .emit(&output.meters);
                 output.finished.push((entry.arrived, 1));
+                self.has_left(stage, entry);
             }
             for (route, builder) in full.into_iter().chain(batches) {
                 if builder.is_empty() {

@@ -35,6 +35,7 @@ impl Task {
             cut.put.extend(put);
             cut.done.extend(done);
         }
+        self.left_in_cut = std::mem::take(&mut self.left);
         (self.cut_position, self.cut_counts) = (self.next, self.counts);
         cut
     }

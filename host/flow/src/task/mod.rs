@@ -20,7 +20,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_contract::{Operator, OperatorVersion, Partition, Rejected, RequestId, TaskImage};
+use tidegate_contract::{
+    CommitPoint, Operator, OperatorVersion, Partition, Rejected, RequestId, TaskImage,
+};
 use tidegate_record::{ArenaFull, Batch, BatchBuilder, RecordId, RecordView};
 use tidegate_telemetry::Meters;
 use tidegate_telemetry::events::RecordsRead;
@@ -72,6 +74,10 @@ pub(crate) struct Task {
     /// Position and counts of the last cut.
     cut_position: Option<u64>,
     cut_counts: Counts,
+    /// Answered records that have left their stage since the last cut, and those that had when it was begun: if it comes
+    /// to nothing, they come again, and their answers are there.
+    left: Vec<(usize, Entry)>,
+    left_in_cut: Vec<(usize, Entry)>,
     /// The number of what waits next.
     next_number: u64,
     /// JSON text of the operators' versions.
@@ -118,6 +124,8 @@ impl Task {
             counts,
             cut_position: image.position,
             cut_counts: counts,
+            left: Vec::new(),
+            left_in_cut: Vec::new(),
             next_number: 1,
             versions: "[]".into(),
             ended: false,
@@ -177,15 +185,30 @@ impl Task {
         Ok(())
     }
 
-    /// Takes out what waits in stages, by stage: the task is about to go back.
+    /// A record with its answer has left a stage.
+    fn has_left(&mut self, stage: usize, entry: Entry) {
+        if self.topology.commit_point != CommitPoint::Log {
+            self.left.push((stage, entry));
+        }
+    }
+
+    /// The last cut holds.
+    pub(crate) fn cut_holds(&mut self) {
+        self.left_in_cut.clear();
+    }
+
+    /// Takes out what waits in stages, or was answered since the last cut that holds, by stage: the task is about to go
+    /// back.
     pub(crate) fn take_waiting(&mut self) -> Vec<(usize, Entry)> {
+        let left = std::mem::take(&mut self.left_in_cut).into_iter();
+        let left = left.chain(std::mem::take(&mut self.left));
         let waiting = std::mem::replace(&mut self.waiting, waiting_of(&self.topology));
         let stages = waiting.into_iter().enumerate();
         let entries = stages.flat_map(|(stage, waiting)| {
             let entries = waiting.into_entries();
             entries.map(move |entry| (stage, entry))
         });
-        entries.collect()
+        left.chain(entries).collect()
     }
 
     /// So many records that the last cut counted as written are dead letters in it.

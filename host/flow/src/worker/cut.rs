@@ -181,6 +181,11 @@ impl Worker {
         if let Some(slots) = slots {
             self.shared.ledger.slots_hold(slots);
         }
+        for (partition, ..) in &tasks {
+            if let Some(task) = self.tasks.get_mut(partition) {
+                task.cut_holds();
+            }
+        }
         let counts = tasks.iter().map(|(_, id, counts, _)| (id.clone(), *counts));
         self.shared.ledger.committed(counts);
         self.untold = false;

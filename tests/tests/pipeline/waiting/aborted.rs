@@ -86,6 +86,12 @@ impl Committer for Aborts {
     }
 }
 
+fn elsewhere() -> CommitPoint {
+    CommitPoint::Transaction {
+        cluster: "a test".into(),
+    }
+}
+
 /// Answers each request a little later, from a thread of its own.
 fn slow() -> Arc<Progress> {
     let (sender, requests) = mpsc::channel::<Request>();
@@ -109,11 +115,16 @@ fn a_cut_that_comes_to_nothing_loses_and_doubles_nothing_and_asks_no_model_again
         let stages = row(&[Native::splits(2)], model.stage(9, 1));
         let mut aborts = Arc::default();
         let (run, meters) = input
-            .start_over(&disk, stages, |log| {
-                let (over, counted) = Aborts::over(every, None, log);
-                aborts = counted;
-                Box::new(over)
-            })
+            .start_over(
+                &disk,
+                stages,
+                |log| {
+                    let (over, counted) = Aborts::over(every, None, log);
+                    aborts = counted;
+                    Box::new(over)
+                },
+                elsewhere(),
+            )
             .unwrap();
         until("the input is read", PATIENCE, || run.is_finished());
         let (restored, again) = (run.controls().restored(), run.controls().taken_back());
@@ -167,6 +178,7 @@ fn retries_and_held_records_survive_cuts_that_come_to_nothing() {
             &disk,
             vec![retries.stage("retry", Target::Sink(0))],
             |log| Box::new(Aborts::over(3, None, log).0),
+            elsewhere(),
         )
         .unwrap();
     until("the input is read", PATIENCE, || run.is_finished());
@@ -195,6 +207,7 @@ fn a_record_that_an_output_refuses_is_a_dead_letter_when_it_comes_again() {
                 // At byte 8 the second line begins.
                 Box::new(Aborts::over(2, Some(8), log).0)
             },
+            elsewhere(),
         )
         .unwrap();
     until("the input is read", PATIENCE, || run.is_finished());

@@ -56,7 +56,6 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         })?;
     let log: Arc<dyn CommitLog> = Arc::new(log);
     // Everything that can refuse comes before the first file is touched.
-    let parts_of = |until| wire::worker_parts(&pipeline, until, &recovered, &layer, &log);
     let tasks = tasks(&pipeline);
     let compiled = wire::Compiled::State {
         directory: state.path().join("compiled"),
@@ -81,7 +80,13 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         Some(address) => Some(AdminServer::start(address, state.path(), starting.clone())?),
     };
     let models = wire::load_models(&pipeline, arguments.adapter.as_deref())?;
-    let parts = parts_of(until)?;
+    let ground = wire::Ground {
+        recovered: &recovered,
+        layer: &layer,
+        log: &log,
+        state: &state,
+    };
+    let parts = wire::worker_parts(&pipeline, until, &ground)?;
 
     let topology = wire::topology(&pipeline, sources, &slots, &configured, &models)?;
     let meters = Arc::new(Meters::new(

@@ -1,5 +1,6 @@
 //! From a validated pipeline to the parts that run it.
 
+mod committers;
 mod compiler;
 pub(crate) mod memory;
 mod models;
@@ -9,6 +10,6 @@ mod stages;
 
 pub(crate) use compiler::{CACHE_BYTES, COMPILER, compiler, progress, user_cache};
 pub(crate) use models::{Models, load as load_models};
-pub(crate) use ports::worker_parts;
+pub(crate) use ports::{Ground, worker_parts};
 pub(crate) use slots::{Compiled, Tasks, slots, sweep};
 pub(crate) use stages::{sources, topology};

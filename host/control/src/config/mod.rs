@@ -50,7 +50,7 @@ pub use outputs::{check_labels, check_outputs};
 pub use pipeline::{
     Breaker, Decoding, Encoding, Format, Grant, Input, KafkaSink, KafkaSource, Limits, Node,
     OperatorStage, Operators, Pipeline, Sink, SinkKind, Source, SourceKind, Stage, StageKind,
-    Start, Then, Ungranted,
+    Start, Then, Ungranted, cluster_of,
 };
 pub use text::Position;
 pub use units::{duration, size};

@@ -125,14 +125,14 @@ impl SourceKind {
             SourceKind::File { .. } => SourceClass::Replayable,
             SourceKind::Stdin => SourceClass::Once,
             SourceKind::Kafka(topic) => SourceClass::Group {
-                cluster: cluster(&topic.brokers),
+                cluster: cluster_of(&topic.brokers),
             },
         }
     }
 }
 
 /// A cluster by its brokers, in whatever order they are given.
-fn cluster(brokers: &[String]) -> String {
+pub fn cluster_of(brokers: &[String]) -> String {
     let mut brokers = brokers.to_vec();
     brokers.sort();
     brokers.join(",")
@@ -405,7 +405,7 @@ impl SinkKind {
             SinkKind::File { .. } => SinkClass::Truncatable,
             SinkKind::Stdout => SinkClass::AtLeastOnce,
             SinkKind::Kafka(topic) => SinkClass::Transactional {
-                cluster: cluster(&topic.brokers),
+                cluster: cluster_of(&topic.brokers),
             },
         }
     }

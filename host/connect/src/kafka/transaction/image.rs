@@ -30,6 +30,7 @@ impl Image {
     pub(super) fn told(&self) -> TaskImage {
         let entries = self.entries.iter();
         TaskImage {
+            identity: self.identity.clone(),
             position: self.position,
             entries: entries
                 .map(|(key, kept)| Entry {

@@ -14,12 +14,14 @@ mod assignment;
 mod begin;
 mod deliveries;
 mod letter;
+mod native;
 mod options;
 mod reading;
 mod rebalance;
 mod settle;
 mod sink;
 mod source;
+mod target;
 mod topic;
 mod transaction;
 
@@ -34,9 +36,10 @@ use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 use tracing::{debug, warn};
 
 pub use options::{KafkaSourceOptions, KafkaStart};
-pub use sink::{KafkaSink, KafkaSinkOptions};
+pub use sink::KafkaSink;
 pub use source::KafkaSource;
-pub use transaction::{ChangelogOptions, ChangelogPartitions, TransactionOptions};
+pub use target::KafkaSinkOptions;
+pub use transaction::{ChangelogOptions, ChangelogPartitions, KafkaCommitter, TransactionOptions};
 
 /// How often trouble that goes on is logged.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);

@@ -6,6 +6,20 @@
 //! partitions are another's by now. The number of the cut, in the metadata of each offset, tells what became of a commit
 //! whose answer never came.
 
+mod changelog;
+mod committer;
+mod courier;
+mod image;
+mod line;
+mod load;
+mod mark;
 mod options;
+mod outbox;
+mod pieces;
+mod probe;
+mod restore;
+mod sink;
+mod witness;
 
+pub use committer::KafkaCommitter;
 pub use options::{ChangelogOptions, ChangelogPartitions, TransactionOptions};

@@ -36,14 +36,25 @@ pub(crate) fn topic_with(name: &str, partitions: i32, settings: &[(&str, &str)])
         .unwrap()
         .as_millis();
     let topic = format!("{name}-{now}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    make(&topic, partitions, settings);
+    topic
+}
+
+/// Makes a topic of this name.
+pub(crate) fn make(topic: &str, partitions: i32, settings: &[(&str, &str)]) {
     let admin = admin();
-    let mut new = NewTopic::new(&topic, partitions, TopicReplication::Fixed(1));
+    let mut new = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
     for (name, value) in settings {
         new = new.set(name, value);
     }
     let made = wait_for(admin.create_topics([&new], &AdminOptions::new())).unwrap();
     assert!(made.iter().all(Result::is_ok), "{made:?}");
-    topic
+}
+
+/// Removes a topic with all that is in it.
+pub(crate) fn delete(topic: &str) {
+    let gone = wait_for(admin().delete_topics(&[topic], &AdminOptions::new())).unwrap();
+    assert!(gone.iter().all(Result::is_ok), "{gone:?}");
 }
 
 /// Gives a topic more partitions, so that it has this many.

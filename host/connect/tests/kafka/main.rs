@@ -3,10 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod broker;
+mod changelog;
 mod group;
+mod proxy;
 mod refused;
 mod roundtrip;
+mod transaction;
 mod trouble;
+mod unknown;
+mod worker;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -240,7 +240,10 @@ impl KafkaCommitter {
         if let Some(largest) = self.largest_batch {
             limit_batches(&mut config, largest);
         }
-        let line = Line::new(config, self.place.clone(), self.options.patience);
+        let brokers = &self.options.brokers;
+        let plain = client_config(brokers, &[], &[], &self.properties);
+        let plain = plain.map_err(|why| self.error(why))?;
+        let line = Line::new(config, plain, self.place.clone(), self.options.patience);
         let producer = line.connect().map_err(|why| self.error(why))?;
         self.outbox.go_on(producer);
         let destinations = self.outbox.destinations();

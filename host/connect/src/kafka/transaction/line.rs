@@ -1,5 +1,6 @@
 //! The producer of a worker's transactions.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,8 @@ use tracing::debug;
 
 use super::super::deliveries::{Deliveries, Producer};
 use super::super::target::limit_batches;
-use super::super::{Trouble, is_transient};
+use super::super::{Trouble, is_transient, topic};
+use super::outbox::Destination;
 
 /// How long one call may take before it is looked whether time is up.
 const STEP: Duration = Duration::from_secs(1);
@@ -44,14 +46,22 @@ impl Failure {
 /// The way to the brokers: makes producers that have the same transactional id, one after the other.
 pub(super) struct Line {
     config: ClientConfig,
+    /// For questions.
+    plain: ClientConfig,
     place: String,
     patience: Duration,
 }
 
 impl Line {
-    pub(super) fn new(config: ClientConfig, place: String, patience: Duration) -> Line {
+    pub(super) fn new(
+        config: ClientConfig,
+        plain: ClientConfig,
+        place: String,
+        patience: Duration,
+    ) -> Line {
         Line {
             config,
+            plain,
             place,
             patience,
         }
@@ -61,11 +71,32 @@ impl Line {
         &self.place
     }
 
+    fn batch_size(&self) -> usize {
+        let set = self.config.get("batch.size");
+        set.and_then(|size| size.parse().ok()).unwrap_or(1 << 18)
+    }
+
+    /// Keeps batches within what these topics take now; whether they are smaller than before. What a topic does not tell,
+    /// it is not held to.
+    pub(super) fn ask_limits(&mut self, destinations: &[Destination]) -> bool {
+        let Ok(asker) = topic::asker(&self.plain) else {
+            return false;
+        };
+        let before = self.batch_size();
+        let topics: BTreeSet<&str> = destinations.iter().map(|to| to.topic.as_str()).collect();
+        for topic in topics {
+            let rules = topic::Rules::of(&asker, topic).ok();
+            if let Some(largest) = rules.and_then(|rules| rules.largest_batch) {
+                limit_batches(&mut self.config, largest);
+            }
+        }
+        self.batch_size() < before
+    }
+
     /// Batches of half the size, as librdkafka counts them: for topics that take less than they told.
     pub(super) fn halve_batches(&mut self) {
-        let set = self.config.get("batch.size");
-        let size: usize = set.and_then(|size| size.parse().ok()).unwrap_or(1 << 18);
-        limit_batches(&mut self.config, size / 2);
+        let half = self.batch_size() / 2;
+        limit_batches(&mut self.config, half);
     }
 
     /// Connects, and ends what a predecessor left open. The predecessor is fenced.

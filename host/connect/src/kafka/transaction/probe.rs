@@ -34,7 +34,12 @@ pub(super) fn find(
     returned: Vec<Returned>,
 ) -> Result<Vec<(String, RefusedRecord)>, String> {
     let mut refused = Vec::new();
-    let mut learnt = false;
+    // A topic may take less than it told when it was opened.
+    let sizes = returned.iter().any(|message| is_size(message.code));
+    let mut learnt = sizes && line.ask_limits(destinations);
+    if learnt {
+        reconnect(line, producer)?;
+    }
     let mut groups = Vec::new();
     divide(&mut groups, returned);
     while let Some(group) = groups.pop() {

@@ -1,18 +1,22 @@
 //! What a committer of transactions promises.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::topic_partition_list::Offset;
-use tidegate_contract::{Committer, DeadLetter, Settled};
+use tidegate_connect::kafka::KafkaSinkOptions;
+use tidegate_contract::{
+    Assignment, Committer, Cut, DeadLetter, Settled, Source, SourceEvent, TaskCut, TaskId,
+};
 use tidegate_record::RecordId;
 
-use crate::broker::{alter, brokers, topic, topic_with};
-use crate::worker::{Setup, Worker};
-use crate::{DEADLINE, numbers, options, produce, read_to_end};
+use crate::broker::{alter, brokers, topic};
+use crate::worker::{Nobody, Setup, Worker};
+use crate::{DEADLINE, Seen, WAIT, numbers, options, produce, read_to_end};
 
 /// What a reader of committed records sees of a topic with one partition.
 fn committed(topic: &str) -> Vec<String> {
@@ -249,14 +253,12 @@ fn many_records_at_fault_cost_few_aborts() {
     worker.close();
 }
 
-#[test]
-fn a_dead_letter_that_is_refused_is_cut_and_committed() {
-    let input = topic("txn-letter", 1);
-    let output = topic_with("txn-letter-out", 1, &[]);
+/// Letters of 100 kB, to a topic whose setting changed since it was opened: as they came in the end.
+fn letters_to(setting: &str, value: &str) -> Vec<Seen> {
+    let (input, output) = topics("txn-letter");
     produce(&input, numbers(0..10));
     let mut worker = Worker::open(&Setup::new(&input, &output, "a"));
-    alter(&output, "max.message.bytes", "1200");
-    alter(&output, "cleanup.policy", "compact");
+    alter(&output, setting, value);
     let large = vec![b'y'; 100_000];
     let letter = |offset| DeadLetter {
         id: RecordId {
@@ -280,29 +282,170 @@ fn a_dead_letter_that_is_refused_is_cut_and_committed() {
             worker.sink.write_dead(&letter(offset)).unwrap();
         }
         tries += 1;
-        assert!(tries < 6);
+        assert!(tries < 4);
         if let Settled::Committed { .. } = worker.cut() {
             break;
         }
     }
     assert!(tries > 1);
-    let seen = read_to_end(options(&output, "reader"), 1).records;
-    let letters: Vec<_> = seen
-        .iter()
-        .filter(|seen| seen.value.as_ref().unwrap().len() > 10)
-        .collect();
-    assert_eq!(letters.len(), 3);
-    for letter in letters {
-        assert!(
-            letter
-                .key
-                .as_ref()
-                .unwrap()
-                .starts_with(b"support-bot/tickets/0/")
-        );
-        let dead: serde_json::Value =
-            serde_json::from_slice(letter.value.as_ref().unwrap()).unwrap();
-        assert_eq!(dead["cut"]["value"], 100_000, "{dead}");
-    }
     worker.close();
+    let mut seen = read_to_end(options(&output, "reader"), 1).records;
+    seen.retain(|seen| seen.value.as_ref().unwrap().len() > 10);
+    assert_eq!(seen.len(), 3);
+    seen
+}
+
+#[test]
+fn a_dead_letter_that_is_refused_is_cut_and_committed() {
+    for seen in letters_to("max.message.bytes", "1200") {
+        let dead: serde_json::Value = serde_json::from_slice(&seen.value.unwrap()).unwrap();
+        assert_eq!(dead["cut"]["value"], 100_000);
+    }
+}
+
+#[test]
+fn dead_letters_have_keys_once_their_topic_is_compacted() {
+    for seen in letters_to("cleanup.policy", "compact") {
+        let key = seen.key.unwrap();
+        assert!(key.starts_with(b"support-bot/tickets/0/"), "{key:?}");
+    }
+}
+
+#[test]
+fn two_sources_of_a_worker_are_part_of_one_transaction() {
+    let (first, output) = topics("txn-first");
+    let second = topic("txn-second", 1);
+    produce(&first, numbers(0..40));
+    produce(&second, numbers(40..60));
+    let mut setup = Setup::new(&first, &output, "a");
+    let mut other = Setup::new(&second, &output, "a").transactions.changelogs;
+    other[0].source = "orders".into();
+    setup.transactions.changelogs.extend(other);
+    let mut committer = setup.committer(1).unwrap();
+    let sink = KafkaSinkOptions::new(brokers(), &output, "support-bot");
+    let mut sink = committer.sink(sink, "answers").unwrap();
+    let names = ["tickets", "orders"];
+    let mut sources = [setup.source(), Setup::new(&second, &output, "a").source()];
+    for (name, source) in names.iter().zip(&sources) {
+        committer.follow(name, source).unwrap();
+    }
+    let id = |name: &str| TaskId {
+        source: name.to_owned(),
+        partition: 0,
+    };
+    let mut next = BTreeMap::from([(id("tickets"), 0), (id("orders"), 0)]);
+    let deadline = Instant::now() + DEADLINE;
+    while next[&id("tickets")] < 40 || next[&id("orders")] < 20 {
+        assert!(Instant::now() < deadline, "{next:?}");
+        for (name, source) in names.iter().zip(&mut sources) {
+            match source.poll(100, 1 << 20, WAIT).unwrap() {
+                SourceEvent::Assigned(assigned) => {
+                    let task = Assignment {
+                        task: id(name),
+                        identity: String::new(),
+                        kept: assigned[0].kept.clone(),
+                    };
+                    committer.load(&[task]).unwrap();
+                }
+                SourceEvent::Records {
+                    batch, next: at, ..
+                } => {
+                    for record in batch.view().records() {
+                        sink.write(record.public()).unwrap();
+                    }
+                    next.insert(id(name), at);
+                }
+                _ => {}
+            }
+        }
+    }
+    let tasks = next.into_iter().map(|(task, position)| {
+        let cut = TaskCut {
+            position: Some(position),
+            ..TaskCut::default()
+        };
+        (task, cut)
+    });
+    let cut = Cut {
+        tasks: tasks.collect(),
+        ..Cut::default()
+    };
+    committer.begin(cut, &mut Nobody).unwrap();
+    let settled = loop {
+        if let Some(settled) = committer.settled(WAIT).unwrap() {
+            break settled;
+        }
+    };
+    assert_eq!(settled, Settled::Committed { number: 1 });
+    assert_eq!(offset(&first, 0).0, Offset::Offset(40));
+    assert_eq!(offset(&second, 0).0, Offset::Offset(20));
+    assert_eq!(offset(&first, 0).1, offset(&second, 0).1);
+    let mut values = committed(&output);
+    values.sort_by_key(|value| value.parse::<u32>().unwrap());
+    assert_eq!(values, all(0..60));
+}
+
+/// Works for so many rounds; what was not committed by then is left as a kill leaves it.
+fn work(setup: &Setup, rounds: u64, done: &impl Fn() -> bool) -> usize {
+    let mut worker = Worker::open(setup);
+    for _ in 0..rounds {
+        worker.poll(150);
+        if worker.fenced > 0 || done() {
+            break;
+        }
+        worker.begin();
+        // What comes now is part of the next cut.
+        worker.poll(50);
+        worker.settle();
+    }
+    let aborts = worker.aborts;
+    std::mem::forget(worker);
+    aborts
+}
+
+#[test]
+fn workers_that_are_killed_and_come_again_neither_lose_nor_repeat() {
+    let (input, output) = (topic("txn-kills", 4), topic("txn-kills-out", 1));
+    let count = 6_000;
+    produce(&input, numbers(0..count));
+    let position = || -> i64 {
+        let known = (0..4).map(|number| match offset(&input, number).0 {
+            Offset::Offset(offset) => offset,
+            _ => 0,
+        });
+        known.sum()
+    };
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for slot in 0..3_u64 {
+            let (input, output, ended) = (&input, &output, &ended);
+            scope.spawn(move || {
+                let setup = Setup::new(input, output, &format!("slot-{slot}"));
+                for life in 0.. {
+                    // Some end at once, some later, each slot in its own order.
+                    let rounds = 3 + (life * 7 + slot * 5) % 11;
+                    work(&setup, rounds, &|| ended.load(Ordering::Acquire));
+                    if ended.load(Ordering::Acquire) {
+                        return;
+                    }
+                }
+            });
+        }
+        let deadline = Instant::now() + 3 * DEADLINE;
+        while position() < i64::from(count) {
+            assert!(Instant::now() < deadline || ended.swap(true, Ordering::AcqRel));
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        ended.store(true, Ordering::Release);
+    });
+    let mut values = committed(&output);
+    let (seen, expected) = (values.len(), count as usize);
+    values.sort_by_key(|value| value.parse::<u32>().unwrap());
+    values.dedup();
+    assert_eq!((seen, values.len()), (expected, expected));
+    // It was put to the test: there are records of transactions that were not committed.
+    let mut uncommitted = options(&output, &format!("{output}-uncommitted"));
+    let isolation = ("isolation.level".to_owned(), "read_uncommitted".to_owned());
+    uncommitted.properties = [isolation].into();
+    assert!(read_to_end(uncommitted, 1).records.len() > expected);
 }

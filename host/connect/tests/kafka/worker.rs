@@ -124,6 +124,8 @@ pub(crate) struct Worker {
     /// Offsets that are not written: they were refused.
     pub(crate) refused: Vec<RefusedRecord>,
     pub(crate) aborts: usize,
+    /// Whether a cut is.
+    underway: bool,
     pub(crate) fenced: usize,
 }
 
@@ -153,6 +155,7 @@ impl Worker {
             read: Vec::new(),
             refused: Vec::new(),
             aborts: 0,
+            underway: false,
             fenced: 0,
         }
     }
@@ -190,6 +193,7 @@ impl Worker {
         match self.source.poll(records, 1 << 20, WAIT).unwrap() {
             SourceEvent::Assigned(assigned) => self.load(&assigned),
             SourceEvent::Revoked(partitions) => {
+                self.settle_any();
                 self.cut();
                 let tasks = partitions.iter().map(|partition| task(partition.number));
                 self.committer.release(&tasks.collect::<Vec<_>>());
@@ -220,6 +224,7 @@ impl Worker {
             cut.tasks.insert(task(*number), task_cut);
         }
         self.committer.begin(cut, &mut Nobody).unwrap();
+        self.underway = true;
     }
 
     /// What became of the cut, if that is known at once.
@@ -239,6 +244,7 @@ impl Worker {
 
     /// Does what a settled cut asks for.
     fn follow(&mut self, settled: Settled) -> Settled {
+        self.underway = false;
         match &settled {
             Settled::Committed { .. } => {}
             Settled::Aborted { refused, .. } => {
@@ -259,6 +265,13 @@ impl Worker {
             }
         }
         settled
+    }
+
+    /// Waits for a cut that is under way, if one is.
+    pub(crate) fn settle_any(&mut self) {
+        if self.underway {
+            self.settle();
+        }
     }
 
     pub(crate) fn cut(&mut self) -> Settled {

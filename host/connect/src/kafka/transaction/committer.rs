@@ -200,6 +200,14 @@ impl KafkaCommitter {
     /// generation fences them. Connects, if that is not done: whatever a predecessor left open is ended before the source
     /// is asked for its positions. Keeps no hold of the source.
     pub fn follow(&mut self, source: &str, reader: &KafkaSource) -> Result<(), CommitError> {
+        // Only who reads committed records asks for positions that no open transaction changes.
+        let isolation = reader.options.properties.get("isolation.level");
+        if let Some(isolation) = isolation.filter(|isolation| *isolation != "read_committed") {
+            return Err(CommitError::State(format!(
+                "source {source} has property isolation.level {isolation}: cuts that are transactions need \
+                 read_committed"
+            )));
+        }
         self.connect()?;
         let followed = Followed {
             topic: reader.options.topic.clone(),
@@ -466,7 +474,8 @@ impl KafkaCommitter {
         };
         match (&settled, report.producer) {
             (Settled::Committed { number }, Some(producer)) => {
-                self.number = *number;
+                // Tasks that began meanwhile may have had more cuts.
+                self.number = self.number.max(*number);
                 self.failing = None;
                 if let Some(underway) = underway {
                     self.headers.extend(underway.headers);

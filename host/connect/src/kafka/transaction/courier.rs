@@ -168,10 +168,15 @@ impl Courier {
             None => self.line.connect(),
         };
         match producer {
-            Ok(producer) => Report {
-                settled: Ok(settled),
-                producer: Some(producer),
-            },
+            Ok(producer) => {
+                // What else failed of the aborted transaction is none of the next one's business.
+                producer.context().take_failure();
+                producer.context().take_returned();
+                Report {
+                    settled: Ok(settled),
+                    producer: Some(producer),
+                }
+            }
             Err(why) => self.broken(why),
         }
     }

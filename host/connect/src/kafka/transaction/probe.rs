@@ -189,7 +189,8 @@ impl Probe<'_> {
                 let bytes = refused.message().bytes();
                 destination.learnt.at_most(bytes.saturating_sub(1));
             }
-            if !keyed && !(size && letter.shorten()) {
+            let may_fit = keyed || (size && letter.shorten());
+            if !may_fit {
                 let why = refusal(&destination.topic, refused.code, refused.key.is_some());
                 let bytes = refused.value.map_or(0, |value| value.len());
                 return Err(format!(

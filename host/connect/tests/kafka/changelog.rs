@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use tidegate_connect::kafka::{
     ChangelogOptions, ChangelogPartitions, KafkaCommitter, TransactionOptions,
@@ -14,7 +13,7 @@ use tidegate_contract::{
     TaskCut, TaskId, TaskImage,
 };
 
-use crate::broker::{brokers, delete, topic, topic_with, widen};
+use crate::broker::{brokers, delete, records, topic, topic_with, widen};
 use crate::worker::{Key, Nobody, Setup, Worker};
 use crate::{WAIT, numbers, produce};
 
@@ -89,33 +88,6 @@ fn at(position: u64) -> TaskCut {
     }
 }
 
-/// Every record of a changelog, committed or not: key and length of the value.
-fn records(topic: &str) -> Vec<(String, Option<usize>)> {
-    let reader: BaseConsumer = ClientConfig::new()
-        .set("bootstrap.servers", brokers())
-        .set("group.id", format!("{topic}-reader"))
-        .set("enable.partition.eof", "true")
-        .set("auto.offset.reset", "earliest")
-        .create()
-        .unwrap();
-    let mut list = rdkafka::TopicPartitionList::new();
-    list.add_partition_offset(topic, 0, rdkafka::Offset::Beginning)
-        .unwrap();
-    reader.assign(&list).unwrap();
-    let mut records = Vec::new();
-    loop {
-        use rdkafka::Message as _;
-        match reader.poll(WAIT) {
-            Some(Ok(message)) => {
-                let key = String::from_utf8(message.key().unwrap().to_vec()).unwrap();
-                records.push((key, message.payload().map(<[u8]>::len)));
-            }
-            Some(Err(rdkafka::error::KafkaError::PartitionEOF(_))) => return records,
-            _ => {}
-        }
-    }
-}
-
 #[test]
 fn what_waits_is_there_for_the_next_process() {
     let changelog = format!("{}-log", topic("log-files", 1));
@@ -165,7 +137,7 @@ fn what_waits_is_there_for_the_next_process() {
         Settled::Committed { number: 3 }
     );
     // Its name is plain, what it says is not.
-    let (name, _) = records(&changelog).remove(1);
+    let (name, _) = records(&changelog, "read_committed").remove(1);
     assert_eq!(name, "files/0/ask/10/0/0/record");
 }
 
@@ -193,7 +165,7 @@ fn an_entry_larger_than_a_message_goes_in_pieces_and_leaves_none_behind() {
         ..at(position)
     };
     cut(&mut committer, 0, put(&large, 100));
-    let pieces = records(&changelog);
+    let pieces = records(&changelog, "read_committed");
     let of_entry = |records: &[(String, Option<usize>)]| {
         let pieces = records.iter().filter(|(key, _)| key.contains("/ask/"));
         pieces.count()
@@ -216,7 +188,7 @@ fn an_entry_larger_than_a_message_goes_in_pieces_and_leaves_none_behind() {
     };
     cut(&mut committer, 0, gone);
     let mut last = std::collections::BTreeMap::new();
-    for (key, length) in records(&changelog) {
+    for (key, length) in records(&changelog, "read_committed") {
         last.insert(key, length);
     }
     last.retain(|key, length| key.contains("/ask/") && length.is_some());
@@ -295,10 +267,12 @@ fn a_changelog_with_holes_is_read_to_its_end() {
         cut(&mut committer, 0, news);
         std::thread::sleep(Duration::from_millis(20));
     }
-    let count = records(&changelog).len();
+    let count = records(&changelog, "read_committed").len();
     let began = std::time::Instant::now();
     // The cleaner looks every 15 s. Whether it has come or not, the end is found: it is made of markers.
-    while records(&changelog).len() == count && began.elapsed() < Duration::from_secs(40) {
+    while records(&changelog, "read_committed").len() == count
+        && began.elapsed() < Duration::from_secs(40)
+    {
         std::thread::sleep(Duration::from_secs(1));
         cut(
             &mut committer,

@@ -12,6 +12,7 @@ use tidegate_record::RecordId;
 use tracing::debug;
 
 use super::letter::Letter;
+use super::told::{Cause, Told};
 
 /// What a message stands for; it travels through librdkafka and comes back with the delivery report.
 #[derive(Debug)]
@@ -38,6 +39,7 @@ pub(super) struct Returned {
 pub(super) struct Deliveries {
     returned: Mutex<Vec<Returned>>,
     failed: Mutex<Option<String>>,
+    told: Told,
 }
 
 /// A panic elsewhere leaves the plain values behind these locks whole.
@@ -68,6 +70,11 @@ impl Deliveries {
         lock(&self.failed).take()
     }
 
+    /// What librdkafka said about the last error of a connection.
+    pub(super) fn cause(&self) -> Option<Cause> {
+        self.told.last()
+    }
+
     /// In the order in which they were given to librdkafka, partition by partition.
     pub(super) fn take_returned(&self) -> Vec<Returned> {
         std::mem::take(&mut lock(&self.returned))
@@ -76,10 +83,12 @@ impl Deliveries {
 
 impl ClientContext for Deliveries {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.told.note_line(facility, message);
         super::log(level, facility, message);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
+        self.told.note(&error, reason);
         if error.rdkafka_error_code() == Some(RDKafkaErrorCode::Fatal) {
             self.fail(reason.to_owned());
         } else {

@@ -10,10 +10,11 @@ use tidegate_contract::{DeadLetter, Delivery, RefusedRecord, Sink, SinkError, Si
 use tidegate_record::PublicRecord;
 use tracing::warn;
 
+use super::Properties;
+use super::client::{Settings, find};
 use super::deliveries::{Deliveries, Sent};
 use super::letter::Letter;
 use super::topic::{self, Rules};
-use super::{Properties, client_config, wait_for_topic};
 
 /// How long the drain loop sleeps between looks. `BaseProducer::flush` would look every 100 ms only.
 const LOOK_INTERVAL: Duration = Duration::from_micros(200);
@@ -85,32 +86,14 @@ impl KafkaSink {
             place: place.clone(),
             why,
         };
-        let timeout = options.patience.as_millis().max(1).to_string();
-        let ours = [
-            ("linger.ms", "1"),
-            ("queue.buffering.max.kbytes", "65536"),
-            ("compression.type", "lz4"),
-            // A batch larger than the topic takes is refused whole, even if each record would fit. If the topic does not
-            // tell its limit, small batches leave that to topics with a very low one.
-            ("batch.size", "65536"),
-            ("allow.auto.create.topics", "false"),
-        ];
-        let reserved = [
-            ("enable.idempotence", "true"),
-            ("acks", "all"),
-            ("message.timeout.ms", timeout.as_str()),
-        ];
-        let mut config =
-            client_config(&options.brokers, &ours, &reserved, &options.properties).map_err(fail)?;
+        let settings = Settings::writer(&options);
+        let mut config = settings.config(&options.properties).map_err(fail)?;
         let largest = config
             .get("message.max.bytes")
             .and_then(|bytes| bytes.parse().ok())
             .unwrap_or(MESSAGE_MAX_BYTES);
+        find(&config, &place, &options.topic, options.patience).map_err(fail)?;
         let asker = topic::asker(&config).map_err(fail)?;
-        wait_for_topic(&place, &options.topic, options.patience, |wait| {
-            asker.inner().fetch_metadata(Some(&options.topic), wait)
-        })
-        .map_err(fail)?;
         let rules = Rules::of(&asker, &options.topic).unwrap_or_else(|why| {
             let means =
                 "records that share a batch with one that the broker refuses may be written late";

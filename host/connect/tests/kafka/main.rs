@@ -4,9 +4,13 @@
 
 mod broker;
 mod group;
+mod properties;
 mod refused;
 mod roundtrip;
+mod secure;
+mod start;
 mod trouble;
+mod until;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -6,6 +6,7 @@
 mod check;
 mod copying;
 mod members;
+mod stopping;
 mod takeover;
 mod until;
 

@@ -87,8 +87,11 @@ impl KafkaSource {
             );
         }
         self.change = Some(Change::Revoke { list, lost });
-        // The next assignment waits for others anew.
+        // The next assignment waits for others anew, and so does a member that is left without a partition.
         self.begin_awaited = None;
+        if let Some(ends) = &mut self.ends {
+            ends.told = false;
+        }
         (!revoked.is_empty()).then_some(SourceEvent::Revoked(revoked))
     }
 

@@ -1,6 +1,7 @@
 //! From a validated pipeline to the parts that run it.
 
 mod compiler;
+pub(crate) mod kafka;
 pub(crate) mod memory;
 mod models;
 mod ports;

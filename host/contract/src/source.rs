@@ -40,7 +40,8 @@ pub struct Assigned {
 /// What a source has to say.
 #[derive(Debug)]
 pub enum SourceEvent {
-    /// These partitions are now read here; a task is made for each. Sent before any record of theirs.
+    /// These partitions are now read here; a task is made for each. Sent before any record of theirs. An empty list says
+    /// that there is none to wait for: others have read what was to be read.
     Assigned(Vec<Assigned>),
     /// These partitions are no longer read here. What is not committed when the call returns is lost to this worker
     /// and will be read again elsewhere.

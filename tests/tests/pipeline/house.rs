@@ -89,7 +89,12 @@ fn rooms_depend_only_on_what_they_may_touch() {
         ),
         (
             "tidegate-control",
-            &["tidegate-contract", "tidegate-state", "tidegate-telemetry"],
+            &[
+                "tidegate-contract",
+                "tidegate-codec",
+                "tidegate-state",
+                "tidegate-telemetry",
+            ],
         ),
         ("tidegate-component", &[]),
         ("tidegate-project", &["tidegate-component"]),

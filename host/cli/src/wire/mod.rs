@@ -2,6 +2,7 @@
 
 mod committers;
 mod compiler;
+pub(crate) mod kafka;
 pub(crate) mod memory;
 mod models;
 mod ports;

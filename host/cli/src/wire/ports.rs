@@ -5,16 +5,15 @@ use std::sync::Arc;
 
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
-use tidegate_connect::kafka::{
-    KafkaCommitter, KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions, KafkaStart,
-};
+use tidegate_connect::kafka::{KafkaCommitter, KafkaSink, KafkaSource};
 use tidegate_connect::standard::{StandardSink, StandardSource};
 use tidegate_contract::{CommitLog, FileLayer, Recovered, Sink, Source};
-use tidegate_control::config::{Decoding, Encoding, Format, Pipeline, SinkKind, SourceKind, Start};
+use tidegate_control::config::{Decoding, Encoding, Format, Pipeline, SinkKind, SourceKind};
 use tidegate_flow::WorkerParts;
 use tidegate_state::StateDirectory;
 
 use super::committers::Committers;
+use super::kafka;
 use crate::Until;
 use crate::exit::Failure;
 
@@ -123,23 +122,11 @@ fn open_source(
         }
         SourceKind::Stdin => Box::new(StandardSource::stdin(number, decoder)?),
         SourceKind::Kafka(topic) => {
-            let mut options = KafkaSourceOptions::new(
-                number,
-                topic.brokers.join(","),
-                &topic.topic,
-                &topic.group,
-            );
-            options.instance = topic
-                .instance
-                .as_ref()
-                .map(|instance| format!("{instance}-{worker}"));
+            let instance = topic.instance.as_ref();
+            let instance = instance.map(|instance| format!("{instance}-{worker}"));
+            let mut options = kafka::source_options(number, topic, instance);
             options.decoder = decoder;
-            options.start = match topic.start {
-                Start::Earliest => KafkaStart::Earliest,
-                Start::Latest => KafkaStart::Latest,
-            };
             options.until_end = until == Until::Now;
-            options.properties = topic.properties.clone().into_iter().collect();
             let opened = KafkaSource::open(options)?;
             if let Some(committer) = committer {
                 committer.follow(&source.name, &opened)?;
@@ -247,9 +234,7 @@ impl Opening<'_> {
             }
             SinkKind::Kafka(topic) => {
                 for worker in 0..self.workers {
-                    let brokers = topic.brokers.join(",");
-                    let mut options = KafkaSinkOptions::new(brokers, &topic.topic, self.pipeline);
-                    options.properties = topic.properties.clone().into_iter().collect();
+                    let options = kafka::sink_options(self.pipeline, topic);
                     sinks.push(match committers.of_cluster(worker, kind) {
                         Some(committer) => committer.sink(options, name)?,
                         None => Box::new(KafkaSink::open(options)?),

@@ -18,7 +18,7 @@ use crate::models::HostedModel;
 /// Most bytes of a batch.
 const BATCH_BYTES: usize = 4 << 20;
 /// How long a stopping run waits for answers that it could not take up again.
-const DRAIN: Duration = Duration::from_secs(30);
+const DRAIN: Duration = Duration::from_secs(20);
 
 /// The sources of a pipeline.
 pub(crate) fn sources(pipeline: &Pipeline) -> Vec<Source> {

@@ -10,7 +10,7 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionListElem};
 use tidegate_contract::{Assigned, KeptPosition, SourceError, SourceEvent};
 use tracing::warn;
 
-use super::begin::{ends_of, first_of, has_any, positions};
+use super::begin::{begin_of, first_of, has_any, positions};
 use super::reading::Reading;
 use super::rebalance::{Change, carry_out};
 use super::source::{ASK, KafkaSource};
@@ -98,8 +98,11 @@ impl KafkaSource {
             );
         }
         self.change = Some(Change::Revoke { list, lost });
-        // The next assignment waits for others anew.
+        // The next assignment waits for others anew, and so does a member that is left without a partition.
         self.begin_awaited = None;
+        if let Some(ends) = &mut self.ends {
+            ends.told = false;
+        }
         (!revoked.is_empty()).then_some(SourceEvent::Revoked(revoked))
     }
 
@@ -110,14 +113,9 @@ impl KafkaSource {
             return Ok(Some(Vec::new()));
         }
         let positions = self.consumer.committed_offsets(list.clone(), ASK)?;
-        let until = if self.options.until_end {
-            ends_of(&self.consumer, list)?
-        } else {
-            Vec::new()
-        };
-        let of = |ends: &[(i32, i64)], number: i32| {
-            let mut ends = ends.iter();
-            ends.find_map(|(partition, end)| (*partition == number).then_some(*end))
+        let of = |offsets: &[(i32, i64)], number: i32| {
+            let mut offsets = offsets.iter();
+            offsets.find_map(|(partition, offset)| (*partition == number).then_some(*offset))
         };
         let mut prepared = Vec::with_capacity(list.count());
         // Asked once, if a partition has no position.
@@ -133,15 +131,15 @@ impl KafkaSource {
             let begin = match (element.offset(), self.options.start) {
                 (Offset::Offset(offset), _) => Some(offset),
                 (_, KafkaStart::Earliest) => None,
-                (_, KafkaStart::Latest) => {
-                    let ends = match &begun {
-                        Some(ends) => ends,
-                        None => match self.ends_to_begin_at(list)? {
-                            Some(ends) => begun.insert(ends),
+                (_, KafkaStart::Latest | KafkaStart::At(_)) => {
+                    let offsets = match &begun {
+                        Some(offsets) => offsets,
+                        None => match self.offsets_to_begin_at(list)? {
+                            Some(offsets) => begun.insert(offsets),
                             None => return Ok(None),
                         },
                     };
-                    of(ends, number)
+                    of(offsets, number)
                 }
             };
             let begin = match (begin, &first) {
@@ -157,7 +155,7 @@ impl KafkaSource {
                 begin,
                 committed,
                 metadata: metadata_of(element),
-                end: of(&until, number).map(|end| end.max(0) as u64),
+                end: self.ends.as_ref().map(|ends| ends.of(number)),
             });
         }
         // Also where it begins at the first record, so that records which are removed before the first commit are missed.
@@ -172,12 +170,12 @@ impl KafkaSource {
         Ok(Some(prepared))
     }
 
-    /// The end of every partition of the topic, if the group has no position in it yet: only where it had members before,
+    /// Where every partition of the topic begins, if the group has no position in it yet: only where it had members before,
     /// of another topic. Those of other members are among them, so that no member finds the group begun and its own
     /// partition without a position. One member says them for all, that which has the lowest partition: a second one
-    /// would say other ends, and go past what came in between. None for the others, as long as it may be at it: after that
-    /// it is gone, or is no member that says any.
-    fn ends_to_begin_at(
+    /// would say other offsets, and go past what came in between. None for the others, as long as it may be at it: after
+    /// that it is gone, or is no member that says any.
+    fn offsets_to_begin_at(
         &self,
         list: &TopicPartitionList,
     ) -> Result<Option<Vec<(i32, i64)>>, KafkaError> {
@@ -196,7 +194,7 @@ impl KafkaSource {
         if awaits && lowest.is_some_and(|lowest| !mine(lowest)) {
             return Ok(None);
         }
-        ends_of(&self.consumer, &positions).map(Some)
+        begin_of(&self.consumer, &positions, self.options.start).map(Some)
     }
 
     fn assign(&mut self, prepared: Vec<Prepared>) -> Option<SourceEvent> {

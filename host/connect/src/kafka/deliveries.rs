@@ -14,6 +14,7 @@ use tracing::debug;
 
 use super::letter::Letter;
 use super::target::Message;
+use super::told::{Cause, Told};
 
 /// What is ours in a producer's configuration: only failures are reported, so that a message costs nothing more once it
 /// is delivered.
@@ -48,6 +49,7 @@ pub(super) struct Returned {
 pub(super) struct Deliveries {
     returned: Mutex<Vec<Returned>>,
     failed: Mutex<Option<String>>,
+    told: Told,
 }
 
 /// A panic elsewhere leaves the plain values behind these locks whole.
@@ -96,6 +98,11 @@ impl Deliveries {
         lock(&self.failed).take()
     }
 
+    /// What librdkafka said about the last error of a connection.
+    pub(super) fn cause(&self) -> Option<Cause> {
+        self.told.last()
+    }
+
     /// In the order in which they were given to librdkafka, partition by partition.
     pub(super) fn take_returned(&self) -> Vec<Returned> {
         std::mem::take(&mut lock(&self.returned))
@@ -108,10 +115,12 @@ impl Deliveries {
 
 impl ClientContext for Deliveries {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.told.note_line(facility, message);
         super::log(level, facility, message);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
+        self.told.note(&error, reason);
         if error.rdkafka_error_code() == Some(RDKafkaErrorCode::Fatal) {
             self.fail(reason.to_owned());
         } else {

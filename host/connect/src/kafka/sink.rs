@@ -7,10 +7,11 @@ use rdkafka::producer::Producer as _;
 use tidegate_contract::{DeadLetter, RefusedRecord, Sink, SinkError, SinkPosition};
 use tidegate_record::PublicRecord;
 
-use super::deliveries::{Deliveries, NotTaken, ONLY_FAILURES, Producer, Sent, produce};
+use super::client::Settings;
+use super::deliveries::{Deliveries, NotTaken, Producer, Sent, produce};
 use super::letter::Letter;
-use super::target::{KafkaSinkOptions, Message, PRODUCER, Target, limit_batches, send_letter};
-use super::{client_config, native};
+use super::native;
+use super::target::{KafkaSinkOptions, Message, Target, limit_batches, send_letter};
 
 /// How long a flush waits between looks at what failed.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -45,15 +46,8 @@ impl KafkaSink {
             place: place.clone(),
             why,
         };
-        let timeout = options.patience.as_millis().max(1).to_string();
-        let reserved = [
-            ("enable.idempotence", "true"),
-            ("acks", "all"),
-            ("message.timeout.ms", timeout.as_str()),
-            ONLY_FAILURES,
-        ];
-        let mut config = client_config(&options.brokers, &PRODUCER, &reserved, &options.properties)
-            .map_err(fail)?;
+        let settings = Settings::writer(&options);
+        let mut config = settings.config(&options.properties).map_err(fail)?;
         let target = Target::open(options, &config).map_err(fail)?;
         if let Some(largest) = target.rules.largest_batch {
             limit_batches(&mut config, largest);

@@ -8,15 +8,16 @@ use tidegate_contract::{DeadLetter, SinkError};
 use tidegate_record::PublicRecord;
 use tracing::warn;
 
+use super::Properties;
+use super::client::find;
 use super::letter::Letter;
 use super::topic::{self, Rules};
-use super::{Properties, wait_for_topic};
 
 /// librdkafka's `message.max.bytes` unless set.
 pub(super) const MESSAGE_MAX_BYTES: usize = 1_000_000;
 
 /// What is ours in the configuration of every producer.
-pub(super) const PRODUCER: [(&str, &str); 6] = [
+pub(super) const PRODUCER: [(&str, &str); 5] = [
     // Batches fill while records come; at a cut what there is goes at once.
     ("linger.ms", "20"),
     ("queue.buffering.max.kbytes", "131072"),
@@ -25,7 +26,6 @@ pub(super) const PRODUCER: [(&str, &str); 6] = [
     // A batch larger than the topic takes is refused whole, even if each record would fit: where a topic tells its limit,
     // it is never larger.
     ("batch.size", "262144"),
-    ("allow.auto.create.topics", "false"),
 ];
 
 /// Which topic is written, and how.
@@ -114,10 +114,8 @@ impl Target {
     /// Waits for the brokers, as long as its patience lasts; a topic that does not exist is an error.
     pub(super) fn open(options: KafkaSinkOptions, config: &ClientConfig) -> Result<Target, String> {
         let place = Target::place_of(&options);
+        find(config, &place, &options.topic, options.patience)?;
         let asker = topic::asker(config)?;
-        wait_for_topic(&place, &options.topic, options.patience, |wait| {
-            asker.inner().fetch_metadata(Some(&options.topic), wait)
-        })?;
         let rules = Rules::of(&asker, &options.topic).unwrap_or_else(|why| {
             let means =
                 "records that share a batch with one that the broker refuses may be written late";

@@ -115,6 +115,7 @@ fn what_waits_is_there_for_the_next_process() {
         Settled::Committed { number: 2 }
     );
     let expected = TaskImage {
+        identity: String::new(),
         position: Some(120),
         entries: vec![entry(20, b"two again"), entry(30, b"three"), entry(40, b"")],
         counters,

@@ -419,7 +419,7 @@ fn a_partition_that_was_read_to_its_end_and_comes_back_ends_again() {
     first.ends.clear();
     produce(&topic, numbers(200..400));
     first.until(&mut one, |read| read.assigned.len() == 2);
-    // It ends where it ended when it was assigned again.
+    // It ends where it ended when the source was opened.
     let back = first.revoked[0];
     first.until(&mut one, |read| read.ends.contains(&back));
 }

@@ -5,12 +5,16 @@
 mod broker;
 mod changelog;
 mod group;
+mod properties;
 mod proxy;
 mod refused;
 mod roundtrip;
+mod secure;
+mod start;
 mod transaction;
 mod trouble;
 mod unknown;
+mod until;
 mod worker;
 
 use std::collections::BTreeMap;

@@ -254,8 +254,17 @@ fn settings_that_would_break_the_guarantee_are_refused() {
     );
     let error = source(&[("no.such.property", "1")]);
     assert!(error.contains("no.such.property"), "{error}");
-    let error = source(&[("security.protocol", "ssl")]);
-    assert!(error.contains("security.protocol"), "{error}");
+    let error = source(&[("isolation.level", "read_uncommitted")]);
+    assert!(
+        error.contains("property isolation.level cannot be set"),
+        "{error}"
+    );
+    let error = source(&[("session.timeout.ms", "6000")]);
+    assert!(
+        error.contains("property session.timeout.ms contradicts others")
+            && error.contains("more than a third"),
+        "{error}"
+    );
     let sink = KafkaSink::open(KafkaSinkOptions {
         properties: properties(&[("acks", "0")]),
         ..KafkaSinkOptions::new("127.0.0.1:1", "t", "support-bot")

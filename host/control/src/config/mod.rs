@@ -13,12 +13,14 @@ mod names;
 mod nearest;
 mod outputs;
 mod pipeline;
+mod properties;
 mod read;
 mod read_ends;
 mod read_form;
 mod read_model;
 mod read_model_stage;
 mod read_stage;
+mod read_start;
 mod read_topic;
 mod reader;
 mod resolve;
@@ -52,6 +54,7 @@ pub use pipeline::{
     OperatorStage, Operators, Pipeline, Sink, SinkKind, Source, SourceKind, Stage, StageKind,
     Start, Then, Ungranted, cluster_of,
 };
+pub use properties::{KafkaEnd, PropertyMistake};
 pub use text::Position;
 pub use units::{duration, size};
 

@@ -153,6 +153,17 @@ pub struct KafkaSource {
     pub start: Start,
     /// Further settings of the client.
     pub properties: BTreeMap<String, String>,
+    pub(super) places: PropertyPlaces,
+}
+
+/// Where the properties of a topic stand in the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PropertyPlaces {
+    /// Key of the table.
+    pub(crate) key: String,
+    pub(crate) table: Span,
+    /// Of each name, and of its value.
+    pub(crate) names: BTreeMap<String, (Span, Span)>,
 }
 
 /// Where reading of a topic begins when nothing is known.
@@ -162,6 +173,11 @@ pub enum Start {
     Earliest,
     /// After the newest record.
     Latest,
+    /// At the first record of a time or later.
+    At {
+        /// Milliseconds since 1970.
+        millis: i64,
+    },
 }
 
 /// How bytes become records.
@@ -433,4 +449,5 @@ pub struct KafkaSink {
     pub topic: String,
     /// Further settings of the client.
     pub properties: BTreeMap<String, String>,
+    pub(super) places: PropertyPlaces,
 }

@@ -172,6 +172,7 @@ fn resolve_source(typed: TypedSource, pipeline: &str, files: &mut Files<'_>) -> 
             instance,
             start,
             properties: topic.properties,
+            places: topic.places,
         }),
     };
     Some(Source {

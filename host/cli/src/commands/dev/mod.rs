@@ -22,7 +22,7 @@ use self::sources::Sources;
 use super::deploy::client;
 use super::print;
 use super::project::{grants, of_project, size};
-use super::run::next_signal;
+use super::signals::Signals;
 use crate::HostArguments;
 use crate::exit::{Failure, tell, with_causes};
 use crate::wire;
@@ -280,12 +280,13 @@ fn on_signal() -> Result<Receiver<()>, Failure> {
         .name("signals".to_owned())
         .spawn(move || {
             runtime.block_on(async {
-                if next_signal().await {
-                    let _ = heard.send(());
-                    if next_signal().await {
-                        std::process::exit(1);
-                    }
-                }
+                let Some(mut signals) = Signals::listen() else {
+                    return;
+                };
+                signals.next().await;
+                let _ = heard.send(());
+                signals.next().await;
+                std::process::exit(1);
             });
         })?;
     Ok(stop)

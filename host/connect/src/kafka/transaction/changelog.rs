@@ -9,14 +9,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::config::ClientConfig;
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
 use tidegate_contract::{EntryKey, TaskId};
 use tracing::info;
 
+use super::super::client::find;
 use super::super::source::ASK;
+use super::super::target::largest_message;
 use super::super::topic::{Asker, Rules, wait_for};
-use super::super::{Trouble, is_transient, native, wait_for_topic};
+use super::super::{Trouble, is_transient, native};
 use super::options::{ChangelogOptions, ChangelogPartitions};
 use super::outbox::Learnt;
 use super::pieces::LONGEST_HEAD;
@@ -52,21 +55,21 @@ pub(super) struct Changelog {
 }
 
 impl Changelog {
-    /// Makes the topic, or checks it. `largest` is the most that a message of the producer holds; the second is the most
-    /// that a batch of the topic may be, if it tells.
+    /// Makes the topic, or checks it. `plain` is a client's configuration. The second is the most that a batch of the
+    /// topic may be, if it tells.
     pub(super) fn open(
         options: ChangelogOptions,
         asker: &AdminClient<Asker>,
+        plain: &ClientConfig,
         brokers: &str,
         fingerprint: String,
-        largest: usize,
         patience: Duration,
     ) -> Result<(Changelog, Option<usize>), String> {
         let place = format!("changelog topic {} at {brokers}", options.topic);
         let (topic, partitions) = match &options.partitions {
             ChangelogPartitions::Number(number) => (None, (*number).max(1) as usize),
             ChangelogPartitions::As(topic) => {
-                let (id, partitions) = describe(asker, topic, &place, patience)?;
+                let (id, partitions) = describe(asker, plain, topic, &place, patience)?;
                 (Some(id), partitions)
             }
         };
@@ -98,6 +101,7 @@ impl Changelog {
                 options.topic
             ));
         }
+        let largest = largest_message(plain);
         let limit = largest.min(rules.largest_batch.unwrap_or(largest));
         if limit < SMALLEST_MESSAGE {
             return Err(format!(
@@ -249,14 +253,12 @@ impl KeyOf {
 
 fn describe(
     asker: &AdminClient<Asker>,
+    plain: &ClientConfig,
     topic: &str,
     place: &str,
     patience: Duration,
 ) -> Result<(String, usize), String> {
-    wait_for_topic(place, topic, patience, |wait| {
-        asker.inner().fetch_metadata(Some(topic), wait)
-    })
-    .map_err(|why| format!("topic {topic}: {why}"))?;
+    find(plain, place, topic, patience).map_err(|why| format!("topic {topic}: {why}"))?;
     let mut trouble = Trouble::new(patience);
     loop {
         match native::describe_topic(asker.inner(), topic, ASK) {

@@ -17,13 +17,12 @@ use tidegate_contract::{
 };
 use tracing::{info, warn};
 
+use super::super::client::Settings;
 use super::super::deliveries::ONLY_FAILURES;
 use super::super::rebalance::Context;
 use super::super::source::KafkaSource;
-use super::super::target::{
-    KafkaSinkOptions, Message, PRODUCER, Target, largest_message, limit_batches,
-};
-use super::super::{Properties, client_config, topic};
+use super::super::target::{KafkaSinkOptions, Message, PRODUCER, Target, limit_batches};
+use super::super::{Properties, topic};
 use super::changelog::{Changelog, HEADER, entry_key, position_key};
 use super::courier::{Courier, GroupOffsets, Job, PositionEntry, Report};
 use super::image::Image;
@@ -109,7 +108,9 @@ impl KafkaCommitter {
             place: place.clone(),
             why,
         };
-        let plain = client_config(&options.brokers, &[], &[], &options.properties).map_err(fail)?;
+        let plain = Settings::internal(&options.brokers, &[], &[])
+            .config(&options.properties)
+            .map_err(fail)?;
         let asker = topic::asker(&plain).map_err(fail)?;
         let reader = reader(&options, &place).map_err(fail)?;
         let outbox = Outbox::new(options.patience);
@@ -119,9 +120,9 @@ impl KafkaCommitter {
             let (mut changelog, largest) = Changelog::open(
                 changelog.clone(),
                 &asker,
+                &plain,
                 &options.brokers,
                 cipher.fingerprint(),
-                largest_message(&plain),
                 options.patience,
             )
             .map_err(fail)?;
@@ -236,7 +237,7 @@ impl KafkaCommitter {
             ONLY_FAILURES,
         ];
         let brokers = &self.options.brokers;
-        client_config(brokers, &PRODUCER, &reserved, &self.properties)
+        Settings::internal(brokers, &PRODUCER, &reserved).config(&self.properties)
     }
 
     /// Fences the predecessor and starts the thread, once.
@@ -249,7 +250,7 @@ impl KafkaCommitter {
             limit_batches(&mut config, largest);
         }
         let brokers = &self.options.brokers;
-        let plain = client_config(brokers, &[], &[], &self.properties);
+        let plain = Settings::internal(brokers, &[], &[]).config(&self.properties);
         let plain = plain.map_err(|why| self.error(why))?;
         let line = Line::new(config, plain, self.place.clone(), self.options.patience);
         let producer = line.connect().map_err(|why| self.error(why))?;
@@ -607,7 +608,6 @@ fn smaller(one: Option<usize>, other: Option<usize>) -> Option<usize> {
 /// What reads the changelogs.
 fn reader(options: &TransactionOptions, place: &str) -> Result<Reader, String> {
     let ours = [
-        ("allow.auto.create.topics", "false"),
         ("queued.max.messages.kbytes", "16384"),
         ("fetch.queue.backoff.ms", "20"),
         ("fetch.wait.max.ms", "100"),
@@ -622,7 +622,7 @@ fn reader(options: &TransactionOptions, place: &str) -> Result<Reader, String> {
             ("auto.offset.reset", "earliest"),
             ("isolation.level", isolation),
         ];
-        client_config(&options.brokers, &ours, &reserved, &options.properties)
+        Settings::internal(&options.brokers, &ours, &reserved).config(&options.properties)
     };
     Ok(Reader {
         committed: config("read_committed")?,

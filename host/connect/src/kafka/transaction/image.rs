@@ -30,7 +30,8 @@ impl Image {
     pub(super) fn told(&self) -> TaskImage {
         let entries = self.entries.iter();
         TaskImage {
-            identity: self.identity.clone(),
+            // It was held against the assignment when the task was loaded.
+            identity: String::new(),
             position: self.position,
             entries: entries
                 .map(|(key, kept)| Entry {

@@ -1,6 +1,8 @@
 //! A real Kafka broker for tests: Apache Kafka 4 from Maven, one node that is broker and controller (KRaft).
 //!
-//! `TIDEGATE_KAFKA=host:port` uses a broker that runs already and starts none.
+//! `TIDEGATE_KAFKA=host:port` uses a broker that runs already and starts none. The one that is started has a second
+//! listener, `TIDEGATE_KAFKA_TLS`, with TLS and SASL: user `alice`, password `open sesame`, certificate in
+//! `TIDEGATE_KAFKA_CA`.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -22,10 +24,21 @@ const START_DEADLINE: Duration = Duration::from_secs(120);
 /// Two runs may pick the same free port between them.
 const TRIES: usize = 3;
 
+/// Of its keystore, which lies beside it.
+const STORE_PASSWORD: &str = "keystore";
+
 /// A broker, stopped on drop if it was started here.
 pub(crate) struct KafkaBroker {
     address: String,
+    secure: Option<Secure>,
     started: Option<Started>,
+}
+
+/// Its listener with TLS and SASL.
+struct Secure {
+    address: String,
+    /// Its certificate, which nobody but itself has signed.
+    certificate: PathBuf,
 }
 
 struct Started {
@@ -34,9 +47,15 @@ struct Started {
 }
 
 impl KafkaBroker {
-    /// `host:port`.
-    pub(crate) fn address(&self) -> &str {
-        &self.address
+    /// The variables that tell tests where it is.
+    pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
+        let mut variables = vec![("TIDEGATE_KAFKA", self.address.clone())];
+        if let Some(secure) = &self.secure {
+            variables.push(("TIDEGATE_KAFKA_TLS", secure.address.clone()));
+            let certificate = secure.certificate.display().to_string();
+            variables.push(("TIDEGATE_KAFKA_CA", certificate));
+        }
+        variables
     }
 }
 
@@ -66,6 +85,7 @@ pub(crate) fn start_or_find(root: &Path) -> Result<KafkaBroker> {
         }
         return Ok(KafkaBroker {
             address,
+            secure: None,
             started: None,
         });
     }
@@ -182,12 +202,10 @@ fn start(kafka: &Path, libraries: &Path, attempt: usize) -> Result<KafkaBroker> 
         fs::remove_dir_all(&directory)?;
     }
     fs::create_dir_all(&directory)?;
-    let (broker, controller) = free_ports()?;
+    let ports = free_ports()?;
+    let certificate = make_keys(&directory)?;
     let properties = directory.join("server.properties");
-    fs::write(
-        &properties,
-        configuration(broker, controller, &directory.join("data")),
-    )?;
+    fs::write(&properties, configuration(&ports, &directory))?;
     let log = kafka.join("log");
     let java = |heap: &str| {
         let mut java = Command::new("java");
@@ -204,6 +222,10 @@ fn start(kafka: &Path, libraries: &Path, attempt: usize) -> Result<KafkaBroker> 
             "format",
             "-t",
             identity.trim(),
+            "--add-scram",
+            "SCRAM-SHA-256=[name=alice,password=open sesame]",
+            "--add-scram",
+            "SCRAM-SHA-512=[name=alice,password=open sesame]",
             "-c",
         ])
         .arg(&properties)
@@ -223,13 +245,17 @@ fn start(kafka: &Path, libraries: &Path, attempt: usize) -> Result<KafkaBroker> 
         .spawn()
         .context("cannot start java")?;
     let mut started = Started { process, directory };
-    let address = format!("127.0.0.1:{broker}");
+    let address = format!("127.0.0.1:{}", ports.plain);
     let deadline = Instant::now() + START_DEADLINE;
     loop {
         let text = fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())?;
         if text.contains("Kafka Server started") && answers(&address) {
             return Ok(KafkaBroker {
                 address,
+                secure: Some(Secure {
+                    address: format!("127.0.0.1:{}", ports.secure),
+                    certificate,
+                }),
                 started: Some(started),
             });
         }
@@ -247,23 +273,76 @@ fn start(kafka: &Path, libraries: &Path, attempt: usize) -> Result<KafkaBroker> 
     }
 }
 
-fn free_ports() -> Result<(u16, u16)> {
-    let first = TcpListener::bind("127.0.0.1:0")?;
-    let second = TcpListener::bind("127.0.0.1:0")?;
-    Ok((first.local_addr()?.port(), second.local_addr()?.port()))
+struct Ports {
+    plain: u16,
+    secure: u16,
+    controller: u16,
+}
+
+fn free_ports() -> Result<Ports> {
+    let bind = || TcpListener::bind("127.0.0.1:0");
+    let (plain, secure, controller) = (bind()?, bind()?, bind()?);
+    let port = |listener: TcpListener| listener.local_addr().map(|address| address.port());
+    Ok(Ports {
+        plain: port(plain)?,
+        secure: port(secure)?,
+        controller: port(controller)?,
+    })
+}
+
+/// Makes the broker's key, and its certificate as a file of its own. Java brings the tool along.
+fn make_keys(directory: &Path) -> Result<PathBuf> {
+    let keytool = |action: &str| {
+        let mut keytool = Command::new("keytool");
+        keytool.args([action, "-alias", "broker", "-storetype", "PKCS12"]);
+        keytool.args(["-storepass", STORE_PASSWORD, "-keystore"]);
+        keytool.arg(directory.join("broker.p12"));
+        keytool.stdout(Stdio::null()).stderr(Stdio::null());
+        keytool
+    };
+    let names = "SAN=ip:127.0.0.1,dns:localhost";
+    run(keytool("-genkeypair")
+        .args([
+            "-keyalg",
+            "EC",
+            "-groupname",
+            "secp256r1",
+            "-validity",
+            "30",
+        ])
+        .args(["-dname", "CN=localhost", "-ext", names]))?;
+    let certificate = directory.join("broker.pem");
+    run(keytool("-exportcert")
+        .arg("-rfc")
+        .arg("-file")
+        .arg(&certificate))?;
+    Ok(certificate)
 }
 
 /// One small node: nothing is replicated, groups form at once, topics must be made before they are used.
-fn configuration(broker: u16, controller: u16, data: &Path) -> String {
+fn configuration(ports: &Ports, directory: &Path) -> String {
+    let Ports {
+        plain,
+        secure,
+        controller,
+    } = ports;
+    let module = "org.apache.kafka.common.security";
     format!(
         "process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{broker}
+listeners=PLAINTEXT://127.0.0.1:{plain},SASL_SSL://127.0.0.1:{secure},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{plain},SASL_SSL://127.0.0.1:{secure}
 inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT
+ssl.keystore.type=PKCS12
+ssl.keystore.location={}
+ssl.keystore.password={STORE_PASSWORD}
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+listener.name.sasl_ssl.plain.sasl.jaas.config={module}.plain.PlainLoginModule required user_alice=\"open sesame\";
+listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config={module}.scram.ScramLoginModule required;
+listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config={module}.scram.ScramLoginModule required;
 log.dirs={}
 auto.create.topics.enable=false
 offsets.topic.num.partitions=2
@@ -278,7 +357,8 @@ group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
 log.cleaner.dedupe.buffer.size=4194304
 ",
-        data.display()
+        directory.join("broker.p12").display(),
+        directory.join("data").display()
     )
 }
 

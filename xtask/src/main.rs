@@ -34,7 +34,7 @@ const USAGE: &str = "cargo xtask COMMAND
   kafka         run an Apache Kafka broker for tests until Enter is pressed
 
 What is missing is installed: the WebAssembly target by rustup; on Debian and Ubuntu a Vulkan loader with Mesa's
-software driver, Java and Maven, pip, npm and clang by apt-get; what tidegate build takes by tidegate build --install. TIDEGATE_KAFKA=host:port uses a broker that runs already.";
+software driver, OpenSSL's headers, Java and Maven, pip, npm and clang by apt-get; what tidegate build takes by tidegate build --install. TIDEGATE_KAFKA=host:port uses a broker that runs already.";
 
 /// The variable that tells tests to take minutes.
 const FULL: &str = "TIDEGATE_TEST_FULL";
@@ -81,7 +81,9 @@ fn run() -> Result<()> {
         ["docs"] => docs::book(&root),
         ["kafka"] => {
             let broker = kafka::start_or_find(&root)?;
-            println!("TIDEGATE_KAFKA={}", broker.address());
+            for (name, value) in broker.variables() {
+                println!("{name}={value}");
+            }
             println!("press Enter to stop the broker");
             std::io::stdin()
                 .read_line(&mut String::new())

@@ -92,16 +92,34 @@ fn has_vulkan_driver() -> bool {
         })
 }
 
-/// What rdkafka's own build needs beside Rust: a C compiler and make.
+/// What rdkafka's own build needs beside Rust: a C compiler and make, and for TLS the system's OpenSSL.
 pub(crate) fn c_toolchain() -> Result<()> {
     let works = |tool: &str| output(Command::new(tool).arg("--version")).is_some();
-    if works("cc") && works("make") && works("c++") {
+    if !(works("cc") && works("make") && works("c++")) {
+        if !is_debian() {
+            bail!(
+                "a C and C++ compiler and make are missing; librdkafka is built from source with them"
+            );
+        }
+        apt(&["build-essential"])?;
+    }
+    if has_openssl() {
         return Ok(());
     }
     if is_debian() {
-        return apt(&["build-essential"]);
+        return apt(&["libssl-dev", "pkg-config"]);
     }
-    bail!("a C and C++ compiler and make are missing; librdkafka is built from source with them");
+    bail!(
+        "OpenSSL's headers are missing; librdkafka speaks TLS with it. Fedora: dnf install openssl-devel pkgconf; \
+         Arch: pacman -S openssl pkgconf; Alpine: apk add openssl-dev pkgconf; or set OPENSSL_DIR"
+    );
+}
+
+fn has_openssl() -> bool {
+    // Elsewhere openssl-sys looks in more places, and says itself what it misses.
+    !cfg!(target_os = "linux")
+        || std::env::var_os("OPENSSL_DIR").is_some()
+        || output(Command::new("pkg-config").args(["--exists", "openssl"])).is_some()
 }
 
 /// What fetches for tests what others have published: Python 3 with pip.

@@ -68,7 +68,7 @@ fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
         command
             .args(["test", "--release", "--workspace", "--no-fail-fast"])
             .current_dir(root);
-        command.env("TIDEGATE_KAFKA", broker.address());
+        command.envs(broker.variables());
         if full {
             command.env(FULL, "1");
         }

@@ -166,7 +166,7 @@ impl Host for RunningHost {
     fn status(&self) -> StatusReport {
         let now = self.meters.snapshot();
         // What the meters count begins with the run; what waits came before it too.
-        let before = self.controls.restored();
+        let (before, again) = (self.controls.restored(), self.controls.taken_back());
         let slots = self.slots.iter().map(|hosted| {
             let version = hosted.slot.version();
             let counters = self
@@ -205,11 +205,11 @@ impl Host for RunningHost {
                 RunState::Running
             },
             records: RecordCounts {
-                input: before.input + now.records.input,
-                output: before.output + now.records.output,
-                dropped: before.dropped + now.records.dropped,
-                dead: before.dead + now.records.dead,
-                split: before.split + now.records.split,
+                input: (before.input + now.records.input).saturating_sub(again.input),
+                output: (before.output + now.records.output).saturating_sub(again.output),
+                dropped: (before.dropped + now.records.dropped).saturating_sub(again.dropped),
+                dead: (before.dead + now.records.dead).saturating_sub(again.dead),
+                split: (before.split + now.records.split).saturating_sub(again.split),
                 in_flight: now.records.in_flight,
             },
             tokens: now.tokens,

@@ -56,10 +56,15 @@ enum Command {
         Ctrl-C or SIGTERM ends it after a cut; a second one ends it at once.")]
     Run(RunArguments),
     /// Read a pipeline file, report every mistake in it, and say what it guarantees.
-    #[command(after_help = "Example:\n  tidegate check pipeline.toml")]
+    #[command(
+        after_help = "Examples:\n  tidegate check pipeline.toml\n  tidegate check --connect pipeline.toml"
+    )]
     Check {
         /// The pipeline file.
         pipeline: PathBuf,
+        /// Ask the brokers about every topic too, for at most 10 s.
+        #[arg(long)]
+        connect: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -480,7 +485,11 @@ fn main() -> ExitCode {
     }
     let result: Result<(), Failure> = match arguments.command {
         Command::Run(run) => commands::run::run(&run),
-        Command::Check { pipeline, json } => commands::check::check(&pipeline, json),
+        Command::Check {
+            pipeline,
+            connect,
+            json,
+        } => commands::check::check(&pipeline, connect, json),
         Command::Deploy {
             slot,
             component,

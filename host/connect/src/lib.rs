@@ -12,6 +12,8 @@
 //! - a file that is written is held by its one sink: nobody else's bytes are cut away, counted or written between;
 //! - files are reached through the directory handle taken when they were opened, by name, and by nothing else.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
 pub mod file;
 pub mod kafka;
 mod lines;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError, bounded};
 use tidegate_codec::{DecoderOptions, Encoder, encode_dead_letter};
 use tidegate_contract::{
-    DeadLetter, Delivery, Partition, Sink, SinkError, SinkPosition, Source, SourceError,
+    Assigned, DeadLetter, Partition, Sink, SinkError, SinkPosition, Source, SourceError,
     SourceEvent,
 };
 use tidegate_record::PublicRecord;
@@ -141,7 +141,10 @@ impl Source for StandardSource {
     ) -> Result<SourceEvent, SourceError> {
         if !self.assigned {
             self.assigned = true;
-            return Ok(SourceEvent::Assigned(vec![self.partition]));
+            return Ok(SourceEvent::Assigned(vec![Assigned {
+                partition: self.partition,
+                kept: None,
+            }]));
         }
         let deadline = Instant::now() + wait;
         if self.paused || self.end_reported {
@@ -277,10 +280,6 @@ impl StandardSink {
 }
 
 impl Sink for StandardSink {
-    fn delivery(&self) -> Delivery {
-        Delivery::AtLeastOnce
-    }
-
     fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
         self.encoder
             .encode(record, &mut self.pending)

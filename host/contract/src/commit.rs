@@ -1,21 +1,260 @@
-//! The cut as data: what the commit log records.
+//! The cut: what a worker's tasks have done, made durable at once; the port that takes it, and the commit log's data.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::files::InUse;
 use crate::operator::KeptRevision;
+use crate::sink::{RefusedRecord, SinkError};
 
-/// Where reading of a partition goes on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SourcePosition {
+/// A task, by what it reads: one partition of one source.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TaskId {
     /// Name of the source.
     pub source: String,
     /// Number of the partition.
     pub partition: u32,
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "partition {} of source {}", self.partition, self.source)
+    }
+}
+
+/// Which part of what waits an entry holds. What changes often is apart from what is written once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EntryPart {
+    /// A record that waits in a stage.
+    Record,
+    /// The prompt that was made of it.
+    Prompt,
+    /// How far it is: attempts, tokens so far, an answer that is held.
+    Progress,
+    /// Records that have come to a stage and are not taken yet, together.
+    Batch,
+    /// How many of them are taken since.
+    Taken,
+}
+
+impl EntryPart {
+    const NAMES: [(EntryPart, &'static str); 5] = [
+        (EntryPart::Record, "record"),
+        (EntryPart::Prompt, "prompt"),
+        (EntryPart::Progress, "progress"),
+        (EntryPart::Batch, "batch"),
+        (EntryPart::Taken, "taken"),
+    ];
+}
+
+/// The name of an in-flight entry in its task: the stage in which a record waits, and the record.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EntryKey {
+    /// Name of the stage.
+    pub stage: String,
+    /// Offset of the record in the partition; of several, that of the first.
+    pub offset: u64,
+    /// Its emit: 0 for a record as read.
+    pub emit: u64,
+    /// 0, or more where the same record waits in the stage more than once because it came by several ways.
+    pub copy: u32,
+    /// What of it this is.
+    pub part: EntryPart,
+}
+
+/// As a text of one line, which [`EntryKey::parse`] reads: `STAGE/OFFSET/EMIT/COPY/PART`.
+impl fmt::Display for EntryKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let EntryKey {
+            stage,
+            offset,
+            emit,
+            copy,
+            part,
+        } = self;
+        let names = EntryPart::NAMES.iter();
+        let name = names.clone().find(|(known, _)| known == part);
+        let part = name.map_or("", |(_, name)| name);
+        write!(f, "{stage}/{offset}/{emit}/{copy}/{part}")
+    }
+}
+
+impl EntryKey {
+    /// Reads what `Display` writes; none of anything else.
+    pub fn parse(text: &str) -> Option<EntryKey> {
+        let mut fields = text.rsplitn(5, '/');
+        let part = fields.next()?;
+        let (part, _) = *EntryPart::NAMES.iter().find(|(_, name)| *name == part)?;
+        let copy = fields.next()?.parse().ok()?;
+        let emit = fields.next()?.parse().ok()?;
+        let offset = fields.next()?.parse().ok()?;
+        let stage = fields.next()?.to_owned();
+        Some(EntryKey {
+            stage,
+            offset,
+            emit,
+            copy,
+            part,
+        })
+    }
+}
+
+/// Part of what waits in a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub key: EntryKey,
+    /// What the flow needs to go on with it. Holds private attributes: whoever keeps it encrypts it.
+    pub payload: Vec<u8>,
+}
+
+/// Encrypts entries one by one.
+pub trait EntryCipher: Send + Sync {
+    /// Encrypts, and binds to a name: the bytes cannot be moved to another. None if the system gives no randomness.
+    fn seal(&self, name: &[u8], plain: &[u8]) -> Option<Vec<u8>>;
+
+    /// Decrypts what `seal` made for the same name; none if it was another key's, or is damaged.
+    fn open(&self, name: &[u8], sealed: &[u8]) -> Option<Vec<u8>>;
+
+    /// Tells one key from another without telling anything of it, 32 hexadecimal digits.
+    fn fingerprint(&self) -> String;
+}
+
+/// A partition that is to be read here, before its task begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// Its task.
+    pub task: TaskId,
     /// What the partition is (the file's name, the topic), so that a changed input is noticed.
     pub identity: String,
+    /// What the source itself keeps of it.
+    pub kept: Option<KeptPosition>,
+}
+
+/// A position that a source keeps by itself: the offset that a Kafka group has committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptPosition {
     /// The position.
     pub position: u64,
+    /// What was committed with it.
+    pub metadata: String,
+}
+
+/// What the last cut of a task has, and the task begins with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskImage {
+    /// What the partition was; empty where that is not known, or sure.
+    pub identity: String,
+    /// Where reading goes on; none where nothing is known of the partition, or the source knows it by itself.
+    pub position: Option<u64>,
+    /// What waits, in the order of the keys.
+    pub entries: Vec<Entry>,
+    /// Counters of the task: name and value.
+    pub counters: Vec<(String, u64)>,
+}
+
+/// What a task brings to a cut.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskCut {
+    /// What the partition is.
+    pub identity: String,
+    /// Where reading goes on, if anything was read yet. It is part of every cut, also where it did not move.
+    pub position: Option<u64>,
+    /// The lowest offset that is not done yet; the position, if nothing waits.
+    pub unfinished: Option<u64>,
+    /// Entries that are new, or otherwise than in the last cut.
+    pub put: Vec<Entry>,
+    /// Entries that are done. One that is put again in the same cut is there.
+    pub done: Vec<EntryKey>,
+    /// Counters of the task, as they stand.
+    pub counters: Vec<(String, u64)>,
+}
+
+/// What became of a cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// It holds.
+    Committed {
+        /// Its number.
+        number: u64,
+    },
+    /// It does not, and nothing of it is seen by anybody. Its tasks go back to their last cut and go on.
+    Aborted {
+        /// Why.
+        why: String,
+        /// Records that an output refuses for good, whichever way they come again.
+        refused: Vec<(String, RefusedRecord)>,
+    },
+    /// Nothing of it is seen by anybody, and the partitions are others' now.
+    Fenced {
+        /// Why.
+        why: String,
+    },
+}
+
+/// What takes part in a cut beside the tasks: the sinks of a worker.
+pub trait Participants {
+    /// Has every sink write what it collected and make it durable. `cut` learns where files end, and what records became
+    /// dead letters because their output refused them.
+    fn flush(&mut self, cut: &mut Cut) -> Result<(), CommitError>;
+}
+
+/// Takes the cuts of one worker. It is used by that worker's thread alone.
+///
+/// A cut that is begun is not done: a worker goes on while a slow one is under way, and learns what became of it from
+/// [`settled`](Committer::settled). Only one is under way at a time.
+pub trait Committer: Send {
+    /// These tasks begin here: what the last cut of each has, in their order. Asked again of a task that runs here, it is
+    /// what it goes back to. Takes long where much is to be read.
+    fn load(&mut self, tasks: &[Assignment]) -> Result<Vec<TaskImage>, CommitError>;
+
+    /// Begins a cut of everything that was done since the last one.
+    fn begin(&mut self, cut: Cut, sinks: &mut dyn Participants) -> Result<(), CommitError>;
+
+    /// What became of the cut that was begun; none if it is not known within this time. Told once.
+    fn settled(&mut self, wait: Duration) -> Result<Option<Settled>, CommitError>;
+
+    /// These tasks run here no more.
+    fn release(&mut self, tasks: &[TaskId]);
+
+    /// Called once, after the last cut.
+    fn close(&mut self) -> Result<(), CommitError> {
+        Ok(())
+    }
+}
+
+/// A cut that cannot be taken, or an image that cannot be read: the worker cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommitError {
+    /// The commit log.
+    #[error(transparent)]
+    Log(#[from] CommitLogError),
+    /// A sink.
+    #[error("sink {sink}: {error}")]
+    Sink {
+        /// Its name.
+        sink: String,
+        /// What went wrong.
+        error: SinkError,
+    },
+    /// An earlier cut failed, here or in another worker.
+    #[error("nothing is committed after a commit that failed")]
+    AfterFailure,
+    /// What was kept does not fit what is there now.
+    #[error("{0}")]
+    State(String),
+    /// Whoever takes the cuts cannot be reached, or refuses.
+    #[error("cannot commit to {place}: {why}")]
+    Commit {
+        /// Brokers, group or topic.
+        place: String,
+        /// What went wrong.
+        why: String,
+    },
 }
 
 /// Where a truncatable sink's file ends.
@@ -48,30 +287,15 @@ pub struct SlotVersion {
     pub revision: KeptRevision,
 }
 
-/// A record that waits for a model, or is finished and held behind its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InFlightEntry {
-    /// Number of the entry, unique in its state directory; its order is the order of arrival.
-    pub number: u64,
-    /// What the flow needs to go on with it. Holds private attributes: the log encrypts it.
-    pub payload: Vec<u8>,
-}
-
 /// One atomic commit of everything a worker's tasks have done.
 #[derive(Clone, Debug, Default)]
 pub struct Cut {
-    /// Positions of the partitions that moved.
-    pub sources: Vec<SourcePosition>,
+    /// The tasks that have something to say.
+    pub tasks: BTreeMap<TaskId, TaskCut>,
     /// Ends of the sinks that grew.
     pub sinks: Vec<SinkPosition>,
-    /// Entries that came into flight since the last cut and are still there, or changed.
-    pub in_flight_added: Vec<InFlightEntry>,
-    /// Entries that were in the log and are done.
-    pub in_flight_done: Vec<u64>,
-    /// The component of each slot.
+    /// The component of each slot, where that changed.
     pub slots: Vec<SlotVersion>,
-    /// Counters to go on from after a restart: name and value.
-    pub counters: Vec<(String, u64)>,
     /// The run ends with this cut: before the next one nothing is written to a sink.
     pub ended: bool,
 }
@@ -81,32 +305,57 @@ pub struct Cut {
 pub struct Recovered {
     /// Number of the last cut; 0 if there was none.
     pub cut: u64,
-    /// Positions of every partition known.
-    pub sources: Vec<SourcePosition>,
+    /// What every task known begins with.
+    pub tasks: BTreeMap<TaskId, RecoveredTask>,
     /// Ends of every file that a sink wrote, in the order in which the log was last told of them: the last of a sink is
     /// the one that it writes, those before it are as it left them.
     pub sinks: Vec<SinkPosition>,
-    /// Everything in flight, in order of arrival.
-    pub in_flight: Vec<InFlightEntry>,
     /// The component of each slot at the last cut.
     pub slots: Vec<SlotVersion>,
-    /// Counters at the last cut.
+    /// Counters of logs from before tasks had counters of their own.
     pub counters: Vec<(String, u64)>,
     /// The run ended with the last cut: what a sink's file has beyond it is somebody else's.
     pub ended: bool,
 }
 
+/// What a commit log knows of a task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveredTask {
+    /// What the partition was.
+    pub identity: String,
+    /// Where reading goes on.
+    pub position: Option<u64>,
+    /// The lowest offset that was not done.
+    pub unfinished: Option<u64>,
+    /// What waits.
+    pub entries: BTreeMap<EntryKey, Vec<u8>>,
+    /// Counters of the task.
+    pub counters: Vec<(String, u64)>,
+}
+
 impl Recovered {
+    /// What waits, task by task.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> {
+        let entries = self.tasks.values().flat_map(|task| &task.entries);
+        entries.map(|(key, payload)| Entry {
+            key: key.clone(),
+            payload: payload.clone(),
+        })
+    }
+
     /// Where the file ends that this sink writes.
     pub fn sink(&self, name: &str) -> Option<&SinkPosition> {
         self.sinks.iter().rev().find(|known| known.sink == name)
     }
 }
 
-/// The one committer of a process. Calls from several workers are taken one after the other.
+/// The commit log of a process. Calls from several workers are taken one after the other.
 pub trait CommitLog: Send + Sync {
     /// Makes the cut durable; it holds when this returns, and not before. Returns its number.
     fn commit(&self, cut: &Cut) -> Result<u64, CommitLogError>;
+
+    /// What its cuts have of a task.
+    fn task(&self, task: &TaskId) -> Option<RecoveredTask>;
 }
 
 /// A commit log that cannot be read or written.

@@ -8,6 +8,7 @@
 mod commit;
 mod decoder;
 mod files;
+mod guarantee;
 mod model;
 mod operator;
 mod prompt;
@@ -16,14 +17,16 @@ mod source;
 mod vocabulary;
 
 pub use commit::{
-    CommitLog, CommitLogError, Cut, InFlightEntry, Recovered, SinkPosition, SlotVersion,
-    SourcePosition,
+    Assignment, CommitError, CommitLog, CommitLogError, Committer, Cut, Entry, EntryCipher,
+    EntryKey, EntryPart, KeptPosition, Participants, Recovered, RecoveredTask, Settled,
+    SinkPosition, SlotVersion, TaskCut, TaskId, TaskImage,
 };
 pub use decoder::{
     Adjustment, BLOCK, DecodeError, Decoder, DecoderShape, Encoder, EncoderOutput, MOST_LOGPROBS,
     SUMS_BY_ROWS, Sampled, Sampling, StepSequence, check_texts,
 };
 pub use files::{AppendFile, FileLayer, InUse, write_in_pieces};
+pub use guarantee::{CommitPoint, Level, SinkClass, SourceClass, Wanted};
 pub use model::{
     Answer, Choice, Finish, MOST_STOPS, Made, Makes, Message, Model, ModelError, ModelFacts,
     ModelTask, Parameters, Prompt, Reply, Request, RequestId, Role, Speculation, Structure,
@@ -34,6 +37,6 @@ pub use operator::{
     Processed, Slot,
 };
 pub use prompt::{PromptError, PromptPart, PromptTemplate};
-pub use sink::{DeadLetter, Delivery, RefusedRecord, Sink, SinkError};
-pub use source::{Partition, Rejected, Source, SourceError, SourceEvent};
+pub use sink::{DeadLetter, RefusedRecord, Sink, SinkError};
+pub use source::{Assigned, Partition, Rejected, Source, SourceError, SourceEvent};
 pub use vocabulary::GgufVocabulary;

@@ -4,19 +4,6 @@ use tidegate_record::{PublicRecord, RecordId};
 
 use crate::commit::SinkPosition;
 
-/// What a sink can promise; the pipeline's guarantee is the weakest of its sinks and sources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Delivery {
-    /// Written before the cut is known to hold; a crash repeats.
-    AtLeastOnce,
-    /// A repeated write of the same record id changes nothing.
-    Idempotent,
-    /// Output after the last cut is taken away on recovery.
-    Truncatable,
-    /// Output is part of a transaction with the offsets.
-    Transactional,
-}
-
 /// A record that ends as a dead letter. Private attributes are not part of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeadLetter<'a> {
@@ -60,8 +47,10 @@ pub struct RefusedRecord {
 ///
 /// A sink never sees private attributes: [`PublicRecord`] has none.
 pub trait Sink: Send {
-    /// What this sink promises.
-    fn delivery(&self) -> Delivery;
+    /// Whether what it was given is known to be taken only once it is flushed: until then it may refuse it.
+    fn settles_late(&self) -> bool {
+        false
+    }
 
     /// Collects a record. `Err` with [`SinkError::Encode`] turns this record into a dead letter; other errors end the
     /// run.
@@ -76,6 +65,9 @@ pub trait Sink: Send {
     /// Writes what was collected and makes it durable (fsync, or the broker's acknowledgement). Returns where a
     /// truncatable sink's file now ends. On error nothing of it counts.
     fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError>;
+
+    /// The cut came to nothing: what was collected and not flushed is forgotten. Its records come again.
+    fn discard(&mut self) {}
 
     /// Records of the last [`flush`](Sink::flush) that the output refused for good: everything else of it is written,
     /// these are not. Tells each once.

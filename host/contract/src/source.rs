@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tidegate_record::Batch;
 
+use crate::commit::KeptPosition;
+
 /// A partition of a source: one file, or one partition of one topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Partition {
@@ -26,11 +28,21 @@ pub struct Rejected {
     pub length: u64,
 }
 
+/// A partition that is read here from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assigned {
+    /// The partition.
+    pub partition: Partition,
+    /// The position that the source keeps of it by itself, if it does.
+    pub kept: Option<KeptPosition>,
+}
+
 /// What a source has to say.
 #[derive(Debug)]
 pub enum SourceEvent {
-    /// These partitions are now read here; a task is made for each. Sent before any record of theirs.
-    Assigned(Vec<Partition>),
+    /// These partitions are now read here; a task is made for each. Sent before any record of theirs. An empty list says
+    /// that there is none to wait for: others have read what was to be read.
+    Assigned(Vec<Assigned>),
     /// These partitions are no longer read here. What is not committed when the call returns is lost to this worker
     /// and will be read again elsewhere.
     Revoked(Vec<Partition>),

@@ -1,6 +1,6 @@
 //! Why a run ends before its input does.
 
-use tidegate_contract::{CommitLogError, SinkError, SourceError};
+use tidegate_contract::{CommitError, CommitLogError, SinkError, SourceError};
 
 /// A run that cannot go on. What the last cut holds stays; a restart goes on from there.
 #[derive(Debug, thiserror::Error)]
@@ -30,12 +30,9 @@ pub enum FlowError {
         /// Why.
         why: String,
     },
-    /// An earlier commit of this run failed, of this worker or another: what the sinks hold now belongs to no cut.
-    #[error("nothing is committed after a commit that failed")]
-    AfterFailure,
-    /// The commit log failed.
+    /// A cut could not be taken.
     #[error(transparent)]
-    Commit(#[from] CommitLogError),
+    Commit(CommitError),
     /// The commit log does not fit the pipeline or its input.
     #[error("the state does not fit the pipeline: {0}")]
     State(String),
@@ -47,4 +44,20 @@ pub enum FlowError {
         /// The panic's message.
         why: String,
     },
+}
+
+impl From<CommitError> for FlowError {
+    fn from(error: CommitError) -> FlowError {
+        match error {
+            CommitError::Sink { sink, error } => FlowError::Sink { name: sink, error },
+            CommitError::State(why) => FlowError::State(why),
+            error => FlowError::Commit(error),
+        }
+    }
+}
+
+impl From<CommitLogError> for FlowError {
+    fn from(error: CommitLogError) -> FlowError {
+        FlowError::Commit(CommitError::Log(error))
+    }
 }

@@ -8,8 +8,9 @@
 //!
 //! Invariants:
 //! - between two events a task is whole: a cut is only ever taken there;
-//! - sinks of all workers are flushed and the commit log is written under one lock, so a cut never counts bytes of a
-//!   worker whose own cut does not hold;
+//! - a cut that was begun may come to nothing: then all tasks of the worker go back to the last one that holds, and
+//!   requests that models have are kept for the records they were made for;
+//! - what a step costs does not grow with what waits;
 //! - every record that came in is in flight, or went out, was dropped, or is a dead letter; the counters of each cut
 //!   say so: `in + split = out + dropped + dead + in flight`;
 //! - nothing holds a worker for longer than a few turns of 100 ms, or calls of an operator that take longer, before it
@@ -21,9 +22,11 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod answer;
-mod committer;
+mod counts;
 mod entry;
 mod error;
+mod kept;
+mod ledger;
 mod output;
 mod prompt;
 mod run;
@@ -34,9 +37,10 @@ mod topology;
 mod waiting;
 mod worker;
 
-pub use committer::Counts;
+pub use counts::Counts;
 pub use error::FlowError;
 pub use run::{Controls, Ended, Run, SwitchReport, WorkerParts};
 pub use topology::{
-    AnswerInto, Ask, ModelStage, OperatorStage, Order, Source, Stage, StageKind, Target, Topology,
+    AnswerInto, Ask, ModelStage, OperatorStage, Order, Positions, Source, Stage, StageKind, Target,
+    Topology,
 };

@@ -1,19 +1,24 @@
 //! What a worker's tasks have done since its last cut: output in its sinks, and the counts of it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_contract::{Cut, DeadLetter, Delivery, Rejected, Sink, SinkError};
+use tidegate_contract::{
+    CommitError, Cut, DeadLetter, Participants, Partition, RefusedRecord, Rejected, Sink, SinkError,
+};
 use tidegate_record::{BatchView, RecordId, RecordView};
 use tidegate_telemetry::events::{RecordDead, RecordsWritten};
 use tidegate_telemetry::{LatencyRecorder, Meters};
 
-use crate::committer::{CountedAgain, Counts};
+use crate::counts::Counts;
 use crate::error::FlowError;
 use crate::topology::Topology;
 
 /// Output that waits for a cut, bytes; more forces one.
 const MAX_PENDING: usize = 8 << 20;
+/// Records that are remembered as refused until they come again.
+const MAX_REFUSED: usize = 10_000;
 
 /// A worker's sinks and its open counts.
 pub(crate) struct Output {
@@ -24,10 +29,12 @@ pub(crate) struct Output {
     pub unsettled: Vec<u64>,
     pub meters: Arc<Meters>,
     pub latency: LatencyRecorder,
-    /// Since the last cut.
+    /// What became of records since it was last taken: of the task that has its turn.
     pub counts: Counts,
-    /// What was in flight of partitions that were taken away since then.
-    pub abandoned: CountedAgain,
+    /// By partition, records that their sink refused when it was flushed: counted as written, and dead letters now.
+    pub refused_late: HashMap<Partition, u64>,
+    /// Records that a sink refuses for good, and why: they come again, and end as dead letters.
+    refused: HashMap<(usize, RecordId), String>,
     /// When records were read that are finished since the last cut, and how many: their latency ends with the cut.
     pub finished: Vec<(Instant, u64)>,
 }
@@ -42,10 +49,45 @@ pub(crate) struct Death<'a> {
 }
 
 impl Output {
+    /// The output of a worker with these sinks.
+    pub(crate) fn new(
+        topology: Arc<Topology>,
+        sinks: Vec<Box<dyn Sink>>,
+        dead: Box<dyn Sink>,
+        meters: Arc<Meters>,
+    ) -> Output {
+        Output {
+            topology,
+            unsettled: vec![0; sinks.len()],
+            sinks,
+            dead,
+            latency: meters.latency_recorder(),
+            meters,
+            counts: Counts::default(),
+            refused_late: HashMap::new(),
+            refused: HashMap::new(),
+            finished: Vec::new(),
+        }
+    }
+
     /// Writes a batch to a sink. A record the sink cannot encode becomes a dead letter.
     pub(crate) fn write(&mut self, sink: usize, batch: BatchView<'_>) -> Result<(), FlowError> {
         let mut written = 0;
         for record in batch.records() {
+            if !self.refused.is_empty()
+                && let Some(reason) = self.refused.get(&(sink, record.id())).cloned()
+            {
+                let topology = self.topology.clone();
+                let death = Death {
+                    stage: &topology.sinks[sink],
+                    reason: &reason,
+                    component: None,
+                    backtrace: None,
+                    attempts: 1,
+                };
+                self.bury(&record, &death)?;
+                continue;
+            }
             match self.sinks[sink].write(record.public()) {
                 Ok(()) => written += 1,
                 Err(error @ SinkError::Encode { .. }) => {
@@ -70,7 +112,7 @@ impl Output {
             }
         }
         self.counts.output += written;
-        if self.sinks[sink].delivery() == Delivery::AtLeastOnce {
+        if self.sinks[sink].settles_late() {
             // It may yet refuse some of them.
             self.unsettled[sink] += written;
         } else {
@@ -87,33 +129,25 @@ impl Output {
         .emit(&self.meters);
     }
 
-    /// Makes everything written so far durable; `cut` learns where files end. A record that a sink refuses now is a dead
-    /// letter of the same cut.
-    pub(crate) fn flush(&mut self, cut: &mut Cut) -> Result<(), FlowError> {
-        let topology = self.topology.clone();
-        for (index, name) in topology.sinks.iter().enumerate() {
-            flush(name, self.sinks[index].as_mut(), cut)?;
-            let refused = self.sinks[index].take_refused();
-            let mut written = std::mem::take(&mut self.unsettled[index]);
-            written = written.saturating_sub(refused.len() as u64);
-            self.tell_written(index, written);
-            for record in refused {
-                self.counts.output = self.counts.output.saturating_sub(1);
-                self.write_dead(&DeadLetter {
-                    id: record.id,
-                    source: source_name(&topology, record.id),
-                    stage: name,
-                    reason: &record.reason,
-                    component: None,
-                    backtrace: None,
-                    attempts: 1,
-                    key: record.key.as_deref(),
-                    value: record.value.as_deref(),
-                    length: record.value.as_ref().map_or(0, |value| value.len() as u64),
-                })?;
+    /// What was collected since the last cut is forgotten, and records that these sinks refuse end as dead letters when
+    /// they come again.
+    pub(crate) fn discard(&mut self, refused: Vec<(String, RefusedRecord)>) {
+        for sink in self.sinks.iter_mut().chain([&mut self.dead]) {
+            sink.discard();
+        }
+        self.counts = Counts::default();
+        self.unsettled.fill(0);
+        self.finished.clear();
+        if self.refused.len() > MAX_REFUSED {
+            // They have come again long since.
+            self.refused.clear();
+        }
+        for (name, record) in refused {
+            let mut sinks = self.topology.sinks.iter();
+            if let Some(sink) = sinks.position(|sink| *sink == name) {
+                self.refused.insert((sink, record.id), record.reason);
             }
         }
-        flush("dead-letters", self.dead.as_mut(), cut)
     }
 
     /// Writes a record to the dead letters.
@@ -159,13 +193,18 @@ impl Output {
     }
 
     fn write_dead(&mut self, letter: &DeadLetter<'_>) -> Result<(), FlowError> {
+        self.write_letter(letter)?;
+        self.counts.dead += 1;
+        Ok(())
+    }
+
+    fn write_letter(&mut self, letter: &DeadLetter<'_>) -> Result<(), CommitError> {
         self.dead
             .write_dead(letter)
-            .map_err(|error| FlowError::Sink {
-                name: "dead-letters".to_owned(),
+            .map_err(|error| CommitError::Sink {
+                sink: DEAD_LETTERS.to_owned(),
                 error,
             })?;
-        self.counts.dead += 1;
         RecordDead {
             stage: letter.stage,
             source: letter.source,
@@ -195,12 +234,53 @@ fn source_name(topology: &Topology, id: RecordId) -> &str {
         .map_or("", |source| source.name.as_str())
 }
 
-fn flush(name: &str, sink: &mut dyn Sink, cut: &mut Cut) -> Result<(), FlowError> {
+impl Participants for Output {
+    /// A record that a sink refuses now is a dead letter of the same cut.
+    fn flush(&mut self, cut: &mut Cut) -> Result<(), CommitError> {
+        let topology = self.topology.clone();
+        for (index, name) in topology.sinks.iter().enumerate() {
+            flush(name, self.sinks[index].as_mut(), cut)?;
+            let refused = self.sinks[index].take_refused();
+            let mut written = std::mem::take(&mut self.unsettled[index]);
+            written = written.saturating_sub(refused.len() as u64);
+            self.tell_written(index, written);
+            for record in refused {
+                let partition = Partition {
+                    source: record.id.source,
+                    number: record.id.partition,
+                };
+                if let Some(task) = cut.tasks.get_mut(&topology.task_id(partition)) {
+                    let counts = Counts::from_log(&task.counters).refused_late(1);
+                    task.counters = counts.to_log();
+                }
+                *self.refused_late.entry(partition).or_default() += 1;
+                self.write_letter(&DeadLetter {
+                    id: record.id,
+                    source: source_name(&topology, record.id),
+                    stage: name,
+                    reason: &record.reason,
+                    component: None,
+                    backtrace: None,
+                    attempts: 1,
+                    key: record.key.as_deref(),
+                    value: record.value.as_deref(),
+                    length: record.value.as_ref().map_or(0, |value| value.len() as u64),
+                })?;
+            }
+        }
+        flush(DEAD_LETTERS, self.dead.as_mut(), cut)
+    }
+}
+
+/// What the sink of dead letters is called.
+const DEAD_LETTERS: &str = "dead-letters";
+
+fn flush(name: &str, sink: &mut dyn Sink, cut: &mut Cut) -> Result<(), CommitError> {
     if sink.pending() == 0 {
         return Ok(());
     }
-    let position = sink.flush().map_err(|error| FlowError::Sink {
-        name: name.to_owned(),
+    let position = sink.flush().map_err(|error| CommitError::Sink {
+        sink: name.to_owned(),
         error,
     })?;
     cut.sinks.extend(position);

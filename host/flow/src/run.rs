@@ -5,17 +5,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crossbeam_channel::Sender;
-use tidegate_contract::{CommitLog, Cut, Recovered, Sink, SinkPosition, SlotVersion};
+use tidegate_contract::{
+    CommitLog, CommitPoint, Committer, Cut, Entry, Recovered, RecoveredTask, Sink, SinkPosition,
+    SlotVersion, TaskId,
+};
 use tidegate_telemetry::Meters;
 
-use crate::committer::{Committer, CountedAgain, Counts};
-use crate::entry;
+use crate::counts::Counts;
 use crate::error::FlowError;
+use crate::kept;
+use crate::ledger::Ledger;
 use crate::output::Output;
-use crate::topology::{Source, StageKind, Topology};
+use crate::topology::{StageKind, Topology};
 use crate::worker::{Control, Shared, Worker};
 
 /// The ports of one worker. Its sinks have been recovered.
@@ -26,6 +30,8 @@ pub struct WorkerParts {
     pub sinks: Vec<Box<dyn Sink>>,
     /// Dead letters.
     pub dead: Box<dyn Sink>,
+    /// Takes its cuts.
+    pub committer: Box<dyn Committer>,
 }
 
 /// A run that has been started.
@@ -71,78 +77,27 @@ impl Run {
         meters: Arc<Meters>,
     ) -> Result<Run, FlowError> {
         let topology = Arc::new(topology);
-        let mut restored: HashMap<(String, u32), Vec<entry::Restored>> = HashMap::new();
-        let last_entry = recovered.in_flight.iter().map(|logged| logged.number).max();
-        let mut in_flight = 0;
-        for mut entry in entry::decode_all(&recovered.in_flight).map_err(FlowError::State)? {
-            if topology.stage(&entry.stage).is_none() || topology.source(&entry.source).is_none() {
-                return Err(FlowError::State(format!(
-                    "records of source {} wait in flight for stage {}, and the pipeline no longer has both; \
-                     bring them back, let the pipeline finish, then remove them",
-                    entry.source, entry.stage
-                )));
-            }
-            let gone = |source: &Source| {
-                source.positions_in_log && entry.partition as usize >= source.identities.len()
-            };
-            if topology
-                .source(&entry.source)
-                .is_some_and(|index| gone(&topology.sources[index]))
-            {
-                return Err(FlowError::State(format!(
-                    "records of partition {} of source {} wait in flight, and the source no longer has it; \
-                     bring its file back, let the pipeline finish, then remove it",
-                    entry.partition, entry.source
-                )));
-            }
-            if let Some(index) = topology.source(&entry.source) {
-                same_input(&topology.sources[index], &entry, &recovered)?;
-                entry.waits.come_from(index as u16).map_err(|why| {
-                    FlowError::State(format!("in-flight entry {}: {why}", entry.number))
-                })?;
-            }
-            in_flight += entry.waits.len();
-            restored
-                .entry((entry.source.clone(), entry.partition))
-                .or_default()
-                .push(entry);
-        }
-        let positions = recovered
-            .sources
-            .iter()
-            .map(|known| {
-                (
-                    (known.source.clone(), known.partition),
-                    (known.position, known.identity.clone()),
-                )
-            })
-            .collect();
-        for known in &recovered.sources {
-            let renamed = topology
-                .sources
-                .iter()
-                .find(|now| now.identities.contains(&known.identity));
-            if let (None, Some(now)) = (topology.source(&known.source), renamed) {
-                return Err(FlowError::State(format!(
-                    "{} was read as source {} and would be read again from its beginning as {}; \
-                     give the source its old name, or begin with a new state directory and new output",
-                    known.identity, known.source, now.name
-                )));
+        let mut waited = HashMap::new();
+        for (task, known) in &recovered.tasks {
+            fits(&topology, task, known)?;
+            let waits = waits(&topology, task, known)?;
+            if waits > 0 {
+                waited.insert(task.clone(), waits);
             }
         }
-        let counts = Counts::begin(&recovered, &topology.sources)?;
         begin(&workers, log.as_ref(), &recovered)?;
-        meters.add_in_flight(in_flight as i64);
+        meters.add_in_flight(waited.values().sum::<usize>() as i64);
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
         let shared = Arc::new(Shared {
             topology: topology.clone(),
-            committer: Committer::new(topology.clone(), log, counts, recovered.slots.clone()),
-            next_entry: AtomicU64::new(last_entry.unwrap_or(0) + 1),
-            next_request: AtomicU64::new(1),
-            positions,
-            restored: Mutex::new(restored),
+            ledger: Ledger::new(topology.clone(), log, &recovered),
+            commits_elsewhere: topology.commit_point != CommitPoint::Log,
+            next_request: AtomicU64::new(
+                (since_epoch.unwrap_or_default().as_millis() as u64) << 20,
+            ),
+            waited: Mutex::new(waited),
             stop: AtomicBool::new(false),
             failed: AtomicBool::new(false),
-            began_with: counts,
         });
         let mut run = Run {
             workers: Vec::new(),
@@ -155,18 +110,15 @@ impl Run {
         for (number, parts) in workers.into_iter().enumerate() {
             let (sender, controls) = crossbeam_channel::bounded(16);
             run.controls.workers.push(sender);
-            let output = Output {
-                topology: topology.clone(),
-                unsettled: vec![0; parts.sinks.len()],
-                sinks: parts.sinks,
-                dead: parts.dead,
-                meters: meters.clone(),
-                latency: meters.latency_recorder(),
-                counts: Counts::default(),
-                abandoned: CountedAgain::default(),
-                finished: Vec::new(),
-            };
-            let worker = Worker::new(number, run.shared.clone(), parts.sources, output, controls);
+            let output = Output::new(topology.clone(), parts.sinks, parts.dead, meters.clone());
+            let worker = Worker::new(
+                number,
+                run.shared.clone(),
+                parts.sources,
+                output,
+                parts.committer,
+                controls,
+            );
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{number}"))
                 .spawn(move || guard(number, worker))
@@ -204,12 +156,12 @@ impl Run {
             }
         }
         if error.is_none()
-            && let Err(failure) = self.shared.committer.end()
+            && let Err(failure) = self.shared.ledger.end()
         {
             error = Some(failure);
         }
         Ended {
-            counts: self.shared.committer.total(),
+            counts: self.shared.ledger.total(),
             error,
         }
     }
@@ -229,18 +181,23 @@ impl Controls {
 
     /// What the cuts so far add up to.
     pub fn committed(&self) -> Counts {
-        self.shared.committer.total()
+        self.shared.ledger.total()
     }
 
-    /// What the cuts of earlier runs add up to. With what the meters of this run count, it is what became of all records
-    /// since the state directory was made.
+    /// What tasks had done before they came here: the meters of this run do not count it. With what they do, less
+    /// [`taken_back`](Controls::taken_back), it is what became of all records of the tasks that are known here.
     pub fn restored(&self) -> Counts {
-        self.shared.began_with
+        self.shared.ledger.beside_meters().0
+    }
+
+    /// What the meters of this run count, and no cut has: it was done again.
+    pub fn taken_back(&self) -> Counts {
+        self.shared.ledger.beside_meters().1
     }
 
     /// The components that the last cut named, by slot: what a restart would begin with.
     pub fn committed_slots(&self) -> Vec<SlotVersion> {
-        self.shared.committer.slots()
+        self.shared.ledger.slots()
     }
 
     /// Makes every task run the current version of a stage, at its next batch boundary, and the log name it. Waits until
@@ -279,43 +236,65 @@ impl Controls {
             report.tasks += switched.tasks;
             report.longest_wait = report.longest_wait.max(switched.longest_wait);
         }
-        self.shared.committer.deployed(stage, &version)?;
+        self.shared.ledger.deployed(stage, &version)?;
         Ok(report)
     }
 }
 
-/// A record that waits goes on only where it was read: its offset is a byte of a file, and means nothing in another one,
-/// in a topic or in standard input. Its entry has what was read; entries from before that was part of them are those of
-/// the position in the log, which standard input has none of.
-fn same_input(
-    source: &Source,
-    entry: &entry::Restored,
-    recovered: &Recovered,
-) -> Result<(), FlowError> {
-    let position = || {
-        let mut known = recovered.sources.iter();
-        known.find(|known| known.source == entry.source && known.partition == entry.partition)
-    };
-    let was = entry
-        .input
-        .as_deref()
-        .or_else(|| position().map(|known| known.identity.as_str()));
-    let now = source.identity(entry.partition);
-    let same = match was {
-        Some(was) => now.is_none_or(|now| now == was),
-        None => !source.positions_in_log,
-    };
-    let was = was.unwrap_or("standard input");
-    // Records of topics do not wait in the log.
-    if same && source.durable_in_flight {
-        return Ok(());
+/// Whether a source that was renamed would be read again from its beginning.
+fn fits(topology: &Topology, task: &TaskId, known: &RecoveredTask) -> Result<(), FlowError> {
+    let mut sources = topology.sources.iter();
+    let renamed = sources.find(|now| now.fixed && now.identities.contains(&known.identity));
+    if let (None, Some(now)) = (topology.source(&task.source), renamed) {
+        return Err(FlowError::State(format!(
+            "{} was read as source {} and would be read again from its beginning as {}; \
+             give the source its old name, or begin with a new state directory and new output",
+            known.identity, task.source, now.name
+        )));
     }
-    Err(FlowError::State(format!(
-        "records of source {} wait in flight that were read from {was}, and it now reads {}; \
-         bring its old input back, let the pipeline finish, then change it",
-        source.name,
-        now.unwrap_or("something else"),
-    )))
+    Ok(())
+}
+
+/// How many records of a task wait. They go on only where they were read: an offset is a byte of a file, and means nothing
+/// in another one, in a topic or in standard input.
+fn waits(topology: &Topology, task: &TaskId, known: &RecoveredTask) -> Result<usize, FlowError> {
+    let entries = known.entries.iter().map(|(key, payload)| Entry {
+        key: key.clone(),
+        payload: payload.clone(),
+    });
+    let restored = kept::restore(entries.collect()).map_err(FlowError::State)?;
+    let Some(first) = restored.first() else {
+        return Ok(0);
+    };
+    let name = &task.source;
+    let gone = restored
+        .iter()
+        .find(|one| topology.stage(&one.stage).is_none());
+    let (None, Some(index)) = (gone, topology.source(name)) else {
+        return Err(FlowError::State(format!(
+            "records of source {name} wait in flight for stage {}, and the pipeline no longer has both; \
+             bring them back, let the pipeline finish, then remove them",
+            gone.unwrap_or(first).stage
+        )));
+    };
+    let source = &topology.sources[index];
+    if source.fixed && task.partition as usize >= source.identities.len() {
+        return Err(FlowError::State(format!(
+            "records of partition {} of source {name} wait in flight, and the source no longer has it; \
+             bring its file back, let the pipeline finish, then remove it",
+            task.partition
+        )));
+    }
+    let now = source.identity(task.partition);
+    if now.is_some_and(|now| now != known.identity) {
+        return Err(FlowError::State(format!(
+            "records of source {name} wait in flight that were read from {}, and it now reads {}; \
+             bring its old input back, let the pipeline finish, then change it",
+            known.identity,
+            now.unwrap_or("something else"),
+        )));
+    }
+    Ok(restored.iter().map(|one| one.waits.len()).sum())
 }
 
 /// Tells the commit log of sinks and files it does not know, or knows as left, before they have any output: a crash
@@ -360,7 +339,7 @@ fn guard(number: usize, mut worker: Worker) -> Result<(), FlowError> {
         })
     });
     // Its tasks run nothing any more: what the others run is what all run.
-    shared.committer.set_running(number, Vec::new());
+    shared.ledger.set_running(number, Vec::new());
     if let Err(error) = &result {
         tracing::error!(worker = number, %error, "worker failed");
         shared.failed.store(true, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::{Model, Parameters, PromptTemplate, Slot};
+use tidegate_contract::{CommitPoint, Model, Parameters, Partition, PromptTemplate, Slot, TaskId};
 
 /// A pipeline ready to run.
 pub struct Topology {
@@ -14,13 +14,16 @@ pub struct Topology {
     pub stages: Vec<Stage>,
     /// Names of the sinks.
     pub sinks: Vec<String>,
+    /// What makes a cut hold.
+    pub commit_point: CommitPoint,
     /// Most records of a batch.
     pub batch: usize,
     /// Most bytes of a batch, one larger record excepted.
     pub batch_bytes: usize,
     /// Longest time between two cuts while something happens.
     pub cut_interval: Duration,
-    /// How long a stopping run waits for what is in flight of sources whose records are not part of the cut.
+    /// How long a stopping run waits for what is in flight of sources that keep positions by themselves: another process
+    /// that reads on would ask again.
     pub drain: Duration,
 }
 
@@ -30,24 +33,30 @@ pub struct Source {
     pub name: String,
     /// Who takes its records.
     pub targets: Vec<Target>,
-    /// Whether its positions live in the commit log (files) or in the source itself (Kafka).
-    pub positions_in_log: bool,
-    /// Whether its records that wait are part of the cut, whatever else is in the pipeline. Without it, positions stay
-    /// at the lowest unfinished record.
-    pub durable_in_flight: bool,
+    /// Whether its partitions are there from the beginning and stay (files), or come and go (topics).
+    pub fixed: bool,
+    /// Who keeps where reading goes on.
+    pub positions: Positions,
     /// What each partition is (a file's path), so that a changed input is noticed. Where partitions come and go, the one
     /// thing they are all part of (`kafka topic tickets`).
     pub identities: Vec<String>,
 }
 
+/// Who keeps where reading of a source goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Positions {
+    /// The cuts alone.
+    Cuts,
+    /// The cuts, and the source itself, which is told after each what is done: a topic whose cuts go into the log.
+    CutsAndSource,
+    /// Nobody: what was read cannot be read again.
+    Nobody,
+}
+
 impl Source {
     /// What a partition is, if that is known.
     pub(crate) fn identity(&self, partition: u32) -> Option<&str> {
-        let index = if self.positions_in_log {
-            partition as usize
-        } else {
-            0
-        };
+        let index = if self.fixed { partition as usize } else { 0 };
         self.identities.get(index).map(String::as_str)
     }
 }
@@ -183,6 +192,15 @@ impl Topology {
     /// Index of the stage with this name.
     pub(crate) fn stage(&self, name: &str) -> Option<usize> {
         self.stages.iter().position(|stage| stage.name == name)
+    }
+
+    /// What the task of a partition is called in cuts.
+    pub(crate) fn task_id(&self, partition: Partition) -> TaskId {
+        let source = self.sources.get(usize::from(partition.source));
+        TaskId {
+            source: source.map_or(String::new(), |source| source.name.clone()),
+            partition: partition.number,
+        }
     }
 
     /// Index of the source with this name.

@@ -1,9 +1,10 @@
-//! Encryption of the in-flight set: XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha-03) with a random nonce for each cut.
+//! Encryption of the in-flight set: XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha-03) with a random nonce for each entry.
 
 use std::fmt;
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use tidegate_contract::EntryCipher;
 
 const NONCE: usize = 24;
 
@@ -37,14 +38,16 @@ impl StateKey {
     pub fn to_hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
+}
 
-    /// Encrypts and binds to `cut`: the bytes cannot be moved to another cut. Nonce and tag are part of the result.
-    pub(crate) fn seal(&self, cut: u64, plain: &[u8]) -> Option<Vec<u8>> {
+impl EntryCipher for StateKey {
+    /// Nonce and tag are part of the result.
+    fn seal(&self, name: &[u8], plain: &[u8]) -> Option<Vec<u8>> {
         let mut nonce = [0; NONCE];
         getrandom::fill(&mut nonce).ok()?;
         let payload = Payload {
             msg: plain,
-            aad: &cut.to_le_bytes(),
+            aad: name,
         };
         let sealed = XChaCha20Poly1305::new(&self.0.into())
             .encrypt(&XNonce::from(nonce), payload)
@@ -54,16 +57,27 @@ impl StateKey {
         Some(bytes)
     }
 
-    /// Decrypts what `seal` made for the same cut.
-    pub(crate) fn open(&self, cut: u64, sealed: &[u8]) -> Option<Vec<u8>> {
+    fn open(&self, name: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let (nonce, sealed) = sealed.split_first_chunk::<NONCE>()?;
         let payload = Payload {
             msg: sealed,
-            aad: &cut.to_le_bytes(),
+            aad: name,
         };
         XChaCha20Poly1305::new(&self.0.into())
             .decrypt(&XNonce::from(*nonce), payload)
             .ok()
+    }
+
+    /// The tag of an empty text under a nonce of its own: a pseudorandom function of the key.
+    fn fingerprint(&self) -> String {
+        let payload = Payload {
+            msg: b"",
+            aad: b"fingerprint of a Tidegate state key",
+        };
+        let tag =
+            XChaCha20Poly1305::new(&self.0.into()).encrypt(&XNonce::from([0xff; NONCE]), payload);
+        let tag = tag.unwrap_or_default();
+        tag.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 

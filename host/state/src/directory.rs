@@ -19,12 +19,17 @@ const KEY_VARIABLE: &str = "TIDEGATE_STATE_KEY";
 /// The commit log's name.
 const LOG: &str = "commit.log";
 
+/// What holds the name of the process that uses the directory.
+const INSTANCE: &str = "instance";
+
 /// What a state directory may have in it without a commit log: what a start that was cut short leaves, what is left
 /// when the log was taken away, and what is on a disk of its own.
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 10] = [
     "commit.log.new",
     "key",
     "key.new",
+    INSTANCE,
+    "instance.new",
     // What an older version left there.
     "lock",
     "compiled",
@@ -38,6 +43,7 @@ const NAMES: [&str; 8] = [
 pub struct StateDirectory {
     path: PathBuf,
     key: StateKey,
+    instance: String,
 }
 
 impl StateDirectory {
@@ -63,6 +69,7 @@ impl StateDirectory {
         let key = key(path, std::env::var_os(KEY_VARIABLE).as_deref(), &bytes)?;
         let (log, recovered) = FileCommitLog::of(layer, &log, file, &bytes, key.clone())?;
         let directory = StateDirectory {
+            instance: instance(path)?,
             path: path.to_path_buf(),
             key,
         };
@@ -88,6 +95,12 @@ impl StateDirectory {
     /// The directory.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// A name of the process that uses this directory, which no other one has and which stays the same: 16 hexadecimal
+    /// digits, made when there is none.
+    pub fn instance(&self) -> &str {
+        &self.instance
     }
 
     /// The key.
@@ -150,17 +163,14 @@ fn key(directory: &Path, given: Option<&OsStr>, log: &[u8]) -> Result<StateKey, 
         }
         Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
             let path_of_log = directory.join(LOG);
-            match format::read(log, None) {
-                Ok(_) => {}
-                Err(format::Damage::Key) => {
-                    return Err(CommitLogError::Read {
-                        path: path_of_log.display().to_string(),
-                        why: format!(
-                            "records wait in it and {name} is missing; put it back or set {KEY_VARIABLE}, or begin with a new state directory"
-                        ),
-                    });
-                }
-                Err(damage) => return Err(read_error(&path_of_log, damage)),
+            let read = format::read(log).map_err(|damage| read_error(&path_of_log, damage))?;
+            if read.waits() {
+                return Err(CommitLogError::Read {
+                    path: path_of_log.display().to_string(),
+                    why: format!(
+                        "records wait in it and {name} is missing; put it back or set {KEY_VARIABLE}, or begin with a new state directory"
+                    ),
+                });
             }
             let key = StateKey::random().map_err(|why| error(&name, &why.to_string()))?;
             write_private(&path, key.to_hex().as_bytes())
@@ -169,6 +179,37 @@ fn key(directory: &Path, given: Option<&OsStr>, log: &[u8]) -> Result<StateKey, 
             Ok(key)
         }
         Err(why) => Err(error(&name, &why.to_string())),
+    }
+}
+
+/// The name in the directory's file `instance`, or a new one.
+fn instance(directory: &Path) -> Result<String, CommitLogError> {
+    let path = directory.join(INSTANCE);
+    let error = |why: String| CommitLogError::Read {
+        path: path.display().to_string(),
+        why,
+    };
+    match fs::read_to_string(&path) {
+        Ok(text) => {
+            let name = text.trim();
+            let fits = name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+            match fits {
+                true => Ok(name.to_owned()),
+                false => Err(error(
+                    "the name of a process is 16 hexadecimal digits".into(),
+                )),
+            }
+        }
+        Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
+            let mut bytes = [0; 8];
+            getrandom::fill(&mut bytes).map_err(|why| error(why.to_string()))?;
+            let name: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            write_private(&path, name.as_bytes())
+                .and_then(|()| disk::sync_names(directory))
+                .map_err(|why| error(format!("it cannot be written: {why}")))?;
+            Ok(name)
+        }
+        Err(why) => Err(error(why.to_string())),
     }
 }
 
@@ -195,7 +236,9 @@ fn restrict(_path: &Path, _mode: u32) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_contract::{Cut, InFlightEntry};
+    use std::collections::BTreeMap;
+
+    use tidegate_contract::{Cut, Entry, EntryKey, EntryPart, TaskCut, TaskId};
 
     use super::*;
 
@@ -221,17 +264,32 @@ mod tests {
     fn no_new_key_is_made_for_a_log_in_which_records_wait() {
         let place = tempfile::tempdir().unwrap();
         let old = StateKey::random().unwrap();
-        let entry = |number: u64, added: &[u64], done: &[u64]| {
-            let added = added.iter().map(|number| InFlightEntry {
-                number: *number,
+        let entry = |number: u64, put: &[u64], done: &[u64]| {
+            let key = |offset: &u64| EntryKey {
+                stage: "ask".into(),
+                offset: *offset,
+                emit: 0,
+                copy: 0,
+                part: EntryPart::Record,
+            };
+            let put = put.iter().map(|offset| Entry {
+                key: key(offset),
                 payload: b"secret".to_vec(),
             });
+            let task = TaskId {
+                source: "tickets".into(),
+                partition: 0,
+            };
+            let of_task = TaskCut {
+                put: put.collect(),
+                done: done.iter().map(key).collect(),
+                ..TaskCut::default()
+            };
             let cut = Cut {
-                in_flight_added: added.collect(),
-                in_flight_done: done.to_vec(),
+                tasks: BTreeMap::from([(task, of_task)]),
                 ..Cut::default()
             };
-            format::cut_entry(number, &cut, &old).unwrap()
+            format::cut_entry(number, &cut, &old).unwrap().0
         };
         let waits = [&format::header()[..], &entry(1, &[1, 2], &[])].concat();
         let text = key(place.path(), None, &waits).unwrap_err().to_string();

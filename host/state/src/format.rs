@@ -1,14 +1,14 @@
-//! The bytes of the commit log, version 1. All integers are little-endian.
+//! The bytes of the commit log, version 2. All integers are little-endian.
 //!
 //! ```text
 //! file    = header, entries
-//! header  = "TGCL", version u32 = 1, reserved u64 = 0
+//! header  = "TGCL", version u32 = 2, reserved u64 = 0
 //! entry   = length u32 of the payload, crc32 u32 of the payload (IEEE), crc32 u32 of the eight bytes before, payload
-//! payload = kind u8 (1 cut, 2 snapshot), cut number u64, body length u32, body, in-flight
-//! body    = JSON: sources, sinks, added and done (numbers of in-flight entries), slots, counters, whether the
-//!           run ended with this cut
-//! in-flight = empty, or XChaCha20-Poly1305 (nonce 24, ciphertext, tag 16; the cut number is bound to it) of
-//!             a run of: number u64, length u32, payload
+//! payload = kind u8 (1 cut, 2 snapshot), cut number u64, body length u32, body, sealed
+//! body    = JSON: tasks (source, partition, identity, position, unfinished, counters, and the names of the in-flight
+//!           entries that are put and done), sinks, slots, whether the run ended with this cut
+//! sealed  = for each entry that is put, in the order of the body: length u32, XChaCha20-Poly1305 (nonce 24,
+//!           ciphertext, tag 16; task and name of the entry are bound to it)
 //! ```
 //!
 //! A cut is what changed; a snapshot is the sum of all before it and is always the first entry of a compacted file,
@@ -38,21 +38,26 @@
 //! Nothing is assumed of an fsync that failed: the kernel may show bytes from its memory that it has given up writing.
 //! So who opens a log does not go on with the file it finds, but writes what it has read of it into a new one.
 //!
-//! The numbers of the entries stand in plain beside the ciphertext: entries that are done need no key any more. Logs
-//! from before that have no `added`; of theirs every ciphertext needs its key.
+//! The names of the entries stand in plain beside the ciphertexts: entries that are done need no key any more.
+//!
+//! Logs of version 1 are read if nothing waits in them, see `version1`.
+
+mod version1;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
-use tidegate_contract::{Cut, InFlightEntry, Recovered, SinkPosition, SlotVersion, SourcePosition};
+use tidegate_contract::{
+    Cut, Entry, EntryCipher, EntryKey, Recovered, RecoveredTask, SinkPosition, SlotVersion,
+    TaskCut, TaskId,
+};
 
 use crate::cipher::StateKey;
 
 /// First bytes of the file.
 pub const MAGIC: [u8; 4] = *b"TGCL";
 /// Version of the format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes before the first entry.
 pub const HEADER: usize = 16;
 /// Bytes before an entry's payload.
@@ -66,16 +71,33 @@ const SNAPSHOT: u8 = 2;
 
 #[derive(Serialize, Deserialize, Default)]
 struct Body {
-    sources: Vec<SourcePosition>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tasks: Vec<TaskBody>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     sinks: Vec<SinkPosition>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    added: Vec<u64>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    done: Vec<u64>,
     slots: Vec<SlotVersion>,
+    /// Of a log of version 1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     counters: Vec<(String, u64)>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     ended: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TaskBody {
+    #[serde(flatten)]
+    id: TaskId,
+    identity: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    position: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unfinished: Option<u64>,
+    counters: Vec<(String, u64)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    put: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    done: Vec<String>,
 }
 
 /// Why a log cannot be read: the byte, and what is wrong there.
@@ -99,62 +121,88 @@ pub(crate) fn header() -> [u8; HEADER] {
     bytes
 }
 
-/// The entry of a cut. None if the system gives no randomness for the nonce.
-pub(crate) fn cut_entry(number: u64, cut: &Cut, key: &StateKey) -> Option<Vec<u8>> {
-    let body = Body {
-        sources: cut.sources.clone(),
-        sinks: cut.sinks.clone(),
-        added: numbers(&cut.in_flight_added),
-        done: cut.in_flight_done.clone(),
-        slots: cut.slots.clone(),
-        counters: cut.counters.clone(),
-        ended: cut.ended,
-    };
-    entry(CUT, number, &body, cut.in_flight_added.iter(), key)
+/// What is bound to the ciphertext of an entry.
+fn bound(task: &TaskId, key: &str) -> Vec<u8> {
+    format!("{}/{}/{key}", task.source, task.partition).into_bytes()
 }
 
-/// The entry of a snapshot.
-pub(crate) fn snapshot_entry(state: &Recovered, key: &StateKey) -> Option<Vec<u8>> {
-    let body = Body {
-        sources: state.sources.clone(),
+/// The entry of a cut, and the cut as it is added to the state of a log: with payloads encrypted. None if the system
+/// gives no randomness for a nonce.
+pub(crate) fn cut_entry(number: u64, cut: &Cut, key: &StateKey) -> Option<(Vec<u8>, Cut)> {
+    let mut sealed = cut.clone();
+    for (task, of_task) in &mut sealed.tasks {
+        for entry in &mut of_task.put {
+            entry.payload = key.seal(&bound(task, &entry.key.to_string()), &entry.payload)?;
+        }
+    }
+    let mut payloads = Vec::new();
+    let mut body = Body {
+        sinks: cut.sinks.clone(),
+        slots: cut.slots.clone(),
+        ended: cut.ended,
+        ..Body::default()
+    };
+    for (task, of_task) in &sealed.tasks {
+        for entry in &of_task.put {
+            put_payload(&mut payloads, &entry.payload)?;
+        }
+        body.tasks.push(TaskBody {
+            id: task.clone(),
+            identity: of_task.identity.clone(),
+            position: of_task.position,
+            unfinished: of_task.unfinished,
+            counters: of_task.counters.clone(),
+            put: names(of_task.put.iter().map(|entry| &entry.key)),
+            done: names(of_task.done.iter()),
+        });
+    }
+    Some((entry(CUT, number, &body, &payloads)?, sealed))
+}
+
+/// The entry of a snapshot of a state whose payloads are encrypted.
+pub(crate) fn snapshot_entry(state: &Recovered) -> Option<Vec<u8>> {
+    let mut payloads = Vec::new();
+    let mut body = Body {
         sinks: state.sinks.clone(),
-        added: numbers(&state.in_flight),
-        done: Vec::new(),
         slots: state.slots.clone(),
         counters: state.counters.clone(),
         ended: state.ended,
+        ..Body::default()
     };
-    entry(SNAPSHOT, state.cut, &body, state.in_flight.iter(), key)
-}
-
-fn numbers(entries: &[InFlightEntry]) -> Vec<u64> {
-    entries.iter().map(|entry| entry.number).collect()
-}
-
-fn entry<'a>(
-    kind: u8,
-    number: u64,
-    body: &Body,
-    in_flight: impl Iterator<Item = &'a InFlightEntry>,
-    key: &StateKey,
-) -> Option<Vec<u8>> {
-    let body = serde_json::to_vec(body).ok()?;
-    let mut plain = Vec::new();
-    for entry in in_flight {
-        plain.extend_from_slice(&entry.number.to_le_bytes());
-        plain.extend_from_slice(&u32::try_from(entry.payload.len()).ok()?.to_le_bytes());
-        plain.extend_from_slice(&entry.payload);
+    for (task, of_task) in &state.tasks {
+        for payload in of_task.entries.values() {
+            put_payload(&mut payloads, payload)?;
+        }
+        body.tasks.push(TaskBody {
+            id: task.clone(),
+            identity: of_task.identity.clone(),
+            position: of_task.position,
+            unfinished: of_task.unfinished,
+            counters: of_task.counters.clone(),
+            put: names(of_task.entries.keys()),
+            done: Vec::new(),
+        });
     }
-    let sealed = if plain.is_empty() {
-        Vec::new()
-    } else {
-        key.seal(number, &plain)?
-    };
+    entry(SNAPSHOT, state.cut, &body, &payloads)
+}
+
+fn names<'a>(keys: impl Iterator<Item = &'a EntryKey>) -> Vec<String> {
+    keys.map(EntryKey::to_string).collect()
+}
+
+fn put_payload(payloads: &mut Vec<u8>, payload: &[u8]) -> Option<()> {
+    payloads.extend_from_slice(&u32::try_from(payload.len()).ok()?.to_le_bytes());
+    payloads.extend_from_slice(payload);
+    Some(())
+}
+
+fn entry(kind: u8, number: u64, body: &Body, payloads: &[u8]) -> Option<Vec<u8>> {
+    let body = serde_json::to_vec(body).ok()?;
     let mut payload = vec![kind];
     payload.extend_from_slice(&number.to_le_bytes());
     payload.extend_from_slice(&u32::try_from(body.len()).ok()?.to_le_bytes());
     payload.extend_from_slice(&body);
-    payload.extend_from_slice(&sealed);
+    payload.extend_from_slice(payloads);
     let mut bytes = u32::try_from(payload.len()).ok()?.to_le_bytes().to_vec();
     bytes.extend_from_slice(&crc32fast::hash(&payload).to_le_bytes());
     bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
@@ -162,44 +210,77 @@ fn entry<'a>(
     Some(bytes)
 }
 
-/// Entries by number; none for one that cannot be read with the key at hand.
-type InFlight = BTreeMap<u64, Option<Vec<u8>>>;
+/// A task as it was before its payloads were encrypted.
+pub(crate) fn unsealed(
+    task: &TaskId,
+    sealed: &RecoveredTask,
+    key: &StateKey,
+) -> Option<RecoveredTask> {
+    let mut plain = sealed.clone();
+    for (name, payload) in &mut plain.entries {
+        *payload = key.open(&bound(task, &name.to_string()), payload)?;
+    }
+    Some(plain)
+}
 
-/// Reads a log: the state its cuts add up to, and how many bytes of it are good (what follows is a torn write).
-/// Without a key, a log in which nothing waits can be read.
-pub(crate) fn read(bytes: &[u8], key: Option<&StateKey>) -> Result<(Recovered, usize), Damage> {
-    let mut state = Recovered::default();
+/// A log as it was read.
+pub(crate) struct Read {
+    /// The state its cuts add up to; its payloads are encrypted.
+    pub state: Recovered,
+    /// How many bytes of it are good: what follows is a torn write.
+    pub good: usize,
+    /// Whether these bytes are of an older version.
+    pub old: bool,
+}
+
+impl Read {
+    /// Whether anything waits.
+    pub(crate) fn waits(&self) -> bool {
+        let mut tasks = self.state.tasks.values();
+        tasks.any(|task| !task.entries.is_empty())
+    }
+
+    /// The state with its payloads as they were written; none if they were written with another key.
+    pub(crate) fn unsealed(&self, key: &StateKey) -> Option<Recovered> {
+        let mut plain = self.state.clone();
+        for (task, of_task) in &mut plain.tasks {
+            *of_task = unsealed(task, of_task, key)?;
+        }
+        Some(plain)
+    }
+}
+
+/// Reads a log.
+pub(crate) fn read(bytes: &[u8]) -> Result<Read, Damage> {
+    let mut read = Read {
+        state: Recovered::default(),
+        good: 0,
+        old: false,
+    };
     if bytes.len() < HEADER {
         // A crash while the file was made: nothing was ever committed.
-        return Ok((state, 0));
+        return Ok(read);
     }
     if bytes[..4] != MAGIC {
         return Err(Damage::at(0, "this is not a commit log"));
     }
+    if bytes[4..8] == version1::VERSION.to_le_bytes() {
+        return version1::read(bytes);
+    }
     if bytes[4..8] != VERSION.to_le_bytes() {
         return Err(Damage::at(4, "written by another version of Tidegate"));
     }
-    let mut in_flight = InFlight::new();
-    let mut at = HEADER;
-    while at < bytes.len() {
+    read.good = HEADER;
+    while read.good < bytes.len() {
+        let at = read.good;
         let Some(end) = whole_entry(bytes, at)? else {
             break;
         };
-        apply(
-            &bytes[at + ENTRY_HEADER..end],
-            at,
-            key,
-            &mut state,
-            &mut in_flight,
-        )?;
-        at = end;
+        let parts = parts(&bytes[at + ENTRY_HEADER..end], at, read.state.cut)?;
+        apply(&parts, at, &mut read.state)?;
+        read.good = end;
     }
-    let waiting = in_flight.into_iter().map(|(number, payload)| {
-        let payload = payload.ok_or(Damage::Key)?;
-        Ok(InFlightEntry { number, payload })
-    });
-    state.in_flight = waiting.collect::<Result<_, _>>()?;
-    Ok((state, at))
+    Ok(read)
 }
 
 /// Where the entry at this byte ends, or none if it is torn.
@@ -240,13 +321,15 @@ fn torn_or(bytes: &[u8], from: usize, damage: Damage) -> Result<Option<usize>, D
     }
 }
 
-fn apply(
-    payload: &[u8],
-    at: usize,
-    key: Option<&StateKey>,
-    state: &mut Recovered,
-    in_flight: &mut InFlight,
-) -> Result<(), Damage> {
+/// The parts of an entry's payload.
+struct Parts<'a> {
+    number: u64,
+    body: &'a [u8],
+    sealed: &'a [u8],
+}
+
+/// Takes apart the payload of the entry at this byte, which follows the cut `last`.
+fn parts(payload: &[u8], at: usize, last: u64) -> Result<Parts<'_>, Damage> {
     let short = Damage::at(at, "entry is too short");
     let Some((&[kind, n0, n1, n2, n3, n4, n5, n6, n7, b0, b1, b2, b3], rest)) =
         payload.split_first_chunk::<13>()
@@ -256,30 +339,61 @@ fn apply(
     let number = u64::from_le_bytes([n0, n1, n2, n3, n4, n5, n6, n7]);
     let length = u32::from_le_bytes([b0, b1, b2, b3]) as usize;
     let (body, sealed) = rest.split_at_checked(length).ok_or(short)?;
-    check_order(kind, number, at, state.cut)?;
-    let body: Body = serde_json::from_slice(body)
-        .map_err(|_| Damage::at(at, "body of the entry is not valid"))?;
-    for done in &body.done {
-        in_flight.remove(done);
-    }
-    if !sealed.is_empty() {
-        match key.and_then(|key| key.open(number, sealed)) {
-            Some(plain) => read_in_flight(&plain, in_flight)
-                .ok_or(Damage::at(at, "in-flight set is not valid"))?,
-            None if body.added.is_empty() => return Err(Damage::Key),
-            None => in_flight.extend(body.added.iter().map(|number| (*number, None))),
-        }
-    }
-    merge(
-        state,
+    check_order(kind, number, at, last)?;
+    Ok(Parts {
         number,
-        body.sources,
-        body.sinks,
-        body.slots,
-        body.counters,
-    );
-    state.ended = body.ended;
+        body,
+        sealed,
+    })
+}
+
+fn invalid_body(at: usize) -> Damage {
+    Damage::at(at, "body of the entry is not valid")
+}
+
+fn apply(parts: &Parts<'_>, at: usize, state: &mut Recovered) -> Result<(), Damage> {
+    let body: Body = serde_json::from_slice(parts.body).map_err(|_| invalid_body(at))?;
+    let mut cut = Cut {
+        sinks: body.sinks,
+        slots: body.slots,
+        ended: body.ended,
+        ..Cut::default()
+    };
+    let mut payloads = parts.sealed;
+    let named = |name: &String| EntryKey::parse(name).ok_or_else(|| invalid_body(at));
+    for task in body.tasks {
+        let mut put = Vec::with_capacity(task.put.len());
+        for name in &task.put {
+            let payload = next_payload(&mut payloads);
+            let payload = payload.ok_or(Damage::at(at, "in-flight set is not valid"))?;
+            let payload = payload.to_vec();
+            put.push(Entry {
+                key: named(name)?,
+                payload,
+            });
+        }
+        let of_task = TaskCut {
+            identity: task.identity,
+            position: task.position,
+            unfinished: task.unfinished,
+            put,
+            done: task.done.iter().map(named).collect::<Result<_, _>>()?,
+            counters: task.counters,
+        };
+        cut.tasks.insert(task.id, of_task);
+    }
+    for counter in body.counters {
+        upsert(&mut state.counters, counter, |a, b| a.0 == b.0);
+    }
+    add(state, parts.number, cut);
     Ok(())
+}
+
+fn next_payload<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    let (payload, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    *bytes = rest;
+    Some(payload)
 }
 
 /// Whether an entry of this kind and number may be at this byte, after the cut `last`.
@@ -293,67 +407,28 @@ fn check_order(kind: u8, number: u64, at: usize, last: u64) -> Result<(), Damage
     }
 }
 
-fn read_in_flight(mut plain: &[u8], in_flight: &mut InFlight) -> Option<()> {
-    while !plain.is_empty() {
-        let (number, rest) = plain.split_first_chunk::<8>()?;
-        let (length, rest) = rest.split_first_chunk::<4>()?;
-        let (payload, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-        in_flight.insert(u64::from_le_bytes(*number), Some(payload.to_vec()));
-        plain = rest;
-    }
-    Some(())
-}
-
-/// Adds a cut to the state, as recovery would; used by the running log to know what a snapshot must hold.
-pub(crate) fn add(state: &mut Recovered, number: u64, cut: &Cut) {
-    if !cut.in_flight_done.is_empty() {
-        let done: HashSet<u64> = cut.in_flight_done.iter().copied().collect();
-        state
-            .in_flight
-            .retain(|entry| !done.contains(&entry.number));
-    }
-    for added in &cut.in_flight_added {
-        match state
-            .in_flight
-            .binary_search_by_key(&added.number, |entry| entry.number)
-        {
-            Ok(at) => state.in_flight[at] = added.clone(),
-            Err(at) => state.in_flight.insert(at, added.clone()),
-        }
-    }
-    merge(
-        state,
-        number,
-        cut.sources.clone(),
-        cut.sinks.clone(),
-        cut.slots.clone(),
-        cut.counters.clone(),
-    );
-    state.ended = cut.ended;
-}
-
-fn merge(
-    state: &mut Recovered,
-    number: u64,
-    sources: Vec<SourcePosition>,
-    sinks: Vec<SinkPosition>,
-    slots: Vec<SlotVersion>,
-    counters: Vec<(String, u64)>,
-) {
+/// Adds a cut, whose payloads are encrypted, to the state.
+pub(crate) fn add(state: &mut Recovered, number: u64, cut: Cut) {
     state.cut = number;
-    for new in sources {
-        upsert(&mut state.sources, new, |a, b| {
-            a.source == b.source && a.partition == b.partition
-        });
+    state.ended = cut.ended;
+    for (task, of_task) in cut.tasks {
+        let known = state.tasks.entry(task).or_default();
+        (known.identity, known.counters) = (of_task.identity, of_task.counters);
+        known.position = of_task.position.or(known.position);
+        known.unfinished = of_task.unfinished.or(known.unfinished);
+        for done in &of_task.done {
+            known.entries.remove(done);
+        }
+        let put = of_task.put.into_iter();
+        known
+            .entries
+            .extend(put.map(|entry| (entry.key, entry.payload)));
     }
-    for new in sinks {
+    for new in cut.sinks {
         move_on(&mut state.sinks, new);
     }
-    for new in slots {
+    for new in cut.slots {
         upsert(&mut state.slots, new, |a, b| a.slot == b.slot);
-    }
-    for new in counters {
-        upsert(&mut state.counters, new, |a, b| a.0 == b.0);
     }
 }
 

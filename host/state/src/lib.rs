@@ -17,6 +17,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod cipher;
+mod committer;
 mod directory;
 mod disk;
 pub mod format;
@@ -26,6 +27,7 @@ mod memory_disk;
 mod paths;
 
 pub use cipher::StateKey;
+pub use committer::{Cuts, LogCommitter};
 pub use directory::StateDirectory;
 pub use disk::Disk;
 pub use log::FileCommitLog;

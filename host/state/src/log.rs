@@ -5,10 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_contract::{AppendFile, CommitLog, CommitLogError, Cut, FileLayer, InUse, Recovered};
+use tidegate_contract::{
+    AppendFile, CommitLog, CommitLogError, Cut, FileLayer, InUse, Recovered, RecoveredTask, TaskId,
+};
 
 use crate::cipher::StateKey;
-use crate::format::{self, Damage, HEADER};
+use crate::format::{self, Damage};
 
 /// The log is compacted when it is longer than this, bytes, and than four times the snapshot it begins with. Of a log
 /// that was there at the start the snapshot is not known: a long one is compacted at its first cut.
@@ -31,6 +33,7 @@ pub struct FileCommitLog {
 
 struct Inner {
     file: Box<dyn AppendFile>,
+    /// With payloads encrypted.
     state: Recovered,
     length: u64,
     snapshot: u64,
@@ -60,21 +63,24 @@ impl FileCommitLog {
         bytes: &[u8],
         key: StateKey,
     ) -> Result<(FileCommitLog, Recovered), CommitLogError> {
-        let (state, good) =
-            format::read(bytes, Some(&key)).map_err(|damage| read_error(path, damage))?;
-        let header = format::header();
-        let good = if good < HEADER {
-            &header
-        } else {
-            &bytes[..good]
-        };
+        let read = format::read(bytes).map_err(|damage| read_error(path, damage))?;
+        let plain = read.unsealed(&key);
+        let plain = plain.ok_or_else(|| read_error(path, Damage::Key))?;
+        let mut good = bytes[..read.good].to_vec();
+        if good.is_empty() || read.old {
+            good = format::header().to_vec();
+        }
+        if read.old {
+            let snapshot = format::snapshot_entry(&read.state);
+            good.extend(snapshot.ok_or_else(|| write_error(path, &no_entry().to_string()))?);
+        }
         let file = layer
-            .replace(path, good)
+            .replace(path, &good)
             .map_err(|error| write_error(path, &error.to_string()))?;
         drop(taken);
         let inner = Inner {
             file,
-            state: state.clone(),
+            state: read.state,
             length: good.len() as u64,
             snapshot: 0,
             failed: None,
@@ -85,13 +91,13 @@ impl FileCommitLog {
             layer,
             inner: Mutex::new(inner),
         };
-        Ok((log, state))
+        Ok((log, plain))
     }
 
     /// Makes a cut durable.
     fn write(&self, inner: &mut Inner, cut: &Cut) -> io::Result<u64> {
         let number = inner.state.cut + 1;
-        let entry = format::cut_entry(number, cut, &self.key).ok_or_else(no_entry)?;
+        let (entry, sealed) = format::cut_entry(number, cut, &self.key).ok_or_else(no_entry)?;
         let found = inner.file.length()?;
         if found != inner.length {
             return Err(io::Error::other(format!(
@@ -102,7 +108,7 @@ impl FileCommitLog {
         inner.file.append(&entry)?;
         inner.file.sync()?;
         inner.length += entry.len() as u64;
-        format::add(&mut inner.state, number, cut);
+        format::add(&mut inner.state, number, sealed);
         Ok(number)
     }
 
@@ -111,7 +117,7 @@ impl FileCommitLog {
         if inner.length <= COMPACT_FROM || inner.length <= 4 * inner.snapshot {
             return Ok(());
         }
-        let snapshot = format::snapshot_entry(&inner.state, &self.key).ok_or_else(no_entry)?;
+        let snapshot = format::snapshot_entry(&inner.state).ok_or_else(no_entry)?;
         let mut bytes = format::header().to_vec();
         bytes.extend_from_slice(&snapshot);
         inner.file = self.layer.replace(&self.path, &bytes)?;
@@ -180,6 +186,13 @@ impl CommitLog for FileCommitLog {
             inner.failed = Some(format!("the log could not be compacted: {failure}"));
         }
         Ok(number)
+    }
+
+    fn task(&self, task: &TaskId) -> Option<RecoveredTask> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let sealed = inner.state.tasks.get(task)?;
+        // They were encrypted with this key: here, or in what was read with it.
+        format::unsealed(task, sealed, &self.key)
     }
 }
 

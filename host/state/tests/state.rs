@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidegate_contract::{
-    CommitLog, CommitLogError, Cut, FileLayer, InFlightEntry, Recovered, SinkPosition,
-    SourcePosition,
+    CommitLog, CommitLogError, Cut, Entry, EntryKey, EntryPart, FileLayer, Recovered, SinkPosition,
+    TaskCut, TaskId,
 };
 use tidegate_state::format::{ENTRY_HEADER, HEADER};
 use tidegate_state::{
@@ -25,32 +25,72 @@ fn open(disk: &MemoryDisk) -> Result<(FileCommitLog, Recovered), CommitLogError>
     FileCommitLog::open(Arc::new(disk.clone()), Path::new(LOG), key())
 }
 
-fn entry(number: u64, size: usize) -> InFlightEntry {
-    InFlightEntry {
-        number,
+fn task(source: &str, partition: u64) -> TaskId {
+    TaskId {
+        source: source.into(),
+        partition: partition as u32,
+    }
+}
+
+fn name(offset: u64) -> EntryKey {
+    EntryKey {
+        stage: "ask".into(),
+        offset,
+        emit: 0,
+        copy: 0,
+        part: EntryPart::Record,
+    }
+}
+
+fn entry(number: u64, size: usize) -> Entry {
+    Entry {
+        key: name(number),
         payload: format!("secret-{number}-").repeat(size).into_bytes(),
     }
 }
 
-/// The n-th cut of a run in which each cut reads ten records, finishes one in-flight entry and adds one.
-fn cut(n: u64, size: usize) -> Cut {
+/// A cut in which these wait since, and those are done.
+fn waits(put: Vec<Entry>, done: &[u64]) -> Cut {
+    let of_task = TaskCut {
+        put,
+        done: done.iter().map(|number| name(*number)).collect(),
+        ..TaskCut::default()
+    };
     Cut {
-        sources: vec![SourcePosition {
-            source: "tickets".into(),
-            partition: (n % 3) as u32,
-            identity: "tickets.jsonl".into(),
-            position: n * 10,
-        }],
-        sinks: vec![SinkPosition {
-            sink: "answers".into(),
-            identity: "/out/answers.jsonl".into(),
-            length: n * 100,
-        }],
-        in_flight_added: vec![entry(n, size)],
-        in_flight_done: n.checked_sub(2).into_iter().collect(),
-        counters: vec![("in".into(), n * 10)],
+        tasks: [(task("waiting", 0), of_task)].into(),
         ..Cut::default()
     }
+}
+
+/// What waits.
+fn in_flight(state: &Recovered) -> Vec<Entry> {
+    let entries = state.tasks.values().flat_map(|task| &task.entries);
+    entries
+        .map(|(key, payload)| Entry {
+            key: key.clone(),
+            payload: payload.clone(),
+        })
+        .collect()
+}
+
+/// The n-th cut of a run in which each cut reads ten records, finishes one in-flight entry and adds one.
+fn cut(n: u64, size: usize) -> Cut {
+    let done: Vec<u64> = n.checked_sub(2).into_iter().collect();
+    let mut cut = waits(vec![entry(n, size)], &done);
+    let of_task = TaskCut {
+        identity: "tickets.jsonl".into(),
+        position: Some(n * 10),
+        unfinished: Some(n * 10 - 1),
+        counters: vec![("in".into(), n * 10)],
+        ..TaskCut::default()
+    };
+    cut.tasks.insert(task("tickets", n % 3), of_task);
+    cut.sinks = vec![SinkPosition {
+        sink: "answers".into(),
+        identity: "/out/answers.jsonl".into(),
+        length: n * 100,
+    }];
+    cut
 }
 
 #[test]
@@ -71,15 +111,32 @@ fn what_was_committed_is_recovered() {
             length: 700
         }]
     );
-    let mut positions: Vec<_> = state
-        .sources
-        .iter()
-        .map(|s| (s.partition, s.position))
-        .collect();
-    positions.sort();
-    assert_eq!(positions, vec![(0, 60), (1, 70), (2, 50)]);
-    assert_eq!(state.in_flight, vec![entry(6, 1), entry(7, 1)]);
-    assert_eq!(state.counters, vec![("in".to_owned(), 70)]);
+    for (partition, at) in [(0, 60), (1, 70), (2, 50)] {
+        let known = &state.tasks[&task("tickets", partition)];
+        assert_eq!((known.position, known.unfinished), (Some(at), Some(at - 1)));
+        assert_eq!(known.counters, vec![("in".to_owned(), at)]);
+        assert_eq!(known.identity, "tickets.jsonl");
+    }
+    assert_eq!(in_flight(&state), vec![entry(6, 1), entry(7, 1)]);
+}
+
+#[test]
+fn the_running_log_tells_what_a_task_begins_with() {
+    let disk = MemoryDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    assert!(log.task(&task("tickets", 1)).is_none());
+    log.commit(&cut(1, 1)).unwrap();
+    log.commit(&cut(2, 1)).unwrap();
+    let tell = |log: &FileCommitLog| {
+        let known = log.task(&task("waiting", 0)).unwrap();
+        let entries = known.entries.into_iter().collect::<Vec<_>>();
+        let position = log.task(&task("tickets", 1)).unwrap().position;
+        (entries, position)
+    };
+    let entries = [entry(1, 1), entry(2, 1)].map(|entry| (entry.key, entry.payload));
+    assert_eq!(tell(&log), (entries.to_vec(), Some(10)));
+    drop(log);
+    assert_eq!(tell(&open(&disk).unwrap().0), (entries.to_vec(), Some(10)));
 }
 
 #[test]
@@ -153,10 +210,7 @@ fn every_file_that_a_sink_wrote_is_remembered_and_the_last_is_the_one_it_writes(
             let mut longest = 0;
             while disk.bytes(Path::new(LOG)).len() >= longest {
                 longest = disk.bytes(Path::new(LOG)).len();
-                let large = Cut {
-                    in_flight_added: vec![entry(1, 10_000)],
-                    ..Cut::default()
-                };
+                let large = waits(vec![entry(1, 10_000)], &[]);
                 log.commit(&large).unwrap();
             }
         }
@@ -222,7 +276,7 @@ fn a_crash_at_any_fsync_or_torn_append_leaves_a_whole_number_of_cuts() {
             );
             if state.cut > 0 {
                 assert_eq!(state.sinks[0].length, state.cut * 100);
-                assert_eq!(state.in_flight.last(), Some(&entry(state.cut, 1)));
+                assert_eq!(in_flight(&state).last(), Some(&entry(state.cut, 1)));
             }
             let next = state.cut + 1;
             assert_eq!(log.commit(&cut(next, 1)).unwrap(), next);
@@ -244,7 +298,7 @@ fn a_long_log_is_compacted_and_says_the_same() {
     let (_, state) = open(&disk.restart(0)).unwrap();
     assert_eq!(state.cut, 200);
     assert_eq!(
-        state.in_flight,
+        in_flight(&state),
         vec![entry(199, 10_000), entry(200, 10_000)]
     );
 }
@@ -530,19 +584,15 @@ fn a_key_is_needed_only_while_an_entry_waits() {
     let error = with_other().unwrap_err();
     assert!(matches!(error, CommitLogError::Key { .. }), "{error}");
     let (log, _) = open(&disk).unwrap();
-    let done = Cut {
-        in_flight_done: vec![1, 2],
-        ..Cut::default()
-    };
-    log.commit(&done).unwrap();
+    log.commit(&waits(Vec::new(), &[1, 2])).unwrap();
     drop(log);
     let (log, state) = with_other().unwrap();
-    assert_eq!((state.cut, state.in_flight), (3, vec![]));
+    assert_eq!((state.cut, in_flight(&state)), (3, vec![]));
     log.commit(&cut(4, 1)).unwrap();
     drop(log);
     assert!(open(&disk).is_err(), "an entry of the other key waits");
     let (_, state) = with_other().unwrap();
-    assert_eq!(state.in_flight, vec![entry(4, 1)]);
+    assert_eq!(in_flight(&state), vec![entry(4, 1)]);
 }
 
 #[cfg(unix)]

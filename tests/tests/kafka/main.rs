@@ -3,8 +3,12 @@
 //! Needs a broker: `cargo xtask test` starts one; by hand, `cargo xtask kafka` and `TIDEGATE_KAFKA=host:port`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod check;
 mod copying;
 mod members;
+mod stopping;
+mod takeover;
+mod until;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -11,13 +11,14 @@ use tidegate_codec::{Encoder, EncoderOptions};
 use tidegate_connect::file::FileSink;
 use tidegate_connect::kafka::{KafkaSource, KafkaSourceOptions};
 use tidegate_contract::{
-    Answer, FileLayer, Made, Model, ModelError, ModelFacts, PromptTemplate, Request, RequestId,
-    Sink, Timings,
+    Answer, CommitLog, CommitPoint, FileLayer, Made, Model, ModelError, ModelFacts, PromptTemplate,
+    Request, RequestId, Sink, Timings,
 };
 use tidegate_flow::{
-    AnswerInto, Ask, ModelStage, Order, Run, Stage, StageKind, Target, Topology, WorkerParts,
+    AnswerInto, Ask, ModelStage, Order, Positions, Run, Stage, StageKind, Target, Topology,
+    WorkerParts,
 };
-use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
+use tidegate_state::{FileCommitLog, LogCommitter, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
 use tidegate_tests::until;
 
@@ -85,10 +86,12 @@ fn member(topic: &str, model: Arc<Slow>, disk: &MemoryDisk) -> Run {
     let mut options = KafkaSourceOptions::new(0, broker(), topic, format!("{topic}-group"));
     let heartbeat = ("heartbeat.interval.ms".to_owned(), "300".to_owned());
     options.properties = [heartbeat].into();
+    let log: Arc<dyn CommitLog> = Arc::new(log);
     let parts = WorkerParts {
         sources: vec![Box::new(KafkaSource::open(options).unwrap())],
         sinks: vec![sink("out", "/out.jsonl")],
         dead: sink("dead-letters", "/dead.jsonl"),
+        committer: Box::new(LogCommitter::alone(log.clone())),
     };
     let stage = ModelStage {
         name: "slow".into(),
@@ -111,8 +114,8 @@ fn member(topic: &str, model: Arc<Slow>, disk: &MemoryDisk) -> Run {
         sources: vec![tidegate_flow::Source {
             name: "in".into(),
             targets: vec![Target::Stage(0)],
-            positions_in_log: false,
-            durable_in_flight: false,
+            fixed: false,
+            positions: Positions::CutsAndSource,
             identities: vec![format!("kafka topic {topic}")],
         }],
         stages: vec![Stage {
@@ -121,13 +124,14 @@ fn member(topic: &str, model: Arc<Slow>, disk: &MemoryDisk) -> Run {
             kind: StageKind::Model(Box::new(stage)),
         }],
         sinks: vec!["out".into()],
+        commit_point: CommitPoint::Log,
         batch: 64,
         batch_bytes: 1 << 20,
         cut_interval: Duration::from_millis(5),
         drain: Duration::from_secs(1),
     };
     let meters = Arc::new(Meters::new("member", ["slow"]));
-    Run::start(topology, vec![parts], Arc::new(log), recovered, meters).unwrap()
+    Run::start(topology, vec![parts], log, recovered, meters).unwrap()
 }
 
 #[test]

@@ -10,15 +10,15 @@ use std::time::Duration;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    FileLayer, Model, ModelError, ModelFacts, Operator, OperatorError, OperatorVersion, Processed,
-    Request, Sink, Slot,
+    CommitLog, CommitPoint, Entry, EntryPart, FileLayer, Model, ModelError, ModelFacts, Operator,
+    OperatorError, OperatorVersion, Processed, Request, Sink, Slot,
 };
 use tidegate_flow::{
-    Ended, ModelStage, OperatorStage, Order, Run, Source, Stage, StageKind, Target, Topology,
-    WorkerParts,
+    Ended, ModelStage, OperatorStage, Order, Positions, Run, Source, Stage, StageKind, Target,
+    Topology, WorkerParts,
 };
 use tidegate_record::{Batch, Fields, OutcomesBuilder, PatchBuilder};
-use tidegate_state::{Crash, FileCommitLog, MemoryDisk, StateKey};
+use tidegate_state::{Crash, FileCommitLog, LogCommitter, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
 use tidegate_tests::{Random, until};
 
@@ -138,8 +138,6 @@ struct Setting {
     input: tempfile::TempDir,
     model: Option<Order>,
     interval: Duration,
-    /// Whether the cut has the records that wait.
-    durable: bool,
 }
 
 impl Setting {
@@ -153,7 +151,6 @@ impl Setting {
             input,
             model,
             interval: Duration::ZERO,
-            durable: true,
         }
     }
 
@@ -228,25 +225,27 @@ impl Setting {
             sources: vec![Source {
                 name: "input".into(),
                 targets: vec![Target::Stage(0)],
-                positions_in_log: true,
-                durable_in_flight: self.durable,
+                fixed: true,
+                positions: Positions::Cuts,
                 identities: vec!["input.jsonl".into()],
             }],
             stages,
             sinks: vec!["answers".into()],
+            commit_point: CommitPoint::Log,
             batch: 8,
             batch_bytes: 1 << 20,
             cut_interval: self.interval,
             drain: Duration::from_secs(5),
         };
         let meters = Arc::new(Meters::new("crash", ["mixed", "answer"]));
+        let log: Arc<dyn CommitLog> = Arc::new(log);
         let worker = WorkerParts {
             sources: vec![Box::new(source)],
             sinks,
             dead,
+            committer: Box::new(LogCommitter::alone(log.clone())),
         };
-        Run::start(topology, vec![worker], Arc::new(log), recovered, meters)
-            .map_err(|e| e.to_string())
+        Run::start(topology, vec![worker], log, recovered, meters).map_err(|e| e.to_string())
     }
 
     fn whole(&self, disk: &MemoryDisk) -> Ended {
@@ -348,34 +347,6 @@ fn a_crash_with_answers_in_flight_repeats_and_loses_none() {
 }
 
 #[test]
-fn records_that_are_read_again_after_a_crash_are_lost_nowhere_and_counted_once() {
-    let setting = Setting {
-        durable: false,
-        ..Setting::new(40, Some(Order::Key))
-    };
-    let mut crashes = 0;
-    for at in (2..100).step_by(4) {
-        // That the counts balance at the end is looked at there.
-        let Some(after) = setting.crashed(Crash::AfterSync(at), 0) else {
-            continue;
-        };
-        crashes += 1;
-        let (answers, dead) = files(&after);
-        for n in (1..=40u64).filter(|n| n % 7 != 0 && n % 11 != 0) {
-            let answer = format!("{:?}", Echo::tokens(&format!("k{} {n}", n % 5)));
-            let pieces = if n % 5 == 0 { 2 } else { 1 };
-            let found = answers.matches(&answer).count();
-            assert!(
-                found >= pieces,
-                "record {n}: {found} answers, crash at fsync {at}"
-            );
-        }
-        assert!(dead.matches("every eleventh").count() >= 3);
-    }
-    assert!(crashes > 5, "only {crashes} crashes happened");
-}
-
-#[test]
 fn per_key_order_survives_crashes_and_retries() {
     let setting = Setting::new(60, Some(Order::Key));
     let mut crashes = 0;
@@ -463,11 +434,9 @@ fn a_half_made_answer_is_resumed_from_its_tokens() {
         let key = StateKey::from_hex(&"11".repeat(32)).unwrap();
         let layer: Arc<dyn FileLayer> = Arc::new(disk.restart(0));
         let (_, state) = FileCommitLog::open(layer, Path::new(STATE), key).unwrap();
-        let payload = state
-            .in_flight
-            .first()
-            .map(|entry| entry.payload.clone())
-            .unwrap_or_default();
+        let progress = |entry: &Entry| entry.key.part == EntryPart::Progress;
+        let payload = state.entries().find(progress).map(|entry| entry.payload);
+        let payload = payload.unwrap_or_default();
         String::from_utf8_lossy(&payload).contains("\"tokens\":[0,1,2")
     };
     until("the tokens are in the log", Duration::from_secs(30), || {

@@ -89,7 +89,12 @@ fn rooms_depend_only_on_what_they_may_touch() {
         ),
         (
             "tidegate-control",
-            &["tidegate-contract", "tidegate-state", "tidegate-telemetry"],
+            &[
+                "tidegate-contract",
+                "tidegate-codec",
+                "tidegate-state",
+                "tidegate-telemetry",
+            ],
         ),
         ("tidegate-component", &[]),
         ("tidegate-project", &["tidegate-component"]),
@@ -169,7 +174,7 @@ fn each_library_has_one_room() {
 }
 
 #[test]
-fn unsafe_code_is_only_in_its_two_rooms() {
+fn unsafe_code_is_only_where_it_is_said_to_be() {
     let mut found = Vec::new();
     for workspace in ["host", "plugin-sdk", "plugins", "xtask"] {
         for path in rust_files(&root().join(workspace)) {
@@ -181,7 +186,13 @@ fn unsafe_code_is_only_in_its_two_rooms() {
     }
     for path in found {
         // The SDK's are the bindings that wit-bindgen generates for the guest's side of the border.
-        let allowed = ["host/operator/", "host/infer/", "plugin-sdk/rust/src/"];
+        // What rdkafka leaves out of librdkafka is called by one module.
+        let allowed = [
+            "host/operator/",
+            "host/infer/",
+            "host/connect/src/kafka/native.rs",
+            "plugin-sdk/rust/src/",
+        ];
         assert!(
             allowed.iter().any(|room| path.starts_with(room)),
             "{path} has unsafe code"

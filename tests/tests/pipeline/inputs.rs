@@ -8,11 +8,13 @@ use std::time::Duration;
 use serde_json::Value;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
-use tidegate_contract::{FileLayer, Model, ModelError, ModelFacts, Request, Sink};
-use tidegate_flow::{
-    Ended, FlowError, Run, Source, Stage, StageKind, Target, Topology, WorkerParts,
+use tidegate_contract::{
+    CommitLog, CommitPoint, FileLayer, Model, ModelError, ModelFacts, Request, Sink,
 };
-use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
+use tidegate_flow::{
+    Ended, FlowError, Positions, Run, Source, Stage, StageKind, Target, Topology, WorkerParts,
+};
+use tidegate_state::{FileCommitLog, LogCommitter, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
 use tidegate_tests::until;
 
@@ -82,10 +84,12 @@ fn start(
         };
         Box::new(FileSource::open(options).unwrap()) as Box<dyn tidegate_contract::Source>
     };
+    let log: Arc<dyn CommitLog> = Arc::new(log);
     let parts = WorkerParts {
         sources: sources.iter().enumerate().map(open).collect(),
         sinks: vec![sink("out", "/out.jsonl")],
         dead: sink("dead-letters", "/dead.jsonl"),
+        committer: Box::new(LogCommitter::alone(log.clone())),
     };
     let topology = Topology {
         sources: sources
@@ -93,8 +97,12 @@ fn start(
             .map(|(name, reads, kind)| Source {
                 name: (*name).into(),
                 targets: vec![Target::Stage(0)],
-                positions_in_log: *kind == File,
-                durable_in_flight: *kind != Topic,
+                fixed: *kind == File,
+                positions: match kind {
+                    File => Positions::Cuts,
+                    Stdin => Positions::Nobody,
+                    Topic => Positions::CutsAndSource,
+                },
                 identities: vec![(*reads).into()],
             })
             .collect(),
@@ -104,13 +112,14 @@ fn start(
             kind: StageKind::Model(Box::new(asking(model, "{from}"))),
         }],
         sinks: vec!["out".into()],
+        commit_point: CommitPoint::Log,
         batch: 16,
         batch_bytes: 1 << 20,
         cut_interval: Duration::ZERO,
         drain: Duration::from_secs(1),
     };
     let meters = Arc::new(Meters::new("inputs", ["answer"]));
-    Run::start(topology, vec![parts], Arc::new(log), recovered, meters)
+    Run::start(topology, vec![parts], log, recovered, meters)
 }
 
 /// Runs until the model has these records, and stops. They wait in the log.

@@ -8,14 +8,14 @@ use std::time::Duration;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    Answer, Choice, FileLayer, Finish, Made, Model, ModelError, ModelFacts, ModelTask, Parameters,
-    Prompt, PromptTemplate, Request, Sink, Timings,
+    Answer, Choice, CommitLog, CommitPoint, FileLayer, Finish, Made, Model, ModelError, ModelFacts,
+    ModelTask, Parameters, Prompt, PromptTemplate, Request, Sink, Timings,
 };
 use tidegate_flow::{
-    AnswerInto, Ask, Ended, ModelStage, Order, Run, Source, Stage, StageKind, Target, Topology,
-    WorkerParts,
+    AnswerInto, Ask, Ended, ModelStage, Order, Positions, Run, Source, Stage, StageKind, Target,
+    Topology, WorkerParts,
 };
-use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
+use tidegate_state::{FileCommitLog, LogCommitter, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
 
 /// The user message and the forced prefix, or the text.
@@ -220,8 +220,8 @@ pub(crate) fn run_stage(stage: ModelStage, sinks: &[&str], lines: &[&str]) -> Le
         sources: vec![Source {
             name: "input".into(),
             targets: vec![Target::Stage(0)],
-            positions_in_log: true,
-            durable_in_flight: true,
+            fixed: true,
+            positions: Positions::Cuts,
             identities: vec!["input.jsonl".into()],
         }],
         stages: vec![Stage {
@@ -230,18 +230,21 @@ pub(crate) fn run_stage(stage: ModelStage, sinks: &[&str], lines: &[&str]) -> Le
             kind: StageKind::Model(Box::new(stage)),
         }],
         sinks: sinks.iter().map(ToString::to_string).collect(),
+        commit_point: CommitPoint::Log,
         batch: 8,
         batch_bytes: 1 << 20,
         cut_interval: Duration::from_millis(5),
         drain: Duration::from_secs(5),
     };
+    let log: Arc<dyn CommitLog> = Arc::new(log);
     let parts = WorkerParts {
         sources: vec![Box::new(source)],
         sinks: sinks.iter().map(|name| sink(name)).collect(),
         dead: sink("dead-letters"),
+        committer: Box::new(LogCommitter::alone(log.clone())),
     };
     let meters = Arc::new(Meters::new("native", ["ask"]));
-    let run = Run::start(topology, vec![parts], Arc::new(log), recovered, meters).unwrap();
+    let run = Run::start(topology, vec![parts], log, recovered, meters).unwrap();
     let ended = run.join();
     assert!(ended.error.is_none(), "{:?}", ended.error);
     let counts = ended.counts;

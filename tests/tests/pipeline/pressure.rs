@@ -8,11 +8,14 @@ use std::time::Duration;
 use tidegate_codec::{Encoder, EncoderOptions};
 use tidegate_connect::file::FileSink;
 use tidegate_contract::{
-    Model, ModelError, ModelFacts, Partition, Request, Sink, Source, SourceError, SourceEvent,
+    Assigned, CommitLog, CommitPoint, Model, ModelError, ModelFacts, Partition, Request, Sink,
+    Source, SourceError, SourceEvent,
 };
-use tidegate_flow::{ModelStage, Order, Run, Stage, StageKind, Target, Topology, WorkerParts};
+use tidegate_flow::{
+    ModelStage, Order, Positions, Run, Stage, StageKind, Target, Topology, WorkerParts,
+};
 use tidegate_record::{BatchBuilder, NewRecord, RecordId};
-use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
+use tidegate_state::{FileCommitLog, LogCommitter, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
 use tidegate_tests::until;
 
@@ -42,7 +45,10 @@ impl Source for Eager {
             number: 0,
         };
         if !std::mem::replace(&mut self.assigned, true) {
-            return Ok(SourceEvent::Assigned(vec![partition]));
+            return Ok(SourceEvent::Assigned(vec![Assigned {
+                partition,
+                kept: None,
+            }]));
         }
         if self.paused || (self.next == RECORDS && self.ended) {
             std::thread::sleep(wait);
@@ -153,8 +159,8 @@ fn a_slow_model_stops_the_reader_and_a_faster_one_lets_it_go_on() {
         sources: vec![tidegate_flow::Source {
             name: "eager".into(),
             targets: vec![Target::Stage(0)],
-            positions_in_log: true,
-            durable_in_flight: true,
+            fixed: true,
+            positions: Positions::Cuts,
             identities: Vec::new(),
         }],
         stages: vec![Stage {
@@ -163,6 +169,7 @@ fn a_slow_model_stops_the_reader_and_a_faster_one_lets_it_go_on() {
             kind: StageKind::Model(Box::new(stage)),
         }],
         sinks: vec!["out".into()],
+        commit_point: CommitPoint::Log,
         batch: 256,
         batch_bytes: 1 << 20,
         cut_interval: Duration::from_millis(5),
@@ -175,13 +182,15 @@ fn a_slow_model_stops_the_reader_and_a_faster_one_lets_it_go_on() {
         paused: false,
         given: given.clone(),
     };
+    let log: Arc<dyn CommitLog> = Arc::new(log);
     let parts = WorkerParts {
         sources: vec![Box::new(source)],
         sinks: vec![sink("out", "/out.jsonl")],
         dead: sink("dead-letters", "/dead.jsonl"),
+        committer: Box::new(LogCommitter::alone(log.clone())),
     };
     let meters = Arc::new(Meters::new("pressure", ["answer"]));
-    let run = Run::start(topology, vec![parts], Arc::new(log), recovered, meters).unwrap();
+    let run = Run::start(topology, vec![parts], log, recovered, meters).unwrap();
     until("the model is asked", Duration::from_secs(30), || {
         model.most.load(Ordering::SeqCst) == 8
     });

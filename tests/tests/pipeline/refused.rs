@@ -8,11 +8,11 @@ use serde_json::Value;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    DeadLetter, Delivery, FileLayer, RefusedRecord, Sink, SinkError, SinkPosition,
+    CommitLog, CommitPoint, DeadLetter, FileLayer, RefusedRecord, Sink, SinkError, SinkPosition,
 };
-use tidegate_flow::{Run, Source, Target, Topology, WorkerParts};
+use tidegate_flow::{Positions, Run, Source, Target, Topology, WorkerParts};
 use tidegate_record::PublicRecord;
-use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
+use tidegate_state::{FileCommitLog, LogCommitter, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
 
 /// Refuses every tenth record, by its offset's line.
@@ -24,8 +24,8 @@ struct Picky {
 }
 
 impl Sink for Picky {
-    fn delivery(&self) -> Delivery {
-        Delivery::AtLeastOnce
+    fn settles_late(&self) -> bool {
+        true
     }
     fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
         self.pending += 1;
@@ -81,35 +81,31 @@ fn what_a_sink_refuses_when_it_is_flushed_is_a_dead_letter_counted_once() {
         decoder: DecoderOptions::default(),
         follow: false,
     });
+    let log: Arc<dyn CommitLog> = Arc::new(log);
     let parts = WorkerParts {
         sources: vec![Box::new(source.unwrap())],
         sinks: vec![Box::new(Picky::default())],
         dead: Box::new(dead),
+        committer: Box::new(LogCommitter::alone(log.clone())),
     };
     let topology = Topology {
         sources: vec![Source {
             name: "in".into(),
             targets: vec![Target::Sink(0)],
-            positions_in_log: true,
-            durable_in_flight: true,
+            fixed: true,
+            positions: Positions::Cuts,
             identities: vec!["in.jsonl".into()],
         }],
         stages: Vec::new(),
         sinks: vec!["picky".into()],
+        commit_point: CommitPoint::Log,
         batch: 16,
         batch_bytes: 1 << 20,
         cut_interval: Duration::from_millis(1),
         drain: Duration::from_secs(1),
     };
     let meters = Arc::new(Meters::new("refused", []));
-    let run = Run::start(
-        topology,
-        vec![parts],
-        Arc::new(log),
-        recovered,
-        meters.clone(),
-    )
-    .unwrap();
+    let run = Run::start(topology, vec![parts], log, recovered, meters.clone()).unwrap();
     let ended = run.join();
     assert!(ended.error.is_none(), "{:?}", ended.error);
     let counts = ended.counts;

@@ -1,6 +1,8 @@
 //! What waits in a pipeline: the output of splits before a stage that is full, retries and answers across restarts.
 //! Operators and models are native here; the cut, the sinks and the log are the real ones.
 
+mod aborted;
+
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,15 +12,15 @@ use std::time::Duration;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    CommitLog as _, Cut, FileLayer, InFlightEntry, Model, ModelError, ModelFacts, Operator,
-    OperatorError, OperatorVersion, Processed, Request, Sink, Slot,
+    CommitLog, CommitPoint, Committer, Cut, Entry, EntryPart, FileLayer, Model, ModelError,
+    ModelFacts, Operator, OperatorError, OperatorVersion, Processed, Request, Sink, Slot, TaskCut,
 };
 use tidegate_flow::{
-    Ended, ModelStage, OperatorStage, Order, Run, Source, Stage, StageKind, Target, Topology,
-    WorkerParts,
+    Ended, ModelStage, OperatorStage, Order, Positions, Run, Source, Stage, StageKind, Target,
+    Topology, WorkerParts,
 };
 use tidegate_record::{Batch, Fields, OutcomesBuilder, PatchBuilder};
-use tidegate_state::{Crash, FileCommitLog, MemoryDisk, StateKey};
+use tidegate_state::{Crash, FileCommitLog, LogCommitter, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
 use tidegate_tests::{Workspace, until};
 
@@ -195,6 +197,18 @@ impl Input {
 
     /// Begins a life of the process on this disk. Stages are in a row.
     fn start(&self, disk: &MemoryDisk, stages: Vec<Stage>) -> Result<(Run, Arc<Meters>), String> {
+        let over = |committer| Box::new(committer) as Box<dyn Committer>;
+        self.start_over(disk, stages, over, CommitPoint::Log)
+    }
+
+    /// The same, with a committer over that of the log.
+    fn start_over(
+        &self,
+        disk: &MemoryDisk,
+        stages: Vec<Stage>,
+        over: impl FnOnce(LogCommitter) -> Box<dyn Committer>,
+        commit_point: CommitPoint,
+    ) -> Result<(Run, Arc<Meters>), String> {
         let layer: Arc<dyn FileLayer> = Arc::new(disk.clone());
         let (log, recovered) = FileCommitLog::open(layer.clone(), Path::new(STATE), key())
             .map_err(|error| error.to_string())?;
@@ -217,34 +231,31 @@ impl Input {
             "waiting",
             stages.iter().map(|stage| stage.name.as_str()),
         ));
+        let log: Arc<dyn CommitLog> = Arc::new(log);
         let parts = WorkerParts {
             sources: vec![Box::new(source)],
             sinks: vec![sink("out")?],
             dead: sink("dead-letters")?,
+            committer: over(LogCommitter::alone(log.clone())),
         };
         let topology = Topology {
             sources: vec![Source {
                 name: "input".into(),
                 targets: vec![Target::Stage(0)],
-                positions_in_log: true,
-                durable_in_flight: true,
+                fixed: true,
+                positions: Positions::Cuts,
                 identities: vec!["input.jsonl".into()],
             }],
             stages,
             sinks: vec!["out".into()],
+            commit_point,
             batch: 8,
             batch_bytes: 4 << 20,
             cut_interval: Duration::ZERO,
             drain: Duration::from_secs(5),
         };
-        let run = Run::start(
-            topology,
-            vec![parts],
-            Arc::new(log),
-            recovered,
-            meters.clone(),
-        )
-        .map_err(|error| error.to_string())?;
+        let run = Run::start(topology, vec![parts], log, recovered, meters.clone())
+            .map_err(|error| error.to_string())?;
         Ok((run, meters))
     }
 
@@ -269,15 +280,11 @@ fn key() -> StateKey {
 }
 
 /// What waits, as the log on this disk has it.
-fn in_flight(disk: &MemoryDisk) -> Vec<InFlightEntry> {
+fn in_flight(disk: &MemoryDisk) -> Vec<Entry> {
     let layer: Arc<dyn FileLayer> = Arc::new(disk.restart(0));
     let (_, state) = FileCommitLog::open(layer, Path::new(STATE), key()).unwrap();
-    state.in_flight
-}
-
-fn header(entry: &InFlightEntry) -> serde_json::Value {
-    let (length, rest) = entry.payload.split_first_chunk::<4>().unwrap();
-    serde_json::from_slice(&rest[..u32::from_le_bytes(*length) as usize]).unwrap()
+    let whole = |entry: &Entry| matches!(entry.key.part, EntryPart::Record | EntryPart::Batch);
+    state.entries().filter(whole).collect()
 }
 
 fn text(disk: &MemoryDisk, sink: &str) -> String {
@@ -351,7 +358,7 @@ fn a_split_puts_no_more_in_flight_than_the_stage_has_room_for() {
     let logged = in_flight(&disk);
     let taken = logged
         .iter()
-        .filter(|entry| header(entry)["untaken"].is_null());
+        .filter(|entry| entry.key.part == EntryPart::Record);
     assert_eq!(taken.count(), 12, "records that wait in the stage");
     assert!(held.lock().unwrap().len() <= 12);
     until("the rest is in flight", PATIENCE, || {
@@ -398,7 +405,11 @@ fn a_crash_within_the_output_of_a_split_neither_loses_nor_repeats() {
             }
             let after = disk.restart(0);
             let logged = in_flight(&after);
-            within += usize::from(logged.iter().any(|entry| header(entry)["untaken"] == true));
+            within += usize::from(
+                logged
+                    .iter()
+                    .any(|entry| entry.key.part == EntryPart::Batch),
+            );
             input.whole(&after, stages());
             assert_eq!(text(&after, "out"), expected, "{crash:?}");
             crashes += 1;
@@ -499,17 +510,19 @@ fn delayed(input: &Input, change: impl Fn(&mut serde_json::Value)) -> MemoryDisk
     let disk = disk.restart(0);
     let layer: Arc<dyn FileLayer> = Arc::new(disk.clone());
     let (log, state) = FileCommitLog::open(layer, Path::new(STATE), key()).unwrap();
-    let entry = &state.in_flight[0];
-    let mut said = header(entry);
-    let length = u32::from_le_bytes(*entry.payload.first_chunk().unwrap()) as usize;
+    let (task, _) = state.tasks.first_key_value().unwrap();
+    let progress = |entry: &Entry| entry.key.part == EntryPart::Progress;
+    let mut entry = state.entries().find(progress).unwrap();
+    let mut said = serde_json::from_slice(&entry.payload).unwrap();
     change(&mut said);
-    let said = serde_json::to_vec(&said).unwrap();
-    let mut payload = (said.len() as u32).to_le_bytes().to_vec();
-    payload.extend_from_slice(&said);
-    payload.extend_from_slice(&entry.payload[4 + length..]);
-    let number = entry.number;
+    entry.payload = serde_json::to_vec(&said).unwrap();
+    let of_task = TaskCut {
+        identity: state.tasks[task].identity.clone(),
+        put: vec![entry],
+        ..TaskCut::default()
+    };
     log.commit(&Cut {
-        in_flight_added: vec![InFlightEntry { number, payload }],
+        tasks: [(task.clone(), of_task)].into(),
         ..Cut::default()
     })
     .unwrap();

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
-use tidegate_contract::{DeadLetter, Delivery, FileLayer, Sink, SinkError, SinkPosition};
-use tidegate_flow::{Ended, Run, Source, Target, Topology, WorkerParts};
+use tidegate_contract::{
+    CommitLog, CommitPoint, DeadLetter, FileLayer, Sink, SinkError, SinkPosition,
+};
+use tidegate_flow::{Ended, Positions, Run, Source, Target, Topology, WorkerParts};
 use tidegate_record::PublicRecord;
-use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
+use tidegate_state::{Cuts, FileCommitLog, LogCommitter, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
 
 const RECORDS: usize = 20_000;
@@ -22,9 +24,6 @@ struct Full {
 }
 
 impl Sink for Full {
-    fn delivery(&self) -> Delivery {
-        Delivery::Truncatable
-    }
     fn write(&mut self, _: PublicRecord<'_>) -> Result<(), SinkError> {
         self.pending += 1;
         Ok(())
@@ -73,6 +72,8 @@ fn run(input: &Path, disk: &MemoryDisk, full: bool) -> Ended {
     if full {
         sinks[0].1 = Box::new(Full::default());
     }
+    let log: Arc<dyn CommitLog> = Arc::new(log);
+    let cuts = Cuts::new(log.clone());
     let parts = sinks.into_iter().enumerate().map(|(worker, (out, dead))| {
         let source = FileSource::open(FileSourceOptions {
             source: 0,
@@ -85,25 +86,27 @@ fn run(input: &Path, disk: &MemoryDisk, full: bool) -> Ended {
             sources: vec![Box::new(source.unwrap())],
             sinks: vec![out],
             dead,
+            committer: Box::new(LogCommitter::new(cuts.clone())),
         }
     });
     let topology = Topology {
         sources: vec![Source {
             name: "in".into(),
             targets: vec![Target::Sink(0)],
-            positions_in_log: true,
-            durable_in_flight: true,
+            fixed: true,
+            positions: Positions::Cuts,
             identities: vec!["a.jsonl".into(), "b.jsonl".into()],
         }],
         stages: Vec::new(),
         sinks: vec!["out".into()],
+        commit_point: CommitPoint::Log,
         batch: 16,
         batch_bytes: 1 << 20,
         cut_interval: Duration::ZERO,
         drain: Duration::from_secs(1),
     };
     let meters = Arc::new(Meters::new("workers", []));
-    Run::start(topology, parts.collect(), Arc::new(log), recovered, meters)
+    Run::start(topology, parts.collect(), log, recovered, meters)
         .unwrap()
         .join()
 }

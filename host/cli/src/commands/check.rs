@@ -2,8 +2,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tidegate_contract::Slot as _;
 use tidegate_control::config::{Pipeline, StageKind, guarantee};
 use tidegate_operator::ComponentSlot;
@@ -11,11 +12,15 @@ use tidegate_operator::ComponentSlot;
 use super::try_out::failed_samples;
 use super::{check_state, print, read_pipeline, warnings};
 use crate::exit::{Failure, tell};
+use crate::wire::kafka::{self, Probed};
 use crate::{models, wire};
 
+/// How long brokers have to answer.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Reads a pipeline, compiles its operators, checks their configurations and has them answer their samples; says what it
-/// guarantees.
-pub(crate) fn check(path: &Path, as_json: bool) -> Result<(), Failure> {
+/// guarantees. If it is to `connect`, it asks the brokers about every topic too.
+pub(crate) fn check(path: &Path, connect: bool, as_json: bool) -> Result<(), Failure> {
     let pipeline = read_pipeline(path)?;
     check_state(&pipeline)?;
     models::check(&pipeline)?;
@@ -33,6 +38,7 @@ pub(crate) fn check(path: &Path, as_json: bool) -> Result<(), Failure> {
     check_samples(&pipeline, &slots)?;
     let warnings = warnings(&pipeline, &slots)?;
     let guarantee = guarantee(&pipeline);
+    let topics = connect.then(|| kafka::probe(&pipeline, CONNECT_PATIENCE));
     if as_json {
         let parts: Vec<_> = guarantee
             .parts
@@ -47,9 +53,13 @@ pub(crate) fn check(path: &Path, as_json: bool) -> Result<(), Failure> {
                     "digest": version.digest, "imports": slot.imports()})
             })
             .collect();
-        let report = json!({"pipeline": pipeline.name, "guarantee": guarantee.level.name(), "parts": parts,
+        let mut report = json!({"pipeline": pipeline.name, "guarantee": guarantee.level.name(), "parts": parts,
             "slots": slots, "warnings": warnings});
-        return print(&format!("{report:#}\n"));
+        if let Some(topics) = &topics {
+            report["topics"] = topics.iter().map(topic_json).collect();
+        }
+        print(&format!("{report:#}\n"))?;
+        return all_answered(&topics);
     }
     for warning in &warnings {
         tell(format_args!("warning: {warning}\n"));
@@ -70,7 +80,72 @@ pub(crate) fn check(path: &Path, as_json: bool) -> Result<(), Failure> {
             version.version
         );
     }
-    print(&text)
+    for topic in topics.iter().flatten() {
+        text += &topic_line(topic);
+    }
+    print(&text)?;
+    all_answered(&topics)
+}
+
+fn topic_json(probed: &Probed) -> Value {
+    let mut of = json!({"end": probed.end, "topic": probed.topic, "brokers": probed.brokers});
+    match &probed.report {
+        Ok(report) => {
+            of["partitions"] = report.partitions.into();
+            of["without_leader"] = report.without_leader.as_slice().into();
+            of["positions"] = report.positions.into();
+        }
+        Err(why) => of["missing"] = why.as_str().into(),
+    }
+    of
+}
+
+/// `source tickets: topic tickets at localhost:9092: 6 partitions, the group has a position in 2`.
+fn topic_line(probed: &Probed) -> String {
+    let said = match &probed.report {
+        Err(why) => why.clone(),
+        Ok(report) => {
+            let plural = if report.partitions == 1 { "" } else { "s" };
+            let mut said = format!("{} partition{plural}", report.partitions);
+            if let Some(positions) = report.positions {
+                said += &format!(", the group has a position in {positions}");
+            }
+            if !report.without_leader.is_empty() {
+                let numbers: Vec<String> =
+                    report.without_leader.iter().map(i32::to_string).collect();
+                said += &format!(", without a leader: {}", numbers.join(", "));
+            }
+            said
+        }
+    };
+    let Probed {
+        end,
+        topic,
+        brokers,
+        ..
+    } = probed;
+    format!("{end}: topic {topic} at {brokers}: {said}\n")
+}
+
+/// A failure if a topic cannot be used.
+fn all_answered(topics: &Option<Vec<Probed>>) -> Result<(), Failure> {
+    let unusable = |probed: &&Probed| {
+        let report = probed.report.as_ref();
+        !report.is_ok_and(|report| report.without_leader.is_empty())
+    };
+    let missing: Vec<String> = topics
+        .iter()
+        .flatten()
+        .filter(unusable)
+        .map(|probed| format!("{} of {}", probed.topic, probed.end))
+        .collect();
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Run(anyhow::anyhow!(
+            "topics that cannot be used now: {}",
+            missing.join(", ")
+        ))),
+    }
 }
 
 /// Has the operators of stages with samples answer them; what one cannot answer is a mistake of configuration.

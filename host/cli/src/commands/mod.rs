@@ -9,6 +9,7 @@ pub(crate) mod interrupt;
 pub(crate) mod model;
 pub(crate) mod project;
 pub(crate) mod run;
+mod signals;
 pub(crate) mod status;
 pub(crate) mod test;
 mod try_out;
@@ -19,16 +20,20 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use tidegate_contract::{OperatorError, Slot as _};
-use tidegate_control::config::{Pipeline, check_outputs, load};
+use tidegate_control::config::{Mistakes, Pipeline, check_outputs, load};
 use tidegate_operator::ComponentSlot;
 use tidegate_state::StateDirectory;
 use tidegate_trial::refuses_configuration;
 
 use crate::exit::Failure;
+use crate::wire::kafka;
 
 /// Reads a pipeline file; every mistake in it ends with exit code 2.
 fn read_pipeline(path: &Path) -> Result<Pipeline, Failure> {
-    load(path).map_err(|mistakes| Failure::Usage(mistakes.to_string()))
+    let wrong = |mistakes: Mistakes| Failure::Usage(mistakes.to_string());
+    let pipeline = load(path).map_err(wrong)?;
+    kafka::check_properties(&pipeline).map_err(wrong)?;
+    Ok(pipeline)
 }
 
 /// The state directory may be missing; one that is not its own is a mistake of the file.

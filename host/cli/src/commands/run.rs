@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use tidegate_contract::{CommitLogError, FileLayer, Model as _};
+use tidegate_contract::{CommitLog, CommitLogError, FileLayer, Model as _};
 use tidegate_control::admin::AdminServer;
 use tidegate_control::config::{Pipeline, Sink, SinkKind, SourceKind, StageKind};
 use tidegate_flow::{Counts, Ended, FlowError, Run};
@@ -13,6 +13,7 @@ use tidegate_state::{Disk, StateDirectory};
 use tidegate_telemetry::events::{RunEnded, RunStarted};
 use tidegate_telemetry::{Meters, ProgressLine, Summary};
 
+use super::signals::Signals;
 use super::{check_state, print, read_pipeline};
 use crate::breakers::Breakers;
 use crate::components::Components;
@@ -25,6 +26,10 @@ use crate::{RunArguments, Until, models, revisions, wire};
 const TOPIC_WARM: usize = 8;
 /// Partitions of a topic that one process has room for.
 const TOPIC_MOST: usize = 128;
+
+/// How long a run may take to stop: within the half minute that service managers give. It lies above the time that
+/// answers are waited for (`wire::stages`), so that a cut and leaving the group have theirs.
+const STOP_DEADLINE: Duration = Duration::from_secs(28);
 
 /// How often the progress is looked at.
 const TICK: Duration = Duration::from_millis(50);
@@ -54,8 +59,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             error @ CommitLogError::StateKey { .. } => Failure::usage(error),
             error => error.into(),
         })?;
+    let log: Arc<dyn CommitLog> = Arc::new(log);
     // Everything that can refuse comes before the first file is touched.
-    let parts_of = |until| wire::worker_parts(&pipeline, until, &recovered, &layer);
     let tasks = tasks(&pipeline);
     let compiled = wire::Compiled::State {
         directory: state.path().join("compiled"),
@@ -72,7 +77,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     wire::sweep(&components, &slots, &recovered.slots);
     let sources = wire::sources(&pipeline);
-    let restored = Counts::begin(&recovered, &sources)?;
+    let restored = Counts::recovered(&recovered);
     let starting = Arc::new(StartingHost::new(&pipeline, restored));
     // Before the models, which may take minutes: whoever asks is told what waits for them.
     let admin = match pipeline.admin {
@@ -80,7 +85,13 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         Some(address) => Some(AdminServer::start(address, state.path(), starting.clone())?),
     };
     let models = wire::load_models(&pipeline, arguments.adapter.as_deref())?;
-    let parts = parts_of(until)?;
+    let ground = wire::Ground {
+        recovered: &recovered,
+        layer: &layer,
+        log: &log,
+        state: &state,
+    };
+    let parts = wire::worker_parts(&pipeline, until, &ground)?;
 
     let topology = wire::topology(&pipeline, sources, &slots, &configured, &models)?;
     let meters = Arc::new(Meters::new(
@@ -95,7 +106,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         cut: recovered.cut,
     }
     .emit();
-    let run = Run::start(topology, parts, Arc::new(log), recovered, meters.clone())?;
+    let run = Run::start(topology, parts, log, recovered, meters.clone())?;
     let host = Arc::new(RunningHost {
         pipeline: pipeline.name.clone(),
         components,
@@ -228,7 +239,8 @@ fn hosted(
         .collect()
 }
 
-/// The first SIGINT or SIGTERM ends the run after a cut, the second ends the process.
+/// The first SIGINT or SIGTERM ends the run after a cut, the second ends the process; so does a stop that takes too long,
+/// for example because brokers are away. The next run goes on from the last cut in any case.
 fn stop_on_signal(controls: tidegate_flow::Controls) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -237,40 +249,27 @@ fn stop_on_signal(controls: tidegate_flow::Controls) -> Result<(), Failure> {
         .name("signals".to_owned())
         .spawn(move || {
             runtime.block_on(async {
-                if next_signal().await {
+                let Some(mut signals) = Signals::listen() else {
+                    return;
+                };
+                signals.next().await;
+                tell(format_args!(
+                    "\nstopping after a last cut; once more to stop at once\n"
+                ));
+                controls.stop();
+                if tokio::time::timeout(STOP_DEADLINE, signals.next())
+                    .await
+                    .is_err()
+                {
                     tell(format_args!(
-                        "\nstopping after a last cut; once more to stop at once\n"
+                        "tidegate: not stopped within {} s, ended without a last cut; the next run goes on from the one before\n",
+                        STOP_DEADLINE.as_secs()
                     ));
-                    controls.stop();
-                    if next_signal().await {
-                        std::process::exit(1);
-                    }
                 }
+                std::process::exit(1);
             });
         })?;
     Ok(())
-}
-
-/// Waits for a signal to stop; false if signals cannot be listened to.
-pub(super) async fn next_signal() -> bool {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let (Ok(mut interrupt), Ok(mut terminate)) = (
-            signal(SignalKind::interrupt()),
-            signal(SignalKind::terminate()),
-        ) else {
-            return false;
-        };
-        tokio::select! {
-            _ = interrupt.recv() => true,
-            _ = terminate.recv() => true,
-        }
-    }
-    #[cfg(not(unix))]
-    {
-        tokio::signal::ctrl_c().await.is_ok()
-    }
 }
 
 /// Shows the progress until the run ends.

@@ -1,6 +1,8 @@
 //! From a validated pipeline to the parts that run it.
 
+mod committers;
 mod compiler;
+pub(crate) mod kafka;
 pub(crate) mod memory;
 mod models;
 mod ports;
@@ -9,6 +11,6 @@ mod stages;
 
 pub(crate) use compiler::{CACHE_BYTES, COMPILER, compiler, progress, user_cache};
 pub(crate) use models::{Models, load as load_models};
-pub(crate) use ports::worker_parts;
+pub(crate) use ports::{Ground, worker_parts};
 pub(crate) use slots::{Compiled, Tasks, slots, sweep};
 pub(crate) use stages::{sources, topology};

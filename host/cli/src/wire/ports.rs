@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
-use tidegate_connect::kafka::{
-    KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions, KafkaStart,
-};
+use tidegate_connect::kafka::{KafkaCommitter, KafkaSink, KafkaSource};
 use tidegate_connect::standard::{StandardSink, StandardSource};
-use tidegate_contract::{FileLayer, Recovered, Sink, Source};
-use tidegate_control::config::{Decoding, Encoding, Format, Pipeline, SinkKind, SourceKind, Start};
+use tidegate_contract::{CommitLog, FileLayer, Recovered, Sink, Source};
+use tidegate_control::config::{Decoding, Encoding, Format, Pipeline, SinkKind, SourceKind};
 use tidegate_flow::WorkerParts;
+use tidegate_state::StateDirectory;
 
+use super::committers::Committers;
+use super::kafka;
 use crate::Until;
 use crate::exit::Failure;
 
@@ -30,12 +31,19 @@ fn workers(pipeline: &Pipeline) -> usize {
     pipeline.workers_for(partitions)
 }
 
+/// What workers are made of beside the pipeline.
+pub(crate) struct Ground<'a> {
+    pub(crate) recovered: &'a Recovered,
+    pub(crate) layer: &'a Arc<dyn FileLayer>,
+    pub(crate) log: &'a Arc<dyn CommitLog>,
+    pub(crate) state: &'a StateDirectory,
+}
+
 /// The parts of every worker. Sinks are recovered: what lies after the last cut is gone.
 pub(crate) fn worker_parts(
     pipeline: &Pipeline,
     until: Until,
-    recovered: &Recovered,
-    layer: &Arc<dyn FileLayer>,
+    ground: &Ground<'_>,
 ) -> Result<Vec<WorkerParts>, Failure> {
     let count = workers(pipeline);
     let names: Vec<String> = pipeline
@@ -43,46 +51,60 @@ pub(crate) fn worker_parts(
         .iter()
         .map(|source| source.name.clone())
         .collect();
+    let mut committers = Committers::open(pipeline, ground, count)?;
     let opening = Opening {
         pipeline: &pipeline.name,
         sources: &names,
         workers: count,
-        recovered,
-        layer,
+        recovered: ground.recovered,
+        layer: ground.layer,
     };
     let mut sinks = Vec::new();
     for sink in &pipeline.sinks {
-        sinks.push(opening.sinks(&sink.name, &sink.kind, encoder_options(&sink.encoding))?);
+        let options = encoder_options(&sink.encoding);
+        sinks.push(opening.sinks(&sink.name, &sink.kind, options, &mut committers)?);
     }
     let mut dead = opening.sinks(
         "dead-letters",
         &pipeline.dead_letters,
         EncoderOptions::default(),
+        &mut committers,
     )?;
     let mut parts = Vec::new();
     for worker in (0..count).rev() {
         let mut sources: Vec<Box<dyn Source>> = Vec::new();
         for index in 0..pipeline.sources.len() {
-            sources.push(open_source(pipeline, index, until, worker, count)?);
+            let committer = committers.of(worker);
+            sources.push(open_source(
+                pipeline,
+                index,
+                until,
+                (worker, count),
+                committer,
+            )?);
         }
         let sinks = sinks.iter_mut().filter_map(Vec::pop).collect();
-        let Some(dead) = dead.pop() else { continue };
+        let (Some(dead), Some(committer)) = (dead.pop(), committers.take_last()) else {
+            continue;
+        };
         parts.push(WorkerParts {
             sources,
             sinks,
             dead,
+            committer,
         });
     }
     parts.reverse();
     Ok(parts)
 }
 
+/// Opens a source; one that a group reads is followed by the worker's transactions.
 fn open_source(
     pipeline: &Pipeline,
     index: usize,
     until: Until,
-    worker: usize,
-    workers: usize,
+    (worker, workers): (usize, usize),
+    committer: Option<&mut KafkaCommitter>,
 ) -> Result<Box<dyn Source>, Failure> {
     let source = &pipeline.sources[index];
     let decoder = decoder(&source.decoding);
@@ -100,24 +122,16 @@ fn open_source(
         }
         SourceKind::Stdin => Box::new(StandardSource::stdin(number, decoder)?),
         SourceKind::Kafka(topic) => {
-            let mut options = KafkaSourceOptions::new(
-                number,
-                topic.brokers.join(","),
-                &topic.topic,
-                &topic.group,
-            );
-            options.instance = topic
-                .instance
-                .as_ref()
-                .map(|instance| format!("{instance}-{worker}"));
+            let instance = topic.instance.as_ref();
+            let instance = instance.map(|instance| format!("{instance}-{worker}"));
+            let mut options = kafka::source_options(number, topic, instance);
             options.decoder = decoder;
-            options.start = match topic.start {
-                Start::Earliest => KafkaStart::Earliest,
-                Start::Latest => KafkaStart::Latest,
-            };
             options.until_end = until == Until::Now;
-            options.properties = topic.properties.clone().into_iter().collect();
-            Box::new(KafkaSource::open(options)?)
+            let opened = KafkaSource::open(options)?;
+            if let Some(committer) = committer {
+                committer.follow(&source.name, &opened)?;
+            }
+            Box::new(opened)
         }
     })
 }
@@ -185,6 +199,7 @@ impl Opening<'_> {
         name: &str,
         kind: &SinkKind,
         options: EncoderOptions,
+        committers: &mut Committers,
     ) -> Result<Vec<Box<dyn Sink>>, Failure> {
         let encoder = Encoder::new(EncoderOptions {
             sources: self.sources.to_vec(),
@@ -218,11 +233,12 @@ impl Opening<'_> {
                 sinks.push(Box::new(first));
             }
             SinkKind::Kafka(topic) => {
-                for _ in 0..self.workers {
-                    let brokers = topic.brokers.join(",");
-                    let mut options = KafkaSinkOptions::new(brokers, &topic.topic, self.pipeline);
-                    options.properties = topic.properties.clone().into_iter().collect();
-                    sinks.push(Box::new(KafkaSink::open(options)?));
+                for worker in 0..self.workers {
+                    let options = kafka::sink_options(self.pipeline, topic);
+                    sinks.push(match committers.of_cluster(worker, kind) {
+                        Some(committer) => committer.sink(options, name)?,
+                        None => Box::new(KafkaSink::open(options)?),
+                    });
                 }
             }
         }

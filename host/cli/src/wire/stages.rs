@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_contract::{Model, Parameters};
+use tidegate_contract::{CommitPoint, Model, Parameters, SourceClass};
 use tidegate_control::config::{self, Input, Into, Node, Pipeline, SourceKind, StageKind};
 use tidegate_flow::{
-    AnswerInto, Ask, ModelStage, OperatorStage, Order, Source, Stage, Target, Topology,
+    AnswerInto, Ask, ModelStage, OperatorStage, Order, Positions, Source, Stage, Target, Topology,
 };
 use tidegate_operator::ComponentSlot;
 
@@ -18,10 +18,11 @@ use crate::models::HostedModel;
 /// Most bytes of a batch.
 const BATCH_BYTES: usize = 4 << 20;
 /// How long a stopping run waits for answers that it could not take up again.
-const DRAIN: Duration = Duration::from_secs(30);
+const DRAIN: Duration = Duration::from_secs(20);
 
 /// The sources of a pipeline.
 pub(crate) fn sources(pipeline: &Pipeline) -> Vec<Source> {
+    let in_log = pipeline.commit_point() == CommitPoint::Log;
     let source = |(index, source): (usize, &config::Source)| {
         let identities = match &source.kind {
             SourceKind::File { paths } => paths
@@ -34,9 +35,12 @@ pub(crate) fn sources(pipeline: &Pipeline) -> Vec<Source> {
         Source {
             name: source.name.clone(),
             targets: targets(pipeline, Node::Source(index), None),
-            positions_in_log: matches!(source.kind, SourceKind::File { .. }),
-            // A topic's partition may be read elsewhere next, where this log is not known.
-            durable_in_flight: !matches!(source.kind, SourceKind::Kafka(_)),
+            fixed: matches!(source.kind, SourceKind::File { .. }),
+            positions: match source.kind.class() {
+                SourceClass::Once => Positions::Nobody,
+                SourceClass::Group { .. } if in_log => Positions::CutsAndSource,
+                SourceClass::Group { .. } | SourceClass::Replayable => Positions::Cuts,
+            },
             identities,
         }
     };
@@ -83,6 +87,7 @@ pub(crate) fn topology(
     Ok(Topology {
         stages,
         sources,
+        commit_point: pipeline.commit_point(),
         sinks: pipeline
             .sinks
             .iter()

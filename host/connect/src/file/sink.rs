@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_codec::{Encoder, encode_dead_letter};
-use tidegate_contract::{
-    AppendFile, DeadLetter, Delivery, FileLayer, InUse, Sink, SinkError, SinkPosition,
-};
+use tidegate_contract::{AppendFile, DeadLetter, FileLayer, InUse, Sink, SinkError, SinkPosition};
 use tidegate_record::PublicRecord;
 
 use crate::encode_error;
@@ -181,10 +179,6 @@ impl Open {
 }
 
 impl Sink for FileSink {
-    fn delivery(&self) -> Delivery {
-        Delivery::Truncatable
-    }
-
     fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
         self.encoder
             .encode(record, &mut self.pending)
@@ -231,6 +225,10 @@ impl Sink for FileSink {
         drop(shared);
         self.pending.clear();
         Ok(Some(position))
+    }
+
+    fn discard(&mut self) {
+        self.pending.clear();
     }
 
     fn position(&self) -> Option<SinkPosition> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File};
 use tidegate_codec::DecoderOptions;
-use tidegate_contract::{Partition, Source, SourceError, SourceEvent};
+use tidegate_contract::{Assigned, Partition, Source, SourceError, SourceEvent};
 
 use crate::lines::{Gathered, Lines, Stopped};
 use crate::now_micros;
@@ -133,8 +133,13 @@ impl Source for FileSource {
     ) -> Result<SourceEvent, SourceError> {
         if !self.assigned {
             self.assigned = true;
-            let partitions = self.files.iter().map(|file| file.partition).collect();
-            return Ok(SourceEvent::Assigned(partitions));
+            let assigned = |file: &OpenFile| Assigned {
+                partition: file.partition,
+                kept: None,
+            };
+            return Ok(SourceEvent::Assigned(
+                self.files.iter().map(assigned).collect(),
+            ));
         }
         let deadline = Instant::now() + wait;
         loop {

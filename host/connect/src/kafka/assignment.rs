@@ -1,15 +1,16 @@
 //! Partitions that come and go.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::Consumer;
 use rdkafka::error::KafkaError;
-use rdkafka::topic_partition_list::Offset;
-use tidegate_contract::{SourceError, SourceEvent};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionListElem};
+use tidegate_contract::{Assigned, KeptPosition, SourceError, SourceEvent};
 use tracing::warn;
 
-use super::begin::{ends_of, has_any, positions};
+use super::begin::{begin_of, first_of, has_any, positions};
 use super::reading::Reading;
 use super::rebalance::{Change, carry_out};
 use super::source::{ASK, KafkaSource};
@@ -18,11 +19,21 @@ use super::{KafkaStart, is_transient};
 /// A partition that is to be assigned.
 struct Prepared {
     number: i32,
-    begin: Offset,
+    /// Where it begins: the group's position, or what is to become it.
+    begin: i64,
     /// The group's position, if it has one.
     committed: Option<u64>,
+    /// What was committed with it.
+    metadata: String,
     /// Where it ends, if that matters.
     end: Option<u64>,
+}
+
+/// What was committed with a position. rdkafka 0.39 panics where it is not UTF-8; whoever commits that to the group must
+/// not end a worker with it.
+pub(super) fn metadata_of(element: &TopicPartitionListElem<'_>) -> String {
+    let read = || element.metadata().to_owned();
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_default()
 }
 
 impl KafkaSource {
@@ -87,8 +98,11 @@ impl KafkaSource {
             );
         }
         self.change = Some(Change::Revoke { list, lost });
-        // The next assignment waits for others anew.
+        // The next assignment waits for others anew, and so does a member that is left without a partition.
         self.begin_awaited = None;
+        if let Some(ends) = &mut self.ends {
+            ends.told = false;
+        }
         (!revoked.is_empty()).then_some(SourceEvent::Revoked(revoked))
     }
 
@@ -99,19 +113,15 @@ impl KafkaSource {
             return Ok(Some(Vec::new()));
         }
         let positions = self.consumer.committed_offsets(list.clone(), ASK)?;
-        let until = if self.options.until_end {
-            ends_of(&self.consumer, list)?
-        } else {
-            Vec::new()
-        };
-        let of = |ends: &[(i32, i64)], number: i32| {
-            let mut ends = ends.iter();
-            ends.find_map(|(partition, end)| (*partition == number).then_some(*end))
+        let of = |offsets: &[(i32, i64)], number: i32| {
+            let mut offsets = offsets.iter();
+            offsets.find_map(|(partition, offset)| (*partition == number).then_some(*offset))
         };
         let mut prepared = Vec::with_capacity(list.count());
         // Asked once, if a partition has no position.
         let mut begun: Option<Vec<(i32, i64)>> = None;
-        for element in positions.elements() {
+        let mut first: Option<Vec<(i32, i64)>> = None;
+        for element in &positions.elements() {
             element.error()?;
             let number = element.partition();
             let committed = match element.offset() {
@@ -119,37 +129,53 @@ impl KafkaSource {
                 _ => None,
             };
             let begin = match (element.offset(), self.options.start) {
-                (Offset::Offset(offset), _) => Offset::Offset(offset),
-                (_, KafkaStart::Earliest) => Offset::Beginning,
-                (_, KafkaStart::Latest) => {
-                    let ends = match &begun {
-                        Some(ends) => ends,
-                        None => match self.ends_to_begin_at(list)? {
-                            Some(ends) => begun.insert(ends),
+                (Offset::Offset(offset), _) => Some(offset),
+                (_, KafkaStart::Earliest) => None,
+                (_, KafkaStart::Latest | KafkaStart::At(_)) => {
+                    let offsets = match &begun {
+                        Some(offsets) => offsets,
+                        None => match self.offsets_to_begin_at(list)? {
+                            Some(offsets) => begun.insert(offsets),
                             None => return Ok(None),
                         },
                     };
-                    of(ends, number).map_or(Offset::Beginning, Offset::Offset)
+                    of(offsets, number)
+                }
+            };
+            let begin = match (begin, &first) {
+                (Some(begin), _) => begin,
+                (None, Some(first)) => of(first, number).unwrap_or(0),
+                (None, None) => {
+                    let first = first.insert(first_of(&self.consumer, list)?);
+                    of(first, number).unwrap_or(0)
                 }
             };
             prepared.push(Prepared {
                 number,
                 begin,
                 committed,
-                end: of(&until, number).map(|end| end.max(0) as u64),
+                metadata: metadata_of(element),
+                end: self.ends.as_ref().map(|ends| ends.of(number)),
             });
         }
+        // Also where it begins at the first record, so that records which are removed before the first commit are missed.
         self.begun = begun.unwrap_or_default();
+        let new = prepared.iter().filter(|new| new.committed.is_none());
+        for Prepared { number, begin, .. } in new {
+            if of(&self.begun, *number).is_none() {
+                self.begun.push((*number, *begin));
+            }
+        }
         self.begin_awaited = None;
         Ok(Some(prepared))
     }
 
-    /// The end of every partition of the topic, if the group has no position in it yet: only where it had members before,
+    /// Where every partition of the topic begins, if the group has no position in it yet: only where it had members before,
     /// of another topic. Those of other members are among them, so that no member finds the group begun and its own
     /// partition without a position. One member says them for all, that which has the lowest partition: a second one
-    /// would say other ends, and go past what came in between. None for the others, as long as it may be at it: after that
-    /// it is gone, or is no member that says any.
-    fn ends_to_begin_at(
+    /// would say other offsets, and go past what came in between. None for the others, as long as it may be at it: after
+    /// that it is gone, or is no member that says any.
+    fn offsets_to_begin_at(
         &self,
         list: &TopicPartitionList,
     ) -> Result<Option<Vec<(i32, i64)>>, KafkaError> {
@@ -168,7 +194,7 @@ impl KafkaSource {
         if awaits && lowest.is_some_and(|lowest| !mine(lowest)) {
             return Ok(None);
         }
-        ends_of(&self.consumer, &positions).map(Some)
+        begin_of(&self.consumer, &positions, self.options.start).map(Some)
     }
 
     fn assign(&mut self, prepared: Vec<Prepared>) -> Option<SourceEvent> {
@@ -178,20 +204,18 @@ impl KafkaSource {
             number,
             begin,
             committed,
+            metadata,
             end,
         } in prepared
         {
             // Fails only for offsets that cannot be, and these come from the broker.
             if list
-                .add_partition_offset(&self.options.topic, number, begin)
+                .add_partition_offset(&self.options.topic, number, Offset::Offset(begin))
                 .is_err()
             {
                 list.add_partition(&self.options.topic, number);
             }
-            let next = match begin {
-                Offset::Offset(offset) => offset.max(0) as u64,
-                _ => 0,
-            };
+            let next = begin.max(0) as u64;
             let reading = Reading {
                 committed,
                 next,
@@ -199,7 +223,13 @@ impl KafkaSource {
                 ..Reading::default()
             };
             self.partitions.insert(number, reading);
-            assigned.push(self.partition(number));
+            assigned.push(Assigned {
+                partition: self.partition(number),
+                kept: Some(KeptPosition {
+                    position: next,
+                    metadata,
+                }),
+            });
         }
         self.trouble.clear(&self.place);
         self.change = Some(Change::Assign(list));

@@ -1,4 +1,4 @@
-//! Where a group begins that is to begin at the end of its topic.
+//! Where a group begins that is to begin at the end of its topic, or at a time.
 //!
 //! A group that has no position of a topic begins there when its first member comes, and its positions are committed
 //! before any member reads. So a member that is killed before a record came skips nothing when it comes again, and a
@@ -11,14 +11,15 @@ use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
 
-use super::options::KafkaSourceOptions;
+use super::client::patiently;
+use super::code_of;
+use super::options::{KafkaSourceOptions, KafkaStart};
 use super::rebalance::Context;
 use super::source::ASK;
-use super::{Trouble, code_of, is_transient};
 
-/// Commits the end of each partition as the position of a group that has none. The group must not have members yet: the
+/// Commits where each partition begins as the position of a group that has none. The group must not have members yet: the
 /// coordinator takes the commit of somebody who is none only then, so that it never moves a position that is in use.
-pub(super) fn begin_at_end(
+pub(super) fn begin_group(
     config: &ClientConfig,
     options: &KafkaSourceOptions,
     place: &str,
@@ -29,15 +30,9 @@ pub(super) fn begin_at_end(
     let asker: BaseConsumer<Context> = config
         .create_with_context(Context::default())
         .map_err(|error| error.to_string())?;
-    let mut trouble = Trouble::new(options.patience);
-    loop {
-        match try_begin(&asker, options, place) {
-            Ok(()) => return Ok(()),
-            Err(error) if is_transient(&error) => trouble.note(place, &error.to_string())?,
-            Err(error) => return Err(error.to_string()),
-        }
-        std::thread::sleep(std::time::Duration::from_millis(200));
-    }
+    patiently(place, options.patience, || {
+        try_begin(&asker, options, place)
+    })
 }
 
 fn try_begin(
@@ -49,14 +44,16 @@ fn try_begin(
     if has_any(&positions) {
         return Ok(());
     }
-    let ends = to_commit(&options.topic, &ends_of(asker, &positions)?)?;
-    match asker.commit(&ends, CommitMode::Sync) {
+    let begun = begin_of(asker, &positions, options.start)?;
+    let begun = to_commit(&options.topic, &begun)?;
+    match asker.commit(&begun, CommitMode::Sync) {
         Ok(()) => {
             tracing::info!(
                 place,
                 group = options.group,
-                partitions = ends.count(),
-                "the group is new and begins at the end of the topic"
+                partitions = begun.count(),
+                "the group is new and begins {}",
+                options.start
             );
             Ok(())
         }
@@ -75,8 +72,8 @@ fn has_members(code: Option<RDKafkaErrorCode>) -> bool {
     )
 }
 
-/// The group's position in every partition of a topic.
-pub(super) fn positions(
+/// Every partition of a topic.
+pub(super) fn partitions_of(
     consumer: &BaseConsumer<Context>,
     topic: &str,
 ) -> KafkaResult<TopicPartitionList> {
@@ -87,35 +84,94 @@ pub(super) fn positions(
             list.add_partition(found.name(), partition.id());
         }
     }
-    let positions = consumer.committed_offsets(list, ASK)?;
+    Ok(list)
+}
+
+/// The group's position in every partition of a topic.
+pub(super) fn positions(
+    consumer: &BaseConsumer<Context>,
+    topic: &str,
+) -> KafkaResult<TopicPartitionList> {
+    let positions = consumer.committed_offsets(partitions_of(consumer, topic)?, ASK)?;
     for element in positions.elements() {
         element.error()?;
     }
     Ok(positions)
 }
 
-/// Where these partitions end. They are asked after together, however many there are: their brokers answer each once.
+/// The first offset that each of these partitions still has.
+pub(super) fn first_of(
+    consumer: &BaseConsumer<Context>,
+    partitions: &TopicPartitionList,
+) -> KafkaResult<Vec<(i32, i64)>> {
+    known_at(consumer, partitions, Offset::Beginning)
+}
+
+/// Where these partitions begin for a group that has no position in the topic.
+pub(super) fn begin_of(
+    consumer: &BaseConsumer<Context>,
+    partitions: &TopicPartitionList,
+    start: KafkaStart,
+) -> KafkaResult<Vec<(i32, i64)>> {
+    // Asked first: what comes between the two questions lies behind the end, and is not gone past.
+    let mut begun = ends_of(consumer, partitions)?;
+    if let KafkaStart::At(millis) = start {
+        let found = offsets_at(consumer, partitions, Offset::Offset(millis))?;
+        for (number, begin) in &mut begun {
+            let of = found.iter().find(|(found, _)| found == number);
+            *begin = of.and_then(|(_, offset)| *offset).unwrap_or(*begin);
+        }
+    }
+    Ok(begun)
+}
+
+/// Where these partitions end.
 pub(super) fn ends_of(
     consumer: &BaseConsumer<Context>,
     partitions: &TopicPartitionList,
 ) -> KafkaResult<Vec<(i32, i64)>> {
+    known_at(consumer, partitions, Offset::End)
+}
+
+/// Beginning or end, which librdkafka takes in place of a time: every partition has them.
+fn known_at(
+    consumer: &BaseConsumer<Context>,
+    partitions: &TopicPartitionList,
+    place: Offset,
+) -> KafkaResult<Vec<(i32, i64)>> {
+    let offsets = offsets_at(consumer, partitions, place)?;
+    let known = |(number, offset): (i32, Option<i64>)| match offset {
+        Some(offset) => Ok((number, offset)),
+        None => Err(KafkaError::OffsetFetch(
+            RDKafkaErrorCode::OffsetNotAvailable,
+        )),
+    };
+    offsets.into_iter().map(known).collect()
+}
+
+/// The first offset of each partition at this time or later, if there is one. The partitions are asked after together,
+/// however many there are: their brokers answer each once.
+fn offsets_at(
+    consumer: &BaseConsumer<Context>,
+    partitions: &TopicPartitionList,
+    time: Offset,
+) -> KafkaResult<Vec<(i32, Option<i64>)>> {
     if partitions.count() == 0 {
         return Ok(Vec::new());
     }
     let mut list = partitions.clone();
-    // In place of a time this stands for the end.
-    list.set_all_offsets(Offset::End)?;
+    list.set_all_offsets(time)?;
     let answer = consumer.offsets_for_times(list, ASK)?;
-    let mut ends = Vec::with_capacity(answer.count());
+    let mut offsets = Vec::with_capacity(answer.count());
     for element in answer.elements() {
         element.error()?;
-        let Offset::Offset(end) = element.offset() else {
-            let unknown = RDKafkaErrorCode::OffsetNotAvailable;
-            return Err(KafkaError::OffsetFetch(unknown));
+        let offset = match element.offset() {
+            Offset::Offset(offset) => Some(offset),
+            _ => None,
         };
-        ends.push((element.partition(), end));
+        offsets.push((element.partition(), offset));
     }
-    Ok(ends)
+    Ok(offsets)
 }
 
 /// These positions in a topic, to be committed.
@@ -129,9 +185,11 @@ pub(super) fn to_commit(topic: &str, positions: &[(i32, i64)]) -> KafkaResult<To
 
 /// Whether the group has begun with a topic whose positions these are.
 pub(super) fn has_any(positions: &TopicPartitionList) -> bool {
-    let known = |offset| matches!(offset, Offset::Offset(_));
-    positions
-        .elements()
-        .iter()
-        .any(|element| known(element.offset()))
+    let mut positions = positions.elements().into_iter();
+    positions.any(|element| has_position(element.offset()))
+}
+
+/// Whether this is a position, and not that there is none.
+pub(super) fn has_position(offset: Offset) -> bool {
+    matches!(offset, Offset::Offset(_))
 }

@@ -1,19 +1,29 @@
 //! What becomes of messages after librdkafka took them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedHeaders, DeliveryResult, Message as _, OwnedHeaders};
-use rdkafka::producer::ProducerContext;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode;
 use tidegate_record::RecordId;
 use tracing::debug;
 
 use super::letter::Letter;
+use super::target::Message;
+use super::told::{Cause, Told};
 
-/// What a message stands for; it travels through librdkafka and comes back with the delivery report.
+/// What is ours in a producer's configuration: only failures are reported, so that a message costs nothing more once it
+/// is delivered.
+pub(super) const ONLY_FAILURES: (&str, &str) = ("delivery.report.only.error", "true");
+
+/// A producer whose messages have numbers.
+pub(super) type Producer = BaseProducer<Deliveries>;
+
+/// What a message stands for.
 #[derive(Debug)]
 pub(super) enum Sent {
     /// A record.
@@ -22,10 +32,11 @@ pub(super) enum Sent {
     Letter(Box<Letter>),
 }
 
-/// A message that the broker did not take because of what it is.
+/// A message that the broker did not take because of what it is, or that was taken back behind one.
 #[derive(Debug)]
 pub(super) struct Returned {
-    pub(super) sent: Sent,
+    /// The number that it was given away with.
+    pub(super) number: usize,
     pub(super) code: RDKafkaErrorCode,
     pub(super) key: Option<Vec<u8>>,
     pub(super) value: Option<Vec<u8>>,
@@ -38,6 +49,7 @@ pub(super) struct Returned {
 pub(super) struct Deliveries {
     returned: Mutex<Vec<Returned>>,
     failed: Mutex<Option<String>>,
+    told: Told,
 }
 
 /// A panic elsewhere leaves the plain values behind these locks whole.
@@ -59,6 +71,24 @@ pub(super) fn is_of_the_message(code: RDKafkaErrorCode) -> bool {
     )
 }
 
+/// Whether less of the message may help.
+pub(super) fn is_size(code: RDKafkaErrorCode) -> bool {
+    use RDKafkaErrorCode as Code;
+    matches!(code, Code::MessageSizeTooLarge | Code::MessageBatchTooLarge)
+}
+
+/// Why a message was refused, for a person.
+pub(super) fn refusal(topic: &str, code: RDKafkaErrorCode, has_key: bool) -> String {
+    let why = match code {
+        code if is_size(code) => "it is larger than the topic's max.message.bytes".to_owned(),
+        RDKafkaErrorCode::InvalidRecord if !has_key => {
+            format!("{code}; it has no key, and a compacted topic takes only records with one")
+        }
+        code => code.to_string(),
+    };
+    format!("topic {topic} refuses the record: {why}")
+}
+
 impl Deliveries {
     fn fail(&self, why: String) {
         lock(&self.failed).get_or_insert(why);
@@ -68,18 +98,29 @@ impl Deliveries {
         lock(&self.failed).take()
     }
 
+    /// What librdkafka said about the last error of a connection.
+    pub(super) fn cause(&self) -> Option<Cause> {
+        self.told.last()
+    }
+
     /// In the order in which they were given to librdkafka, partition by partition.
     pub(super) fn take_returned(&self) -> Vec<Returned> {
         std::mem::take(&mut lock(&self.returned))
+    }
+
+    pub(super) fn has_returned(&self) -> bool {
+        !lock(&self.returned).is_empty()
     }
 }
 
 impl ClientContext for Deliveries {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.told.note_line(facility, message);
         super::log(level, facility, message);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
+        self.told.note(&error, reason);
         if error.rdkafka_error_code() == Some(RDKafkaErrorCode::Fatal) {
             self.fail(reason.to_owned());
         } else {
@@ -89,22 +130,79 @@ impl ClientContext for Deliveries {
 }
 
 impl ProducerContext for Deliveries {
-    type DeliveryOpaque = Box<Sent>;
+    type DeliveryOpaque = usize;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, sent: Box<Sent>) {
+    fn delivery(&self, result: &DeliveryResult<'_>, number: usize) {
+        use RDKafkaErrorCode as Code;
         let Err((error, message)) = result else {
             return;
         };
-        match error.rdkafka_error_code() {
-            Some(code) if is_of_the_message(code) => lock(&self.returned).push(Returned {
-                sent: *sent,
-                code,
-                key: message.key().map(<[u8]>::to_vec),
-                value: message.payload().map(<[u8]>::to_vec),
-                millis: message.timestamp().to_millis(),
-                headers: message.headers().map(BorrowedHeaders::detach),
-            }),
+        let code = error.rdkafka_error_code();
+        let taken_back = matches!(code, Some(Code::PurgeQueue | Code::PurgeInflight));
+        match code {
+            Some(code) if is_of_the_message(code) || (taken_back && self.has_returned()) => {
+                lock(&self.returned).push(Returned {
+                    number,
+                    code,
+                    key: message.key().map(<[u8]>::to_vec),
+                    value: message.payload().map(<[u8]>::to_vec),
+                    millis: message.timestamp().to_millis(),
+                    headers: message.headers().map(BorrowedHeaders::detach),
+                });
+            }
+            _ if taken_back => {}
             _ => self.fail(format!("a record was not delivered: {error}")),
+        }
+    }
+}
+
+/// Why librdkafka did not take a message.
+#[derive(Debug)]
+pub(super) enum NotTaken {
+    /// Its queue stayed full.
+    Full,
+    /// The message is too large for it.
+    TooLarge,
+    /// Something was not delivered meanwhile.
+    Undelivered(String),
+    /// The producer takes none.
+    Failed(KafkaError),
+}
+
+/// Gives a message to librdkafka, waiting while its queue is full.
+pub(super) fn produce(
+    producer: &Producer,
+    topic: &str,
+    message: Message<'_>,
+    number: usize,
+    patience: Duration,
+) -> Result<(), NotTaken> {
+    let mut record: BaseRecord<'_, [u8], [u8], usize> = BaseRecord::with_opaque_to(topic, number);
+    (record.key, record.payload) = (message.key, message.value);
+    (record.timestamp, record.headers) = (message.millis, message.headers);
+    record.partition = message.partition;
+    let mut deadline = None;
+    loop {
+        let error = match producer.send(record) {
+            Ok(()) => return Ok(()),
+            Err((error, back)) => {
+                record = back;
+                error
+            }
+        };
+        match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::QueueFull) => {
+                let now = Instant::now();
+                if now >= *deadline.get_or_insert(now + patience) {
+                    return Err(NotTaken::Full);
+                }
+                producer.poll(Duration::from_millis(1));
+                if let Some(why) = producer.context().take_failure() {
+                    return Err(NotTaken::Undelivered(why));
+                }
+            }
+            Some(RDKafkaErrorCode::MessageSizeTooLarge) => return Err(NotTaken::TooLarge),
+            _ => return Err(NotTaken::Failed(error)),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! What a Kafka source is told.
 
+use std::fmt;
 use std::time::Duration;
 
-use tidegate_codec::DecoderOptions;
+use tidegate_codec::{DecoderOptions, format_time};
 
 use super::Properties;
 
@@ -15,6 +16,23 @@ pub enum KafkaStart {
     /// Where the topic ends when the first member of the group comes. Partitions that are added to it later are read
     /// from their first record.
     Latest,
+    /// At the first record of this time (milliseconds since 1970) or a later one, in the order of the partition; where
+    /// there is none when the first member of the group comes, at the end. Partitions that are added later are read
+    /// from their first record.
+    At(i64),
+}
+
+impl fmt::Display for KafkaStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KafkaStart::Earliest => f.write_str("at the first record"),
+            KafkaStart::Latest => f.write_str("at the end of the topic"),
+            KafkaStart::At(millis) => {
+                let time = format_time(millis.saturating_mul(1000));
+                write!(f, "at the first record of {time} or later")
+            }
+        }
+    }
 }
 
 /// Which topic is read, and how.
@@ -34,7 +52,8 @@ pub struct KafkaSourceOptions {
     pub decoder: DecoderOptions,
     /// Where to begin without a position.
     pub start: KafkaStart,
-    /// Ends each partition where it ended when it was assigned.
+    /// Ends each partition where it ended when the source was opened, whoever reads it until then; one that was added
+    /// to the topic since has nothing to be read.
     pub until_end: bool,
     /// How long the brokers may be away before the source gives up.
     pub patience: Duration,

@@ -14,6 +14,8 @@ use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtoc
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::types::RDKafkaRespErr;
 
+use super::told::{Cause, Told};
+
 /// What the group asks of this member.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
@@ -31,7 +33,7 @@ pub(super) struct Context {
     changes: Mutex<VecDeque<Change>>,
     /// The consumer is being dropped: changes are carried out at once, nobody will poll again.
     closing: AtomicBool,
-    reason: Mutex<String>,
+    told: Told,
 }
 
 impl Context {
@@ -53,8 +55,8 @@ impl Context {
     }
 
     /// What librdkafka said about the last error.
-    pub(super) fn reason(&self) -> String {
-        lock(&self.reason).clone()
+    pub(super) fn cause(&self) -> Option<Cause> {
+        self.told.last()
     }
 }
 
@@ -70,8 +72,8 @@ impl ClientContext for Context {
         super::log(level, facility, message);
     }
 
-    fn error(&self, _error: KafkaError, reason: &str) {
-        *lock(&self.reason) = reason.to_owned();
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.told.note(&error, reason);
     }
 }
 

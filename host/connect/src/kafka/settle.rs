@@ -1,11 +1,13 @@
 //! Which messages of a refused batch are at fault.
 
-use rdkafka::producer::Producer;
+use rdkafka::producer::Producer as _;
 use rdkafka::types::RDKafkaErrorCode;
 use tidegate_contract::{RefusedRecord, SinkError};
+use tidegate_record::RecordId;
 
-use super::deliveries::{Returned, Sent};
-use super::sink::{KafkaSink, Message};
+use super::deliveries::{Returned, Sent, is_size, refusal};
+use super::sink::KafkaSink;
+use super::target::Message;
 
 impl KafkaSink {
     /// A batch is refused for what one of its messages is, or for being too large as a whole. What came back goes once
@@ -29,29 +31,32 @@ impl KafkaSink {
         Ok(())
     }
 
+    /// What a message stands for that is to be sent again, under another number.
+    fn take_sent(&mut self, returned: &Returned) -> Sent {
+        let gone = Sent::Record(RecordId::default());
+        let sent = self.sent.get_mut(returned.number);
+        sent.map_or(Sent::Record(RecordId::default()), |sent| {
+            std::mem::replace(sent, gone)
+        })
+    }
+
     fn send_again(&mut self, returned: Returned) -> Result<(), SinkError> {
-        let sent = match returned.sent {
-            Sent::Letter(mut letter) if self.rules.needs_key => {
+        let sent = match self.take_sent(&returned) {
+            Sent::Letter(mut letter) if self.target.rules.needs_key => {
                 letter.key_by_place();
-                return self.send_letter(*letter);
+                return self.give_letter(*letter);
             }
             sent => sent,
         };
-        let message = Message {
-            key: returned.key.as_deref(),
-            value: returned.value.as_deref(),
-            millis: returned.millis,
-            headers: returned.headers,
-        };
-        self.send(message, sent)
+        self.send(returned.message(), sent)
     }
 
     /// A record is handed back. A dead letter is cut until it fits.
     fn refuse(&mut self, mut returned: Returned) -> Result<(), SinkError> {
         loop {
             let code = returned.code;
-            let why = refusal(&self.options.topic, code, returned.key.is_some());
-            let mut letter = match returned.sent {
+            let why = refusal(&self.target.options.topic, code, returned.key.is_some());
+            let mut letter = match self.take_sent(&returned) {
                 Sent::Record(id) => {
                     self.refused.push(RefusedRecord {
                         id,
@@ -66,16 +71,16 @@ impl KafkaSink {
             // The topic may have become a compacted one, or does not tell. Then it keeps only the last letter of a key,
             // so letters with a key are not to go under it any more either.
             let invalid = code == RDKafkaErrorCode::InvalidRecord;
-            self.rules.needs_key |= invalid && returned.key.is_none();
+            self.target.rules.needs_key |= invalid && returned.key.is_none();
             let keyed = invalid && letter.key_by_place();
             let may_fit = keyed || (is_size(code) && letter.shorten());
             if !may_fit {
                 let bytes = returned.value.map_or(0, |value| value.len());
-                return Err(self.write_error(format!(
+                return Err(self.target.write_error(format!(
                     "a dead letter of {bytes} bytes, cut as far as helps, was refused: {why}"
                 )));
             }
-            self.send_letter(*letter)?;
+            self.give_letter(*letter)?;
             self.drain()?;
             match self.producer.context().take_returned().pop() {
                 Some(again) => returned = again,
@@ -85,27 +90,22 @@ impl KafkaSink {
     }
 }
 
+impl Returned {
+    /// The message once more.
+    pub(super) fn message(&self) -> Message<'_> {
+        Message {
+            key: self.key.as_deref(),
+            value: self.value.as_deref(),
+            millis: self.millis,
+            headers: self.headers.clone(),
+            partition: None,
+        }
+    }
+}
+
 /// Puts both halves on the stack, the first on top: messages keep their order.
-fn divide(groups: &mut Vec<Vec<Returned>>, mut returned: Vec<Returned>) {
+pub(super) fn divide(groups: &mut Vec<Vec<Returned>>, mut returned: Vec<Returned>) {
     let second = returned.split_off(returned.len().div_ceil(2));
     let halves = [second, returned];
     groups.extend(halves.into_iter().filter(|half| !half.is_empty()));
-}
-
-/// Whether less of the message may help.
-fn is_size(code: RDKafkaErrorCode) -> bool {
-    use RDKafkaErrorCode as Code;
-    matches!(code, Code::MessageSizeTooLarge | Code::MessageBatchTooLarge)
-}
-
-/// Why a message was refused, for a person.
-fn refusal(topic: &str, code: RDKafkaErrorCode, has_key: bool) -> String {
-    let why = match code {
-        code if is_size(code) => "it is larger than the topic's max.message.bytes".to_owned(),
-        RDKafkaErrorCode::InvalidRecord if !has_key => {
-            format!("{code}; it has no key, and a compacted topic takes only records with one")
-        }
-        code => code.to_string(),
-    };
-    format!("topic {topic} refuses the record: {why}")
 }

@@ -3,76 +3,37 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use rdkafka::message::{Header, Headers, OwnedHeaders};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use rdkafka::types::RDKafkaErrorCode;
-use tidegate_contract::{DeadLetter, Delivery, RefusedRecord, Sink, SinkError, SinkPosition};
+use rdkafka::producer::Producer as _;
+use tidegate_contract::{DeadLetter, RefusedRecord, Sink, SinkError, SinkPosition};
 use tidegate_record::PublicRecord;
-use tracing::warn;
 
-use super::deliveries::{Deliveries, Sent};
+use super::client::Settings;
+use super::deliveries::{Deliveries, NotTaken, Producer, Sent, produce};
 use super::letter::Letter;
-use super::topic::{self, Rules};
-use super::{Properties, client_config, wait_for_topic};
+use super::native;
+use super::target::{KafkaSinkOptions, Message, Target, limit_batches, send_letter};
 
-/// How long the drain loop sleeps between looks. `BaseProducer::flush` would look every 100 ms only.
-const LOOK_INTERVAL: Duration = Duration::from_micros(200);
-/// librdkafka's `message.max.bytes` unless set.
-const MESSAGE_MAX_BYTES: usize = 1_000_000;
-
-/// Which topic is written, and how.
-#[derive(Clone, Debug)]
-pub struct KafkaSinkOptions {
-    /// `host:port`, several with commas between.
-    pub brokers: String,
-    /// The topic.
-    pub topic: String,
-    /// The pipeline that writes it. Pipelines may share a topic of dead letters: in a compacted one the keys of letters
-    /// begin with its name, so that none takes the place of another's.
-    pub pipeline: String,
-    /// How long the brokers may be away, and how long the delivery of a record may take.
-    pub patience: Duration,
-    /// Further settings of librdkafka.
-    pub properties: Properties,
-}
-
-impl KafkaSinkOptions {
-    /// The usual options: 2 minutes of patience.
-    pub fn new(
-        brokers: impl Into<String>,
-        topic: impl Into<String>,
-        pipeline: impl Into<String>,
-    ) -> KafkaSinkOptions {
-        KafkaSinkOptions {
-            brokers: brokers.into(),
-            topic: topic.into(),
-            pipeline: pipeline.into(),
-            patience: Duration::from_secs(120),
-            properties: Properties::new(),
-        }
-    }
-}
+/// How long a flush waits between looks at what failed.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A topic as a sink. Records keep key, value, headers and event time; a null value is a tombstone.
 ///
 /// What the broker refuses is known only when its answer comes: `flush` finds the messages at fault among those that
 /// were in a batch with them.
 pub struct KafkaSink {
-    pub(super) options: KafkaSinkOptions,
-    place: String,
-    pub(super) producer: BaseProducer<Deliveries>,
+    pub(super) target: Target,
+    pub(super) producer: Producer,
+    /// What the messages since the last flush stand for, by their numbers.
+    pub(super) sent: Vec<Sent>,
     /// Bytes given to librdkafka since the last flush.
     pending: usize,
-    /// librdkafka's `message.max.bytes`.
-    largest: usize,
-    pub(super) rules: Rules,
     pub(super) refused: Vec<RefusedRecord>,
 }
 
 impl fmt::Debug for KafkaSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KafkaSink")
-            .field("place", &self.place)
+            .field("place", &self.target.place)
             .finish_non_exhaustive()
     }
 }
@@ -80,75 +41,32 @@ impl fmt::Debug for KafkaSink {
 impl KafkaSink {
     /// Connects. Waits for the brokers, as long as its patience lasts; a topic that does not exist is an error.
     pub fn open(options: KafkaSinkOptions) -> Result<KafkaSink, SinkError> {
-        let place = format!("topic {} at {}", options.topic, options.brokers);
+        let place = Target::place_of(&options);
         let fail = |why: String| SinkError::Write {
             place: place.clone(),
             why,
         };
-        let timeout = options.patience.as_millis().max(1).to_string();
-        let ours = [
-            ("linger.ms", "1"),
-            ("queue.buffering.max.kbytes", "65536"),
-            ("compression.type", "lz4"),
-            // A batch larger than the topic takes is refused whole, even if each record would fit. If the topic does not
-            // tell its limit, small batches leave that to topics with a very low one.
-            ("batch.size", "65536"),
-            ("allow.auto.create.topics", "false"),
-        ];
-        let reserved = [
-            ("enable.idempotence", "true"),
-            ("acks", "all"),
-            ("message.timeout.ms", timeout.as_str()),
-        ];
-        let mut config =
-            client_config(&options.brokers, &ours, &reserved, &options.properties).map_err(fail)?;
-        let largest = config
-            .get("message.max.bytes")
-            .and_then(|bytes| bytes.parse().ok())
-            .unwrap_or(MESSAGE_MAX_BYTES);
-        let asker = topic::asker(&config).map_err(fail)?;
-        wait_for_topic(&place, &options.topic, options.patience, |wait| {
-            asker.inner().fetch_metadata(Some(&options.topic), wait)
-        })
-        .map_err(fail)?;
-        let rules = Rules::of(&asker, &options.topic).unwrap_or_else(|why| {
-            let means =
-                "records that share a batch with one that the broker refuses may be written late";
-            warn!(
-                place,
-                "the settings of the topic cannot be read: {why}; {means}"
-            );
-            Rules::default()
-        });
-        if let Some(largest) = rules.largest_batch {
-            let set = config.get("batch.size").and_then(|size| size.parse().ok());
-            let size = set.unwrap_or(largest).min(largest).max(1);
-            config.set("batch.size", size.to_string());
+        let settings = Settings::writer(&options);
+        let mut config = settings.config(&options.properties).map_err(fail)?;
+        let target = Target::open(options, &config).map_err(fail)?;
+        if let Some(largest) = target.rules.largest_batch {
+            limit_batches(&mut config, largest);
         }
-        let producer: BaseProducer<Deliveries> = config
+        let producer = config
             .create_with_context(Deliveries::default())
             .map_err(|error| fail(error.to_string()))?;
         Ok(KafkaSink {
-            options,
-            place,
+            target,
             producer,
+            sent: Vec::new(),
             pending: 0,
-            largest,
-            rules,
             refused: Vec::new(),
         })
     }
 
-    pub(super) fn write_error(&self, why: impl Into<String>) -> SinkError {
-        SinkError::Write {
-            place: self.place.clone(),
-            why: why.into(),
-        }
-    }
-
     fn check(&self) -> Result<(), SinkError> {
         match self.producer.context().take_failure() {
-            Some(why) => Err(self.write_error(why)),
+            Some(why) => Err(self.target.write_error(why)),
             None => Ok(()),
         }
     }
@@ -156,77 +74,43 @@ impl KafkaSink {
     /// Gives a message to librdkafka, waiting while its queue is full.
     pub(super) fn send(&mut self, message: Message<'_>, sent: Sent) -> Result<(), SinkError> {
         let bytes = message.bytes();
-        if bytes > self.largest {
-            return Err(SinkError::Encode {
-                format: "a Kafka record",
-                why: format!("{bytes} bytes exceed message.max.bytes {}", self.largest),
-            });
+        if bytes > self.target.largest {
+            return Err(self.target.too_large(bytes));
         }
-        let deadline = Instant::now() + self.options.patience;
-        let topic = self.options.topic.clone();
-        let mut record: BaseRecord<'_, [u8], [u8], Box<Sent>> =
-            BaseRecord::with_opaque_to(&topic, Box::new(sent));
-        (record.key, record.payload) = (message.key, message.value);
-        (record.timestamp, record.headers) = (message.millis, message.headers);
-        loop {
-            let error = match self.producer.send(record) {
-                Ok(()) => {
-                    self.pending += bytes + 1;
-                    return Ok(());
-                }
-                Err((error, back)) => {
-                    record = back;
-                    error
-                }
-            };
-            match error.rdkafka_error_code() {
-                Some(RDKafkaErrorCode::QueueFull) if Instant::now() < deadline => {
-                    self.producer.poll(Duration::from_millis(1));
-                    self.check()?;
-                }
-                Some(RDKafkaErrorCode::QueueFull) => {
-                    let patience = self.options.patience.as_secs();
-                    return Err(self.write_error(format!(
-                        "the queue to the brokers stayed full for {patience} s"
-                    )));
-                }
-                Some(RDKafkaErrorCode::MessageSizeTooLarge) => {
-                    return Err(SinkError::Encode {
-                        format: "a Kafka record",
-                        why: format!("{bytes} bytes exceed message.max.bytes {}", self.largest),
-                    });
-                }
-                _ => return Err(self.write_error(error.to_string())),
-            }
-        }
+        let options = &self.target.options;
+        let number = self.sent.len();
+        let given = produce(
+            &self.producer,
+            &options.topic,
+            message,
+            number,
+            options.patience,
+        );
+        given.map_err(|why| match why {
+            NotTaken::Full => self.target.full(),
+            NotTaken::TooLarge => self.target.too_large(bytes),
+            NotTaken::Undelivered(why) => self.target.write_error(why),
+            NotTaken::Failed(error) => self.target.write_error(error.to_string()),
+        })?;
+        self.sent.push(sent);
+        self.pending += bytes + 1;
+        Ok(())
     }
 
     /// Gives a dead letter to librdkafka, as much of it as a message holds.
-    pub(super) fn send_letter(&mut self, mut letter: Letter) -> Result<(), SinkError> {
-        loop {
-            let written = letter.write();
-            let message = Message {
-                key: written.key.as_deref(),
-                value: Some(&written.value),
-                millis: None,
-                headers: Some(written.headers),
-            };
-            match self.send(message, Sent::Letter(Box::new(letter.clone()))) {
-                Err(SinkError::Encode { .. }) if letter.shorten() => {}
-                Err(SinkError::Encode { why, .. }) => {
-                    return Err(self.write_error(format!(
-                        "a dead letter does not fit, however much of it is cut: {why}"
-                    )));
-                }
-                sent => return sent,
-            }
-        }
+    pub(super) fn give_letter(&mut self, letter: Letter) -> Result<(), SinkError> {
+        let place = self.target.place.clone();
+        send_letter(&place, letter, |message, letter| {
+            self.send(message, Sent::Letter(Box::new(letter.clone())))
+        })
     }
 
     /// Waits until the brokers have answered for everything.
     pub(super) fn drain(&mut self) -> Result<(), SinkError> {
-        let deadline = Instant::now() + self.options.patience;
+        let patience = self.target.options.patience;
+        let deadline = Instant::now() + patience;
         loop {
+            native::flush(&self.producer, LOOK_INTERVAL);
             self.producer.poll(Duration::ZERO);
             self.check()?;
             let in_flight = self.producer.in_flight_count();
@@ -234,76 +118,28 @@ impl KafkaSink {
                 return Ok(());
             }
             if Instant::now() >= deadline {
-                let patience = self.options.patience.as_secs();
-                return Err(self.write_error(format!(
+                let patience = patience.as_secs();
+                return Err(self.target.write_error(format!(
                     "{in_flight} records were not acknowledged within {patience} s"
                 )));
             }
-            std::thread::sleep(LOOK_INTERVAL);
         }
-    }
-}
-
-/// A message before it is given to librdkafka.
-pub(super) struct Message<'a> {
-    pub(super) key: Option<&'a [u8]>,
-    pub(super) value: Option<&'a [u8]>,
-    pub(super) millis: Option<i64>,
-    pub(super) headers: Option<OwnedHeaders>,
-}
-
-impl Message<'_> {
-    /// Bytes of all its parts; librdkafka does not hold headers against its limit.
-    fn bytes(&self) -> usize {
-        let size = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
-        let headers = self.headers.iter().flat_map(|headers| headers.iter());
-        let headers: usize = headers
-            .map(|header| header.key.len() + size(header.value))
-            .sum();
-        size(self.key) + size(self.value) + headers
     }
 }
 
 impl Sink for KafkaSink {
-    fn delivery(&self) -> Delivery {
-        Delivery::AtLeastOnce
+    fn settles_late(&self) -> bool {
+        true
     }
 
     fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
-        // 0 stands for "now" in librdkafka, and Kafka has no time before its epoch.
-        let millis = record
-            .event_time()
-            .map(|micros| micros.div_euclid(1000))
-            .filter(|millis| *millis > 0);
-        if let Some(why) = self.rules.against(&record, millis) {
-            return Err(SinkError::Encode {
-                format: "a Kafka record",
-                why,
-            });
-        }
-        let mut headers: Option<OwnedHeaders> = None;
-        for header in record.headers() {
-            let list = headers.unwrap_or_default();
-            headers = Some(list.insert(Header {
-                key: header.name,
-                value: header.value,
-            }));
-        }
-        let message = Message {
-            key: record.key(),
-            value: record.value(),
-            millis,
-            headers,
-        };
+        let message = self.target.message(&record)?;
         self.send(message, Sent::Record(record.id()))
     }
 
     fn write_dead(&mut self, letter: &DeadLetter<'_>) -> Result<(), SinkError> {
-        let mut letter = Letter::of(letter, &self.options.pipeline, self.largest);
-        if self.rules.needs_key {
-            letter.key_by_place();
-        }
-        self.send_letter(letter)
+        let letter = self.target.letter(letter);
+        self.give_letter(letter)
     }
 
     fn pending(&self) -> usize {
@@ -315,6 +151,7 @@ impl Sink for KafkaSink {
         let returned = self.producer.context().take_returned();
         self.settle(returned)?;
         self.pending = 0;
+        self.sent.clear();
         Ok(None)
     }
 

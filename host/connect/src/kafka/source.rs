@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rdkafka::TopicPartitionList;
@@ -14,11 +15,13 @@ use tidegate_codec::{Decoder, Format};
 use tidegate_contract::{Partition, Source, SourceError, SourceEvent};
 use tracing::warn;
 
-use super::begin::{begin_at_end, to_commit};
+use super::begin::{begin_group, to_commit};
+use super::client::{Settings, find, patiently};
 use super::options::{KafkaSourceOptions, KafkaStart};
 use super::reading::Reading;
 use super::rebalance::{Change, Context};
-use super::{Trouble, client_config, code_of, is_transient, wait_for_topic};
+use super::until::Ends;
+use super::{Trouble, code_of, is_transient};
 use crate::lines::Gathered;
 use crate::now_micros;
 
@@ -31,13 +34,16 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(3);
 pub struct KafkaSource {
     pub(super) options: KafkaSourceOptions,
     pub(super) place: String,
-    pub(super) consumer: BaseConsumer<Context>,
+    /// Shared with the committer of this worker, if it commits in transactions.
+    pub(super) consumer: Arc<BaseConsumer<Context>>,
     decoder: Decoder,
     pub(super) partitions: BTreeMap<i32, Reading>,
     /// Told to `flow`, to be carried out at the next poll.
     pub(super) change: Option<Change>,
     /// Where partitions begin at which the group begins with this topic: to be committed once they are assigned.
     pub(super) begun: Vec<(i32, i64)>,
+    /// Where it ends, if it does.
+    pub(super) ends: Option<Ends>,
     /// Since when another member is to say where the group begins.
     pub(super) begin_awaited: Option<Instant>,
     pub(super) trouble: Trouble,
@@ -68,40 +74,21 @@ impl KafkaSource {
         }
         let decoder =
             Decoder::new(options.decoder.clone()).map_err(|error| fail(error.to_string()))?;
-        let end_told = if options.until_end { "true" } else { "false" };
-        let mut reserved = vec![
-            ("group.id", options.group.as_str()),
-            ("enable.auto.commit", "false"),
-            ("enable.auto.offset.store", "false"),
-            ("enable.partition.eof", end_told),
-            ("group.protocol", "classic"),
-            // A position that is gone must be an error, not a silent jump over records.
-            ("auto.offset.reset", "error"),
-        ];
-        if let Some(instance) = &options.instance {
-            reserved.push(("group.instance.id", instance));
-        }
-        let ours = [
-            ("partition.assignment.strategy", "cooperative-sticky"),
-            ("allow.auto.create.topics", "false"),
-            // Prefetched messages beyond these would only wait in memory.
-            ("queued.max.messages.kbytes", "16384"),
-            ("queued.min.messages", "5000"),
-            ("fetch.queue.backoff.ms", "20"),
-            ("fetch.wait.max.ms", "100"),
-        ];
-        let config =
-            client_config(&options.brokers, &ours, &reserved, &options.properties).map_err(fail)?;
+        let settings = Settings::reader(&options);
+        let config = settings.config(&options.properties).map_err(fail)?;
+        find(&config, &place, &options.topic, options.patience).map_err(fail)?;
         let consumer: BaseConsumer<Context> = config
             .create_with_context(Context::default())
             .map_err(|error| fail(error.to_string()))?;
-        wait_for_topic(&place, &options.topic, options.patience, |wait| {
-            consumer.fetch_metadata(Some(&options.topic), wait)
-        })
-        .map_err(fail)?;
-        if options.start == KafkaStart::Latest {
-            begin_at_end(&config, &options, &place).map_err(fail)?;
+        if options.start != KafkaStart::Earliest {
+            begin_group(&config, &options, &place).map_err(fail)?;
         }
+        let ends = if options.until_end {
+            let ask = || Ends::ask(&consumer, &config, &options.topic);
+            Some(patiently(&place, options.patience, ask).map_err(fail)?)
+        } else {
+            None
+        };
         consumer
             .subscribe(&[&options.topic])
             .map_err(|error| fail(error.to_string()))?;
@@ -109,11 +96,12 @@ impl KafkaSource {
             trouble: Trouble::new(options.patience),
             options,
             place,
-            consumer,
+            consumer: Arc::new(consumer),
             decoder,
             partitions: BTreeMap::new(),
             change: None,
             begun: Vec::new(),
+            ends,
             begin_awaited: None,
             probed: Instant::now(),
             turn: 0,
@@ -230,9 +218,9 @@ impl KafkaSource {
             }
             return Ok(());
         }
-        let why = match self.consumer.context().reason() {
-            reason if reason.is_empty() => error.to_string(),
-            reason => format!("{error}: {reason}"),
+        let why = match self.consumer.context().cause() {
+            None => error.to_string(),
+            Some(cause) => format!("{error}: {}", cause.text),
         };
         match error {
             KafkaError::MessageConsumptionFatal(_) => Err(self.read_error(why)),
@@ -293,7 +281,11 @@ impl Source for KafkaSource {
             self.probe()?;
             if Instant::now() >= deadline {
                 // Changes wait for the next poll only if they could not be prepared.
-                return Ok(self.next_change()?.unwrap_or(SourceEvent::Idle));
+                return Ok(match self.next_change()? {
+                    Some(event) => event,
+                    None if self.is_read_elsewhere()? => SourceEvent::Assigned(Vec::new()),
+                    None => SourceEvent::Idle,
+                });
             }
         }
     }

@@ -25,6 +25,8 @@ pub(super) struct Rules {
     pub(super) largest_batch: Option<usize>,
     /// Whether it takes only records with a key.
     pub(super) needs_key: bool,
+    /// Its `cleanup.policy`.
+    pub(super) policy: Option<String>,
     /// How far ahead of now a record's time may lie, milliseconds.
     ahead: Option<i64>,
     /// How far behind.
@@ -60,6 +62,7 @@ impl Rules {
         Rules {
             largest_batch: text("max.message.bytes").and_then(|value| value.parse().ok()),
             needs_key: text("cleanup.policy").is_some_and(|policy| policy.contains("compact")),
+            policy: text("cleanup.policy").map(str::to_owned),
             ahead: limit("message.timestamp.after.max.ms"),
             behind: limit("message.timestamp.before.max.ms"),
         }
@@ -109,7 +112,7 @@ impl Wake for Unpark {
 }
 
 /// The future's result; none if it takes longer.
-fn wait_for<T>(future: impl Future<Output = T>, time: Duration) -> Option<T> {
+pub(super) fn wait_for<T>(future: impl Future<Output = T>, time: Duration) -> Option<T> {
     let deadline = Instant::now() + time;
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);

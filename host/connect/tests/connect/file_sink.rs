@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use tidegate_codec::{Encoder, EncoderOptions, Format};
 use tidegate_connect::file::FileSink;
-use tidegate_contract::{DeadLetter, Delivery, Sink, SinkError, SinkPosition};
+use tidegate_contract::{DeadLetter, Sink, SinkError, SinkPosition};
 use tidegate_record::{Batch, BatchBuilder, NewRecord, RecordId};
 
 use crate::memory::Memory;
@@ -49,7 +49,6 @@ fn position(length: u64) -> SinkPosition {
 fn nothing_reaches_the_file_before_a_flush_and_all_of_it_is_durable_after() {
     let disk = Memory::default();
     let mut sink = sink(&disk);
-    assert_eq!(sink.delivery(), Delivery::Truncatable);
     sink.recover(&[]).unwrap();
     assert_eq!(sink.flush().unwrap(), None);
     write(&mut sink, "1").unwrap();

@@ -14,6 +14,11 @@ use rdkafka::admin::{
     TopicReplication,
 };
 use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::{Message, Offset, TopicPartitionList};
+
+use crate::WAIT;
 
 pub(crate) fn brokers() -> String {
     std::env::var("TIDEGATE_KAFKA").unwrap_or_else(|_| {
@@ -36,14 +41,25 @@ pub(crate) fn topic_with(name: &str, partitions: i32, settings: &[(&str, &str)])
         .unwrap()
         .as_millis();
     let topic = format!("{name}-{now}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    make(&topic, partitions, settings);
+    topic
+}
+
+/// Makes a topic of this name.
+pub(crate) fn make(topic: &str, partitions: i32, settings: &[(&str, &str)]) {
     let admin = admin();
-    let mut new = NewTopic::new(&topic, partitions, TopicReplication::Fixed(1));
+    let mut new = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
     for (name, value) in settings {
         new = new.set(name, value);
     }
     let made = wait_for(admin.create_topics([&new], &AdminOptions::new())).unwrap();
     assert!(made.iter().all(Result::is_ok), "{made:?}");
-    topic
+}
+
+/// Removes a topic with all that is in it.
+pub(crate) fn delete(topic: &str) {
+    let gone = wait_for(admin().delete_topics(&[topic], &AdminOptions::new())).unwrap();
+    assert!(gone.iter().all(Result::is_ok), "{gone:?}");
 }
 
 /// Gives a topic more partitions, so that it has this many.
@@ -65,6 +81,34 @@ fn admin() -> AdminClient<DefaultClientContext> {
         .set("bootstrap.servers", brokers())
         .create()
         .unwrap()
+}
+
+/// Every record of a topic's first partition for a reader of this isolation: key and length of the value.
+pub(crate) fn records(topic: &str, isolation: &str) -> Vec<(String, Option<usize>)> {
+    let reader: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", brokers())
+        .set("group.id", format!("{topic}-reader"))
+        .set("enable.partition.eof", "true")
+        .set("auto.offset.reset", "earliest")
+        .set("isolation.level", isolation)
+        .create()
+        .unwrap();
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(topic, 0, Offset::Beginning)
+        .unwrap();
+    reader.assign(&list).unwrap();
+    let mut records = Vec::new();
+    loop {
+        match reader.poll(WAIT) {
+            Some(Ok(message)) => {
+                let key = message.key().unwrap_or_default();
+                let key = String::from_utf8_lossy(key).into_owned();
+                records.push((key, message.payload().map(<[u8]>::len)));
+            }
+            Some(Err(KafkaError::PartitionEOF(_))) => return records,
+            _ => {}
+        }
+    }
 }
 
 struct Unpark(Thread);

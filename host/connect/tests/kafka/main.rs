@@ -3,10 +3,19 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod broker;
+mod changelog;
 mod group;
+mod properties;
+mod proxy;
 mod refused;
 mod roundtrip;
+mod secure;
+mod start;
+mod transaction;
 mod trouble;
+mod unknown;
+mod until;
+mod worker;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -63,7 +72,10 @@ impl Read {
         let numbers =
             |partitions: Vec<Partition>| partitions.into_iter().map(|partition| partition.number);
         match event {
-            SourceEvent::Assigned(partitions) => self.assigned.extend(numbers(partitions)),
+            SourceEvent::Assigned(assigned) => {
+                let partitions = assigned.iter().map(|assigned| assigned.partition);
+                self.assigned.extend(numbers(partitions.collect()));
+            }
             SourceEvent::Revoked(partitions) => {
                 for number in numbers(partitions) {
                     self.assigned.retain(|assigned| *assigned != number);

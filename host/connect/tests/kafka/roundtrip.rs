@@ -3,7 +3,7 @@ use std::time::Duration;
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use tidegate_codec::DecoderOptions;
-use tidegate_contract::{DeadLetter, Delivery, Sink, Source, SourceEvent};
+use tidegate_contract::{DeadLetter, Sink, Source, SourceEvent};
 use tidegate_record::{NewRecord, RecordId};
 
 use crate::broker::{brokers, topic};
@@ -15,7 +15,6 @@ use crate::{
 fn records_keep_key_value_headers_and_time() {
     let topic = topic("roundtrip", 1);
     let mut sink = sink(&topic);
-    assert_eq!(sink.delivery(), Delivery::AtLeastOnce);
     let time = Some(1_763_710_000_123_000);
     let records = [
         NewRecord {

@@ -60,6 +60,7 @@ impl<'f> Files<'f> {
                 brokers: topic.brokers,
                 topic: topic.topic.value,
                 properties: topic.properties,
+                places: topic.places,
             }),
         }
     }

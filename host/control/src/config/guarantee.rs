@@ -3,13 +3,17 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::pipeline::{Input, Node, Pipeline, SinkKind, SourceKind};
+use tidegate_contract::{CommitPoint, Level};
+
+use super::pipeline::{Input, Node, Pipeline, SinkKind};
 
 /// What holds for every record, also across a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guarantee {
     /// The weakest of the parts.
     pub level: Level,
+    /// What makes a cut hold.
+    pub commit_point: CommitPoint,
     /// Every source, every sink and the dead letters, with the reason.
     pub parts: Vec<GuaranteePart>,
 }
@@ -25,31 +29,10 @@ pub struct GuaranteePart {
     pub reason: String,
 }
 
-/// How often a record has an effect; a lower one is weaker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// A crash may lose records that were read.
-    MayLose,
-    /// A crash may repeat output, and loses nothing.
-    AtLeastOnce,
-    /// Every record has its effect once.
-    ExactlyOnce,
-}
-
-impl Level {
-    /// As it is printed.
-    pub fn name(self) -> &'static str {
-        match self {
-            Level::MayLose => "may lose records on a crash",
-            Level::AtLeastOnce => "at least once",
-            Level::ExactlyOnce => "exactly once",
-        }
-    }
-}
-
 impl fmt::Display for Guarantee {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "guarantee: {}", self.level.name())?;
+        write!(f, "\n  a cut holds with {}", self.commit_point)?;
         for part in &self.parts {
             write!(
                 f,
@@ -65,22 +48,10 @@ impl fmt::Display for Guarantee {
 
 /// The guarantee of a pipeline.
 pub fn guarantee(pipeline: &Pipeline) -> Guarantee {
+    let commit_point = pipeline.commit_point();
     let mut parts = Vec::new();
     for source in &pipeline.sources {
-        let (level, reason) = match &source.kind {
-            SourceKind::File { .. } => (
-                Level::ExactlyOnce,
-                "the position in each file is part of every cut",
-            ),
-            SourceKind::Stdin => (
-                Level::MayLose,
-                "standard input cannot be read again, so what was read after the last cut is gone",
-            ),
-            SourceKind::Kafka(_) => (
-                Level::AtLeastOnce,
-                "offsets are committed to the group after the cut and wait for the oldest unfinished record, so a crash reads records again",
-            ),
-        };
+        let (level, reason) = commit_point.source(&source.kind.class());
         parts.push(GuaranteePart {
             name: format!("source {}", source.name),
             level,
@@ -92,9 +63,11 @@ pub fn guarantee(pipeline: &Pipeline) -> Guarantee {
     let mut ends = Vec::new();
     for sink in &pipeline.sinks {
         let feeding = feeding_inputs(&sink.inputs, &feeding);
-        ends.push((part(format!("sink {}", sink.name), &sink.kind), feeding));
+        let name = format!("sink {}", sink.name);
+        ends.push((part(name, &sink.kind, &commit_point), feeding));
     }
-    ends.push((part("dead letters".into(), &pipeline.dead_letters), sources));
+    let name = "dead letters".into();
+    ends.push((part(name, &pipeline.dead_letters, &commit_point), sources));
     for (mut part, feeding) in ends {
         weaken(
             &mut part,
@@ -110,6 +83,7 @@ pub fn guarantee(pipeline: &Pipeline) -> Guarantee {
             .map(|part| part.level)
             .min()
             .unwrap_or(Level::ExactlyOnce),
+        commit_point,
         parts,
     }
 }
@@ -153,21 +127,8 @@ fn weaken(
     part.reason = format!("{}, but what source {name} gives {what}", part.reason);
 }
 
-fn part(name: String, sink: &SinkKind) -> GuaranteePart {
-    let (level, reason) = match sink {
-        SinkKind::File { .. } => (
-            Level::ExactlyOnce,
-            "its length is part of every cut, and recovery takes away what lies beyond",
-        ),
-        SinkKind::Stdout => (
-            Level::AtLeastOnce,
-            "standard output cannot be taken back, so a crash repeats what was written after the last cut",
-        ),
-        SinkKind::Kafka(_) => (
-            Level::AtLeastOnce,
-            "records are acknowledged before the cut holds, so a crash between the two writes them again",
-        ),
-    };
+fn part(name: String, sink: &SinkKind, commit_point: &CommitPoint) -> GuaranteePart {
+    let (level, reason) = commit_point.sink(&sink.class());
     GuaranteePart {
         name,
         level,

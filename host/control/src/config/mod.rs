@@ -13,12 +13,14 @@ mod names;
 mod nearest;
 mod outputs;
 mod pipeline;
+mod properties;
 mod read;
 mod read_ends;
 mod read_form;
 mod read_model;
 mod read_model_stage;
 mod read_stage;
+mod read_start;
 mod read_topic;
 mod reader;
 mod resolve;
@@ -40,7 +42,7 @@ use disk::Directory;
 use findings::Findings;
 use text::{SourceText, Span};
 
-pub use guarantee::{Guarantee, GuaranteePart, Level, guarantee};
+pub use guarantee::{Guarantee, GuaranteePart, guarantee};
 pub use mistake::{Mistake, Mistakes};
 pub use models::{
     AdapterChoice, Ask, BiasedToken, Engine, Generate, Into, KvPrecision, Model, ModelStage, Order,
@@ -50,8 +52,9 @@ pub use outputs::{check_labels, check_outputs};
 pub use pipeline::{
     Breaker, Decoding, Encoding, Format, Grant, Input, KafkaSink, KafkaSource, Limits, Node,
     OperatorStage, Operators, Pipeline, Sink, SinkKind, Source, SourceKind, Stage, StageKind,
-    Start, Then, Ungranted,
+    Start, Then, Ungranted, cluster_of,
 };
+pub use properties::{KafkaEnd, PropertyMistake};
 pub use text::Position;
 pub use units::{duration, size};
 

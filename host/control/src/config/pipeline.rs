@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tidegate_contract::{CommitPoint, SinkClass, SourceClass, Wanted};
+
 use super::mistake::Mistake;
 use super::models::{Engine, Model, ModelStage};
 use super::text::Span;
@@ -22,6 +24,8 @@ pub struct Pipeline {
     pub workers: Option<usize>,
     /// Longest time between two cuts.
     pub cut_interval: Duration,
+    /// How often a record is to have an effect.
+    pub delivery: Wanted,
     /// Most records of a batch.
     pub batch: usize,
     /// Where the summary is written at the end.
@@ -55,6 +59,13 @@ impl Pipeline {
             std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
         });
         wanted.min(partitions).max(1)
+    }
+
+    /// What makes a cut hold.
+    pub fn commit_point(&self) -> CommitPoint {
+        let sources: Vec<_> = self.sources.iter().map(|one| one.kind.class()).collect();
+        let sinks: Vec<_> = self.sinks.iter().map(|one| one.kind.class()).collect();
+        CommitPoint::of(self.delivery, &sources, &sinks)
     }
 
     /// Index of a stage.
@@ -107,6 +118,26 @@ pub enum SourceKind {
     Kafka(KafkaSource),
 }
 
+impl SourceKind {
+    /// What it can do.
+    pub fn class(&self) -> SourceClass {
+        match self {
+            SourceKind::File { .. } => SourceClass::Replayable,
+            SourceKind::Stdin => SourceClass::Once,
+            SourceKind::Kafka(topic) => SourceClass::Group {
+                cluster: cluster_of(&topic.brokers),
+            },
+        }
+    }
+}
+
+/// A cluster by its brokers, in whatever order they are given.
+pub fn cluster_of(brokers: &[String]) -> String {
+    let mut brokers = brokers.to_vec();
+    brokers.sort();
+    brokers.join(",")
+}
+
 /// A topic to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KafkaSource {
@@ -122,6 +153,17 @@ pub struct KafkaSource {
     pub start: Start,
     /// Further settings of the client.
     pub properties: BTreeMap<String, String>,
+    pub(super) places: PropertyPlaces,
+}
+
+/// Where the properties of a topic stand in the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PropertyPlaces {
+    /// Key of the table.
+    pub(crate) key: String,
+    pub(crate) table: Span,
+    /// Of each name, and of its value.
+    pub(crate) names: BTreeMap<String, (Span, Span)>,
 }
 
 /// Where reading of a topic begins when nothing is known.
@@ -131,6 +173,11 @@ pub enum Start {
     Earliest,
     /// After the newest record.
     Latest,
+    /// At the first record of a time or later.
+    At {
+        /// Milliseconds since 1970.
+        millis: i64,
+    },
 }
 
 /// How bytes become records.
@@ -367,6 +414,19 @@ pub enum SinkKind {
     Kafka(KafkaSink),
 }
 
+impl SinkKind {
+    /// What it can do.
+    pub fn class(&self) -> SinkClass {
+        match self {
+            SinkKind::File { .. } => SinkClass::Truncatable,
+            SinkKind::Stdout => SinkClass::AtLeastOnce,
+            SinkKind::Kafka(topic) => SinkClass::Transactional {
+                cluster: cluster_of(&topic.brokers),
+            },
+        }
+    }
+}
+
 /// How records become bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encoding {
@@ -389,4 +449,5 @@ pub struct KafkaSink {
     pub topic: String,
     /// Further settings of the client.
     pub properties: BTreeMap<String, String>,
+    pub(super) places: PropertyPlaces,
 }

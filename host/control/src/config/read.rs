@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tidegate_contract::Wanted;
 use toml::de::{DeTable, DeValue};
 
 use super::findings::{Findings, Typed};
@@ -146,9 +147,28 @@ fn read_pipeline(table: Table<'_>, file: &mut TypedFile) {
             Duration::from_millis(1)..=Duration::from_secs(600),
         )
         .map(|typed| typed.value);
+    file.delivery = read_delivery(&table);
     file.batch = table.count("batch", 1..=65_536).map(|typed| typed.value);
     file.summary = table.string("summary");
     table.finish();
+}
+
+fn read_delivery(table: &Table<'_>) -> Option<Wanted> {
+    let typed = table.string("delivery")?;
+    match typed.value.as_str() {
+        "exactly-once" => Some(Wanted::ExactlyOnce),
+        "at-least-once" => Some(Wanted::AtLeastOnce),
+        _ => {
+            table.found.about(
+                &typed,
+                format!(
+                    "{:?} is no delivery; write \"exactly-once\" or \"at-least-once\"",
+                    typed.value
+                ),
+            );
+            None
+        }
+    }
 }
 
 fn read_admin(table: Table<'_>) -> TypedAdmin {

@@ -3,8 +3,9 @@
 use toml::de::DeValue;
 
 use super::findings::Typed;
-use super::pipeline::{Encoding, Format, Start};
-use super::read_topic::{READER_RESERVED, WRITER_RESERVED, read_topic};
+use super::pipeline::{Encoding, Format};
+use super::read_start::read_start;
+use super::read_topic::read_topic;
 use super::reader::Table;
 use super::typed::{TypedSink, TypedSinkKind, TypedSource, TypedSourceKind};
 
@@ -40,18 +41,15 @@ pub(crate) fn read_source(name: Typed<String>, table: Table<'_>) -> TypedSource 
         Some(Kind::File) => read_paths(&table).map(TypedSourceKind::File),
         Some(Kind::Standard) => Some(TypedSourceKind::Stdin),
         Some(Kind::Kafka) => {
-            let topic = read_topic(&table, READER_RESERVED);
+            let topic = read_topic(&table);
             let group = table.string("group").map(|typed| typed.value);
             let instance = table.string("instance").map(|typed| typed.value);
-            let start = table.word(
-                "start",
-                &[("earliest", Start::Earliest), ("latest", Start::Latest)],
-            );
+            let start = read_start(&table);
             topic.map(|topic| TypedSourceKind::Kafka {
                 topic,
                 group,
                 instance,
-                start: start.map_or(Start::Earliest, |typed| typed.value),
+                start,
             })
         }
         None => None,
@@ -154,7 +152,7 @@ fn read_sink_kind(table: Table<'_>) -> Option<TypedSinkKind> {
             place: table.place.clone(),
             key: table.key.clone(),
         }),
-        Some(Kind::Kafka) => read_topic(&table, WRITER_RESERVED).map(TypedSinkKind::Kafka),
+        Some(Kind::Kafka) => read_topic(&table).map(TypedSinkKind::Kafka),
         None => None,
     };
     finish(table, typed_kind.is_some());

@@ -4,31 +4,11 @@ use std::collections::BTreeMap;
 
 use toml::de::DeValue;
 
+use super::pipeline::PropertyPlaces;
 use super::reader::Table;
 use super::typed::TypedTopic;
 
-/// Settings of the client that the host makes itself, because its guarantees rest on them.
-pub(crate) const READER_RESERVED: &[&str] = &[
-    "auto.offset.reset",
-    "bootstrap.servers",
-    "enable.auto.commit",
-    "enable.auto.offset.store",
-    "enable.partition.eof",
-    "group.id",
-    "group.instance.id",
-    "metadata.broker.list",
-    "partition.assignment.strategy",
-];
-pub(crate) const WRITER_RESERVED: &[&str] = &[
-    "acks",
-    "bootstrap.servers",
-    "enable.idempotence",
-    "metadata.broker.list",
-    "request.required.acks",
-    "transactional.id",
-];
-
-pub(crate) fn read_topic(table: &Table<'_>, reserved: &[&str]) -> Option<TypedTopic> {
+pub(crate) fn read_topic(table: &Table<'_>) -> Option<TypedTopic> {
     let brokers = match table.get("brokers") {
         None => {
             table.missing("brokers", "brokers = [\"localhost:9092\"]");
@@ -79,27 +59,24 @@ pub(crate) fn read_topic(table: &Table<'_>, reserved: &[&str]) -> Option<TypedTo
         None if table.get("topic").is_none() => table.missing("topic", "topic = \"tickets\""),
         None => {}
     }
-    let properties = read_properties(table, reserved);
+    let (properties, places) = read_properties(table);
     Some(TypedTopic {
         brokers: brokers?.into_iter().map(|typed| typed.value).collect(),
         topic: topic?,
         properties,
+        places,
     })
 }
 
-fn read_properties(table: &Table<'_>, reserved: &[&str]) -> BTreeMap<String, String> {
-    let mut properties = BTreeMap::new();
+fn read_properties(table: &Table<'_>) -> (BTreeMap<String, String>, PropertyPlaces) {
+    let (mut properties, mut places) = (BTreeMap::new(), PropertyPlaces::default());
     let Some(inner) = table.table("properties") else {
-        return properties;
+        return (properties, places);
     };
+    (places.key, places.table) = (inner.key.clone(), inner.place.clone());
     for (name, value) in inner.all() {
-        if reserved.contains(&name.value.as_str()) {
-            table.found.about(
-                &name,
-                "is set by the host itself, because its guarantees rest on it; leave it out",
-            );
-            continue;
-        }
+        let of_both = (name.place.clone(), value.place.clone());
+        places.names.insert(name.value.clone(), of_both);
         match value.raw {
             DeValue::String(text) => {
                 properties.insert(name.value, text.clone().into_owned());
@@ -117,5 +94,5 @@ fn read_properties(table: &Table<'_>, reserved: &[&str]) -> BTreeMap<String, Str
             _ => value.wrong(table.found, "a string, a number or a boolean", "\"...\""),
         }
     }
-    properties
+    (properties, places)
 }

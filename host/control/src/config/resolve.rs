@@ -130,6 +130,7 @@ pub(crate) fn resolve(
         workers: typed
             .workers
             .map(|workers| usize::try_from(workers.value).unwrap_or(usize::MAX)),
+        delivery: typed.delivery.unwrap_or_default(),
         cut_interval: typed
             .cut_interval
             .unwrap_or(std::time::Duration::from_millis(200)),
@@ -171,6 +172,7 @@ fn resolve_source(typed: TypedSource, pipeline: &str, files: &mut Files<'_>) -> 
             instance,
             start,
             properties: topic.properties,
+            places: topic.places,
         }),
     };
     Some(Source {

@@ -9,6 +9,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tidegate_contract::{Parameters, PromptPart, Speculation, Structure};
 
+use tidegate_contract::Level;
+
 use super::*;
 
 fn directory() -> PathBuf {

@@ -9,7 +9,9 @@ use tidegate_contract::{Parameters, PromptTemplate, Structure};
 
 use super::findings::Typed;
 use super::models::{AdapterChoice, BiasedToken, Engine, Into, KvPrecision, Order};
-use super::pipeline::{Breaker, Encoding, Format, Grant, Limits, Operators, Start, Ungranted};
+use super::pipeline::{
+    Breaker, Encoding, Format, Grant, Limits, Operators, PropertyPlaces, Start, Ungranted,
+};
 use super::text::Span;
 
 /// The whole file.
@@ -19,6 +21,7 @@ pub(crate) struct TypedFile {
     pub(crate) state: Option<Typed<String>>,
     pub(crate) workers: Option<Typed<u64>>,
     pub(crate) cut_interval: Option<Duration>,
+    pub(crate) delivery: Option<tidegate_contract::Wanted>,
     pub(crate) batch: Option<usize>,
     pub(crate) summary: Option<Typed<String>>,
     pub(crate) sources: Vec<TypedSource>,
@@ -69,6 +72,7 @@ pub(crate) struct TypedTopic {
     pub(crate) brokers: Vec<String>,
     pub(crate) topic: Typed<String>,
     pub(crate) properties: BTreeMap<String, String>,
+    pub(crate) places: PropertyPlaces,
 }
 
 #[derive(Debug)]

@@ -46,7 +46,6 @@ impl Task {
         targets: &[Target],
         batch: Batch,
         since: Instant,
-        numbers: &mut impl FnMut() -> u64,
         output: &mut Output,
     ) -> Result<(), FlowError> {
         let records = batch.len() as u64;
@@ -64,14 +63,19 @@ impl Task {
         for target in others {
             match target {
                 Target::Sink(sink) => output.write(*sink, batch.view())?,
-                Target::Stage(stage) => self.inboxes[*stage].add(numbers, batch.clone(), since),
+                Target::Stage(stage) => self.hand_over(*stage, batch.clone(), since),
             }
         }
         match last {
             Target::Sink(sink) => output.write(*sink, batch.view())?,
-            Target::Stage(stage) => self.inboxes[*stage].add(numbers, batch, since),
+            Target::Stage(stage) => self.hand_over(*stage, batch, since),
         }
         Ok(())
+    }
+
+    fn hand_over(&mut self, stage: usize, batch: Batch, since: Instant) {
+        let order = self.number();
+        self.inboxes[stage].add(order, batch, since);
     }
 
     /// Whether a stage must not make output now: one that takes it has not taken what is there, or a cut comes first.
@@ -99,7 +103,7 @@ impl Task {
                 // While it has no instance, those whose turn has come go first.
                 let now = Instant::now();
                 let waits = self.unavailable[stage]
-                    && (self.must_wait(stage, now) || !self.due(stage, now).is_empty());
+                    && (self.must_wait(stage, now) || self.waiting[stage].is_due(now));
                 let fresh = !waits && !self.is_full(stage) && self.retrying != Some(stage);
                 !self.is_held(stage, output) && (inbox.is_answered() || fresh)
             }
@@ -108,11 +112,7 @@ impl Task {
 
     /// Takes what has come to the stages as far as it goes now. The last stage that can go on goes first: so what one
     /// batch becomes is never there all at once, however often it is split.
-    pub(super) fn advance(
-        &mut self,
-        numbers: &mut impl FnMut() -> u64,
-        output: &mut Output,
-    ) -> Result<bool, FlowError> {
+    pub(super) fn advance(&mut self, output: &mut Output) -> Result<bool, FlowError> {
         let began = Instant::now();
         let mut any = false;
         while !any || began.elapsed() < SLICE {
@@ -126,14 +126,14 @@ impl Task {
             any = true;
             let topology = self.topology.clone();
             match &topology.stages[stage].kind {
-                StageKind::Operator(_) => self.operate(stage, &mut untaken, numbers, output)?,
+                StageKind::Operator(_) => self.operate(stage, &mut untaken, output)?,
                 StageKind::Model(kind) => {
                     let mut records = 0;
                     for record in untaken.batch.view().records().skip(untaken.taken) {
                         if self.is_full(stage) {
                             break;
                         }
-                        let number = numbers();
+                        let number = self.number();
                         let lane = lane(kind.order, &record, number);
                         records += 1;
                         match self.entry(stage, &record, untaken.since, lane) {
@@ -151,18 +151,14 @@ impl Task {
     }
 
     /// Goes on with what stopped before a full stage, or before a cut. Returns whether anything moved.
-    pub(crate) fn go_on(
-        &mut self,
-        numbers: &mut impl FnMut() -> u64,
-        output: &mut Output,
-    ) -> Result<bool, FlowError> {
+    pub(crate) fn go_on(&mut self, output: &mut Output) -> Result<bool, FlowError> {
         let since = self.inboxes.iter().filter_map(|inbox| inbox.since()).min();
         let before = self.in_flight();
-        let mut any = self.advance(numbers, output)?;
+        let mut any = self.advance(output)?;
         for stage in (0..self.answers_held.len()).rev() {
             if self.answers_held[stage] && !self.is_held(stage, output) {
                 any = true;
-                self.send_answers(stage, numbers, output)?;
+                self.send_answers(stage, output)?;
             }
         }
         let ended = before.saturating_sub(self.in_flight()) as u64;

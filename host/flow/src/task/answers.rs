@@ -33,7 +33,6 @@ impl Task {
         number: u64,
         request: u64,
         result: Result<Answer, ModelError>,
-        numbers: &mut impl FnMut() -> u64,
         output: &mut Output,
     ) -> Result<(), FlowError> {
         let topology = self.topology.clone();
@@ -46,9 +45,7 @@ impl Task {
         }
         if let Err(ModelError::Unknown(_)) = &result {
             // Unloaded with the record in its queue: it is asked again when the model is back, and this was no attempt.
-            if let Some(entry) = self.waiting[stage].change(number) {
-                entry.state = State::Queued;
-            }
+            self.waiting[stage].change(number, |entry| entry.state = State::Queued);
             return Ok(());
         }
         output.counts.requests += 1;
@@ -59,11 +56,11 @@ impl Task {
                 if let Some(reason) = crate::answer::unfinished(kind, &answer) {
                     output.counts.failed += 1;
                     self.bury_entry(stage, number, &reason, output)?;
-                    return self.send_answers(stage, numbers, output);
+                    return self.send_answers(stage, output);
                 }
-                if let Some(entry) = self.waiting[stage].change(number) {
+                self.waiting[stage].change(number, |entry| {
                     entry.state = State::Answered(Box::new(answer));
-                }
+                });
             }
             Err(error @ (ModelError::Closed | ModelError::Cancelled)) => {
                 return Err(FlowError::Model {
@@ -74,13 +71,14 @@ impl Task {
             Err(error) => {
                 output.counts.failed += 1;
                 let again = matches!(error, ModelError::Device(_) | ModelError::Full { .. });
-                if let Some(entry) = self.waiting[stage].change(number)
-                    && again
-                    && entry.attempt + 1 < kind.attempts
-                {
-                    entry.attempt += 1;
-                    entry.state = State::Queued;
-                    let (attempt, reason) = (entry.attempt, error.to_string());
+                let attempts = self.waiting[stage].get(number).map(|entry| entry.attempt);
+                if again && attempts.is_some_and(|attempts| attempts + 1 < kind.attempts) {
+                    let attempt = self.waiting[stage].change(number, |entry| {
+                        entry.attempt += 1;
+                        entry.state = State::Queued;
+                        entry.attempt
+                    });
+                    let (attempt, reason) = (attempt.unwrap_or_default(), error.to_string());
                     output.counts.retried += 1;
                     ModelFailed {
                         stage,
@@ -95,7 +93,7 @@ impl Task {
                 self.bury_entry(stage, number, &reason, output)?;
             }
         }
-        self.send_answers(stage, numbers, output)
+        self.send_answers(stage, output)
     }
 
     /// A waiting record ends as a dead letter.
@@ -140,7 +138,6 @@ impl Task {
     pub(crate) fn send_answers(
         &mut self,
         stage: usize,
-        numbers: &mut impl FnMut() -> u64,
         output: &mut Output,
     ) -> Result<(), FlowError> {
         let topology = self.topology.clone();
@@ -149,16 +146,7 @@ impl Task {
         };
         loop {
             self.answers_held[stage] = false;
-            let ready: Vec<u64> = self.waiting[stage]
-                .iter()
-                .filter(|(number, entry)| {
-                    matches!(entry.state, State::Answered(_))
-                        && self.waiting[stage]
-                            .front(entry.lane)
-                            .is_some_and(|(front, _)| front == *number)
-                })
-                .map(|(number, _)| number)
-                .collect();
+            let ready: Vec<u64> = self.waiting[stage].answered().collect();
             if ready.is_empty() {
                 return Ok(());
             }
@@ -219,6 +207,7 @@ impl Task {
                 }
                 .emit(&output.meters);
                 output.finished.push((entry.arrived, 1));
+                self.has_left(stage, entry);
             }
             for (route, builder) in full.into_iter().chain(batches) {
                 if builder.is_empty() {
@@ -228,9 +217,9 @@ impl Task {
                     (Some(label), Ask::Classify { routes, .. }) => &routes[label],
                     _ => &topology.stages[stage].targets,
                 };
-                self.send(targets, builder.finish(clock()), oldest, numbers, output)?;
+                self.send(targets, builder.finish(clock()), oldest, output)?;
             }
-            self.advance(numbers, output)?;
+            self.advance(output)?;
         }
     }
 }

@@ -1,29 +1,32 @@
 //! What has come to a stage and is not taken yet: the rest of a batch's output where the stage is full.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
 
+use tidegate_contract::{Entry, EntryKey, EntryPart};
 use tidegate_record::Batch;
 
 use super::operate::Answered;
-use crate::entry::after;
+use crate::entry::EntryId;
+use crate::kept::{self, after};
 
 /// Batches before a stage, in the order in which they came. They are as large as the pipeline's batches, and their
 /// number is bounded: nothing is added by a stage or a source while something is here, beyond what one go of it makes.
-#[derive(Default)]
 pub(crate) struct Inbox {
+    /// Name of the stage.
+    stage: String,
     batches: VecDeque<Untaken>,
-    /// Numbers of those taken that the log still has.
-    done: Vec<u64>,
+    /// What the batches are kept under: that of their first record when they came.
+    ids: BTreeSet<EntryId>,
+    /// Parts of those taken that the last cut still has.
+    done: Vec<EntryKey>,
 }
 
 /// A batch of which some records are not taken.
 pub(super) struct Untaken {
-    /// Its number among the in-flight entries.
-    number: u64,
-    /// Number of the entry that says how much of it is taken: it is not written again whenever some are.
-    progress: u64,
-    progress_in_log: bool,
+    /// Its place among what waits in the task.
+    order: u64,
+    id: EntryId,
     pub batch: Batch,
     /// Records taken, from the first.
     pub taken: usize,
@@ -33,16 +36,18 @@ pub(super) struct Untaken {
     pub begun: bool,
     /// What the operator answered to the whole batch, once it did.
     pub answered: Option<Answered>,
-    /// Whether the log has it at all.
-    in_log: bool,
-    /// Whether the log has other records of it than those that are left, but for how many of the first are taken.
+    /// Whether the cuts have it at all.
+    kept: bool,
+    /// Whether they have how much of it is taken.
+    taken_kept: bool,
+    /// Whether they have other records of it than those that are left, but for how many of the first are taken.
     changed: bool,
     /// Whether records were taken since the last cut.
     moved: bool,
-    /// Records cut off its beginning since it was written to the log.
+    /// Records cut off its beginning since it was written.
     gone: usize,
     /// Records of its beginning that were taken when it was written.
-    not_logged: usize,
+    not_written: usize,
 }
 
 impl Untaken {
@@ -77,35 +82,37 @@ impl Untaken {
         after(&self.batch, self.taken)
     }
 
-    /// What the log has to be told of it, by the number of the entry that does. What that replaces goes to `done`.
-    fn take_change(&mut self, done: &mut Vec<u64>) -> Option<(u64, Change)> {
+    /// What the next cut must say of it. What that replaces goes to `done`.
+    fn take_change(&mut self, stage: &str, done: &mut Vec<EntryKey>) -> Option<Entry> {
         if std::mem::take(&mut self.changed) {
-            if std::mem::take(&mut self.progress_in_log) {
-                done.push(self.progress);
+            if std::mem::take(&mut self.taken_kept) {
+                done.push(kept::key(stage, self.id, EntryPart::Taken));
             }
-            // What the log has begins with the first that is not taken.
-            (self.in_log, self.moved, self.gone) = (true, false, 0);
-            self.not_logged = self.taken;
-            return Some((self.number, Change::Whole(self.rest())));
+            // What is kept begins with the first that is not taken.
+            (self.kept, self.moved, self.gone) = (true, false, 0);
+            self.not_written = self.taken;
+            return Some(kept::put_batch(stage, self.order, self.id, &self.rest()));
         }
         if std::mem::take(&mut self.moved) {
-            self.progress_in_log = true;
-            let records = (self.gone + self.taken).saturating_sub(self.not_logged) as u64;
-            return Some((self.progress, Change::Taken(self.number, records)));
+            self.taken_kept = true;
+            let records = (self.gone + self.taken).saturating_sub(self.not_written) as u64;
+            return Some(kept::put_taken(stage, self.id, records));
         }
         None
     }
 }
 
-/// What a cut says of a batch.
-pub(super) enum Change {
-    /// These are its records.
-    Whole(Batch),
-    /// Of those of the entry of this number so many are taken.
-    Taken(u64, u64),
-}
-
 impl Inbox {
+    /// That of the stage of this name.
+    pub(crate) fn new(stage: &str) -> Inbox {
+        Inbox {
+            stage: stage.to_owned(),
+            batches: VecDeque::new(),
+            ids: BTreeSet::new(),
+            done: Vec::new(),
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.batches.is_empty()
     }
@@ -127,41 +134,40 @@ impl Inbox {
             .is_some_and(|first| first.answered.is_some())
     }
 
-    /// A batch came.
-    pub(super) fn add(&mut self, numbers: &mut impl FnMut() -> u64, batch: Batch, since: Instant) {
+    /// A batch came; `order` is its place among what waits in the task.
+    pub(super) fn add(&mut self, order: u64, batch: Batch, since: Instant) {
+        let first = batch.view().get(0);
+        let id = first.map_or(EntryId::default(), |first| EntryId::of(first.id()));
+        self.push(order, id, batch, since);
+    }
+
+    fn push(&mut self, order: u64, mut id: EntryId, batch: Batch, since: Instant) {
+        while !self.ids.insert(id) {
+            id.copy += 1;
+        }
         self.batches.push_back(Untaken {
-            number: numbers(),
-            progress: numbers(),
-            progress_in_log: false,
+            order,
+            id,
             batch,
             taken: 0,
             since,
             begun: false,
             answered: None,
-            in_log: false,
+            kept: false,
+            taken_kept: false,
             changed: true,
             moved: false,
             gone: 0,
-            not_logged: 0,
+            not_written: 0,
         });
     }
 
-    /// A batch comes back from the log; `progress` is the number of the entry that said how much of it is taken.
-    pub(super) fn restore(
-        &mut self,
-        number: u64,
-        progress: Option<u64>,
-        numbers: &mut impl FnMut() -> u64,
-        batch: Batch,
-    ) {
-        self.add(numbers, batch, Instant::now());
+    /// A batch comes back from a cut; `taken` says whether others of it were taken since it was written.
+    pub(super) fn restore(&mut self, order: u64, id: EntryId, batch: Batch, taken: bool) {
+        self.push(order, id, batch, Instant::now());
         if let Some(last) = self.batches.back_mut() {
-            (last.number, last.in_log) = (number, true);
             // Where part of it was taken, the next cut has the rest alone.
-            last.changed = progress.is_some();
-            if let Some(progress) = progress {
-                (last.progress, last.progress_in_log) = (progress, true);
-            }
+            (last.kept, last.taken_kept, last.changed) = (true, taken, taken);
         }
     }
 
@@ -173,12 +179,14 @@ impl Inbox {
     /// Gives back what is left of the first batch.
     pub(super) fn give_back(&mut self, first: Untaken) {
         if first.left() == 0 {
-            if first.in_log {
-                self.done.push(first.number);
-            }
-            if first.progress_in_log {
-                self.done.push(first.progress);
-            }
+            self.ids.remove(&first.id);
+            let parts = [
+                (first.kept, EntryPart::Batch),
+                (first.taken_kept, EntryPart::Taken),
+            ];
+            let there = parts.into_iter().filter(|(there, _)| *there);
+            let keys = there.map(|(_, part)| kept::key(&self.stage, first.id, part));
+            self.done.extend(keys);
             return;
         }
         self.batches.push_front(first);
@@ -192,19 +200,22 @@ impl Inbox {
         })
     }
 
-    /// What the next cut must say, by number of the entry, and numbers of those done. Afterwards the log is taken to have
-    /// it.
-    pub(super) fn take_changes(&mut self) -> (Vec<(u64, Change)>, Vec<u64>) {
+    /// The lowest offset of what is not taken, or one before it.
+    pub(crate) fn lowest(&self) -> Option<u64> {
+        self.ids.first().map(|id| id.offset)
+    }
+
+    /// What the next cut must say, and what is done. Afterwards it is taken to have it.
+    pub(super) fn take_changes(&mut self) -> (Vec<Entry>, Vec<EntryKey>) {
         let mut done = std::mem::take(&mut self.done);
         let batches = self.batches.iter_mut();
-        let changes = batches.filter_map(|untaken| untaken.take_change(&mut done));
+        let changes = batches.filter_map(|untaken| untaken.take_change(&self.stage, &mut done));
         (changes.collect(), done)
     }
 
-    /// Whether the next cut has something to say of it; `durable` if it takes entries at all.
-    pub(crate) fn has_changes(&self, durable: bool) -> bool {
-        !self.done.is_empty()
-            || (durable && self.batches.iter().any(|one| one.changed || one.moved))
+    /// Whether the next cut has something to say of it.
+    pub(crate) fn has_changes(&self) -> bool {
+        !self.done.is_empty() || self.batches.iter().any(|one| one.changed || one.moved)
     }
 }
 
@@ -228,13 +239,12 @@ mod tests {
         for _ in 0..8 {
             builder.push(&NewRecord::default()).unwrap();
         }
-        let mut next = 0;
-        let mut numbers = || {
-            next += 1;
-            next
+        let mut inbox = Inbox::new("ask");
+        inbox.add(1, builder.finish(0), Instant::now());
+        let names = |put: &[Entry]| -> Vec<String> {
+            let keys = put.iter().map(|entry| entry.key.to_string());
+            keys.collect()
         };
-        let mut inbox = Inbox::default();
-        inbox.add(&mut numbers, builder.finish(0), Instant::now());
         let mut step = |records, cut_off: bool| {
             let mut first = inbox.take().unwrap();
             first.take(records);
@@ -245,16 +255,21 @@ mod tests {
             inbox.take_changes()
         };
         // Two are taken before the first cut, which has the other six.
-        let (changes, _) = step(2, false);
-        assert!(matches!(&changes[..], [(1, Change::Whole(rest))] if rest.len() == 6));
+        let (put, _) = step(2, false);
+        assert_eq!(names(&put), ["ask/0/0/0/batch"]);
+        let restored = kept::restore(put).unwrap();
+        assert_eq!(restored[0].waits.len(), 6);
         for (records, cut_off, taken) in [(1, false, 1), (2, true, 3), (1, false, 4)] {
-            let (changes, done) = step(records, cut_off);
-            assert!(matches!(changes[..], [(2, Change::Taken(1, now))] if now == taken));
+            let (put, done) = step(records, cut_off);
+            assert_eq!(names(&put), ["ask/0/0/0/taken"]);
+            let said = format!("{{\"records\":{taken}}}");
+            assert_eq!(put[0].payload, said.as_bytes());
             assert!(done.is_empty());
         }
         assert!(step(0, true).0.is_empty(), "nothing new");
-        let (changes, done) = step(2, false);
-        assert!(changes.is_empty());
-        assert_eq!(done, [1, 2]);
+        let (put, done) = step(2, false);
+        assert!(put.is_empty());
+        let done: Vec<String> = done.iter().map(EntryKey::to_string).collect();
+        assert_eq!(done, ["ask/0/0/0/batch", "ask/0/0/0/taken"]);
     }
 }

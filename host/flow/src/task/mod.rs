@@ -20,16 +20,19 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_contract::{Operator, OperatorVersion, Partition, Rejected, RequestId};
+use tidegate_contract::{
+    CommitPoint, Operator, OperatorVersion, Partition, Rejected, RequestId, TaskImage,
+};
 use tidegate_record::{ArenaFull, Batch, BatchBuilder, RecordId, RecordView};
 use tidegate_telemetry::Meters;
 use tidegate_telemetry::events::RecordsRead;
 
 use self::inbox::Inbox;
 pub(crate) use self::starts::Starts;
-use crate::committer::CountedAgain;
-use crate::entry::{Entry, Lane, Restored, State, Tokens, Waits};
+use crate::counts::Counts;
+use crate::entry::{Entry, EntryId, KeptParts, Lane, State, Tokens};
 use crate::error::FlowError;
+use crate::kept::{Restored, Waits};
 use crate::output::Output;
 use crate::topology::{OperatorStage, Order, Stage, StageKind, Target, Topology};
 use crate::waiting::{Waiting, lane};
@@ -64,7 +67,19 @@ pub(crate) struct Task {
     answers_held: Vec<bool>,
     /// Where reading goes on.
     next: Option<u64>,
-    committed: Option<u64>,
+    /// Where it began, if that is only known from what came.
+    began: Option<u64>,
+    /// What became of its records, as the next cut has it.
+    pub counts: Counts,
+    /// Position and counts of the last cut.
+    cut_position: Option<u64>,
+    cut_counts: Counts,
+    /// Answered records that have left their stage since the last cut, and those that had when it was begun: if it comes
+    /// to nothing, they come again, and their answers are there.
+    left: Vec<(usize, Entry)>,
+    left_in_cut: Vec<(usize, Entry)>,
+    /// The number of what waits next.
+    next_number: u64,
     /// JSON text of the operators' versions.
     versions: Arc<str>,
     pub ended: bool,
@@ -82,16 +97,17 @@ impl Task {
     pub(crate) fn new(
         partition: Partition,
         topology: Arc<Topology>,
-        position: Option<u64>,
+        image: &TaskImage,
         starts: Arc<Starts>,
     ) -> Task {
         // Where partitions are there from the beginning. A group may give a worker a hundred at any time, and they start
         // their operators one by one, each with its first records.
-        let at_once = topology.sources[usize::from(partition.source)].positions_in_log;
+        let at_once = topology.sources[usize::from(partition.source)].fixed;
+        let counts = Counts::from_log(&image.counters);
         Task {
             partition,
             operators: topology.stages.iter().map(|_| None).collect(),
-            waiting: topology.stages.iter().map(|_| Waiting::default()).collect(),
+            waiting: waiting_of(&topology),
             unavailable: vec![false; topology.stages.len()],
             // Only a note: a start may take its whole deadline, and so may that of every other task.
             to_start: (topology.stages.iter())
@@ -99,47 +115,55 @@ impl Task {
                 .collect(),
             starts,
             retrying: None,
-            inboxes: topology.stages.iter().map(|_| Inbox::default()).collect(),
+            inboxes: inboxes_of(&topology),
             readers: advance::readers(&topology),
             answers_held: vec![false; topology.stages.len()],
             topology,
-            next: position,
-            committed: position,
+            next: image.position,
+            began: image.position,
+            counts,
+            cut_position: image.position,
+            cut_counts: counts,
+            left: Vec::new(),
+            left_in_cut: Vec::new(),
+            next_number: 1,
             versions: "[]".into(),
             ended: false,
             paused: false,
         }
     }
 
-    /// Takes back an entry of the commit log. Its lane follows from its record.
-    pub(crate) fn restore(
-        &mut self,
-        restored: Restored,
-        numbers: &mut impl FnMut() -> u64,
-    ) -> Result<(), FlowError> {
+    /// A number that none before had in this task.
+    fn number(&mut self) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        number
+    }
+
+    /// Takes back what waited at the last cut. Its lane follows from its record.
+    pub(crate) fn restore(&mut self, restored: Restored) -> Result<(), FlowError> {
         let Restored {
             stage,
-            number,
+            order: number,
             waits,
-            taken,
-            ..
         } = restored;
+        self.next_number = self.next_number.max(number + 1);
         let index = self.topology.stage(&stage).ok_or_else(|| {
             FlowError::State(format!(
                 "records wait in flight for stage {stage}, which the pipeline no longer has; \
                  bring it back, let the pipeline finish, then remove it"
             ))
         })?;
-        let mut entry = match waits {
-            Waits::Entry(entry) => *entry,
-            Waits::Untaken(batch) => {
-                self.inboxes[index].restore(number, taken, numbers, batch);
+        let (mut entry, of_model) = match waits {
+            Waits::Entry { entry, model } => (*entry, model),
+            Waits::Untaken { batch, id, taken } => {
+                self.inboxes[index].restore(number, id, batch, taken);
                 return Ok(());
             }
         };
         let order = match &self.topology.stages[index].kind {
-            StageKind::Operator(_) if entry.model.is_empty() => Order::Key,
-            StageKind::Model(model) if !entry.model.is_empty() => {
+            StageKind::Operator(_) if !of_model => Order::Key,
+            StageKind::Model(model) if of_model => {
                 entry.goes_to(&model.model.facts().digest);
                 model.order
             }
@@ -151,10 +175,74 @@ impl Task {
             }
         };
         if let Some(record) = entry.view() {
-            entry.lane = lane(order, &record, number);
+            let lanes = (
+                lane(order, &record, number),
+                lane(Order::Key, &record, number),
+            );
+            (entry.lane, entry.key) = lanes;
         }
         self.waiting[index].add(number, entry);
         Ok(())
+    }
+
+    /// A record with its answer has left a stage.
+    fn has_left(&mut self, stage: usize, entry: Entry) {
+        if self.topology.commit_point != CommitPoint::Log {
+            self.left.push((stage, entry));
+        }
+    }
+
+    /// The last cut holds.
+    pub(crate) fn cut_holds(&mut self) {
+        self.left_in_cut.clear();
+    }
+
+    /// Takes out what waits in stages, or was answered since the last cut that holds, by stage: the task is about to go
+    /// back.
+    pub(crate) fn take_waiting(&mut self) -> Vec<(usize, Entry)> {
+        let left = std::mem::take(&mut self.left_in_cut).into_iter();
+        let left = left.chain(std::mem::take(&mut self.left));
+        let waiting = std::mem::replace(&mut self.waiting, waiting_of(&self.topology));
+        let stages = waiting.into_iter().enumerate();
+        let entries = stages.flat_map(|(stage, waiting)| {
+            let entries = waiting.into_entries();
+            entries.map(move |entry| (stage, entry))
+        });
+        left.chain(entries).collect()
+    }
+
+    /// So many records that the last cut counted as written are dead letters in it.
+    pub(crate) fn refused_late(&mut self, records: u64) {
+        self.counts = self.counts.refused_late(records);
+        self.cut_counts = self.cut_counts.refused_late(records);
+    }
+
+    /// Goes back to its last cut, which this image is of: what was done since was not. Its operators stay. Returns where
+    /// reading goes on.
+    pub(crate) fn go_back(&mut self, image: &TaskImage) -> Option<u64> {
+        let position = image.position.or(self.began);
+        let counts = Counts::from_log(&image.counters);
+        self.waiting = waiting_of(&self.topology);
+        self.inboxes = inboxes_of(&self.topology);
+        self.answers_held.fill(false);
+        (self.retrying, self.ended, self.paused) = (None, false, false);
+        (self.next, self.cut_position) = (position, position);
+        (self.counts, self.cut_counts) = (counts, counts);
+        self.next_number = 1;
+        position
+    }
+
+    /// What waits here, as records read and those that came of them beyond that.
+    pub(crate) fn left_behind(&self) -> Counts {
+        let waiting = self.waiting.iter().flat_map(Waiting::iter);
+        let offsets = waiting.map(|(_, entry)| entry.id.offset);
+        let untaken = self.inboxes.iter().flat_map(Inbox::offsets);
+        let read: HashSet<u64> = offsets.chain(untaken).collect();
+        Counts {
+            input: read.len() as u64,
+            split: (self.in_flight() - read.len()) as u64,
+            ..Counts::default()
+        }
     }
 
     /// Runs the slot's current version from the next batch on. Returns how long that took, or none if it did already.
@@ -256,26 +344,6 @@ impl Task {
         waiting + self.inboxes.iter().map(Inbox::len).sum::<usize>()
     }
 
-    /// What waits and is not part of the cut: whoever reads the partition next, here or elsewhere, counts it again.
-    pub(crate) fn counted_again(&self) -> CountedAgain {
-        if self.is_durable() {
-            return CountedAgain::default();
-        }
-        let offsets = self.waiting.iter().flat_map(Waiting::offsets);
-        let untaken = self.inboxes.iter().flat_map(Inbox::offsets);
-        // Pieces of one record usually stand together.
-        let (mut read, mut last) = (HashSet::new(), None);
-        for offset in offsets.chain(untaken) {
-            if last.replace(offset) != Some(offset) {
-                read.insert(offset);
-            }
-        }
-        CountedAgain {
-            read: read.len() as u64,
-            split: (self.in_flight() - read.len()) as u64,
-        }
-    }
-
     /// The partition is read elsewhere: whoever has it now asks the models again.
     pub(crate) fn abandon(self, meters: &Meters) {
         self.forget_suspended(meters);
@@ -297,7 +365,6 @@ impl Task {
         batch: Batch,
         rejected: &[Rejected],
         next: u64,
-        numbers: &mut impl FnMut() -> u64,
         output: &mut Output,
     ) -> Result<(), FlowError> {
         let count = (batch.len() + rejected.len()) as u64;
@@ -317,14 +384,17 @@ impl Task {
         for rejected in rejected {
             output.reject(id, rejected)?;
         }
+        let first = batch.view().get(0).map(|first| first.id().offset);
+        let first_rejected = rejected.first().map(|rejected| rejected.offset);
+        self.began = self.began.or(first.into_iter().chain(first_rejected).min());
         self.next = Some(next);
         let began = Instant::now();
         let waited = self.in_flight();
         if !batch.is_empty() {
             let topology = self.topology.clone();
             let targets = &topology.sources[usize::from(self.partition.source)].targets;
-            self.send(targets, batch, began, numbers, output)?;
-            self.advance(numbers, output)?;
+            self.send(targets, batch, began, output)?;
+            self.advance(output)?;
         }
         let waits = self.in_flight().saturating_sub(waited) as u64;
         output.finished.push((began, count.saturating_sub(waits)));
@@ -342,21 +412,43 @@ impl Task {
         builder.push_record(record)?;
         Ok(Entry {
             record: builder.finish(clock()),
+            id: EntryId::of(record.id()),
             lane,
-            offset: record.id().offset,
+            key: match lane {
+                Lane::Own(number) => self::lane(Order::Key, record, number),
+                Lane::Key(_) => lane,
+                // A record without a key counts for itself.
+                Lane::Partition => self::lane(Order::Key, record, record.id().offset),
+            },
             arrived,
             attempt: 0,
             state: State::Queued,
             prompt: String::new(),
             tokens: Tokens::default(),
-            logged: None,
             versions: self.versions.clone(),
             model: match &self.topology.stages[stage].kind {
                 StageKind::Operator(_) => "".into(),
                 StageKind::Model(model) => model.model.facts().digest.into(),
             },
+            kept: KeptParts::default(),
         })
     }
+}
+
+fn waiting_of(topology: &Topology) -> Vec<Waiting> {
+    let of = |stage: &Stage| {
+        let most_of_key = match &stage.kind {
+            StageKind::Operator(_) => 1,
+            StageKind::Model(model) => model.max_in_flight_per_key,
+        };
+        Waiting::new(&stage.name, most_of_key)
+    };
+    topology.stages.iter().map(of).collect()
+}
+
+fn inboxes_of(topology: &Topology) -> Vec<Inbox> {
+    let stages = topology.stages.iter();
+    stages.map(|stage| Inbox::new(&stage.name)).collect()
 }
 
 /// How many more records a stage may have waiting.

@@ -43,14 +43,13 @@ impl Task {
         &mut self,
         stage: usize,
         untaken: &mut Untaken,
-        numbers: &mut impl FnMut() -> u64,
         output: &mut Output,
     ) -> Result<(), FlowError> {
         let began = Instant::now();
         let mut answered = match untaken.answered.take() {
             Some(answered) => answered,
             None => {
-                let free = self.hold_back(stage, &untaken.batch, untaken.since, numbers, output)?;
+                let free = self.hold_back(stage, &untaken.batch, untaken.since, output)?;
                 if let Some(free) = free {
                     untaken.keep_only(free);
                 }
@@ -75,8 +74,8 @@ impl Task {
             since: untaken.since,
             began,
         };
-        let (taken, again) = self.take_answer(&go, &mut answered, numbers, output)?;
-        self.keep(stage, batch, again, untaken.since, numbers, output)?;
+        let (taken, again) = self.take_answer(&go, &mut answered, output)?;
+        self.keep(stage, batch, again, untaken.since, output)?;
         let tried = answered.tried;
         untaken.take(taken);
         if untaken.taken < tried {
@@ -141,7 +140,6 @@ impl Task {
         &mut self,
         go: &Go<'_>,
         answered: &mut Answered,
-        numbers: &mut impl FnMut() -> u64,
         output: &mut Output,
     ) -> Result<(usize, Vec<(usize, Again)>), FlowError> {
         let topology = self.topology.clone();
@@ -163,7 +161,7 @@ impl Task {
             .emit(&output.meters);
             answered.accept(0..batch.len());
             let main = routes.first().map_or(&[][..], Vec::as_slice);
-            self.send(main, batch.clone(), go.since, numbers, output)?;
+            self.send(main, batch.clone(), go.since, output)?;
             return Ok((batch.len(), Vec::new()));
         }
         let version = answered.version.clone();
@@ -254,7 +252,7 @@ impl Task {
         .emit(&output.meters);
         for (route, builder) in collected.finish() {
             let batch = builder.finish(view.clock());
-            self.send(&routes[route], batch, go.since, numbers, output)?;
+            self.send(&routes[route], batch, go.since, output)?;
         }
         Ok((taken, again))
     }

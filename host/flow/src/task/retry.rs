@@ -31,7 +31,6 @@ impl Task {
         stage: usize,
         batch: &Batch,
         arrived: Instant,
-        numbers: &mut impl FnMut() -> u64,
         output: &mut Output,
     ) -> Result<Option<Batch>, FlowError> {
         if self.waiting[stage].is_empty() {
@@ -39,7 +38,7 @@ impl Task {
         }
         let mut free = BatchBuilder::default();
         for record in batch.view().records() {
-            let number = numbers();
+            let number = self.number();
             let lane = lane(Order::Key, &record, number);
             let kept = if self.waiting[stage].blocks(lane) {
                 self.entry(stage, &record, arrived, lane)
@@ -61,14 +60,13 @@ impl Task {
         batch: &Batch,
         again: Vec<(usize, Again)>,
         arrived: Instant,
-        numbers: &mut impl FnMut() -> u64,
         output: &mut Output,
     ) -> Result<(), FlowError> {
         for (index, again) in again {
             let Some(record) = batch.view().get(index) else {
                 continue;
             };
-            let number = numbers();
+            let number = self.number();
             let lane = lane(Order::Key, &record, number);
             match self.entry(stage, &record, arrived, lane) {
                 Ok(mut entry) => {
@@ -84,18 +82,6 @@ impl Task {
         Ok(())
     }
 
-    /// The lanes of a stage whose first record is to come again by now.
-    pub(super) fn due(&self, stage: usize, now: Instant) -> Vec<Lane> {
-        let fronts = self.waiting[stage].fronts();
-        let due = fronts.filter(|(_, entry)| match entry.state {
-            State::Delayed(at) => at <= now,
-            // Its turn has come, and the stages after this one had no room for what it becomes.
-            State::Queued => true,
-            _ => false,
-        });
-        due.map(|(_, entry)| entry.lane).collect()
-    }
-
     /// When the next retry is due that can go, of a record or of a stage.
     pub(crate) fn next_due(&self, output: &Output) -> Option<Instant> {
         let stages = (0..self.waiting.len()).filter(|stage| !self.is_held(*stage, output));
@@ -104,12 +90,7 @@ impl Task {
             if self.unavailable[stage] {
                 return Some(self.starts.until(stage).unwrap_or(now));
             }
-            let entries = self.waiting[stage].iter();
-            let delayed = entries.filter_map(|(_, entry)| match entry.state {
-                State::Delayed(due) => Some(due),
-                _ => None,
-            });
-            delayed.min()
+            self.waiting[stage].next_due()
         };
         stages.filter_map(of_stage).min()
     }
@@ -117,12 +98,7 @@ impl Task {
     /// Sends records to their operator again whose time has come, with those that were held behind them. Each may take
     /// its operator's whole deadline, so that after a while those that are left wait until cuts and controls were
     /// looked at.
-    pub(crate) fn on_time(
-        &mut self,
-        now: Instant,
-        numbers: &mut impl FnMut() -> u64,
-        output: &mut Output,
-    ) -> Result<bool, FlowError> {
+    pub(crate) fn on_time(&mut self, now: Instant, output: &mut Output) -> Result<bool, FlowError> {
         let mut any = false;
         let topology = self.topology.clone();
         for (stage, described) in topology.stages.iter().enumerate() {
@@ -138,7 +114,7 @@ impl Task {
                     continue;
                 }
             }
-            let due = self.due(stage, now);
+            let due = self.waiting[stage].due(now);
             for lane in due {
                 if self.is_held(stage, output) {
                     break;
@@ -148,7 +124,7 @@ impl Task {
                 }
                 any = true;
                 self.retrying = Some(stage);
-                let retried = self.retry(stage, lane, numbers, output);
+                let retried = self.retry(stage, lane, output);
                 self.retrying = None;
                 retried?;
                 if self.must_wait(stage, Instant::now()) {
@@ -160,13 +136,7 @@ impl Task {
     }
 
     /// Runs the front of a lane again, then those held behind it until one must come again itself or the turn is over.
-    fn retry(
-        &mut self,
-        stage: usize,
-        lane: Lane,
-        numbers: &mut impl FnMut() -> u64,
-        output: &mut Output,
-    ) -> Result<(), FlowError> {
+    fn retry(&mut self, stage: usize, lane: Lane, output: &mut Output) -> Result<(), FlowError> {
         let turn = Instant::now();
         while let Some((number, entry)) = self.waiting[stage].front(lane) {
             let waits = matches!(entry.state, State::Delayed(at) if at > Instant::now());
@@ -189,31 +159,30 @@ impl Task {
                 since,
                 began,
             };
-            let (_, again) = self.take_answer(&go, &mut answered, numbers, output)?;
+            let (_, again) = self.take_answer(&go, &mut answered, output)?;
             match again.first() {
                 Some((_, again)) => {
-                    if let Some(entry) = self.waiting[stage].change(number) {
-                        let delay = match again {
-                            Again::After(delay) => retry_delay(*delay),
-                            _ => Duration::ZERO,
-                        };
+                    let delay = match again {
+                        Again::After(delay) => retry_delay(*delay),
+                        _ => Duration::ZERO,
+                    };
+                    self.waiting[stage].change(number, |entry| {
                         entry.attempt = attempt;
                         entry.state = State::Delayed(Instant::now() + delay);
-                    }
+                    });
                 }
                 None => {
                     self.waiting[stage].remove(number);
                     output.finished.push((since, 1));
                 }
             }
-            self.advance(numbers, output)?;
+            self.advance(output)?;
             if turn.elapsed() >= LONGEST_TURN {
                 // The lane goes on with its next turn.
-                let next = self.waiting[stage].front(lane).map(|(number, _)| number);
-                if let Some(entry) = next.and_then(|next| self.waiting[stage].change(next))
+                if let Some((next, entry)) = self.waiting[stage].front(lane)
                     && matches!(entry.state, State::Queued)
                 {
-                    entry.state = State::Delayed(Instant::now());
+                    self.delay_until_now(stage, next);
                 }
                 return Ok(());
             }
@@ -225,11 +194,15 @@ impl Task {
     /// stage answers again.
     fn wait_for_instance(&mut self, stage: usize, number: u64) {
         let waits = |entry: &Entry| matches!(entry.state, State::Delayed(_));
-        if !self.waiting[stage].get(number).is_some_and(waits)
-            && let Some(entry) = self.waiting[stage].change(number)
-        {
-            entry.state = State::Delayed(Instant::now());
+        if !self.waiting[stage].get(number).is_some_and(waits) {
+            self.delay_until_now(stage, number);
         }
+    }
+
+    fn delay_until_now(&mut self, stage: usize, number: u64) {
+        self.waiting[stage].change(number, |entry| {
+            entry.state = State::Delayed(Instant::now());
+        });
     }
 }
 

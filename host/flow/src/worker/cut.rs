@@ -1,110 +1,213 @@
-//! Taking a cut: everything the tasks have done since the last one becomes durable.
+//! Taking a cut: everything the tasks have done since the last one becomes durable, or was not.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tidegate_contract::{Cut, Partition, SourceError};
+use tidegate_contract::{
+    CommitError, Cut, Partition, RefusedRecord, Settled, SlotVersion, SourceError, TaskId,
+};
 use tidegate_telemetry::events::CutCommitted;
 
 use super::Worker;
-use crate::committer::{CountedAgain, Counts, Part};
+use crate::counts::Counts;
 use crate::error::FlowError;
 use crate::task::Task;
+use crate::topology::Positions;
+
+/// A cut of which nothing is known for so long does not become one.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// What a cut that is under way will have made durable.
+pub(super) struct Committing {
+    began: Instant,
+    tasks: Vec<(Partition, TaskId, Counts, Option<u64>)>,
+    slots: Option<Vec<SlotVersion>>,
+    in_flight: usize,
+    /// When records were read that are finished with it, and how many.
+    finished: Vec<(Instant, u64)>,
+}
+
+/// How a cut ended.
+pub(super) enum End {
+    /// It holds. A source that keeps positions by itself may have refused to take them.
+    Held(Option<(usize, SourceError)>),
+    /// It does not: its tasks are to go back.
+    Aborted(Vec<(String, RefusedRecord)>),
+    /// The partitions are others' now.
+    Fenced,
+}
 
 impl Worker {
     pub(super) fn cut_is_due(&self) -> bool {
-        if self.output.is_full() {
-            return true;
+        if self.committing.is_some() {
+            return false;
         }
-        self.last_cut.elapsed() >= self.shared.topology.cut_interval
-            && (self.output.pending() > 0
-                || self.output.counts != Counts::default()
-                || self.output.abandoned != CountedAgain::default()
-                || self.tasks.values().any(Task::has_changes))
+        self.output.is_full()
+            || (self.last_cut.elapsed() >= self.shared.topology.cut_interval && self.has_changes())
     }
 
-    /// Makes everything the tasks have done since the last cut durable.
-    pub(super) fn cut(&mut self) -> Result<(), FlowError> {
-        self.cut_but(None).map(drop)
+    fn has_changes(&self) -> bool {
+        self.untold || self.output.pending() > 0 || self.tasks.values().any(Task::has_changes)
     }
 
-    /// The same; that one source does not take its positions is no failure of the cut, and returned.
-    pub(super) fn cut_but(
-        &mut self,
-        may_refuse: Option<usize>,
-    ) -> Result<Option<SourceError>, FlowError> {
+    /// Begins a cut of everything the tasks have done since the last one.
+    pub(super) fn begin_cut(&mut self) -> Result<(), FlowError> {
         self.last_cut = Instant::now();
-        let mut cut = Cut::default();
-        let mut positions: Vec<(Partition, u64)> = Vec::new();
-        let mut again = CountedAgain::default();
-        for task in self.tasks.values_mut() {
-            again.add(task.counted_again());
-            if let Some(position) = task.cut(&mut cut) {
-                positions.push((task.partition, position));
-            }
+        if !self.has_changes() {
+            return Ok(());
         }
-        let in_flight = self.in_flight();
-        let output = &mut self.output;
-        let empty = cut.sources.is_empty()
-            && cut.in_flight_added.is_empty()
-            && cut.in_flight_done.is_empty()
-            && output.counts == Counts::default()
-            && output.abandoned == CountedAgain::default()
-            && output.sinks.iter().all(|sink| sink.pending() == 0)
-            && output.dead.pending() == 0;
         self.tell_running();
-        let output = &mut self.output;
-        if !empty {
-            let began = Instant::now();
-            let part = Part {
-                worker: self.number,
-                cut,
-                again,
+        if self.shared.commits_elsewhere {
+            self.shared.ledger.write_slots()?;
+        }
+        let began = Instant::now();
+        let slots = self.shared.ledger.changed_slots();
+        let mut cut = Cut {
+            slots: slots.clone().unwrap_or_default(),
+            ..Cut::default()
+        };
+        let in_flight = self.in_flight();
+        let mut tasks = Vec::with_capacity(self.tasks.len());
+        for (partition, task) in &mut self.tasks {
+            let (id, part) = (task.id(), task.cut());
+            tasks.push((*partition, id.clone(), task.counts, part.unfinished));
+            cut.tasks.insert(id, part);
+        }
+        self.committer.begin(cut, &mut self.output)?;
+        for (partition, records) in std::mem::take(&mut self.output.refused_late) {
+            if let Some(task) = self.tasks.get_mut(&partition) {
+                task.refused_late(records);
+            }
+            let mut tasks = tasks.iter_mut();
+            if let Some((_, _, counts, _)) = tasks.find(|(of, ..)| *of == partition) {
+                *counts = counts.refused_late(records);
+            }
+        }
+        self.committing = Some(Committing {
+            began,
+            tasks,
+            slots,
+            in_flight,
+            finished: std::mem::take(&mut self.output.finished),
+        });
+        Ok(())
+    }
+
+    /// Looks what became of the cut that is under way. Returns whether that is known now.
+    pub(super) fn settle(&mut self, wait: Duration) -> Result<bool, FlowError> {
+        match self.end_of_cut(wait)? {
+            None => return Ok(false),
+            Some(End::Held(None)) => {}
+            Some(End::Held(Some((source, error)))) => return Err(self.source_error(source, error)),
+            Some(End::Aborted(refused)) => self.go_back(refused)?,
+            Some(End::Fenced) => self.fenced()?,
+        }
+        Ok(true)
+    }
+
+    /// Takes a cut and waits for its end. Returns whether it holds; otherwise the tasks have gone back.
+    pub(super) fn last_cut(&mut self) -> Result<bool, FlowError> {
+        match self.whole_cut()? {
+            End::Held(None) => Ok(true),
+            End::Held(Some((source, error))) => Err(self.source_error(source, error)),
+            End::Aborted(refused) => self.go_back(refused).map(|()| false),
+            End::Fenced => self.fenced().map(|()| false),
+        }
+    }
+
+    /// The end of a cut of everything that is done: the one that is under way, if that comes to nothing, or one more.
+    pub(super) fn whole_cut(&mut self) -> Result<End, FlowError> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut begun = false;
+        loop {
+            let end = match self.end_of_cut(Duration::from_millis(100))? {
+                Some(end) => end,
+                None if self.committing.is_none() => End::Held(None),
+                None if Instant::now() >= deadline => {
+                    return Err(FlowError::Commit(CommitError::Commit {
+                        place: format!("worker {}", self.number),
+                        why: format!("nothing is known of a cut after {PATIENCE:?}"),
+                    }));
+                }
+                None => continue,
             };
-            let number = self.shared.committer.commit(part, output)?;
-            CutCommitted {
-                cut: number,
-                worker: self.number,
-                records: output.finished.iter().map(|(_, records)| records).sum(),
-                in_flight: in_flight as u64,
-                time: began.elapsed(),
+            if begun || !matches!(end, End::Held(None)) {
+                return Ok(end);
             }
-            .emit(&output.meters);
+            self.begin_cut()?;
+            begun = true;
         }
-        let mut refused = None;
-        for (index, source) in self.sources.iter_mut().enumerate() {
-            let described = &self.shared.topology.sources[index];
-            let of_source: Vec<(Partition, u64)> = positions
-                .iter()
-                .filter(|(partition, _)| usize::from(partition.source) == index)
-                .copied()
-                .collect();
-            if !described.positions_in_log && !of_source.is_empty() {
-                match source.commit(&of_source) {
-                    Ok(()) => {}
-                    Err(error) if may_refuse == Some(index) => {
-                        refused = Some(error);
-                        continue;
-                    }
-                    Err(error) => {
-                        return Err(FlowError::Source {
-                            name: described.name.clone(),
-                            error,
-                        });
-                    }
-                }
+    }
+
+    fn end_of_cut(&mut self, wait: Duration) -> Result<Option<End>, FlowError> {
+        if self.committing.is_none() {
+            return Ok(None);
+        }
+        let Some(settled) = self.committer.settled(wait)? else {
+            return Ok(None);
+        };
+        let Some(committing) = self.committing.take() else {
+            return Ok(None);
+        };
+        Ok(Some(match settled {
+            Settled::Committed { number } => End::Held(self.held(number, committing)),
+            Settled::Aborted { why, refused } => {
+                tracing::warn!(worker = self.number, "a cut was taken back: {why}");
+                End::Aborted(refused)
             }
-            for (partition, position) in of_source {
-                if let Some(task) = self.tasks.get_mut(&partition) {
-                    task.committed(position);
-                }
+            Settled::Fenced { why } => {
+                tracing::warn!(worker = self.number, "a cut was taken back: {why}");
+                End::Fenced
+            }
+        }))
+    }
+
+    /// A cut holds.
+    fn held(&mut self, number: u64, committing: Committing) -> Option<(usize, SourceError)> {
+        let Committing {
+            began,
+            tasks,
+            slots,
+            in_flight,
+            finished,
+        } = committing;
+        CutCommitted {
+            cut: number,
+            worker: self.number,
+            records: finished.iter().map(|(_, records)| records).sum(),
+            in_flight: in_flight as u64,
+            time: began.elapsed(),
+        }
+        .emit(&self.output.meters);
+        if let Some(slots) = slots {
+            self.shared.ledger.slots_hold(slots);
+        }
+        for (partition, ..) in &tasks {
+            if let Some(task) = self.tasks.get_mut(partition) {
+                task.cut_holds();
             }
         }
+        let counts = tasks.iter().map(|(_, id, counts, _)| (id.clone(), *counts));
+        self.shared.ledger.committed(counts);
+        self.untold = false;
         let now = Instant::now();
-        for (since, records) in self.output.finished.drain(..) {
-            self.output
-                .latency
-                .record(now.duration_since(since), records);
+        for (since, records) in finished {
+            let latency = now.duration_since(since);
+            self.output.latency.record(latency, records);
         }
-        Ok(refused)
+        for (index, source) in self.sources.iter_mut().enumerate() {
+            let positions = self.shared.topology.sources[index].positions;
+            if positions != Positions::CutsAndSource {
+                continue;
+            }
+            let of_source = tasks.iter().filter_map(|(partition, _, _, unfinished)| {
+                (usize::from(partition.source) == index).then_some((*partition, (*unfinished)?))
+            });
+            let of_source: Vec<(Partition, u64)> = of_source.collect();
+            if let Err(error) = source.commit(&of_source) {
+                self.untold = true;
+                return Some((index, error));
+            }
+        }
+        None
     }
 }

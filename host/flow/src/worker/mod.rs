@@ -1,24 +1,30 @@
 //! A worker: the thread that owns sources, sinks and tasks, and takes their cuts.
 
+mod assign;
 mod cut;
+mod kept_requests;
 mod submit;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use tidegate_contract::{Answer, Made, ModelError, Partition, Reply, SourceEvent};
+use tidegate_contract::{
+    Answer, Committer, Made, ModelError, Partition, Reply, SourceError, SourceEvent, TaskId,
+};
 use tidegate_telemetry::Meters;
 
-use crate::committer::{Committer, Counts};
-use crate::entry::{Restored, Tokens};
+use self::cut::Committing;
+use self::kept_requests::KeptRequests;
+use crate::entry::Tokens;
 use crate::error::FlowError;
+use crate::ledger::Ledger;
 use crate::output::Output;
 use crate::running::Runs;
 use crate::task::{Starts, Task};
-use crate::topology::Topology;
+use crate::topology::{Positions, Topology};
 
 /// Most requests of one worker that are with models at once; the channel for their answers is as long, so that an
 /// answer always has room.
@@ -32,21 +38,17 @@ const TURN: Duration = Duration::from_millis(100);
 /// What a worker shares with the others of its run.
 pub(crate) struct Shared {
     pub topology: Arc<Topology>,
-    pub committer: Committer,
-    /// Number of the next in-flight entry.
-    pub next_entry: AtomicU64,
-    /// Number of the next request.
+    pub ledger: Ledger,
+    /// Whether cuts are committed elsewhere than in the log, which then hears of the slots alone.
+    pub commits_elsewhere: bool,
+    /// Number of the next request; unique across lives, so that no line of a log is taken for another's.
     pub next_request: AtomicU64,
-    /// Positions of the commit log, by source name and partition: position and identity.
-    pub positions: HashMap<(String, u32), (u64, String)>,
-    /// In-flight entries of the commit log that no task has taken yet.
-    pub restored: Mutex<HashMap<(String, u32), Vec<Restored>>>,
+    /// Records that waited when the run began, of tasks that no worker has taken yet: they are shown as in flight.
+    pub waited: Mutex<HashMap<TaskId, usize>>,
     /// Set when the run is to end before its input does.
     pub stop: AtomicBool,
     /// Set when a worker failed: the others end without waiting.
     pub failed: AtomicBool,
-    /// The counts of the commit log when the run began.
-    pub began_with: Counts,
 }
 
 /// What a worker is told.
@@ -65,21 +67,18 @@ pub(crate) struct Switched {
     pub longest_wait: Duration,
 }
 
-/// An answer on its way from the engine to a task.
+/// An answer on its way from the engine to a worker.
 pub(crate) struct Completion {
-    partition: Partition,
-    stage: usize,
-    number: u64,
     request: u64,
     result: Result<Answer, ModelError>,
 }
 
-/// Where the engine sends the answer to a request: to the task that waits for it.
+/// Where a record waits for the answer to a request: the task, the stage, and its number there.
+type Place = (Partition, usize, u64);
+
+/// Where the engine sends the answer to a request: to the worker whose task waits for it.
 struct TaskReply {
     sender: Sender<Completion>,
-    partition: Partition,
-    stage: usize,
-    number: u64,
     request: u64,
     tokens: Tokens,
     meters: Arc<Meters>,
@@ -94,9 +93,6 @@ impl Reply for TaskReply {
     fn done(self: Box<Self>, result: Result<Answer, ModelError>) {
         let TaskReply {
             sender,
-            partition,
-            stage,
-            number,
             request,
             meters,
             ..
@@ -111,13 +107,7 @@ impl Reply for TaskReply {
             meters.add_tokens(others.sum::<usize>() as u64);
         }
         // Only fails when the worker has ended, and then nobody waits for it.
-        let _ = sender.try_send(Completion {
-            partition,
-            stage,
-            number,
-            request,
-            result,
-        });
+        let _ = sender.try_send(Completion { request, result });
     }
 }
 
@@ -127,7 +117,16 @@ pub(crate) struct Worker {
     pub shared: Arc<Shared>,
     pub sources: Vec<Box<dyn tidegate_contract::Source>>,
     pub output: Output,
+    committer: Box<dyn Committer>,
     pub controls: Receiver<Control>,
+    /// A source that keeps positions has not taken those of the last cut.
+    untold: bool,
+    /// The cut that is under way.
+    committing: Option<Committing>,
+    /// Where the requests belong that models have.
+    requests: HashMap<u64, Place>,
+    /// Requests that models have for records that will come again.
+    kept: KeptRequests,
     tasks: BTreeMap<Partition, Task>,
     sender: Sender<Completion>,
     completions: Receiver<Completion>,
@@ -151,6 +150,7 @@ impl Worker {
         shared: Arc<Shared>,
         sources: Vec<Box<dyn tidegate_contract::Source>>,
         output: Output,
+        committer: Box<dyn Committer>,
         controls: Receiver<Control>,
     ) -> Worker {
         let (sender, completions) = crossbeam_channel::bounded(MAX_SUBMITTED);
@@ -161,7 +161,12 @@ impl Worker {
             shared,
             sources,
             output,
+            committer,
             controls,
+            untold: false,
+            committing: None,
+            requests: HashMap::new(),
+            kept: KeptRequests::default(),
             tasks: BTreeMap::new(),
             sender,
             completions,
@@ -190,16 +195,18 @@ impl Worker {
                 busy |= self.read(busy)?;
             }
             self.submit()?;
+            busy |= self.settle(Duration::ZERO)?;
             if self.cut_is_due() {
-                self.cut()?;
+                self.begin_cut()?;
+                busy |= self.settle(Duration::ZERO)?;
             }
             let in_flight = self.in_flight();
             self.output
                 .meters
                 .add_in_flight(in_flight as i64 - self.shown as i64);
             self.shown = in_flight;
-            if self.is_done(stopping, in_flight) {
-                self.cut()?;
+            // A cut that came to nothing leaves something to be done.
+            if self.is_done(stopping, in_flight) && self.last_cut()? {
                 return self.close();
             }
             if !busy {
@@ -214,7 +221,12 @@ impl Worker {
 
     fn is_done(&self, stopping: Option<Instant>, in_flight: usize) -> bool {
         if let Some(since) = stopping {
-            let kept = |task: &Task| task.is_durable() || task.in_flight() == 0;
+            let sources = &self.shared.topology.sources;
+            let kept = |task: &Task| {
+                let source = sources.get(usize::from(task.partition.source));
+                task.in_flight() == 0
+                    || source.is_some_and(|source| source.positions != Positions::CutsAndSource)
+            };
             return self.tasks.values().all(kept) || since.elapsed() > self.shared.topology.drain;
         }
         self.assigned.iter().all(|assigned| *assigned)
@@ -251,9 +263,7 @@ impl Worker {
     fn tell_running(&self) {
         let runs = (0..self.shared.topology.stages.len())
             .map(|stage| Runs::of(self.tasks.values().filter_map(|task| task.runs(stage))));
-        self.shared
-            .committer
-            .set_running(self.number, runs.collect());
+        self.shared.ledger.set_running(self.number, runs.collect());
     }
 
     fn take_completions(&mut self) -> Result<bool, FlowError> {
@@ -270,32 +280,33 @@ impl Worker {
 
     fn complete(&mut self, completion: Completion) -> Result<(), FlowError> {
         self.submitted = self.submitted.saturating_sub(1);
-        let Completion {
-            partition,
-            stage,
-            number,
-            request,
-            result,
-        } = completion;
-        let shared = self.shared.clone();
-        let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
-        match self.tasks.get_mut(&partition) {
-            Some(task) => task.on_answer(
-                stage,
-                number,
-                request,
-                result,
-                &mut numbers,
-                &mut self.output,
-            ),
-            // Its partition was taken away; whoever has it now asks again.
-            None => Ok(()),
-        }
+        let Completion { request, result } = completion;
+        let Some((partition, stage, number)) = self.requests.remove(&request) else {
+            // Its partition was taken away, and whoever has it now asks again; or its record will come again.
+            self.kept.answered(request, result);
+            return Ok(());
+        };
+        self.with_task(partition, |task, output| {
+            task.on_answer(stage, number, request, result, output)
+        })
+        .map(drop)
+    }
+
+    /// Has a task do something, and counts for it what became of records. None if there is no such task.
+    fn with_task<T>(
+        &mut self,
+        partition: Partition,
+        act: impl FnOnce(&mut Task, &mut Output) -> Result<T, FlowError>,
+    ) -> Result<Option<T>, FlowError> {
+        let Some(task) = self.tasks.get_mut(&partition) else {
+            return Ok(None);
+        };
+        let result = act(task, &mut self.output);
+        task.counts.add(std::mem::take(&mut self.output.counts));
+        result.map(Some)
     }
 
     fn take_time(&mut self) -> Result<bool, FlowError> {
-        let shared = self.shared.clone();
-        let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
         let turn = Instant::now();
         let mut any = false;
         let waits = |task: &Task| task.in_flight() > 0 || task.is_suspended();
@@ -310,10 +321,10 @@ impl Worker {
                 self.next = Some(partition);
                 return Ok(true);
             }
-            if let Some(task) = self.tasks.get_mut(&partition) {
-                any |= task.go_on(&mut numbers, &mut self.output)?;
-                any |= task.on_time(Instant::now(), &mut numbers, &mut self.output)?;
-            }
+            let went = self.with_task(partition, |task, output| {
+                Ok(task.go_on(output)? | task.on_time(Instant::now(), output)?)
+            })?;
+            any |= went.unwrap_or_default();
         }
         Ok(any)
     }
@@ -329,10 +340,7 @@ impl Worker {
             let records = topology.batch.min(room).max(1);
             let event = self.sources[index]
                 .poll(records, topology.batch_bytes, wait)
-                .map_err(|error| FlowError::Source {
-                    name: topology.sources[index].name.clone(),
-                    error,
-                })?;
+                .map_err(|error| self.source_error(index, error))?;
             any |= !matches!(event, SourceEvent::Idle);
             self.take_event(index, event)?;
         }
@@ -374,30 +382,10 @@ impl Worker {
             SourceEvent::Idle => {}
             SourceEvent::Assigned(partitions) => {
                 self.assigned[source] = true;
-                for partition in partitions {
-                    self.open(source, partition)?;
-                }
+                self.open(source, partitions)?;
             }
             SourceEvent::Revoked(partitions) => {
-                // Before the next poll the source still takes positions of theirs: what is done need not be read again.
-                // One that has taken them away for good may refuse: whoever has them now reads from the last position
-                // that was committed, and those of partitions that stay are committed with the next cut.
-                if let Some(error) = self.cut_but(Some(source))? {
-                    let name = &self.shared.topology.sources[source].name;
-                    tracing::warn!(source = name, %error, "positions of revoked partitions were not committed");
-                }
-                for partition in partitions {
-                    if let Some(task) = self.tasks.remove(&partition) {
-                        let again = task.counted_again();
-                        self.output.meters.add_abandoned(again.read, again.split);
-                        self.output.abandoned.add(again);
-                        task.abandon(&self.output.meters);
-                    }
-                }
-                self.tell_running();
-                // Without a partition this worker is not done: it may be given others.
-                let reads = |partition: &Partition| usize::from(partition.source) == source;
-                self.assigned[source] = self.tasks.keys().any(reads);
+                self.revoked(source, &partitions)?;
             }
             SourceEvent::End(partition) => {
                 if let Some(task) = self.tasks.get_mut(&partition) {
@@ -410,63 +398,19 @@ impl Worker {
                 rejected,
                 next,
             } => {
-                let shared = self.shared.clone();
-                let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
-                if let Some(task) = self.tasks.get_mut(&partition) {
-                    task.on_records(batch, &rejected, next, &mut numbers, &mut self.output)?;
-                }
+                self.with_task(partition, |task, output| {
+                    task.on_records(batch, &rejected, next, output)
+                })?;
             }
         }
         Ok(())
     }
 
-    /// Makes the task of a partition, from where the commit log left it.
-    fn open(&mut self, source: usize, partition: Partition) -> Result<(), FlowError> {
-        let topology = self.shared.topology.clone();
-        let described = &topology.sources[source];
-        let key = (described.name.clone(), partition.number);
-        let mut position = None;
-        if let (true, Some((at, identity))) =
-            (described.positions_in_log, self.shared.positions.get(&key))
-        {
-            let now = described.identities.get(partition.number as usize);
-            if now.is_some_and(|now| now != identity) {
-                return Err(FlowError::State(format!(
-                    "partition {} of source {} was {identity} at the last cut and is now {}; \
-                     give the source its old input, or begin with a new state directory",
-                    partition.number,
-                    described.name,
-                    now.map_or("", String::as_str),
-                )));
-            }
-            self.sources[source]
-                .seek(partition, *at)
-                .map_err(|error| FlowError::Source {
-                    name: described.name.clone(),
-                    error,
-                })?;
-            position = Some(*at);
+    fn source_error(&self, source: usize, error: SourceError) -> FlowError {
+        FlowError::Source {
+            name: self.shared.topology.sources[source].name.clone(),
+            error,
         }
-        let mut task = Task::new(partition, topology.clone(), position, self.starts.clone());
-        let restored = self
-            .shared
-            .restored
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&key)
-            .unwrap_or_default();
-        let shared = self.shared.clone();
-        let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
-        for entry in restored {
-            // In flight since the run began, whoever takes it.
-            self.shown += entry.waits.len();
-            task.restore(entry, &mut numbers)?;
-        }
-        for stage in 0..topology.stages.len() {
-            task.send_answers(stage, &mut numbers, &mut self.output)?;
-        }
-        self.tasks.insert(partition, task);
-        Ok(())
     }
 
     /// Waits for an answer, a control or the next timer.
@@ -475,7 +419,11 @@ impl Worker {
         let due = self.tasks.values();
         let due = due.filter_map(|task| task.next_due(&self.output)).min();
         let until_due = due.map_or(PATIENCE, |due| due.saturating_duration_since(now));
-        let wait = until_due.min(PATIENCE);
+        let mut wait = until_due.min(PATIENCE);
+        if self.committing.is_some() {
+            // What becomes of the cut is told elsewhere.
+            wait = wait.min(Duration::from_millis(1));
+        }
         if self.submitted == 0 && !stopping && self.in_flight() == 0 {
             // The source has waited already.
             return;
@@ -494,12 +442,10 @@ impl Worker {
         for task in self.tasks.values() {
             task.forget_suspended(&self.output.meters);
         }
-        for (index, source) in self.sources.iter_mut().enumerate() {
-            source.close().map_err(|error| FlowError::Source {
-                name: self.shared.topology.sources[index].name.clone(),
-                error,
-            })?;
+        for index in 0..self.sources.len() {
+            let closed = self.sources[index].close();
+            closed.map_err(|error| self.source_error(index, error))?;
         }
-        Ok(())
+        Ok(self.committer.close()?)
     }
 }

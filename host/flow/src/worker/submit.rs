@@ -1,6 +1,5 @@
 //! Giving models the records whose turn it is.
 
-use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -10,14 +9,16 @@ use tidegate_contract::{
 
 use super::{MAX_SUBMITTED, TaskReply, Worker};
 use crate::answer::record_seed;
-use crate::entry::{Entry, Lane, State, UNKNOWN_MODEL};
+use crate::entry::{Entry, State, UNKNOWN_MODEL};
 use crate::error::FlowError;
-use crate::topology::{Ask, ModelStage, Order, StageKind};
-use crate::waiting::lane;
+use crate::topology::{Ask, ModelStage, StageKind};
 
 impl Worker {
     /// Gives models the records whose turn it is, as far as models and limits take them.
     pub(super) fn submit(&mut self) -> Result<(), FlowError> {
+        for (stage, request) in self.kept.expired(Instant::now()) {
+            self.cancel(stage, request);
+        }
         let mut partitions: Vec<Partition> = self
             .tasks
             .iter()
@@ -30,7 +31,11 @@ impl Worker {
         partitions.rotate_left(first);
         for stage in 0..self.shared.topology.stages.len() {
             for partition in &partitions {
-                if !self.submit_stage(*partition, stage)? {
+                let more = self.submit_stage(*partition, stage);
+                if let Some(task) = self.tasks.get_mut(partition) {
+                    task.counts.add(std::mem::take(&mut self.output.counts));
+                }
+                if !more? {
                     break;
                 }
             }
@@ -47,28 +52,9 @@ impl Worker {
         let Some(task) = self.tasks.get_mut(&partition) else {
             return Ok(true);
         };
-        let mut submitted_by_key = HashMap::new();
-        let mut turn = Vec::new();
-        for (number, entry) in task.waiting[stage].iter() {
-            let key = match (entry.lane, entry.view()) {
-                (lane @ Lane::Key(_), _) | (lane, None) => lane,
-                (_, Some(record)) => lane(Order::Key, &record, number),
-            };
-            let with_model = submitted_by_key.entry(key).or_insert(0usize);
-            let limit = match key {
-                Lane::Key(_) => kind.max_in_flight_per_key,
-                _ => usize::MAX,
-            };
-            match entry.state {
-                State::Submitted(_) => *with_model += 1,
-                State::Queued if *with_model < limit => {
-                    *with_model += 1;
-                    turn.push(number);
-                }
-                _ => {}
-            }
-        }
-        for number in turn {
+        let mut from = 0;
+        while let Some(number) = task.waiting[stage].next_ready(from) {
+            from = number + 1;
             if self.submitted >= MAX_SUBMITTED {
                 return Ok(false);
             }
@@ -85,28 +71,43 @@ impl Worker {
             let prompt = match prompt {
                 Ok(prompt) => prompt,
                 Err(reason) => {
-                    let shared = self.shared.clone();
-                    let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
                     task.bury_entry(stage, number, &reason, &mut self.output)?;
-                    task.send_answers(stage, &mut numbers, &mut self.output)?;
+                    task.send_answers(stage, &mut self.output)?;
                     continue;
                 }
             };
             let digest = kind.model.facts().digest;
-            if *entry.model != *digest
-                && let Some(entry) = task.waiting[stage].change(number)
-            {
-                entry.goes_to(&digest);
+            if *entry.model != *digest {
+                task.waiting[stage].change(number, |entry| entry.goes_to(&digest));
             }
             let Some(entry) = task.waiting[stage].get(number) else {
                 continue;
             };
+            match self
+                .kept
+                .take(&(partition, stage, entry.id), &prompt, &digest)
+            {
+                None => {}
+                Some(Err(other)) => kind.model.cancel(RequestId(other)),
+                Some(Ok(kept)) => {
+                    let request = kept.request;
+                    task.waiting[stage].change(number, |entry| {
+                        entry.prompt = prompt;
+                        entry.tokens = kept.tokens;
+                        entry.state = State::Submitted(request);
+                    });
+                    match kept.answer {
+                        None => drop(self.requests.insert(request, (partition, stage, number))),
+                        Some(answer) => {
+                            task.on_answer(stage, number, request, answer, &mut self.output)?;
+                        }
+                    }
+                    continue;
+                }
+            }
             let request = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
             let reply = TaskReply {
                 sender: self.sender.clone(),
-                partition,
-                stage,
-                number,
                 request,
                 tokens: entry.tokens.clone(),
                 meters: self.output.meters.clone(),
@@ -126,13 +127,14 @@ impl Worker {
             match result {
                 Ok(()) => {
                     self.submitted += 1;
-                    if let Some(entry) = task.waiting[stage].change(number) {
+                    self.requests.insert(request, (partition, stage, number));
+                    task.waiting[stage].change(number, |entry| {
                         entry.prompt = prompt;
                         entry.state = State::Submitted(request);
                         if replaced {
                             entry.model = UNKNOWN_MODEL.into();
                         }
-                    }
+                    });
                 }
                 // No room, or unloaded: it may come back.
                 Err((_, ModelError::Full { .. } | ModelError::Unknown(_))) => return Ok(false),
@@ -143,12 +145,10 @@ impl Worker {
                     });
                 }
                 Err((_, error)) => {
-                    let shared = self.shared.clone();
-                    let mut numbers = || shared.next_entry.fetch_add(1, Ordering::Relaxed);
                     self.output.counts.requests += 1;
                     self.output.counts.failed += 1;
                     task.bury_entry(stage, number, &error.to_string(), &mut self.output)?;
-                    task.send_answers(stage, &mut numbers, &mut self.output)?;
+                    task.send_answers(stage, &mut self.output)?;
                 }
             }
         }

@@ -9,14 +9,17 @@ use serde_json::Value;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    FileLayer, KeptRevision, Operator, OperatorError, OperatorVersion, Partition, Processed,
-    Recovered, Sink, Slot, Source as Input, SourceError, SourceEvent,
+    Assigned, CommitLog, CommitPoint, FileLayer, KeptPosition, KeptRevision, Operator,
+    OperatorError, OperatorVersion, Partition, Processed, Recovered, Sink, Slot, Source as Input,
+    SourceError, SourceEvent,
 };
-use tidegate_flow::{OperatorStage, Run, Source, Stage, StageKind, Target, Topology, WorkerParts};
+use tidegate_flow::{
+    OperatorStage, Positions, Run, Source, Stage, StageKind, Target, Topology, WorkerParts,
+};
 use tidegate_record::{
     Batch, BatchBuilder, Fields, NewRecord, OutcomesBuilder, PatchBuilder, RecordId,
 };
-use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
+use tidegate_state::{FileCommitLog, LogCommitter, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
 use tidegate_tests::until;
 
@@ -254,13 +257,23 @@ impl Input for Topic {
         if !self.assigned {
             self.assigned = true;
             if self.next.iter().all(|next| *next == 0) {
-                return Ok(SourceEvent::Assigned(
-                    (0..self.next.len()).map(partition).collect(),
-                ));
+                let all = (0..self.next.len()).map(|number| Assigned {
+                    partition: partition(number),
+                    kept: None,
+                });
+                return Ok(SourceEvent::Assigned(all.collect()));
             }
             // The one that was taken away comes back.
-            (self.paused[0], self.next[0]) = (false, self.committed.lock().unwrap()[0]);
-            return Ok(SourceEvent::Assigned(vec![partition(0)]));
+            let position = self.committed.lock().unwrap()[0];
+            (self.paused[0], self.next[0]) = (false, position);
+            let kept = KeptPosition {
+                position,
+                metadata: String::new(),
+            };
+            return Ok(SourceEvent::Assigned(vec![Assigned {
+                partition: partition(0),
+                kept: Some(kept),
+            }]));
         }
         if self.taken_away.swap(false, Ordering::SeqCst) {
             self.assigned = false;
@@ -297,7 +310,8 @@ impl Input for Topic {
         })
     }
 
-    fn seek(&mut self, _: Partition, _: u64) -> Result<(), SourceError> {
+    fn seek(&mut self, partition: Partition, position: u64) -> Result<(), SourceError> {
+        self.next[partition.number as usize] = position;
         Ok(())
     }
 
@@ -350,7 +364,7 @@ impl Setting {
         self.append_line(r#"{"k":"later","p":0,"n":100}"#);
         until("it waits for its time", PATIENCE, || {
             let (_, recovered) = self.log(&self.disk.restart(0));
-            !recovered.in_flight.is_empty()
+            recovered.entries().next().is_some()
         });
     }
 
@@ -443,17 +457,22 @@ impl Setting {
             sink.recover(&recovered.sinks).unwrap();
             Box::new(sink)
         };
+        let log: Arc<dyn CommitLog> = Arc::new(log);
         let parts = WorkerParts {
             sources: vec![source],
             sinks: vec![sink("out")],
             dead: sink("dead-letters"),
+            committer: Box::new(LogCommitter::alone(log.clone())),
         };
         let topology = Topology {
             sources: vec![Source {
                 name: "input".into(),
                 targets: vec![Target::Stage(0)],
-                positions_in_log: durable,
-                durable_in_flight: durable,
+                fixed: durable,
+                positions: match durable {
+                    true => Positions::Cuts,
+                    false => Positions::CutsAndSource,
+                },
                 identities: (0..self.partitions).map(|p| format!("in-{p}")).collect(),
             }],
             stages: match &self.after {
@@ -464,12 +483,12 @@ impl Setting {
                 ],
             },
             sinks: vec!["out".into()],
+            commit_point: CommitPoint::Log,
             batch: 8,
             batch_bytes: 1 << 20,
             cut_interval: self.cut_interval,
             drain: Duration::from_secs(5),
         };
-        let log = Arc::new(log);
         Run::start(topology, vec![parts], log, recovered, self.meters.clone()).unwrap()
     }
 

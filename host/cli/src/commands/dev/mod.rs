@@ -23,7 +23,7 @@ use self::sources::Sources;
 use super::deploy::client;
 use super::print;
 use super::project::{grants, of_project, size};
-use super::run::next_signal;
+use super::signals::Signals;
 use crate::HostArguments;
 use crate::exit::{Failure, tell, with_causes};
 use crate::wire;
@@ -295,14 +295,15 @@ fn on_signal() -> Result<Receiver<()>, Failure> {
         .name("signals".to_owned())
         .spawn(move || {
             runtime.block_on(async {
-                if next_signal().await {
-                    let _ = heard.send(());
-                    // A build that is under way.
-                    tidegate_project::end_all();
-                    if next_signal().await {
-                        std::process::exit(1);
-                    }
-                }
+                let Some(mut signals) = Signals::listen() else {
+                    return;
+                };
+                signals.next().await;
+                let _ = heard.send(());
+                // A build that is under way.
+                tidegate_project::end_all();
+                signals.next().await;
+                std::process::exit(1);
             });
         })?;
     Ok(stop)

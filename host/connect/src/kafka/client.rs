@@ -1,0 +1,248 @@
+//! How clients are set up, and how they find their topic.
+
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::KafkaError;
+use rdkafka::metadata::Metadata;
+use rdkafka::producer::{BaseProducer, Producer};
+use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
+
+use super::deliveries::{Deliveries, ONLY_FAILURES};
+use super::options::KafkaSourceOptions;
+use super::target::{KafkaSinkOptions, PRODUCER};
+use super::{Properties, Trouble, is_transient, properties, timeouts};
+
+/// How long brokers are asked again that do not accept who asks, or how: less than those that are away.
+const REFUSED_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Other names that librdkafka has for a setting.
+const ALIASES: [(&str, &str); 4] = [
+    ("auto.commit.enable", "enable.auto.commit"),
+    ("delivery.timeout.ms", "message.timeout.ms"),
+    ("metadata.broker.list", "bootstrap.servers"),
+    ("request.required.acks", "acks"),
+];
+
+type Setting = (&'static str, String);
+
+/// What a client is set up with beside the user's properties.
+pub(super) struct Settings {
+    /// Of which the properties may say otherwise.
+    ours: Vec<Setting>,
+    /// On which the guarantee rests.
+    reserved: Vec<Setting>,
+    /// What has no value and cannot be set either, and why.
+    refused: Vec<Setting>,
+}
+
+impl Settings {
+    /// Of a member of a group.
+    pub(super) fn reader(options: &KafkaSourceOptions) -> Settings {
+        let mut ours = always();
+        ours.extend(own(&[
+            // Prefetched messages beyond these would only wait in memory.
+            ("queued.max.messages.kbytes", "16384"),
+            ("queued.min.messages", "5000"),
+            ("fetch.queue.backoff.ms", "20"),
+            ("fetch.wait.max.ms", "100"),
+        ]));
+        ours.extend(timeouts::of_a_member());
+        let mut reserved = own(&[
+            ("bootstrap.servers", options.brokers.as_str()),
+            ("group.id", options.group.as_str()),
+            ("enable.auto.commit", "false"),
+            ("enable.auto.offset.store", "false"),
+            (
+                "enable.partition.eof",
+                if options.until_end { "true" } else { "false" },
+            ),
+            ("group.protocol", "classic"),
+            ("partition.assignment.strategy", "cooperative-sticky"),
+            // A position that is gone must be an error, not a silent jump over records.
+            ("auto.offset.reset", "error"),
+            // What a transaction that was aborted left behind never was.
+            ("isolation.level", "read_committed"),
+        ]);
+        let mut refused = Vec::new();
+        match &options.instance {
+            Some(instance) => reserved.push(("group.instance.id", instance.clone())),
+            None => refused.push(("group.instance.id", "instance says it".to_owned())),
+        }
+        Settings {
+            ours,
+            reserved,
+            refused,
+        }
+    }
+
+    /// Of one who writes.
+    pub(super) fn writer(options: &KafkaSinkOptions) -> Settings {
+        let mut ours = always();
+        ours.extend(own(&PRODUCER));
+        let timeout = options.patience.as_millis().max(1).to_string();
+        Settings {
+            ours,
+            reserved: own(&[
+                ("bootstrap.servers", options.brokers.as_str()),
+                ("enable.idempotence", "true"),
+                ("acks", "all"),
+                ("message.timeout.ms", timeout.as_str()),
+                ONLY_FAILURES,
+            ]),
+            refused: own(&[
+                ("transactional.id", "transactions are the program's own"),
+                (
+                    "transaction.timeout.ms",
+                    "transactions are the program's own",
+                ),
+            ]),
+        }
+    }
+
+    /// Of what works for the program itself: its transactions, its changelogs, its questions.
+    pub(super) fn internal(
+        brokers: &str,
+        ours: &[(&'static str, &str)],
+        reserved: &[(&'static str, &str)],
+    ) -> Settings {
+        let mut all = always();
+        all.extend(own(ours));
+        let mut fixed = own(&[("bootstrap.servers", brokers)]);
+        fixed.extend(own(reserved));
+        Settings {
+            ours: all,
+            reserved: fixed,
+            refused: Vec::new(),
+        }
+    }
+
+    /// Why a property cannot be set, if it is none of the user's.
+    pub(super) fn refusal(&self, name: &str) -> Option<String> {
+        let same = ALIASES.iter().find(|(alias, _)| *alias == name);
+        let name = same.map_or(name, |(_, name)| name);
+        let of = |settings: &[Setting]| {
+            let mut settings = settings.iter();
+            settings.find_map(|(found, value)| (*found == name).then(|| value.clone()))
+        };
+        if let Some(value) = of(&self.reserved) {
+            return Some(format!("cannot be set: this needs it to be {value}"));
+        }
+        of(&self.refused).map(|why| format!("cannot be set: {why}"))
+    }
+
+    /// The client's configuration: ours, then the user's on top, except for what our guarantee rests on.
+    pub(super) fn config(self, properties: &Properties) -> Result<ClientConfig, String> {
+        for name in properties.keys() {
+            if let Some(why) = self.refusal(name) {
+                return Err(format!("property {name} {why}"));
+            }
+        }
+        if let Some((name, why)) = timeouts::contradiction(properties) {
+            return Err(format!("property {name} contradicts others: {why}"));
+        }
+        let mut config = ClientConfig::new();
+        for (name, value) in self.ours {
+            config.set(name, value);
+        }
+        for (name, value) in properties {
+            config.set(name, value);
+        }
+        for (name, value) in self.reserved {
+            config.set(name, value);
+        }
+        config.set_log_level(RDKafkaLogLevel::Info);
+        Ok(config)
+    }
+}
+
+fn always() -> Vec<Setting> {
+    own(&[
+        ("client.id", "tidegate"),
+        ("socket.keepalive.enable", "true"),
+        ("log.connection.close", "false"),
+        ("reconnect.backoff.max.ms", "2000"),
+        ("allow.auto.create.topics", "false"),
+    ])
+}
+
+fn own(settings: &[(&'static str, &str)]) -> Vec<Setting> {
+    let owned = |(name, value): &(&'static str, &str)| (*name, (*value).to_owned());
+    settings.iter().map(owned).collect()
+}
+
+/// Waits until the brokers answer for this topic, with what they say; the error says why they do not.
+///
+/// A client of its own asks, which is told of connections that are closed: for the others that is a matter of course,
+/// but brokers hang up too on those who do not speak as they do.
+pub(super) fn find(
+    config: &ClientConfig,
+    place: &str,
+    topic: &str,
+    patience: Duration,
+) -> Result<Metadata, String> {
+    let mut config = config.clone();
+    for name in properties::of_one_side() {
+        config.remove(name);
+    }
+    config.set("log.connection.close", "true");
+    let made: Result<BaseProducer<Deliveries>, _> =
+        config.create_with_context(Deliveries::default());
+    let producer = made.map_err(|error| text_of(&error))?;
+    let mut away = Trouble::new(patience);
+    let mut refused = Trouble::new(REFUSED_PATIENCE.min(patience));
+    loop {
+        let wait = Duration::from_secs(2).min(patience);
+        let error = match producer.client().fetch_metadata(Some(topic), wait) {
+            Ok(metadata) => return topic_fault(&metadata, topic).map_or(Ok(metadata), Err),
+            Err(error) if !is_transient(&error) => return Err(error.to_string()),
+            Err(error) => error,
+        };
+        // What librdkafka has to tell comes meanwhile.
+        producer.poll(Duration::from_millis(200));
+        match producer.context().cause() {
+            Some(cause) if cause.is_of_security() => refused.note(place, &cause.text)?,
+            Some(cause) => away.note(place, &format!("{error}: {}", cause.text))?,
+            None => away.note(place, &error.to_string())?,
+        }
+    }
+}
+
+/// librdkafka's own words, which say more than the error's and never have a password in them.
+pub(super) fn text_of(error: &KafkaError) -> String {
+    match error {
+        KafkaError::ClientConfig(_, text, _, _) | KafkaError::ClientCreation(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Tries again what time can mend, for as long as this.
+pub(super) fn patiently<T>(
+    place: &str,
+    patience: Duration,
+    mut attempt: impl FnMut() -> Result<T, KafkaError>,
+) -> Result<T, String> {
+    let mut trouble = Trouble::new(patience);
+    loop {
+        match attempt() {
+            Ok(done) => return Ok(done),
+            Err(error) if is_transient(&error) => trouble.note(place, &error.to_string())?,
+            Err(error) => return Err(error.to_string()),
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Why a topic cannot be used, if the metadata says so.
+fn topic_fault(metadata: &Metadata, topic: &str) -> Option<String> {
+    let found = metadata.topics().iter().find(|found| found.name() == topic);
+    match found.map(|found| (found.error(), found.partitions().len())) {
+        Some((None, 1..)) => None,
+        Some((Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE), _)) => None,
+        Some((Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART), _))
+        | Some((None, 0))
+        | None => Some("the topic does not exist".into()),
+        Some((Some(error), _)) => Some(RDKafkaErrorCode::from(error).to_string()),
+    }
+}

@@ -1,0 +1,67 @@
+//! Whether brokers and topics answer, asked without reading or writing anything.
+
+use rdkafka::consumer::BaseConsumer;
+use rdkafka::metadata::Metadata;
+
+use super::begin::{has_position, positions};
+use super::client::{Settings, find, patiently, text_of};
+use super::options::KafkaSourceOptions;
+use super::rebalance::Context;
+use super::target::KafkaSinkOptions;
+
+/// What the brokers say of a topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicReport {
+    /// How many partitions it has.
+    pub partitions: usize,
+    /// Those that no broker leads now: they can be neither read nor written.
+    pub without_leader: Vec<i32>,
+    /// In how many the group has a position; none for a sink.
+    pub positions: Option<usize>,
+}
+
+/// Asks about the topic of a source, for as long as its patience lasts. The error says what is missing.
+pub fn probe_read(options: &KafkaSourceOptions) -> Result<TopicReport, String> {
+    let topic = options.topic.as_str();
+    let mut config = Settings::reader(options).config(&options.properties)?;
+    let place = place(topic, &options.brokers);
+    let metadata = find(&config, &place, topic, options.patience)?;
+    // The name of a static member belongs to the one who reads.
+    config.remove("group.instance.id");
+    let made: Result<BaseConsumer<Context>, _> = config.create_with_context(Context::default());
+    let consumer = made.map_err(|error| text_of(&error))?;
+    let positions = patiently(&place, options.patience, || positions(&consumer, topic))
+        .map_err(|error| format!("the positions of group {}: {error}", options.group))?;
+    let known = positions.elements().into_iter();
+    let known = known.filter(|element| has_position(element.offset()));
+    Ok(report(&metadata, topic, Some(known.count())))
+}
+
+/// Asks about the topic of a sink, for as long as its patience lasts. The error says what is missing.
+pub fn probe_write(options: &KafkaSinkOptions) -> Result<TopicReport, String> {
+    let topic = options.topic.as_str();
+    let config = Settings::writer(options).config(&options.properties)?;
+    let place = place(topic, &options.brokers);
+    let metadata = find(&config, &place, topic, options.patience)?;
+    Ok(report(&metadata, topic, None))
+}
+
+fn place(topic: &str, brokers: &str) -> String {
+    format!("topic {topic} at {brokers}")
+}
+
+fn report(metadata: &Metadata, topic: &str, positions: Option<usize>) -> TopicReport {
+    let topics = metadata.topics().iter();
+    let partitions = topics
+        .filter(|found| found.name() == topic)
+        .flat_map(|found| found.partitions());
+    let leaders: Vec<(i32, i32)> = partitions
+        .map(|partition| (partition.id(), partition.leader()))
+        .collect();
+    let without_leader = leaders.iter().filter(|(_, leader)| *leader < 0);
+    TopicReport {
+        partitions: leaders.len(),
+        without_leader: without_leader.map(|(number, _)| *number).collect(),
+        positions,
+    }
+}

@@ -1,0 +1,231 @@
+//! A topic that is written, and how records become messages of it.
+
+use std::time::Duration;
+
+use rdkafka::config::ClientConfig;
+use rdkafka::message::{Header, Headers, OwnedHeaders};
+use tidegate_contract::{DeadLetter, SinkError};
+use tidegate_record::PublicRecord;
+use tracing::warn;
+
+use super::Properties;
+use super::client::find;
+use super::letter::Letter;
+use super::topic::{self, Rules};
+
+/// librdkafka's `message.max.bytes` unless set.
+pub(super) const MESSAGE_MAX_BYTES: usize = 1_000_000;
+
+/// What is ours in the configuration of every producer.
+pub(super) const PRODUCER: [(&str, &str); 5] = [
+    // Batches fill while records come; at a cut what there is goes at once.
+    ("linger.ms", "20"),
+    ("queue.buffering.max.kbytes", "131072"),
+    ("queue.buffering.max.messages", "1000000"),
+    ("compression.type", "lz4"),
+    // A batch larger than the topic takes is refused whole, even if each record would fit: where a topic tells its limit,
+    // it is never larger.
+    ("batch.size", "262144"),
+];
+
+/// Which topic is written, and how.
+#[derive(Clone, Debug)]
+pub struct KafkaSinkOptions {
+    /// `host:port`, several with commas between.
+    pub brokers: String,
+    /// The topic.
+    pub topic: String,
+    /// The pipeline that writes it. Pipelines may share a topic of dead letters: in a compacted one the keys of letters
+    /// begin with its name, so that none takes the place of another's.
+    pub pipeline: String,
+    /// How long the brokers may be away, and how long the delivery of a record may take.
+    pub patience: Duration,
+    /// Further settings of librdkafka.
+    pub properties: Properties,
+}
+
+impl KafkaSinkOptions {
+    /// The usual options: 2 minutes of patience.
+    pub fn new(
+        brokers: impl Into<String>,
+        topic: impl Into<String>,
+        pipeline: impl Into<String>,
+    ) -> KafkaSinkOptions {
+        KafkaSinkOptions {
+            brokers: brokers.into(),
+            topic: topic.into(),
+            pipeline: pipeline.into(),
+            patience: Duration::from_secs(120),
+            properties: Properties::new(),
+        }
+    }
+}
+
+/// A message before it is given to librdkafka.
+pub(super) struct Message<'a> {
+    pub(super) key: Option<&'a [u8]>,
+    pub(super) value: Option<&'a [u8]>,
+    pub(super) millis: Option<i64>,
+    pub(super) headers: Option<OwnedHeaders>,
+    /// Where it goes; by its key if none is given.
+    pub(super) partition: Option<i32>,
+}
+
+impl Message<'_> {
+    /// Bytes of all its parts; librdkafka does not hold headers against its limit.
+    pub(super) fn bytes(&self) -> usize {
+        let size = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
+        let headers = self.headers.iter().flat_map(|headers| headers.iter());
+        let headers: usize = headers
+            .map(|header| header.key.len() + size(header.value))
+            .sum();
+        size(self.key) + size(self.value) + headers
+    }
+}
+
+/// The most that a message of such a producer holds: librdkafka's `message.max.bytes`.
+pub(super) fn largest_message(config: &ClientConfig) -> usize {
+    let set = config.get("message.max.bytes");
+    set.and_then(|bytes| bytes.parse().ok())
+        .unwrap_or(MESSAGE_MAX_BYTES)
+}
+
+/// Keeps batches within what a topic takes.
+pub(super) fn limit_batches(config: &mut ClientConfig, largest: usize) {
+    let set = config.get("batch.size").and_then(|size| size.parse().ok());
+    let size = set.unwrap_or(largest).min(largest).max(1);
+    config.set("batch.size", size.to_string());
+}
+
+/// A topic that is written.
+pub(super) struct Target {
+    pub(super) options: KafkaSinkOptions,
+    pub(super) place: String,
+    /// librdkafka's `message.max.bytes`.
+    pub(super) largest: usize,
+    pub(super) rules: Rules,
+}
+
+impl Target {
+    pub(super) fn place_of(options: &KafkaSinkOptions) -> String {
+        format!("topic {} at {}", options.topic, options.brokers)
+    }
+
+    /// Waits for the brokers, as long as its patience lasts; a topic that does not exist is an error.
+    pub(super) fn open(options: KafkaSinkOptions, config: &ClientConfig) -> Result<Target, String> {
+        let place = Target::place_of(&options);
+        find(config, &place, &options.topic, options.patience)?;
+        let asker = topic::asker(config)?;
+        let rules = Rules::of(&asker, &options.topic).unwrap_or_else(|why| {
+            let means =
+                "records that share a batch with one that the broker refuses may be written late";
+            warn!(
+                place,
+                "the settings of the topic cannot be read: {why}; {means}"
+            );
+            Rules::default()
+        });
+        Ok(Target {
+            largest: largest_message(config),
+            options,
+            place,
+            rules,
+        })
+    }
+
+    pub(super) fn write_error(&self, why: impl Into<String>) -> SinkError {
+        SinkError::Write {
+            place: self.place.clone(),
+            why: why.into(),
+        }
+    }
+
+    pub(super) fn encode_error(&self, why: String) -> SinkError {
+        SinkError::Encode {
+            format: "a Kafka record",
+            why,
+        }
+    }
+
+    /// The error of a message that is too large for librdkafka.
+    pub(super) fn too_large(&self, bytes: usize) -> SinkError {
+        self.encode_error(format!(
+            "{bytes} bytes exceed message.max.bytes {}",
+            self.largest
+        ))
+    }
+
+    /// The error of a queue that did not empty.
+    pub(super) fn full(&self) -> SinkError {
+        let patience = self.options.patience.as_secs();
+        self.write_error(format!(
+            "the queue to the brokers stayed full for {patience} s"
+        ))
+    }
+
+    /// A record as a message, if the topic may take it.
+    pub(super) fn message<'a>(
+        &self,
+        record: &'a PublicRecord<'_>,
+    ) -> Result<Message<'a>, SinkError> {
+        // 0 stands for "now" in librdkafka, and Kafka has no time before its epoch.
+        let millis = record
+            .event_time()
+            .map(|micros| micros.div_euclid(1000))
+            .filter(|millis| *millis > 0);
+        if let Some(why) = self.rules.against(record, millis) {
+            return Err(self.encode_error(why));
+        }
+        let mut headers: Option<OwnedHeaders> = None;
+        for header in record.headers() {
+            let list = headers.unwrap_or_default();
+            headers = Some(list.insert(Header {
+                key: header.name,
+                value: header.value,
+            }));
+        }
+        Ok(Message {
+            key: record.key(),
+            value: record.value(),
+            millis,
+            headers,
+            partition: None,
+        })
+    }
+
+    pub(super) fn letter(&self, letter: &DeadLetter<'_>) -> Letter {
+        let mut letter = Letter::of(letter, &self.options.pipeline, self.largest);
+        if self.rules.needs_key {
+            letter.key_by_place();
+        }
+        letter
+    }
+}
+
+/// Gives a dead letter to `send`, as much of it as it takes.
+pub(super) fn send_letter(
+    place: &str,
+    mut letter: Letter,
+    mut send: impl FnMut(Message<'_>, &Letter) -> Result<(), SinkError>,
+) -> Result<(), SinkError> {
+    loop {
+        let written = letter.write();
+        let message = Message {
+            key: written.key.as_deref(),
+            value: Some(&written.value),
+            millis: None,
+            headers: Some(written.headers),
+            partition: None,
+        };
+        match send(message, &letter) {
+            Err(SinkError::Encode { .. }) if letter.shorten() => {}
+            Err(SinkError::Encode { why, .. }) => {
+                return Err(SinkError::Write {
+                    place: place.to_owned(),
+                    why: format!("a dead letter does not fit, however much of it is cut: {why}"),
+                });
+            }
+            sent => return sent,
+        }
+    }
+}

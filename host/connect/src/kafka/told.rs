@@ -1,0 +1,99 @@
+//! What librdkafka tells of its connections, beside the results of what it is asked.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rdkafka::error::KafkaError;
+use rdkafka::types::RDKafkaErrorCode;
+
+/// The first request is sent, and not answered.
+const FIRST_REQUEST: &str = "in state APIVERSION_QUERY";
+const WANTS_TLS: &str =
+    "; a broker that wants TLS hangs up like this on a client without it: set security.protocol";
+
+/// The last trouble that says something of its cause.
+#[derive(Debug, Default)]
+pub(super) struct Told(Mutex<Option<Cause>>);
+
+/// A trouble of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cause {
+    code: Option<RDKafkaErrorCode>,
+    /// librdkafka's own words.
+    pub(super) text: String,
+}
+
+impl Told {
+    pub(super) fn note(&self, error: &KafkaError, text: &str) {
+        let code = error.rdkafka_error_code();
+        let mut cause = self.lock();
+        // That all brokers are down is told after the reason why.
+        if code == Some(RDKafkaErrorCode::AllBrokersDown) && cause.is_some() {
+            return;
+        }
+        *cause = Some(Cause {
+            code,
+            text: text.to_owned(),
+        });
+    }
+
+    /// A line of the log. Some closed connections are told of there alone.
+    pub(super) fn note_line(&self, facility: &str, line: &str) {
+        if facility != "FAIL" {
+            return;
+        }
+        // The name of librdkafka's thread stands before it.
+        let after_thread = line
+            .strip_prefix("[thrd:")
+            .and_then(|line| line.split_once("]: "));
+        let mut text = after_thread.map_or(line, |(_, text)| text).to_owned();
+        if text.contains("Disconnected") && text.contains(FIRST_REQUEST) {
+            text += WANTS_TLS;
+        }
+        *self.lock() = Some(Cause { code: None, text });
+    }
+
+    pub(super) fn last(&self) -> Option<Cause> {
+        self.lock().clone()
+    }
+
+    /// A panic elsewhere leaves the plain values behind this lock whole.
+    fn lock(&self) -> MutexGuard<'_, Option<Cause>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Cause {
+    /// Whether the two ends do not agree on who they are, or on how to talk: a broker that is only away does not say so,
+    /// and time seldom mends it.
+    pub(super) fn is_of_security(&self) -> bool {
+        use RDKafkaErrorCode as Code;
+        let said = matches!(
+            self.code,
+            Some(Code::SSL | Code::Authentication | Code::SaslAuthenticationFailed)
+        );
+        said || self.text.ends_with(WANTS_TLS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_stays_when_all_brokers_are_said_to_be_down() {
+        let told = Told::default();
+        assert_eq!(told.last(), None);
+        let error = |code| KafkaError::Global(code);
+        told.note(
+            &error(RDKafkaErrorCode::AllBrokersDown),
+            "1/1 brokers are down",
+        );
+        told.note(&error(RDKafkaErrorCode::SSL), "SSL handshake failed");
+        told.note(
+            &error(RDKafkaErrorCode::AllBrokersDown),
+            "1/1 brokers are down",
+        );
+        let last = told.last();
+        assert!(last.is_some_and(|cause| cause.is_of_security() && cause.text.contains("SSL")));
+    }
+}

@@ -1,0 +1,406 @@
+//! The compacted topic that keeps what waits of a source: how it is made, checked and keyed.
+//!
+//! A record's key is text: `SOURCE/PARTITION/ENTRY` of an entry (see [`EntryKey`]), with `/` and a number behind it for
+//! its further pieces; `SOURCE/PARTITION/position` of the position of a task whose source keeps none; `header` of what all
+//! of a partition depends on. Values are sealed, each for its key, but for the header's.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::config::ClientConfig;
+use rdkafka::error::KafkaError;
+use rdkafka::types::RDKafkaErrorCode;
+use tidegate_contract::{EntryKey, TaskId};
+use tracing::info;
+
+use super::super::client::find;
+use super::super::source::ASK;
+use super::super::target::largest_message;
+use super::super::topic::{Asker, Rules, wait_for};
+use super::super::{Trouble, is_transient, native};
+use super::options::{ChangelogOptions, ChangelogPartitions};
+use super::outbox::Learnt;
+use super::pieces::LONGEST_HEAD;
+
+/// Bytes of a message that are not its value, beside its key: the batch's own and the record's.
+const OVERHEAD: usize = 256;
+/// Longest key of which entries are cut into pieces that fit; stages and sources have short names.
+const LONGEST_KEY: usize = 512;
+/// Smallest limit of messages with which a changelog works.
+const SMALLEST_MESSAGE: usize = 4096;
+const HEADER_VERSION: &str = "1";
+/// The key of a partition's header.
+pub(super) const HEADER: &str = "header";
+
+/// What all of a partition depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    /// Which key its values are sealed with.
+    key: String,
+    /// The id of the source's topic, if it reads one.
+    topic: Option<String>,
+    /// How many partitions there are.
+    partitions: usize,
+}
+
+/// A changelog that is ready to be read and written.
+pub(super) struct Changelog {
+    pub(super) options: ChangelogOptions,
+    pub(super) header: Header,
+    /// Index among the topics that transactions go to.
+    pub(super) to: u16,
+    pub(super) learnt: Arc<Learnt>,
+}
+
+impl Changelog {
+    /// Makes the topic, or checks it. `plain` is a client's configuration. The second is the most that a batch of the
+    /// topic may be, if it tells.
+    pub(super) fn open(
+        options: ChangelogOptions,
+        asker: &AdminClient<Asker>,
+        plain: &ClientConfig,
+        brokers: &str,
+        fingerprint: String,
+        patience: Duration,
+    ) -> Result<(Changelog, Option<usize>), String> {
+        let place = format!("changelog topic {} at {brokers}", options.topic);
+        let (topic, partitions) = match &options.partitions {
+            ChangelogPartitions::Number(number) => (None, (*number).max(1) as usize),
+            ChangelogPartitions::As(topic) => {
+                let (id, partitions) = describe(asker, plain, topic, &place, patience)?;
+                (Some(id), partitions)
+            }
+        };
+        let found = find_or_make(&options, asker, partitions, &place, patience)?;
+        if found != partitions {
+            let name = &options.topic;
+            return Err(match &options.partitions {
+                ChangelogPartitions::As(topic) => format!(
+                    "changelog topic {name} has {found} partitions and topic {topic} has {partitions}: what waits of a \
+                     partition is in the one of the same number, so they must be as many"
+                ),
+                ChangelogPartitions::Number(_) => format!(
+                    "changelog topic {name} has {found} partitions, and {partitions} are asked for"
+                ),
+            });
+        }
+        let rules = match Rules::of(asker, &options.topic) {
+            Ok(rules) => rules,
+            Err(why) => {
+                tracing::warn!(place, "the settings of the topic cannot be read: {why}");
+                Rules::default()
+            }
+        };
+        if let Some(policy) = &rules.policy
+            && policy != "compact"
+        {
+            return Err(format!(
+                "changelog topic {} has cleanup.policy {policy}, which loses what waits: it must be compact",
+                options.topic
+            ));
+        }
+        let largest = largest_message(plain);
+        let limit = largest.min(rules.largest_batch.unwrap_or(largest));
+        if limit < SMALLEST_MESSAGE {
+            return Err(format!(
+                "changelog topic {} takes messages of {limit} bytes (max.message.bytes, message.max.bytes): it needs \
+                 {SMALLEST_MESSAGE}",
+                options.topic
+            ));
+        }
+        let changelog = Changelog {
+            header: Header {
+                key: fingerprint,
+                topic,
+                partitions,
+            },
+            to: 0,
+            learnt: Learnt::new(limit - OVERHEAD - LONGEST_KEY),
+            options,
+        };
+        Ok((changelog, rules.largest_batch))
+    }
+
+    /// The partition that has this task.
+    pub(super) fn partition_of(&self, task: &TaskId) -> i32 {
+        (task.partition as usize % self.header.partitions) as i32
+    }
+
+    /// Most bytes of a value.
+    pub(super) fn largest_value(&self) -> usize {
+        self.learnt.largest().max(LONGEST_HEAD + 1)
+    }
+
+    /// Whether what was written under this header can be gone on with. The error says why not.
+    pub(super) fn check(&self, found: &[u8], partition: i32) -> Result<(), String> {
+        let name = &self.options.topic;
+        let found = std::str::from_utf8(found).ok().and_then(Header::read);
+        let Some(found) = found else {
+            return Err(format!(
+                "partition {partition} of changelog topic {name} was written by another version, or by another program"
+            ));
+        };
+        let ours = &self.header;
+        if found.key != ours.key {
+            return Err(format!(
+                "partition {partition} of changelog topic {name} was written with another state key (fingerprint {}, \
+                 and this one's is {}); give all processes of the group the same key",
+                found.key, ours.key
+            ));
+        }
+        let source = match &self.options.partitions {
+            ChangelogPartitions::As(topic) => format!("topic {topic}"),
+            ChangelogPartitions::Number(_) => format!("source {}", self.options.source),
+        };
+        if found.topic != ours.topic {
+            let id = |topic: &Option<String>| topic.clone().unwrap_or_else(|| "none".into());
+            return Err(format!(
+                "{source} is not the one that changelog topic {name} was written for (id {}, and now {}): it was made \
+                 anew; name another changelog, or remove this one with what waits in it",
+                id(&found.topic),
+                id(&ours.topic)
+            ));
+        }
+        if found.partitions != ours.partitions {
+            return Err(format!(
+                "{source} had {} partitions when changelog topic {name} was written and has {} now; name another \
+                 changelog once nothing waits in this one",
+                found.partitions, ours.partitions
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Header {
+    pub(super) fn write(&self) -> String {
+        let Header {
+            key,
+            topic,
+            partitions,
+        } = self;
+        let mut text = format!("{HEADER_VERSION} key={key} partitions={partitions}");
+        if let Some(topic) = topic {
+            // Writing to a text does not fail.
+            let _ = write!(text, " topic={topic}");
+        }
+        text
+    }
+
+    fn read(text: &str) -> Option<Header> {
+        let mut words = text.split(' ');
+        if words.next() != Some(HEADER_VERSION) {
+            return None;
+        }
+        let (mut key, mut topic, mut partitions) = (None, None, None);
+        for word in words {
+            let (name, value) = word.split_once('=')?;
+            match name {
+                "key" => key = Some(value.to_owned()),
+                "topic" => topic = Some(value.to_owned()),
+                "partitions" => partitions = Some(value.parse().ok()?),
+                _ => return None,
+            }
+        }
+        Some(Header {
+            key: key?,
+            topic,
+            partitions: partitions?,
+        })
+    }
+}
+
+/// What the keys of a task's records begin with.
+pub(super) fn prefix_of(task: &TaskId) -> String {
+    format!("{}/{}/", task.source, task.partition)
+}
+
+/// The key of a task's position.
+pub(super) fn position_key(task: &TaskId) -> String {
+    format!("{}position", prefix_of(task))
+}
+
+/// The key of an entry's piece.
+pub(super) fn entry_key(task: &TaskId, entry: &EntryKey, piece: u32) -> String {
+    let prefix = prefix_of(task);
+    match piece {
+        0 => format!("{prefix}{entry}"),
+        piece => format!("{prefix}{entry}/{piece}"),
+    }
+}
+
+/// What a key behind the task's prefix is of.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum KeyOf {
+    Position,
+    Piece(EntryKey, u32),
+}
+
+impl KeyOf {
+    pub(super) fn parse(rest: &str) -> Option<KeyOf> {
+        if rest == "position" {
+            return Some(KeyOf::Position);
+        }
+        if let Some(entry) = EntryKey::parse(rest) {
+            return Some(KeyOf::Piece(entry, 0));
+        }
+        let (entry, piece) = rest.rsplit_once('/')?;
+        Some(KeyOf::Piece(EntryKey::parse(entry)?, piece.parse().ok()?))
+    }
+}
+
+fn describe(
+    asker: &AdminClient<Asker>,
+    plain: &ClientConfig,
+    topic: &str,
+    place: &str,
+    patience: Duration,
+) -> Result<(String, usize), String> {
+    find(plain, place, topic, patience).map_err(|why| format!("topic {topic}: {why}"))?;
+    let mut trouble = Trouble::new(patience);
+    loop {
+        match native::describe_topic(asker.inner(), topic, ASK) {
+            Ok(described) => return Ok(described),
+            Err(why) => trouble.note(
+                place,
+                &format!("cannot learn the id of topic {topic}: {why}"),
+            )?,
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// How many partitions the changelog has; it is made if it is missing.
+fn find_or_make(
+    options: &ChangelogOptions,
+    asker: &AdminClient<Asker>,
+    partitions: usize,
+    place: &str,
+    patience: Duration,
+) -> Result<usize, String> {
+    let mut trouble = Trouble::new(patience);
+    loop {
+        let asked = asker.inner().fetch_metadata(Some(&options.topic), ASK);
+        let why = match asked {
+            Ok(metadata) => {
+                let mut topics = metadata.topics().iter();
+                let found = topics.find(|topic| topic.name() == options.topic);
+                match found {
+                    Some(topic) if !topic.partitions().is_empty() => {
+                        return Ok(topic.partitions().len());
+                    }
+                    _ => match make(options, asker, partitions) {
+                        Ok(()) => {
+                            info!(place, partitions, "made the changelog");
+                            "it is being made".to_owned()
+                        }
+                        Err(Some(RDKafkaErrorCode::TopicAlreadyExists)) => {
+                            "it is being made".to_owned()
+                        }
+                        Err(code)
+                            if code
+                                .is_some_and(|code| !is_transient(&KafkaError::Global(code))) =>
+                        {
+                            let code = code.map_or(String::new(), |code| code.to_string());
+                            return Err(format!(
+                                "changelog topic {} cannot be made: {code}",
+                                options.topic
+                            ));
+                        }
+                        Err(code) => match code {
+                            Some(code) => format!("it cannot be made: {code}"),
+                            None => "it cannot be made: no answer".to_owned(),
+                        },
+                    },
+                }
+            }
+            Err(error) if is_transient(&error) => error.to_string(),
+            Err(error) => return Err(format!("changelog topic {}: {error}", options.topic)),
+        };
+        trouble.note(place, &why)?;
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Asks for the topic once.
+fn make(
+    options: &ChangelogOptions,
+    asker: &AdminClient<Asker>,
+    partitions: usize,
+) -> Result<(), Option<RDKafkaErrorCode>> {
+    let replication = options.replication.map_or(-1, i32::from);
+    let mut topic = NewTopic::new(
+        &options.topic,
+        partitions as i32,
+        TopicReplication::Fixed(replication),
+    );
+    for (name, value) in &options.settings {
+        topic = topic.set(name, value);
+    }
+    topic = topic.set("cleanup.policy", "compact");
+    let asked = AdminOptions::new().request_timeout(Some(5 * ASK));
+    let made = wait_for(asker.create_topics([&topic], &asked), 10 * ASK);
+    match made {
+        Some(Ok(made)) => match made.into_iter().next() {
+            Some(Err((_, code))) => Err(Some(code)),
+            _ => Ok(()),
+        },
+        Some(Err(error)) => Err(error.rdkafka_error_code()),
+        None => Err(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_contract::EntryPart;
+
+    use super::*;
+
+    #[test]
+    fn every_key_is_read_as_it_was_written() {
+        let task = TaskId {
+            source: "tickets".into(),
+            partition: 3,
+        };
+        let entry = EntryKey {
+            stage: "ask/7".into(),
+            offset: 9,
+            emit: 1,
+            copy: 0,
+            part: EntryPart::Progress,
+        };
+        let prefix = prefix_of(&task);
+        for piece in [0, 1, 17] {
+            let key = entry_key(&task, &entry, piece);
+            let rest = key.strip_prefix(&prefix).unwrap();
+            assert_eq!(KeyOf::parse(rest), Some(KeyOf::Piece(entry.clone(), piece)));
+        }
+        assert_eq!(
+            entry_key(&task, &entry, 2),
+            "tickets/3/ask/7/9/1/0/progress/2"
+        );
+        let key = position_key(&task);
+        assert_eq!(
+            KeyOf::parse(key.strip_prefix(&prefix).unwrap()),
+            Some(KeyOf::Position)
+        );
+        assert_eq!(KeyOf::parse("ask/9/1/0/whatever"), None);
+        assert_eq!(KeyOf::parse(""), None);
+    }
+
+    #[test]
+    fn a_header_is_read_as_it_was_written() {
+        for topic in [None, Some("F2iGRfPkTJqtTV8kTjdvZQ".to_owned())] {
+            let header = Header {
+                key: "00ff".into(),
+                topic,
+                partitions: 6,
+            };
+            assert_eq!(Header::read(&header.write()), Some(header));
+        }
+        assert_eq!(Header::read("2 key=a partitions=1"), None);
+        assert_eq!(Header::read("1 key=a"), None);
+    }
+}

@@ -1,0 +1,220 @@
+//! Which messages of an aborted transaction are at fault: sent again, in halves of halves, in transactions that are
+//! always aborted, so that nobody sees them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rdkafka::producer::Producer as _;
+use rdkafka::types::RDKafkaErrorCode;
+use tidegate_contract::RefusedRecord;
+
+use super::super::deliveries::{
+    NotTaken, Producer, Returned, Sent, is_of_the_message, is_size, produce, refusal,
+};
+use super::super::letter::Letter;
+use super::super::settle::divide;
+use super::super::target::Message;
+use super::courier::{Undelivered, deliver_all};
+use super::line::Line;
+use super::outbox::{Destination, Stub};
+
+/// How long one such transaction may take.
+const TIME: Duration = Duration::from_secs(8);
+/// Smallest piece of an entry that is tried.
+const SMALLEST_PIECE: usize = 256;
+
+/// The records at fault, each with the name of its sink. Where there are none although messages were refused, batches are
+/// smaller from now on; what is learnt of dead letters and of pieces of entries is kept with their topics. An error says
+/// what cannot be written at all.
+pub(super) fn find(
+    line: &mut Line,
+    producer: &mut Arc<Producer>,
+    destinations: &[Destination],
+    stubs: &[Stub],
+    returned: Vec<Returned>,
+) -> Result<Vec<(String, RefusedRecord)>, String> {
+    let mut refused = Vec::new();
+    // A topic may take less than it told when it was opened.
+    let sizes = returned.iter().any(|message| is_size(message.code));
+    let mut learnt = sizes && line.ask_limits(destinations);
+    if learnt {
+        reconnect(line, producer)?;
+    }
+    let mut groups = Vec::new();
+    divide(&mut groups, returned);
+    while let Some(group) = groups.pop() {
+        let mut probe = Probe {
+            line,
+            producer,
+            destinations,
+            stubs,
+        };
+        let alone = group.len() == 1;
+        let back = probe.send(&group)?;
+        if !alone {
+            divide(&mut groups, back);
+            continue;
+        }
+        let Some(message) = back.into_iter().find(is_at_fault) else {
+            continue;
+        };
+        match probe.fault(message)? {
+            Some(record) => refused.push(record),
+            None => learnt = true,
+        }
+    }
+    if refused.is_empty() && !learnt {
+        // Each is taken alone: a batch of them was too large.
+        line.halve_batches();
+        reconnect(line, producer)?;
+    }
+    Ok(refused)
+}
+
+fn is_at_fault(message: &Returned) -> bool {
+    is_of_the_message(message.code)
+}
+
+/// A new producer in place of the old one.
+fn reconnect(line: &Line, producer: &mut Arc<Producer>) -> Result<(), String> {
+    *producer = line.connect()?;
+    Ok(())
+}
+
+struct Probe<'a> {
+    line: &'a Line,
+    producer: &'a mut Arc<Producer>,
+    destinations: &'a [Destination],
+    stubs: &'a [Stub],
+}
+
+impl Probe<'_> {
+    fn stub(&self, number: usize) -> Result<(&Stub, &Destination), String> {
+        let stub = self.stubs.get(number);
+        let found = stub.and_then(|stub| {
+            let destination = self.destinations.get(usize::from(stub.to))?;
+            Some((stub, destination))
+        });
+        found.ok_or_else(|| format!("message {number} is unknown"))
+    }
+
+    /// Sends these messages in a transaction and aborts it: those that were refused, or taken back behind a refused one.
+    fn send(&mut self, group: &[Returned]) -> Result<Vec<Returned>, String> {
+        let begun = self.producer.begin_transaction();
+        begun.map_err(|error| error.to_string())?;
+        for message in group {
+            let (_, destination) = self.stub(message.number)?;
+            let given = self.give(destination, message.message(), message.number);
+            match given {
+                Ok(()) => {}
+                // The transaction has failed already, for one before this: it is taken for taken back.
+                Err(NotTaken::Failed(_) | NotTaken::Undelivered(_)) => break,
+                Err(why) => return Err(format!("cannot try a refused record again: {why:?}")),
+            }
+        }
+        self.end()
+    }
+
+    fn give(
+        &self,
+        destination: &Destination,
+        message: Message<'_>,
+        number: usize,
+    ) -> Result<(), NotTaken> {
+        produce(self.producer, &destination.topic, message, number, TIME)
+    }
+
+    /// Waits for the messages of the open transaction and aborts it.
+    fn end(&mut self) -> Result<Vec<Returned>, String> {
+        let delivered = deliver_all(self.producer, Instant::now() + TIME);
+        let aborted = self.line.abort(self.producer);
+        let returned = self.producer.context().take_returned();
+        self.producer.context().take_failure();
+        if !aborted {
+            reconnect(self.line, self.producer)?;
+        }
+        match delivered {
+            Err(Undelivered::Failed(why)) if returned.is_empty() => Err(why),
+            _ => Ok(returned),
+        }
+    }
+
+    /// What follows of a message that is refused alone: the record, or none where something was learnt of the topic.
+    fn fault(&mut self, message: Returned) -> Result<Option<(String, RefusedRecord)>, String> {
+        let (stub, destination) = self.stub(message.number)?;
+        let why = refusal(&destination.topic, message.code, message.key.is_some());
+        let (destination, sink) = (destination.clone(), destination.sink.clone());
+        match (&stub.sent, sink) {
+            (Some(Sent::Record(id)), Some(sink)) => Ok(Some((
+                sink,
+                RefusedRecord {
+                    id: *id,
+                    key: message.key,
+                    value: message.value,
+                    reason: why,
+                },
+            ))),
+            (Some(Sent::Letter(letter)), _) => {
+                let letter = letter.as_ref().clone();
+                self.shorten(&destination, letter, message)?;
+                Ok(None)
+            }
+            _ => {
+                let bytes = message.value.as_ref().map_or(0, Vec::len);
+                let smaller = bytes / 2;
+                if !is_size(message.code) || smaller < SMALLEST_PIECE {
+                    return Err(format!("what waits cannot be kept: {why}"));
+                }
+                destination.learnt.at_most(smaller);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Finds out how a dead letter must be for the topic to take it, for this one and all later ones.
+    fn shorten(
+        &mut self,
+        destination: &Destination,
+        mut letter: Letter,
+        mut refused: Returned,
+    ) -> Result<(), String> {
+        loop {
+            let invalid = refused.code == RDKafkaErrorCode::InvalidRecord;
+            if invalid && refused.key.is_none() {
+                destination.learnt.takes_only_keys();
+            }
+            let keyed = invalid && letter.key_by_place();
+            let size = is_size(refused.code);
+            if size {
+                let bytes = refused.message().bytes();
+                destination.learnt.at_most(bytes.saturating_sub(1));
+            }
+            let may_fit = keyed || (size && letter.shorten());
+            if !may_fit {
+                let why = refusal(&destination.topic, refused.code, refused.key.is_some());
+                let bytes = refused.value.map_or(0, |value| value.len());
+                return Err(format!(
+                    "a dead letter of {bytes} bytes, cut as far as helps, was refused: {why}"
+                ));
+            }
+            let number = refused.number;
+            let begun = self.producer.begin_transaction();
+            begun.map_err(|error| error.to_string())?;
+            let written = letter.write();
+            let message = Message {
+                key: written.key.as_deref(),
+                value: Some(&written.value),
+                millis: None,
+                headers: Some(written.headers),
+                partition: None,
+            };
+            if let Err(why) = self.give(destination, message, number) {
+                return Err(format!("cannot try a dead letter again: {why:?}"));
+            }
+            match self.end()?.into_iter().find(is_at_fault) {
+                Some(again) => refused = again,
+                None => return Ok(()),
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! A topic that is written in the transactions of a committer.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tidegate_contract::{DeadLetter, Sink, SinkError, SinkPosition};
+use tidegate_record::PublicRecord;
+
+use super::super::deliveries::{NotTaken, Sent};
+use super::super::target::{Message, Target, send_letter};
+use super::outbox::{Learnt, Outbox, Stub};
+
+/// A topic as a sink whose records are seen once the cut holds that they are part of. What the broker refuses is told by
+/// the committer, which aborts the cut for it.
+pub(super) struct TransactionalSink {
+    target: Target,
+    outbox: Arc<Outbox>,
+    learnt: Arc<Learnt>,
+    /// Index of its destination.
+    to: u16,
+}
+
+impl fmt::Debug for TransactionalSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TransactionalSink")
+            .field("place", &self.target.place)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TransactionalSink {
+    pub(super) fn new(
+        target: Target,
+        outbox: Arc<Outbox>,
+        learnt: Arc<Learnt>,
+        to: u16,
+    ) -> TransactionalSink {
+        TransactionalSink {
+            target,
+            outbox,
+            learnt,
+            to,
+        }
+    }
+
+    /// `largest`: most bytes of this message.
+    fn send(&self, message: Message<'_>, sent: Sent, largest: usize) -> Result<(), SinkError> {
+        let bytes = message.bytes();
+        if bytes > largest {
+            return Err(self.target.too_large(bytes));
+        }
+        let stub = Stub {
+            to: self.to,
+            sent: Some(sent),
+        };
+        self.outbox.give(stub, message).map_err(|why| match why {
+            NotTaken::TooLarge => self.target.too_large(bytes),
+            _ => self.target.full(),
+        })
+    }
+}
+
+impl Sink for TransactionalSink {
+    fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
+        let message = self.target.message(&record)?;
+        self.send(message, Sent::Record(record.id()), self.target.largest)
+    }
+
+    fn write_dead(&mut self, letter: &DeadLetter<'_>) -> Result<(), SinkError> {
+        let mut letter = self.target.letter(letter);
+        if self.learnt.needs_key() {
+            letter.key_by_place();
+        }
+        let largest = self.learnt.largest();
+        send_letter(&self.target.place, letter, |message, letter| {
+            let sent = Sent::Letter(Box::new(letter.clone()));
+            self.send(message, sent, largest)
+        })
+    }
+
+    fn pending(&self) -> usize {
+        self.outbox.pending(self.to)
+    }
+
+    fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError> {
+        // The committer does, with all that the cut has.
+        Ok(None)
+    }
+
+    fn recover(&mut self, _known: &[SinkPosition]) -> Result<(), SinkError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,454 @@
+//! What a committer promises of what waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use tidegate_connect::kafka::{
+    ChangelogOptions, ChangelogPartitions, KafkaCommitter, TransactionOptions,
+};
+use tidegate_contract::{
+    Assignment, CommitError, Committer, Cut, Entry, EntryKey, EntryPart, KeptPosition, Settled,
+    TaskCut, TaskId, TaskImage,
+};
+
+use crate::broker::{brokers, delete, records, topic, topic_with, widen};
+use crate::worker::{Key, Nobody, Setup, Worker};
+use crate::{WAIT, numbers, produce};
+
+fn key(offset: u64, part: EntryPart) -> EntryKey {
+    EntryKey {
+        stage: "ask".into(),
+        offset,
+        emit: 0,
+        copy: 0,
+        part,
+    }
+}
+
+fn entry(offset: u64, payload: &[u8]) -> Entry {
+    Entry {
+        key: key(offset, EntryPart::Record),
+        payload: payload.to_vec(),
+    }
+}
+
+/// A committer of a source of files, whose positions are in the changelog.
+fn of_files(changelog: &str, name: &str) -> TransactionOptions {
+    let mut options = TransactionOptions::new(brokers(), format!("{changelog}-{name}"));
+    let partitions = ChangelogPartitions::Number(1);
+    options.changelogs = vec![ChangelogOptions::new("files", changelog, partitions)];
+    options.patience = Duration::from_secs(30);
+    options.no_progress = Duration::from_secs(40);
+    options
+}
+
+fn open(options: &TransactionOptions, key: u8) -> Result<KafkaCommitter, CommitError> {
+    KafkaCommitter::open(options.clone(), Arc::new(Key(key)))
+}
+
+fn file(number: u32) -> TaskId {
+    TaskId {
+        source: "files".into(),
+        partition: number,
+    }
+}
+
+fn assignment(number: u32) -> Assignment {
+    Assignment {
+        task: file(number),
+        identity: format!("/data/{number}.jsonl"),
+        kept: None,
+    }
+}
+
+fn load(committer: &mut KafkaCommitter, number: u32) -> TaskImage {
+    committer.load(&[assignment(number)]).unwrap().remove(0)
+}
+
+fn cut(committer: &mut KafkaCommitter, number: u32, cut: TaskCut) -> Settled {
+    let cut = Cut {
+        tasks: [(file(number), cut)].into(),
+        ..Cut::default()
+    };
+    committer.begin(cut, &mut Nobody).unwrap();
+    loop {
+        if let Some(settled) = committer.settled(WAIT).unwrap() {
+            return settled;
+        }
+    }
+}
+
+fn at(position: u64) -> TaskCut {
+    TaskCut {
+        identity: "/data/0.jsonl".into(),
+        position: Some(position),
+        ..TaskCut::default()
+    }
+}
+
+#[test]
+fn what_waits_is_there_for_the_next_process() {
+    let changelog = format!("{}-log", topic("log-files", 1));
+    let options = of_files(&changelog, "a");
+    let mut committer = open(&options, 7).unwrap();
+    assert_eq!(load(&mut committer, 0), TaskImage::default());
+    let counters = vec![("in".to_owned(), 5), ("out".to_owned(), 3)];
+    let first = TaskCut {
+        put: vec![entry(10, b"one"), entry(20, b"two"), entry(30, b"three")],
+        counters: counters.clone(),
+        ..at(100)
+    };
+    assert_eq!(
+        cut(&mut committer, 0, first),
+        Settled::Committed { number: 1 }
+    );
+    let second = TaskCut {
+        put: vec![entry(20, b"two again"), entry(40, b"")],
+        done: vec![key(10, EntryPart::Record), key(20, EntryPart::Record)],
+        counters: counters.clone(),
+        ..at(120)
+    };
+    assert_eq!(
+        cut(&mut committer, 0, second),
+        Settled::Committed { number: 2 }
+    );
+    let expected = TaskImage {
+        identity: String::new(),
+        position: Some(120),
+        entries: vec![entry(20, b"two again"), entry(30, b"three"), entry(40, b"")],
+        counters,
+    };
+    assert_eq!(load(&mut committer, 0), expected);
+    // Another task in the same partition has its own.
+    assert_eq!(load(&mut committer, 1), TaskImage::default());
+    drop(committer);
+    let mut committer = open(&options, 7).unwrap();
+    assert_eq!(load(&mut committer, 0), expected);
+    assert_eq!(
+        cut(
+            &mut committer,
+            0,
+            TaskCut {
+                position: Some(130),
+                ..expected_cut(&expected)
+            }
+        ),
+        Settled::Committed { number: 3 }
+    );
+    // Its name is plain, what it says is not.
+    let (name, _) = records(&changelog, "read_committed").remove(1);
+    assert_eq!(name, "files/0/ask/10/0/0/record");
+}
+
+/// A cut that says what is known already.
+fn expected_cut(image: &TaskImage) -> TaskCut {
+    TaskCut {
+        counters: image.counters.clone(),
+        ..at(image.position.unwrap())
+    }
+}
+
+#[test]
+fn an_entry_larger_than_a_message_goes_in_pieces_and_leaves_none_behind() {
+    let changelog = topic_with(
+        "log-pieces",
+        1,
+        &[("cleanup.policy", "compact"), ("max.message.bytes", "5000")],
+    );
+    let options = of_files(&changelog, "a");
+    let mut committer = open(&options, 7).unwrap();
+    load(&mut committer, 0);
+    let large: Vec<u8> = (0..50_000_u32).map(|byte| (byte * 7) as u8).collect();
+    let put = |payload: &[u8], position| TaskCut {
+        put: vec![entry(10, payload)],
+        ..at(position)
+    };
+    cut(&mut committer, 0, put(&large, 100));
+    let pieces = records(&changelog, "read_committed");
+    let of_entry = |records: &[(String, Option<usize>)]| {
+        let pieces = records.iter().filter(|(key, _)| key.contains("/ask/"));
+        pieces.count()
+    };
+    assert!(of_entry(&pieces) > 10, "{pieces:?}");
+    assert!(pieces.iter().all(|(_, length)| length.unwrap() < 5000));
+    let restored = |position, payload: &[u8]| {
+        let mut committer = open(&of_files(&changelog, "b"), 7).unwrap();
+        let image = load(&mut committer, 0);
+        assert_eq!(image.position, Some(position));
+        assert_eq!(image.entries, [entry(10, payload)]);
+    };
+    restored(100, &large);
+    // A smaller one, then none.
+    cut(&mut committer, 0, put(&large[..9_000], 101));
+    restored(101, &large[..9_000]);
+    let gone = TaskCut {
+        done: vec![key(10, EntryPart::Record)],
+        ..at(102)
+    };
+    cut(&mut committer, 0, gone);
+    let mut last = std::collections::BTreeMap::new();
+    for (key, length) in records(&changelog, "read_committed") {
+        last.insert(key, length);
+    }
+    last.retain(|key, length| key.contains("/ask/") && length.is_some());
+    assert!(last.is_empty(), "{last:?}");
+}
+
+#[test]
+fn aborted_cuts_leave_no_trace_in_what_a_task_begins_with() {
+    let (input, output) = (topic("log-aborted", 1), topic("log-aborted-out", 1));
+    produce(&input, numbers(0..50));
+    let setup = Setup::new(&input, &output, "a");
+    let mut worker = Worker::open(&setup);
+    worker.until(|worker| worker.read.len() == 50);
+    let task_cut = |put: Vec<Entry>, done: Vec<EntryKey>| TaskCut {
+        put,
+        done,
+        counters: vec![("in".into(), 50)],
+        ..TaskCut::default()
+    };
+    let kept = vec![entry(1, b"one"), entry(2, b"two")];
+    worker.cuts.insert(0, task_cut(kept.clone(), Vec::new()));
+    assert!(matches!(worker.cut(), Settled::Committed { .. }));
+    let before = (worker.next.clone(), kept);
+    produce(&input, numbers(50..90));
+    for _ in 0..2 {
+        worker.read.clear();
+        worker.until(|worker| worker.read.len() == 40);
+        let news = task_cut(
+            vec![entry(2, b"changed"), entry(60, &[7; 3000])],
+            vec![key(1, EntryPart::Record)],
+        );
+        worker.cuts.insert(0, news);
+        // Somebody connects under its name, so that its transaction is over.
+        let mut other = setup.committer(1).unwrap();
+        other.load(&[]).unwrap();
+        let settled = worker.cut();
+        assert!(matches!(settled, Settled::Aborted { .. }), "{settled:?}");
+        assert_eq!(worker.next, before.0);
+        assert_eq!(worker.images[&0].entries, before.1);
+        assert_eq!(worker.images[&0].counters, [("in".to_owned(), 50)]);
+    }
+    worker.close();
+    let mut again = Worker::open(&setup);
+    again.until(|worker| worker.images.contains_key(&0));
+    assert_eq!(again.next, before.0);
+    assert_eq!(again.images[&0].entries, before.1);
+    assert_eq!(again.images[&0].counters, [("in".to_owned(), 50)]);
+    again.close();
+}
+
+#[test]
+fn a_changelog_with_holes_is_read_to_its_end() {
+    let changelog = topic_with(
+        "log-holes",
+        1,
+        &[
+            ("cleanup.policy", "compact"),
+            ("min.cleanable.dirty.ratio", "0.01"),
+            ("segment.ms", "200"),
+            ("segment.bytes", "1048576"),
+            ("max.compaction.lag.ms", "200"),
+            ("delete.retention.ms", "0"),
+        ],
+    );
+    let options = of_files(&changelog, "a");
+    let mut committer = open(&options, 7).unwrap();
+    load(&mut committer, 0);
+    for number in 0..40 {
+        let news = TaskCut {
+            put: vec![entry(number, &number.to_le_bytes()), entry(1000, b"again")],
+            done: (number.checked_sub(2).into_iter())
+                .map(|number| key(number, EntryPart::Record))
+                .collect(),
+            ..at(2000 + number)
+        };
+        cut(&mut committer, 0, news);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let count = records(&changelog, "read_committed").len();
+    let began = std::time::Instant::now();
+    // The cleaner looks every 15 s. Whether it has come or not, the end is found: it is made of markers.
+    while records(&changelog, "read_committed").len() == count
+        && began.elapsed() < Duration::from_secs(40)
+    {
+        std::thread::sleep(Duration::from_secs(1));
+        cut(
+            &mut committer,
+            0,
+            at(3000 + began.elapsed().as_millis() as u64),
+        );
+    }
+    let expected = load(&mut committer, 0);
+    assert_eq!(expected.entries.len(), 3);
+    drop(committer);
+    let mut committer = open(&options, 7).unwrap();
+    assert_eq!(load(&mut committer, 0), expected);
+}
+
+#[test]
+fn a_wrong_state_key_is_refused_by_name() {
+    let changelog = format!("{}-log", topic("log-key", 1));
+    let options = of_files(&changelog, "a");
+    let mut committer = open(&options, 7).unwrap();
+    load(&mut committer, 0);
+    cut(&mut committer, 0, at(1));
+    let mut other = open(&options, 8).unwrap();
+    let error = other.load(&[assignment(0)]).unwrap_err().to_string();
+    assert!(
+        error.contains(&changelog) && error.contains("another state key") && error.contains("07"),
+        "{error}"
+    );
+}
+
+#[test]
+fn another_input_is_refused_by_name() {
+    let changelog = format!("{}-log", topic("log-input", 1));
+    let options = of_files(&changelog, "a");
+    let mut committer = open(&options, 7).unwrap();
+    load(&mut committer, 0);
+    cut(&mut committer, 0, at(1));
+    drop(committer);
+    let mut committer = open(&options, 7).unwrap();
+    let other = Assignment {
+        identity: "/data/other.jsonl".into(),
+        ..assignment(0)
+    };
+    let error = committer.load(&[other]).unwrap_err().to_string();
+    assert!(
+        error.contains("was /data/0.jsonl at the last cut and is now /data/other.jsonl"),
+        "{error}"
+    );
+}
+
+#[test]
+fn more_partitions_or_a_topic_made_anew_are_refused_by_name() {
+    let (input, output) = (topic("log-topic", 1), topic("log-topic-out", 1));
+    produce(&input, numbers(0..10));
+    let setup = Setup::new(&input, &output, "a");
+    let mut worker = Worker::open(&setup);
+    worker.until(|worker| worker.read.len() == 10);
+    worker.cut();
+    worker.close();
+    widen(&input, 2);
+    let refusal = || {
+        let mut last = String::new();
+        for _ in 0..100 {
+            last = match setup.committer(1) {
+                Err(error) => return error.to_string(),
+                Ok(mut committer) => {
+                    let task = TaskId {
+                        source: "tickets".into(),
+                        partition: 0,
+                    };
+                    let kept = Some(KeptPosition {
+                        position: 0,
+                        metadata: String::new(),
+                    });
+                    let assignment = Assignment {
+                        task,
+                        identity: String::new(),
+                        kept,
+                    };
+                    match committer.load(&[assignment]) {
+                        Err(error) => return error.to_string(),
+                        Ok(images) => format!("{images:?}"),
+                    }
+                }
+            };
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        last
+    };
+    let error = refusal();
+    assert!(
+        error.contains(&format!(
+            "{} has 1 partitions and topic {input} has 2",
+            setup.changelog
+        )),
+        "{error}"
+    );
+    widen(&setup.changelog, 2);
+    let error = refusal();
+    assert!(
+        error.contains(&format!("topic {input} had 1 partitions")) && error.contains("has 2 now"),
+        "{error}"
+    );
+    delete(&input);
+    crate::broker::make(&input, 2, &[]);
+    let error = refusal();
+    assert!(
+        error.contains("it was made anew") && error.contains(&input),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_topic_that_cannot_be_a_changelog_is_refused_by_name() {
+    let deletes = topic_with("log-delete", 1, &[("cleanup.policy", "delete")]);
+    let error = open(&of_files(&deletes, "a"), 7).unwrap_err().to_string();
+    assert!(
+        error.contains(&deletes) && error.contains("cleanup.policy delete"),
+        "{error}"
+    );
+    let small = [("cleanup.policy", "compact"), ("max.message.bytes", "1000")];
+    let small = topic_with("log-small", 1, &small);
+    let error = open(&of_files(&small, "a"), 7).unwrap_err().to_string();
+    assert!(
+        error.contains(&small) && error.contains("messages of 1000 bytes"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_open_transaction_of_a_crashed_writer_hides_nothing() {
+    let changelog = format!("{}-log", topic("log-open", 1));
+    let mut committer = open(&of_files(&changelog, "a"), 7).unwrap();
+    load(&mut committer, 0);
+    let news = |payload: &[u8], position| TaskCut {
+        put: vec![entry(1, payload)],
+        ..at(position)
+    };
+    cut(&mut committer, 0, news(b"before", 10));
+    // Somebody of another name crashes with a transaction open. What is committed behind it cannot be read until brokers
+    // end it.
+    let crashed: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", brokers())
+        .set("transactional.id", format!("{changelog}-crashed"))
+        .set("transaction.timeout.ms", "4000")
+        .create()
+        .unwrap();
+    crashed.init_transactions(Duration::from_secs(20)).unwrap();
+    crashed.begin_transaction().unwrap();
+    crashed
+        .send(
+            BaseRecord::to(&changelog)
+                .key("files/0/ask/1/0/0/record")
+                .payload("lost"),
+        )
+        .map_err(|(error, _)| error)
+        .unwrap();
+    while crashed.in_flight_count() > 0 {
+        crashed.poll(WAIT);
+    }
+    cut(&mut committer, 0, news(b"behind", 20));
+    drop(committer);
+    // It says that it waits in vain, if it may not wait so long.
+    let mut hasty = of_files(&changelog, "a");
+    hasty.no_progress = Duration::from_secs(1);
+    let error = open(&hasty, 7).unwrap().load(&[assignment(0)]).unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains(&changelog) && error.contains("a transaction on it stays open"),
+        "{error}"
+    );
+    let mut committer = open(&of_files(&changelog, "a"), 7).unwrap();
+    let image = load(&mut committer, 0);
+    assert_eq!(
+        (image.position, image.entries),
+        (Some(20), vec![entry(1, b"behind")])
+    );
+    drop(crashed);
+}

@@ -1,0 +1,103 @@
+//! What a committer promises when the brokers' answer to a commit is lost.
+
+use std::time::Duration;
+
+use tidegate_contract::{Entry, EntryKey, EntryPart, Settled, TaskCut};
+
+use crate::broker::topic;
+use crate::proxy::{Loses, Proxy};
+use crate::worker::{Setup, Worker};
+use crate::{numbers, options, produce, read_to_end};
+
+/// A worker whose transactions go through a wire that loses things.
+fn worker(name: &str, proxy: &Proxy) -> (Setup, Worker) {
+    let (input, output) = (topic(name, 2), topic(&format!("{name}-out"), 1));
+    produce(&input, numbers(0..100));
+    let mut setup = Setup::new(&input, &output, "a");
+    setup.transactions.brokers = proxy.address();
+    setup.transactions.transaction_timeout = Duration::from_secs(3);
+    let worker = Worker::open(&setup);
+    (setup, worker)
+}
+
+fn committed(setup: &Setup) -> Vec<u32> {
+    let group = format!("{}-reader", setup.output);
+    let read = read_to_end(options(&setup.output, &group), 1).values();
+    let mut values: Vec<u32> = read.iter().map(|value| value.parse().unwrap()).collect();
+    values.sort_unstable();
+    values
+}
+
+fn entry(offset: u64, payload: &[u8]) -> Entry {
+    Entry {
+        key: EntryKey {
+            stage: "ask".into(),
+            offset,
+            emit: 0,
+            copy: 0,
+            part: EntryPart::Record,
+        },
+        payload: payload.to_vec(),
+    }
+}
+
+/// Has something wait in the next cut.
+fn put(worker: &mut Worker, number: u32, entry: Entry) {
+    let cut = TaskCut {
+        put: vec![entry],
+        ..TaskCut::default()
+    };
+    worker.cuts.insert(number, cut);
+}
+
+#[test]
+fn a_commit_that_never_came_to_the_broker_is_found_not_to_hold() {
+    let proxy = Proxy::open();
+    let (setup, mut worker) = worker("unknown-request", &proxy);
+    worker.until(|worker| worker.read.len() == 100);
+    put(&mut worker, 0, entry(0, b"waits"));
+    proxy.lose(Loses::Request);
+    worker.begin();
+    while proxy.lost() == 0 {
+        assert_eq!(worker.committer_settled(), None);
+    }
+    let settled = worker.settle();
+    proxy.lose(Loses::Nothing);
+    assert!(matches!(settled, Settled::Aborted { .. }), "{settled:?}");
+    assert!(worker.images.values().all(|image| image.entries.is_empty()));
+    worker.read.clear();
+    worker.until(|worker| worker.read.len() == 100);
+    assert!(matches!(worker.cut(), Settled::Committed { number: 1 }));
+    assert_eq!(committed(&setup), (0..100).collect::<Vec<_>>());
+    worker.close();
+}
+
+#[test]
+fn a_commit_whose_answer_was_lost_is_found_to_hold() {
+    let proxy = Proxy::open();
+    let (setup, mut worker) = worker("unknown-answer", &proxy);
+    worker.until(|worker| worker.read.len() == 100);
+    put(&mut worker, 0, entry(0, b"waits"));
+    proxy.lose(Loses::Answer);
+    worker.begin();
+    while proxy.lost() == 0 {
+        assert_eq!(worker.committer_settled(), None);
+    }
+    let settled = worker.settle();
+    assert!(
+        matches!(settled, Settled::Committed { number: 1 }),
+        "{settled:?}"
+    );
+    proxy.lose(Loses::Nothing);
+    assert_eq!(committed(&setup), (0..100).collect::<Vec<_>>());
+    // It goes on from there.
+    produce(&setup.input, numbers(100..200));
+    worker.until(|worker| worker.read.len() == 200);
+    assert!(matches!(worker.cut(), Settled::Committed { number: 2 }));
+    assert_eq!(committed(&setup), (0..200).collect::<Vec<_>>());
+    worker.close();
+    let mut again = Worker::open(&setup);
+    again.until(|worker| worker.images.len() == 2);
+    assert_eq!(again.images[&0].entries, [entry(0, b"waits")]);
+    again.close();
+}

@@ -1,0 +1,168 @@
+//! What the cuts of all workers of a process add up to: what became of records, and what each slot runs.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidegate_contract::{CommitLog, Cut, OperatorVersion, Recovered, SlotVersion, TaskId};
+
+use crate::counts::Counts;
+use crate::error::FlowError;
+use crate::running::{Running, Runs};
+use crate::topology::Topology;
+
+/// Shared by the workers.
+pub(crate) struct Ledger {
+    topology: Arc<Topology>,
+    log: Arc<dyn CommitLog>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    /// Of logs from before tasks had counts of their own.
+    before: Counts,
+    /// At the last cut of each task that is known here.
+    tasks: BTreeMap<TaskId, Counts>,
+    /// What tasks began with: the meters of this run do not count it.
+    restored: Counts,
+    /// What the meters of this run count, and no cut has: it was done, and done again.
+    taken_back: Counts,
+    /// Components of the slots in the last cut.
+    slots: Vec<SlotVersion>,
+    running: Running,
+    /// The log says that the run is over.
+    ended: bool,
+}
+
+impl Ledger {
+    /// Goes on from what the log has.
+    pub(crate) fn new(
+        topology: Arc<Topology>,
+        log: Arc<dyn CommitLog>,
+        recovered: &Recovered,
+    ) -> Ledger {
+        let tasks = recovered.tasks.iter();
+        let counts = tasks.map(|(task, known)| (task.clone(), Counts::from_log(&known.counters)));
+        let inner = Inner {
+            before: Counts::from_log(&recovered.counters),
+            tasks: counts.collect(),
+            restored: Counts::recovered(recovered),
+            taken_back: Counts::default(),
+            slots: recovered.slots.clone(),
+            running: Running::new(&topology),
+            ended: false,
+        };
+        Ledger {
+            topology,
+            log,
+            inner: Mutex::new(inner),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A worker's tasks run these versions, by stage.
+    pub(crate) fn set_running(&self, worker: usize, runs: Vec<Runs>) {
+        self.lock().running.set(worker, runs);
+    }
+
+    /// The components that the last cut named, by slot.
+    pub(crate) fn slots(&self) -> Vec<SlotVersion> {
+        self.lock().slots.clone()
+    }
+
+    /// What the next cut is to say of the slots, if it is not what the last one said.
+    pub(crate) fn changed_slots(&self) -> Option<Vec<SlotVersion>> {
+        let mut inner = self.lock();
+        let slots = inner.running.name(&self.topology);
+        (slots != inner.slots).then_some(slots)
+    }
+
+    /// A cut that said this of the slots holds.
+    pub(crate) fn slots_hold(&self, slots: Vec<SlotVersion>) {
+        self.lock().slots = slots;
+    }
+
+    /// Writes into the log what the slots run, where cuts are committed elsewhere.
+    pub(crate) fn write_slots(&self) -> Result<(), FlowError> {
+        if let Some(slots) = self.changed_slots() {
+            self.log.commit(&Cut {
+                slots: slots.clone(),
+                ..Cut::default()
+            })?;
+            self.slots_hold(slots);
+        }
+        Ok(())
+    }
+
+    /// A deployment to a stage is done: the log says so before whoever asked for it is told.
+    pub(crate) fn deployed(&self, stage: usize, version: &OperatorVersion) -> Result<(), String> {
+        let mut inner = self.lock();
+        if inner.ended {
+            return Err("the run has ended".to_owned());
+        }
+        inner.running.deployed(&self.topology, stage, version);
+        drop(inner);
+        self.write_slots().map_err(|error| error.to_string())
+    }
+
+    /// A task begins with what its last cut has.
+    pub(crate) fn loaded(&self, task: TaskId, counts: Counts) {
+        let mut inner = self.lock();
+        let known = inner.tasks.insert(task, counts).unwrap_or_default();
+        inner.restored.add(counts.less(known));
+        inner.taken_back.add(known.less(counts));
+    }
+
+    /// A task goes back to its last cut, or runs here no more: what was counted since then was not.
+    pub(crate) fn taken_back(&self, task: &TaskId, counted: Counts) {
+        let mut inner = self.lock();
+        let known = inner.tasks.get(task).copied().unwrap_or_default();
+        inner.taken_back.add(counted.less(known));
+        inner.restored.add(known.less(counted));
+    }
+
+    /// What waits in a task that runs here no more is somebody else's.
+    pub(crate) fn left_behind(&self, task: &TaskId, left: Counts) {
+        if let Some(counts) = self.lock().tasks.get_mut(task) {
+            *counts = counts.less(left);
+        }
+    }
+
+    /// A cut holds that has these counts.
+    pub(crate) fn committed(&self, tasks: impl IntoIterator<Item = (TaskId, Counts)>) {
+        self.lock().tasks.extend(tasks);
+    }
+
+    /// Says that the run is over, and all it wrote is in a cut.
+    pub(crate) fn end(&self) -> Result<(), FlowError> {
+        self.lock().ended = true;
+        self.log.commit(&Cut {
+            ended: true,
+            ..Cut::default()
+        })?;
+        Ok(())
+    }
+
+    /// What the cuts so far add up to.
+    pub(crate) fn total(&self) -> Counts {
+        self.lock().total()
+    }
+
+    /// What the meters of this run do not count of that, and what they count beyond it.
+    pub(crate) fn beside_meters(&self) -> (Counts, Counts) {
+        let inner = self.lock();
+        (inner.restored, inner.taken_back)
+    }
+}
+
+impl Inner {
+    fn total(&self) -> Counts {
+        let mut total = self.before;
+        for counts in self.tasks.values() {
+            total.add(*counts);
+        }
+        total
+    }
+}

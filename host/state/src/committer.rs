@@ -1,0 +1,119 @@
+//! Cuts whose commit point is the log: sinks write and sync what they have, then the log says that it holds.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tidegate_contract::{
+    Assignment, CommitError, CommitLog, Committer, Cut, Entry, Participants, RecoveredTask,
+    Settled, TaskId, TaskImage,
+};
+
+/// What the committers of all workers of a process share.
+pub struct Cuts {
+    log: Arc<dyn CommitLog>,
+    /// A cut failed, or is under way. The lock spans the sinks and the log: the length of a file that two workers write
+    /// must not count bytes whose cut does not hold.
+    failed: Mutex<bool>,
+}
+
+impl Cuts {
+    /// Cuts go into this log.
+    pub fn new(log: Arc<dyn CommitLog>) -> Arc<Cuts> {
+        Arc::new(Cuts {
+            log,
+            failed: Mutex::new(false),
+        })
+    }
+}
+
+impl fmt::Debug for Cuts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cuts").finish_non_exhaustive()
+    }
+}
+
+/// The committer of one worker. A cut is settled when it was begun; one that fails ends the run, since only a restart
+/// tells what of it is on the disk.
+#[derive(Debug)]
+pub struct LogCommitter {
+    cuts: Arc<Cuts>,
+    settled: Option<Settled>,
+}
+
+impl LogCommitter {
+    /// The only one of its process.
+    pub fn alone(log: Arc<dyn CommitLog>) -> LogCommitter {
+        LogCommitter::new(Cuts::new(log))
+    }
+
+    /// One that takes its turn with the others of these cuts.
+    pub fn new(cuts: Arc<Cuts>) -> LogCommitter {
+        LogCommitter {
+            cuts,
+            settled: None,
+        }
+    }
+}
+
+impl Committer for LogCommitter {
+    fn load(&mut self, tasks: &[Assignment]) -> Result<Vec<TaskImage>, CommitError> {
+        let image = |assignment: &Assignment| match self.cuts.log.task(&assignment.task) {
+            Some(known) => image(assignment, known),
+            None => kept(assignment),
+        };
+        Ok(tasks.iter().map(image).collect())
+    }
+
+    fn begin(&mut self, mut cut: Cut, sinks: &mut dyn Participants) -> Result<(), CommitError> {
+        let failed = &self.cuts.failed;
+        let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+        // Also set when a sink panicked: its bytes may be in a file that another worker's cut would count.
+        if *failed {
+            return Err(CommitError::AfterFailure);
+        }
+        *failed = true;
+        sinks.flush(&mut cut)?;
+        let number = self.cuts.log.commit(&cut)?;
+        *failed = false;
+        self.settled = Some(Settled::Committed { number });
+        Ok(())
+    }
+
+    fn settled(&mut self, _wait: Duration) -> Result<Option<Settled>, CommitError> {
+        Ok(self.settled.take())
+    }
+
+    fn release(&mut self, _tasks: &[TaskId]) {}
+}
+
+/// Where a partition begins of which the log knows nothing.
+fn kept(assignment: &Assignment) -> TaskImage {
+    TaskImage {
+        position: assignment.kept.as_ref().map(|kept| kept.position),
+        ..TaskImage::default()
+    }
+}
+
+/// What the log has of a task. Where the source keeps a position too, it is committed after the cut: so it is never
+/// beyond what was unfinished, unless another member of the group went on with the partition, and then the log's is old.
+fn image(assignment: &Assignment, known: RecoveredTask) -> TaskImage {
+    if let Some(at) = &assignment.kept {
+        let unfinished = known.unfinished.or(known.position).unwrap_or(0);
+        if at.position > unfinished {
+            return TaskImage {
+                counters: known.counters,
+                ..kept(assignment)
+            };
+        }
+    }
+    let entries = known.entries.into_iter();
+    TaskImage {
+        identity: known.identity,
+        position: known.position,
+        entries: entries
+            .map(|(key, payload)| Entry { key, payload })
+            .collect(),
+        counters: known.counters,
+    }
+}

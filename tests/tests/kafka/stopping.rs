@@ -1,0 +1,70 @@
+//! Runs that are told to end while answers are in flight.
+
+use std::process::Command;
+use std::time::Duration;
+
+use tidegate_tests::{Running, Workspace, until};
+
+use crate::{consume, pipeline, produce, tickets, topic};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const COUNT: usize = 60;
+
+/// A run with one sequence for everything, so that much waits for an answer.
+fn busy() -> (Workspace, Running, String) {
+    let (input, output) = (topic("busy-in"), topic("busy-out"));
+    produce(&input, &tickets(COUNT));
+    let file = pipeline(&input, &output)
+        .replace("sequences = 8", "sequences = 1")
+        .replace("max-in-flight = 16", "max-in-flight = 60");
+    let workspace = Workspace::new(&file);
+    let mut running = workspace.start(&["run", "--quiet", "pipeline.toml"]);
+    until("something is in flight", 2 * MINUTE, || {
+        assert!(running.ended().is_none(), "{}", said(&workspace));
+        let status = workspace.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
+        let status: Result<serde_json::Value, _> = serde_json::from_slice(&status.stdout);
+        status.is_ok_and(|status| status["records"]["in_flight"].as_u64() > Some(0))
+    });
+    (workspace, running, output)
+}
+
+fn said(workspace: &Workspace) -> String {
+    String::from_utf8_lossy(&workspace.read("stderr.log")).into_owned()
+}
+
+fn signal(running: &Running) {
+    let id = running.id().to_string();
+    let told = Command::new("kill").args(["-TERM", &id]).status();
+    assert!(told.is_ok_and(|told| told.success()));
+}
+
+#[test]
+fn a_run_that_is_told_to_end_ends_in_time_and_the_next_one_answers_the_rest() {
+    let (workspace, mut running, output) = busy();
+    let ended = running.terminate(MINUTE);
+    assert!(ended.success(), "{ended}: {}", said(&workspace));
+    let last = workspace.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
+    assert!(last.status.success());
+    let mut numbers: Vec<u64> = consume(&output)
+        .iter()
+        .filter_map(|(_, value)| {
+            let value: serde_json::Value = serde_json::from_str(value).ok()?;
+            value["n"].as_u64()
+        })
+        .collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers, (0..COUNT as u64).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let (workspace, mut running, _) = busy();
+    signal(&running);
+    until("it was heard", MINUTE, || {
+        said(&workspace).contains("once more")
+    });
+    signal(&running);
+    let ended = running.wait(MINUTE);
+    assert_eq!(ended.code(), Some(1), "{}", said(&workspace));
+}

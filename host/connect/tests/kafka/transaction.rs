@@ -96,6 +96,34 @@ fn what_is_written_while_a_cut_is_under_way_is_part_of_the_next() {
 }
 
 #[test]
+fn what_is_written_while_a_cut_is_under_way_goes_with_it_if_it_is_aborted() {
+    let (input, output) = topics("txn-held-aborted");
+    produce(&input, numbers(0..200));
+    let setup = Setup::new(&input, &output, "a");
+    let mut worker = Worker::open(&setup);
+    for _ in 0..2 {
+        worker.read.clear();
+        worker.until(|worker| worker.read.len() >= 100);
+        // Somebody connects under its name, so that its transaction is over.
+        let mut other = setup.committer(1).unwrap();
+        other.load(&[]).unwrap();
+        worker.begin();
+        worker.poll(50);
+        worker.poll(50);
+        assert!(worker.sink.pending() > 0);
+        let settled = worker.settle();
+        assert!(matches!(settled, Settled::Aborted { .. }), "{settled:?}");
+        assert_eq!(worker.sink.pending(), 0);
+    }
+    worker.read.clear();
+    worker.until(|worker| worker.read.len() == 200);
+    assert_eq!(worker.read, all(0..200));
+    assert!(matches!(worker.cut(), Settled::Committed { number: 1 }));
+    assert_eq!(committed(&output), all(0..200));
+    worker.close();
+}
+
+#[test]
 fn the_open_transaction_of_a_killed_worker_is_aborted_and_its_input_read_again() {
     let (input, output) = topics("txn-killed");
     produce(&input, numbers(0..200));

@@ -9,6 +9,8 @@ use std::fmt::Write as _;
 
 /// Most bytes that a group takes with an offset, `offset.metadata.max.bytes`, unless brokers are told otherwise.
 pub(super) const LARGEST: usize = 4096;
+/// No cut has a higher number: whoever commits one did not count.
+const LAST: u64 = u64::MAX / 2;
 const VERSION: &str = "1";
 /// Names that no counter has in the text.
 const RESERVED: [&str; 4] = ["cut", "life", "at", "of"];
@@ -64,7 +66,7 @@ impl Mark {
         for word in words {
             let (name, value) = word.split_once('=')?;
             match name {
-                "cut" => mark.cut = value.parse().ok()?,
+                "cut" => mark.cut = value.parse().ok().filter(|cut| *cut <= LAST)?,
                 "life" => mark.life = unescape(value)?,
                 "at" => at = Some(value.parse().ok()?),
                 "of" => of = unescape(value)?,
@@ -147,7 +149,14 @@ mod tests {
     #[test]
     fn the_metadata_of_other_programs_is_none() {
         for text in [
-            "", "2 cut=1", "AAAA", "1 cut=x", "1 cut", "1 %zz=1", "1 a=%f",
+            "",
+            "2 cut=1",
+            "AAAA",
+            "1 cut=x",
+            "1 cut=18446744073709551615",
+            "1 cut",
+            "1 %zz=1",
+            "1 a=%f",
         ] {
             assert_eq!(Mark::read(text), None, "{text}");
         }

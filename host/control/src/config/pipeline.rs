@@ -122,7 +122,7 @@ pub struct KafkaSource {
     pub start: Start,
     /// Further settings of the client.
     pub properties: BTreeMap<String, String>,
-    pub(super) places: PropertyPlaces,
+    pub(super) places: Box<PropertyPlaces>,
 }
 
 /// Where the properties of a topic stand in the file.
@@ -405,5 +405,5 @@ pub struct KafkaSink {
     pub topic: String,
     /// Further settings of the client.
     pub properties: BTreeMap<String, String>,
-    pub(super) places: PropertyPlaces,
+    pub(super) places: Box<PropertyPlaces>,
 }

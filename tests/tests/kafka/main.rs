@@ -59,6 +59,10 @@ pub(crate) fn topic_with(name: &str, partitions: i32, settings: &[(&str, &str)])
 }
 
 pub(crate) fn produce(topic: &str, records: &[(String, String)]) {
+    produce_to(&broker(), topic, records);
+}
+
+pub(crate) fn produce_to(brokers: &str, topic: &str, records: &[(String, String)]) {
     let mut builder = BatchBuilder::default();
     for (offset, (key, value)) in records.iter().enumerate() {
         builder
@@ -73,7 +77,7 @@ pub(crate) fn produce(topic: &str, records: &[(String, String)]) {
             })
             .unwrap();
     }
-    let mut sink = KafkaSink::open(KafkaSinkOptions::new(broker(), topic, "support-bot")).unwrap();
+    let mut sink = KafkaSink::open(KafkaSinkOptions::new(brokers, topic, "support-bot")).unwrap();
     sink.recover(&[]).unwrap();
     for record in builder.finish(0).view().records() {
         sink.write(record.public()).unwrap();

@@ -3,9 +3,10 @@
 use std::process::Command;
 use std::time::Duration;
 
+use rdkafka::mocking::MockCluster;
 use tidegate_tests::{Running, Workspace, until};
 
-use crate::{consume, pipeline, produce, tickets, topic};
+use crate::{consume, pipeline, produce, produce_to, tickets, topic};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const COUNT: usize = 60;
@@ -67,4 +68,51 @@ fn a_second_signal_ends_it_at_once() {
     signal(&running);
     let ended = running.wait(MINUTE);
     assert_eq!(ended.code(), Some(1), "{}", said(&workspace));
+}
+
+#[test]
+fn a_stop_that_brokers_hold_up_ends_by_itself() {
+    // librdkafka's own stand-in: it can be taken away.
+    let cluster = MockCluster::new(1).unwrap();
+    for topic in ["in", "out"] {
+        cluster.create_topic(topic, 1, 1).unwrap();
+    }
+    let brokers = cluster.bootstrap_servers();
+    produce_to(&brokers, "in", &tickets(5));
+    let workspace = Workspace::new(&format!(
+        r#"
+[pipeline]
+name = "held-up"
+cut-interval = "20ms"
+[source.in]
+type = "kafka"
+brokers = ["{brokers}"]
+topic = "in"
+[[stage]]
+name = "redact"
+operator = "{{operators}}/redact-pii.wasm"
+config = {{ paths = ["text"] }}
+[sink.out]
+type = "kafka"
+brokers = ["{brokers}"]
+topic = "out"
+# The first cut waits for what is not even sent.
+properties = {{ "linger.ms" = 100000 }}
+[dead-letters]
+type = "file"
+path = "dead.jsonl"
+"#
+    ));
+    let mut running = workspace.start(&["run", "--quiet", "pipeline.toml"]);
+    until("it has read", 2 * MINUTE, || {
+        assert!(running.ended().is_none(), "{}", said(&workspace));
+        let status = workspace.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
+        let status: Result<serde_json::Value, _> = serde_json::from_slice(&status.stdout);
+        status.is_ok_and(|status| status["records"]["in"].as_u64() == Some(5))
+    });
+    cluster.broker_down(1).unwrap();
+    // Its sinks would wait for two minutes.
+    let ended = running.terminate(MINUTE);
+    assert_eq!(ended.code(), Some(1), "{}", said(&workspace));
+    assert!(said(&workspace).contains("not stopped within 28 s"));
 }

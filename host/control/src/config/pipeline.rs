@@ -153,7 +153,7 @@ pub struct KafkaSource {
     pub start: Start,
     /// Further settings of the client.
     pub properties: BTreeMap<String, String>,
-    pub(super) places: PropertyPlaces,
+    pub(super) places: Box<PropertyPlaces>,
 }
 
 /// Where the properties of a topic stand in the file.
@@ -449,5 +449,5 @@ pub struct KafkaSink {
     pub topic: String,
     /// Further settings of the client.
     pub properties: BTreeMap<String, String>,
-    pub(super) places: PropertyPlaces,
+    pub(super) places: Box<PropertyPlaces>,
 }

@@ -64,7 +64,7 @@ pub(crate) fn read_topic(table: &Table<'_>) -> Option<TypedTopic> {
         brokers: brokers?.into_iter().map(|typed| typed.value).collect(),
         topic: topic?,
         properties,
-        places,
+        places: Box::new(places),
     })
 }
 

@@ -66,6 +66,92 @@ fn every_mistake_is_reported_at_once_with_its_line() {
 }
 
 #[test]
+fn a_topic_is_read_from_a_time_if_it_is_one() {
+    let full = content("full.toml");
+    let with =
+        |start: &str| parsed(&full.replace("start = \"latest\"", &format!("start = {start}")));
+    let begins = |start: &str| match &with(start).unwrap().sources[1].kind {
+        SourceKind::Kafka(kafka) => kafka.start,
+        other => panic!("{other:?}"),
+    };
+    let noon = Start::At {
+        millis: 1_763_726_400_000,
+    };
+    let ways = [
+        "\"2025-11-21T12:00:00Z\"",
+        "\"2025-11-21T13:00:00+01:00\"",
+        "2025-11-21T12:00:00Z",
+        "1763726400000",
+    ];
+    for start in ways {
+        assert_eq!(begins(start), noon, "{start}");
+    }
+    // Not before it.
+    let after = Start::At {
+        millis: 1_763_726_400_001,
+    };
+    assert_eq!(begins("\"2025-11-21T12:00:00.0001Z\""), after);
+    assert_eq!(begins("\"earliest\""), Start::Earliest);
+    let wrong = [
+        "-1",
+        "\"1969-12-31T23:59:59Z\"",
+        "2025-11-21T12:00:00",
+        "\"noon\"",
+        "1.5",
+        "9223372036854775807",
+    ];
+    for start in wrong {
+        let said = with(start).unwrap_err().to_string();
+        assert!(said.contains("is not where a topic can begin"), "{said}");
+    }
+    let said = with("\"lastest\"").unwrap_err().to_string();
+    assert!(said.contains("did you mean \"latest\"?"), "{said}");
+}
+
+#[test]
+fn a_property_that_its_client_does_not_know_is_found_at_its_line() {
+    let full = content("full.toml");
+    let pipeline = parsed(&full).unwrap();
+    let mistakes = pipeline.check_properties(|end| match end {
+        KafkaEnd::Sink(_) => Vec::new(),
+        KafkaEnd::Source(topic) => {
+            assert!(topic.properties.contains_key("fetch.max.bytes"));
+            let of = |name: Option<&str>, known: &[&'static str]| PropertyMistake {
+                name: name.map(str::to_owned),
+                why: "is wrong".into(),
+                known: known.to_vec(),
+            };
+            vec![
+                of(Some("fetch.max.bytes"), &["fetch.max.byte"]),
+                of(Some("security.protocol"), &[]),
+                of(None, &[]),
+            ]
+        }
+    });
+    let mistakes = mistakes.unwrap_err().mistakes;
+    let line = 1 + full
+        .lines()
+        .position(|line| line.starts_with("properties"))
+        .unwrap();
+    let places = mistakes.iter().map(|mistake| {
+        let at = mistake.position.as_ref().unwrap();
+        assert_eq!(at.line, line);
+        (mistake.key.as_str(), mistake.what.as_str())
+    });
+    let key = "source.live.properties";
+    let expected = [
+        (key.to_owned(), "is wrong"),
+        (format!("{key}.security.protocol"), "is wrong"),
+        (
+            format!("{key}.fetch.max.bytes"),
+            "is wrong; did you mean \"fetch.max.byte\"?",
+        ),
+    ];
+    let expected = expected.iter().map(|(key, what)| (key.as_str(), *what));
+    assert!(places.eq(expected), "{mistakes:?}");
+}
+
+#[test]
 fn what_is_typed_is_what_is_meant() {
     let pipeline = parsed(&content("full.toml")).unwrap();
     let directory = directory();

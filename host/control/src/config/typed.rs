@@ -72,7 +72,7 @@ pub(crate) struct TypedTopic {
     pub(crate) brokers: Vec<String>,
     pub(crate) topic: Typed<String>,
     pub(crate) properties: BTreeMap<String, String>,
-    pub(crate) places: PropertyPlaces,
+    pub(crate) places: Box<PropertyPlaces>,
 }
 
 #[derive(Debug)]

@@ -13,6 +13,8 @@ use crate::lines::{Gathered, size};
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     pub(super) gathered: Gathered,
+    /// Bytes that the last batch had: the next will have about as many.
+    pub(super) usual: usize,
     pub(super) next: u64,
     pub(super) committed: Option<u64>,
     /// Where it ended when it was assigned, if it is read until there.
@@ -52,6 +54,9 @@ impl Reading {
             return;
         }
         self.next = offset + 1;
+        if self.gathered.len() == 0 {
+            self.gathered = Gathered::with_capacity(self.usual);
+        }
         let headers = headers_of(message);
         let input = Input {
             id: RecordId {

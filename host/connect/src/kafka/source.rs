@@ -159,6 +159,7 @@ impl KafkaSource {
             return Some(SourceEvent::End(partition));
         }
         let (taken, rest_from) = reading.gathered.take(records.max(1), bytes);
+        reading.usual = taken.bytes();
         Some(SourceEvent::Records {
             partition,
             batch: taken.batch.finish(now_micros()),

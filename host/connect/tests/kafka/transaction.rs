@@ -1,7 +1,7 @@
 //! What a committer of transactions promises.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
@@ -408,28 +408,29 @@ fn two_sources_of_a_worker_are_part_of_one_transaction() {
     assert_eq!(values, all(0..60));
 }
 
-/// Works for so many rounds; what was not committed by then is left as a kill leaves it.
-fn work(setup: &Setup, rounds: u64, done: &impl Fn() -> bool) -> usize {
+/// Works for so many rounds, once the group has formed; what was not committed by then is left as a kill leaves it.
+fn work(setup: &Setup, rounds: u64, formed: &dyn Fn(usize) -> bool, done: &dyn Fn() -> bool) {
     let mut worker = Worker::open(setup);
-    for _ in 0..rounds {
+    let mut left = rounds;
+    while left > 0 && worker.fenced == 0 && !done() {
         worker.poll(150);
-        if worker.fenced > 0 || done() {
-            break;
-        }
+        left -= u64::from(formed(worker.next.len()));
+        worker.settle_any();
         worker.begin();
         // What comes now is part of the next cut.
         worker.poll(50);
-        worker.settle_any();
     }
-    let aborts = worker.aborts;
+    // What it read last is with the broker, and part of no cut.
+    worker.settle_any();
+    worker.poll(150);
+    std::thread::sleep(Duration::from_millis(100));
     std::mem::forget(worker);
-    aborts
 }
 
 #[test]
 fn workers_that_are_killed_and_come_again_neither_lose_nor_repeat() {
     let (input, output) = (topic("txn-kills", 4), topic("txn-kills-out", 1));
-    let count = 6_000;
+    let count = 9_000;
     produce(&input, numbers(0..count));
     let position = || -> i64 {
         let known = (0..4).map(|number| match offset(&input, number).0 {
@@ -439,15 +440,23 @@ fn workers_that_are_killed_and_come_again_neither_lose_nor_repeat() {
         known.sum()
     };
     let ended = AtomicBool::new(false);
+    // Partitions of each slot. A slot that comes again has those that it had: the group forms once. One that is killed
+    // while it forms leaves it with a partition that nobody reads until the next change.
+    let assigned = [const { AtomicUsize::new(0) }; 3];
     std::thread::scope(|scope| {
-        for slot in 0..3_u64 {
-            let (input, output, ended) = (&input, &output, &ended);
+        for slot in 0..3_usize {
+            let (input, output, ended, assigned) = (&input, &output, &ended, &assigned);
             scope.spawn(move || {
                 let setup = Setup::new(input, output, &format!("slot-{slot}"));
+                let formed = |partitions| {
+                    assigned[slot].store(partitions, Ordering::Release);
+                    let all = assigned.iter().map(|of| of.load(Ordering::Acquire));
+                    all.sum::<usize>() == 4
+                };
                 for life in 0.. {
                     // Some end at once, some later, each slot in its own order.
-                    let rounds = 3 + (life * 7 + slot * 5) % 11;
-                    work(&setup, rounds, &|| ended.load(Ordering::Acquire));
+                    let rounds = 3 + (life * 7 + slot as u64 * 5) % 11;
+                    work(&setup, rounds, &formed, &|| ended.load(Ordering::Acquire));
                     if ended.load(Ordering::Acquire) {
                         return;
                     }

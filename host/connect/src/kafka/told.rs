@@ -49,7 +49,11 @@ impl Told {
         if text.contains("Disconnected") && text.contains(FIRST_REQUEST) {
             text += WANTS_TLS;
         }
-        *self.lock() = Some(Cause { code: None, text });
+        let mut cause = self.lock();
+        // What was said of the same closing as an error says more.
+        if !cause.as_ref().is_some_and(Cause::is_of_security) {
+            *cause = Some(Cause { code: None, text });
+        }
     }
 
     pub(super) fn last(&self) -> Option<Cause> {
@@ -93,7 +97,26 @@ mod tests {
             &error(RDKafkaErrorCode::AllBrokersDown),
             "1/1 brokers are down",
         );
+        told.note_line("FAIL", "[thrd:b]: b: Disconnected (after 1ms in state UP)");
         let last = told.last();
         assert!(last.is_some_and(|cause| cause.is_of_security() && cause.text.contains("SSL")));
+    }
+
+    #[test]
+    fn a_broker_that_hangs_up_on_the_first_request_is_said_to_want_tls() {
+        let told = Told::default();
+        told.note_line("CONNECT", "[thrd:b]: b: connecting");
+        assert_eq!(told.last(), None);
+        told.note_line("FAIL", "[thrd:b]: b: Disconnected (after 1ms in state UP)");
+        let cause = told.last();
+        assert!(cause.is_some_and(|cause| {
+            !cause.is_of_security() && cause.text == "b: Disconnected (after 1ms in state UP)"
+        }));
+        let line = "[thrd:b]: b: Disconnected: closed (after 0ms in state APIVERSION_QUERY)";
+        told.note_line("FAIL", line);
+        let cause = told.last();
+        assert!(cause.is_some_and(|cause| {
+            cause.is_of_security() && cause.text.contains("security.protocol")
+        }));
     }
 }

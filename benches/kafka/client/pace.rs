@@ -11,7 +11,7 @@ use rdkafka::producer::{BaseProducer, Producer};
 use rdkafka::topic_partition_list::Offset;
 use serde_json::json;
 
-use crate::watch::partitions;
+use crate::watch::{end, partitions};
 use crate::{config, record, topic};
 
 /// Records are due in groups, one in this time.
@@ -53,9 +53,8 @@ pub(crate) fn pace(
     let consumer: BaseConsumer = config(brokers, &settings).create().unwrap();
     let mut list = TopicPartitionList::new();
     for partition in partitions(&consumer, output) {
-        let marks = consumer.fetch_watermarks(output, partition, PATIENCE);
-        list.add_partition_offset(output, partition, Offset::Offset(marks.unwrap().1))
-            .unwrap();
+        let end = Offset::Offset(end(&consumer, output, partition));
+        list.add_partition_offset(output, partition, end).unwrap();
     }
     consumer.assign(&list).unwrap();
     wait_for_the_first(brokers, input, &consumer);

@@ -61,6 +61,18 @@ pub(crate) fn partitions(consumer: &BaseConsumer, topic: &str) -> Vec<i32> {
         .collect()
 }
 
+/// Where a partition ends for a reader of committed records. One that was made just now may not have its leader yet.
+pub(crate) fn end(consumer: &BaseConsumer, topic: &str, partition: i32) -> i64 {
+    let began = Instant::now();
+    loop {
+        match consumer.fetch_watermarks(topic, partition, Duration::from_secs(20)) {
+            Ok((_, end)) => return end.max(0),
+            Err(error) => assert!(began.elapsed() < DEADLINE, "{error}"),
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
 pub(crate) fn watch(brokers: &str, topic: &str, records: u64, processes: [&str; 2]) {
     let settings = [
         ("group.id", "kafka-bench-watch"),
@@ -71,11 +83,10 @@ pub(crate) fn watch(brokers: &str, topic: &str, records: u64, processes: [&str; 
     let began = Instant::now();
     let mut looks: Vec<Look> = Vec::new();
     loop {
-        let reached = partitions.iter().map(|partition| {
-            let marks = consumer.fetch_watermarks(topic, *partition, Duration::from_secs(20));
-            marks.unwrap().1.max(0) as u64
-        });
-        let reached = reached.sum();
+        let ends = partitions
+            .iter()
+            .map(|partition| end(&consumer, topic, *partition) as u64);
+        let reached = ends.sum();
         let at = Instant::now();
         let last = looks.last().map_or(0, |look| look.reached);
         if reached > last {

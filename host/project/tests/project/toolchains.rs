@@ -382,7 +382,7 @@ fn a_project_without_tests_of_its_own_has_none_to_run() {
         let project = made(language, "a", &directory);
         let commands = || {
             let options = options(machine.clone());
-            project.native_tests(&options).unwrap().len()
+            project.native_tests(&options).unwrap().commands.len()
         };
         assert_eq!(commands(), 1, "{language}");
         fs::remove_file(directory.join(tests)).unwrap();

@@ -71,7 +71,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Three processes; 20,000 records over 500 keys in 12 s, with `--full` in three minutes.
+    /// Three processes; 20,000 records over 500 keys in 10 s, with `--full` in three minutes.
     pub(crate) fn new(name: &'static str, program: Program) -> Plan {
         Plan {
             name,
@@ -80,7 +80,7 @@ impl Plan {
             program,
             records: 20_000,
             keys: 500,
-            during: Duration::from_secs(if full() { 180 } else { 12 }),
+            during: Duration::from_secs(if full() { 180 } else { 10 }),
             poison: None,
             processes: 3,
             named: true,

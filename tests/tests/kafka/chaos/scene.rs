@@ -202,7 +202,7 @@ impl Scene {
         format!(
             r#"
 [pipeline]
-name = "chaos"
+name = "{input}"
 cut-interval = "{interval}"
 {delivery}
 [source.in]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tidegate_codec::DecoderOptions;
 use tidegate_connect::kafka::{KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions};
-use tidegate_contract::{FileLayer, Parameters, Sink};
+use tidegate_contract::{FileLayer, Sink};
 use tidegate_control::config::{self, Ask, Pipeline, SinkKind, SourceKind, StageKind};
 use tidegate_flow::{
     AnswerInto, Controls, ModelStage, Order, Run, Source, Stage, Target, Topology, WorkerParts,
@@ -99,9 +99,7 @@ fn topology(pipeline: &Pipeline, model: Arc<Mock>) -> Result<Topology, Failure> 
         ask: tidegate_flow::Ask::Generate {
             raw: generate.raw,
             system: generate.system.clone(),
-            parameters: Box::new(Parameters {
-                ..generate.parameters.clone()
-            }),
+            parameters: Box::new(generate.parameters.clone()),
         },
         prompt: asks.prompt.clone(),
         truncate: None,

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -509,12 +508,12 @@ impl OwnBroker {
     /// Started by xtask, as the one of the other tests is.
     pub(crate) fn start() -> OwnBroker {
         use std::io::BufRead as _;
-        let xtask: PathBuf = tidegate_tests::target().join("release/xtask");
+        let xtask = tidegate_tests::target().join("release/xtask");
         assert!(xtask.exists(), "{} is missing", xtask.display());
         let mut xtask = Command::new(xtask)
             .arg("kafka")
             .env_remove("TIDEGATE_KAFKA")
-            .current_dir(Path::new(&root()))
+            .current_dir(root())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+pub mod mock;
 mod package;
 
 use std::path::{Path, PathBuf};
@@ -156,6 +157,14 @@ pub struct Running {
 }
 
 impl Running {
+    /// Starts a command.
+    pub fn spawn(mut command: Command) -> Running {
+        let child = command.spawn();
+        Running {
+            child: child.unwrap_or_else(|error| panic!("{command:?} cannot be started: {error}")),
+        }
+    }
+
     /// Kills it as the kernel does when memory runs out.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
@@ -184,10 +193,15 @@ impl Running {
 
     /// Asks it to end, as a machine does that shuts down, and waits until it has.
     pub fn terminate(&mut self, patience: Duration) -> std::process::ExitStatus {
-        let id = self.id().to_string();
-        let told = Command::new("kill").args(["-TERM", &id]).status();
-        assert!(told.is_ok_and(|told| told.success()), "it cannot be told");
+        self.signal("TERM");
         self.wait(patience)
+    }
+
+    /// Sends it a signal: `TERM`, `STOP`, `CONT`.
+    pub fn signal(&self, name: &str) {
+        let (signal, id) = (format!("-{name}"), self.id().to_string());
+        let told = Command::new("kill").args([signal, id]).status();
+        assert!(told.is_ok_and(|told| told.success()), "it cannot be told");
     }
 
     /// Its process id.

@@ -44,6 +44,7 @@ struct Secure {
 struct Started {
     process: Child,
     directory: PathBuf,
+    libraries: PathBuf,
 }
 
 impl KafkaBroker {
@@ -56,6 +57,28 @@ impl KafkaBroker {
             variables.push(("TIDEGATE_KAFKA_CA", certificate));
         }
         variables
+    }
+
+    /// Kills it with SIGKILL; its data stays.
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        let started = self.started()?;
+        started.process.kill()?;
+        started.process.wait()?;
+        Ok(())
+    }
+
+    /// Starts it again after [`KafkaBroker::kill`], at the same address and with the same data.
+    pub(crate) fn start_again(&mut self) -> Result<()> {
+        let address = self.address.clone();
+        let started = self.started()?;
+        started.process = launch(&started.libraries, &started.directory)?;
+        started.wait(&address)
+    }
+
+    fn started(&mut self) -> Result<&mut Started> {
+        self.started
+            .as_mut()
+            .context("the broker that TIDEGATE_KAFKA names was not started here")
     }
 }
 
@@ -206,17 +229,10 @@ fn start(kafka: &Path, libraries: &Path, attempt: usize) -> Result<KafkaBroker> 
     let certificate = make_keys(&directory)?;
     let properties = directory.join("server.properties");
     fs::write(&properties, configuration(&ports, &directory))?;
-    let log = kafka.join("log");
-    let java = |heap: &str| {
-        let mut java = Command::new("java");
-        java.arg(heap)
-            .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"]);
-        java.arg(libraries.join("*"));
-        java
-    };
-    let identity = output(java("-Xmx64m").args(["kafka.tools.StorageTool", "random-uuid"]))
-        .context("kafka.tools.StorageTool random-uuid failed")?;
-    let formatted = java("-Xmx128m")
+    let identity =
+        output(jar(libraries, "-Xmx64m").args(["kafka.tools.StorageTool", "random-uuid"]))
+            .context("kafka.tools.StorageTool random-uuid failed")?;
+    let formatted = jar(libraries, "-Xmx128m")
         .args([
             "kafka.tools.StorageTool",
             "format",
@@ -236,40 +252,68 @@ fn start(kafka: &Path, libraries: &Path, attempt: usize) -> Result<KafkaBroker> 
             String::from_utf8_lossy(&formatted.stderr)
         );
     }
-    let process = java("-Xmx512m")
+    let process = launch(libraries, &directory)?;
+    let mut started = Started {
+        process,
+        directory,
+        libraries: libraries.to_owned(),
+    };
+    let address = format!("127.0.0.1:{}", ports.plain);
+    started.wait(&address)?;
+    Ok(KafkaBroker {
+        address,
+        secure: Some(Secure {
+            address: format!("127.0.0.1:{}", ports.secure),
+            certificate,
+        }),
+        started: Some(started),
+    })
+}
+
+/// Java with the jars of these libraries.
+fn jar(libraries: &Path, heap: &str) -> Command {
+    let mut java = Command::new("java");
+    java.arg(heap)
+        .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"]);
+    java.arg(libraries.join("*"));
+    java
+}
+
+/// The broker of a directory, which has its settings, its data and its log.
+fn launch(libraries: &Path, directory: &Path) -> Result<Child> {
+    let log = directory.join("log");
+    jar(libraries, "-Xmx512m")
         .arg("kafka.Kafka")
-        .arg(&properties)
+        .arg(directory.join("server.properties"))
         .stdin(Stdio::null())
         .stdout(File::create(&log)?)
         .stderr(File::options().append(true).open(&log)?)
         .spawn()
-        .context("cannot start java")?;
-    let mut started = Started { process, directory };
-    let address = format!("127.0.0.1:{}", ports.plain);
-    let deadline = Instant::now() + START_DEADLINE;
-    loop {
-        let text = fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())?;
-        if text.contains("Kafka Server started") && answers(&address) {
-            return Ok(KafkaBroker {
-                address,
-                secure: Some(Secure {
-                    address: format!("127.0.0.1:{}", ports.secure),
-                    certificate,
-                }),
-                started: Some(started),
-            });
+        .context("cannot start java")
+}
+
+impl Started {
+    /// Waits until it serves.
+    fn wait(&mut self, address: &str) -> Result<()> {
+        let log = self.directory.join("log");
+        let deadline = Instant::now() + START_DEADLINE;
+        loop {
+            let text = fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())?;
+            if text.contains("Kafka Server started") && answers(address) {
+                return Ok(());
+            }
+            let ended = self.process.try_wait()?;
+            if ended.is_some() || Instant::now() > deadline {
+                let last: Vec<&str> = text.lines().rev().take(15).collect();
+                let last: Vec<&str> = last.into_iter().rev().collect();
+                let what = match ended {
+                    Some(status) => format!("Kafka ended ({status})"),
+                    None => format!("Kafka did not answer within {} s", START_DEADLINE.as_secs()),
+                };
+                bail!("{what}; the end of {}:\n{}", log.display(), last.join("\n"));
+            }
+            sleep(Duration::from_millis(100));
         }
-        let ended = started.process.try_wait()?;
-        if ended.is_some() || Instant::now() > deadline {
-            let last: Vec<&str> = text.lines().rev().take(15).collect();
-            let last: Vec<&str> = last.into_iter().rev().collect();
-            let what = match ended {
-                Some(status) => format!("Kafka ended ({status})"),
-                None => format!("Kafka did not answer within {} s", START_DEADLINE.as_secs()),
-            };
-            bail!("{what}; the end of {}:\n{}", log.display(), last.join("\n"));
-        }
-        sleep(Duration::from_millis(100));
     }
 }
 

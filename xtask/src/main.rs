@@ -31,7 +31,8 @@ const USAGE: &str = "cargo xtask COMMAND
                 tidegate build
   toolchains    make the test guests of other languages (C, Go, JavaScript, Python) anew, the committed ones included
   docs          make the book of docs/ in target/book, and look at every link in it; test --full does too
-  kafka         run an Apache Kafka broker for tests until Enter is pressed
+  kafka         run an Apache Kafka broker for tests until Enter is pressed; the lines kill and start kill it and start
+                it again with its data
 
 What is missing is installed: the WebAssembly target by rustup; on Debian and Ubuntu a Vulkan loader with Mesa's
 software driver, OpenSSL's headers, Java and Maven, pip, npm and clang by apt-get; what tidegate build takes by tidegate build --install. TIDEGATE_KAFKA=host:port uses a broker that runs already.";
@@ -80,14 +81,24 @@ fn run() -> Result<()> {
         }
         ["docs"] => docs::book(&root),
         ["kafka"] => {
-            let broker = kafka::start_or_find(&root)?;
+            let mut broker = kafka::start_or_find(&root)?;
             for (name, value) in broker.variables() {
                 println!("{name}={value}");
             }
             println!("press Enter to stop the broker");
-            std::io::stdin()
-                .read_line(&mut String::new())
-                .context("reading standard input")?;
+            for line in std::io::stdin().lines() {
+                match line.context("reading standard input")?.trim() {
+                    "kill" => {
+                        broker.kill()?;
+                        println!("killed");
+                    }
+                    "start" => {
+                        broker.start_again()?;
+                        println!("started");
+                    }
+                    _ => break,
+                }
+            }
             Ok(())
         }
         [] | ["help" | "--help" | "-h"] => {

@@ -31,6 +31,6 @@ pub use committer::{Cuts, LogCommitter};
 pub use directory::StateDirectory;
 pub use disk::Disk;
 pub use log::FileCommitLog;
-pub use memory_disk::{Crash, MemoryDisk};
+pub use memory_disk::{Crash, Fault, Lasting, MemoryDisk};
 pub use paths::{real_path, without_dots};
 pub use tidegate_contract::{AppendFile, FileLayer, InUse};

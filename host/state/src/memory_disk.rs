@@ -18,6 +18,29 @@ pub enum Crash {
     TornAppend(u64),
 }
 
+/// An operation that fails, numbered from 1, while the disk goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The n-th opening of a file for appending.
+    Open(u64),
+    /// The n-th append, after half of its bytes.
+    Append(u64),
+    /// The n-th fsync. What it was to write can still be read, and is lost when the machine goes down.
+    Sync(u64),
+    /// The n-th replacement of a file. Its new name can be read, and is lost when the machine goes down: then the old
+    /// file is found.
+    Rename(u64),
+}
+
+/// How long a fault lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasting {
+    /// The next such operation works.
+    Once,
+    /// No such operation works until [`MemoryDisk::mend`].
+    ForGood,
+}
+
 /// Where a byte is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Durability {
@@ -82,12 +105,19 @@ impl File {
 struct Inner {
     names: HashMap<PathBuf, usize>,
     files: Vec<File>,
+    /// What names lead to when the machine goes down, where that is something else: another file, or none.
+    lost: HashMap<PathBuf, Option<usize>>,
+    opens: u64,
     syncs: u64,
     appends: u64,
+    renames: u64,
     crash: Option<Crash>,
     crashed: bool,
-    /// Number of the fsync that fails, while the disk goes on.
-    failing: Option<u64>,
+    failing: Option<(Fault, Lasting)>,
+    /// Most bytes of all files, if there is an end to it.
+    room: Option<usize>,
+    /// Names cannot be made or changed.
+    read_only: bool,
 }
 
 /// A disk in memory. Clones are handles of the same disk.
@@ -98,6 +128,14 @@ pub struct MemoryDisk {
 
 fn dead() -> io::Error {
     io::Error::other("the disk has crashed")
+}
+
+fn faulty() -> io::Error {
+    io::Error::other("the disk could not write")
+}
+
+fn full() -> io::Error {
+    io::Error::new(io::ErrorKind::StorageFull, "no space left on the disk")
 }
 
 impl MemoryDisk {
@@ -111,10 +149,27 @@ impl MemoryDisk {
         self.lock().crash = Some(crash);
     }
 
-    /// The n-th fsync (counted from 1) fails; the disk goes on. What it was to write can still be read, and is lost when
-    /// the machine goes down.
-    pub fn fail_sync(&self, number: u64) {
-        self.lock().failing = Some(number);
+    /// Plans a fault, in the place of one that was planned before.
+    pub fn fail(&self, fault: Fault, lasting: Lasting) {
+        self.lock().failing = Some((fault, lasting));
+    }
+
+    /// The disk has room for so many bytes in all, files that are there included; none is no end.
+    pub fn limit(&self, room: Option<usize>) {
+        self.lock().room = room;
+    }
+
+    /// Whether names can be made and changed. What is open can be written all the same.
+    pub fn read_only(&self, read_only: bool) {
+        self.lock().read_only = read_only;
+    }
+
+    /// Ends whatever was planned to fail.
+    pub fn mend(&self) {
+        let mut inner = self.lock();
+        inner.failing = None;
+        inner.room = None;
+        inner.read_only = false;
     }
 
     /// Whether the planned crash has come.
@@ -132,13 +187,31 @@ impl MemoryDisk {
         self.lock().appends
     }
 
+    /// Files opened for appending so far.
+    pub fn opens(&self) -> u64 {
+        self.lock().opens
+    }
+
+    /// Files replaced so far.
+    pub fn renames(&self) -> u64 {
+        self.lock().renames
+    }
+
+    /// Bytes of all files.
+    pub fn used(&self) -> usize {
+        self.lock().used()
+    }
+
     /// The disk as it is found after the machine went down: what was not synced survives up to `kept` bytes a file (a
     /// kernel may or may not have written it).
     pub fn restart(&self, kept: usize) -> MemoryDisk {
         let inner = self.lock();
         let mut after = Inner::default();
         for (path, number) in &inner.names {
-            let file = File::durable(&inner.files[*number].survives(kept));
+            let Some(number) = inner.lost.get(path).map_or(Some(*number), |old| *old) else {
+                continue;
+            };
+            let file = File::durable(&inner.files[number].survives(kept));
             after.names.insert(path.clone(), after.files.len());
             after.files.push(file);
         }
@@ -181,6 +254,38 @@ impl Inner {
         self.names.get(path).map(|number| &self.files[*number])
     }
 
+    /// Whether the operation that was just counted is to fail.
+    fn fails(&self, now: Fault) -> bool {
+        let reached =
+            |at: u64, now: u64, lasting| at == now || (lasting == Lasting::ForGood && now > at);
+        self.failing
+            .is_some_and(|(fault, lasting)| match (fault, now) {
+                (Fault::Open(at), Fault::Open(now))
+                | (Fault::Append(at), Fault::Append(now))
+                | (Fault::Sync(at), Fault::Sync(now))
+                | (Fault::Rename(at), Fault::Rename(now)) => reached(at, now, lasting),
+                _ => false,
+            })
+    }
+
+    fn used(&self) -> usize {
+        let files = self.names.values();
+        files.map(|number| self.files[*number].bytes.len()).sum()
+    }
+
+    /// How many of so many bytes the disk has room for.
+    fn fits(&self, bytes: usize) -> usize {
+        let left = |room: usize| room.saturating_sub(self.used());
+        self.room.map_or(bytes, |room| left(room).min(bytes))
+    }
+
+    fn may_name(&self) -> io::Result<()> {
+        match self.read_only {
+            true => Err(io::ErrorKind::PermissionDenied.into()),
+            false => Ok(()),
+        }
+    }
+
     /// An fsync of `file`, after `work`.
     fn sync(&mut self, file: Option<usize>, work: impl FnOnce(&mut Inner)) -> io::Result<()> {
         self.alive()?;
@@ -189,11 +294,11 @@ impl Inner {
             self.crashed = true;
             return Err(dead());
         }
-        if self.failing == Some(self.syncs) {
+        if self.fails(Fault::Sync(self.syncs)) {
             if let Some(number) = file {
                 self.files[number].move_dirty(Durability::Lost);
             }
-            return Err(io::Error::other("the disk could not write"));
+            return Err(faulty());
         }
         work(self);
         if let Some(number) = file {
@@ -218,9 +323,16 @@ impl FileLayer for MemoryDisk {
     fn open_append(&self, path: &Path) -> io::Result<Box<dyn AppendFile>> {
         let mut inner = self.lock();
         inner.alive()?;
+        inner.opens += 1;
+        if inner.fails(Fault::Open(inner.opens)) {
+            return Err(faulty());
+        }
         let number = match inner.names.get(path) {
             Some(number) => *number,
-            None => inner.make(path, File::default()),
+            None => {
+                inner.may_name()?;
+                inner.make(path, File::default())
+            }
         };
         if inner.files[number].taken {
             return Err(InUse { process: None }.into());
@@ -243,11 +355,23 @@ impl FileLayer for MemoryDisk {
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<Box<dyn AppendFile>> {
         let mut inner = self.lock();
-        let mut number = 0;
+        inner.alive()?;
+        inner.may_name()?;
+        if inner.fits(bytes.len()) < bytes.len() {
+            return Err(full());
+        }
+        let (mut number, before) = (0, inner.names.get(path).copied());
         inner.sync(None, |inner| {
             number = inner.make(path, File::durable(bytes));
             inner.files[number].taken = true;
         })?;
+        inner.renames += 1;
+        if inner.fails(Fault::Rename(inner.renames)) {
+            inner.files[number].taken = false;
+            inner.lost.entry(path.to_owned()).or_insert(before);
+            return Err(faulty());
+        }
+        inner.lost.remove(path);
         Ok(self.handle(path, number))
     }
 }
@@ -271,19 +395,23 @@ impl AppendFile for MemoryFile {
         inner.alive()?;
         inner.appends += 1;
         let torn = inner.crash == Some(Crash::TornAppend(inner.appends));
-        let written = if torn {
-            &bytes[..bytes.len() / 2]
-        } else {
-            bytes
+        let fails = inner.fails(Fault::Append(inner.appends));
+        let written = match torn || fails {
+            true => bytes.len() / 2,
+            false => inner.fits(bytes.len()),
         };
         let file = &mut inner.files[self.number];
-        file.bytes.extend_from_slice(written);
+        file.bytes.extend_from_slice(&bytes[..written]);
         file.durability.resize(file.bytes.len(), Durability::Dirty);
         if torn {
             inner.crashed = true;
             return Err(dead());
         }
-        Ok(())
+        match (fails, written < bytes.len()) {
+            (true, _) => Err(faulty()),
+            (_, true) => Err(full()),
+            _ => Ok(()),
+        }
     }
 
     fn sync(&mut self) -> io::Result<()> {

@@ -12,7 +12,8 @@ use tidegate_contract::{
 };
 use tidegate_state::format::{ENTRY_HEADER, HEADER};
 use tidegate_state::{
-    AppendFile, Crash, Disk, FileCommitLog, InUse, MemoryDisk, StateDirectory, StateKey,
+    AppendFile, Crash, Disk, Fault, FileCommitLog, InUse, Lasting, MemoryDisk, StateDirectory,
+    StateKey,
 };
 
 const LOG: &str = "state/commit.log";
@@ -500,6 +501,31 @@ fn a_cut_whose_compaction_fails_holds_and_the_next_is_refused() {
     assert!(disk.bytes(Path::new(LOG)).len() < 4 << 20);
 }
 
+#[test]
+fn a_compaction_whose_new_name_is_lost_leaves_the_old_log_with_every_cut() {
+    let disk = MemoryDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    disk.fail(Fault::Rename(2), Lasting::Once);
+    let mut answered = 0;
+    while answered < 100
+        && let Ok(number) = log.commit(&cut(answered + 1, 10_000))
+    {
+        answered = number;
+    }
+    assert_eq!(disk.renames(), 2, "the log was compacted once");
+    drop(log);
+    // The machine goes down: the old log is found. While it is up, the new one is.
+    let machine = disk.restart(0);
+    for (disk, long) in [(&machine, true), (&disk, false)] {
+        assert_eq!(disk.bytes(Path::new(LOG)).len() > 4 << 20, long);
+        let (log, state) = open(disk).unwrap();
+        assert_eq!(state.cut, answered);
+        assert_eq!(log.commit(&cut(answered + 1, 1)).unwrap(), answered + 1);
+        let (_, state) = open(&disk.restart(0)).unwrap();
+        assert_eq!(state.cut, answered + 1);
+    }
+}
+
 /// Opens the log, which somebody has.
 fn locked(disk: &MemoryDisk) {
     let error = open(disk).unwrap_err();
@@ -547,7 +573,7 @@ fn a_cut_whose_fsync_failed_is_not_built_upon_before_it_is_written_anew() {
     // Once for each fsync of a life: what it was to write can be read, and is gone when the machine goes down.
     for failing in 1..=6 {
         let disk = MemoryDisk::new();
-        disk.fail_sync(failing);
+        disk.fail(Fault::Sync(failing), Lasting::Once);
         let mut answered = 0;
         if let Ok((log, _)) = open(&disk) {
             while answered < 8 && log.commit(&cut(answered + 1, 1)).is_ok() {

@@ -1,8 +1,10 @@
-//! A pipeline on Kafka, against a real broker: at least once, also through SIGKILL with answers in flight.
+//! A pipeline on Kafka, against a real broker: at least once, also through SIGKILL with answers in flight; and what
+//! several processes promise while they, the broker and the operators are taken away.
 //!
 //! Needs a broker: `cargo xtask test` starts one; by hand, `cargo xtask kafka` and `TIDEGATE_KAFKA=host:port`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod chaos;
 mod check;
 mod copying;
 mod members;
@@ -35,12 +37,22 @@ pub(crate) fn topic(name: &str) -> String {
 
 /// A topic of its own for a test, with these partitions and settings.
 pub(crate) fn topic_with(name: &str, partitions: i32, settings: &[(&str, &str)]) -> String {
+    topic_at(&broker(), name, partitions, settings)
+}
+
+/// The same on a broker of the test's own.
+pub(crate) fn topic_at(
+    brokers: &str,
+    name: &str,
+    partitions: i32,
+    settings: &[(&str, &str)],
+) -> String {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap();
     let name = format!("tidegate-{name}-{}-{}", std::process::id(), now.as_nanos());
     let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
-        .set("bootstrap.servers", broker())
+        .set("bootstrap.servers", brokers)
         .create()
         .unwrap();
     let mut new = NewTopic::new(&name, partitions, TopicReplication::Fixed(1));

@@ -130,18 +130,18 @@ impl Model for Echo {
     }
 }
 
-const STATE: &str = "/state/commit.log";
-const ANSWERS: &str = "/out/answers.jsonl";
-const DEAD: &str = "/out/dead.jsonl";
+pub(crate) const STATE: &str = "/state/commit.log";
+pub(crate) const ANSWERS: &str = "/out/answers.jsonl";
+pub(crate) const DEAD: &str = "/out/dead.jsonl";
 
-struct Setting {
+pub(crate) struct Setting {
     input: tempfile::TempDir,
     model: Option<Order>,
-    interval: Duration,
+    pub(crate) interval: Duration,
 }
 
 impl Setting {
-    fn new(records: u64, model: Option<Order>) -> Setting {
+    pub(crate) fn new(records: u64, model: Option<Order>) -> Setting {
         let input = tempfile::tempdir().unwrap();
         let lines: String = (1..=records)
             .map(|n| format!("{{\"k\":\"k{}\",\"n\":{n}}}\n", n % 5))
@@ -154,7 +154,7 @@ impl Setting {
         }
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.input.path().join("input.jsonl")
     }
 
@@ -172,7 +172,7 @@ impl Setting {
     }
 
     /// One life of the process on this disk: until the input is read, or the disk crashes.
-    fn run(&self, disk: &MemoryDisk) -> Result<Ended, String> {
+    pub(crate) fn run(&self, disk: &MemoryDisk) -> Result<Ended, String> {
         Ok(self.start(disk, Arc::new(Echo))?.join())
     }
 
@@ -248,7 +248,7 @@ impl Setting {
         Run::start(topology, vec![worker], log, recovered, meters).map_err(|e| e.to_string())
     }
 
-    fn whole(&self, disk: &MemoryDisk) -> Ended {
+    pub(crate) fn whole(&self, disk: &MemoryDisk) -> Ended {
         let ended = self.run(disk).unwrap();
         assert!(ended.error.is_none(), "{:?}", ended.error);
         let c = ended.counts;
@@ -274,7 +274,7 @@ impl Setting {
     }
 }
 
-fn files(disk: &MemoryDisk) -> (String, String) {
+pub(crate) fn files(disk: &MemoryDisk) -> (String, String) {
     let text = |path| String::from_utf8(disk.bytes(Path::new(path))).unwrap();
     (text(ANSWERS), text(DEAD))
 }

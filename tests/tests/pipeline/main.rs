@@ -8,6 +8,7 @@ mod crash;
 mod disk;
 mod docs;
 mod examples;
+mod faults;
 mod hostile;
 mod house;
 mod inputs;

@@ -1,0 +1,25 @@
+//! A broker that is killed and comes back.
+
+use std::time::Duration;
+
+use super::scene::{Delivery, OwnBroker, Plan, Program, Scene};
+use tidegate_tests::full;
+
+#[test]
+fn the_broker_is_killed_and_comes_back_and_every_record_has_one_output() {
+    let mut broker = OwnBroker::start();
+    let mut scene = Scene::begin(Plan {
+        brokers: broker.address.clone(),
+        ..Plan::new("broker", Program::Operator)
+    });
+    scene.under_way();
+    for _ in 0..if full() { 12 } else { 2 } {
+        let pause = 500 + scene.random.below(2000);
+        scene.wait(Duration::from_millis(pause));
+        broker.kill();
+        let pause = scene.random.below(3000);
+        scene.wait(Duration::from_millis(pause));
+        broker.start_again();
+    }
+    scene.end().kept(Delivery::ExactlyOnce);
+}

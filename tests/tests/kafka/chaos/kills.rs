@@ -1,0 +1,69 @@
+//! Processes that are killed at random instants, with an operator and with a model.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::scene::{Delivery, Ended, Plan, Program, Scene};
+use tidegate_tests::mock;
+
+/// Requests that one process has with its model at most.
+const AT_ONCE: usize = 128;
+
+/// A process is killed every 0.7 to 2.5 s, and started again.
+fn killed(plan: Plan) -> Ended {
+    let mut scene = Scene::begin(plan);
+    scene.under_way();
+    while !scene.all_sent() {
+        let pause = 700 + scene.random.below(1801);
+        scene.wait(Duration::from_millis(pause));
+        scene.kill_one();
+    }
+    scene.end()
+}
+
+#[test]
+fn killed_at_random_every_record_has_one_output_in_the_order_of_its_key() {
+    let ended = killed(Plan::new("kills", Program::Operator));
+    ended.kept(Delivery::ExactlyOnce).counts();
+}
+
+#[test]
+fn killed_at_random_at_least_once_loses_nothing_and_keeps_the_order_of_keys() {
+    let ended = killed(Plan {
+        delivery: Delivery::AtLeastOnce,
+        ..Plan::new("kills-at-least-once", Program::Operator)
+    });
+    ended.kept(Delivery::AtLeastOnce);
+    // What the stronger promise adds.
+    assert!(ended.findings.repeats() > 0, "no kill hit anything");
+}
+
+#[test]
+fn killed_with_answers_in_flight_no_model_is_asked_twice_for_what_it_has_answered() {
+    let ended = killed(Plan::new("kills-model", Program::Mock { at_once: AT_ONCE }));
+    let mut calls: BTreeMap<&str, usize> = BTreeMap::new();
+    for call in &ended.calls {
+        *calls.entry(&call.prompt).or_default() += 1;
+    }
+    let needed = calls.len();
+    let resumed = ended.calls.iter().filter(|call| !call.forced.is_empty());
+    let complete = ended
+        .calls
+        .iter()
+        .filter(|call| call.forced.len() == mock::TOKENS);
+    let figures = format!(
+        "{} calls for {needed} records, {} resumed, {} of them whole, most for one record {}",
+        ended.calls.len(),
+        resumed.clone().count(),
+        complete.count(),
+        calls.values().max().unwrap_or(&0),
+    );
+    println!("{figures}");
+    ended
+        .kept(Delivery::ExactlyOnce)
+        .answers_are_whole()
+        .counts();
+    let most = needed * 105 / 100 + ended.kills * AT_ONCE;
+    assert!(ended.calls.len() <= most, "at most {most}: {figures}");
+    assert!(resumed.count() > 0, "no answer was resumed: {figures}");
+}

@@ -66,7 +66,7 @@ pub(crate) fn copy(
             }
             positions[partition] = Some(message.offset() + 1);
         }
-        if !began.is_some_and(|began| began.elapsed() >= interval) {
+        if began.is_none_or(|began| began.elapsed() < interval) {
             continue;
         }
         began = None;

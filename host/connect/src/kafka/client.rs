@@ -59,7 +59,16 @@ impl Settings {
                 if options.until_end { "true" } else { "false" },
             ),
             ("group.protocol", "classic"),
-            ("partition.assignment.strategy", "cooperative-sticky"),
+            // Members that come and go should take no partitions from those that stay. Those with a name of their own do not
+            // come and go: one that is killed between the two rounds of a cooperative rebalance, and comes again, would
+            // leave a partition to nobody, since the brokers give it its place without another round.
+            (
+                "partition.assignment.strategy",
+                match options.instance {
+                    Some(_) => "range",
+                    None => "cooperative-sticky",
+                },
+            ),
             // A position that is gone must be an error, not a silent jump over records.
             ("auto.offset.reset", "error"),
             // What a transaction that was aborted left behind never was.

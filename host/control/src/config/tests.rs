@@ -463,8 +463,8 @@ fn a_sink_promises_no_more_than_the_sources_that_feed_it() {
     let said = guarantee(&parsed(pipeline).unwrap()).to_string();
     for line in [
         "sink once: exactly once: its length is part of every cut, and recovery takes away what lies beyond\n",
-        "sink again: at least once: its length is part of every cut, and recovery takes away what lies beyond, \
-         but what source b gives may come again after a crash\n",
+        "sink again: exactly once: its length is part of every cut, and recovery takes away what lies beyond\n",
+        "source b: exactly once: its positions, and what waits of it, are part of every cut, as long as this process",
         "sink lost: may lose records on a crash: ",
         "dead letters: may lose records on a crash: ",
     ] {

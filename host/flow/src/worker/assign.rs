@@ -136,7 +136,7 @@ impl Worker {
             End::Held(Some((of, error))) if of != source => Err(self.source_error(of, error)),
             End::Held(_) => Ok(()),
             End::Aborted(refused) => self.go_back(refused),
-            End::Fenced => self.fenced(),
+            End::Fenced => self.go_back_where_possible(),
         }
     }
 
@@ -171,6 +171,20 @@ impl Worker {
         &mut self,
         refused: Vec<(String, RefusedRecord)>,
     ) -> Result<(), FlowError> {
+        self.back(refused, false)
+    }
+
+    /// The same after a cut that was fenced. Which partitions are others' the sources will tell; one that cannot be read
+    /// from its last cut any more ends here at once, so that nothing after it is taken for what follows it.
+    pub(super) fn go_back_where_possible(&mut self) -> Result<(), FlowError> {
+        self.back(Vec::new(), true)
+    }
+
+    fn back(
+        &mut self,
+        refused: Vec<(String, RefusedRecord)>,
+        fenced: bool,
+    ) -> Result<(), FlowError> {
         self.output.discard(refused);
         self.requests.clear();
         let partitions: Vec<Partition> = self.tasks.keys().copied().collect();
@@ -199,27 +213,18 @@ impl Worker {
             if paused {
                 moved = moved.and_then(|()| port.resume(partition));
             }
-            moved.map_err(|error| self.source_error(source, error))?;
+            match moved {
+                Err(_) if fenced && !self.shared.topology.sources[source].fixed => {
+                    self.give_up(partition);
+                    let task = self.shared.topology.task_id(partition);
+                    self.committer.release(&[task]);
+                    continue;
+                }
+                moved => moved.map_err(|error| self.source_error(source, error))?,
+            }
             self.restore(partition, image)?;
         }
         self.last_cut = Instant::now();
         Ok(())
-    }
-
-    /// Others have the partitions of sources that come and go: their tasks end, and the sources will tell the rest.
-    pub(super) fn fenced(&mut self) -> Result<(), FlowError> {
-        let topology = self.shared.topology.clone();
-        let goes = |partition: &&Partition| !topology.sources[usize::from(partition.source)].fixed;
-        let gone: Vec<Partition> = self.tasks.keys().filter(goes).copied().collect();
-        for partition in &gone {
-            self.give_up(*partition);
-            self.assigned[usize::from(partition.source)] = false;
-        }
-        let tasks: Vec<_> = (gone.iter())
-            .map(|partition| topology.task_id(*partition))
-            .collect();
-        self.committer.release(&tasks);
-        self.tell_running();
-        self.go_back(Vec::new())
     }
 }

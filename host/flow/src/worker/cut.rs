@@ -32,13 +32,14 @@ pub(super) enum End {
     Held(Option<(usize, SourceError)>),
     /// It does not: its tasks are to go back.
     Aborted(Vec<(String, RefusedRecord)>),
-    /// The partitions are others' now.
+    /// It does not, and partitions are others' now: which, their source will tell.
     Fenced,
 }
 
 impl Worker {
     pub(super) fn cut_is_due(&self) -> bool {
-        if self.committing.is_some() {
+        // A source carries an assignment out with its next poll: until then a group would not take positions of it.
+        if self.committing.is_some() || self.opening.contains(&true) {
             return false;
         }
         self.output.is_full()
@@ -99,7 +100,7 @@ impl Worker {
             Some(End::Held(None)) => {}
             Some(End::Held(Some((source, error)))) => return Err(self.source_error(source, error)),
             Some(End::Aborted(refused)) => self.go_back(refused)?,
-            Some(End::Fenced) => self.fenced()?,
+            Some(End::Fenced) => self.go_back_where_possible()?,
         }
         Ok(true)
     }
@@ -110,7 +111,7 @@ impl Worker {
             End::Held(None) => Ok(true),
             End::Held(Some((source, error))) => Err(self.source_error(source, error)),
             End::Aborted(refused) => self.go_back(refused).map(|()| false),
-            End::Fenced => self.fenced().map(|()| false),
+            End::Fenced => self.go_back_where_possible().map(|()| false),
         }
     }
 

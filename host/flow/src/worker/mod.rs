@@ -137,6 +137,8 @@ pub(crate) struct Worker {
     next: Option<Partition>,
     /// Sources that have said which partitions are read here.
     assigned: Vec<bool>,
+    /// Sources that have just said so, and were not polled since.
+    opening: Vec<bool>,
     last_cut: Instant,
     /// Records of this worker that the meters count as in flight.
     shown: usize,
@@ -157,6 +159,7 @@ impl Worker {
         Worker {
             number,
             assigned: vec![false; sources.len()],
+            opening: vec![false; sources.len()],
             starts: Arc::new(Starts::new(shared.topology.stages.len())),
             shared,
             sources,
@@ -341,6 +344,7 @@ impl Worker {
             let event = self.sources[index]
                 .poll(records, topology.batch_bytes, wait)
                 .map_err(|error| self.source_error(index, error))?;
+            self.opening[index] = matches!(event, SourceEvent::Assigned(_));
             any |= !matches!(event, SourceEvent::Idle);
             self.take_event(index, event)?;
         }

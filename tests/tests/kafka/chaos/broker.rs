@@ -10,6 +10,8 @@ fn the_broker_is_killed_and_comes_back_and_every_record_has_one_output() {
     let mut broker = OwnBroker::start();
     let mut scene = Scene::begin(Plan {
         brokers: broker.address.clone(),
+        // A member with a name that asks twice to join, since the answer is lost, fences itself and ends.
+        named: false,
         ..Plan::new("broker", Program::Operator)
     });
     scene.under_way();

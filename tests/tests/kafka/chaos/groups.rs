@@ -6,7 +6,11 @@ use super::scene::{Delivery, Plan, Program, Scene, TAKEN_OVER};
 
 #[test]
 fn a_process_that_stood_still_past_its_session_writes_nothing_beside_its_successor() {
-    let mut scene = Scene::begin(Plan::new("zombie", Program::Operator));
+    // Long transactions, so that it stands still in the middle of one.
+    let mut scene = Scene::begin(Plan {
+        cut_interval: "1s",
+        ..Plan::new("zombie", Program::Operator)
+    });
     scene.under_way();
     let mut next = scene.random.below(3) as usize;
     while !scene.all_sent() {

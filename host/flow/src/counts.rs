@@ -69,6 +69,14 @@ impl Counts {
         self
     }
 
+    /// These without what is in flight: it is somebody else's.
+    pub(crate) fn without_in_flight(mut self) -> Counts {
+        let read = self.in_flight().min(self.input);
+        self.input -= read;
+        self.split = self.split.saturating_sub(self.in_flight());
+        self
+    }
+
     /// As a cut has them.
     pub(crate) fn to_log(mut self) -> Vec<(String, u64)> {
         self.fields()

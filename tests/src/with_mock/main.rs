@@ -113,7 +113,7 @@ fn committer(
     let mut options = TransactionOptions::new(cluster, id);
     options.changelogs = vec![ChangelogOptions::new(
         source,
-        format!("{}-{source}-changelog", pipeline.name),
+        format!("{}-changelog", topic.group),
         ChangelogPartitions::As(topic.topic.clone()),
     )];
     let cipher = Arc::new(state.key().clone());

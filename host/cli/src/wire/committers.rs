@@ -123,13 +123,16 @@ fn properties(pipeline: &Pipeline, cluster: &str) -> Properties {
 
 /// The topic that keeps what waits of a source.
 fn changelog(pipeline: &Pipeline, source: &str, kind: &SourceKind) -> ChangelogOptions {
-    let partitions = match kind {
-        SourceKind::Kafka(topic) => ChangelogPartitions::As(topic.topic.clone()),
-        SourceKind::File { .. } | SourceKind::Stdin => ChangelogPartitions::Number(1),
+    let (of, partitions) = match kind {
+        // What waits belongs to the positions of the group.
+        SourceKind::Kafka(topic) => (
+            topic.group.clone(),
+            ChangelogPartitions::As(topic.topic.clone()),
+        ),
+        SourceKind::File { .. } | SourceKind::Stdin => (
+            format!("{}-{source}", pipeline.name),
+            ChangelogPartitions::Number(1),
+        ),
     };
-    ChangelogOptions::new(
-        source,
-        format!("{}-{source}-changelog", pipeline.name),
-        partitions,
-    )
+    ChangelogOptions::new(source, format!("{of}-changelog"), partitions)
 }

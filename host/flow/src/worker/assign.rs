@@ -37,7 +37,7 @@ impl Worker {
         let images = self.committer.load(&assignments)?;
         for ((partition, assignment), image) in partitions.into_iter().zip(assignments).zip(images)
         {
-            let image = self.same_input(source, &assignment, image)?;
+            let mut image = self.same_input(source, &assignment, image)?;
             let kept = assignment.kept.as_ref().map(|kept| kept.position);
             if let Some(position) = image.position
                 && kept != Some(position)
@@ -45,7 +45,12 @@ impl Worker {
                 let sought = self.sources[source].seek(partition, position);
                 sought.map_err(|error| self.source_error(source, error))?;
             }
-            let counts = Counts::from_log(&image.counters);
+            let mut counts = Counts::from_log(&image.counters);
+            if image.entries.is_empty() {
+                // What waited when the partition was last read here, another member has done.
+                counts = counts.without_in_flight();
+                image.counters = counts.to_log();
+            }
             self.shared.ledger.loaded(assignment.task.clone(), counts);
             let waited = &self.shared.waited;
             let mut waited = waited.lock().unwrap_or_else(PoisonError::into_inner);

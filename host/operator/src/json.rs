@@ -13,7 +13,11 @@ const KEY_BYTES: usize = 128;
 /// object there twice. Of such keys one reader takes the first, another the last.
 pub fn check(text: &str) -> Result<(), String> {
     let read = serde_json::from_str::<OneMeaning>(text);
-    read.map(drop).map_err(|error| error.to_string())
+    // What one reader alone takes is no JSON for the others; a key or a text with two meanings is said by itself.
+    read.map(drop).map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => error.to_string(),
+        _ => format!("the configuration is not JSON: {error}"),
+    })
 }
 
 struct OneMeaning;

@@ -31,8 +31,8 @@ PARTITIONS = 4
 # What each guarantee is called in a pipeline file, Kafka Streams and the plain copy.
 # Tidegate is at least once on Kafka until the file takes a `delivery`: then both have their line here.
 DELIVERIES = {
-    "at-least-once": {"tidegate": "", "streams": "at_least_once"},
-    "exactly-once": {"tidegate": None, "streams": "exactly_once_v2"},
+    "at-least-once": {"tidegate": 'delivery = "at-least-once"', "streams": "at_least_once"},
+    "exactly-once": {"tidegate": 'delivery = "exactly-once"', "streams": "exactly_once_v2"},
 }
 TUNED = ["linger.ms=10", "batch.size=262144", "compression.type=lz4"]
 

@@ -294,7 +294,7 @@ pub struct Cut {
     pub tasks: BTreeMap<TaskId, TaskCut>,
     /// Ends of the sinks that grew.
     pub sinks: Vec<SinkPosition>,
-    /// The component of each slot, where that changed.
+    /// The component of each slot, where that changed: said by itself, before the first cut of what they did.
     pub slots: Vec<SlotVersion>,
     /// The run ends with this cut: before the next one nothing is written to a sink.
     pub ended: bool,

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_contract::{CommitLog, Cut, OperatorVersion, Recovered, SlotVersion, TaskId};
+use tidegate_contract::{
+    CommitLog, CommitLogError, Cut, OperatorVersion, Recovered, SlotVersion, TaskId,
+};
 
 use crate::counts::Counts;
 use crate::error::FlowError;
@@ -26,7 +28,7 @@ struct Inner {
     restored: Counts,
     /// What the meters of this run count, and no cut has: it was done, and done again.
     taken_back: Counts,
-    /// Components of the slots in the last cut.
+    /// Components of the slots, as the log names them.
     slots: Vec<SlotVersion>,
     running: Running,
     /// The log says that the run is over.
@@ -67,33 +69,14 @@ impl Ledger {
         self.lock().running.set(worker, runs);
     }
 
-    /// The components that the last cut named, by slot.
+    /// The components that the log names, by slot.
     pub(crate) fn slots(&self) -> Vec<SlotVersion> {
         self.lock().slots.clone()
     }
 
-    /// What the next cut is to say of the slots, if it is not what the last one said.
-    pub(crate) fn changed_slots(&self) -> Option<Vec<SlotVersion>> {
-        let mut inner = self.lock();
-        let slots = inner.running.name(&self.topology);
-        (slots != inner.slots).then_some(slots)
-    }
-
-    /// A cut that said this of the slots holds.
-    pub(crate) fn slots_hold(&self, slots: Vec<SlotVersion>) {
-        self.lock().slots = slots;
-    }
-
-    /// Writes into the log what the slots run, where cuts are committed elsewhere.
+    /// Writes into the log what the slots run, if it is not what the log says.
     pub(crate) fn write_slots(&self) -> Result<(), FlowError> {
-        if let Some(slots) = self.changed_slots() {
-            self.log.commit(&Cut {
-                slots: slots.clone(),
-                ..Cut::default()
-            })?;
-            self.slots_hold(slots);
-        }
-        Ok(())
+        Ok(self.say(&mut self.lock())?)
     }
 
     /// A deployment to a stage is done: the log says so before whoever asked for it is told.
@@ -103,8 +86,20 @@ impl Ledger {
             return Err("the run has ended".to_owned());
         }
         inner.running.deployed(&self.topology, stage, version);
-        drop(inner);
-        self.write_slots().map_err(|error| error.to_string())
+        self.say(&mut inner).map_err(|error| error.to_string())
+    }
+
+    /// The lock is held until the log has it: of two who say what slots run, the later one knew what the earlier said.
+    fn say(&self, inner: &mut Inner) -> Result<(), CommitLogError> {
+        let slots = inner.running.name(&self.topology);
+        if slots != inner.slots {
+            self.log.commit(&Cut {
+                slots: slots.clone(),
+                ..Cut::default()
+            })?;
+            inner.slots = slots;
+        }
+        Ok(())
     }
 
     /// A task begins with what its last cut has.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crossbeam_channel::Sender;
 use tidegate_contract::{
-    CommitLog, CommitPoint, Committer, Cut, Entry, Recovered, RecoveredTask, Sink, SinkPosition,
-    SlotVersion, TaskId,
+    CommitLog, Committer, Cut, Entry, Recovered, RecoveredTask, Sink, SinkPosition, SlotVersion,
+    TaskId,
 };
 use tidegate_telemetry::Meters;
 
@@ -91,7 +91,6 @@ impl Run {
         let shared = Arc::new(Shared {
             topology: topology.clone(),
             ledger: Ledger::new(topology.clone(), log, &recovered),
-            commits_elsewhere: topology.commit_point != CommitPoint::Log,
             next_request: AtomicU64::new(
                 (since_epoch.unwrap_or_default().as_millis() as u64) << 20,
             ),

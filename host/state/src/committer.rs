@@ -1,12 +1,13 @@
 //! Cuts whose commit point is the log: sinks write and sync what they have, then the log says that it holds.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidegate_contract::{
     Assignment, CommitError, CommitLog, Committer, Cut, Entry, Participants, RecoveredTask,
-    Settled, TaskId, TaskImage,
+    Settled, TaskCut, TaskId, TaskImage,
 };
 
 /// What the committers of all workers of a process share.
@@ -39,6 +40,8 @@ impl fmt::Debug for Cuts {
 pub struct LogCommitter {
     cuts: Arc<Cuts>,
     settled: Option<Settled>,
+    /// What the log has of each task beside entries: one that stands still is not written again.
+    written: BTreeMap<TaskId, TaskCut>,
 }
 
 impl LogCommitter {
@@ -52,12 +55,16 @@ impl LogCommitter {
         LogCommitter {
             cuts,
             settled: None,
+            written: BTreeMap::new(),
         }
     }
 }
 
 impl Committer for LogCommitter {
     fn load(&mut self, tasks: &[Assignment]) -> Result<Vec<TaskImage>, CommitError> {
+        for assignment in tasks {
+            self.written.remove(&assignment.task);
+        }
         let image = |assignment: &Assignment| match self.cuts.log.task(&assignment.task) {
             Some(known) => image(assignment, known),
             None => kept(assignment),
@@ -74,8 +81,15 @@ impl Committer for LogCommitter {
         }
         *failed = true;
         sinks.flush(&mut cut)?;
+        cut.tasks.retain(|id, task| {
+            let moved = self.written.get(id) != Some(&standing(task));
+            moved || !task.put.is_empty() || !task.done.is_empty()
+        });
         let number = self.cuts.log.commit(&cut)?;
         *failed = false;
+        let written = cut.tasks.iter();
+        self.written
+            .extend(written.map(|(id, task)| (id.clone(), standing(task))));
         self.settled = Some(Settled::Committed { number });
         Ok(())
     }
@@ -84,7 +98,22 @@ impl Committer for LogCommitter {
         Ok(self.settled.take())
     }
 
-    fn release(&mut self, _tasks: &[TaskId]) {}
+    fn release(&mut self, tasks: &[TaskId]) {
+        for task in tasks {
+            self.written.remove(task);
+        }
+    }
+}
+
+/// What a task brings to a cut beside entries.
+fn standing(task: &TaskCut) -> TaskCut {
+    TaskCut {
+        identity: task.identity.clone(),
+        position: task.position,
+        unfinished: task.unfinished,
+        counters: task.counters.clone(),
+        ..TaskCut::default()
+    }
 }
 
 /// Where a partition begins of which the log knows nothing.

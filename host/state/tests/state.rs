@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidegate_contract::{
-    CommitLog, CommitLogError, Cut, Entry, EntryKey, EntryPart, FileLayer, Recovered, SinkPosition,
-    TaskCut, TaskId,
+    CommitError, CommitLog, CommitLogError, Committer, Cut, Entry, EntryKey, EntryPart, FileLayer,
+    Participants, Recovered, SinkPosition, TaskCut, TaskId,
 };
 use tidegate_state::format::{ENTRY_HEADER, HEADER};
 use tidegate_state::{
-    AppendFile, Crash, Disk, Fault, FileCommitLog, InUse, Lasting, MemoryDisk, StateDirectory,
-    StateKey,
+    AppendFile, Crash, Disk, Fault, FileCommitLog, InUse, Lasting, LogCommitter, MemoryDisk,
+    StateDirectory, StateKey,
 };
 
 const LOG: &str = "state/commit.log";
@@ -138,6 +138,48 @@ fn the_running_log_tells_what_a_task_begins_with() {
     assert_eq!(tell(&log), (entries.to_vec(), Some(10)));
     drop(log);
     assert_eq!(tell(&open(&disk).unwrap().0), (entries.to_vec(), Some(10)));
+}
+
+struct NoSinks;
+
+impl Participants for NoSinks {
+    fn flush(&mut self, _: &mut Cut) -> Result<(), CommitError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_cut_writes_the_tasks_that_moved_and_no_others() {
+    let disk = MemoryDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    let mut committer = LogCommitter::alone(Arc::new(log));
+    let mut commit = |positions: &[u64]| {
+        let tasks = (0..).zip(positions).map(|(partition, position)| {
+            let of_task = TaskCut {
+                position: Some(*position),
+                ..TaskCut::default()
+            };
+            (task("tickets", partition), of_task)
+        });
+        let cut = Cut {
+            tasks: tasks.collect(),
+            ..Cut::default()
+        };
+        let before = disk.bytes(Path::new(LOG)).len();
+        committer.begin(cut, &mut NoSinks).unwrap();
+        disk.bytes(Path::new(LOG)).len() - before
+    };
+    let mut positions = vec![1; 500];
+    let all = commit(&positions);
+    positions[7] = 2;
+    let one = commit(&positions);
+    assert!(one * 50 < all, "{one} bytes for one task, {all} for 500");
+    let (_, state) = open(&disk.restart(0)).unwrap();
+    let known = |partition| state.tasks[&task("tickets", partition)].position;
+    assert_eq!(
+        (known(6), known(7), known(499)),
+        (Some(1), Some(2), Some(1))
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A pipeline on Kafka, against a real broker: at least once, also through SIGKILL with answers in flight; and what
+//! Pipelines on Kafka, against a real broker: nothing is lost through SIGKILL with answers in flight; and what
 //! several processes promise while they, the broker and the operators are taken away.
 //!
 //! Needs a broker: `cargo xtask test` starts one; by hand, `cargo xtask kafka` and `TIDEGATE_KAFKA=host:port`.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use tidegate_contract::{CommitLog, CommitLogError, FileLayer, Model as _};
+use tidegate_contract::{CommitLog, CommitLogError, FileLayer, Level, Model as _};
 use tidegate_control::admin::AdminServer;
 use tidegate_control::config::{Pipeline, Sink, SinkKind, SourceKind, StageKind};
 use tidegate_flow::{Counts, Ended, FlowError, Run};
@@ -169,23 +169,18 @@ fn way_on(pipeline: &Pipeline) -> String {
             .collect::<Vec<_>>()
             .join(", ")
     };
-    let files = named(|kind| matches!(kind, SourceKind::File { .. }));
-    let topics = named(|kind| matches!(kind, SourceKind::Kafka(_)));
+    let read = named(|kind| !matches!(kind, SourceKind::Stdin));
     let gone = named(|kind| matches!(kind, SourceKind::Stdin));
     let mut text = "the run failed".to_owned();
-    if !files.is_empty() {
+    if !read.is_empty() {
         text += &format!(
-            "; once the cause is mended and it is started again, it reads {files} on from its last cut"
+            "; once the cause is mended and it is started again, it reads {read} on from its last cut"
         );
-    }
-    if !topics.is_empty() {
-        text += &format!(
-            "; once the cause is mended and it is started again, it reads {topics} on from the offsets committed to the \
-             group, and may write again what it wrote since"
-        );
-    } else if !files.is_empty() {
-        let sinks = pipeline.sinks.iter();
-        let repeats = sinks.filter(|sink| !matches!(sink.kind, SinkKind::File { .. }));
+        let commit_point = pipeline.commit_point();
+        let repeats = pipeline.sinks.iter().filter(|sink| {
+            let (level, _) = commit_point.sink(&sink.kind.class());
+            level < Level::ExactlyOnce
+        });
         let repeats: Vec<String> = repeats.map(|sink| format!("{:?}", sink.name)).collect();
         if !repeats.is_empty() {
             text += &format!(

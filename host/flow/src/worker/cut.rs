@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_contract::{
-    CommitError, Cut, Partition, RefusedRecord, Settled, SlotVersion, SourceError, TaskId,
-};
+use tidegate_contract::{CommitError, Cut, Partition, RefusedRecord, Settled, SourceError, TaskId};
 use tidegate_telemetry::events::CutCommitted;
 
 use super::Worker;
@@ -20,7 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(180);
 pub(super) struct Committing {
     began: Instant,
     tasks: Vec<(Partition, TaskId, Counts, Option<u64>)>,
-    slots: Option<Vec<SlotVersion>>,
     in_flight: usize,
     /// When records were read that are finished with it, and how many.
     finished: Vec<(Instant, u64)>,
@@ -57,15 +54,9 @@ impl Worker {
             return Ok(());
         }
         self.tell_running();
-        if self.shared.commits_elsewhere {
-            self.shared.ledger.write_slots()?;
-        }
+        self.shared.ledger.write_slots()?;
         let began = Instant::now();
-        let slots = self.shared.ledger.changed_slots();
-        let mut cut = Cut {
-            slots: slots.clone().unwrap_or_default(),
-            ..Cut::default()
-        };
+        let mut cut = Cut::default();
         let in_flight = self.in_flight();
         let mut tasks = Vec::with_capacity(self.tasks.len());
         for (partition, task) in &mut self.tasks {
@@ -86,7 +77,6 @@ impl Worker {
         self.committing = Some(Committing {
             began,
             tasks,
-            slots,
             in_flight,
             finished: std::mem::take(&mut self.output.finished),
         });
@@ -167,7 +157,6 @@ impl Worker {
         let Committing {
             began,
             tasks,
-            slots,
             in_flight,
             finished,
         } = committing;
@@ -179,9 +168,6 @@ impl Worker {
             time: began.elapsed(),
         }
         .emit(&self.output.meters);
-        if let Some(slots) = slots {
-            self.shared.ledger.slots_hold(slots);
-        }
         for (partition, ..) in &tasks {
             if let Some(task) = self.tasks.get_mut(partition) {
                 task.cut_holds();

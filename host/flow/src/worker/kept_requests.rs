@@ -61,7 +61,10 @@ impl KeptRequests {
     pub(super) fn answered(&mut self, request: u64, result: Result<Answer, ModelError>) {
         let identity = self.identities.remove(&request);
         if let Some(kept) = identity.and_then(|identity| self.requests.get_mut(&identity)) {
-            kept.answer = Some(result);
+            // Not that of an earlier request for the same record.
+            if kept.request == request {
+                kept.answer = Some(result);
+            }
         }
     }
 

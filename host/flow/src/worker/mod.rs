@@ -39,8 +39,6 @@ const TURN: Duration = Duration::from_millis(100);
 pub(crate) struct Shared {
     pub topology: Arc<Topology>,
     pub ledger: Ledger,
-    /// Whether cuts are committed elsewhere than in the log, which then hears of the slots alone.
-    pub commits_elsewhere: bool,
     /// Number of the next request; unique across lives, so that no line of a log is taken for another's.
     pub next_request: AtomicU64,
     /// Records that waited when the run began, of tasks that no worker has taken yet: they are shown as in flight.

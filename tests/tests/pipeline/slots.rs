@@ -4,10 +4,14 @@
 mod setting;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tidegate_contract::{OperatorVersion, Slot};
+use tidegate_contract::{
+    Assignment, CommitError, Committer, Cut, OperatorVersion, Participants, Settled, Slot, TaskId,
+    TaskImage,
+};
+use tidegate_state::LogCommitter;
 use tidegate_telemetry::Meters;
 use tidegate_tests::until;
 
@@ -380,6 +384,80 @@ fn positions_that_a_source_refuses_while_it_takes_a_partition_away_are_committed
     let ended = run.join();
     assert!(ended.error.is_none(), "{:?}", ended.error);
     assert_eq!(*committed.lock().unwrap(), [20, 20]);
+}
+
+/// Once it is told so, cuts are fenced until the source was polled since the first that was.
+struct UntilPolled {
+    log: LogCommitter,
+    begins: Arc<AtomicBool>,
+    polled: Arc<AtomicUsize>,
+    fenced_at: Option<usize>,
+    fenced: bool,
+}
+
+impl Committer for UntilPolled {
+    fn load(&mut self, tasks: &[Assignment]) -> Result<Vec<TaskImage>, CommitError> {
+        self.log.load(tasks)
+    }
+
+    fn begin(&mut self, cut: Cut, sinks: &mut dyn Participants) -> Result<(), CommitError> {
+        let polled = self.polled.load(Ordering::SeqCst);
+        if self.begins.load(Ordering::SeqCst) {
+            let at = *self.fenced_at.get_or_insert(polled);
+            self.fenced = polled == at;
+        }
+        if self.fenced {
+            return Ok(());
+        }
+        self.log.begin(cut, sinks)
+    }
+
+    fn settled(&mut self, wait: Duration) -> Result<Option<Settled>, CommitError> {
+        if std::mem::take(&mut self.fenced) {
+            let why = "the group went on without this member".into();
+            return Ok(Some(Settled::Fenced { why }));
+        }
+        self.log.settled(wait)
+    }
+
+    fn release(&mut self, tasks: &[TaskId]) {
+        self.log.release(tasks);
+    }
+}
+
+#[test]
+fn a_run_that_is_told_to_end_while_its_group_changes_hears_of_it_and_ends() {
+    let mut setting = Setting::new(1, false);
+    // A cut has them all before the second stage.
+    let after = Doors::new();
+    after.answers.store(0, Ordering::SeqCst);
+    setting.after = Some(after.clone());
+    let topic = Topic::of(1, 20);
+    let (polled, begins) = (topic.polled.clone(), Arc::new(AtomicBool::new(false)));
+    let told = begins.clone();
+    let run = setting.start_over(Box::new(topic), true, |log| {
+        Box::new(UntilPolled {
+            log,
+            begins: told,
+            polled,
+            fenced_at: None,
+            fenced: false,
+        })
+    });
+    until("they wait in the log", PATIENCE, || {
+        let (_, recovered) = setting.log(&setting.disk.restart(0));
+        recovered.entries().next().is_some()
+    });
+    // They go on, whenever a cut that has them out comes to nothing.
+    begins.store(true, Ordering::SeqCst);
+    run.controls().stop();
+    after.answers.store(usize::MAX, Ordering::SeqCst);
+    until("it has ended", PATIENCE, || run.is_finished());
+    let ended = run.join();
+    assert!(ended.error.is_none(), "{:?}", ended.error);
+    let counts = ended.counts;
+    assert_eq!(counts.input, counts.output + counts.in_flight());
+    assert_eq!(setting.lines("out").len() as u64, counts.output);
 }
 
 #[test]

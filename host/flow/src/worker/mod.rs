@@ -119,6 +119,8 @@ pub(crate) struct Worker {
     pub controls: Receiver<Control>,
     /// A source that keeps positions has not taken those of the last cut.
     untold: bool,
+    /// When the cut came to nothing that was to be the last.
+    last_failed: Option<Instant>,
     /// The cut that is under way.
     committing: Option<Committing>,
     /// Where the requests belong that models have.
@@ -165,6 +167,7 @@ impl Worker {
             committer,
             controls,
             untold: false,
+            last_failed: None,
             committing: None,
             requests: HashMap::new(),
             kept: KeptRequests::default(),
@@ -192,7 +195,8 @@ impl Worker {
             self.take_controls();
             let mut busy = self.take_completions()?;
             busy |= self.take_time()?;
-            if stopping.is_none() {
+            // Also after a last cut that came to nothing: what its source has to say of the group may be why.
+            if stopping.is_none() || self.last_failed.is_some() {
                 busy |= self.read(busy)?;
             }
             self.submit()?;
@@ -207,8 +211,12 @@ impl Worker {
                 .add_in_flight(in_flight as i64 - self.shown as i64);
             self.shown = in_flight;
             // A cut that came to nothing leaves something to be done.
-            if self.is_done(stopping, in_flight) && self.last_cut()? {
-                return self.close();
+            let again = self.last_failed.is_none_or(|since| since.elapsed() >= TURN);
+            if again && self.is_done(stopping, in_flight) {
+                if self.last_cut()? {
+                    return self.close();
+                }
+                self.last_failed = Some(Instant::now());
             }
             if !busy {
                 self.rest(stopping.is_some());

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    Assigned, CommitLog, CommitPoint, FileLayer, KeptPosition, KeptRevision, Operator,
+    Assigned, CommitLog, CommitPoint, Committer, FileLayer, KeptPosition, KeptRevision, Operator,
     OperatorError, OperatorVersion, Partition, Processed, Recovered, Sink, Slot, Source as Input,
     SourceError, SourceEvent,
 };
@@ -439,6 +439,16 @@ impl Setting {
 
     /// `durable` if the source's records wait in the log, and its positions are there.
     pub(super) fn start_with(&self, source: Box<dyn Input>, durable: bool) -> Run {
+        self.start_over(source, durable, |committer| Box::new(committer))
+    }
+
+    /// The same, with a committer over that of the log.
+    pub(super) fn start_over(
+        &self,
+        source: Box<dyn Input>,
+        durable: bool,
+        over: impl FnOnce(LogCommitter) -> Box<dyn Committer>,
+    ) -> Run {
         let layer: Arc<dyn FileLayer> = Arc::new(self.disk.clone());
         let (log, recovered) = self.log(&self.disk);
         let stage = |name: &str, slot: &Arc<Doors>, target| Stage {
@@ -462,7 +472,7 @@ impl Setting {
             sources: vec![source],
             sinks: vec![sink("out")],
             dead: sink("dead-letters"),
-            committer: Box::new(LogCommitter::alone(log.clone())),
+            committer: over(LogCommitter::alone(log.clone())),
         };
         let topology = Topology {
             sources: vec![Source {

@@ -323,6 +323,10 @@ impl Sink for StandardSink {
         }
     }
 
+    fn discard(&mut self) {
+        self.pending.clear();
+    }
+
     fn recover(&mut self, _known: &[SinkPosition]) -> Result<(), SinkError> {
         Ok(())
     }

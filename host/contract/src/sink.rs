@@ -66,8 +66,9 @@ pub trait Sink: Send {
     /// truncatable sink's file now ends. On error nothing of it counts.
     fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError>;
 
-    /// The cut came to nothing: what was collected and not flushed is forgotten. Its records come again.
-    fn discard(&mut self) {}
+    /// The cut came to nothing: what was collected and not flushed is forgotten, as far as it can be. Its records come
+    /// again.
+    fn discard(&mut self);
 
     /// Records of the last [`flush`](Sink::flush) that the output refused for good: everything else of it is written,
     /// these are not. Tells each once.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_contract::{
-    CommitLog, CommitLogError, Cut, OperatorVersion, Recovered, SlotVersion, TaskId,
+    CommitError, CommitLog, CommitLogError, Cut, OperatorVersion, Recovered, SinkPosition,
+    SlotVersion, TaskId,
 };
 
 use crate::counts::Counts;
@@ -17,6 +18,8 @@ pub(crate) struct Ledger {
     topology: Arc<Topology>,
     log: Arc<dyn CommitLog>,
     inner: Mutex<Inner>,
+    /// Held from writing files to saying where they end: of two workers that write one, the later says more.
+    files: Mutex<()>,
 }
 
 struct Inner {
@@ -57,6 +60,7 @@ impl Ledger {
             topology,
             log,
             inner: Mutex::new(inner),
+            files: Mutex::new(()),
         }
     }
 
@@ -98,6 +102,22 @@ impl Ledger {
                 ..Cut::default()
             })?;
             inner.slots = slots;
+        }
+        Ok(())
+    }
+
+    /// Files are written, and the log told where they end now.
+    pub(crate) fn write_files(
+        &self,
+        write: impl FnOnce() -> Result<Vec<SinkPosition>, CommitError>,
+    ) -> Result<(), CommitError> {
+        let _alone = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let sinks = write()?;
+        if !sinks.is_empty() {
+            self.log.commit(&Cut {
+                sinks,
+                ..Cut::default()
+            })?;
         }
         Ok(())
     }

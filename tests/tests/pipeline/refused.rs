@@ -54,6 +54,9 @@ impl Sink for Picky {
         assert_eq!(self.pending, 0, "asked before it was flushed");
         std::mem::take(&mut self.refused)
     }
+    fn discard(&mut self) {
+        self.pending = 0;
+    }
     fn recover(&mut self, _: &[SinkPosition]) -> Result<(), SinkError> {
         Ok(())
     }

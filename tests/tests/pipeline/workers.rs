@@ -43,6 +43,9 @@ impl Sink for Full {
             why: "no space left".into(),
         })
     }
+    fn discard(&mut self) {
+        self.pending = 0;
+    }
     fn recover(&mut self, _: &[SinkPosition]) -> Result<(), SinkError> {
         Ok(())
     }

@@ -90,7 +90,7 @@ pub(super) fn refusal(topic: &str, code: RDKafkaErrorCode, has_key: bool) -> Str
 }
 
 impl Deliveries {
-    fn fail(&self, why: String) {
+    pub(super) fn fail(&self, why: String) {
         lock(&self.failed).get_or_insert(why);
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use rdkafka::producer::Producer as _;
+use rdkafka::producer::{Producer as _, PurgeConfig};
 use tidegate_contract::{DeadLetter, RefusedRecord, Sink, SinkError, SinkPosition};
 use tidegate_record::PublicRecord;
 
@@ -153,6 +153,17 @@ impl Sink for KafkaSink {
         self.pending = 0;
         self.sent.clear();
         Ok(None)
+    }
+
+    fn discard(&mut self) {
+        // What is with the brokers already is written; whatever they say of it is of no record that comes again.
+        self.producer.purge(PurgeConfig::default().queue());
+        if let Err(error) = self.drain() {
+            self.producer.context().fail(error.to_string());
+        }
+        self.producer.context().take_returned();
+        self.pending = 0;
+        self.sent.clear();
     }
 
     fn take_refused(&mut self) -> Vec<RefusedRecord> {

@@ -27,7 +27,7 @@ fn key(offset: u64, part: EntryPart) -> EntryKey {
     }
 }
 
-fn entry(offset: u64, payload: &[u8]) -> Entry {
+pub(crate) fn entry(offset: u64, payload: &[u8]) -> Entry {
     Entry {
         key: key(offset, EntryPart::Record),
         payload: payload.to_vec(),

@@ -96,6 +96,41 @@ fn what_is_written_while_a_cut_is_under_way_is_part_of_the_next() {
 }
 
 #[test]
+fn a_worker_that_is_slower_than_a_transaction_lives_commits_all_the_same() {
+    let (input, output) = topics("txn-slow");
+    produce(&input, numbers(0..100));
+    let mut setup = Setup::new(&input, &output, "a");
+    setup.transactions.transaction_timeout = Duration::from_secs(2);
+    let mut worker = Worker::open(&setup);
+    worker.until(|worker| worker.read.len() == 100);
+    assert!(worker.sink.pending() > 0);
+    // Brokers look every 10 s which transactions have outlived their timeout.
+    std::thread::sleep(Duration::from_secs(14));
+    assert_eq!(worker.cut(), Settled::Committed { number: 1 });
+    assert_eq!(committed(&output), all(0..100));
+    worker.close();
+}
+
+#[test]
+fn what_waits_is_cut_to_what_the_sinks_let_the_producer_send() {
+    let (input, output) = topics("txn-small-messages");
+    produce(&input, numbers(0..10));
+    let mut setup = Setup::new(&input, &output, "a");
+    setup.sink = [("message.max.bytes".to_owned(), "100000".to_owned())].into();
+    let mut worker = Worker::open(&setup);
+    worker.until(|worker| worker.read.len() == 10);
+    let payload: Vec<u8> = (0..400_000_u32).map(|n| (n * 7 + n / 251) as u8).collect();
+    let kept = crate::changelog::entry(3, &payload);
+    worker.cuts.entry(0).or_default().put.push(kept.clone());
+    assert_eq!(worker.cut(), Settled::Committed { number: 1 });
+    drop(worker);
+    let mut next = Worker::open(&setup);
+    next.until(|next| !next.images.is_empty());
+    assert_eq!(next.images[&0].entries, [kept]);
+    next.close();
+}
+
+#[test]
 fn what_is_written_while_a_cut_is_under_way_goes_with_it_if_it_is_aborted() {
     let (input, output) = topics("txn-held-aborted");
     produce(&input, numbers(0..200));

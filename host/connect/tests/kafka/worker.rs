@@ -61,6 +61,7 @@ pub(crate) struct Setup {
     pub(crate) instance: String,
     pub(crate) transactions: TransactionOptions,
     pub(crate) source: Properties,
+    pub(crate) sink: Properties,
 }
 
 impl Setup {
@@ -87,6 +88,7 @@ impl Setup {
             source: pairs
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),
+            sink: [("compression.type".to_owned(), "none".to_owned())].into(),
         }
     }
 
@@ -141,7 +143,7 @@ impl Worker {
         let mut committer = setup.committer(1).unwrap();
         let mut options =
             KafkaSinkOptions::new(&setup.transactions.brokers, &setup.output, "support-bot");
-        options.properties = [("compression.type".to_owned(), "none".to_owned())].into();
+        options.properties = setup.sink.clone();
         let sink = committer.sink(options, "answers").unwrap();
         let source = setup.source();
         committer.follow("tickets", &source).unwrap();

@@ -2,12 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_contract::{CommitError, Cut, Partition, RefusedRecord, Settled, SourceError, TaskId};
+use tidegate_contract::{
+    CommitError, CommitPoint, Cut, Participants, Partition, RefusedRecord, Settled, SourceError,
+    TaskId,
+};
 use tidegate_telemetry::events::CutCommitted;
 
 use super::Worker;
 use crate::counts::Counts;
 use crate::error::FlowError;
+use crate::ledger::Ledger;
+use crate::output::Output;
 use crate::task::Task;
 use crate::topology::Positions;
 
@@ -21,6 +26,25 @@ pub(super) struct Committing {
     in_flight: usize,
     /// When records were read that are finished with it, and how many.
     finished: Vec<(Instant, u64)>,
+}
+
+/// The sinks of a worker. The log keeps where their files end, also where cuts of tasks are committed elsewhere: it is
+/// told before such a cut is, so that a crash between the two repeats output and takes none away.
+struct Sinks<'a> {
+    output: &'a mut Output,
+    ledger: &'a Ledger,
+}
+
+impl Participants for Sinks<'_> {
+    fn flush(&mut self, cut: &mut Cut) -> Result<(), CommitError> {
+        if self.output.topology.commit_point == CommitPoint::Log {
+            return self.output.flush(cut);
+        }
+        self.ledger.write_files(|| {
+            self.output.flush(cut)?;
+            Ok(std::mem::take(&mut cut.sinks))
+        })
+    }
 }
 
 /// How a cut ended.
@@ -64,7 +88,11 @@ impl Worker {
             tasks.push((*partition, id.clone(), task.counts, part.unfinished));
             cut.tasks.insert(id, part);
         }
-        self.committer.begin(cut, &mut self.output)?;
+        let mut sinks = Sinks {
+            output: &mut self.output,
+            ledger: &self.shared.ledger,
+        };
+        self.committer.begin(cut, &mut sinks)?;
         for (partition, records) in std::mem::take(&mut self.output.refused_late) {
             if let Some(task) = self.tasks.get_mut(&partition) {
                 task.refused_late(records);

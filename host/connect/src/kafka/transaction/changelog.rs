@@ -103,13 +103,6 @@ impl Changelog {
         }
         let largest = largest_message(plain);
         let limit = largest.min(rules.largest_batch.unwrap_or(largest));
-        if limit < SMALLEST_MESSAGE {
-            return Err(format!(
-                "changelog topic {} takes messages of {limit} bytes (max.message.bytes, message.max.bytes): it needs \
-                 {SMALLEST_MESSAGE}",
-                options.topic
-            ));
-        }
         let changelog = Changelog {
             header: Header {
                 key: fingerprint,
@@ -117,10 +110,25 @@ impl Changelog {
                 partitions,
             },
             to: 0,
-            learnt: Learnt::new(limit - OVERHEAD - LONGEST_KEY),
+            learnt: Learnt::new(limit),
             options,
         };
+        changelog.limit(limit)?;
         Ok((changelog, rules.largest_batch))
+    }
+
+    /// Its messages may have so many bytes, by what the topic tells or the producer's settings are: those of the sinks
+    /// that share it, too.
+    pub(super) fn limit(&self, largest: usize) -> Result<(), String> {
+        if largest < SMALLEST_MESSAGE {
+            return Err(format!(
+                "changelog topic {} takes messages of {largest} bytes (max.message.bytes of the topic, message.max.bytes \
+                 of the client or of a sink): it needs {SMALLEST_MESSAGE}",
+                self.options.topic
+            ));
+        }
+        self.learnt.at_most(largest - OVERHEAD - LONGEST_KEY);
+        Ok(())
     }
 
     /// The partition that has this task.

@@ -21,10 +21,12 @@ use super::super::client::Settings;
 use super::super::deliveries::ONLY_FAILURES;
 use super::super::rebalance::Context;
 use super::super::source::KafkaSource;
-use super::super::target::{KafkaSinkOptions, Message, PRODUCER, Target, limit_batches};
+use super::super::target::{
+    KafkaSinkOptions, Message, PRODUCER, Target, largest_message, limit_batches,
+};
 use super::super::{Properties, topic};
 use super::changelog::{Changelog, HEADER, entry_key, position_key};
-use super::courier::{Courier, GroupOffsets, Job, PositionEntry, Report};
+use super::courier::{Courier, GroupOffsets, Job, PositionEntry};
 use super::image::Image;
 use super::line::Line;
 use super::mark::{LARGEST, Mark};
@@ -52,7 +54,7 @@ struct Underway {
 /// The thread that commits, once there is a connection.
 struct Thread {
     jobs: Sender<Job>,
-    reports: Receiver<Report>,
+    reports: Receiver<Result<Settled, CommitError>>,
 }
 
 /// Takes the cuts of one worker as transactions of a cluster.
@@ -113,7 +115,7 @@ impl KafkaCommitter {
             .map_err(fail)?;
         let asker = topic::asker(&plain).map_err(fail)?;
         let reader = reader(&options, &place).map_err(fail)?;
-        let outbox = Outbox::new(options.patience);
+        let outbox = Outbox::new();
         let mut changelogs = Vec::with_capacity(options.changelogs.len());
         let mut largest_batch: Option<usize> = None;
         for changelog in &options.changelogs {
@@ -249,15 +251,19 @@ impl KafkaCommitter {
         if let Some(largest) = self.largest_batch {
             limit_batches(&mut config, largest);
         }
+        for changelog in &self.changelogs {
+            let limited = changelog.limit(largest_message(&config));
+            limited.map_err(|why| self.error(why))?;
+        }
         let brokers = &self.options.brokers;
         let plain = Settings::internal(brokers, &[], &[]).config(&self.properties);
         let plain = plain.map_err(|why| self.error(why))?;
         let line = Line::new(config, plain, self.place.clone(), self.options.patience);
         let producer = line.connect().map_err(|why| self.error(why))?;
-        self.outbox.go_on(producer);
         let destinations = self.outbox.destinations();
         let mut courier = Courier {
             line,
+            producer: Some(producer),
             transaction_timeout: self.options.transaction_timeout,
             destinations: destinations.clone(),
             witness: Witness {
@@ -270,7 +276,7 @@ impl KafkaCommitter {
             },
         };
         let (jobs, to_do) = bounded::<Job>(1);
-        let (done, reports) = bounded::<Report>(1);
+        let (done, reports) = bounded(1);
         let run = move || {
             for job in to_do {
                 if done.send(courier.carry_out(job)).is_err() {
@@ -295,13 +301,7 @@ impl KafkaCommitter {
     }
 
     /// Puts a record of a changelog into the transaction.
-    fn give(
-        &self,
-        changelog: &Changelog,
-        partition: i32,
-        key: &str,
-        value: Option<&[u8]>,
-    ) -> Result<(), CommitError> {
+    fn give(&self, changelog: &Changelog, partition: i32, key: &str, value: Option<&[u8]>) {
         let stub = Stub {
             to: changelog.to,
             sent: None,
@@ -313,11 +313,7 @@ impl KafkaCommitter {
             headers: None,
             partition: Some(partition),
         };
-        let given = self.outbox.give(stub, message);
-        given.map_err(|why| {
-            let topic = &changelog.options.topic;
-            self.error(format!("changelog topic {topic}: {why:?} at {key}"))
-        })
+        self.outbox.give(stub, message);
     }
 
     fn seal(&self, key: &str, plain: &[u8]) -> Result<Vec<u8>, CommitError> {
@@ -342,19 +338,19 @@ impl KafkaCommitter {
             let had = image.pieces(&entry.key);
             for (number, value) in (0..).zip(&values) {
                 let key = entry_key(task, &entry.key, number);
-                self.give(changelog, partition, &key, Some(value))?;
+                self.give(changelog, partition, &key, Some(value));
             }
             let count = values.len() as u32;
             for number in count..had {
                 let key = entry_key(task, &entry.key, number);
-                self.give(changelog, partition, &key, None)?;
+                self.give(changelog, partition, &key, None);
             }
             counts.push(count);
         }
         for (entry, count) in image.gone(cut) {
             for number in 0..count {
                 let key = entry_key(task, &entry, number);
-                self.give(changelog, partition, &key, None)?;
+                self.give(changelog, partition, &key, None);
             }
         }
         Ok(counts)
@@ -405,7 +401,6 @@ impl KafkaCommitter {
 
     /// Puts everything that a cut has beside its output into the transaction, and hands it over.
     fn hand_over(&mut self, number: u64, cut: Cut) -> Result<(), CommitError> {
-        self.outbox.open();
         let mut underway = Underway {
             tasks: Vec::with_capacity(cut.tasks.len()),
             headers: Vec::new(),
@@ -424,7 +419,7 @@ impl KafkaCommitter {
             let writes = !image.in_group || !image.stale.is_empty() || image.differs(&task_cut);
             if writes && !self.headers.contains(&place) && !underway.headers.contains(&place) {
                 let header = changelog.header.write();
-                self.give(changelog, partition, HEADER, Some(header.as_bytes()))?;
+                self.give(changelog, partition, HEADER, Some(header.as_bytes()));
                 underway.headers.push(place);
             }
             let pieces = self.give_task(changelog, &task, &task_cut, image)?;
@@ -438,7 +433,7 @@ impl KafkaCommitter {
                 mark.position = Some((at, identity));
                 let key = position_key(&task);
                 let sealed = self.seal(&key, mark.write(usize::MAX).as_bytes())?;
-                self.give(changelog, partition, &key, Some(&sealed))?;
+                self.give(changelog, partition, &key, Some(&sealed));
                 positions.push(PositionEntry {
                     changelog: changelog.to,
                     partition,
@@ -448,12 +443,12 @@ impl KafkaCommitter {
             }
             underway.tasks.push((task, task_cut, pieces));
         }
-        let (Some(load), Some(thread)) = (self.outbox.hand_over(), &self.thread) else {
+        let Some(thread) = &self.thread else {
             return Err(self.error("nothing is connected: no task was loaded"));
         };
         let job = Job {
             number,
-            load,
+            load: self.outbox.take(),
             groups,
             positions,
         };
@@ -464,17 +459,10 @@ impl KafkaCommitter {
     }
 
     /// A cut is over.
-    fn settle(&mut self, report: Report) -> Result<Settled, CommitError> {
+    fn settle(&mut self, settled: &Settled) -> Result<(), CommitError> {
         let underway = self.underway.take();
-        let settled = match report.settled {
-            Ok(settled) => settled,
-            Err(error) => {
-                self.outbox.begin_anew(report.producer);
-                return Err(error);
-            }
-        };
-        match (&settled, report.producer) {
-            (Settled::Committed { number }, Some(producer)) => {
+        match settled {
+            Settled::Committed { number } => {
                 // Tasks that began meanwhile may have had more cuts.
                 self.number = self.number.max(*number);
                 self.failing = None;
@@ -486,29 +474,26 @@ impl KafkaCommitter {
                         }
                     }
                 }
-                self.outbox.go_on(producer);
+                Ok(())
             }
-            (Settled::Committed { .. }, None) => {
-                return Err(self.error("there is no connection any more"));
-            }
-            (Settled::Aborted { why, refused }, producer) => {
-                self.outbox.begin_anew(producer);
+            Settled::Aborted { why, refused } => {
+                self.outbox.take();
                 warn!(
                     place = self.place,
                     refused = refused.len(),
                     "a cut is aborted, its tasks go back: {why}"
                 );
-                if refused.is_empty() {
-                    self.note_failure(why)?;
+                match refused.is_empty() {
+                    true => self.note_failure(why),
+                    false => Ok(()),
                 }
             }
-            (Settled::Fenced { why }, producer) => {
-                self.outbox.begin_anew(producer);
+            Settled::Fenced { why } => {
+                self.outbox.take();
                 info!(place = self.place, "partitions are others' now: {why}");
-                self.note_failure(why)?;
+                self.note_failure(why)
             }
         }
-        Ok(settled)
     }
 
     /// What goes wrong again and again is an error in the end.
@@ -544,7 +529,7 @@ impl Committer for KafkaCommitter {
             let image = self.images.get(task);
             image.is_none_or(|image| image.differs(cut))
         };
-        if !self.outbox.is_open() && !cut.tasks.iter().any(news) {
+        if self.outbox.is_empty() && !cut.tasks.iter().any(news) {
             let number = self.number;
             self.settled = Some(Settled::Committed { number });
             return Ok(());
@@ -560,7 +545,11 @@ impl Committer for KafkaCommitter {
             return Ok(None);
         };
         match thread.reports.recv_timeout(wait) {
-            Ok(report) => self.settle(report).map(Some),
+            Ok(settled) => {
+                let settled = settled.inspect_err(|_| drop(self.outbox.take()))?;
+                self.settle(&settled)?;
+                Ok(Some(settled))
+            }
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => {
                 Err(self.error("the thread that commits has ended"))
@@ -572,28 +561,6 @@ impl Committer for KafkaCommitter {
         for task in tasks {
             self.images.remove(task);
         }
-    }
-
-    fn close(&mut self) -> Result<(), CommitError> {
-        // What is open is part of no cut. Without this, brokers would keep it until its timeout, and readers with it.
-        if let Some(Thread { jobs, reports }) = self.thread.take()
-            && self.underway.is_none()
-            && self.outbox.is_open()
-            && let Some(mut load) = self.outbox.hand_over()
-        {
-            load.doomed.get_or_insert_with(|| "the run ends".into());
-            let job = Job {
-                number: self.number,
-                load,
-                groups: Vec::new(),
-                positions: Vec::new(),
-            };
-            if jobs.send(job).is_ok() {
-                // Whether it works or not, nothing of it is seen.
-                let _ = reports.recv_timeout(self.options.transaction_timeout);
-            }
-        }
-        Ok(())
     }
 }
 

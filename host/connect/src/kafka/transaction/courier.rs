@@ -11,11 +11,11 @@ use rdkafka::types::RDKafkaErrorCode;
 use tidegate_contract::{CommitError, Settled};
 use tracing::{debug, warn};
 
-use super::super::deliveries::Producer;
+use super::super::deliveries::{NotTaken, Producer, Returned, produce};
 use super::super::native;
 use super::super::rebalance::Context;
 use super::line::{Failure, Line};
-use super::outbox::{Destination, Load, Stub};
+use super::outbox::{Destination, Load};
 use super::probe;
 use super::witness::Witness;
 
@@ -47,19 +47,12 @@ pub(super) struct PositionEntry {
     pub(super) from: u64,
 }
 
-/// What became of a cut.
-pub(super) struct Report {
-    pub(super) settled: Result<Settled, CommitError>,
-    /// What goes on; none if the brokers are gone.
-    pub(super) producer: Option<Arc<Producer>>,
-}
-
 /// Why a transaction was not committed, as far as is known.
 enum Stop {
     /// It cannot be, and is to be aborted.
     Abort(String),
-    /// Messages of it were refused.
-    Refused,
+    /// Messages of it were refused; these before they were sent.
+    Refused(Vec<Returned>),
     /// The group went on without this member.
     Fenced(String),
     /// The producer is broken; nothing is committed.
@@ -68,9 +61,11 @@ enum Stop {
     Unknown(String),
 }
 
-/// What the thread works with.
+/// What the thread works with. A transaction is begun, sent and committed here, and nowhere else.
 pub(super) struct Courier {
     pub(super) line: Line,
+    /// None if the last one is of no use any more.
+    pub(super) producer: Option<Arc<Producer>>,
     pub(super) transaction_timeout: Duration,
     pub(super) destinations: Vec<Destination>,
     pub(super) witness: Witness,
@@ -78,27 +73,19 @@ pub(super) struct Courier {
 
 impl Courier {
     /// Commits a cut, or makes sure that it is not committed.
-    pub(super) fn carry_out(&mut self, job: Job) -> Report {
+    pub(super) fn carry_out(&mut self, job: Job) -> Result<Settled, CommitError> {
         let Job {
             number,
             load,
             groups,
             positions,
         } = job;
-        let Load {
-            producer,
-            stubs,
-            doomed,
-        } = load;
         let began = Instant::now();
-        let stop = match self.attempt(&producer, doomed, &groups) {
+        let producer = self.producer().map_err(|why| self.error(why))?;
+        let stop = match self.attempt(&producer, &load, &groups) {
             Ok(()) => {
                 debug!(number, took = ?began.elapsed(), "cut committed");
-                let settled = Ok(Settled::Committed { number });
-                return Report {
-                    settled,
-                    producer: Some(producer),
-                };
+                return Ok(Settled::Committed { number });
             }
             Err(stop) => stop,
         };
@@ -106,45 +93,42 @@ impl Courier {
             why,
             refused: Vec::new(),
         };
-        match stop {
-            Stop::Refused => self.refused(producer, &stubs, &groups),
+        let settled = match stop {
+            Stop::Refused(returned) => self.refused(&producer, &load, returned, &groups),
             Stop::Abort(why) => {
                 let settled = lost(&groups, why.clone()).unwrap_or(aborted(why));
-                let producer = self.line.abort(&producer).then_some(producer);
-                self.report(settled, producer)
+                self.abort(&producer);
+                Ok(settled)
             }
             Stop::Fenced(why) => {
-                let producer = self.line.abort(&producer).then_some(producer);
-                self.report(Settled::Fenced { why }, producer)
+                self.abort(&producer);
+                Ok(Settled::Fenced { why })
             }
             Stop::Broken(why) => {
-                drop(producer);
-                let settled = lost(&groups, why.clone()).unwrap_or(aborted(why));
-                self.report(settled, None)
+                self.producer = None;
+                Ok(lost(&groups, why.clone()).unwrap_or(aborted(why)))
             }
             Stop::Unknown(why) => {
-                drop(producer);
                 warn!(
                     place = self.line.place(),
                     "whether a cut is committed is not known: {why}; asking"
                 );
+                self.producer = None;
+                drop(producer);
                 // Connecting settles the transaction, one way or the other.
-                let producer = match self.line.connect() {
-                    Ok(producer) => producer,
-                    Err(why) => return self.broken(why),
-                };
-                let seen = self.witness.has_seen(number, &groups, &positions);
-                let settled = match seen {
-                    Ok(true) => Ok(Settled::Committed { number }),
-                    Ok(false) => Ok(lost(&groups, why.clone()).unwrap_or(aborted(why))),
-                    Err(why) => Err(self.error(why)),
-                };
-                Report {
-                    settled,
-                    producer: Some(producer),
-                }
+                let seen = self
+                    .producer()
+                    .and_then(|_| self.witness.has_seen(number, &groups, &positions));
+                seen.map(|seen| match seen {
+                    true => Settled::Committed { number },
+                    false => lost(&groups, why.clone()).unwrap_or(aborted(why)),
+                })
             }
-        }
+        };
+        let settled = settled.map_err(|why| self.error(why))?;
+        // What was left open is aborted by the next producer of the name: now, not when the next cut comes.
+        self.producer().map_err(|why| self.error(why))?;
+        Ok(settled)
     }
 
     fn error(&self, why: String) -> CommitError {
@@ -154,48 +138,40 @@ impl Courier {
         }
     }
 
-    fn broken(&self, why: String) -> Report {
-        Report {
-            settled: Err(self.error(why)),
-            producer: None,
-        }
+    /// The producer, a new one if the last is of no use.
+    fn producer(&mut self) -> Result<Arc<Producer>, String> {
+        let producer = match self.producer.take() {
+            Some(producer) => producer,
+            None => self.line.connect()?,
+        };
+        self.producer = Some(Arc::clone(&producer));
+        Ok(producer)
     }
 
-    /// With a new producer, if the old one is of no use: that aborts what it left open.
-    fn report(&self, settled: Settled, producer: Option<Arc<Producer>>) -> Report {
-        let producer = match producer {
-            Some(producer) => Ok(producer),
-            None => self.line.connect(),
-        };
-        match producer {
-            Ok(producer) => {
-                // What else failed of the aborted transaction is none of the next one's business.
-                producer.context().take_failure();
-                producer.context().take_returned();
-                Report {
-                    settled: Ok(settled),
-                    producer: Some(producer),
-                }
-            }
-            Err(why) => self.broken(why),
+    /// Ends the open transaction; where this producer cannot, its successor does.
+    fn abort(&mut self, producer: &Producer) {
+        if self.line.abort(producer) {
+            // What else failed of the aborted transaction is none of the next one's business.
+            producer.context().take_failure();
+            producer.context().take_returned();
+        } else {
+            self.producer = None;
         }
     }
 
     fn attempt(
         &self,
         producer: &Producer,
-        doomed: Option<String>,
+        load: &Load,
         groups: &[GroupOffsets],
     ) -> Result<(), Stop> {
         let deadline = Instant::now() + self.transaction_timeout;
-        if let Some(why) = doomed {
-            // What was refused may be among the reports that are not read yet.
-            producer.poll(Duration::from_millis(10));
-            return Err(match producer.context().has_returned() {
-                true => Stop::Refused,
-                false => Stop::Abort(why),
-            });
-        }
+        let begun = producer.begin_transaction();
+        begun.map_err(|error| match Failure::of(&error) {
+            Failure::Abort(why) => Stop::Abort(why),
+            Failure::Again(why) | Failure::Broken(why) => Stop::Broken(why),
+        })?;
+        self.send(producer, load, deadline)?;
         deliver(producer, deadline)?;
         for group in groups {
             send_offsets(producer, group, deadline)?;
@@ -213,49 +189,76 @@ impl Courier {
         Err(Stop::Unknown(error.to_string()))
     }
 
+    /// Gives all messages to librdkafka, in their order.
+    fn send(&self, producer: &Producer, load: &Load, deadline: Instant) -> Result<(), Stop> {
+        for (number, (to, message)) in load.messages().enumerate() {
+            let topic = match self.destinations.get(usize::from(to)) {
+                Some(destination) => destination.topic.as_str(),
+                None => return Err(Stop::Abort(format!("message {number} goes nowhere"))),
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Err(why) = produce(producer, topic, message, number, left) else {
+                continue;
+            };
+            // The transaction fails with its first message that is refused, and takes none after that.
+            producer.poll(Duration::from_millis(10));
+            return Err(match why {
+                _ if producer.context().has_returned() => Stop::Refused(Vec::new()),
+                NotTaken::TooLarge => Stop::Refused(returned(load, number)),
+                NotTaken::Full => Stop::Abort("the queue to the brokers stayed full".into()),
+                NotTaken::Undelivered(why) => Stop::Abort(why),
+                NotTaken::Failed(error) => Stop::Abort(error.to_string()),
+            });
+        }
+        Ok(())
+    }
+
     /// Aborts, and finds out which messages are at fault.
     fn refused(
         &mut self,
-        producer: Arc<Producer>,
-        stubs: &[Stub],
+        producer: &Arc<Producer>,
+        load: &Load,
+        mut returned: Vec<Returned>,
         groups: &[GroupOffsets],
-    ) -> Report {
+    ) -> Result<Settled, String> {
         let why = "a topic refuses records";
-        let aborted = self.line.abort(&producer);
-        let returned = producer.context().take_returned();
+        let aborted = self.line.abort(producer);
+        returned.extend(producer.context().take_returned());
         producer.context().take_failure();
-        let mut producer = match aborted {
-            true => producer,
-            false => {
-                drop(producer);
-                match self.line.connect() {
-                    Ok(producer) => producer,
-                    Err(why) => return self.broken(why),
-                }
-            }
-        };
+        if !aborted {
+            self.producer = None;
+        }
+        let mut producer = self.producer()?;
         if let Some(settled) = lost(groups, why.to_owned()) {
-            return self.report(settled, Some(producer));
+            return Ok(settled);
         }
         let found = probe::find(
             &mut self.line,
             &mut producer,
             &self.destinations,
-            stubs,
+            load,
             returned,
         );
-        let settled = match found {
-            Ok(refused) => Ok(Settled::Aborted {
-                why: why.to_owned(),
-                refused,
-            }),
-            Err(why) => Err(self.error(why)),
-        };
-        Report {
-            settled,
-            producer: Some(producer),
-        }
+        self.producer = Some(producer);
+        found.map(|refused| Settled::Aborted {
+            why: why.to_owned(),
+            refused,
+        })
     }
+}
+
+/// A message that librdkafka does not take at all, as one that the broker sent back.
+fn returned(load: &Load, number: usize) -> Vec<Returned> {
+    let message = load.messages().nth(number);
+    let message = message.map(|(_, message)| Returned {
+        number,
+        code: RDKafkaErrorCode::MessageSizeTooLarge,
+        key: message.key.map(<[u8]>::to_vec),
+        value: message.value.map(<[u8]>::to_vec),
+        millis: message.millis,
+        headers: message.headers,
+    });
+    message.into_iter().collect()
 }
 
 /// That the partitions are others' now, if one of the groups has gone on without this member.
@@ -303,7 +306,7 @@ pub(super) enum Undelivered {
 
 fn deliver(producer: &Producer, deadline: Instant) -> Result<(), Stop> {
     deliver_all(producer, deadline).map_err(|undelivered| match undelivered {
-        Undelivered::Refused => Stop::Refused,
+        Undelivered::Refused => Stop::Refused(Vec::new()),
         Undelivered::Failed(why) => Stop::Abort(why),
     })
 }

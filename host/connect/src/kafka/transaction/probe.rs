@@ -16,10 +16,13 @@ use super::super::settle::divide;
 use super::super::target::Message;
 use super::courier::{Undelivered, deliver_all};
 use super::line::Line;
-use super::outbox::{Destination, Stub};
+use super::outbox::{Destination, Load, Stub};
 
 /// How long one such transaction may take.
 const TIME: Duration = Duration::from_secs(8);
+/// After so long, or with so many, the search ends with what it has: the rest is found when the cut is tried again.
+const SEARCH: Duration = Duration::from_secs(20);
+const MOST: usize = 1000;
 /// Smallest piece of an entry that is tried.
 const SMALLEST_PIECE: usize = 256;
 
@@ -30,7 +33,7 @@ pub(super) fn find(
     line: &mut Line,
     producer: &mut Arc<Producer>,
     destinations: &[Destination],
-    stubs: &[Stub],
+    load: &Load,
     returned: Vec<Returned>,
 ) -> Result<Vec<(String, RefusedRecord)>, String> {
     let mut refused = Vec::new();
@@ -42,12 +45,16 @@ pub(super) fn find(
     }
     let mut groups = Vec::new();
     divide(&mut groups, returned);
+    let began = Instant::now();
     while let Some(group) = groups.pop() {
+        if !refused.is_empty() && (began.elapsed() >= SEARCH || refused.len() >= MOST) {
+            break;
+        }
         let mut probe = Probe {
             line,
             producer,
             destinations,
-            stubs,
+            load,
         };
         let alone = group.len() == 1;
         let back = probe.send(&group)?;
@@ -85,12 +92,12 @@ struct Probe<'a> {
     line: &'a Line,
     producer: &'a mut Arc<Producer>,
     destinations: &'a [Destination],
-    stubs: &'a [Stub],
+    load: &'a Load,
 }
 
 impl Probe<'_> {
     fn stub(&self, number: usize) -> Result<(&Stub, &Destination), String> {
-        let stub = self.stubs.get(number);
+        let stub = self.load.stub(number);
         let found = stub.and_then(|stub| {
             let destination = self.destinations.get(usize::from(stub.to))?;
             Some((stub, destination))
@@ -145,15 +152,20 @@ impl Probe<'_> {
         let why = refusal(&destination.topic, message.code, message.key.is_some());
         let (destination, sink) = (destination.clone(), destination.sink.clone());
         match (&stub.sent, sink) {
-            (Some(Sent::Record(id)), Some(sink)) => Ok(Some((
-                sink,
-                RefusedRecord {
-                    id: *id,
-                    key: message.key,
-                    value: message.value,
-                    reason: why,
-                },
-            ))),
+            (Some(Sent::Record(id)), Some(sink)) => {
+                if message.code == RDKafkaErrorCode::InvalidRecord && message.key.is_none() {
+                    destination.learnt.takes_only_keys();
+                }
+                Ok(Some((
+                    sink,
+                    RefusedRecord {
+                        id: *id,
+                        key: message.key,
+                        value: message.value,
+                        reason: why,
+                    },
+                )))
+            }
             (Some(Sent::Letter(letter)), _) => {
                 let letter = letter.as_ref().clone();
                 self.shorten(&destination, letter, message)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_contract::{DeadLetter, Sink, SinkError, SinkPosition};
 use tidegate_record::PublicRecord;
 
-use super::super::deliveries::{NotTaken, Sent};
+use super::super::deliveries::Sent;
 use super::super::target::{Message, Target, send_letter};
 use super::outbox::{Learnt, Outbox, Stub};
 
@@ -53,15 +53,15 @@ impl TransactionalSink {
             to: self.to,
             sent: Some(sent),
         };
-        self.outbox.give(stub, message).map_err(|why| match why {
-            NotTaken::TooLarge => self.target.too_large(bytes),
-            _ => self.target.full(),
-        })
+        self.outbox.give(stub, message);
+        Ok(())
     }
 }
 
 impl Sink for TransactionalSink {
     fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
+        // It may have become a compacted topic.
+        self.target.rules.needs_key |= self.learnt.needs_key();
         let message = self.target.message(&record)?;
         self.send(message, Sent::Record(record.id()), self.target.largest)
     }
@@ -85,6 +85,10 @@ impl Sink for TransactionalSink {
     fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError> {
         // The committer does, with all that the cut has.
         Ok(None)
+    }
+
+    fn discard(&mut self) {
+        // The committer did, with all that waited for its transaction.
     }
 
     fn recover(&mut self, _known: &[SinkPosition]) -> Result<(), SinkError> {

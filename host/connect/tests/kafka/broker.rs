@@ -88,6 +88,7 @@ pub(crate) fn records(topic: &str, isolation: &str) -> Vec<(String, Option<usize
     let reader: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", brokers())
         .set("group.id", format!("{topic}-reader"))
+        .set("enable.auto.commit", "false")
         .set("enable.partition.eof", "true")
         .set("auto.offset.reset", "earliest")
         .set("isolation.level", isolation)

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use std::sync::Arc;
 
+use rdkafka::ClientConfig;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use tidegate_codec::{DecoderOptions, Format};
 use tidegate_connect::kafka::{
     ChangelogOptions, ChangelogPartitions, KafkaCommitter, KafkaSinkOptions, KafkaSource,
@@ -107,6 +109,24 @@ impl Setup {
             ..KafkaSourceOptions::new(0, brokers(), &self.input, &self.input)
         };
         KafkaSource::open(options).unwrap()
+    }
+}
+
+impl Setup {
+    /// What a process leaves that is killed while it sends a cut: a transaction of its name, open, with a record of the
+    /// output in it.
+    pub(crate) fn leave_open(&self) {
+        let killed: BaseProducer = ClientConfig::new()
+            .set("bootstrap.servers", brokers())
+            .set("transactional.id", &self.transactions.transactional_id)
+            .create()
+            .unwrap();
+        killed.init_transactions(DEADLINE).unwrap();
+        killed.begin_transaction().unwrap();
+        let record: BaseRecord<'_, str, str> = BaseRecord::to(&self.output).payload("half sent");
+        killed.send(record).map_err(|(error, _)| error).unwrap();
+        killed.flush(DEADLINE).unwrap();
+        std::mem::forget(killed);
     }
 }
 

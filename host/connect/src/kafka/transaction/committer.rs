@@ -21,7 +21,10 @@ use super::super::client::Settings;
 use super::super::deliveries::ONLY_FAILURES;
 use super::super::rebalance::Context;
 use super::super::source::KafkaSource;
-use super::super::target::{KafkaSinkOptions, Message, PRODUCER, Target, limit_batches};
+use super::super::target::{
+    KafkaSinkOptions, Message, PRODUCER, Target, largest_message, limit_batches,
+};
+use super::super::timeouts::TRANSACTION_TIMEOUT;
 use super::super::{Properties, topic};
 use super::changelog::{Changelog, HEADER, entry_key, position_key};
 use super::courier::{Courier, GroupOffsets, Job, PositionEntry, Report};
@@ -171,7 +174,12 @@ impl KafkaCommitter {
         if self.thread.is_some() {
             return Err(fail("its transactions have begun without it".into()));
         }
+        let timeout = self.options.transaction_timeout.as_millis().to_string();
         for (property, value) in &options.properties {
+            // It is the committer's, which was told it already.
+            if property == TRANSACTION_TIMEOUT && *value == timeout {
+                continue;
+            }
             let known = self.properties.entry(property.clone());
             let known = known.or_insert_with(|| value.clone());
             if known != value {
@@ -230,7 +238,7 @@ impl KafkaCommitter {
         let timeout = timeout.to_string();
         let reserved = [
             ("transactional.id", self.options.transactional_id.as_str()),
-            ("transaction.timeout.ms", timeout.as_str()),
+            (TRANSACTION_TIMEOUT, timeout.as_str()),
             ("message.timeout.ms", timeout.as_str()),
             ("enable.idempotence", "true"),
             ("acks", "all"),
@@ -248,6 +256,10 @@ impl KafkaCommitter {
         let mut config = self.config().map_err(|why| self.error(why))?;
         if let Some(largest) = self.largest_batch {
             limit_batches(&mut config, largest);
+        }
+        // Sinks may have said that messages are smaller than the changelogs were told.
+        for changelog in &self.changelogs {
+            changelog.hold_to(largest_message(&config));
         }
         let brokers = &self.options.brokers;
         let plain = Settings::internal(brokers, &[], &[]).config(&self.properties);
@@ -364,6 +376,7 @@ impl KafkaCommitter {
         Mark {
             cut: number,
             life: self.life.clone(),
+            log: None,
             position: None,
             counters: counters.to_vec(),
         }
@@ -379,6 +392,9 @@ impl KafkaCommitter {
         let mut groups = Vec::new();
         for (source, followed) in &self.followed {
             let mut list = TopicPartitionList::new();
+            let mut changelogs = self.changelogs.iter();
+            let changelog = changelogs.find(|changelog| changelog.options.source == *source);
+            let known_as = changelog.and_then(Changelog::known_as);
             let tasks = self.images.iter();
             for (task, image) in tasks.filter(|(task, _)| task.source == *source) {
                 let cut = cuts.get(task);
@@ -391,7 +407,11 @@ impl KafkaCommitter {
                 offset
                     .set_offset(Offset::Offset(position as i64))
                     .map_err(fail)?;
-                offset.set_metadata(self.mark(number, counters).write(LARGEST));
+                let mut mark = self.mark(number, counters);
+                if image.waits_after(cut) {
+                    mark.log = known_as.clone();
+                }
+                offset.set_metadata(mark.write(LARGEST));
             }
             if list.count() > 0 {
                 groups.push(GroupOffsets {

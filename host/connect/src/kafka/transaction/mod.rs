@@ -21,5 +21,6 @@ mod restore;
 mod sink;
 mod witness;
 
+pub(super) use changelog::{check_partitions, check_rules};
 pub use committer::KafkaCommitter;
 pub use options::{ChangelogOptions, ChangelogPartitions, TransactionOptions};

@@ -119,7 +119,7 @@ impl Changelog {
             return Ok(());
         }
         let ours = &self.options.topic;
-        let theirs = known.rsplit_once('/').map_or(known, |(topic, _)| topic);
+        let theirs = known.split_once('/').map_or(known, |(topic, _)| topic);
         Err(match theirs == ours {
             true => format!(
                 "changelog topic {ours} was made anew since the last cut of {task}: what waited of it is gone with the old \

@@ -167,11 +167,7 @@ fn dead_letters_go_where_cuts_are_taken_unless_the_file_says_otherwise() {
     let lines = "[source.lines]\ntype = \"file\"\npaths = [\"tickets.jsonl\"]\n";
     let letters = |parts: &[&str]| {
         let text = parts.concat();
-        let delivery = match text.starts_with("delivery") {
-            true => "",
-            false => "\n",
-        };
-        let pipeline = parsed(&format!("[pipeline]\nname = \"p\"\n{delivery}{text}")).unwrap();
+        let pipeline = parsed(&format!("[pipeline]\nname = \"p\"\n{text}")).unwrap();
         let level = guarantee(&pipeline).level;
         match pipeline.dead_letters {
             SinkKind::Kafka(topic) => {

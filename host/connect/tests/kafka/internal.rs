@@ -167,6 +167,20 @@ fn what_waits_in_another_changelog_is_not_left_behind() {
     assert!(error.contains(&named), "{error}");
     let images = begin(&setup).unwrap();
     assert!(images.iter().all(|image| image.entries == [entry.clone()]));
+    // Whoever commits without transactions would go past it.
+    let mut source = setup.source();
+    let deadline = Instant::now() + DEADLINE;
+    let error = loop {
+        assert!(Instant::now() < deadline, "nothing was assigned");
+        if let Err(error) = source.poll(1, 1000, WAIT) {
+            break error.to_string();
+        }
+    };
+    assert!(
+        error.contains(&setup.changelog) && error.contains("only cuts that are transactions read"),
+        "{error}"
+    );
+    drop(source);
     // Where nothing waits any more, another may be named.
     cut(&[], &[key]);
     begin(&other).unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use rdkafka::TopicPartitionList;
 use rdkafka::config::ClientConfig;
-use rdkafka::consumer::BaseConsumer;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::topic_partition_list::Offset;
 use tidegate_contract::{
     Assignment, CommitError, Committer, Cut, EntryCipher, Participants, Settled, Sink, SinkError,
@@ -218,6 +218,7 @@ impl KafkaCommitter {
             )));
         }
         self.connect()?;
+        reader.consumer.context().follow();
         let followed = Followed {
             topic: reader.options.topic.clone(),
             consumer: Arc::downgrade(&reader.consumer),

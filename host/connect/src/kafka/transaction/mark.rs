@@ -84,6 +84,13 @@ impl Mark {
     }
 }
 
+/// The changelog topic of what waits before a position, by what was committed with it; none if nothing does.
+pub(in super::super) fn changelog_beside(metadata: &str) -> Option<String> {
+    let log = Mark::read(metadata)?.log?;
+    let topic = log.split_once('/').map(|(topic, _)| topic.to_owned());
+    Some(topic.unwrap_or(log))
+}
+
 /// Without what would end a word or a name.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());

@@ -55,6 +55,10 @@ pub(crate) fn check(path: &Path, connect: bool, as_json: bool) -> Result<(), Fai
             .collect();
         let mut report = json!({"pipeline": pipeline.name, "guarantee": guarantee.level.name(), "parts": parts,
             "slots": slots, "warnings": warnings});
+        report["internal_topics"] = kafka::internal_topics(&pipeline)
+            .into_iter()
+            .map(|(end, topic, brokers)| json!({"end": end, "topic": topic, "brokers": brokers}))
+            .collect();
         if let Some(topics) = &topics {
             report["topics"] = topics.iter().map(topic_json).collect();
         }
@@ -80,6 +84,11 @@ pub(crate) fn check(path: &Path, connect: bool, as_json: bool) -> Result<(), Fai
             version.version
         );
     }
+    if topics.is_none() {
+        for (end, topic, brokers) in kafka::internal_topics(&pipeline) {
+            text += &format!("{end}: topic {topic} at {brokers}, made if it is missing\n");
+        }
+    }
     for topic in topics.iter().flatten() {
         text += &topic_line(topic);
     }
@@ -94,6 +103,8 @@ fn topic_json(probed: &Probed) -> Value {
             of["partitions"] = report.partitions.into();
             of["without_leader"] = report.without_leader.as_slice().into();
             of["positions"] = report.positions.into();
+            of["to_be_made"] = report.to_be_made.into();
+            of["differences"] = report.differences.as_slice().into();
         }
         Err(why) => of["missing"] = why.as_str().into(),
     }
@@ -104,6 +115,7 @@ fn topic_json(probed: &Probed) -> Value {
 fn topic_line(probed: &Probed) -> String {
     let said = match &probed.report {
         Err(why) => why.clone(),
+        Ok(report) if report.to_be_made => "it is missing, and the first run makes it".to_owned(),
         Ok(report) => {
             let plural = if report.partitions == 1 { "" } else { "s" };
             let mut said = format!("{} partition{plural}", report.partitions);
@@ -114,6 +126,9 @@ fn topic_line(probed: &Probed) -> String {
                 let numbers: Vec<String> =
                     report.without_leader.iter().map(i32::to_string).collect();
                 said += &format!(", without a leader: {}", numbers.join(", "));
+            }
+            if !report.differences.is_empty() {
+                said += &format!(", used as it is: {}", report.differences.join(", "));
             }
             said
         }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use tidegate_connect::kafka::{
-    ChangelogOptions, ChangelogPartitions, KafkaCommitter, Properties, TransactionOptions,
-};
+use tidegate_connect::kafka::timeouts::TRANSACTION;
+use tidegate_connect::kafka::{KafkaCommitter, TransactionOptions};
 use tidegate_contract::{CommitPoint, Committer, SinkClass};
-use tidegate_control::config::{Pipeline, SinkKind, SourceKind, cluster_of};
+use tidegate_control::config::{Pipeline, SinkKind};
 use tidegate_state::{Cuts, LogCommitter};
 
+use super::kafka::{changelog, transaction_timeout};
 use super::ports::Ground;
 use crate::exit::Failure;
 
@@ -30,17 +30,15 @@ impl Committers {
         let CommitPoint::Transaction { cluster } = pipeline.commit_point() else {
             return Ok(Committers::Log(Cuts::new(ground.log.clone())));
         };
+        // A contradiction was refused when the file was read.
+        let timeout = transaction_timeout(pipeline).unwrap_or(TRANSACTION);
         let mut committers = Vec::with_capacity(workers);
         for worker in 0..workers {
             // The same after a restart, so that what this worker left open is ended.
             let id = format!("{}-{}-{worker}", pipeline.name, ground.state.instance());
-            let mut options = TransactionOptions::new(&cluster, id);
-            options.changelogs = pipeline
-                .sources
-                .iter()
-                .map(|source| changelog(pipeline, &source.name, &source.kind))
-                .collect();
-            options.properties = properties(pipeline, &cluster);
+            let mut options = TransactionOptions::new(&cluster, id).lasting(timeout);
+            options.changelogs = pipeline.sources.iter().map(changelog).collect();
+            options.properties = pipeline.connection(&cluster);
             let cipher = Arc::new(ground.state.key().clone());
             committers.push(KafkaCommitter::open(options, cipher)?);
         }
@@ -84,55 +82,4 @@ impl Committers {
             }
         }
     }
-}
-
-/// How the cluster is reached, as its first sink or source in the pipeline file says.
-fn properties(pipeline: &Pipeline, cluster: &str) -> Properties {
-    let sinks = pipeline.sinks.iter().filter_map(|sink| match &sink.kind {
-        SinkKind::Kafka(topic) => Some((&topic.brokers, &topic.properties)),
-        _ => None,
-    });
-    let sources = pipeline
-        .sources
-        .iter()
-        .filter_map(|source| match &source.kind {
-            SourceKind::Kafka(topic) => Some((&topic.brokers, &topic.properties)),
-            _ => None,
-        });
-    let mut of_it = sinks
-        .chain(sources)
-        .filter(|(brokers, _)| cluster_of(brokers) == cluster);
-    let reaches = |name: &str| {
-        let kinds = [
-            "security.",
-            "sasl.",
-            "ssl.",
-            "socket.",
-            "broker.",
-            "client.",
-        ];
-        kinds.iter().any(|kind| name.starts_with(kind))
-    };
-    let (_, properties) = of_it.next().unzip();
-    let properties = properties.into_iter().flatten();
-    properties
-        .filter(|(name, _)| reaches(name))
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
-}
-
-/// The topic that keeps what waits of a source.
-fn changelog(pipeline: &Pipeline, source: &str, kind: &SourceKind) -> ChangelogOptions {
-    let (of, partitions) = match kind {
-        // What waits belongs to the positions of the group.
-        SourceKind::Kafka(topic) => (
-            topic.group.clone(),
-            ChangelogPartitions::As(topic.topic.clone()),
-        ),
-        SourceKind::File { .. } | SourceKind::Stdin => (
-            format!("{}-{source}", pipeline.name),
-            ChangelogPartitions::Number(1),
-        ),
-    };
-    ChangelogOptions::new(source, format!("{of}-changelog"), partitions)
 }

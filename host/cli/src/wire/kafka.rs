@@ -2,13 +2,26 @@
 
 use std::time::Duration;
 
+use tidegate_connect::kafka::timeouts::{TransactionFault, of_transactions};
 use tidegate_connect::kafka::{
-    KafkaSinkOptions, KafkaSourceOptions, KafkaStart, PropertyFault, TopicReport, check_reader,
-    check_writer, probe_read, probe_write,
+    ChangelogOptions, ChangelogPartitions, InternalTopic, KafkaSinkOptions, KafkaSourceOptions,
+    KafkaStart, PropertyFault, TopicReport, check_reader, check_writer, probe_changelog,
+    probe_read, probe_write,
 };
+use tidegate_contract::CommitPoint;
 use tidegate_control::config::{
-    KafkaEnd, KafkaSink, KafkaSource, Mistakes, Pipeline, PropertyMistake, Start,
+    KafkaEnd, KafkaSink, KafkaSource, Mistakes, NewTopic, Pipeline, PropertyMistake, SinkKind,
+    Source, SourceKind, Start, cluster_of,
 };
+
+/// The property by which a sink says how long transactions last.
+const TRANSACTION_TIMEOUT: &str = "transaction.timeout.ms";
+/// Dead letters stay until somebody removes them, as they do in a file.
+const LETTERS: [(&str, &str); 3] = [
+    ("cleanup.policy", "delete"),
+    ("retention.bytes", "-1"),
+    ("retention.ms", "-1"),
+];
 
 /// How the topic of a source is read, by a worker of its own name if it has one.
 pub(super) fn source_options(
@@ -33,7 +46,93 @@ pub(super) fn sink_options(pipeline: &str, topic: &KafkaSink) -> KafkaSinkOption
     let brokers = topic.brokers.join(",");
     let mut options = KafkaSinkOptions::new(brokers, &topic.topic, pipeline);
     options.properties = topic.properties.clone();
+    options.made = topic.made.as_ref().map(|made| internal(made, &LETTERS));
     options
+}
+
+/// The topic that keeps what waits of a source.
+pub(super) fn changelog(source: &Source) -> ChangelogOptions {
+    let partitions = match &source.kind {
+        SourceKind::Kafka(topic) => ChangelogPartitions::As(topic.topic.clone()),
+        SourceKind::File { .. } | SourceKind::Stdin => ChangelogPartitions::Number(1),
+    };
+    let mut options = ChangelogOptions::new(&source.name, &source.changelog.topic, partitions);
+    options.made = internal(&source.changelog.made, &[]);
+    options
+}
+
+/// How a topic is made, with these settings unless the file has others.
+fn internal(made: &NewTopic, ours: &[(&str, &str)]) -> InternalTopic {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let mut topic = InternalTopic {
+        replication: made.replication,
+        settings: ours.iter().map(owned).collect(),
+    };
+    let largest = made
+        .max_message
+        .map(|bytes| ("max.message.bytes".to_owned(), bytes.to_string()));
+    topic.settings.extend(largest);
+    topic.settings.extend(made.properties.clone());
+    topic
+}
+
+/// How long the brokers leave a transaction open by itself; what contradicts that is a mistake of the file.
+pub(super) fn transaction_timeout(pipeline: &Pipeline) -> Result<Duration, TransactionFault> {
+    let sources = pipeline
+        .sources
+        .iter()
+        .filter_map(|source| match &source.kind {
+            SourceKind::Kafka(topic) => Some((source.name.as_str(), &topic.properties)),
+            SourceKind::File { .. } | SourceKind::Stdin => None,
+        });
+    let sink =
+        transactional(pipeline).find(|topic| topic.properties.contains_key(TRANSACTION_TIMEOUT));
+    let properties = sink.map(|topic| topic.properties.clone());
+    of_transactions(
+        sources,
+        &properties.unwrap_or_default(),
+        pipeline.cut_interval,
+    )
+}
+
+/// The topics that are written in transactions.
+fn transactional(pipeline: &Pipeline) -> impl Iterator<Item = &KafkaSink> {
+    let cluster = match pipeline.commit_point() {
+        CommitPoint::Transaction { cluster } => Some(cluster),
+        CommitPoint::Log => None,
+    };
+    let sinks = pipeline.sinks.iter().map(|sink| &sink.kind);
+    let sinks = sinks.chain([&pipeline.dead_letters]);
+    sinks.filter_map(move |kind| match kind {
+        SinkKind::Kafka(topic) => {
+            (cluster.as_ref() == Some(&cluster_of(&topic.brokers))).then_some(topic)
+        }
+        SinkKind::File { .. } | SinkKind::Stdout => None,
+    })
+}
+
+/// What is wrong with the time that a sink gives transactions.
+fn transaction_fault(pipeline: &Pipeline, sink: &KafkaSink) -> Option<PropertyMistake> {
+    let set = sink.properties.get(TRANSACTION_TIMEOUT)?;
+    let mut others =
+        transactional(pipeline).filter_map(|topic| topic.properties.get(TRANSACTION_TIMEOUT));
+    let why = if !transactional(pipeline).any(|topic| topic == sink) {
+        "cannot be set: what is written here is in no transaction, as tidegate check says"
+            .to_owned()
+    } else if let Some(other) = others.find(|other| *other != set) {
+        format!(
+            "is {set} here and {other} elsewhere: one producer writes the transactions of a worker"
+        )
+    } else if let Err(TransactionFault::Timeout(why)) = transaction_timeout(pipeline) {
+        format!("contradicts others: {why}")
+    } else {
+        return None;
+    };
+    Some(PropertyMistake {
+        name: Some(TRANSACTION_TIMEOUT.to_owned()),
+        why,
+        known: Vec::new(),
+    })
 }
 
 /// Holds the properties of every topic against what librdkafka knows. Nothing is connected.
@@ -46,8 +145,42 @@ pub(crate) fn check_properties(pipeline: &Pipeline) -> Result<(), Mistakes> {
             KafkaEnd::Sink(topic) => check_writer(&sink_options(&pipeline.name, topic)),
         };
         let mistake = |PropertyFault { name, why, known }| PropertyMistake { name, why, known };
-        faults.into_iter().map(mistake).collect()
-    })
+        let mut mistakes: Vec<PropertyMistake> = faults.into_iter().map(mistake).collect();
+        if let (KafkaEnd::Sink(topic), true) = (end, mistakes.is_empty()) {
+            mistakes.extend(transaction_fault(pipeline, topic));
+        }
+        mistakes
+    })?;
+    let transactions = matches!(pipeline.commit_point(), CommitPoint::Transaction { .. });
+    match transaction_timeout(pipeline) {
+        Err(TransactionFault::CutInterval(why)) if transactions => Err(Mistakes {
+            mistakes: vec![pipeline.mistake_of_cut_interval(why)],
+            warnings: Vec::new(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The topics that a run makes if they are missing, each with what it is for and its brokers.
+pub(crate) fn internal_topics(pipeline: &Pipeline) -> Vec<(String, String, String)> {
+    let cluster = match pipeline.commit_point() {
+        CommitPoint::Transaction { cluster } => cluster,
+        CommitPoint::Log => String::new(),
+    };
+    let mut topics: Vec<_> = pipeline
+        .changelogs()
+        .map(|source| {
+            let what = format!("changelog of source {}", source.name);
+            (what, source.changelog.topic.clone(), cluster.clone())
+        })
+        .collect();
+    if let SinkKind::Kafka(topic) = &pipeline.dead_letters
+        && topic.made.is_some()
+    {
+        let brokers = topic.brokers.join(",");
+        topics.push(("dead letters".to_owned(), topic.topic.clone(), brokers));
+    }
+    topics
 }
 
 /// A topic that was asked for, and what its brokers said.
@@ -83,6 +216,21 @@ pub(crate) fn probe(pipeline: &Pipeline, patience: Duration) -> Vec<Probed> {
                 }
             });
             asked.push((end, name_of_topic.clone(), brokers.join(","), answer));
+        }
+        let cluster = match pipeline.commit_point() {
+            CommitPoint::Transaction { cluster } => cluster,
+            CommitPoint::Log => String::new(),
+        };
+        let properties = pipeline.connection(&cluster);
+        for source in pipeline.changelogs() {
+            let (options, brokers) = (changelog(source), cluster.clone());
+            let (topic, properties) = (options.topic.clone(), properties.clone());
+            let answer = scope.spawn({
+                let brokers = brokers.clone();
+                move || probe_changelog(&options, &brokers, &properties, patience)
+            });
+            let what = format!("changelog of source {}", source.name);
+            asked.push((what, topic, brokers, answer));
         }
         let asked = asked.into_iter();
         asked

@@ -14,6 +14,7 @@ use super::begin::{begin_of, first_of, has_any, positions};
 use super::reading::Reading;
 use super::rebalance::{Change, carry_out};
 use super::source::{ASK, KafkaSource};
+use super::transaction::changelog_beside;
 use super::{KafkaStart, is_transient};
 
 /// A partition that is to be assigned.
@@ -55,7 +56,10 @@ impl KafkaSource {
             let event = match change {
                 Change::Revoke { list, lost } => self.revoke(list, lost),
                 Change::Assign(list) => match self.prepare(&list) {
-                    Ok(Some(prepared)) => self.assign(prepared),
+                    Ok(Some(prepared)) => {
+                        self.check_nothing_waits(&prepared)?;
+                        self.assign(prepared)
+                    }
                     Ok(None) => {
                         self.consumer.context().put_back(Change::Assign(list));
                         self.begin_awaited.get_or_insert_with(Instant::now);
@@ -195,6 +199,28 @@ impl KafkaSource {
             return Ok(None);
         }
         begin_of(&self.consumer, &positions, self.options.start).map(Some)
+    }
+
+    /// What waits in a changelog is read by transactions alone: without them it would be gone with the next commit.
+    fn check_nothing_waits(&self, prepared: &[Prepared]) -> Result<(), SourceError> {
+        if self.consumer.context().is_followed() {
+            return Ok(());
+        }
+        let waits = prepared.iter().find_map(|prepared| {
+            let changelog = changelog_beside(&prepared.metadata)?;
+            Some((prepared, changelog))
+        });
+        let Some((Prepared { number, begin, .. }, changelog)) = waits else {
+            return Ok(());
+        };
+        Err(SourceError::Position {
+            place: format!("{}, partition {number}", self.place),
+            position: (*begin).max(0) as u64,
+            why: format!(
+                "what waits before it is in changelog topic {changelog}, which only cuts that are transactions read; run the \
+                 pipeline as it was until nothing is in flight"
+            ),
+        })
     }
 
     fn assign(&mut self, prepared: Vec<Prepared>) -> Option<SourceEvent> {

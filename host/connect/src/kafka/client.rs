@@ -15,7 +15,7 @@ use super::target::{KafkaSinkOptions, PRODUCER};
 use super::{Properties, Trouble, is_transient, properties, timeouts};
 
 /// How long brokers are asked again that do not accept who asks, or how: less than those that are away.
-const REFUSED_PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const REFUSED_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Other names that librdkafka has for a setting.
 const ALIASES: [(&str, &str); 4] = [
@@ -100,13 +100,7 @@ impl Settings {
                 ("message.timeout.ms", timeout.as_str()),
                 ONLY_FAILURES,
             ]),
-            refused: own(&[
-                ("transactional.id", "transactions are the program's own"),
-                (
-                    "transaction.timeout.ms",
-                    "transactions are the program's own",
-                ),
-            ]),
+            refused: own(&[("transactional.id", "transactions are the program's own")]),
         }
     }
 
@@ -181,11 +175,22 @@ fn own(settings: &[(&'static str, &str)]) -> Vec<Setting> {
     settings.iter().map(owned).collect()
 }
 
-/// Waits until the brokers answer for this topic, with what they say; the error says why they do not.
+/// Waits until the brokers answer for this topic, with what they say; the error says why it cannot be used.
+pub(super) fn find(
+    config: &ClientConfig,
+    place: &str,
+    topic: &str,
+    patience: Duration,
+) -> Result<Metadata, String> {
+    let metadata = ask(config, place, topic, patience)?;
+    topic_fault(&metadata, topic).map_or(Ok(metadata), Err)
+}
+
+/// The same of a topic that may be missing.
 ///
 /// A client of its own asks, which is told of connections that are closed: for the others that is a matter of course,
 /// but brokers hang up too on those who do not speak as they do.
-pub(super) fn find(
+pub(super) fn ask(
     config: &ClientConfig,
     place: &str,
     topic: &str,
@@ -204,7 +209,7 @@ pub(super) fn find(
     loop {
         let wait = Duration::from_secs(2).min(patience);
         let error = match producer.client().fetch_metadata(Some(topic), wait) {
-            Ok(metadata) => return topic_fault(&metadata, topic).map_or(Ok(metadata), Err),
+            Ok(metadata) => return Ok(metadata),
             Err(error) if !is_transient(&error) => return Err(error.to_string()),
             Err(error) => error,
         };

@@ -15,6 +15,7 @@ mod begin;
 mod check;
 mod client;
 mod deliveries;
+mod internal;
 mod letter;
 mod native;
 mod options;
@@ -41,8 +42,9 @@ use rdkafka::types::RDKafkaErrorCode;
 use tracing::{debug, warn};
 
 pub use check::{PropertyFault, check_reader, check_writer};
+pub use internal::InternalTopic;
 pub use options::{KafkaSourceOptions, KafkaStart};
-pub use probe::{TopicReport, probe_read, probe_write};
+pub use probe::{TopicReport, probe_changelog, probe_read, probe_write};
 pub use sink::KafkaSink;
 pub use source::KafkaSource;
 pub use target::KafkaSinkOptions;
@@ -84,6 +86,7 @@ fn is_transient(error: &KafkaError) -> bool {
                 | Code::UnsupportedVersion
                 | Code::UnsupportedSASLMechanism
                 | Code::InvalidArgument
+                | Code::InvalidTransactionTimeout
                 | Code::FencedInstanceId
                 | Code::InvalidGroupId
                 | Code::InconsistentGroupProtocol

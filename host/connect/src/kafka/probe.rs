@@ -1,13 +1,20 @@
 //! Whether brokers and topics answer, asked without reading or writing anything.
 
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::metadata::Metadata;
 
+use super::Properties;
 use super::begin::{has_position, positions};
-use super::client::{Settings, find, patiently, text_of};
+use super::client::{Settings, ask, find, patiently, text_of};
+use super::internal::InternalTopic;
 use super::options::KafkaSourceOptions;
 use super::rebalance::Context;
 use super::target::KafkaSinkOptions;
+use super::topic::{Rules, asker, settings};
+use super::transaction::{ChangelogOptions, ChangelogPartitions, check_partitions, check_rules};
 
 /// What the brokers say of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +25,10 @@ pub struct TopicReport {
     pub without_leader: Vec<i32>,
     /// In how many the group has a position; none for a sink.
     pub positions: Option<usize>,
+    /// Whether it is not there yet, and a run makes it.
+    pub to_be_made: bool,
+    /// What a topic that is there has otherwise than it would have been made, if it is one of the program's own.
+    pub differences: Vec<String>,
 }
 
 /// Asks about the topic of a source, for as long as its patience lasts. The error says what is missing.
@@ -42,8 +53,69 @@ pub fn probe_write(options: &KafkaSinkOptions) -> Result<TopicReport, String> {
     let topic = options.topic.as_str();
     let config = Settings::writer(options).config(&options.properties)?;
     let place = place(topic, &options.brokers);
-    let metadata = find(&config, &place, topic, options.patience)?;
-    Ok(report(&metadata, topic, None))
+    match &options.made {
+        None => {
+            let metadata = find(&config, &place, topic, options.patience)?;
+            Ok(report(&metadata, topic, None))
+        }
+        Some(made) => {
+            let metadata = ask(&config, &place, topic, options.patience)?;
+            Ok(report_internal(&metadata, topic, made, &config))
+        }
+    }
+}
+
+/// Asks about a changelog, for as long as this. The error says why it cannot be used as it is.
+pub fn probe_changelog(
+    changelog: &ChangelogOptions,
+    brokers: &str,
+    properties: &Properties,
+    patience: Duration,
+) -> Result<TopicReport, String> {
+    let topic = changelog.topic.as_str();
+    let config = Settings::internal(brokers, &[], &[]).config(properties)?;
+    let place = place(topic, brokers);
+    let metadata = ask(&config, &place, topic, patience)?;
+    let report = report_internal(&metadata, topic, &changelog.made, &config);
+    if report.to_be_made {
+        return Ok(report);
+    }
+    let wanted = match &changelog.partitions {
+        ChangelogPartitions::Number(number) => (*number).max(1) as usize,
+        // One that is missing is told where it is read.
+        ChangelogPartitions::As(source) => match find(&config, &place, source, patience) {
+            Ok(metadata) => self::report(&metadata, source, None).partitions,
+            Err(_) => return Ok(report),
+        },
+    };
+    check_partitions(changelog, report.partitions, wanted)?;
+    // Who may not ask for its settings is told so by a run.
+    if let Ok(rules) = Rules::of(&asker(&config)?, topic) {
+        check_rules(changelog, &rules, &config)?;
+    }
+    Ok(report)
+}
+
+fn report_internal(
+    metadata: &Metadata,
+    topic: &str,
+    made: &InternalTopic,
+    config: &ClientConfig,
+) -> TopicReport {
+    let mut found = report(metadata, topic, None);
+    found.to_be_made = found.partitions == 0;
+    if !found.to_be_made {
+        let topics = metadata.topics().iter();
+        let partitions = topics
+            .filter(|found| found.name() == topic)
+            .flat_map(|found| found.partitions());
+        let replicas = partitions.map(|one| one.replicas().len()).min();
+        let told = asker(config).and_then(|asker| settings(&asker, topic));
+        found.differences = told
+            .map(|told| made.differences(&told, replicas.unwrap_or(0)))
+            .unwrap_or_default();
+    }
+    found
 }
 
 fn place(topic: &str, brokers: &str) -> String {
@@ -63,5 +135,7 @@ fn report(metadata: &Metadata, topic: &str, positions: Option<usize>) -> TopicRe
         partitions: leaders.len(),
         without_leader: without_leader.map(|(number, _)| *number).collect(),
         positions,
+        to_be_made: false,
+        differences: Vec::new(),
     }
 }

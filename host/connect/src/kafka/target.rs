@@ -9,7 +9,8 @@ use tidegate_record::PublicRecord;
 use tracing::warn;
 
 use super::Properties;
-use super::client::find;
+use super::client::{ask, find};
+use super::internal::{InternalTopic, Wanted};
 use super::letter::Letter;
 use super::topic::{self, Rules};
 
@@ -38,6 +39,8 @@ pub struct KafkaSinkOptions {
     /// The pipeline that writes it. Pipelines may share a topic of dead letters: in a compacted one the keys of letters
     /// begin with its name, so that none takes the place of another's.
     pub pipeline: String,
+    /// How it is made if it is missing; one that must be there has none.
+    pub made: Option<InternalTopic>,
     /// How long the brokers may be away, and how long the delivery of a record may take.
     pub patience: Duration,
     /// Further settings of librdkafka.
@@ -55,6 +58,7 @@ impl KafkaSinkOptions {
             brokers: brokers.into(),
             topic: topic.into(),
             pipeline: pipeline.into(),
+            made: None,
             patience: Duration::from_secs(120),
             properties: Properties::new(),
         }
@@ -111,11 +115,23 @@ impl Target {
         format!("topic {} at {}", options.topic, options.brokers)
     }
 
-    /// Waits for the brokers, as long as its patience lasts; a topic that does not exist is an error.
+    /// Waits for the brokers, as long as its patience lasts; a topic that does not exist is made, or is an error.
     pub(super) fn open(options: KafkaSinkOptions, config: &ClientConfig) -> Result<Target, String> {
         let place = Target::place_of(&options);
-        find(config, &place, &options.topic, options.patience)?;
         let asker = topic::asker(config)?;
+        match &options.made {
+            None => drop(find(config, &place, &options.topic, options.patience)?),
+            Some(made) => {
+                ask(config, &place, &options.topic, options.patience)?;
+                let wanted = Wanted {
+                    what: "topic",
+                    topic: &options.topic,
+                    partitions: None,
+                    made,
+                };
+                wanted.find_or_make(&asker, &place, options.patience)?;
+            }
+        }
         let rules = Rules::of(&asker, &options.topic).unwrap_or_else(|why| {
             let means =
                 "records that share a batch with one that the broker refuses may be written late";

@@ -16,9 +16,14 @@ pub const POLL: Duration = Duration::from_secs(300);
 /// The longest that a worker which is well may be away from its source: its sinks wait 2 minutes for brokers, its
 /// commit half a minute, and operators that start anew and a last cut take their time.
 pub const LONGEST_TURN: Duration = Duration::from_secs(180);
-/// After this time the brokers abort a transaction that a killed writer left open. Not longer than the session: the
-/// positions in it, which whoever takes the partitions over waits for, are pending until then.
-pub const TRANSACTION: Duration = Duration::from_secs(10);
+/// After this time the brokers abort a transaction that a killed writer left open, unless the file says otherwise: four
+/// fifths of [`SESSION`]. Whoever takes the partitions over waits for that, so it is not longer than the session.
+pub const TRANSACTION: Duration = Duration::from_secs(8);
+/// Nobody waits longer than this for a transaction that is over by itself, however long a session is, unless the file
+/// says so: who reads committed records stands still meanwhile.
+const LONGEST_TRANSACTION: Duration = Duration::from_secs(60);
+/// The property by which a sink says how long.
+pub(super) const TRANSACTION_TIMEOUT: &str = "transaction.timeout.ms";
 
 /// What a member is told, unless the properties say otherwise.
 pub(super) fn of_a_member() -> [(&'static str, String); 3] {
@@ -30,17 +35,82 @@ pub(super) fn of_a_member() -> [(&'static str, String); 3] {
     ]
 }
 
+/// Milliseconds, the user's or ours; none of what is no number, which librdkafka itself refuses.
+fn millis_of(properties: &Properties, name: &str, ours: Duration) -> Option<u64> {
+    match properties.get(name) {
+        Some(text) => text.parse().ok(),
+        None => Some(ours.as_millis() as u64),
+    }
+}
+
+/// Why transactions cannot be as long as they are to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransactionFault {
+    /// The sink's `transaction.timeout.ms` is at fault.
+    Timeout(String),
+    /// The time between two cuts is.
+    CutInterval(String),
+}
+
+/// How long the transactions of a pipeline last before the brokers end them: as long as its sinks say with
+/// `transaction.timeout.ms`, else four fifths of the shortest session of its sources, at most a minute. `sources` are those
+/// that a group reads, each by its name.
+pub fn of_transactions<'p>(
+    sources: impl IntoIterator<Item = (&'p str, &'p Properties)>,
+    sink: &Properties,
+    cut_interval: Duration,
+) -> Result<Duration, TransactionFault> {
+    let sources: Vec<_> = sources.into_iter().collect();
+    let sessions = sources.iter().filter_map(|(name, properties)| {
+        let session = millis_of(properties, "session.timeout.ms", SESSION)?;
+        Some((session, *name))
+    });
+    let shortest = sessions.min();
+    let ours = match shortest {
+        Some((session, _)) => Duration::from_millis(session / 5 * 4).min(LONGEST_TRANSACTION),
+        None => TRANSACTION,
+    };
+    let Some(timeout) = millis_of(sink, TRANSACTION_TIMEOUT, ours) else {
+        return Ok(ours);
+    };
+    if let Some((session, name)) = shortest.filter(|(session, _)| timeout > *session) {
+        return Err(TransactionFault::Timeout(format!(
+            "{timeout} is more than session.timeout.ms {session} of source {name}: whoever is given the partitions of a \
+             killed member would wait for its transaction"
+        )));
+    }
+    // Its messages are delivered and its commit is answered within that time each.
+    let turn = 2 * timeout + 60_000;
+    for (name, properties) in sources {
+        let poll = millis_of(properties, "max.poll.interval.ms", POLL);
+        if let Some(poll) = poll.filter(|poll| *poll < turn) {
+            return Err(TransactionFault::Timeout(format!(
+                "{timeout} needs max.poll.interval.ms {turn} of source {name}, which has {poll}: a worker that gives \
+                 partitions back waits for its last transaction"
+            )));
+        }
+    }
+    let interval = cut_interval.as_millis() as u64;
+    if 2 * interval > timeout {
+        let raise = match shortest {
+            Some((session, name)) if sink.get(TRANSACTION_TIMEOUT).is_none() => format!(
+                "it is four fifths of session.timeout.ms {session} of source {name}, at most {}",
+                LONGEST_TRANSACTION.as_millis()
+            ),
+            _ => format!("{TRANSACTION_TIMEOUT} among the properties of a sink says it"),
+        };
+        return Err(TransactionFault::CutInterval(format!(
+            "{interval} ms are more than half of the {timeout} ms after which the brokers end a transaction; {raise}"
+        )));
+    }
+    Ok(Duration::from_millis(timeout))
+}
+
 /// The property that contradicts the others, and why; the others are the user's or ours.
 pub(super) fn contradiction(properties: &Properties) -> Option<(&'static str, String)> {
-    let of = |name: &str, ours: Duration| match properties.get(name).map(|text| text.parse()) {
-        Some(Ok(millis)) => Some(millis),
-        // What is no number is refused by librdkafka itself.
-        Some(Err(_)) => None,
-        None => Some(ours.as_millis() as u64),
-    };
-    let session = of("session.timeout.ms", SESSION)?;
-    let heartbeat = of("heartbeat.interval.ms", HEARTBEAT)?;
-    let poll = of("max.poll.interval.ms", POLL)?;
+    let session = millis_of(properties, "session.timeout.ms", SESSION)?;
+    let heartbeat = millis_of(properties, "heartbeat.interval.ms", HEARTBEAT)?;
+    let poll = millis_of(properties, "max.poll.interval.ms", POLL)?;
     // The one that was set is at fault; where both were, the first.
     let set = |names: [&'static str; 2]| {
         let mut names = names.into_iter();
@@ -80,10 +150,78 @@ pub(super) fn contradiction(properties: &Properties) -> Option<(&'static str, St
 mod tests {
     use super::*;
 
-    fn against(properties: &[(&str, &str)]) -> Option<(&'static str, String)> {
+    fn owned(properties: &[(&str, &str)]) -> Properties {
         let properties = properties.iter();
         let owned = properties.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        contradiction(&owned.collect())
+        owned.collect()
+    }
+
+    fn against(properties: &[(&str, &str)]) -> Option<(&'static str, String)> {
+        contradiction(&owned(properties))
+    }
+
+    #[test]
+    fn a_transaction_is_over_before_its_partitions_are_anothers() {
+        let of = |sources: &[&[(&str, &str)]], sink: &[(&str, &str)], interval: u64| {
+            let sources: Vec<Properties> = sources.iter().map(|source| owned(source)).collect();
+            let named = sources.iter().map(|source| ("in", source));
+            of_transactions(named, &owned(sink), Duration::from_millis(interval))
+        };
+        let seconds = |seconds: u64| Ok(Duration::from_secs(seconds));
+        assert_eq!(of(&[], &[], 200), seconds(8));
+        assert_eq!(of(&[&[]], &[], 200), seconds(8));
+        let session = |millis| [("session.timeout.ms", millis)];
+        assert_eq!(
+            of(&[&session("45000"), &session("20000")], &[], 200),
+            seconds(16)
+        );
+        assert_eq!(of(&[&session("240000")], &[], 200), seconds(60));
+        let timeout = |millis| [("transaction.timeout.ms", millis)];
+        assert_eq!(
+            of(&[&session("240000")], &timeout("120000"), 30_000),
+            seconds(120)
+        );
+        assert_eq!(of(&[], &timeout("900000"), 400_000), seconds(900));
+        let fault = |fault| match fault {
+            Err(TransactionFault::Timeout(why)) => format!("transaction.timeout.ms {why}"),
+            Err(TransactionFault::CutInterval(why)) => format!("cut-interval {why}"),
+            Ok(time) => format!("{time:?}"),
+        };
+        for (sources, sink, interval, named) in [
+            (
+                &[&session("10000")[..]][..],
+                &timeout("20000")[..],
+                200,
+                "session.timeout.ms 10000 of source in",
+            ),
+            (
+                &[&session("200000")],
+                &timeout("180000"),
+                200,
+                "max.poll.interval.ms 420000 of source in",
+            ),
+            (
+                &[&session("10000")],
+                &[],
+                5_000,
+                "session.timeout.ms 10000 of source in",
+            ),
+            (
+                &[],
+                &[],
+                5_000,
+                "transaction.timeout.ms among the properties of a sink",
+            ),
+            (
+                &[&session("20000")],
+                &timeout("9000"),
+                5_000,
+                "transaction.timeout.ms among the properties",
+            ),
+        ] {
+            let said = fault(of(sources, sink, interval));
+            assert!(said.contains(named), "{said}");
+        }
     }
 
     #[test]

@@ -36,19 +36,10 @@ pub(super) struct Rules {
 impl Rules {
     /// Asks the broker. The error says why it does not tell, for example because that is not allowed.
     pub(super) fn of(asker: &AdminClient<Asker>, topic: &str) -> Result<Rules, String> {
-        let options = AdminOptions::new().request_timeout(Some(ASK));
-        let asked = [ResourceSpecifier::Topic(topic)];
-        let answer = wait_for(asker.describe_configs(&asked, &options), 2 * ASK)
-            .ok_or_else(|| format!("no answer within {} s", 2 * ASK.as_secs()))?
-            .map_err(|error| error.to_string())?;
-        match answer.into_iter().next() {
-            Some(Ok(settings)) => Ok(Rules::read(&settings)),
-            Some(Err(code)) => Err(code.to_string()),
-            None => Err("the answer is empty".into()),
-        }
+        settings(asker, topic).map(|settings| Rules::read(&settings))
     }
 
-    fn read(settings: &ConfigResource) -> Rules {
+    pub(super) fn read(settings: &ConfigResource) -> Rules {
         let text = |name: &str| settings.get(name).and_then(|entry| entry.value.as_deref());
         let millis = |name: &str| text(name).and_then(|value| value.parse::<i64>().ok());
         // Otherwise the broker sets the time itself.
@@ -85,6 +76,20 @@ impl Rules {
         Some(format!(
             "its event time lies more than {limit} s back, which the topic refuses"
         ))
+    }
+}
+
+/// What a topic is set to. The error says why the broker does not tell.
+pub(super) fn settings(asker: &AdminClient<Asker>, topic: &str) -> Result<ConfigResource, String> {
+    let options = AdminOptions::new().request_timeout(Some(ASK));
+    let asked = [ResourceSpecifier::Topic(topic)];
+    let answer = wait_for(asker.describe_configs(&asked, &options), 2 * ASK)
+        .ok_or_else(|| format!("no answer within {} s", 2 * ASK.as_secs()))?
+        .map_err(|error| error.to_string())?;
+    match answer.into_iter().next() {
+        Some(Ok(settings)) => Ok(settings),
+        Some(Err(code)) => Err(code.to_string()),
+        None => Err("the answer is empty".into()),
     }
 }
 

@@ -76,6 +76,14 @@ pub(crate) fn alter(topic: &str, name: &str, value: &str) {
     assert!(altered.iter().all(Result::is_ok), "{altered:?}");
 }
 
+/// What a topic is set to.
+pub(crate) fn setting(topic: &str, name: &str) -> String {
+    let asked = [ResourceSpecifier::Topic(topic)];
+    let told = wait_for(admin().describe_configs(&asked, &AdminOptions::new())).unwrap();
+    let told = told.into_iter().next().unwrap().unwrap();
+    told.get(name).unwrap().value.clone().unwrap()
+}
+
 fn admin() -> AdminClient<DefaultClientContext> {
     ClientConfig::new()
         .set("bootstrap.servers", brokers())

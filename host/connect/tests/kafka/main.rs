@@ -5,6 +5,7 @@
 mod broker;
 mod changelog;
 mod group;
+mod internal;
 mod properties;
 mod proxy;
 mod refused;

@@ -60,6 +60,7 @@ impl<'f> Files<'f> {
                 brokers: topic.brokers,
                 topic: topic.topic.value,
                 properties: topic.properties,
+                made: None,
                 places: topic.places,
             }),
         }

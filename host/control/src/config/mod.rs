@@ -7,6 +7,7 @@ mod disk;
 mod files;
 mod findings;
 mod guarantee;
+mod internal;
 mod mistake;
 mod models;
 mod names;
@@ -15,6 +16,7 @@ mod outputs;
 mod pipeline;
 mod properties;
 mod read;
+mod read_changelog;
 mod read_ends;
 mod read_form;
 mod read_model;
@@ -43,6 +45,7 @@ use findings::Findings;
 use text::{SourceText, Span};
 
 pub use guarantee::{Guarantee, GuaranteePart, guarantee};
+pub use internal::{Changelog, NewTopic};
 pub use mistake::{Mistake, Mistakes};
 pub use models::{
     AdapterChoice, Ask, BiasedToken, Engine, Generate, Into, KvPrecision, Model, ModelStage, Order,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tidegate_contract::{CommitPoint, SinkClass, SourceClass, Wanted};
 
+use super::internal::{Changelog, NewTopic};
 use super::mistake::Mistake;
 use super::models::{Engine, Model, ModelStage};
 use super::text::Span;
@@ -24,6 +25,7 @@ pub struct Pipeline {
     pub workers: Option<usize>,
     /// Longest time between two cuts.
     pub cut_interval: Duration,
+    pub(super) cut_interval_place: Span,
     /// How often a record is to have an effect.
     pub delivery: Wanted,
     /// Most records of a batch.
@@ -42,8 +44,8 @@ pub struct Pipeline {
     pub stages: Vec<Stage>,
     /// At least one, in the order of the file.
     pub sinks: Vec<Sink>,
-    /// Where dead letters go, as JSON. A file unless the pipeline says otherwise: `dead-letters.jsonl` in the state
-    /// directory.
+    /// Where dead letters go, as JSON. Unless the pipeline says otherwise, from topics to topics to a topic of the first
+    /// source's cluster, `GROUP-dead-letters`; else to the file `dead-letters.jsonl` in the state directory.
     pub dead_letters: SinkKind,
     /// Loopback address of the admin API; none if it is off.
     pub admin: Option<SocketAddr>,
@@ -83,6 +85,15 @@ impl Pipeline {
         self.mistake(&stage.place, format!("stage.{}", stage.name), what)
     }
 
+    /// Something that is wrong with the time between two cuts, found after the file was read, at its line.
+    pub fn mistake_of_cut_interval(&self, what: impl ToString) -> Mistake {
+        self.mistake(
+            &self.cut_interval_place,
+            "pipeline.cut-interval".into(),
+            what,
+        )
+    }
+
     fn mistake(&self, place: &Span, key: String, what: impl ToString) -> Mistake {
         Mistake {
             file: self.text.shown.clone(),
@@ -102,6 +113,8 @@ pub struct Source {
     pub kind: SourceKind,
     /// How bytes become records.
     pub decoding: Decoding,
+    /// What has the records that wait, where cuts are transactions.
+    pub changelog: Changelog,
 }
 
 /// What a source reads.
@@ -447,6 +460,8 @@ pub struct KafkaSink {
     pub brokers: Vec<String>,
     /// The topic.
     pub topic: String,
+    /// How it is made if it is missing; one that the file names must be there, and has none.
+    pub made: Option<NewTopic>,
     /// Further settings of the client.
     pub properties: BTreeMap<String, String>,
     pub(super) places: Box<PropertyPlaces>,

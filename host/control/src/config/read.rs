@@ -140,13 +140,11 @@ fn read_pipeline(table: Table<'_>, file: &mut TypedFile) {
     }
     file.state = table.string("state");
     file.workers = table.number("workers", 1..=1024);
-    file.cut_interval = table
-        .duration(
-            "cut-interval",
-            "ms",
-            Duration::from_millis(1)..=Duration::from_secs(600),
-        )
-        .map(|typed| typed.value);
+    file.cut_interval = table.duration(
+        "cut-interval",
+        "ms",
+        Duration::from_millis(1)..=Duration::from_secs(600),
+    );
     file.delivery = read_delivery(&table);
     file.batch = table.count("batch", 1..=65_536).map(|typed| typed.value);
     file.summary = table.string("summary");

@@ -4,6 +4,7 @@ use toml::de::DeValue;
 
 use super::findings::Typed;
 use super::pipeline::{Encoding, Format};
+use super::read_changelog::read_changelog;
 use super::read_start::read_start;
 use super::read_topic::read_topic;
 use super::reader::Table;
@@ -42,7 +43,7 @@ pub(crate) fn read_source(name: Typed<String>, table: Table<'_>) -> TypedSource 
         Some(Kind::Standard) => Some(TypedSourceKind::Stdin),
         Some(Kind::Kafka) => {
             let topic = read_topic(&table);
-            let group = table.string("group").map(|typed| typed.value);
+            let group = table.string("group");
             let instance = table.string("instance").map(|typed| typed.value);
             let start = read_start(&table);
             topic.map(|topic| TypedSourceKind::Kafka {
@@ -66,6 +67,10 @@ pub(crate) fn read_source(name: Typed<String>, table: Table<'_>) -> TypedSource 
             "a message of a topic is json or raw; csv is for files and stdin",
         );
     }
+    let changelog = match typed_kind {
+        Some(Kind::File | Kind::Kafka) => read_changelog(&table),
+        _ => None,
+    };
     let field = |name| {
         table
             .string(name)
@@ -89,7 +94,12 @@ pub(crate) fn read_source(name: Typed<String>, table: Table<'_>) -> TypedSource 
             .size("max-record", 1..=256 << 20)
             .map_or(1 << 20, |typed| typed.value),
         delimiter: read_delimiter(&table, format),
+        changelog,
     };
+    table.misplaced(
+        &["changelog"],
+        "what was read from standard input cannot be read again, and waits in the commit log",
+    );
     finish(table, typed_kind.is_some());
     source
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use toml::de::DeValue;
 
+use super::findings::Typed;
 use super::pipeline::PropertyPlaces;
 use super::reader::Table;
 use super::typed::TypedTopic;
@@ -41,23 +42,9 @@ pub(crate) fn read_topic(table: &Table<'_>) -> Option<TypedTopic> {
             );
         }
     }
-    let topic = table.string("topic");
-    match &topic {
-        Some(topic) => {
-            let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-            let length = topic.value.len();
-            if length == 0 || length > 249 || !topic.value.chars().all(fits) {
-                table.found.about(
-                    topic,
-                    format!(
-                        "{:?} is not a topic: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'",
-                        topic.value
-                    ),
-                );
-            }
-        }
-        None if table.get("topic").is_none() => table.missing("topic", "topic = \"tickets\""),
-        None => {}
+    let topic = read_topic_name(table);
+    if table.get("topic").is_none() {
+        table.missing("topic", "topic = \"tickets\"");
     }
     let (properties, places) = read_properties(table);
     Some(TypedTopic {
@@ -68,7 +55,29 @@ pub(crate) fn read_topic(table: &Table<'_>) -> Option<TypedTopic> {
     })
 }
 
-fn read_properties(table: &Table<'_>) -> (BTreeMap<String, String>, PropertyPlaces) {
+/// `topic`, if there is one.
+pub(crate) fn read_topic_name(table: &Table<'_>) -> Option<Typed<String>> {
+    let topic = table.string("topic")?;
+    if !is_topic(&topic.value) {
+        table.found.about(
+            &topic,
+            format!(
+                "{:?} is not a topic: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'",
+                topic.value
+            ),
+        );
+    }
+    Some(topic)
+}
+
+/// Whether brokers take this as the name of a topic.
+pub(crate) fn is_topic(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let number = (1..=249).contains(&name.len());
+    number && name.chars().all(fits) && !matches!(name, "." | "..")
+}
+
+pub(crate) fn read_properties(table: &Table<'_>) -> (BTreeMap<String, String>, PropertyPlaces) {
     let (mut properties, mut places) = (BTreeMap::new(), PropertyPlaces::default());
     let Some(inner) = table.table("properties") else {
         return (properties, places);

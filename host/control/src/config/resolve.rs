@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::disk::Directory;
 use super::files::{Files, check_model, check_state, own_files, source_files};
 use super::findings::{Findings, Typed};
+use super::internal::{Origin, check_internal, default_letters};
 use super::models::Model;
 use super::names::Names;
 use super::pipeline::{Decoding, KafkaSource, Pipeline, Sink, SinkKind, Source, SourceKind};
@@ -24,11 +25,11 @@ pub(crate) fn resolve(
     let name = typed.name.map(|name| name.value).unwrap_or_default();
     let state = check_state(found, directory, typed.state.as_ref());
 
-    let sources: Vec<Source> = typed
+    let (sources, origins): (Vec<Source>, Vec<Origin>) = typed
         .sources
         .into_iter()
         .filter_map(|source| resolve_source(source, &name, &mut files))
-        .collect();
+        .unzip();
     check_stdin(found, &sources, &names);
     let mut used_models = vec![false; typed.models.len()];
     let model_places: Vec<Typed<String>> = typed
@@ -95,17 +96,23 @@ pub(crate) fn resolve(
         }
     }
     let mut own = own_files(&state);
+    let told = typed.dead_letters.is_some();
     let dead_letters = match typed.dead_letters.flatten() {
         Some(kind) => {
             check_letters_are_not_read(found, &kind, &sources);
             files.sink(kind)
         }
-        None => {
-            let path = state.join("dead-letters.jsonl");
-            own.push(path.clone());
-            SinkKind::File { path }
-        }
+        None => match default_letters(&sources, &sinks).filter(|_| !told) {
+            Some(topic) => SinkKind::Kafka(topic),
+            None => {
+                let path = state.join("dead-letters.jsonl");
+                own.push(path.clone());
+                SinkKind::File { path }
+            }
+        },
     };
+    let delivery = typed.delivery.unwrap_or_default();
+    check_internal(found, delivery, (&sources, &origins), &sinks, &dead_letters);
     let summary = typed.summary.map(|path| files.summary(&path));
     files.check_clashes(&file, &state, &own);
 
@@ -130,10 +137,13 @@ pub(crate) fn resolve(
         workers: typed
             .workers
             .map(|workers| usize::try_from(workers.value).unwrap_or(usize::MAX)),
-        delivery: typed.delivery.unwrap_or_default(),
-        cut_interval: typed
+        delivery,
+        cut_interval: (typed.cut_interval.as_ref())
+            .map_or(std::time::Duration::from_millis(200), |typed| typed.value),
+        cut_interval_place: typed
             .cut_interval
-            .unwrap_or(std::time::Duration::from_millis(200)),
+            .map(|typed| typed.place)
+            .unwrap_or_default(),
         batch: typed.batch.unwrap_or(256),
         summary,
         sources,
@@ -153,7 +163,12 @@ pub(crate) fn resolve(
     }
 }
 
-fn resolve_source(typed: TypedSource, pipeline: &str, files: &mut Files<'_>) -> Option<Source> {
+fn resolve_source(
+    typed: TypedSource,
+    pipeline: &str,
+    files: &mut Files<'_>,
+) -> Option<(Source, Origin)> {
+    let mut told_group = None;
     let kind = match typed.kind? {
         TypedSourceKind::File(paths) => SourceKind::File {
             paths: source_files(files, &paths),
@@ -164,19 +179,28 @@ fn resolve_source(typed: TypedSource, pipeline: &str, files: &mut Files<'_>) -> 
             group,
             instance,
             start,
-        } => SourceKind::Kafka(KafkaSource {
-            brokers: topic.brokers,
-            topic: topic.topic.value,
-            // Two sources of one pipeline must not share a group: each would wait for partitions the other has.
-            group: group.unwrap_or_else(|| format!("{pipeline}-{}", typed.name.value)),
-            instance,
-            start,
-            properties: topic.properties,
-            places: topic.places,
-        }),
+        } => {
+            told_group = group;
+            SourceKind::Kafka(KafkaSource {
+                brokers: topic.brokers,
+                topic: topic.topic.value,
+                // Two sources of one pipeline must not share a group: each would wait for partitions the other has.
+                group: match &told_group {
+                    Some(group) => group.value.clone(),
+                    None => format!("{pipeline}-{}", typed.name.value),
+                },
+                instance,
+                start,
+                properties: topic.properties,
+                places: topic.places,
+            })
+        }
     };
-    Some(Source {
-        name: typed.name.value,
+    let name = typed.name.value.clone();
+    let (changelog, origin) = Origin::changelog(typed.name, told_group, typed.changelog, pipeline);
+    let source = Source {
+        name,
+        changelog,
         kind,
         decoding: Decoding {
             format: typed.format,
@@ -186,7 +210,8 @@ fn resolve_source(typed: TypedSource, pipeline: &str, files: &mut Files<'_>) -> 
             max_record: typed.max_record,
             delimiter: typed.delimiter,
         },
-    })
+    };
+    Some((source, origin))
 }
 
 fn check_stdin(found: &Findings, sources: &[Source], names: &Names) {

@@ -41,17 +41,22 @@ pub(crate) fn warn_read(found: &Findings, sink: &TypedSinkKind, sources: &[Sourc
     }
 }
 
-/// The source that reads this topic. A cluster is known by a broker that both name.
+/// Whether two topics are one. A cluster is known by a broker that both name.
+pub(crate) fn same_topic(one: (&str, &[String]), other: (&str, &[String])) -> bool {
+    let named = |broker: &String| {
+        let mut others = other.1.iter();
+        others.any(|other| other.eq_ignore_ascii_case(broker))
+    };
+    one.0 == other.0 && one.1.iter().any(named)
+}
+
+/// The source that reads this topic.
 fn reader<'s>(written: &TypedTopic, sources: &'s [Source]) -> Option<&'s str> {
     let same = |source: &&Source| match &source.kind {
-        SourceKind::Kafka(read) => {
-            let mut brokers = read.brokers.iter();
-            let named = |broker: &String| {
-                let mut others = written.brokers.iter();
-                others.any(|other| other.eq_ignore_ascii_case(broker))
-            };
-            read.topic == written.topic.value && brokers.any(named)
-        }
+        SourceKind::Kafka(read) => same_topic(
+            (&read.topic, &read.brokers),
+            (&written.topic.value, &written.brokers),
+        ),
         SourceKind::File { .. } | SourceKind::Stdin => false,
     };
     let found = sources.iter().find(same);

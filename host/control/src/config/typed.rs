@@ -8,6 +8,7 @@ use std::time::Duration;
 use tidegate_contract::{Parameters, PromptTemplate, Structure};
 
 use super::findings::Typed;
+use super::internal::NewTopic;
 use super::models::{AdapterChoice, BiasedToken, Engine, Into, KvPrecision, Order};
 use super::pipeline::{
     Breaker, Encoding, Format, Grant, Limits, Operators, PropertyPlaces, Start, Ungranted,
@@ -20,7 +21,7 @@ pub(crate) struct TypedFile {
     pub(crate) name: Option<Typed<String>>,
     pub(crate) state: Option<Typed<String>>,
     pub(crate) workers: Option<Typed<u64>>,
-    pub(crate) cut_interval: Option<Duration>,
+    pub(crate) cut_interval: Option<Typed<Duration>>,
     pub(crate) delivery: Option<tidegate_contract::Wanted>,
     pub(crate) batch: Option<usize>,
     pub(crate) summary: Option<Typed<String>>,
@@ -53,6 +54,16 @@ pub(crate) struct TypedSource {
     pub(crate) required: Vec<String>,
     pub(crate) max_record: usize,
     pub(crate) delimiter: u8,
+    pub(crate) changelog: Option<TypedChangelog>,
+}
+
+/// The topic of what waits, as far as it is told.
+#[derive(Debug)]
+pub(crate) struct TypedChangelog {
+    pub(crate) place: Span,
+    pub(crate) key: String,
+    pub(crate) topic: Option<Typed<String>>,
+    pub(crate) made: NewTopic,
 }
 
 #[derive(Debug)]
@@ -61,7 +72,7 @@ pub(crate) enum TypedSourceKind {
     Stdin,
     Kafka {
         topic: TypedTopic,
-        group: Option<String>,
+        group: Option<Typed<String>>,
         instance: Option<String>,
         start: Start,
     },

@@ -222,6 +222,58 @@ fn an_operator_in_go_is_made_as_its_guide_says() {
     follow_guide("go");
 }
 
+/// Where Kafka's own tool is on the path. What the guide makes is removed first, if an earlier run has left it.
+fn kafka_tools(place: &Path, page: &Page) -> OsString {
+    let stand_in = target().join("release/tidegate-kafka-topics");
+    std::os::unix::fs::symlink(stand_in, place.join("kafka-topics.sh")).unwrap();
+    let mut path = place.as_os_str().to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap());
+    let mut blocks = page.blocks().into_iter();
+    let removing = blocks
+        .find(|block| block.text.contains("--delete"))
+        .unwrap();
+    let mut session = Session::with_path(place, Vec::new(), path.clone());
+    let (typed, status) = session.run(&removing.text);
+    assert!(status.success(), "{}", typed.printed());
+    path
+}
+
+/// Needs a broker: `cargo xtask test` starts one.
+#[test]
+fn three_processes_share_a_topic_and_one_is_killed_as_the_guide_says() {
+    assert!(
+        std::env::var_os("TIDEGATE_KAFKA").is_some(),
+        "this test needs a broker: run cargo xtask test, or cargo xtask kafka and set TIDEGATE_KAFKA"
+    );
+    let page = Page::read("docs/src/kafka.md");
+    let (tools, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = kafka_tools(tools.path(), &page);
+    let mut session = Session::with_path(folder.path(), Vec::new(), path);
+    follow(&page, Some(THREE), &mut session);
+}
+
+/// The heading of the guide, and of its short form.
+const THREE: &str = "Three processes on one topic";
+
+#[test]
+fn the_readme_says_of_three_processes_what_the_guide_says() {
+    let under = |page: &str| {
+        let blocks = Page::read(page).blocks().into_iter();
+        let blocks = blocks.filter(|block| block.heading == THREE);
+        blocks.map(|block| block.text).collect::<Vec<_>>()
+    };
+    let (short, whole) = (under("README.md"), under("docs/src/kafka.md"));
+    assert!(!short.is_empty());
+    let mut rest = whole.iter();
+    for block in &short {
+        assert!(
+            rest.any(|known| known == block),
+            "the guide has not, or not there: {block}"
+        );
+    }
+}
+
 #[test]
 fn every_guide_is_written_so_that_it_can_be_followed() {
     for language in LANGUAGES {

@@ -39,10 +39,19 @@ impl Typed {
 impl Session {
     /// A terminal in a directory, with `tidegate` on the path and these variables set.
     pub(super) fn new(directory: &Path, environment: Vec<(OsString, OsString)>) -> Session {
+        Session::with_path(directory, environment, std::env::var_os("PATH").unwrap())
+    }
+
+    /// The same with this path, on which `tidegate` comes first.
+    pub(super) fn with_path(
+        directory: &Path,
+        environment: Vec<(OsString, OsString)>,
+        rest: OsString,
+    ) -> Session {
         let mut environment = environment;
         let mut path = tidegate().parent().unwrap().as_os_str().to_owned();
         path.push(":");
-        path.push(std::env::var_os("PATH").unwrap());
+        path.push(rest);
         environment.push(("PATH".into(), path));
         Session {
             own: tempfile::tempdir().unwrap(),

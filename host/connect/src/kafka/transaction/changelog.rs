@@ -8,18 +8,16 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::AdminClient;
 use rdkafka::config::ClientConfig;
-use rdkafka::error::KafkaError;
-use rdkafka::types::RDKafkaErrorCode;
 use tidegate_contract::{EntryKey, TaskId};
-use tracing::info;
 
 use super::super::client::find;
+use super::super::internal::{InternalTopic, Wanted};
 use super::super::source::ASK;
 use super::super::target::largest_message;
-use super::super::topic::{Asker, Rules, wait_for};
-use super::super::{Trouble, is_transient, native};
+use super::super::topic::{Asker, Rules};
+use super::super::{Trouble, native};
 use super::options::{ChangelogOptions, ChangelogPartitions};
 use super::outbox::Learnt;
 use super::pieces::LONGEST_HEAD;
@@ -48,6 +46,8 @@ pub(super) struct Header {
 /// A changelog that is ready to be read and written.
 pub(super) struct Changelog {
     pub(super) options: ChangelogOptions,
+    /// Its own id, where a group keeps the positions: they name the changelog of what waits before them.
+    id: Option<String>,
     pub(super) header: Header,
     /// Index among the topics that transactions go to.
     pub(super) to: u16,
@@ -73,19 +73,14 @@ impl Changelog {
                 (Some(id), partitions)
             }
         };
-        let found = find_or_make(&options, asker, partitions, &place, patience)?;
-        if found != partitions {
-            let name = &options.topic;
-            return Err(match &options.partitions {
-                ChangelogPartitions::As(topic) => format!(
-                    "changelog topic {name} has {found} partitions and topic {topic} has {partitions}: what waits of a \
-                     partition is in the one of the same number, so they must be as many"
-                ),
-                ChangelogPartitions::Number(_) => format!(
-                    "changelog topic {name} has {found} partitions, and {partitions} are asked for"
-                ),
-            });
-        }
+        let wanted = Wanted {
+            what: "changelog topic",
+            topic: &options.topic,
+            partitions: Some(partitions),
+            made: &options.as_made(),
+        };
+        let found = wanted.find_or_make(asker, &place, patience)?;
+        check_partitions(&options, found, partitions)?;
         let rules = match Rules::of(asker, &options.topic) {
             Ok(rules) => rules,
             Err(why) => {
@@ -93,17 +88,13 @@ impl Changelog {
                 Rules::default()
             }
         };
-        if let Some(policy) = &rules.policy
-            && policy != "compact"
-        {
-            return Err(format!(
-                "changelog topic {} has cleanup.policy {policy}, which loses what waits: it must be compact",
-                options.topic
-            ));
-        }
-        let largest = largest_message(plain);
-        let limit = largest.min(rules.largest_batch.unwrap_or(largest));
+        let limit = check_rules(&options, &rules, plain)?;
+        let id = match &options.partitions {
+            ChangelogPartitions::As(_) => Some(id_of(asker, &options.topic, &place, patience)?.0),
+            ChangelogPartitions::Number(_) => None,
+        };
         let changelog = Changelog {
+            id,
             header: Header {
                 key: fingerprint,
                 topic,
@@ -113,27 +104,43 @@ impl Changelog {
             learnt: Learnt::new(limit),
             options,
         };
-        changelog.limit(limit)?;
         Ok((changelog, rules.largest_batch))
     }
 
-    /// Its messages may have so many bytes, by what the topic tells or the producer's settings are: those of the sinks
-    /// that share it, too.
-    pub(super) fn limit(&self, largest: usize) -> Result<(), String> {
-        if largest < SMALLEST_MESSAGE {
-            return Err(format!(
-                "changelog topic {} takes messages of {largest} bytes (max.message.bytes of the topic, message.max.bytes \
-                 of the client or of a sink): it needs {SMALLEST_MESSAGE}",
-                self.options.topic
-            ));
+    /// Its name and id, as they stand beside the offsets of a group.
+    pub(super) fn known_as(&self) -> Option<String> {
+        let id = self.id.as_ref()?;
+        Some(format!("{}/{id}", self.options.topic))
+    }
+
+    /// Whether this is the changelog of what waited of a task when its position was committed. The error says why not.
+    pub(super) fn check_known_as(&self, known: &str, task: &TaskId) -> Result<(), String> {
+        if self.known_as().is_none_or(|ours| ours == known) {
+            return Ok(());
         }
-        self.learnt.at_most(largest - OVERHEAD - LONGEST_KEY);
-        Ok(())
+        let ours = &self.options.topic;
+        let theirs = known.split_once('/').map_or(known, |(topic, _)| topic);
+        Err(match theirs == ours {
+            true => format!(
+                "changelog topic {ours} was made anew since the last cut of {task}: what waited of it is gone with the old \
+                 one; to go on without that, set the group's offset of the partition yourself"
+            ),
+            false => format!(
+                "what waits of {task} is in changelog topic {theirs}, and this process was told {ours}; name the same one \
+                 in all processes of the group, or change it when nothing waits"
+            ),
+        })
     }
 
     /// The partition that has this task.
     pub(super) fn partition_of(&self, task: &TaskId) -> i32 {
         (task.partition as usize % self.header.partitions) as i32
+    }
+
+    /// Messages are of so many bytes at most.
+    pub(super) fn hold_to(&self, largest: usize) {
+        self.learnt
+            .at_most(largest.saturating_sub(OVERHEAD + LONGEST_KEY));
     }
 
     /// Most bytes of a value.
@@ -259,6 +266,7 @@ impl KeyOf {
     }
 }
 
+/// The id of a topic that is to be there, and how many partitions it has.
 fn describe(
     asker: &AdminClient<Asker>,
     plain: &ClientConfig,
@@ -267,6 +275,15 @@ fn describe(
     patience: Duration,
 ) -> Result<(String, usize), String> {
     find(plain, place, topic, patience).map_err(|why| format!("topic {topic}: {why}"))?;
+    id_of(asker, topic, place, patience)
+}
+
+fn id_of(
+    asker: &AdminClient<Asker>,
+    topic: &str,
+    place: &str,
+    patience: Duration,
+) -> Result<(String, usize), String> {
     let mut trouble = Trouble::new(patience);
     loop {
         match native::describe_topic(asker.inner(), topic, ASK) {
@@ -280,84 +297,60 @@ fn describe(
     }
 }
 
-/// How many partitions the changelog has; it is made if it is missing.
-fn find_or_make(
-    options: &ChangelogOptions,
-    asker: &AdminClient<Asker>,
-    partitions: usize,
-    place: &str,
-    patience: Duration,
-) -> Result<usize, String> {
-    let mut trouble = Trouble::new(patience);
-    loop {
-        let asked = asker.inner().fetch_metadata(Some(&options.topic), ASK);
-        let why = match asked {
-            Ok(metadata) => {
-                let mut topics = metadata.topics().iter();
-                let found = topics.find(|topic| topic.name() == options.topic);
-                match found {
-                    Some(topic) if !topic.partitions().is_empty() => {
-                        return Ok(topic.partitions().len());
-                    }
-                    _ => match make(options, asker, partitions) {
-                        Ok(()) => {
-                            info!(place, partitions, "made the changelog");
-                            "it is being made".to_owned()
-                        }
-                        Err(Some(RDKafkaErrorCode::TopicAlreadyExists)) => {
-                            "it is being made".to_owned()
-                        }
-                        Err(code)
-                            if code
-                                .is_some_and(|code| !is_transient(&KafkaError::Global(code))) =>
-                        {
-                            let code = code.map_or(String::new(), |code| code.to_string());
-                            return Err(format!(
-                                "changelog topic {} cannot be made: {code}",
-                                options.topic
-                            ));
-                        }
-                        Err(code) => match code {
-                            Some(code) => format!("it cannot be made: {code}"),
-                            None => "it cannot be made: no answer".to_owned(),
-                        },
-                    },
-                }
-            }
-            Err(error) if is_transient(&error) => error.to_string(),
-            Err(error) => return Err(format!("changelog topic {}: {error}", options.topic)),
-        };
-        trouble.note(place, &why)?;
-        std::thread::sleep(Duration::from_millis(200));
+impl ChangelogOptions {
+    /// How it is made: what the brokers would remove by its age or size would be lost.
+    pub(in super::super) fn as_made(&self) -> InternalTopic {
+        let mut made = self.made.clone();
+        let compact = ("cleanup.policy".to_owned(), "compact".to_owned());
+        made.settings.extend([compact]);
+        made
     }
 }
 
-/// Asks for the topic once.
-fn make(
+/// A partition of the source has what waits of it in the partition of the same number.
+pub(in super::super) fn check_partitions(
     options: &ChangelogOptions,
-    asker: &AdminClient<Asker>,
-    partitions: usize,
-) -> Result<(), Option<RDKafkaErrorCode>> {
-    let replication = options.replication.map_or(-1, i32::from);
-    let mut topic = NewTopic::new(
-        &options.topic,
-        partitions as i32,
-        TopicReplication::Fixed(replication),
-    );
-    for (name, value) in &options.settings {
-        topic = topic.set(name, value);
+    found: usize,
+    wanted: usize,
+) -> Result<(), String> {
+    if found == wanted {
+        return Ok(());
     }
-    topic = topic.set("cleanup.policy", "compact");
-    let asked = AdminOptions::new().request_timeout(Some(5 * ASK));
-    let made = wait_for(asker.create_topics([&topic], &asked), 10 * ASK);
-    match made {
-        Some(Ok(made)) => match made.into_iter().next() {
-            Some(Err((_, code))) => Err(Some(code)),
-            _ => Ok(()),
-        },
-        Some(Err(error)) => Err(error.rdkafka_error_code()),
-        None => Err(None),
+    let name = &options.topic;
+    Err(match &options.partitions {
+        ChangelogPartitions::As(topic) => format!(
+            "changelog topic {name} has {found} partitions and topic {topic} has {wanted}: what waits of a partition is in \
+             the one of the same number, so they must be as many"
+        ),
+        ChangelogPartitions::Number(_) => {
+            format!("changelog topic {name} has {found} partitions, and {wanted} are asked for")
+        }
+    })
+}
+
+/// The most that a message of it may be. The error says why it cannot be a changelog.
+pub(in super::super) fn check_rules(
+    options: &ChangelogOptions,
+    rules: &Rules,
+    plain: &ClientConfig,
+) -> Result<usize, String> {
+    let name = &options.topic;
+    if let Some(policy) = &rules.policy
+        && policy != "compact"
+    {
+        return Err(format!(
+            "changelog topic {name} has cleanup.policy {policy}, which loses what waits: it must be compact"
+        ));
     }
+    let largest = largest_message(plain);
+    let limit = largest.min(rules.largest_batch.unwrap_or(largest));
+    if limit < SMALLEST_MESSAGE {
+        return Err(format!(
+            "changelog topic {name} takes messages of {limit} bytes (max.message.bytes, message.max.bytes): it needs \
+             {SMALLEST_MESSAGE}"
+        ));
+    }
+    Ok(limit)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use rdkafka::TopicPartitionList;
 use rdkafka::config::ClientConfig;
-use rdkafka::consumer::BaseConsumer;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::topic_partition_list::Offset;
 use tidegate_contract::{
     Assignment, CommitError, Committer, Cut, EntryCipher, Participants, Settled, Sink, SinkError,
@@ -24,6 +24,7 @@ use super::super::source::KafkaSource;
 use super::super::target::{
     KafkaSinkOptions, Message, PRODUCER, Target, largest_message, limit_batches,
 };
+use super::super::timeouts::TRANSACTION_TIMEOUT;
 use super::super::{Properties, topic};
 use super::changelog::{Changelog, HEADER, entry_key, position_key};
 use super::courier::{Courier, GroupOffsets, Job, PositionEntry};
@@ -173,7 +174,12 @@ impl KafkaCommitter {
         if self.thread.is_some() {
             return Err(fail("its transactions have begun without it".into()));
         }
+        let timeout = self.options.transaction_timeout.as_millis().to_string();
         for (property, value) in &options.properties {
+            // It is the committer's, which was told it already.
+            if property == TRANSACTION_TIMEOUT && *value == timeout {
+                continue;
+            }
             let known = self.properties.entry(property.clone());
             let known = known.or_insert_with(|| value.clone());
             if known != value {
@@ -212,6 +218,7 @@ impl KafkaCommitter {
             )));
         }
         self.connect()?;
+        reader.consumer.context().follow();
         let followed = Followed {
             topic: reader.options.topic.clone(),
             consumer: Arc::downgrade(&reader.consumer),
@@ -232,7 +239,7 @@ impl KafkaCommitter {
         let timeout = timeout.to_string();
         let reserved = [
             ("transactional.id", self.options.transactional_id.as_str()),
-            ("transaction.timeout.ms", timeout.as_str()),
+            (TRANSACTION_TIMEOUT, timeout.as_str()),
             ("message.timeout.ms", timeout.as_str()),
             ("enable.idempotence", "true"),
             ("acks", "all"),
@@ -251,9 +258,9 @@ impl KafkaCommitter {
         if let Some(largest) = self.largest_batch {
             limit_batches(&mut config, largest);
         }
+        // Sinks may have said that messages are smaller than the changelogs were told.
         for changelog in &self.changelogs {
-            let limited = changelog.limit(largest_message(&config));
-            limited.map_err(|why| self.error(why))?;
+            changelog.hold_to(largest_message(&config));
         }
         let brokers = &self.options.brokers;
         let plain = Settings::internal(brokers, &[], &[]).config(&self.properties);
@@ -360,6 +367,7 @@ impl KafkaCommitter {
         Mark {
             cut: number,
             life: self.life.clone(),
+            log: None,
             position: None,
             counters: counters.to_vec(),
         }
@@ -375,6 +383,9 @@ impl KafkaCommitter {
         let mut groups = Vec::new();
         for (source, followed) in &self.followed {
             let mut list = TopicPartitionList::new();
+            let mut changelogs = self.changelogs.iter();
+            let changelog = changelogs.find(|changelog| changelog.options.source == *source);
+            let known_as = changelog.and_then(Changelog::known_as);
             let tasks = self.images.iter();
             for (task, image) in tasks.filter(|(task, _)| task.source == *source) {
                 let cut = cuts.get(task);
@@ -387,7 +398,11 @@ impl KafkaCommitter {
                 offset
                     .set_offset(Offset::Offset(position as i64))
                     .map_err(fail)?;
-                offset.set_metadata(self.mark(number, counters).write(LARGEST));
+                let mut mark = self.mark(number, counters);
+                if image.waits_after(cut) {
+                    mark.log = known_as.clone();
+                }
+                offset.set_metadata(mark.write(LARGEST));
             }
             if list.count() > 0 {
                 groups.push(GroupOffsets {

@@ -51,6 +51,16 @@ impl Image {
             || cut.counters != self.counters
     }
 
+    /// Whether anything waits once a cut holds; none if the task is not in it.
+    pub(super) fn waits_after(&self, cut: Option<&TaskCut>) -> bool {
+        let Some(cut) = cut else {
+            return !self.entries.is_empty();
+        };
+        let done = cut.done.iter();
+        let done = done.filter(|key| self.entries.contains_key(key)).count();
+        !cut.put.is_empty() || self.entries.len() > done
+    }
+
     /// Entries that a cut takes away, with their pieces. What it puts again is not among them.
     pub(super) fn gone(&self, cut: &TaskCut) -> Vec<(EntryKey, u32)> {
         let put: BTreeSet<&EntryKey> = cut.put.iter().map(|entry| &entry.key).collect();

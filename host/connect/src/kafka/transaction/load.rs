@@ -136,6 +136,11 @@ impl KafkaCommitter {
             (None, None) => None,
         };
         let mark = mark.unwrap_or_default();
+        if let (Some(known), Some(_)) = (&mark.log, kept) {
+            let changelog = &self.changelogs[self.changelog_of(task)?];
+            let checked = changelog.check_known_as(known, task);
+            checked.map_err(CommitError::State)?;
+        }
         let mut image = Image {
             in_group: kept.is_some(),
             identity: identity.clone(),

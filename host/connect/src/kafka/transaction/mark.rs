@@ -1,8 +1,8 @@
 //! What is committed with a position, as a text: `1 cut=12 life=5f0c in=7 out=9`.
 //!
 //! The first word is the version. `cut` is the number of the cut, `life` tells this life of a committer from all others,
-//! and together they are the witness of a commit whose answer was lost. `at` and `of` stand only where the position itself
-//! is kept so. All others are the task's counters. What cannot be read is as if nothing had been committed with the
+//! and together they are the witness of a commit whose answer was lost. `log` names the changelog of what waits before the
+//! position. `at` and `of` stand only where the position itself is kept so. All others are the task's counters. What cannot be read is as if nothing had been committed with the
 //! position: other programs may set it.
 
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ pub(super) const LARGEST: usize = 4096;
 const LAST: u64 = u64::MAX / 2;
 const VERSION: &str = "1";
 /// Names that no counter has in the text.
-const RESERVED: [&str; 4] = ["cut", "life", "at", "of"];
+const RESERVED: [&str; 5] = ["cut", "life", "at", "of", "log"];
 
 /// What is committed with a position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub(super) struct Mark {
     pub(super) cut: u64,
     /// Whose cut it was.
     pub(super) life: String,
+    /// The changelog that has what waits before the position; none if nothing does.
+    pub(super) log: Option<String>,
     /// The position, and what the partition is.
     pub(super) position: Option<(u64, String)>,
     /// Counters of the task.
@@ -35,6 +37,9 @@ impl Mark {
         if let Some((at, of)) = &self.position {
             // Writing to a text does not fail.
             let _ = write!(text, " at={at} of={}", escape(of));
+        }
+        if let Some(log) = &self.log {
+            let _ = write!(text, " log={}", escape(log));
         }
         for (name, value) in &self.counters {
             let mut name = escape(name);
@@ -70,12 +75,20 @@ impl Mark {
                 "life" => mark.life = unescape(value)?,
                 "at" => at = Some(value.parse().ok()?),
                 "of" => of = unescape(value)?,
+                "log" => mark.log = Some(unescape(value)?),
                 _ => mark.counters.push((unescape(name)?, value.parse().ok()?)),
             }
         }
         mark.position = at.map(|at| (at, of));
         Some(mark)
     }
+}
+
+/// The changelog topic of what waits before a position, by what was committed with it; none if nothing does.
+pub(in super::super) fn changelog_beside(metadata: &str) -> Option<String> {
+    let log = Mark::read(metadata)?.log?;
+    let topic = log.split_once('/').map(|(topic, _)| topic.to_owned());
+    Some(topic.unwrap_or(log))
 }
 
 /// Without what would end a word or a name.
@@ -117,6 +130,7 @@ mod tests {
         Mark {
             cut: 12,
             life: "5f0c".into(),
+            log: None,
             position,
             counters: counters
                 .map(|(name, value)| ((*name).to_owned(), *value))
@@ -132,7 +146,11 @@ mod tests {
             &[("a b=c%é", 1), ("cut", 2), ("", 3), ("of", 4)],
             Some((77, "/data/in put.jsonl".into())),
         );
-        for mark in [plain, odd] {
+        let waiting = Mark {
+            log: Some("tickets-changelog/F2iGRfPkTJqtTV8kTjdvZQ".into()),
+            ..mark(&[("log", 5)], None)
+        };
+        for mark in [plain, odd, waiting] {
             assert_eq!(Mark::read(&mark.write(LARGEST)), Some(mark));
         }
     }

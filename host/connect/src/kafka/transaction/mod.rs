@@ -21,5 +21,7 @@ mod restore;
 mod sink;
 mod witness;
 
+pub(super) use changelog::{check_partitions, check_rules};
 pub use committer::KafkaCommitter;
+pub(super) use mark::changelog_beside;
 pub use options::{ChangelogOptions, ChangelogPartitions, TransactionOptions};

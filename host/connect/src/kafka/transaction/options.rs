@@ -1,9 +1,12 @@
 //! What a committer of transactions is told.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::Properties;
+use super::super::internal::InternalTopic;
+use super::super::{Properties, timeouts};
+
+/// How much longer than its timeout a transaction may stay open: brokers look every 10 s, and may be busy.
+const WAIT_FOR_ABORT: Duration = Duration::from_secs(30);
 
 /// How a worker's cuts become transactions of a cluster.
 #[derive(Clone, Debug)]
@@ -15,8 +18,9 @@ pub struct TransactionOptions {
     pub transactional_id: String,
     /// The changelog of each source whose tasks are committed here.
     pub changelogs: Vec<ChangelogOptions>,
-    /// After how long the brokers end a transaction by themselves. Less than the session timeout of the group, so that the
-    /// transaction of a killed worker is over when its partitions are given to another.
+    /// After how long the brokers end a transaction by themselves. At most the session timeout of the group, so that the
+    /// transaction of a killed worker is over when its partitions are given to another: see
+    /// [`timeouts::of_transactions`].
     pub transaction_timeout: Duration,
     /// How long the brokers may be away.
     pub patience: Duration,
@@ -37,11 +41,19 @@ impl TransactionOptions {
             brokers: brokers.into(),
             transactional_id: transactional_id.into(),
             changelogs: Vec::new(),
-            transaction_timeout: Duration::from_secs(8),
+            transaction_timeout: timeouts::TRANSACTION,
             patience: Duration::from_secs(120),
             no_progress: Duration::from_secs(60),
             properties: Properties::new(),
         }
+    }
+
+    /// With transactions that last so long; a changelog is waited for longer than that.
+    #[must_use]
+    pub fn lasting(mut self, transaction_timeout: Duration) -> TransactionOptions {
+        self.transaction_timeout = transaction_timeout;
+        self.no_progress = self.no_progress.max(transaction_timeout + WAIT_FOR_ABORT);
+        self
     }
 }
 
@@ -54,10 +66,8 @@ pub struct ChangelogOptions {
     pub topic: String,
     /// How many partitions it has.
     pub partitions: ChangelogPartitions,
-    /// Copies of each partition; the cluster's default if none is given. Used only when it is made.
-    pub replication: Option<u16>,
-    /// Further settings of the topic, such as `max.message.bytes`. Used only when it is made.
-    pub settings: BTreeMap<String, String>,
+    /// How it is made if it is missing; compacted, whatever is said here.
+    pub made: InternalTopic,
 }
 
 impl ChangelogOptions {
@@ -71,8 +81,7 @@ impl ChangelogOptions {
             source: source.into(),
             topic: topic.into(),
             partitions,
-            replication: None,
-            settings: BTreeMap::new(),
+            made: InternalTopic::default(),
         }
     }
 }

@@ -1,8 +1,7 @@
 //! The tasks of a worker, and which of them want something: kept as they change, so that a round costs what there is to
 //! do, however many tasks there are and whatever waits in them.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use std::time::Instant;
 
@@ -205,5 +204,167 @@ impl Tasks {
         let rooms = self.wanted.rooms.range((source, 1, first)..);
         let (of, room, _) = rooms.into_iter().next()?;
         (*of == source).then_some(*room)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tidegate_contract::{
+        CommitPoint, Operator, OperatorError, OperatorVersion, Slot, TaskImage,
+    };
+    use tidegate_record::{BatchBuilder, NewRecord};
+
+    use super::*;
+    use crate::entry::{Entry, EntryId, KeptParts, Lane, State, Tokens};
+    use crate::task::Starts;
+    use crate::topology::{OperatorStage, Positions, Source, Stage, StageKind, Topology};
+
+    const TASKS: u32 = 500;
+
+    /// An operator that nobody starts.
+    struct Still;
+
+    impl Slot for Still {
+        fn generation(&self) -> u64 {
+            1
+        }
+        fn instance(&self) -> Result<(u64, Box<dyn Operator>), OperatorError> {
+            Err(OperatorError::Engine("nobody starts it".into()))
+        }
+        fn version(&self) -> Arc<OperatorVersion> {
+            unreachable!("nobody asks for it")
+        }
+    }
+
+    fn partition(number: u32) -> Partition {
+        Partition { source: 0, number }
+    }
+
+    /// Five hundred tasks of a topic, with an operator.
+    fn tasks() -> Tasks {
+        let topology = Arc::new(Topology {
+            sources: vec![Source {
+                name: "in".into(),
+                targets: Vec::new(),
+                fixed: false,
+                positions: Positions::Cuts,
+                identities: vec!["a topic".into()],
+            }],
+            stages: vec![Stage {
+                name: "still".into(),
+                targets: Vec::new(),
+                kind: StageKind::Operator(OperatorStage {
+                    slot: Arc::new(Still),
+                    configured: "sha256:0".into(),
+                    named: BTreeMap::new(),
+                    retries: 1,
+                }),
+            }],
+            sinks: Vec::new(),
+            commit_point: CommitPoint::Log,
+            batch: 8,
+            batch_bytes: 1 << 20,
+            cut_interval: Duration::ZERO,
+            drain: Duration::ZERO,
+        });
+        let starts = Arc::new(Starts::new(1));
+        let mut tasks = Tasks::default();
+        for number in 0..TASKS {
+            let image = TaskImage::default();
+            let (topology, starts) = (topology.clone(), starts.clone());
+            tasks.insert(Task::new(partition(number), topology, &image, starts));
+        }
+        tasks
+    }
+
+    fn entry(number: u64, state: State) -> Entry {
+        let mut record = BatchBuilder::default();
+        record.push(&NewRecord::default()).unwrap();
+        Entry {
+            record: record.finish(0),
+            id: EntryId {
+                offset: number,
+                ..EntryId::default()
+            },
+            lane: Lane::Own(number),
+            key: Lane::Own(number),
+            arrived: Instant::now(),
+            attempt: 0,
+            state,
+            prompt: String::new(),
+            tokens: Tokens::default(),
+            versions: "[]".into(),
+            model: "".into(),
+            kept: KeptParts::default(),
+        }
+    }
+
+    /// How many tasks a round would ask something.
+    fn asked(tasks: &Tasks, now: Instant) -> usize {
+        tasks.with_turn(now).len() + tasks.asking().len() + tasks.turned(0).len()
+    }
+
+    #[test]
+    fn a_round_asks_the_tasks_that_want_something_however_many_there_are_and_whatever_waits() {
+        let mut tasks = tasks();
+        let now = Instant::now();
+        let later = now + Duration::from_secs(600);
+        assert_eq!((asked(&tasks, later), tasks.in_flight()), (0, 0));
+        assert!(!tasks.have_changes() && !tasks.have_ended());
+        // Whatever waits for a later time asks nothing, in however many tasks.
+        for number in 0..TASKS {
+            for record in 0..20 {
+                let mut task = tasks.get_mut(partition(number)).unwrap();
+                let waits = entry(record, State::Delayed(later));
+                task.waiting[0].add(record, waits);
+            }
+        }
+        assert_eq!(asked(&tasks, now), 0);
+        assert_eq!(tasks.in_flight(), 20 * TASKS as usize);
+        assert_eq!(tasks.next_due(), Some(later));
+        assert_eq!(tasks.with_turn(later).len(), TASKS as usize);
+        // One has its turn.
+        let due = |task: &mut Task| {
+            let due = |entry: &mut Entry| entry.state = State::Delayed(now);
+            task.waiting[0].change(3, due)
+        };
+        due(&mut tasks.get_mut(partition(77)).unwrap());
+        assert_eq!(tasks.with_turn(now), [partition(77)]);
+        assert_eq!(tasks.next_due(), Some(now));
+        tasks.get_mut(partition(77)).unwrap().waiting[0].remove(3);
+        assert_eq!(asked(&tasks, now), 0);
+        // One that is full is paused, and the room of the others counts.
+        let mut number = 1000;
+        while tasks.get_mut(partition(5)).unwrap().room() > 0 {
+            let mut task = tasks.get_mut(partition(5)).unwrap();
+            task.waiting[0].add(number, entry(number, State::Delayed(later)));
+            number += 1;
+        }
+        assert_eq!(tasks.turned(0), [partition(5)]);
+        assert_eq!(tasks.least_room(0), Some(1024 - 20));
+        tasks.get_mut(partition(5)).unwrap().paused = true;
+        assert_eq!(asked(&tasks, now), 0);
+        // After a cut of all, the next one is of those that have changed.
+        assert_eq!(tasks.changed().len(), TASKS as usize);
+        for number in 0..TASKS {
+            tasks.get_mut(partition(number)).unwrap().cut();
+        }
+        assert!(!tasks.have_changes());
+        tasks.get_mut(partition(9)).unwrap().waiting[0].remove(0);
+        assert_eq!(tasks.changed(), BTreeSet::from([partition(9)]));
+        // What is gone wants nothing, and leaves nothing behind.
+        for number in 0..TASKS {
+            tasks.get_mut(partition(number)).unwrap().ended = true;
+        }
+        assert!(tasks.have_ended());
+        for number in 0..TASKS {
+            assert!(tasks.remove(partition(number)).is_some());
+        }
+        assert_eq!((asked(&tasks, later), tasks.in_flight()), (0, 0));
+        assert!(tasks.changed().is_empty() && tasks.least_room(0).is_none());
     }
 }

@@ -48,17 +48,23 @@ fn peak(process: &str) -> f64 {
     kilobytes.map_or(f64::NAN, |kilobytes| (kilobytes / 1024.0).round())
 }
 
-/// The partitions of a topic.
+/// The partitions of a topic. Of one that was made just now the broker may not know yet.
 pub(crate) fn partitions(consumer: &BaseConsumer, topic: &str) -> Vec<i32> {
-    let metadata = consumer
-        .fetch_metadata(Some(topic), Duration::from_secs(20))
-        .unwrap();
-    let topic = &metadata.topics()[0];
-    topic
-        .partitions()
-        .iter()
-        .map(|partition| partition.id())
-        .collect()
+    let began = Instant::now();
+    loop {
+        let metadata = consumer
+            .fetch_metadata(Some(topic), Duration::from_secs(20))
+            .unwrap();
+        let found = metadata.topics()[0].partitions();
+        if !found.is_empty() {
+            return found.iter().map(|partition| partition.id()).collect();
+        }
+        assert!(
+            began.elapsed() < DEADLINE,
+            "topic {topic} has no partitions"
+        );
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// Where a partition ends for a reader of committed records. One that was made just now may not have its leader yet.

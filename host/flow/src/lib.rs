@@ -29,6 +29,7 @@ mod kept;
 mod ledger;
 mod output;
 mod prompt;
+mod refused;
 mod run;
 mod running;
 mod stored;

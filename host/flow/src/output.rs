@@ -13,12 +13,11 @@ use tidegate_telemetry::{LatencyRecorder, Meters};
 
 use crate::counts::Counts;
 use crate::error::FlowError;
+use crate::refused::Refused;
 use crate::topology::Topology;
 
 /// Output that waits for a cut, bytes; more forces one.
 const MAX_PENDING: usize = 8 << 20;
-/// Records that are remembered as refused until they come again.
-const MAX_REFUSED: usize = 10_000;
 
 /// A worker's sinks and its open counts.
 pub(crate) struct Output {
@@ -34,7 +33,7 @@ pub(crate) struct Output {
     /// By partition, records that their sink refused when it was flushed: counted as written, and dead letters now.
     pub refused_late: HashMap<Partition, u64>,
     /// Records that a sink refuses for good, and why: they come again, and end as dead letters.
-    refused: HashMap<(usize, RecordId), String>,
+    pub refused: Refused,
     /// When records were read that are finished since the last cut, and how many: their latency ends with the cut.
     pub finished: Vec<(Instant, u64)>,
 }
@@ -65,7 +64,7 @@ impl Output {
             meters,
             counts: Counts::default(),
             refused_late: HashMap::new(),
-            refused: HashMap::new(),
+            refused: Refused::default(),
             finished: Vec::new(),
         }
     }
@@ -74,9 +73,7 @@ impl Output {
     pub(crate) fn write(&mut self, sink: usize, batch: BatchView<'_>) -> Result<(), FlowError> {
         let mut written = 0;
         for record in batch.records() {
-            if !self.refused.is_empty()
-                && let Some(reason) = self.refused.get(&(sink, record.id())).cloned()
-            {
+            if let Some(reason) = self.refused.meet(sink, record.id()) {
                 let topology = self.topology.clone();
                 let death = Death {
                     stage: &topology.sinks[sink],
@@ -138,14 +135,11 @@ impl Output {
         self.counts = Counts::default();
         self.unsettled.fill(0);
         self.finished.clear();
-        if self.refused.len() > MAX_REFUSED {
-            // They have come again long since.
-            self.refused.clear();
-        }
+        self.refused.cut_failed();
         for (name, record) in refused {
             let mut sinks = self.topology.sinks.iter();
             if let Some(sink) = sinks.position(|sink| *sink == name) {
-                self.refused.insert((sink, record.id), record.reason);
+                self.refused.add(sink, record.id, record.reason);
             }
         }
     }

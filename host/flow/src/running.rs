@@ -29,7 +29,8 @@ impl Runs {
         match (self, other) {
             (Runs::Nothing, one) | (one, Runs::Nothing) => one,
             (Runs::One(a), Runs::One(b))
-                if a.digest == b.digest && a.revision.digest == b.revision.digest =>
+                if Arc::ptr_eq(&a, &b)
+                    || (a.digest == b.digest && a.revision.digest == b.revision.digest) =>
             {
                 Runs::One(a)
             }

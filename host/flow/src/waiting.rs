@@ -200,6 +200,11 @@ impl Waiting {
         !self.first.is_empty() || self.next_due().is_some_and(|due| due <= now)
     }
 
+    /// Whether the turn of an entry has come that is queued and the first of its lane.
+    pub(crate) fn has_first(&self) -> bool {
+        !self.first.is_empty()
+    }
+
     /// When the next retry is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.due.first().map(|(due, _)| *due)

@@ -19,8 +19,11 @@ use crate::host::Host;
 use crate::shared::lock;
 use crate::ticker::Ticker;
 
-/// Most memories whose address space is tried for at the start: 4 GiB each.
+/// Most memories whose address space is tried for at the start.
 const TRIED_MEMORIES: u32 = 4096;
+
+/// Address space of a guarded memory, in bytes: what it may grow to, and the guards.
+const GUARDED: u64 = (4 << 30) + (64 << 20);
 
 /// Address space beyond a checked memory, in bytes: it grows as far without being moved.
 const GROWTH: u64 = 1 << 20;
@@ -112,7 +115,7 @@ impl Engine {
     pub fn new(options: EngineOptions) -> Result<Engine, OperatorError> {
         let failed = |error: wasmtime::Error| OperatorError::Engine(format!("{error:#}"));
         let engine = wasm(true).map_err(failed)?;
-        match reserve(&engine, options.instances) {
+        match reserve(options.instances) {
             Ok(()) => Engine::with(options, engine, true),
             Err(why) => {
                 tracing::warn!(
@@ -239,12 +242,13 @@ fn checked() -> Config {
     config
 }
 
-/// Reserves the address space of so many memories once, and lets it go again.
-fn reserve(engine: &wasmtime::Engine, memories: u32) -> wasmtime::Result<()> {
-    let mut store = Store::new(engine, ());
-    for _ in 0..memories.min(TRIED_MEMORIES) {
-        Memory::new(&mut store, MemoryType::new(1, None))?;
-    }
+/// Reserves the address space of so many memories once, in one piece, and lets it go again.
+fn reserve(memories: u32) -> wasmtime::Result<()> {
+    let memories = memories.clamp(1, TRIED_MEMORIES);
+    let mut config = settings();
+    config.memory_reservation(GUARDED * u64::from(memories));
+    let engine = wasmtime::Engine::new(&config)?;
+    Memory::new(&mut Store::new(&engine, ()), MemoryType::new(1, None))?;
     Ok(())
 }
 
@@ -255,6 +259,18 @@ mod tests {
 
     use super::*;
     use crate::slot::{ComponentSlot, SlotOptions};
+
+    #[test]
+    fn address_space_is_tried_for_all_memories_at_once() {
+        reserve(1).unwrap();
+        reserve(TRIED_MEMORIES).unwrap();
+        let mut config = settings();
+        // More than any machine of today has.
+        config.memory_reservation(1 << 60);
+        let more = wasmtime::Engine::new(&config)
+            .and_then(|engine| Memory::new(&mut Store::new(&engine, ()), MemoryType::new(1, None)));
+        assert!(more.is_err(), "nothing is reserved");
+    }
 
     #[test]
     fn memories_that_are_checked_take_little_address_space() {

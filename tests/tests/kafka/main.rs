@@ -9,6 +9,7 @@ mod check;
 mod copying;
 mod members;
 mod own;
+mod partitions;
 mod stopping;
 mod takeover;
 mod until;

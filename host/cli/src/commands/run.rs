@@ -24,8 +24,8 @@ use crate::{RunArguments, Until, models, revisions, wire};
 
 /// Instances that are made ahead for a topic.
 const TOPIC_WARM: usize = 8;
-/// Partitions of a topic that one process has room for.
-const TOPIC_MOST: usize = 128;
+/// Partitions of a topic that one process is sure to have address space for. It may have more.
+const TOPIC_MOST: usize = 1000;
 
 /// How long a run may take to stop: within the half minute that service managers give. It lies above the time that
 /// answers are waited for (`wire::stages`), so that a cut and leaving the group have theirs.

@@ -20,7 +20,7 @@ use crate::exit::Failure;
 pub(crate) struct Tasks {
     /// Instances made ahead of a switch.
     pub(crate) warm: usize,
-    /// Instances there is room for. Room is address space, not memory.
+    /// Instances that there is to be room for: address space, not memory. There may be more.
     pub(crate) most: usize,
 }
 

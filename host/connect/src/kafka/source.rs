@@ -135,22 +135,14 @@ impl KafkaSource {
 
     /// What a partition has to say: its records, or that it has ended.
     fn take_ready(&mut self, records: usize, bytes: usize) -> Option<SourceEvent> {
-        let after = self
-            .partitions
-            .range(self.turn..)
-            .map(|(number, _)| *number);
-        let before = self
-            .partitions
-            .range(..self.turn)
-            .map(|(number, _)| *number);
-        let ready = |number: &i32| {
-            self.partitions.get(number).is_some_and(|reading| {
-                let has_records = reading.gathered.len() > 0;
-                (has_records && !reading.paused)
-                    || (!has_records && reading.at_end && !reading.end_told)
-            })
-        };
-        let number = after.chain(before).find(ready)?;
+        let after = self.partitions.range(self.turn..);
+        let before = self.partitions.range(..self.turn);
+        let (number, _) = after.chain(before).find(|(_, reading)| {
+            let has_records = reading.gathered.len() > 0;
+            (has_records && !reading.paused)
+                || (!has_records && reading.at_end && !reading.end_told)
+        })?;
+        let number = *number;
         self.turn = number + 1;
         let partition = self.partition(number);
         let reading = self.partitions.get_mut(&number)?;

@@ -80,10 +80,13 @@ impl Task {
 
     /// Whether a stage must not make output now: one that takes it has not taken what is there, or a cut comes first.
     pub(super) fn is_held(&self, stage: usize, output: &Output) -> bool {
-        output.is_full()
-            || self.readers[stage]
-                .iter()
-                .any(|reader| !self.inboxes[*reader].is_empty())
+        output.is_full() || self.is_held_here(stage)
+    }
+
+    /// Whether one that takes a stage's output has not taken what is there.
+    pub(super) fn is_held_here(&self, stage: usize) -> bool {
+        let mut readers = self.readers[stage].iter();
+        readers.any(|reader| !self.inboxes[*reader].is_empty())
     }
 
     /// Whether a waiting stage takes no more records.

@@ -15,6 +15,7 @@ mod operate;
 mod retry;
 mod starts;
 mod unavailable;
+mod wants;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use tidegate_telemetry::events::RecordsRead;
 
 use self::inbox::Inbox;
 pub(crate) use self::starts::Starts;
+pub(crate) use self::wants::Wants;
 use crate::counts::Counts;
 use crate::entry::{Entry, EntryId, KeptParts, Lane, State, Tokens};
 use crate::error::FlowError;

@@ -82,9 +82,9 @@ impl Task {
         Ok(())
     }
 
-    /// When the next retry is due that can go, of a record or of a stage.
-    pub(crate) fn next_due(&self, output: &Output) -> Option<Instant> {
-        let stages = (0..self.waiting.len()).filter(|stage| !self.is_held(*stage, output));
+    /// When the next retry is due that can go unless a cut comes first, of a record or of a stage.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let stages = (0..self.waiting.len()).filter(|stage| !self.is_held_here(*stage));
         let now = Instant::now();
         let of_stage = |stage: usize| {
             if self.unavailable[stage] {

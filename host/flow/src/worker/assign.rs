@@ -58,7 +58,7 @@ impl Worker {
             self.shown += waited.remove(&assignment.task).unwrap_or_default();
             drop(waited);
             let task = Task::new(partition, topology.clone(), &image, self.starts.clone());
-            self.tasks.insert(partition, task);
+            self.tasks.insert(task);
             self.restore(partition, image)?;
         }
         Ok(())
@@ -136,7 +136,7 @@ impl Worker {
         self.tell_running();
         // Without a partition this worker is not done: it may be given others.
         let reads = |partition: &Partition| usize::from(partition.source) == source;
-        self.assigned[source] = self.tasks.keys().any(reads);
+        self.assigned[source] = self.tasks.partitions().iter().any(reads);
         match end {
             End::Held(Some((of, error))) if of != source => Err(self.source_error(of, error)),
             End::Held(_) => Ok(()),
@@ -151,7 +151,8 @@ impl Worker {
         for (stage, request) in self.kept.gone(partition) {
             self.cancel(stage, request);
         }
-        let Some(task) = self.tasks.remove(&partition) else {
+        self.output.refused.gone(partition);
+        let Some(task) = self.tasks.remove(partition) else {
             return;
         };
         let (id, left) = (task.id(), task.left_behind());
@@ -192,7 +193,7 @@ impl Worker {
     ) -> Result<(), FlowError> {
         self.output.discard(refused);
         self.requests.clear();
-        let partitions: Vec<Partition> = self.tasks.keys().copied().collect();
+        let partitions = self.tasks.partitions();
         let assigned = partitions.iter().map(|partition| Assigned {
             partition: *partition,
             kept: None,
@@ -200,7 +201,7 @@ impl Worker {
         let assignments: Vec<Assignment> = assigned.map(|one| self.assignment(one)).collect();
         let images = self.committer.load(&assignments)?;
         for (partition, image) in partitions.into_iter().zip(images) {
-            let Some(task) = self.tasks.get_mut(&partition) else {
+            let Some(mut task) = self.tasks.get_mut(partition) else {
                 continue;
             };
             self.shared.ledger.taken_back(&task.id(), task.counts);
@@ -209,6 +210,7 @@ impl Worker {
             }
             let paused = task.paused;
             let position = task.go_back(&image);
+            drop(task);
             let source = usize::from(partition.source);
             let port = &mut self.sources[source];
             let mut moved = Ok(());

@@ -13,7 +13,6 @@ use crate::counts::Counts;
 use crate::error::FlowError;
 use crate::ledger::Ledger;
 use crate::output::Output;
-use crate::task::Task;
 use crate::topology::Positions;
 
 /// A cut of which nothing is known for so long does not become one.
@@ -68,7 +67,7 @@ impl Worker {
     }
 
     fn has_changes(&self) -> bool {
-        self.untold || self.output.pending() > 0 || self.tasks.values().any(Task::has_changes)
+        self.untold || self.output.pending() > 0 || self.tasks.have_changes()
     }
 
     /// Begins a cut of everything the tasks have done since the last one.
@@ -82,19 +81,27 @@ impl Worker {
         let began = Instant::now();
         let mut cut = Cut::default();
         let in_flight = self.in_flight();
-        let mut tasks = Vec::with_capacity(self.tasks.len());
-        for (partition, task) in &mut self.tasks {
+        let mut partitions: Vec<Partition> = self.tasks.changed().into_iter().collect();
+        if self.untold || partitions.is_empty() {
+            partitions = self.tasks.partitions();
+        }
+        let mut tasks = Vec::with_capacity(partitions.len());
+        for partition in partitions {
+            let Some(mut task) = self.tasks.get_mut(partition) else {
+                continue;
+            };
             let (id, part) = (task.id(), task.cut());
-            tasks.push((*partition, id.clone(), task.counts, part.unfinished));
+            tasks.push((partition, id.clone(), task.counts, part.unfinished));
             cut.tasks.insert(id, part);
         }
+        self.output.refused.cut_begins();
         let mut sinks = Sinks {
             output: &mut self.output,
             ledger: &self.shared.ledger,
         };
         self.committer.begin(cut, &mut sinks)?;
         for (partition, records) in std::mem::take(&mut self.output.refused_late) {
-            if let Some(task) = self.tasks.get_mut(&partition) {
+            if let Some(mut task) = self.tasks.get_mut(partition) {
                 task.refused_late(records);
             }
             let mut tasks = tasks.iter_mut();
@@ -197,10 +204,11 @@ impl Worker {
         }
         .emit(&self.output.meters);
         for (partition, ..) in &tasks {
-            if let Some(task) = self.tasks.get_mut(partition) {
+            if let Some(mut task) = self.tasks.get_mut(*partition) {
                 task.cut_holds();
             }
         }
+        self.output.refused.cut_holds();
         let counts = tasks.iter().map(|(_, id, counts, _)| (id.clone(), *counts));
         self.shared.ledger.committed(counts);
         self.untold = false;

@@ -19,6 +19,8 @@ pub(super) type Identity = (Partition, usize, EntryId);
 pub(super) struct KeptRequests {
     requests: HashMap<Identity, KeptRequest>,
     identities: HashMap<u64, Identity>,
+    /// None of them has waited for longer than since then.
+    since: Option<Instant>,
 }
 
 /// A request that goes on without a record.
@@ -53,6 +55,7 @@ impl KeptRequests {
             answer,
             since: Instant::now(),
         };
+        self.since.get_or_insert(kept.since);
         self.requests.insert(identity, kept);
         true
     }
@@ -92,8 +95,12 @@ impl KeptRequests {
     /// The requests whose records have not come again for too long, by stage.
     pub(super) fn expired(&mut self, now: Instant) -> Vec<(usize, u64)> {
         let mut expired = Vec::new();
+        let waits = |since: Instant| now.saturating_duration_since(since) < PATIENCE;
+        if self.since.is_none_or(waits) {
+            return expired;
+        }
         self.requests.retain(|(_, stage, _), kept| {
-            let stays = now.saturating_duration_since(kept.since) < PATIENCE;
+            let stays = waits(kept.since);
             if !stays {
                 self.identities.remove(&kept.request);
                 if kept.answer.is_none() {
@@ -102,6 +109,7 @@ impl KeptRequests {
             }
             stays
         });
+        self.since = self.requests.values().map(|kept| kept.since).min();
         expired
     }
 

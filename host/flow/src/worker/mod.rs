@@ -4,8 +4,9 @@ mod assign;
 mod cut;
 mod kept_requests;
 mod submit;
+mod tasks;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -18,6 +19,7 @@ use tidegate_telemetry::Meters;
 
 use self::cut::Committing;
 use self::kept_requests::KeptRequests;
+use self::tasks::Tasks;
 use crate::entry::Tokens;
 use crate::error::FlowError;
 use crate::ledger::Ledger;
@@ -127,7 +129,7 @@ pub(crate) struct Worker {
     requests: HashMap<u64, Place>,
     /// Requests that models have for records that will come again.
     kept: KeptRequests,
-    tasks: BTreeMap<Partition, Task>,
+    tasks: Tasks,
     sender: Sender<Completion>,
     completions: Receiver<Completion>,
     submitted: usize,
@@ -171,7 +173,7 @@ impl Worker {
             committing: None,
             requests: HashMap::new(),
             kept: KeptRequests::default(),
-            tasks: BTreeMap::new(),
+            tasks: Tasks::default(),
             sender,
             completions,
             submitted: 0,
@@ -225,7 +227,7 @@ impl Worker {
     }
 
     fn in_flight(&self) -> usize {
-        self.tasks.values().map(Task::in_flight).sum()
+        self.tasks.in_flight()
     }
 
     fn is_done(&self, stopping: Option<Instant>, in_flight: usize) -> bool {
@@ -238,9 +240,7 @@ impl Worker {
             };
             return self.tasks.values().all(kept) || since.elapsed() > self.shared.topology.drain;
         }
-        self.assigned.iter().all(|assigned| *assigned)
-            && in_flight == 0
-            && self.tasks.values().all(|task| task.ended)
+        self.assigned.iter().all(|assigned| *assigned) && in_flight == 0 && self.tasks.have_ended()
     }
 
     fn take_controls(&mut self) {
@@ -260,7 +260,10 @@ impl Worker {
     /// try may take as long.
     fn switch(&mut self, stage: usize) -> Result<Switched, String> {
         let mut switched = Switched::default();
-        for task in self.tasks.values_mut() {
+        for partition in self.tasks.partitions() {
+            let Some(mut task) = self.tasks.get_mut(partition) else {
+                continue;
+            };
             let waited = task.switch(stage)?;
             switched.longest_wait = switched.longest_wait.max(waited.unwrap_or_default());
             switched.tasks += usize::from(task.runs(stage).is_some());
@@ -307,10 +310,10 @@ impl Worker {
         partition: Partition,
         act: impl FnOnce(&mut Task, &mut Output) -> Result<T, FlowError>,
     ) -> Result<Option<T>, FlowError> {
-        let Some(task) = self.tasks.get_mut(&partition) else {
+        let Some(mut task) = self.tasks.get_mut(partition) else {
             return Ok(None);
         };
-        let result = act(task, &mut self.output);
+        let result = act(&mut task, &mut self.output);
         task.counts.add(std::mem::take(&mut self.output.counts));
         result.map(Some)
     }
@@ -318,9 +321,7 @@ impl Worker {
     fn take_time(&mut self) -> Result<bool, FlowError> {
         let turn = Instant::now();
         let mut any = false;
-        let waits = |task: &Task| task.in_flight() > 0 || task.is_suspended();
-        let waiting = self.tasks.iter().filter(|(_, task)| waits(task));
-        let mut waiting: Vec<Partition> = waiting.map(|(partition, _)| *partition).collect();
+        let mut waiting = self.tasks.with_turn(turn);
         if let Some(next) = self.next.take() {
             let before = waiting.partition_point(|partition| *partition < next);
             waiting.rotate_left(before);
@@ -360,31 +361,20 @@ impl Worker {
     /// Pauses the partitions whose tasks are full and resumes those that have room again. Returns the least room of
     /// those that are read.
     fn hold(&mut self, source: usize) -> Result<usize, FlowError> {
-        let mut least = usize::MAX;
-        let port = &mut self.sources[source];
-        for task in self
-            .tasks
-            .values_mut()
-            .filter(|t| usize::from(t.partition.source) == source)
-        {
-            let room = task.room();
-            if room > 0 {
-                least = least.min(room);
-            }
-            if task.paused != (room == 0) {
-                task.paused = room == 0;
-                let result = if task.paused {
-                    port.pause(task.partition)
-                } else {
-                    port.resume(task.partition)
-                };
-                result.map_err(|error| FlowError::Source {
-                    name: self.shared.topology.sources[source].name.clone(),
-                    error,
-                })?;
-            }
+        for partition in self.tasks.turned(source) {
+            let Some(mut task) = self.tasks.get_mut(partition) else {
+                continue;
+            };
+            task.paused = !task.paused;
+            let port = &mut self.sources[source];
+            let result = match task.paused {
+                true => port.pause(partition),
+                false => port.resume(partition),
+            };
+            drop(task);
+            result.map_err(|error| self.source_error(source, error))?;
         }
-        Ok(least)
+        Ok(self.tasks.least_room(source).unwrap_or(usize::MAX))
     }
 
     fn take_event(&mut self, source: usize, event: SourceEvent) -> Result<(), FlowError> {
@@ -398,7 +388,7 @@ impl Worker {
                 self.revoked(source, &partitions)?;
             }
             SourceEvent::End(partition) => {
-                if let Some(task) = self.tasks.get_mut(&partition) {
+                if let Some(mut task) = self.tasks.get_mut(partition) {
                     task.ended = true;
                 }
             }
@@ -426,8 +416,8 @@ impl Worker {
     /// Waits for an answer, a control or the next timer.
     fn rest(&mut self, stopping: bool) {
         let now = Instant::now();
-        let due = self.tasks.values();
-        let due = due.filter_map(|task| task.next_due(&self.output)).min();
+        // Before a cut that is to come nothing goes.
+        let due = self.tasks.next_due().filter(|_| !self.output.is_full());
         let until_due = due.map_or(PATIENCE, |due| due.saturating_duration_since(now));
         let mut wait = until_due.min(PATIENCE);
         if self.committing.is_some() {

@@ -19,20 +19,15 @@ impl Worker {
         for (stage, request) in self.kept.expired(Instant::now()) {
             self.cancel(stage, request);
         }
-        let mut partitions: Vec<Partition> = self
-            .tasks
-            .iter()
-            .filter(|(_, task)| task.in_flight() > 0)
-            .map(|(partition, _)| *partition)
-            .collect();
         // Partitions take turns in being the first, so that a busy one does not take every place that comes free.
         self.turn = self.turn.wrapping_add(1);
-        let first = self.turn % partitions.len().max(1);
-        partitions.rotate_left(first);
         for stage in 0..self.shared.topology.stages.len() {
-            for partition in &partitions {
-                let more = self.submit_stage(*partition, stage);
-                if let Some(task) = self.tasks.get_mut(partition) {
+            let mut partitions = self.tasks.asking();
+            let first = self.turn % partitions.len().max(1);
+            partitions.rotate_left(first);
+            for partition in partitions {
+                let more = self.submit_stage(partition, stage);
+                if let Some(mut task) = self.tasks.get_mut(partition) {
                     task.counts.add(std::mem::take(&mut self.output.counts));
                 }
                 if !more? {
@@ -49,7 +44,7 @@ impl Worker {
         let StageKind::Model(kind) = &topology.stages[stage].kind else {
             return Ok(true);
         };
-        let Some(task) = self.tasks.get_mut(&partition) else {
+        let Some(mut task) = self.tasks.get_mut(partition) else {
             return Ok(true);
         };
         let mut from = 0;

@@ -31,6 +31,8 @@ use crate::topology::{Positions, Topology};
 const MAX_SUBMITTED: usize = 4096;
 /// Longest wait for input or an answer before timers and controls are looked at.
 const PATIENCE: Duration = Duration::from_millis(10);
+/// The same while a cut is under way: what becomes of it is told elsewhere, and output may wait for it.
+const PATIENCE_IN_CUT: Duration = Duration::from_millis(1);
 
 /// After so long with answers, or with what waits in tasks, cuts, controls and sources are looked at again.
 const TURN: Duration = Duration::from_millis(100);
@@ -344,7 +346,11 @@ impl Worker {
         for index in 0..self.sources.len() {
             let room = self.hold(index)?;
             let idle = !busy && !any && self.in_flight() == 0 && index + 1 == self.sources.len();
-            let wait = if idle { PATIENCE } else { Duration::ZERO };
+            let wait = if idle {
+                self.patience()
+            } else {
+                Duration::ZERO
+            };
             let topology = self.shared.topology.clone();
             let records = topology.batch.min(room).max(1);
             let event = self.sources[index]
@@ -357,9 +363,18 @@ impl Worker {
         Ok(any)
     }
 
+    /// How long is waited while there is nothing to do.
+    fn patience(&self) -> Duration {
+        match self.committing {
+            Some(_) => PATIENCE_IN_CUT,
+            None => PATIENCE,
+        }
+    }
+
     /// Pauses the partitions whose tasks are full and resumes those that have room again. Returns the least room of
-    /// those that are read.
+    /// those that are read. All are full while so much output waits for the end of a cut that the next one is due.
     fn hold(&mut self, source: usize) -> Result<usize, FlowError> {
+        let held = self.committing.is_some() && self.output.is_full();
         let mut least = usize::MAX;
         let port = &mut self.sources[source];
         for task in self
@@ -367,7 +382,7 @@ impl Worker {
             .values_mut()
             .filter(|t| usize::from(t.partition.source) == source)
         {
-            let room = task.room();
+            let room = if held { 0 } else { task.room() };
             if room > 0 {
                 least = least.min(room);
             }
@@ -429,11 +444,7 @@ impl Worker {
         let due = self.tasks.values();
         let due = due.filter_map(|task| task.next_due(&self.output)).min();
         let until_due = due.map_or(PATIENCE, |due| due.saturating_duration_since(now));
-        let mut wait = until_due.min(PATIENCE);
-        if self.committing.is_some() {
-            // What becomes of the cut is told elsewhere.
-            wait = wait.min(Duration::from_millis(1));
-        }
+        let wait = until_due.min(self.patience());
         if self.submitted == 0 && !stopping && self.in_flight() == 0 {
             // The source has waited already.
             return;

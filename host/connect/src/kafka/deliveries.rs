@@ -170,18 +170,18 @@ pub(super) enum NotTaken {
     Failed(KafkaError),
 }
 
-/// Part of the time in which a producer is pushed that it is let alone.
+/// How long a producer is pushed, and then let alone.
 const PUSH: Duration = Duration::from_millis(1);
 
 /// Has a producer send what it has, and waits a moment for the answers. While it is pushed, librdkafka looks without a rest
 /// for the answer to each batch behind which another waits, on a core that its broker may need; so it is only now and
 /// then.
 pub(super) fn push(producer: &Producer) {
-    let wait = match native::flush(producer, PUSH) {
-        true => Duration::ZERO,
-        false => PUSH,
-    };
-    producer.poll(wait);
+    if !native::flush(producer, PUSH) {
+        // rdkafka's own wait would look without a rest too: it counts in whole milliseconds, and rounds down.
+        std::thread::sleep(PUSH);
+    }
+    producer.poll(Duration::ZERO);
 }
 
 /// Gives a message to librdkafka, waiting while its queue is full.

@@ -203,7 +203,7 @@ impl KafkaSource {
             let (before, partitions) = (count, &mut self.partitions);
             let (source, decoder) = (self.options.source, &mut self.decoder);
             let mut full: Vec<i32> = Vec::new();
-            let mut errors: Vec<KafkaError> = Vec::new();
+            let mut errors = Vec::new();
             self.messages.take(most, wait, |message| match message {
                 Err(error) => errors.push(error),
                 Ok(message) => {
@@ -229,8 +229,8 @@ impl KafkaSource {
                 self.trouble.clear(&self.place);
             }
             let failed = !errors.is_empty();
-            for error in errors {
-                self.handle(error)?;
+            for (error, why) in errors {
+                self.handle(error, Some(why))?;
             }
             if failed || count == before {
                 break;
@@ -243,7 +243,7 @@ impl KafkaSource {
     fn hear(&mut self, wait: Duration) -> Result<(), SourceError> {
         match self.consumer.poll(wait) {
             None => Ok(()),
-            Some(Err(error)) => self.handle(error),
+            Some(Err(error)) => self.handle(error, None),
             // All partitions lead elsewhere before they are assigned. To go past it would lose it.
             Some(Ok(message)) => {
                 let number = message.partition();
@@ -254,7 +254,8 @@ impl KafkaSource {
         }
     }
 
-    fn handle(&mut self, error: KafkaError) -> Result<(), SourceError> {
+    /// `why`: librdkafka's words of it, where they came with it.
+    fn handle(&mut self, error: KafkaError, why: Option<String>) -> Result<(), SourceError> {
         if let KafkaError::PartitionEOF(number) = error {
             self.trouble.clear(&self.place);
             if let Some(reading) = self.partitions.get_mut(&number) {
@@ -262,9 +263,10 @@ impl KafkaSource {
             }
             return Ok(());
         }
-        let why = match self.consumer.context().cause() {
+        let cause = || self.consumer.context().cause().map(|cause| cause.text);
+        let why = match why.or_else(cause) {
             None => error.to_string(),
-            Some(cause) => format!("{error}: {}", cause.text),
+            Some(why) => format!("{error}: {why}"),
         };
         match error {
             KafkaError::MessageConsumptionFatal(_) => Err(self.read_error(why)),

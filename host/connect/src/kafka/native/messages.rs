@@ -22,7 +22,7 @@ use rdkafka::error::{IsError as _, KafkaError};
 use rdkafka::types::RDKafkaRespErr;
 
 use super::super::rebalance::Context;
-use super::millis;
+use super::{millis, text};
 
 /// Most messages that are taken at once.
 const MOST: usize = 512;
@@ -72,12 +72,12 @@ impl Messages {
     }
 
     /// Gives what is at hand to `each`, in order, at most so many messages; waits for the first if there is none. Errors
-    /// of a partition come among its messages.
+    /// of a partition come among its messages, with librdkafka's words.
     pub(in super::super) fn take(
         &mut self,
         most: usize,
         wait: Duration,
-        mut each: impl FnMut(Result<&Message, KafkaError>),
+        mut each: impl FnMut(Result<&Message, (KafkaError, String)>),
     ) {
         let mut most = most.clamp(1, MOST);
         // The call waits until it has all that it was asked for.
@@ -131,15 +131,18 @@ impl Message {
         unsafe { &*self.0 }
     }
 
-    fn checked(&self) -> Result<&Message, KafkaError> {
+    fn checked(&self) -> Result<&Message, (KafkaError, String)> {
         let raw = self.raw();
-        match raw.err {
+        let error = match raw.err {
             RDKafkaRespErr::RD_KAFKA_RESP_ERR__PARTITION_EOF => {
-                Err(KafkaError::PartitionEOF(raw.partition))
+                KafkaError::PartitionEOF(raw.partition)
             }
-            error if error.is_error() => Err(KafkaError::MessageConsumption(error.into())),
-            _ => Ok(self),
-        }
+            error if error.is_error() => KafkaError::MessageConsumption(error.into()),
+            _ => return Ok(self),
+        };
+        // SAFETY: the text is the message's own, or one that lives for ever.
+        let why = unsafe { text(librdkafka::rd_kafka_message_errstr(self.0)) };
+        Err((error, why))
     }
 
     pub(in super::super) fn partition(&self) -> i32 {

@@ -74,6 +74,10 @@ prompt = "{{n}}"
 into = "member"
 max-in-flight = {calls}
 max-in-flight-per-key = {calls}
+[dead-letters]
+type = "kafka"
+brokers = ["{brokers}"]
+topic = "{dead}"
 """
 # How much is measured, unless it is said otherwise.
 FULL = {
@@ -98,7 +102,7 @@ def tidegate(job):
     stage = {
         "pass": "",
         "filter": FILTER.format(operators=TARGET / "operators"),
-        "model": MODEL.format(model=ROOT / "examples/support-bot/model", calls=CALLS),
+        "model": MODEL.format(model=ROOT / "examples/support-bot/model", calls=CALLS, **job),
     }[job["work"]]
     delivery = DELIVERIES[job["delivery"]]["tidegate"]
     format = "json" if job["work"] == "model" else "raw"
@@ -220,6 +224,7 @@ class Bench:
 
     def job(self, input, output, delivery, work, interval, linger):
         names = {"brokers": self.brokers, "input": input, "output": output, "group": f"group-of-{output}"}
+        names["dead"] = f"{output}-dead"
         return {**names, "delivery": delivery, "work": work, "interval": interval, "linger": linger}
 
     def fast(self, client, delivery, work):
@@ -227,6 +232,9 @@ class Bench:
         output = self.topic()
         kept = records - (records + 9) // 10 if work == "filter" else records
         job = self.job(self.input(records), output, delivery, work, 100, "10")
+        if work == "model" and client == "tidegate":
+            # The program with the mock does not make it by itself.
+            ask(self.brokers, "topic", job["dead"], 1)
         with running(client, job) as process:
             if process is None:
                 return None

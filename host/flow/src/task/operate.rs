@@ -204,7 +204,8 @@ impl Task {
                 }
             };
             // A record that comes again stands in its lane itself.
-            if !go.again && !(none_waits && blocked.is_empty()) {
+            let is_free = go.again || (none_waits && blocked.is_empty());
+            if !is_free {
                 let own = lane(Order::Key, &record, 0);
                 if blocked.contains(&own) || self.waiting[stage].blocks(own) {
                     again.push((index, Again::Behind));

@@ -3,11 +3,15 @@
 
 Records of 200 bytes, four partitions, one worker or thread. First as fast as it goes: records/s and CPU seconds per
 million records as a reader of committed records sees them, of the whole run and of its second half, in which a JVM is
-warm; the most memory; and by reading everything, that nothing is missing. Then at a pace: the time from when a record is
-due to when such a reader has it.
+warm; the most memory; and by reading everything, that nothing is missing. Then at a pace that is the same for all, and
+at half of what each did itself: the time from when a record is due to when such a reader has it.
 
-Builds what it needs (Java 17, Maven) and starts the broker of the tests; needs `cargo xtask operators`. Says what it
-found as it goes, and keeps it where --keep says, as JSON. Linux.
+The model is a mock: its calls take 200 ms, 150 more or less, and 1,024 of them run at once. Of the programs here only
+Tidegate makes more than one call at a time in a thread.
+
+About an hour; with --short ten minutes, exactly once only. Builds what it needs (Java 17, Maven) and starts the broker
+of the tests; needs `cargo xtask operators`. Says what it found as it goes, and keeps it where --keep says, as JSON.
+Linux.
 """
 
 import argparse
@@ -27,9 +31,10 @@ ROOT = HERE.parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 JAVA = TARGET / "kafka-streams"
 PARTITIONS = 4
+# Calls of the model that run at once.
+CALLS = 1024
 
 # What each guarantee is called in a pipeline file, Kafka Streams and the plain copy.
-# Tidegate is at least once on Kafka until the file takes a `delivery`: then both have their line here.
 DELIVERIES = {
     "at-least-once": {"tidegate": 'delivery = "at-least-once"', "streams": "at_least_once"},
     "exactly-once": {"tidegate": 'delivery = "exactly-once"', "streams": "exactly_once_v2"},
@@ -46,7 +51,7 @@ type = "kafka"
 brokers = ["{brokers}"]
 topic = "{input}"
 group = "{group}"
-format = "raw"
+format = "{format}"
 {stage}
 [sink.out]
 type = "kafka"
@@ -60,21 +65,59 @@ name = "filter"
 operator = "{operators}/bench-operator.wasm"
 config = {{ mode = "filter" }}
 """
+MODEL = """[model.mock]
+path = "{model}"
+[[stage]]
+name = "ask"
+model = "mock"
+prompt = "{{n}}"
+into = "member"
+max-in-flight = {calls}
+max-in-flight-per-key = {calls}
+[dead-letters]
+type = "kafka"
+brokers = ["{brokers}"]
+topic = "{dead}"
+"""
+# How much is measured, unless it is said otherwise.
+FULL = {
+    "records": 5_000_000,
+    "model_records": 100_000,
+    "rounds": 3,
+    "warm": 15,
+    "seconds": 20,
+    "deliveries": list(DELIVERIES),
+}
+SHORT = {
+    "records": 1_000_000,
+    "model_records": 25_000,
+    "rounds": 1,
+    "warm": 5,
+    "seconds": 10,
+    "deliveries": ["exactly-once"],
+}
 
 
 def tidegate(job):
+    stage = {
+        "pass": "",
+        "filter": FILTER.format(operators=TARGET / "operators"),
+        "model": MODEL.format(model=ROOT / "examples/support-bot/model", calls=CALLS, **job),
+    }[job["work"]]
     delivery = DELIVERIES[job["delivery"]]["tidegate"]
-    if delivery is None:
-        return None
-    stage = FILTER.format(operators=TARGET / "operators") if job["work"] == "filter" else ""
-    text = PIPELINE.format(**{**job, "delivery": delivery}, stage=stage)
+    format = "json" if job["work"] == "model" else "raw"
+    text = PIPELINE.format(**{**job, "delivery": delivery}, stage=stage, format=format)
     path = job["place"] / "pipeline.toml"
     path.write_text(text)
+    if job["work"] == "model":
+        return [TARGET / "release/tidegate-with-mock", path, job["place"] / "calls.jsonl", "1", CALLS]
     program = os.environ.get("TIDEGATE", TARGET / "release/tidegate")
     return [program, "run", "--quiet", path]
 
 
 def streams(job, settings=()):
+    if job["work"] == "model":
+        return None
     guarantee = DELIVERIES[job["delivery"]]["streams"]
     # Half a gigabyte of heap is more than it needs, and keeps it from taking a quarter of the machine.
     return [
@@ -139,13 +182,13 @@ def broker():
 def running(client, job):
     """A client that copies, until the block ends; none if it does not do that."""
     with tempfile.TemporaryDirectory() as place:
-        job = {**job, "place": pathlib.Path(place)}
+        job["place"] = pathlib.Path(place)
         command = CLIENTS[client](job)
         if command is None:
             yield None
             return
         said = open(job["place"] / "said", "w+")
-        with subprocess.Popen([*map(str, command)], stdout=said, stderr=said) as process:
+        with subprocess.Popen([*map(str, command)], stdout=said, stderr=said, cwd=place) as process:
             try:
                 yield process
             finally:
@@ -164,8 +207,14 @@ class Bench:
     def __init__(self, options, brokers, process):
         self.options, self.brokers, self.process = options, brokers, process
         self.topics = 0
-        self.input = self.topic()
-        ask(brokers, "fill", self.input, options.records)
+        self.inputs = {}
+
+    def input(self, records):
+        """A topic with so many records."""
+        if records not in self.inputs:
+            self.inputs[records] = self.topic()
+            ask(self.brokers, "fill", self.inputs[records], records)
+        return self.inputs[records]
 
     def topic(self):
         self.topics += 1
@@ -175,17 +224,24 @@ class Bench:
 
     def job(self, input, output, delivery, work, interval, linger):
         names = {"brokers": self.brokers, "input": input, "output": output, "group": f"group-of-{output}"}
+        names["dead"] = f"{output}-dead"
         return {**names, "delivery": delivery, "work": work, "interval": interval, "linger": linger}
 
     def fast(self, client, delivery, work):
-        records = self.options.records
+        records = self.options.model_records if work == "model" else self.options.records
         output = self.topic()
-        kept = records if work == "pass" else records - (records + 9) // 10
-        with running(client, self.job(self.input, output, delivery, work, 100, "10")) as process:
+        kept = records - (records + 9) // 10 if work == "filter" else records
+        job = self.job(self.input(records), output, delivery, work, 100, "10")
+        if work == "model" and client == "tidegate":
+            # The program with the mock does not make it by itself.
+            ask(self.brokers, "topic", job["dead"], 1)
+        with running(client, job) as process:
             if process is None:
                 return None
             seen = ask(self.brokers, "watch", output, kept, process.pid, self.process)
-        found = ask(self.brokers, "count", output, records, "all" if work == "pass" else "some")
+            calls = job["place"] / "calls.jsonl"
+            calls = {"calls": len(calls.read_text().splitlines())} if work == "model" else {}
+        found = ask(self.brokers, "count", output, records, "some" if work == "filter" else "all")
         ask(self.brokers, "remove", output)
         rates = {}
         for part in ["whole", "second_half"]:
@@ -198,7 +254,7 @@ class Bench:
             if took["broker_cpu_s"] is not None:
                 rates[part]["broker_cpu_s_per_million"] = round(took["broker_cpu_s"] / count * 1e6, 2)
         kept_too = ["until_first_s", "longest_pause_ms", "cpu_s_with_start", "peak_mib"]
-        return {**rates, **{name: round(seen[name], 1) for name in kept_too}, **found}
+        return {**rates, **{name: round(seen[name], 1) for name in kept_too}, **calls, **found}
 
     def paced(self, client, delivery, work, interval, rate):
         input, output = self.topic(), self.topic()
@@ -207,9 +263,11 @@ class Bench:
             if process is None:
                 return None
             found = ask(self.brokers, "pace", input, output, rate, self.options.warm, self.options.seconds)
+            status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
         for topic in [input, output]:
             ask(self.brokers, "remove", topic)
-        return found
+        peak = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
+        return {**found, "peak_mib": round(int(peak) / 1024)}
 
     def bare(self, rate):
         """What sending and reading take without anything between them."""
@@ -232,19 +290,25 @@ def machine():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--records", type=int, default=5_000_000, help="of the runs as fast as it goes")
-    parser.add_argument("--rounds", type=int, default=3, help="in each, every client has its turn")
-    parser.add_argument("--warm", type=int, default=15, help="seconds at a pace before it is measured")
-    parser.add_argument("--seconds", type=int, default=20, help="seconds at a pace that are measured")
+    parser.add_argument("--short", action="store_true", help="fewer records, one round, exactly once only")
+    parser.add_argument("--records", type=int, help="of the runs as fast as it goes")
+    parser.add_argument("--model-records", type=int, help="of those with the model")
+    parser.add_argument("--rounds", type=int, help="in each, every client has its turn")
+    parser.add_argument("--warm", type=int, help="seconds at a pace before it is measured")
+    parser.add_argument("--seconds", type=int, help="seconds at a pace that are measured")
     parser.add_argument("--rate", type=int, default=20_000, help="records/s of the first pace; the second is half load")
     parser.add_argument("--clients", nargs="+", default=list(CLIENTS), choices=list(CLIENTS))
-    parser.add_argument("--deliveries", nargs="+", default=list(DELIVERIES), choices=list(DELIVERIES))
-    parser.add_argument("--work", nargs="+", default=["pass", "filter"], choices=["pass", "filter"])
+    parser.add_argument("--deliveries", nargs="+", choices=list(DELIVERIES))
+    work = ["pass", "filter", "model"]
+    parser.add_argument("--work", nargs="+", default=work, choices=work)
     parser.add_argument("--intervals", nargs="*", type=int, default=[100, 20], help="between commits, ms; none: no paces")
     parser.add_argument("--no-half-load", action="store_true")
     parser.add_argument("--no-build", action="store_true")
     parser.add_argument("--keep", type=pathlib.Path)
     options = parser.parse_args()
+    for name, value in (SHORT if options.short else FULL).items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
     if not options.no_build:
         build()
     results = {"machine": machine(), "options": {**vars(options), "keep": None}, "fast": [], "paced": []}

@@ -2,6 +2,7 @@
 //! Operators and models are native here; the cut, the sinks and the log are the real ones.
 
 mod aborted;
+mod late;
 
 use std::io::Write as _;
 use std::path::Path;
@@ -241,7 +242,10 @@ impl Input {
         let topology = Topology {
             sources: vec![Source {
                 name: "input".into(),
-                targets: vec![Target::Stage(0)],
+                targets: match stages.is_empty() {
+                    true => vec![Target::Sink(0)],
+                    false => vec![Target::Stage(0)],
+                },
                 fixed: true,
                 positions: Positions::Cuts,
                 identities: vec!["input.jsonl".into()],

@@ -42,6 +42,14 @@ impl KafkaSource {
     pub(super) fn carry_out(&mut self) -> Result<(), SourceError> {
         match self.change.take() {
             Some(change) => {
+                if let Change::Assign(list) = &change {
+                    for element in list.elements() {
+                        let led = self
+                            .messages
+                            .lead_here(element.topic(), element.partition());
+                        led.map_err(|why| self.read_error(why))?;
+                    }
+                }
                 carry_out(&self.consumer, &change).map_err(|error| self.read_error(error))?;
                 let begun = std::mem::take(&mut self.begun);
                 self.commit_all(&begun)

@@ -42,10 +42,13 @@ impl Settings {
     pub(super) fn reader(options: &KafkaSourceOptions) -> Settings {
         let mut ours = always();
         ours.extend(own(&[
-            // Prefetched messages beyond these would only wait in memory.
-            ("queued.max.messages.kbytes", "16384"),
-            ("queued.min.messages", "5000"),
-            ("fetch.queue.backoff.ms", "20"),
+            // Prefetched messages beyond these would only wait in memory, each with 300 bytes of librdkafka's: it asks for
+            // more when it has less than these of all partitions together, and gets up to so much of each at once,
+            // which a topic may have compressed to a tenth.
+            ("queued.max.messages.kbytes", "4096"),
+            ("queued.min.messages", "2000"),
+            ("fetch.message.max.bytes", "131072"),
+            ("fetch.queue.backoff.ms", "5"),
             ("fetch.wait.max.ms", "100"),
         ]));
         // What is fetched at once of all partitions together: of five hundred it would be sixteen times as much. With

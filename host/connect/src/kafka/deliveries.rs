@@ -13,6 +13,7 @@ use tidegate_record::RecordId;
 use tracing::debug;
 
 use super::letter::Letter;
+use super::native;
 use super::target::Message;
 use super::told::{Cause, Told};
 
@@ -167,6 +168,20 @@ pub(super) enum NotTaken {
     Undelivered(String),
     /// The producer takes none.
     Failed(KafkaError),
+}
+
+/// How long a producer is pushed, and then let alone.
+const PUSH: Duration = Duration::from_millis(1);
+
+/// Has a producer send what it has, and waits a moment for the answers. While it is pushed, librdkafka looks without a rest
+/// for the answer to each batch behind which another waits, on a core that its broker may need; so it is only now and
+/// then.
+pub(super) fn push(producer: &Producer) {
+    if !native::flush(producer, PUSH) {
+        // rdkafka's own wait would look without a rest too: it counts in whole milliseconds, and rounds down.
+        std::thread::sleep(PUSH);
+    }
+    producer.poll(Duration::ZERO);
 }
 
 /// Gives a message to librdkafka, waiting while its queue is full.

@@ -1,11 +1,14 @@
-//! Two calls of librdkafka that rdkafka 0.39 does not offer, or not as they must be made: the one place in this crate
-//! with `unsafe`, none of which reaches a caller.
+//! Calls of librdkafka that rdkafka 0.39 does not offer, or not as they must be made: the one place in this crate with
+//! `unsafe`, none of which reaches a caller.
 //!
+//! - Messages by the batch ([`messages`]).
 //! - A flush that lasts. rdkafka's own asks for one of no time at all and then polls in steps of 100 ms: librdkafka sees
 //!   its wish to send at once only by chance, and waits out `linger.ms` in every cut.
 //! - The id of a topic, by which one that was made anew under the same name is known.
 
 #![allow(unsafe_code)]
+
+mod messages;
 
 use std::ffi::{CStr, CString, c_char};
 use std::time::Duration;
@@ -16,6 +19,7 @@ use rdkafka::producer::Producer as _;
 use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{ClientContext, error::IsError};
 
+pub(super) use self::messages::{Message, Messages};
 use super::deliveries::Producer;
 
 /// Whole milliseconds, as librdkafka takes them.

@@ -1,12 +1,10 @@
 //! One partition: messages to records.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use rdkafka::message::{BorrowedMessage, Headers, Message};
 use tidegate_codec::{Decoder, Input, Malformed, PREVIEW};
 use tidegate_contract::Rejected;
 use tidegate_record::{Origin, RecordId};
 
+use super::native::Message;
 use crate::lines::{Gathered, size};
 
 /// One partition that is read here.
@@ -40,12 +38,7 @@ impl Reading {
     }
 
     /// Takes a message as a record or a rejection; past the end it is left out.
-    pub(super) fn accept(
-        &mut self,
-        message: &BorrowedMessage<'_>,
-        source: u16,
-        decoder: &mut Decoder,
-    ) {
+    pub(super) fn accept(&mut self, message: &Message, source: u16, decoder: &mut Decoder) {
         let offset = message.offset().max(0) as u64;
         if self.end.is_some_and(|end| offset + 1 >= end) {
             self.at_end = true;
@@ -57,7 +50,7 @@ impl Reading {
         if self.gathered.len() == 0 {
             self.gathered = Gathered::with_capacity(self.usual);
         }
-        let headers = headers_of(message);
+        let headers = message.headers();
         let input = Input {
             id: RecordId {
                 origin: Origin::Source,
@@ -67,14 +60,11 @@ impl Reading {
                 emit: 0,
             },
             key: message.key(),
-            value: message.payload(),
+            value: message.value(),
             headers: headers.as_deref().unwrap_or_default(),
-            event_time: message
-                .timestamp()
-                .to_millis()
-                .and_then(|millis| millis.checked_mul(1000)),
+            event_time: message.millis().and_then(|millis| millis.checked_mul(1000)),
         };
-        let value = message.payload().unwrap_or_default();
+        let value = message.value().unwrap_or_default();
         let max_record = decoder.options().max_record;
         let decoded = if headers.is_err() {
             Err(Malformed {
@@ -100,20 +90,4 @@ impl Reading {
             });
         }
     }
-}
-
-type HeaderList<'a> = Vec<(&'a str, Option<&'a [u8]>)>;
-
-/// The headers of a message. rdkafka 0.39 panics on a name that is not UTF-8; a producer must not end a worker with it.
-fn headers_of<'a>(message: &'a BorrowedMessage<'_>) -> Result<HeaderList<'a>, ()> {
-    let Some(headers) = message.headers() else {
-        return Ok(Vec::new());
-    };
-    let read = || {
-        headers
-            .iter()
-            .map(|header| (header.key, header.value))
-            .collect()
-    };
-    catch_unwind(AssertUnwindSafe(read)).map_err(|_| ())
 }

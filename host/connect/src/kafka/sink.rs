@@ -1,20 +1,16 @@
 //! Writing to a topic, at least once.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rdkafka::producer::{Producer as _, PurgeConfig};
 use tidegate_contract::{DeadLetter, RefusedRecord, Sink, SinkError, SinkPosition};
 use tidegate_record::PublicRecord;
 
 use super::client::Settings;
-use super::deliveries::{Deliveries, NotTaken, Producer, Sent, produce};
+use super::deliveries::{Deliveries, NotTaken, Producer, Sent, produce, push};
 use super::letter::Letter;
-use super::native;
 use super::target::{KafkaSinkOptions, Message, Target, limit_batches, send_letter};
-
-/// How long a flush waits between looks at what failed.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A topic as a sink. Records keep key, value, headers and event time; a null value is a tombstone.
 ///
@@ -110,8 +106,7 @@ impl KafkaSink {
         let patience = self.target.options.patience;
         let deadline = Instant::now() + patience;
         loop {
-            native::flush(&self.producer, LOOK_INTERVAL);
-            self.producer.poll(Duration::ZERO);
+            push(&self.producer);
             self.check()?;
             let in_flight = self.producer.in_flight_count();
             if in_flight == 0 {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::message::Message;
+use rdkafka::message::Message as _;
 use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
 use tidegate_codec::{Decoder, Format};
@@ -17,6 +17,7 @@ use tracing::warn;
 
 use super::begin::{begin_group, to_commit};
 use super::client::{Settings, find, patiently};
+use super::native::Messages;
 use super::options::{KafkaSourceOptions, KafkaStart};
 use super::reading::Reading;
 use super::rebalance::{Change, Context};
@@ -27,13 +28,18 @@ use crate::now_micros;
 
 /// How long one question to the brokers may take.
 pub(super) const ASK: Duration = Duration::from_secs(2);
+/// Messages that are taken before it is known how large they are.
+const FIRST: usize = 32;
 /// How often the brokers are asked whether trouble has passed.
 const PROBE_INTERVAL: Duration = Duration::from_secs(3);
 
-/// A topic as a source. What it holds unread is bounded by `queued.max.messages.kbytes` (16 MiB unless set).
+/// A topic as a source. What it holds unread is bounded by `queued.max.messages.kbytes` (4 MiB unless set) and one answer
+/// of a broker.
 pub struct KafkaSource {
     pub(super) options: KafkaSourceOptions,
     pub(super) place: String,
+    /// What is fetched; let go before the consumer is.
+    pub(super) messages: Messages,
     /// Shared with the committer of this worker, if it commits in transactions.
     pub(super) consumer: Arc<BaseConsumer<Context>>,
     decoder: Decoder,
@@ -92,11 +98,13 @@ impl KafkaSource {
         consumer
             .subscribe(&[&options.topic])
             .map_err(|error| fail(error.to_string()))?;
+        let consumer = Arc::new(consumer);
         Ok(KafkaSource {
             trouble: Trouble::new(options.patience),
             options,
             place,
-            consumer: Arc::new(consumer),
+            messages: Messages::new(Arc::clone(&consumer)),
+            consumer,
             decoder,
             partitions: BTreeMap::new(),
             change: None,
@@ -168,42 +176,78 @@ impl KafkaSource {
         bytes: usize,
         deadline: Instant,
     ) -> Result<(), SourceError> {
+        let left = || deadline.saturating_duration_since(Instant::now());
+        // What is fetched stays where it is, and soon nothing more is fetched: nothing is thrown away.
+        let all_paused =
+            !self.partitions.is_empty() && self.partitions.values().all(|reading| reading.paused);
+        self.hear(if all_paused { left() } else { Duration::ZERO })?;
+        if all_paused || self.consumer.context().has_changes() {
+            return Ok(());
+        }
         let (mut count, mut total) = (0, 0);
         while count < records.max(1) && total < bytes.max(1) {
-            let wait = if count == 0 {
-                deadline.saturating_duration_since(Instant::now())
-            } else {
-                Duration::ZERO
+            // One that is large should not bring many others like it.
+            let most = match count {
+                0 => FIRST.min(records),
+                _ => (records - count).min((bytes - total) * count / total.max(1)),
             };
-            let error = match self.consumer.poll(wait) {
-                None => break,
-                Some(Ok(message)) => {
+            let wait = if count == 0 { left() } else { Duration::ZERO };
+            let (before, partitions) = (count, &mut self.partitions);
+            let (source, decoder) = (self.options.source, &mut self.decoder);
+            let mut full: Vec<i32> = Vec::new();
+            let mut errors = Vec::new();
+            self.messages.take(most, wait, |message| match message {
+                Err(error) => errors.push(error),
+                Ok(message) => {
+                    count += 1;
                     let number = message.partition();
-                    if let Some(reading) = self.partitions.get_mut(&number) {
-                        total += message.payload_len() + message.key_len();
-                        count += 1;
-                        reading.accept(&message, self.options.source, &mut self.decoder);
-                        if reading.has_enough() && !reading.stopped {
-                            reading.stopped = true;
-                            self.consumer
-                                .pause(&self.list(number))
-                                .map_err(|error| self.read_error(error))?;
-                        }
+                    let Some(reading) = partitions.get_mut(&number) else {
+                        return;
+                    };
+                    let size = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
+                    total += size(message.value()) + size(message.key());
+                    reading.accept(message, source, decoder);
+                    if reading.has_enough() && !reading.stopped {
+                        reading.stopped = true;
+                        full.push(number);
                     }
-                    self.trouble.clear(&self.place);
-                    continue;
                 }
-                Some(Err(error)) => error,
-            };
-            self.handle(error)?;
-            if self.consumer.context().has_changes() || count == 0 {
+            });
+            for number in full {
+                let paused = self.consumer.pause(&self.list(number));
+                paused.map_err(|error| self.read_error(error))?;
+            }
+            if count > before {
+                self.trouble.clear(&self.place);
+            }
+            let failed = !errors.is_empty();
+            for (error, why) in errors {
+                self.handle(error, Some(why))?;
+            }
+            if failed || count == before {
                 break;
             }
         }
         Ok(())
     }
 
-    fn handle(&mut self, error: KafkaError) -> Result<(), SourceError> {
+    /// Hears what the group and the client have to say.
+    fn hear(&mut self, wait: Duration) -> Result<(), SourceError> {
+        match self.consumer.poll(wait) {
+            None => Ok(()),
+            Some(Err(error)) => self.handle(error, None),
+            // All partitions lead elsewhere before they are assigned. To go past it would lose it.
+            Some(Ok(message)) => {
+                let number = message.partition();
+                Err(self.read_error(format!(
+                    "a record of partition {number} came in another way than it was asked for"
+                )))
+            }
+        }
+    }
+
+    /// `why`: librdkafka's words of it, where they came with it.
+    fn handle(&mut self, error: KafkaError, why: Option<String>) -> Result<(), SourceError> {
         if let KafkaError::PartitionEOF(number) = error {
             self.trouble.clear(&self.place);
             if let Some(reading) = self.partitions.get_mut(&number) {
@@ -211,9 +255,10 @@ impl KafkaSource {
             }
             return Ok(());
         }
-        let why = match self.consumer.context().cause() {
+        let cause = || self.consumer.context().cause().map(|cause| cause.text);
+        let why = match why.or_else(cause) {
             None => error.to_string(),
-            Some(cause) => format!("{error}: {}", cause.text),
+            Some(why) => format!("{error}: {why}"),
         };
         match error {
             KafkaError::MessageConsumptionFatal(_) => Err(self.read_error(why)),

@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use super::source::ASK;
 use crate::now_micros;
 
 /// The settings of a topic by which it refuses records. What it does not tell, it is not held to.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct Rules {
     /// Most bytes of a batch.
     pub(super) largest_batch: Option<usize>,
@@ -31,6 +32,8 @@ pub(super) struct Rules {
     ahead: Option<i64>,
     /// How far behind.
     behind: Option<i64>,
+    /// When the clock was read last, milliseconds since 1970.
+    read_at: AtomicI64,
 }
 
 impl Rules {
@@ -56,6 +59,7 @@ impl Rules {
             policy: text("cleanup.policy").map(str::to_owned),
             ahead: limit("message.timestamp.after.max.ms"),
             behind: limit("message.timestamp.before.max.ms"),
+            read_at: AtomicI64::new(now_micros() / 1000),
         }
     }
 
@@ -64,7 +68,15 @@ impl Rules {
         if self.needs_key && record.key().is_none() {
             return Some("it has no key, and a compacted topic takes only records with one".into());
         }
-        let ahead = millis? - now_micros() / 1000;
+        let millis = millis?;
+        // Time only goes on: a record that was not too far ahead a moment ago is not now. So most need no clock.
+        let known = self.read_at.load(Ordering::Relaxed);
+        if self.behind.is_none() && self.ahead.is_none_or(|limit| millis - known <= limit) {
+            return None;
+        }
+        let now = now_micros() / 1000;
+        self.read_at.store(now, Ordering::Relaxed);
+        let ahead = millis - now;
         let beyond = |limit: Option<i64>, distance: i64| limit.filter(|limit| distance > *limit);
         if let Some(limit) = beyond(self.ahead, ahead) {
             let limit = limit / 1000;
@@ -157,7 +169,12 @@ mod tests {
 
     #[test]
     fn a_topic_is_held_to_no_rule_that_it_does_not_tell() {
-        assert_eq!(Rules::read(&settings(&[])), Rules::default());
+        let none = Rules::read(&settings(&[]));
+        assert_eq!((none.largest_batch, none.policy), (None, None));
+        assert_eq!(
+            (none.needs_key, none.ahead, none.behind),
+            (false, None, None)
+        );
         assert_eq!(
             (Rules::default().ahead, Rules::default().behind),
             (None, None)

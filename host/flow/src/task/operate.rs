@@ -183,6 +183,7 @@ impl Task {
         };
         let mut taken = 0;
         let mut accepted = Vec::new();
+        let none_waits = self.waiting[stage].is_empty();
         for (index, verdict) in answered.verdicts(answered.tried).enumerate().skip(from) {
             if taken > 0 && collected.bytes >= topology.batch_bytes {
                 break;
@@ -191,7 +192,6 @@ impl Task {
             let Some(record) = view.get(index) else {
                 continue;
             };
-            let own = lane(Order::Key, &record, 0);
             let outcome = match verdict {
                 Verdict::Outcome(outcome) => outcome,
                 Verdict::Poison { reason, backtrace } => {
@@ -204,9 +204,13 @@ impl Task {
                 }
             };
             // A record that comes again stands in its lane itself.
-            if !go.again && (blocked.contains(&own) || self.waiting[stage].blocks(own)) {
-                again.push((index, Again::Behind));
-                continue;
+            let is_free = go.again || (none_waits && blocked.is_empty());
+            if !is_free {
+                let own = lane(Order::Key, &record, 0);
+                if blocked.contains(&own) || self.waiting[stage].blocks(own) {
+                    again.push((index, Again::Behind));
+                    continue;
+                }
             }
             match collected.take(&record, &outcome) {
                 Fate::Gone => accepted.push(index),
@@ -227,7 +231,7 @@ impl Task {
                 Fate::Retry { delay_ms, .. } => {
                     again.push((index, Again::After(delay_ms)));
                     if record.key().is_some() {
-                        blocked.insert(own);
+                        blocked.insert(lane(Order::Key, &record, 0));
                     }
                     output.counts.retried += 1;
                 }

@@ -33,6 +33,8 @@ use crate::topology::{Positions, Topology};
 const MAX_SUBMITTED: usize = 4096;
 /// Longest wait for input or an answer before timers and controls are looked at.
 const PATIENCE: Duration = Duration::from_millis(10);
+/// The same while a cut is under way: what becomes of it is told elsewhere, and output may wait for it.
+const PATIENCE_IN_CUT: Duration = Duration::from_millis(1);
 
 /// After so long with answers, or with what waits in tasks, cuts, controls and sources are looked at again.
 const TURN: Duration = Duration::from_millis(100);
@@ -341,11 +343,20 @@ impl Worker {
 
     /// Asks every source once. Waits for input only if nothing else is to be done.
     fn read(&mut self, busy: bool) -> Result<bool, FlowError> {
+        if self.committing.is_some() && self.output.is_full() {
+            // So much waits for the end of a cut that the next one is due: there is no room for what would be read.
+            std::thread::sleep(PATIENCE_IN_CUT);
+            return Ok(false);
+        }
         let mut any = false;
         for index in 0..self.sources.len() {
             let room = self.hold(index)?;
             let idle = !busy && !any && self.in_flight() == 0 && index + 1 == self.sources.len();
-            let wait = if idle { PATIENCE } else { Duration::ZERO };
+            let wait = if idle {
+                self.patience()
+            } else {
+                Duration::ZERO
+            };
             let topology = self.shared.topology.clone();
             let records = topology.batch.min(room).max(1);
             let event = self.sources[index]
@@ -356,6 +367,14 @@ impl Worker {
             self.take_event(index, event)?;
         }
         Ok(any)
+    }
+
+    /// How long is waited while there is nothing to do.
+    fn patience(&self) -> Duration {
+        match self.committing {
+            Some(_) => PATIENCE_IN_CUT,
+            None => PATIENCE,
+        }
     }
 
     /// Pauses the partitions whose tasks are full and resumes those that have room again. Returns the least room of
@@ -419,11 +438,7 @@ impl Worker {
         // Before a cut that is to come nothing goes.
         let due = self.tasks.next_due().filter(|_| !self.output.is_full());
         let until_due = due.map_or(PATIENCE, |due| due.saturating_duration_since(now));
-        let mut wait = until_due.min(PATIENCE);
-        if self.committing.is_some() {
-            // What becomes of the cut is told elsewhere.
-            wait = wait.min(Duration::from_millis(1));
-        }
+        let wait = until_due.min(self.patience());
         if self.submitted == 0 && !stopping && self.in_flight() == 0 {
             // The source has waited already.
             return;

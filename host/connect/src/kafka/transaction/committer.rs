@@ -590,7 +590,7 @@ fn smaller(one: Option<usize>, other: Option<usize>) -> Option<usize> {
 /// What reads the changelogs.
 fn reader(options: &TransactionOptions, place: &str) -> Result<Reader, String> {
     let ours = [
-        ("queued.max.messages.kbytes", "16384"),
+        ("queued.max.messages.kbytes", "4096"),
         ("fetch.queue.backoff.ms", "20"),
         ("fetch.wait.max.ms", "100"),
     ];

@@ -11,16 +11,12 @@ use rdkafka::types::RDKafkaErrorCode;
 use tidegate_contract::{CommitError, Settled};
 use tracing::{debug, warn};
 
-use super::super::deliveries::{NotTaken, Producer, Returned, produce};
-use super::super::native;
+use super::super::deliveries::{NotTaken, Producer, Returned, produce, push};
 use super::super::rebalance::Context;
 use super::line::{Failure, Line};
 use super::outbox::{Destination, Load};
 use super::probe;
 use super::witness::Witness;
-
-/// How long is waited for deliveries before it is looked what failed.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// The offsets of one group that a cut has.
 pub(super) struct GroupOffsets {
@@ -273,11 +269,7 @@ fn lost(groups: &[GroupOffsets], why: String) -> Option<Settled> {
 /// Waits until the brokers have all messages.
 pub(super) fn deliver_all(producer: &Producer, deadline: Instant) -> Result<(), Undelivered> {
     loop {
-        if native::flush(producer, LOOK) {
-            producer.poll(Duration::ZERO);
-        } else {
-            producer.poll(Duration::from_millis(1));
-        }
+        push(producer);
         if producer.context().has_returned() {
             return Err(Undelivered::Refused);
         }

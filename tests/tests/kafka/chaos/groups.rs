@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::scene::{Delivery, Plan, Program, Scene, TAKEN_OVER};
+use super::scene::{Delivery, Ended, Plan, Program, Scene, TAKEN_OVER};
 
 #[test]
 fn a_process_that_stood_still_past_its_session_writes_nothing_beside_its_successor() {
@@ -39,10 +39,10 @@ fn processes_that_are_started_anew_one_after_the_other_neither_lose_nor_repeat()
     scene.end().kept(Delivery::ExactlyOnce);
 }
 
-#[test]
-fn members_join_and_leave_every_two_seconds_behind_a_slow_model() {
+/// Two members stay; a third one joins and leaves every 2 s.
+pub(super) fn joining(name: &'static str, program: Program) -> Ended {
     // All records at once: every partition is paused, over and over, because the model is slow.
-    let mut plan = Plan::new("joining", Program::Mock { at_once: 32 });
+    let mut plan = Plan::new(name, program);
     plan.records = if tidegate_tests::full() { 20_000 } else { 3000 };
     plan.during = Duration::from_millis(500);
     plan.processes = 2;
@@ -57,5 +57,11 @@ fn members_join_and_leave_every_two_seconds_behind_a_slow_model() {
         scene.wait(Duration::from_secs(2));
         scene.start(2);
     }
-    scene.end().kept(Delivery::ExactlyOnce).answers_are_whole();
+    scene.end()
+}
+
+#[test]
+fn members_join_and_leave_every_two_seconds_behind_a_slow_model() {
+    let ended = joining("joining", Program::Mock { at_once: 32 });
+    ended.kept(Delivery::ExactlyOnce).answers_are_whole();
 }

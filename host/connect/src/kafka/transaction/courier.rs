@@ -16,7 +16,7 @@ use super::super::native;
 use super::super::rebalance::Context;
 use super::line::{Failure, Line};
 use super::outbox::{Destination, Load, Stub};
-use super::probe;
+use super::probe::{self, Unfound};
 use super::witness::Witness;
 
 /// How long is waited for deliveries before it is looked what failed.
@@ -237,19 +237,30 @@ impl Courier {
         if let Some(settled) = lost(groups, why.to_owned()) {
             return self.report(settled, Some(producer));
         }
+        let mut refused = Vec::new();
         let found = probe::find(
             &mut self.line,
             &mut producer,
             &self.destinations,
             stubs,
             returned,
+            &mut refused,
         );
         let settled = match found {
-            Ok(refused) => Ok(Settled::Aborted {
+            Ok(()) => Ok(Settled::Aborted {
                 why: why.to_owned(),
                 refused,
             }),
-            Err(why) => Err(self.error(why)),
+            // Those that are not found yet are refused again.
+            Err(Unfound::Undelivered(cause)) => {
+                let why = format!("{why}, and which was not found: {cause}");
+                let aborted = || Settled::Aborted {
+                    why: why.clone(),
+                    refused,
+                };
+                Ok(lost(groups, why.clone()).unwrap_or_else(aborted))
+            }
+            Err(Unfound::Hopeless(why)) => Err(self.error(why)),
         };
         Report {
             settled,

@@ -16,6 +16,7 @@ mod check;
 mod client;
 mod deliveries;
 mod letter;
+mod member;
 mod native;
 mod options;
 mod probe;

@@ -5,18 +5,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
 use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
+use rdkafka::{ClientConfig, TopicPartitionList};
 use tidegate_codec::{Decoder, Format};
 use tidegate_contract::{Partition, Source, SourceError, SourceEvent};
 use tracing::warn;
 
 use super::begin::{begin_group, to_commit};
 use super::client::{Settings, find, patiently};
+use super::member::Member;
 use super::options::{KafkaSourceOptions, KafkaStart};
 use super::reading::Reading;
 use super::rebalance::{Change, Context};
@@ -34,8 +35,13 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(3);
 pub struct KafkaSource {
     pub(super) options: KafkaSourceOptions,
     pub(super) place: String,
-    /// Shared with the committer of this worker, if it commits in transactions.
+    /// The committer of this worker uses it too, if it commits in transactions.
     pub(super) consumer: Arc<BaseConsumer<Context>>,
+    /// That consumer, for the committer.
+    pub(super) member: Arc<Member>,
+    pub(super) config: ClientConfig,
+    /// When others were found to have this member's name.
+    pub(super) taken_over: Vec<Instant>,
     decoder: Decoder,
     pub(super) partitions: BTreeMap<i32, Reading>,
     /// Told to `flow`, to be carried out at the next poll.
@@ -92,11 +98,15 @@ impl KafkaSource {
         consumer
             .subscribe(&[&options.topic])
             .map_err(|error| fail(error.to_string()))?;
+        let consumer = Arc::new(consumer);
         Ok(KafkaSource {
+            member: Member::new(&consumer),
+            config,
+            taken_over: Vec::new(),
             trouble: Trouble::new(options.patience),
             options,
             place,
-            consumer: Arc::new(consumer),
+            consumer,
             decoder,
             partitions: BTreeMap::new(),
             change: None,
@@ -218,6 +228,9 @@ impl KafkaSource {
                 reading.at_end |= reading.end.is_some();
             }
             return Ok(());
+        }
+        if let Some(why) = self.is_taken_over() {
+            return self.take_name_back(&why);
         }
         let why = match self.consumer.context().cause() {
             None => error.to_string(),
@@ -393,6 +406,9 @@ impl KafkaSource {
                 Ok(()) => break,
                 Err(error) if is_transient(&error) && Instant::now() < deadline => {
                     std::thread::sleep(Duration::from_millis(50));
+                }
+                Err(error) if code_of(&error) == Some(RDKafkaErrorCode::FencedInstanceId) => {
+                    return self.take_name_back(&error.to_string());
                 }
                 Err(error) => {
                     return Err(SourceError::Commit {

@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use rdkafka::TopicPartitionList;
 use rdkafka::config::ClientConfig;
-use rdkafka::consumer::BaseConsumer;
 use rdkafka::topic_partition_list::Offset;
 use tidegate_contract::{
     Assignment, CommitError, Committer, Cut, EntryCipher, Participants, Settled, Sink, SinkError,
@@ -19,7 +18,7 @@ use tracing::{info, warn};
 
 use super::super::client::Settings;
 use super::super::deliveries::ONLY_FAILURES;
-use super::super::rebalance::Context;
+use super::super::member::Member;
 use super::super::source::KafkaSource;
 use super::super::target::{KafkaSinkOptions, Message, PRODUCER, Target, limit_batches};
 use super::super::{Properties, topic};
@@ -35,10 +34,10 @@ use super::restore::Reader;
 use super::sink::TransactionalSink;
 use super::witness::Witness;
 
-/// The topic and the consumer of a source that is read by a group.
+/// The topic of a source that is read by a group, and its member.
 struct Followed {
     topic: String,
-    consumer: Weak<BaseConsumer<Context>>,
+    member: Arc<Member>,
 }
 
 /// A cut that is under way.
@@ -212,7 +211,7 @@ impl KafkaCommitter {
         self.connect()?;
         let followed = Followed {
             topic: reader.options.topic.clone(),
-            consumer: Arc::downgrade(&reader.consumer),
+            member: Arc::clone(&reader.member),
         };
         self.followed.insert(source.to_owned(), followed);
         Ok(())
@@ -395,7 +394,7 @@ impl KafkaCommitter {
             }
             if list.count() > 0 {
                 groups.push(GroupOffsets {
-                    consumer: Weak::clone(&followed.consumer),
+                    consumer: followed.member.now(),
                     list,
                 });
             }

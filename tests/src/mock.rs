@@ -5,6 +5,13 @@ use std::time::Duration;
 
 use crate::Random;
 
+/// The variable that puts a fault into `tidegate-with-mock`.
+pub const PLANTED: &str = "TIDEGATE_PLANTED";
+/// Records that were polled are kept while their partition is another's.
+pub const RECORDS_KEPT: &str = "records-kept";
+/// Offsets are committed before the outputs of their records.
+pub const OFFSETS_FIRST: &str = "offsets-first";
+
 /// Tokens of an answer.
 pub const TOKENS: usize = 8;
 

@@ -5,6 +5,7 @@ mod docs;
 mod fuzz;
 mod kafka;
 mod operators;
+mod planted;
 mod projects;
 mod setup;
 mod steps;
@@ -22,8 +23,8 @@ const USAGE: &str = "cargo xtask COMMAND
   demo          build everything and run examples/support-bot over its tickets
   test          set up and run every test, lint and format check
   test --full   the same, and what takes minutes: the whole of banking77 if it is at hand, long crash and swap runs,
-                swiftshader --full, whole models with wgpu's checks in the shaders of every device, operators made by
-                componentize-py and componentize-js, the guide of each language word by word, the book
+                planted, swiftshader --full, whole models with wgpu's checks in the shaders of every device, operators
+                made by componentize-py and componentize-js, the guide of each language word by word, the book
   swiftshader   run the tests of kernels on SwiftShader, a second Vulkan driver, as test does; --full runs all tests of
                 what a device computes
   fuzz          fuzz what reads models, batches and answers for a minute; --seconds N for another time
@@ -31,6 +32,7 @@ const USAGE: &str = "cargo xtask COMMAND
                 tidegate build
   toolchains    make the test guests of other languages (C, Go, JavaScript, Python) anew, the committed ones included
   docs          make the book of docs/ in target/book, and look at every link in it; test --full does too
+  planted       put faults into a copy of the sources, one at a time, and see that the scenes on Kafka find them
   kafka         run an Apache Kafka broker for tests until Enter is pressed; the lines kill and start kill it and start
                 it again with its data
 
@@ -80,6 +82,7 @@ fn run() -> Result<()> {
             toolchains::large(&root)
         }
         ["docs"] => docs::book(&root),
+        ["planted"] => planted::find_all(&root, &kafka::start_or_find(&root)?),
         ["kafka"] => {
             let mut broker = kafka::start_or_find(&root)?;
             for (name, value) in broker.variables() {

@@ -7,7 +7,8 @@ use anyhow::Result;
 
 use crate::steps::{Aside, Steps, cargo, run};
 use crate::{
-    FULL, FUZZ_SECONDS, docs, fuzz, kafka, operators, projects, setup, swiftshader, toolchains,
+    FULL, FUZZ_SECONDS, docs, fuzz, kafka, operators, planted, projects, setup, swiftshader,
+    toolchains,
 };
 
 /// What SmartModules are built for.
@@ -74,9 +75,16 @@ fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
         }
         run(&mut command)
     });
+    // After them: each scene is to fail, and a busy machine is no reason.
+    let found = match (&tested, full) {
+        (Ok(()), true) => steps.step("find faults that were planted", || {
+            planted::find_all(root, &broker)
+        }),
+        _ => Ok(()),
+    };
     drop(broker);
     let linted = steps.step("lint, as far as it is not done yet", || aside.finish());
-    tested.and(linted)?;
+    tested.and(found).and(linted)?;
     if full {
         steps.step("the same filter in Fluvio's engine", || {
             setup::add_target(root, FLUVIO_TARGET)?;

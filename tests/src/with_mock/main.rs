@@ -5,6 +5,7 @@
 //! the seed of their times, and how many the model takes at once.
 
 mod model;
+mod planted;
 
 use std::error::Error;
 use std::path::Path;
@@ -62,7 +63,7 @@ fn main() -> Result<(), Failure> {
         committer.follow(&pipeline.sources[0].name, &source)?;
     }
     let parts = WorkerParts {
-        sources: vec![Box::new(source)],
+        sources: vec![planted::around(source)?],
         sinks,
         dead,
         committer: match committer {

@@ -69,6 +69,18 @@ pub(crate) fn topic_at(
         .block_on(admin.create_topics([&new], &AdminOptions::new()))
         .unwrap();
     assert!(made.iter().all(Result::is_ok), "{made:?}");
+    // Brokers know it a little later than the controller.
+    until("the topic is there", Duration::from_secs(60), || {
+        let asked = admin
+            .inner()
+            .fetch_metadata(Some(&name), Duration::from_secs(5));
+        asked.is_ok_and(|metadata| {
+            let found = metadata.topics().iter().find(|found| found.name() == name);
+            found.is_some_and(|found| {
+                found.error().is_none() && found.partitions().len() == partitions as usize
+            })
+        })
+    });
     name
 }
 

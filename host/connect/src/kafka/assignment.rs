@@ -41,6 +41,8 @@ impl KafkaSource {
     /// Carries out what was told to `flow` at the last poll.
     pub(super) fn carry_out(&mut self) -> Result<(), SourceError> {
         match self.change.take() {
+            Some(Change::Anew) if self.consumer.context().is_closing() => Ok(()),
+            Some(Change::Anew) => self.come_anew(),
             Some(change) => {
                 if let Change::Assign(list) = &change {
                     for element in list.elements() {
@@ -62,7 +64,15 @@ impl KafkaSource {
     pub(super) fn next_change(&mut self) -> Result<Option<SourceEvent>, SourceError> {
         while let Some(change) = self.consumer.context().next_change() {
             let event = match change {
-                Change::Revoke { list, lost } => self.revoke(list, lost),
+                Change::Revoke { list, lost } => {
+                    let numbers = list.elements();
+                    let numbers = numbers.iter().map(|element| element.partition());
+                    self.revoke(numbers.collect(), Change::Revoke { list, lost }, lost)
+                }
+                Change::Anew => {
+                    let numbers = self.partitions.keys().copied().collect();
+                    self.revoke(numbers, Change::Anew, true)
+                }
                 Change::Assign(list) => match self.prepare(&list) {
                     Ok(Some(prepared)) => {
                         self.check_nothing_waits(&prepared)?;
@@ -89,12 +99,7 @@ impl KafkaSource {
         Ok(None)
     }
 
-    fn revoke(&mut self, list: TopicPartitionList, lost: bool) -> Option<SourceEvent> {
-        let numbers: Vec<i32> = list
-            .elements()
-            .iter()
-            .map(|element| element.partition())
-            .collect();
+    fn revoke(&mut self, numbers: Vec<i32>, change: Change, lost: bool) -> Option<SourceEvent> {
         // What was polled and not handed on goes too: whoever reads the partition next begins at the committed position.
         let mut revoked = Vec::new();
         for number in numbers {
@@ -109,7 +114,7 @@ impl KafkaSource {
                 "partitions lost: the group went on without this member"
             );
         }
-        self.change = Some(Change::Revoke { list, lost });
+        self.change = Some(change);
         // The next assignment waits for others anew, and so does a member that is left without a partition.
         self.begin_awaited = None;
         if let Some(ends) = &mut self.ends {

@@ -17,6 +17,7 @@ mod client;
 mod deliveries;
 mod internal;
 mod letter;
+mod member;
 mod native;
 mod options;
 mod probe;

@@ -26,6 +26,8 @@ pub(super) enum Change {
         list: TopicPartitionList,
         lost: bool,
     },
+    /// Give up all of them, and come to the group anew: another has this member's name.
+    Anew,
 }
 
 #[derive(Debug, Default)]
@@ -41,6 +43,16 @@ pub(super) struct Context {
 impl Context {
     pub(super) fn next_change(&self) -> Option<Change> {
         lock(&self.changes).pop_front()
+    }
+
+    /// Another has this member's name: what the group asked before does not matter any more. False if that was said
+    /// before.
+    pub(super) fn begin_anew(&self) -> bool {
+        let mut changes = lock(&self.changes);
+        let said = matches!(changes.front(), Some(Change::Anew));
+        changes.clear();
+        changes.push_back(Change::Anew);
+        !said
     }
 
     /// Puts back a change that could not be prepared.
@@ -62,6 +74,10 @@ impl Context {
 
     pub(super) fn is_followed(&self) -> bool {
         self.followed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
     }
 
     /// What librdkafka said about the last error.
@@ -101,7 +117,7 @@ impl ConsumerContext for Context {
                 lost: consumer.assignment_lost(),
             },
         };
-        if self.closing.load(Ordering::Acquire) {
+        if self.is_closing() {
             if let Err(error) = carry_out(consumer, &change) {
                 tracing::debug!("kafka client closing: {error}");
             }
@@ -128,5 +144,7 @@ pub(super) fn carry_out(consumer: &BaseConsumer<Context>, change: &Change) -> Ka
         Change::Assign(list) => consumer.assign(list),
         Change::Revoke { list, .. } if incremental => consumer.incremental_unassign(list),
         Change::Revoke { .. } => consumer.unassign(),
+        // A consumer that was taken over does nothing more.
+        Change::Anew => Ok(()),
     }
 }

@@ -5,18 +5,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::Message as _;
 use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
+use rdkafka::{ClientConfig, TopicPartitionList};
 use tidegate_codec::{Decoder, Format};
 use tidegate_contract::{Partition, Source, SourceError, SourceEvent};
 use tracing::warn;
 
 use super::begin::{begin_group, to_commit};
 use super::client::{Settings, find, patiently};
+use super::member::Member;
 use super::native::Messages;
 use super::options::{KafkaSourceOptions, KafkaStart};
 use super::reading::Reading;
@@ -40,8 +41,13 @@ pub struct KafkaSource {
     pub(super) place: String,
     /// What is fetched; let go before the consumer is.
     pub(super) messages: Messages,
-    /// Shared with the committer of this worker, if it commits in transactions.
+    /// The committer of this worker uses it too, if it commits in transactions.
     pub(super) consumer: Arc<BaseConsumer<Context>>,
+    /// That consumer, for the committer.
+    pub(super) member: Arc<Member>,
+    pub(super) config: ClientConfig,
+    /// When others were found to have this member's name.
+    pub(super) taken_over: Vec<Instant>,
     decoder: Decoder,
     pub(super) partitions: BTreeMap<i32, Reading>,
     /// Told to `flow`, to be carried out at the next poll.
@@ -100,6 +106,9 @@ impl KafkaSource {
             .map_err(|error| fail(error.to_string()))?;
         let consumer = Arc::new(consumer);
         Ok(KafkaSource {
+            member: Member::new(&consumer),
+            config,
+            taken_over: Vec::new(),
             trouble: Trouble::new(options.patience),
             options,
             place,
@@ -254,6 +263,9 @@ impl KafkaSource {
                 reading.at_end |= reading.end.is_some();
             }
             return Ok(());
+        }
+        if let Some(why) = self.is_taken_over() {
+            return self.take_name_back(&why);
         }
         let cause = || self.consumer.context().cause().map(|cause| cause.text);
         let why = match why.or_else(cause) {
@@ -430,6 +442,9 @@ impl KafkaSource {
                 Ok(()) => break,
                 Err(error) if is_transient(&error) && Instant::now() < deadline => {
                     std::thread::sleep(Duration::from_millis(50));
+                }
+                Err(error) if code_of(&error) == Some(RDKafkaErrorCode::FencedInstanceId) => {
+                    return self.take_name_back(&error.to_string());
                 }
                 Err(error) => {
                     return Err(SourceError::Commit {

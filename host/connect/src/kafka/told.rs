@@ -9,6 +9,9 @@ use rdkafka::types::RDKafkaErrorCode;
 const FIRST_REQUEST: &str = "in state APIVERSION_QUERY";
 const WANTS_TLS: &str =
     "; a broker that wants TLS hangs up like this on a client without it: set security.protocol";
+/// OpenSSL's words. librdkafka adds its advice to them, and that it is about TLS, only where the handshake takes long.
+const UNKNOWN_CERTIFICATE: &str = "certificate verify failed";
+const AUTHORITY: &str = "ssl.ca.location";
 
 /// The last trouble that says something of its cause.
 #[derive(Debug, Default)]
@@ -30,10 +33,9 @@ impl Told {
         if code == Some(RDKafkaErrorCode::AllBrokersDown) && cause.is_some() {
             return;
         }
-        *cause = Some(Cause {
-            code,
-            text: text.to_owned(),
-        });
+        let mut text = text.to_owned();
+        advise(&mut text);
+        *cause = Some(Cause { code, text });
     }
 
     /// A line of the log. Some closed connections are told of there alone.
@@ -49,6 +51,7 @@ impl Told {
         if text.contains("Disconnected") && text.contains(FIRST_REQUEST) {
             text += WANTS_TLS;
         }
+        advise(&mut text);
         let mut cause = self.lock();
         // What was said of the same closing as an error says more.
         if !cause.as_ref().is_some_and(Cause::is_of_security) {
@@ -66,6 +69,13 @@ impl Told {
     }
 }
 
+/// Says what to do about a certificate, if that is missing.
+fn advise(text: &mut String) {
+    if text.contains(UNKNOWN_CERTIFICATE) && !text.contains(AUTHORITY) {
+        text.push_str("; set ssl.ca.location to the certificate of whoever signed the broker's");
+    }
+}
+
 impl Cause {
     /// Whether the two ends do not agree on who they are, or on how to talk: a broker that is only away does not say so,
     /// and time seldom mends it.
@@ -75,7 +85,7 @@ impl Cause {
             self.code,
             Some(Code::SSL | Code::Authentication | Code::SaslAuthenticationFailed)
         );
-        said || self.text.ends_with(WANTS_TLS)
+        said || self.text.ends_with(WANTS_TLS) || self.text.contains(UNKNOWN_CERTIFICATE)
     }
 }
 
@@ -118,5 +128,24 @@ mod tests {
         assert!(cause.is_some_and(|cause| {
             cause.is_of_security() && cause.text.contains("security.protocol")
         }));
+    }
+
+    #[test]
+    fn a_certificate_that_nobody_known_has_signed_is_told_with_what_to_do() {
+        let short = "b: error:0A000086:SSL routines::certificate verify failed (after 2ms)";
+        let long = "b: certificate verify failed: verify that ssl.ca.location is right";
+        for text in [short, long] {
+            let told = Told::default();
+            told.note(
+                &KafkaError::Global(RDKafkaErrorCode::BrokerTransportFailure),
+                text,
+            );
+            let last = told.last().filter(Cause::is_of_security);
+            let advice = last.map(|cause| cause.text.matches("ssl.ca.location").count());
+            assert_eq!(advice, Some(1), "{text}");
+            let told = Told::default();
+            told.note_line("FAIL", &format!("[thrd:b]: {text}"));
+            assert!(told.last().is_some_and(|cause| cause.is_of_security()));
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use rdkafka::ClientConfig;
 use rdkafka::admin::{
@@ -18,7 +18,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::{Message, Offset, TopicPartitionList};
 
-use crate::WAIT;
+use crate::{DEADLINE, WAIT};
 
 pub(crate) fn brokers() -> String {
     std::env::var("TIDEGATE_KAFKA").unwrap_or_else(|_| {
@@ -54,6 +54,21 @@ pub(crate) fn make(topic: &str, partitions: i32, settings: &[(&str, &str)]) {
     }
     let made = wait_for(admin.create_topics([&new], &AdminOptions::new())).unwrap();
     assert!(made.iter().all(Result::is_ok), "{made:?}");
+    // Brokers know it a little later than the controller.
+    let deadline = Instant::now() + DEADLINE;
+    let known = || {
+        let asked = admin.inner().fetch_metadata(Some(topic), WAIT * 10);
+        asked.is_ok_and(|metadata| {
+            let found = metadata.topics().iter().find(|found| found.name() == topic);
+            found.is_some_and(|found| {
+                found.error().is_none() && found.partitions().len() == partitions as usize
+            })
+        })
+    };
+    while !known() {
+        assert!(Instant::now() < deadline, "{topic} is not there");
+        std::thread::sleep(WAIT / 10);
+    }
 }
 
 /// Removes a topic with all that is in it.

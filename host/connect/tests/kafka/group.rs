@@ -447,3 +447,57 @@ fn an_instance_that_was_killed_takes_its_partitions_back() {
     assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
     assert!(again.records.iter().all(|record| record.offset >= 1));
 }
+
+/// A member whose name is taken over hears of it with its next heartbeat.
+fn named(topic: &str) -> KafkaSourceOptions {
+    KafkaSourceOptions {
+        instance: Some("worker-0".into()),
+        ..endless(topic)
+    }
+}
+
+#[test]
+fn a_member_takes_its_name_back_from_one_that_is_gone() {
+    let topic = topic("taken-over", 2);
+    produce(&topic, numbers(0..100));
+    let mut source = open(named(&topic));
+    let mut read = Read::default();
+    read.until(&mut source, |read| read.records.len() == 100);
+    source.commit(&read.positions()).unwrap();
+    let mut other = open(named(&topic));
+    let mut seen = Read::default();
+    seen.until(&mut other, |seen| seen.assigned.len() == 2);
+    // With a name it does not leave the group: it is as if it were killed.
+    drop(other);
+    produce(&topic, numbers(100..200));
+    read.until(&mut source, |read| read.records.len() == 200);
+    let mut revoked = read.revoked.clone();
+    revoked.sort_unstable();
+    assert_eq!(revoked, [0, 1]);
+    source.commit(&read.positions()).unwrap();
+    source.close().unwrap();
+    // What it committed since counts.
+    let mut again = open(named(&topic));
+    let mut rest = Read::default();
+    rest.until(&mut again, |rest| rest.assigned.len() == 2);
+    produce(&topic, numbers(200..210));
+    rest.until(&mut again, |rest| rest.records.len() == 10);
+}
+
+#[test]
+fn of_two_members_of_one_name_one_ends_and_says_so() {
+    let topic = topic("one-name", 1);
+    let (mut one, mut other) = (open(named(&topic)), open(named(&topic)));
+    let deadline = Instant::now() + DEADLINE * 2;
+    let why = loop {
+        assert!(Instant::now() < deadline, "both go on");
+        let step = |source: &mut KafkaSource| source.poll(100, 1 << 20, WAIT).map(drop);
+        if let Err(error) = step(&mut one).and_then(|()| step(&mut other)) {
+            break error.to_string();
+        }
+    };
+    assert!(
+        why.contains("worker-0") && why.contains("another process has it"),
+        "{why}"
+    );
+}

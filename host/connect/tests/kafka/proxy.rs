@@ -1,4 +1,4 @@
-//! A wire to the broker that can lose the commit of a transaction, or the answer to it.
+//! A wire to the broker that can lose the commit of a transaction, or the answer to it, or what is written after one.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,6 +8,8 @@ use std::thread;
 
 use crate::broker::brokers;
 
+/// Number of the request that writes records.
+const PRODUCE: i16 = 0;
 /// Number of the request that ends a transaction.
 const END_TXN: i16 = 26;
 
@@ -20,6 +22,10 @@ pub(crate) enum Loses {
     Request,
     /// It does, and its answer is lost.
     Answer,
+    /// Nothing, until a transaction is ended; then what is written.
+    WritesAfterEnd,
+    /// What is written never comes to the broker.
+    Writes,
 }
 
 /// In place of the broker: what it says of its own address is rewritten, so that all goes through here.
@@ -54,6 +60,7 @@ impl Proxy {
                 thread::spawn(move || {
                     frames(client, to_broker, |frame| {
                         let is_end = frame[..2] == END_TXN.to_be_bytes();
+                        let is_write = frame[..2] == PRODUCE.to_be_bytes();
                         match loses.load(Ordering::Acquire) {
                             1 if is_end => {
                                 lost.fetch_add(1, Ordering::AcqRel);
@@ -63,6 +70,14 @@ impl Proxy {
                                 silent.lock().unwrap().push(frame[4..8].to_vec());
                                 lost.fetch_add(1, Ordering::AcqRel);
                                 true
+                            }
+                            3 if is_end => {
+                                loses.store(Loses::Writes as u8, Ordering::Release);
+                                true
+                            }
+                            4 if is_write => {
+                                lost.fetch_add(1, Ordering::AcqRel);
+                                false
                             }
                             _ => true,
                         }

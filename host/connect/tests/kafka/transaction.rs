@@ -513,3 +513,36 @@ fn workers_that_are_killed_and_come_again_neither_lose_nor_repeat() {
     // It was put to the test: there are records of transactions that were not committed.
     assert!(records(&output, "read_uncommitted").len() > expected);
 }
+
+#[test]
+fn a_worker_whose_name_was_taken_over_by_one_that_is_gone_goes_on() {
+    let (input, output) = topics("txn-taken-over");
+    produce(&input, numbers(0..100));
+    let setup = Setup::new(&input, &output, "a");
+    let mut worker = Worker::open(&setup);
+    worker.until(|worker| worker.read.len() == 100);
+    assert!(matches!(worker.cut(), Settled::Committed { .. }));
+    produce(&input, numbers(100..200));
+    worker.until(|worker| worker.read.len() == 200);
+    // The same name reads the same, and commits nothing.
+    let mut other = setup.source();
+    let deadline = Instant::now() + DEADLINE;
+    let reads = |event| matches!(event, SourceEvent::Assigned(_));
+    while !reads(other.poll(100, 1 << 20, WAIT).unwrap()) {
+        assert!(Instant::now() < deadline);
+    }
+    drop(other);
+    worker.begin();
+    let settled = worker.settle();
+    assert!(matches!(settled, Settled::Fenced { .. }), "{settled:?}");
+    worker.read.clear();
+    worker.until(|worker| worker.read.len() == 100);
+    assert!(matches!(worker.cut(), Settled::Committed { .. }));
+    let mut seen: Vec<u32> = committed(&output)
+        .iter()
+        .map(|value| value.parse().unwrap())
+        .collect();
+    seen.sort_unstable();
+    assert_eq!(seen, (0..200).collect::<Vec<_>>());
+    worker.close();
+}

@@ -1,10 +1,11 @@
-//! What a committer promises when the brokers' answer to a commit is lost.
+//! What a committer promises when the brokers' answer to a commit is lost, or what is written while a refused record is
+//! looked for.
 
 use std::time::Duration;
 
 use tidegate_contract::{Entry, EntryKey, EntryPart, Settled, TaskCut};
 
-use crate::broker::topic;
+use crate::broker::{alter, topic};
 use crate::proxy::{Loses, Proxy};
 use crate::worker::{Setup, Worker};
 use crate::{numbers, options, produce, read_to_end};
@@ -100,4 +101,35 @@ fn a_commit_whose_answer_was_lost_is_found_to_hold() {
     again.until(|worker| worker.images.len() == 2);
     assert_eq!(again.images[&0].entries, [entry(0, b"waits")]);
     again.close();
+}
+
+#[test]
+fn brokers_that_take_nothing_while_a_refused_record_is_looked_for_end_no_worker() {
+    let proxy = Proxy::open();
+    let (setup, mut worker) = worker("unknown-refused", &proxy);
+    let large = "x".repeat(5000);
+    produce(&setup.input, [large]);
+    // The sink knows nothing of it.
+    alter(&setup.output, "max.message.bytes", "4000");
+    worker.until(|worker| worker.read.len() == 101);
+    proxy.lose(Loses::WritesAfterEnd);
+    let settled = worker.cut();
+    assert!(proxy.lost() > 0, "nothing was looked for");
+    proxy.lose(Loses::Nothing);
+    assert!(matches!(settled, Settled::Aborted { .. }), "{settled:?}");
+    let mut tries = 0;
+    loop {
+        worker.read.clear();
+        worker.until(|worker| worker.read.len() == 101);
+        match worker.cut() {
+            Settled::Aborted { .. } if tries < 10 => tries += 1,
+            settled => {
+                assert!(matches!(settled, Settled::Committed { .. }), "{settled:?}");
+                break;
+            }
+        }
+    }
+    assert_eq!(worker.refused.len(), 1);
+    assert_eq!(committed(&setup), (0..100).collect::<Vec<_>>());
+    worker.close();
 }

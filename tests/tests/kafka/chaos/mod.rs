@@ -8,5 +8,6 @@ mod check;
 mod groups;
 mod kills;
 mod operators;
+mod planted;
 mod scene;
 mod topics;

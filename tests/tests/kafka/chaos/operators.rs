@@ -21,6 +21,7 @@ fn an_operator_that_is_swapped_every_50_ms_neither_loses_nor_repeats() {
     scene.under_way();
     let variants = [variant(1), variant(2)];
     let mut swaps = vec![0; scene.members.len()];
+    let mut killed = Instant::now();
     // On a busy machine a swap takes longer than it should: a few of each, whatever they take.
     while !scene.all_sent() || swaps.iter().any(|swaps| *swaps < 2) {
         let began = Instant::now();
@@ -33,14 +34,21 @@ fn an_operator_that_is_swapped_every_50_ms_neither_loses_nor_repeats() {
         let client = Client::find(&scene.members[member].workspace.path("state"));
         match client.and_then(|client| client.deploy("redact", &deployment)) {
             Ok(_) => swaps[member] += 1,
-            // It is starting.
-            Err(ClientError::NotRunning { .. }) => {}
+            // It is starting, for the first time or again.
+            Err(ClientError::NotRunning { .. } | ClientError::Stale { .. }) => {}
             Err(error) => panic!("swap {} of process {member}: {error}", swaps[member]),
+        }
+        // And a process is killed now and then, and comes back with what was deployed.
+        if killed.elapsed() > Duration::from_secs(3) {
+            let member = scene.random.below(swaps.len() as u64) as usize;
+            scene.kill(member);
+            scene.start(member);
+            killed = Instant::now();
         }
         scene.wait(Duration::from_millis(50).saturating_sub(began.elapsed()));
     }
     println!("swaps by process: {swaps:?}");
-    scene.end().kept(Delivery::ExactlyOnce);
+    scene.end().kept(Delivery::ExactlyOnce).counts();
 }
 
 #[test]

@@ -15,6 +15,8 @@ use crate::topic_at;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// How long no output may come while there is more to come: longer than any transaction stays open.
 const PROGRESS: Duration = Duration::from_secs(90);
+/// The same of a run that is to be found at fault: whoever was killed in it is started again, which ends what was open.
+const PROGRESS_AT_FAULT: Duration = Duration::from_secs(30);
 pub(crate) const PARTITIONS: i32 = 6;
 /// A member that shows no life for so long is out of its group, and others have its partitions: its session is 6 s.
 pub(crate) const TAKEN_OVER: Duration = Duration::from_millis(8500);
@@ -50,6 +52,8 @@ pub(crate) enum Program {
     Operator,
     /// The same with a model that is a mock, which takes so many requests at once.
     Mock { at_once: usize },
+    /// That with a fault that was put into it.
+    Planted { fault: &'static str, at_once: usize },
 }
 
 /// How a scene is set up.
@@ -121,7 +125,7 @@ pub(crate) struct Ended {
     pub(crate) committed: Vec<Seen>,
     pub(crate) calls: Vec<Call>,
     pub(crate) kills: usize,
-    said: String,
+    pub(crate) said: String,
 }
 
 /// `TIDEGATE_CHAOS_SEED`, or one of its own: always the same in the short runs, another one with `--full`.
@@ -188,7 +192,7 @@ impl Scene {
     fn pipeline(&self, number: usize) -> String {
         let stages = match self.plan.program {
             Program::Operator => REDACT.to_owned(),
-            Program::Mock { .. } => format!(
+            Program::Mock { .. } | Program::Planted { .. } => format!(
                 "[model.mock]\npath = {:?}\n[[stage]]\nname = \"ask\"\nmodel = \"mock\"\nprompt = \"{{k}} {{n}}\"\n\
                  into = \"member\"\nmax-in-flight = 64\nmax-in-flight-per-key = 4\n",
                 root().join("examples/support-bot/model")
@@ -231,20 +235,29 @@ topic = "{dead}"
         )
     }
 
+    /// The program with the mock: the one of this build, or what `cargo xtask planted` built.
+    fn with_mock(&self, at_once: usize) -> Command {
+        let built = std::env::var_os("TIDEGATE_WITH_MOCK");
+        let mut command =
+            Command::new(built.unwrap_or_else(|| env!("CARGO_BIN_EXE_tidegate-with-mock").into()));
+        let (seed, at_once) = (self.seed.to_string(), at_once.to_string());
+        command.args(["pipeline.toml", "calls.jsonl", &seed, &at_once]);
+        command
+    }
+
     /// Starts a process that does not run.
     pub(crate) fn start(&mut self, number: usize) {
-        let member = &mut self.members[number];
-        let directory = member.workspace.path("");
+        let directory = self.members[number].workspace.path("");
         let mut command = match self.plan.program {
             Program::Operator => {
                 let mut command = Command::new(tidegate());
                 command.args(["run", "--quiet", "pipeline.toml"]);
                 command
             }
-            Program::Mock { at_once } => {
-                let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate-with-mock"));
-                let (seed, at_once) = (self.seed.to_string(), at_once.to_string());
-                command.args(["pipeline.toml", "calls.jsonl", &seed, &at_once]);
+            Program::Mock { at_once } => self.with_mock(at_once),
+            Program::Planted { fault, at_once } => {
+                let mut command = self.with_mock(at_once);
+                command.env(mock::PLANTED, fault);
                 command
             }
         };
@@ -259,11 +272,11 @@ topic = "{dead}"
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
-        member.running = Some(Running::spawn(command));
+        self.members[number].running = Some(Running::spawn(command));
     }
 
     /// Kills a process with SIGKILL.
-    fn kill(&mut self, number: usize) {
+    pub(crate) fn kill(&mut self, number: usize) {
         if let Some(mut running) = self.members[number].running.take() {
             running.kill();
             self.kills += 1;
@@ -360,6 +373,10 @@ topic = "{dead}"
         for (_, number) in std::mem::take(&mut self.down) {
             self.start(number);
         }
+        let patience = match self.plan.program {
+            Program::Planted { .. } => PROGRESS_AT_FAULT,
+            Program::Operator | Program::Mock { .. } => PROGRESS,
+        };
         let mut best = (0, Instant::now());
         loop {
             let records = self.live.records();
@@ -369,7 +386,7 @@ topic = "{dead}"
             if records > best.0 {
                 best = (records, Instant::now());
             }
-            if best.1.elapsed() > PROGRESS {
+            if best.1.elapsed() > patience {
                 println!("{records} of {} records, and no more", self.expected.len());
                 break;
             }
@@ -496,6 +513,14 @@ impl Ended {
         }
         self
     }
+}
+
+/// A run that counts: where it is left to chance whether something is taken back, as often as it takes. Whatever they
+/// count for, all must have kept what was promised.
+pub(crate) fn that_counts(run: impl Fn() -> Ended) {
+    let counts = |ended: Ended| ended.findings.aborted > 0;
+    let any = (0..4).any(|_| counts(run()));
+    assert!(any, "no run counts: nothing was taken back");
 }
 
 /// The broker that a scene kills.

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use rdkafka::TopicPartitionList;
 use rdkafka::config::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::consumer::Consumer as _;
 use rdkafka::topic_partition_list::Offset;
 use tidegate_contract::{
     Assignment, CommitError, Committer, Cut, EntryCipher, Participants, Settled, Sink, SinkError,
@@ -19,7 +19,7 @@ use tracing::{info, warn};
 
 use super::super::client::Settings;
 use super::super::deliveries::ONLY_FAILURES;
-use super::super::rebalance::Context;
+use super::super::member::Member;
 use super::super::source::KafkaSource;
 use super::super::target::{
     KafkaSinkOptions, Message, PRODUCER, Target, largest_message, limit_batches,
@@ -38,10 +38,10 @@ use super::restore::Reader;
 use super::sink::TransactionalSink;
 use super::witness::Witness;
 
-/// The topic and the consumer of a source that is read by a group.
+/// The topic of a source that is read by a group, and its member.
 struct Followed {
     topic: String,
-    consumer: Weak<BaseConsumer<Context>>,
+    member: Arc<Member>,
 }
 
 /// A cut that is under way.
@@ -221,7 +221,7 @@ impl KafkaCommitter {
         reader.consumer.context().follow();
         let followed = Followed {
             topic: reader.options.topic.clone(),
-            consumer: Arc::downgrade(&reader.consumer),
+            member: Arc::clone(&reader.member),
         };
         self.followed.insert(source.to_owned(), followed);
         Ok(())
@@ -406,7 +406,7 @@ impl KafkaCommitter {
             }
             if list.count() > 0 {
                 groups.push(GroupOffsets {
-                    consumer: Weak::clone(&followed.consumer),
+                    consumer: followed.member.now(),
                     list,
                 });
             }

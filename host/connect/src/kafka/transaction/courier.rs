@@ -15,7 +15,7 @@ use super::super::deliveries::{NotTaken, Producer, Returned, produce, push};
 use super::super::rebalance::Context;
 use super::line::{Failure, Line};
 use super::outbox::{Destination, Load};
-use super::probe;
+use super::probe::{self, Unfound};
 use super::witness::Witness;
 
 /// The offsets of one group that a cut has.
@@ -228,18 +228,32 @@ impl Courier {
         if let Some(settled) = lost(groups, why.to_owned()) {
             return Ok(settled);
         }
+        let mut refused = Vec::new();
         let found = probe::find(
             &mut self.line,
             &mut producer,
             &self.destinations,
             load,
             returned,
+            &mut refused,
         );
         self.producer = Some(producer);
-        found.map(|refused| Settled::Aborted {
-            why: why.to_owned(),
-            refused,
-        })
+        match found {
+            Ok(()) => Ok(Settled::Aborted {
+                why: why.to_owned(),
+                refused,
+            }),
+            // Those that are not found yet are refused again.
+            Err(Unfound::Undelivered(cause)) => {
+                let why = format!("{why}, and which was not found: {cause}");
+                let aborted = || Settled::Aborted {
+                    why: why.clone(),
+                    refused,
+                };
+                Ok(lost(groups, why.clone()).unwrap_or_else(aborted))
+            }
+            Err(Unfound::Hopeless(why)) => Err(why),
+        }
     }
 }
 

@@ -26,17 +26,24 @@ const MOST: usize = 1000;
 /// Smallest piece of an entry that is tried.
 const SMALLEST_PIECE: usize = 256;
 
-/// The records at fault, each with the name of its sink. Where there are none although messages were refused, batches are
-/// smaller from now on; what is learnt of dead letters and of pieces of entries is kept with their topics. An error says
-/// what cannot be written at all.
+/// Why the records at fault were not all found.
+pub(super) enum Unfound {
+    /// The brokers did not take what was tried: another time they may.
+    Undelivered(String),
+    /// Something cannot be written at all, or there are no brokers any more.
+    Hopeless(String),
+}
+
+/// Finds the records at fault, each with the name of its sink. Where there are none although messages were refused,
+/// batches are smaller from now on; what is learnt of dead letters and of pieces of entries is kept with their topics.
 pub(super) fn find(
     line: &mut Line,
     producer: &mut Arc<Producer>,
     destinations: &[Destination],
     load: &Load,
     returned: Vec<Returned>,
-) -> Result<Vec<(String, RefusedRecord)>, String> {
-    let mut refused = Vec::new();
+    refused: &mut Vec<(String, RefusedRecord)>,
+) -> Result<(), Unfound> {
     // A topic may take less than it told when it was opened.
     let sizes = returned.iter().any(|message| is_size(message.code));
     let mut learnt = sizes && line.ask_limits(destinations);
@@ -75,7 +82,7 @@ pub(super) fn find(
         line.halve_batches();
         reconnect(line, producer)?;
     }
-    Ok(refused)
+    Ok(())
 }
 
 fn is_at_fault(message: &Returned) -> bool {
@@ -83,8 +90,8 @@ fn is_at_fault(message: &Returned) -> bool {
 }
 
 /// A new producer in place of the old one.
-fn reconnect(line: &Line, producer: &mut Arc<Producer>) -> Result<(), String> {
-    *producer = line.connect()?;
+fn reconnect(line: &Line, producer: &mut Arc<Producer>) -> Result<(), Unfound> {
+    *producer = line.connect().map_err(Unfound::Hopeless)?;
     Ok(())
 }
 
@@ -96,27 +103,35 @@ struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    fn stub(&self, number: usize) -> Result<(&Stub, &Destination), String> {
+    fn stub(&self, number: usize) -> Result<(&Stub, &Destination), Unfound> {
         let stub = self.load.stub(number);
         let found = stub.and_then(|stub| {
             let destination = self.destinations.get(usize::from(stub.to))?;
             Some((stub, destination))
         });
-        found.ok_or_else(|| format!("message {number} is unknown"))
+        found.ok_or_else(|| Unfound::Hopeless(format!("message {number} is unknown")))
+    }
+
+    fn begin(&self) -> Result<(), Unfound> {
+        let begun = self.producer.begin_transaction();
+        begun.map_err(|error| Unfound::Undelivered(error.to_string()))
     }
 
     /// Sends these messages in a transaction and aborts it: those that were refused, or taken back behind a refused one.
-    fn send(&mut self, group: &[Returned]) -> Result<Vec<Returned>, String> {
-        let begun = self.producer.begin_transaction();
-        begun.map_err(|error| error.to_string())?;
+    fn send(&mut self, group: &[Returned]) -> Result<Vec<Returned>, Unfound> {
+        self.begin()?;
         for message in group {
             let (_, destination) = self.stub(message.number)?;
             let given = self.give(destination, message.message(), message.number);
             match given {
                 Ok(()) => {}
                 // The transaction has failed already, for one before this: it is taken for taken back.
-                Err(NotTaken::Failed(_) | NotTaken::Undelivered(_)) => break,
-                Err(why) => return Err(format!("cannot try a refused record again: {why:?}")),
+                // Neither where the queue stays full: those before it are not delivered.
+                Err(NotTaken::Failed(_) | NotTaken::Undelivered(_) | NotTaken::Full) => break,
+                Err(why @ NotTaken::TooLarge) => {
+                    let why = format!("cannot try a refused record again: {why:?}");
+                    return Err(Unfound::Hopeless(why));
+                }
             }
         }
         self.end()
@@ -132,7 +147,7 @@ impl Probe<'_> {
     }
 
     /// Waits for the messages of the open transaction and aborts it.
-    fn end(&mut self) -> Result<Vec<Returned>, String> {
+    fn end(&mut self) -> Result<Vec<Returned>, Unfound> {
         let delivered = deliver_all(self.producer, Instant::now() + TIME);
         let aborted = self.line.abort(self.producer);
         let returned = self.producer.context().take_returned();
@@ -141,13 +156,13 @@ impl Probe<'_> {
             reconnect(self.line, self.producer)?;
         }
         match delivered {
-            Err(Undelivered::Failed(why)) if returned.is_empty() => Err(why),
+            Err(Undelivered::Failed(why)) if returned.is_empty() => Err(Unfound::Undelivered(why)),
             _ => Ok(returned),
         }
     }
 
     /// What follows of a message that is refused alone: the record, or none where something was learnt of the topic.
-    fn fault(&mut self, message: Returned) -> Result<Option<(String, RefusedRecord)>, String> {
+    fn fault(&mut self, message: Returned) -> Result<Option<(String, RefusedRecord)>, Unfound> {
         let (stub, destination) = self.stub(message.number)?;
         let why = refusal(&destination.topic, message.code, message.key.is_some());
         let (destination, sink) = (destination.clone(), destination.sink.clone());
@@ -175,7 +190,8 @@ impl Probe<'_> {
                 let bytes = message.value.as_ref().map_or(0, Vec::len);
                 let smaller = bytes / 2;
                 if !is_size(message.code) || smaller < SMALLEST_PIECE {
-                    return Err(format!("what waits cannot be kept: {why}"));
+                    let why = format!("what waits cannot be kept: {why}");
+                    return Err(Unfound::Hopeless(why));
                 }
                 destination.learnt.at_most(smaller);
                 Ok(None)
@@ -189,7 +205,7 @@ impl Probe<'_> {
         destination: &Destination,
         mut letter: Letter,
         mut refused: Returned,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unfound> {
         loop {
             let invalid = refused.code == RDKafkaErrorCode::InvalidRecord;
             if invalid && refused.key.is_none() {
@@ -205,13 +221,12 @@ impl Probe<'_> {
             if !may_fit {
                 let why = refusal(&destination.topic, refused.code, refused.key.is_some());
                 let bytes = refused.value.map_or(0, |value| value.len());
-                return Err(format!(
+                return Err(Unfound::Hopeless(format!(
                     "a dead letter of {bytes} bytes, cut as far as helps, was refused: {why}"
-                ));
+                )));
             }
             let number = refused.number;
-            let begun = self.producer.begin_transaction();
-            begun.map_err(|error| error.to_string())?;
+            self.begin()?;
             let written = letter.write();
             let message = Message {
                 key: written.key.as_deref(),
@@ -220,8 +235,17 @@ impl Probe<'_> {
                 headers: Some(written.headers),
                 partition: None,
             };
-            if let Err(why) = self.give(destination, message, number) {
-                return Err(format!("cannot try a dead letter again: {why:?}"));
+            match self.give(destination, message, number) {
+                Ok(()) => {}
+                Err(NotTaken::Failed(_) | NotTaken::Undelivered(_) | NotTaken::Full) => {
+                    self.end()?;
+                    let why = "a dead letter was not taken for another try".to_owned();
+                    return Err(Unfound::Undelivered(why));
+                }
+                Err(why @ NotTaken::TooLarge) => {
+                    let why = format!("cannot try a dead letter again: {why:?}");
+                    return Err(Unfound::Hopeless(why));
+                }
             }
             match self.end()?.into_iter().find(is_at_fault) {
                 Some(again) => refused = again,

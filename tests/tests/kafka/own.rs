@@ -146,23 +146,13 @@ fn what_a_transaction_cannot_last_is_refused_at_its_line() {
         at,
         unused,
     );
-    let slow = "cut-interval = \"5s\"";
-    refused(
-        slow,
-        "",
-        "",
-        "pipeline.toml:5:16: pipeline.cut-interval",
-        "session.timeout.ms 10000 of source in",
-    );
 }
 
 #[test]
-fn a_long_time_between_cuts_works_with_sessions_and_transactions_that_last() {
+fn a_time_between_cuts_may_be_longer_than_a_transaction_lasts() {
     let (input, output) = (topic("own-slow"), topic("own-slow-out"));
-    let session = "properties = { \"session.timeout.ms\" = 45000 }";
-    let timeout = "properties = { \"transaction.timeout.ms\" = 30000 }";
-    // Longer than the 8 s after which brokers end a transaction that nobody has said anything of.
-    let workspace = pipeline(&input, &output, "cut-interval = \"12s\"", session, timeout);
+    // Longer than the 8 s after which brokers end a transaction.
+    let workspace = pipeline(&input, &output, "cut-interval = \"12s\"", "", "");
     let mut running = workspace.start(&["run", "--quiet", "pipeline.toml"]);
     let said = || String::from_utf8_lossy(&workspace.read("stderr.log")).into_owned();
     for number in 1..=2 {

@@ -500,6 +500,29 @@ fn later() -> Native {
     })
 }
 
+#[test]
+fn a_record_that_comes_again_sees_the_time_of_its_turn() {
+    let clocks: Arc<Mutex<Vec<i64>>> = Arc::default();
+    let seen = clocks.clone();
+    let waits = Native::new(move |batch| {
+        let mut outcomes = OutcomesBuilder::default();
+        let mut seen = seen.lock().unwrap();
+        seen.push(batch.view().clock());
+        match seen.len() {
+            0..4 => outcomes.retry(20, "not yet"),
+            _ => outcomes.pass(),
+        }
+        outcomes.finish()
+    });
+    let disk = MemoryDisk::new();
+    let ended = Input::records(1).whole(&disk, vec![waits.stage("waits", Target::Sink(0))]);
+    assert_eq!(ended.counts.output, 1);
+    let clocks = clocks.lock().unwrap();
+    assert_eq!(clocks.len(), 4);
+    let later = |two: &[i64]| two[1] >= two[0] + 20_000;
+    assert!(clocks.windows(2).all(later), "{clocks:?}");
+}
+
 /// Runs until the record waits for its retry, and changes what the log says of it.
 fn delayed(input: &Input, change: impl Fn(&mut serde_json::Value)) -> MemoryDisk {
     let disk = MemoryDisk::new();

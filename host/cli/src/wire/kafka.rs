@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_connect::kafka::timeouts::{TransactionFault, of_transactions};
+use tidegate_connect::kafka::timeouts::of_transactions;
 use tidegate_connect::kafka::{
     ChangelogOptions, ChangelogPartitions, InternalTopic, KafkaSinkOptions, KafkaSourceOptions,
     KafkaStart, PropertyFault, TopicReport, check_reader, check_writer, probe_changelog,
@@ -77,7 +77,7 @@ fn internal(made: &NewTopic, ours: &[(&str, &str)]) -> InternalTopic {
 }
 
 /// How long the brokers leave a transaction open by itself; what contradicts that is a mistake of the file.
-pub(super) fn transaction_timeout(pipeline: &Pipeline) -> Result<Duration, TransactionFault> {
+pub(super) fn transaction_timeout(pipeline: &Pipeline) -> Result<Duration, String> {
     let sources = pipeline
         .sources
         .iter()
@@ -88,11 +88,7 @@ pub(super) fn transaction_timeout(pipeline: &Pipeline) -> Result<Duration, Trans
     let sink =
         transactional(pipeline).find(|topic| topic.properties.contains_key(TRANSACTION_TIMEOUT));
     let properties = sink.map(|topic| topic.properties.clone());
-    of_transactions(
-        sources,
-        &properties.unwrap_or_default(),
-        pipeline.cut_interval,
-    )
+    of_transactions(sources, &properties.unwrap_or_default())
 }
 
 /// The topics that are written in transactions.
@@ -123,7 +119,7 @@ fn transaction_fault(pipeline: &Pipeline, sink: &KafkaSink) -> Option<PropertyMi
         format!(
             "is {set} here and {other} elsewhere: one producer writes the transactions of a worker"
         )
-    } else if let Err(TransactionFault::Timeout(why)) = transaction_timeout(pipeline) {
+    } else if let Err(why) = transaction_timeout(pipeline) {
         format!("contradicts others: {why}")
     } else {
         return None;
@@ -150,15 +146,7 @@ pub(crate) fn check_properties(pipeline: &Pipeline) -> Result<(), Mistakes> {
             mistakes.extend(transaction_fault(pipeline, topic));
         }
         mistakes
-    })?;
-    let transactions = matches!(pipeline.commit_point(), CommitPoint::Transaction { .. });
-    match transaction_timeout(pipeline) {
-        Err(TransactionFault::CutInterval(why)) if transactions => Err(Mistakes {
-            mistakes: vec![pipeline.mistake_of_cut_interval(why)],
-            warnings: Vec::new(),
-        }),
-        _ => Ok(()),
-    }
+    })
 }
 
 /// The topics that a run makes if they are missing, each with what it is for and its brokers.

@@ -43,23 +43,13 @@ fn millis_of(properties: &Properties, name: &str, ours: Duration) -> Option<u64>
     }
 }
 
-/// Why transactions cannot be as long as they are to be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TransactionFault {
-    /// The sink's `transaction.timeout.ms` is at fault.
-    Timeout(String),
-    /// The time between two cuts is.
-    CutInterval(String),
-}
-
 /// How long the transactions of a pipeline last before the brokers end them: as long as its sinks say with
 /// `transaction.timeout.ms`, else four fifths of the shortest session of its sources, at most a minute. `sources` are those
-/// that a group reads, each by its name.
+/// that a group reads, each by its name. The error says why they cannot be as long as they are to be.
 pub fn of_transactions<'p>(
     sources: impl IntoIterator<Item = (&'p str, &'p Properties)>,
     sink: &Properties,
-    cut_interval: Duration,
-) -> Result<Duration, TransactionFault> {
+) -> Result<Duration, String> {
     let sources: Vec<_> = sources.into_iter().collect();
     let sessions = sources.iter().filter_map(|(name, properties)| {
         let session = millis_of(properties, "session.timeout.ms", SESSION)?;
@@ -74,34 +64,21 @@ pub fn of_transactions<'p>(
         return Ok(ours);
     };
     if let Some((session, name)) = shortest.filter(|(session, _)| timeout > *session) {
-        return Err(TransactionFault::Timeout(format!(
+        return Err(format!(
             "{timeout} is more than session.timeout.ms {session} of source {name}: whoever is given the partitions of a \
              killed member would wait for its transaction"
-        )));
+        ));
     }
     // Its messages are delivered and its commit is answered within that time each.
     let turn = 2 * timeout + 60_000;
     for (name, properties) in sources {
         let poll = millis_of(properties, "max.poll.interval.ms", POLL);
         if let Some(poll) = poll.filter(|poll| *poll < turn) {
-            return Err(TransactionFault::Timeout(format!(
+            return Err(format!(
                 "{timeout} needs max.poll.interval.ms {turn} of source {name}, which has {poll}: a worker that gives \
                  partitions back waits for its last transaction"
-            )));
+            ));
         }
-    }
-    let interval = cut_interval.as_millis() as u64;
-    if 2 * interval > timeout {
-        let raise = match shortest {
-            Some((session, name)) if sink.get(TRANSACTION_TIMEOUT).is_none() => format!(
-                "it is four fifths of session.timeout.ms {session} of source {name}, at most {}",
-                LONGEST_TRANSACTION.as_millis()
-            ),
-            _ => format!("{TRANSACTION_TIMEOUT} among the properties of a sink says it"),
-        };
-        return Err(TransactionFault::CutInterval(format!(
-            "{interval} ms are more than half of the {timeout} ms after which the brokers end a transaction; {raise}"
-        )));
     }
     Ok(Duration::from_millis(timeout))
 }
@@ -162,64 +139,36 @@ mod tests {
 
     #[test]
     fn a_transaction_is_over_before_its_partitions_are_anothers() {
-        let of = |sources: &[&[(&str, &str)]], sink: &[(&str, &str)], interval: u64| {
+        let of = |sources: &[&[(&str, &str)]], sink: &[(&str, &str)]| {
             let sources: Vec<Properties> = sources.iter().map(|source| owned(source)).collect();
             let named = sources.iter().map(|source| ("in", source));
-            of_transactions(named, &owned(sink), Duration::from_millis(interval))
+            of_transactions(named, &owned(sink))
         };
         let seconds = |seconds: u64| Ok(Duration::from_secs(seconds));
-        assert_eq!(of(&[], &[], 200), seconds(8));
-        assert_eq!(of(&[&[]], &[], 200), seconds(8));
+        assert_eq!(of(&[], &[]), seconds(8));
+        assert_eq!(of(&[&[]], &[]), seconds(8));
         let session = |millis| [("session.timeout.ms", millis)];
         assert_eq!(
-            of(&[&session("45000"), &session("20000")], &[], 200),
+            of(&[&session("45000"), &session("20000")], &[]),
             seconds(16)
         );
-        assert_eq!(of(&[&session("240000")], &[], 200), seconds(60));
+        assert_eq!(of(&[&session("240000")], &[]), seconds(60));
         let timeout = |millis| [("transaction.timeout.ms", millis)];
-        assert_eq!(
-            of(&[&session("240000")], &timeout("120000"), 30_000),
-            seconds(120)
-        );
-        assert_eq!(of(&[], &timeout("900000"), 400_000), seconds(900));
-        let fault = |fault| match fault {
-            Err(TransactionFault::Timeout(why)) => format!("transaction.timeout.ms {why}"),
-            Err(TransactionFault::CutInterval(why)) => format!("cut-interval {why}"),
-            Ok(time) => format!("{time:?}"),
-        };
-        for (sources, sink, interval, named) in [
+        assert_eq!(of(&[&session("240000")], &timeout("120000")), seconds(120));
+        assert_eq!(of(&[], &timeout("900000")), seconds(900));
+        for (sources, sink, named) in [
             (
                 &[&session("10000")[..]][..],
                 &timeout("20000")[..],
-                200,
                 "session.timeout.ms 10000 of source in",
             ),
             (
                 &[&session("200000")],
                 &timeout("180000"),
-                200,
                 "max.poll.interval.ms 420000 of source in",
             ),
-            (
-                &[&session("10000")],
-                &[],
-                5_000,
-                "session.timeout.ms 10000 of source in",
-            ),
-            (
-                &[],
-                &[],
-                5_000,
-                "transaction.timeout.ms among the properties of a sink",
-            ),
-            (
-                &[&session("20000")],
-                &timeout("9000"),
-                5_000,
-                "transaction.timeout.ms among the properties",
-            ),
         ] {
-            let said = fault(of(sources, sink, interval));
+            let said = of(sources, sink).unwrap_err();
             assert!(said.contains(named), "{said}");
         }
     }

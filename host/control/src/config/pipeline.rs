@@ -25,7 +25,6 @@ pub struct Pipeline {
     pub workers: Option<usize>,
     /// Longest time between two cuts.
     pub cut_interval: Duration,
-    pub(super) cut_interval_place: Span,
     /// How often a record is to have an effect.
     pub delivery: Wanted,
     /// Most records of a batch.
@@ -83,15 +82,6 @@ impl Pipeline {
     /// Something that is wrong with a stage, found after the file was read, at its line.
     pub fn mistake_of_stage(&self, stage: &Stage, what: impl ToString) -> Mistake {
         self.mistake(&stage.place, format!("stage.{}", stage.name), what)
-    }
-
-    /// Something that is wrong with the time between two cuts, found after the file was read, at its line.
-    pub fn mistake_of_cut_interval(&self, what: impl ToString) -> Mistake {
-        self.mistake(
-            &self.cut_interval_place,
-            "pipeline.cut-interval".into(),
-            what,
-        )
     }
 
     fn mistake(&self, place: &Span, key: String, what: impl ToString) -> Mistake {

@@ -140,10 +140,6 @@ pub(crate) fn resolve(
         delivery,
         cut_interval: (typed.cut_interval.as_ref())
             .map_or(std::time::Duration::from_millis(200), |typed| typed.value),
-        cut_interval_place: typed
-            .cut_interval
-            .map(|typed| typed.place)
-            .unwrap_or_default(),
         batch: typed.batch.unwrap_or(256),
         summary,
         sources,

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use tidegate_record::{Batch, BatchBuilder};
 
-use super::Task;
 use super::operate::{Again, Go};
+use super::{Task, clock};
 use crate::entry::{Entry, Lane, State};
 use crate::error::FlowError;
 use crate::output::Output;
@@ -17,6 +17,17 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(600);
 
 /// After so long no further record is tried again before the worker has looked at everything else.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
+
+/// The record of an entry in a batch of now: an operator that waits for a time sees it come.
+fn at_now(entry: &Entry) -> Batch {
+    let mut builder = BatchBuilder::default();
+    for record in entry.record.view().records() {
+        if builder.push_record(&record).is_err() {
+            return entry.record.clone();
+        }
+    }
+    builder.finish(clock())
+}
 
 /// How long a record waits that its operator wants to see again after so many milliseconds.
 fn retry_delay(milliseconds: u32) -> Duration {
@@ -143,7 +154,7 @@ impl Task {
             if waits || self.is_held(stage, output) {
                 return Ok(());
             }
-            let (record, since, attempt) = (entry.record.clone(), entry.arrived, entry.attempt + 1);
+            let (record, since, attempt) = (at_now(entry), entry.arrived, entry.attempt + 1);
             let began = Instant::now();
             let Some(mut answered) = self.ask_operator(stage, &record, output) else {
                 self.wait_for_instance(stage, number);

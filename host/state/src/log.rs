@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_contract::{
-    AppendFile, CommitLog, CommitLogError, Cut, FileLayer, InUse, Recovered, RecoveredTask, TaskId,
+    AppendFile, CommitLog, CommitLogError, Cut, FileLayer, InUse, Recovered, TaskId, TaskImage,
 };
 
 use crate::cipher::StateKey;
@@ -188,7 +188,7 @@ impl CommitLog for FileCommitLog {
         Ok(number)
     }
 
-    fn task(&self, task: &TaskId) -> Option<RecoveredTask> {
+    fn task(&self, task: &TaskId) -> Option<TaskImage> {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let sealed = inner.state.tasks.get(task)?;
         // They were encrypted with this key: here, or in what was read with it.

@@ -28,13 +28,15 @@ impl Committers {
         workers: usize,
     ) -> Result<Committers, Failure> {
         let CommitPoint::Transaction { cluster } = pipeline.commit_point() else {
-            return Ok(Committers::Log(Cuts::new(ground.log.clone())));
+            let instance = ground.state.instance();
+            return Ok(Committers::Log(Cuts::of(ground.log.clone(), instance)));
         };
         let mut committers = Vec::with_capacity(workers);
         for worker in 0..workers {
             // The same after a restart, so that what this worker left open is ended.
             let id = format!("{}-{}-{worker}", pipeline.name, ground.state.instance());
             let mut options = TransactionOptions::new(&cluster, id);
+            options.instance = ground.state.instance().to_owned();
             options.changelogs = pipeline
                 .sources
                 .iter()

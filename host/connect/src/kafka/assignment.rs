@@ -10,7 +10,7 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionListElem};
 use tidegate_contract::{Assigned, KeptPosition, SourceError, SourceEvent};
 use tracing::warn;
 
-use super::begin::{begin_of, first_of, has_any, positions};
+use super::begin::{begin_of, begun_mark, first_of, has_any, positions};
 use super::reading::Reading;
 use super::rebalance::{Change, carry_out};
 use super::source::{ASK, KafkaSource};
@@ -42,8 +42,10 @@ impl KafkaSource {
         match self.change.take() {
             Some(change) => {
                 carry_out(&self.consumer, &change).map_err(|error| self.read_error(error))?;
-                let begun = std::mem::take(&mut self.begun);
-                self.commit_all(&begun)
+                let (begun, mark) = (std::mem::take(&mut self.begun), begun_mark());
+                let begun = begun.iter();
+                let begun = begun.map(|(number, begin)| (*number, *begin, mark.as_str()));
+                self.commit_all(&begun.collect::<Vec<_>>())
             }
             None => Ok(()),
         }
@@ -217,7 +219,6 @@ impl KafkaSource {
             }
             let next = begin.max(0) as u64;
             let reading = Reading {
-                committed,
                 next,
                 end,
                 ..Reading::default()
@@ -227,7 +228,8 @@ impl KafkaSource {
                 partition: self.partition(number),
                 kept: Some(KeptPosition {
                     position: next,
-                    metadata,
+                    metadata: committed.map(|_| metadata),
+                    id: self.id.clone(),
                 }),
             });
         }

@@ -9,9 +9,9 @@ use serde_json::Value;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    Assigned, CommitLog, CommitPoint, Committer, FileLayer, KeptPosition, KeptRevision, Operator,
-    OperatorError, OperatorVersion, Partition, Processed, Recovered, Sink, Slot, Source as Input,
-    SourceError, SourceEvent,
+    Assigned, CommitLog, CommitPoint, Committer, Done, FileLayer, KeptPosition, KeptRevision,
+    LARGEST_MARK, Mark, Operator, OperatorError, OperatorVersion, Partition, Processed, Recovered,
+    Sink, Slot, Source as Input, SourceError, SourceEvent,
 };
 use tidegate_flow::{
     OperatorStage, Positions, Run, Source, Stage, StageKind, Target, Topology, WorkerParts,
@@ -217,6 +217,8 @@ pub(super) struct Topic {
     pub(super) paused: Vec<bool>,
     pub(super) next: Vec<u64>,
     pub(super) committed: Arc<Mutex<Vec<u64>>>,
+    /// What stands beside each.
+    pub(super) marks: Arc<Mutex<Vec<String>>>,
     pub(super) taken_away: Arc<AtomicBool>,
     /// What is committed when its partition is taken away is refused, once.
     pub(super) refuses: bool,
@@ -229,6 +231,7 @@ impl Topic {
     }
 
     pub(super) fn of(partitions: usize, records: u64) -> Topic {
+        let begun = Mark::default().write(LARGEST_MARK);
         Topic {
             records,
             key: None,
@@ -237,6 +240,7 @@ impl Topic {
             paused: vec![false; partitions],
             next: vec![0; partitions],
             committed: Arc::new(Mutex::new(vec![0; partitions])),
+            marks: Arc::new(Mutex::new(vec![begun; partitions])),
             taken_away: Arc::default(),
             refuses: false,
             refusing: false,
@@ -268,7 +272,8 @@ impl Input for Topic {
             (self.paused[0], self.next[0]) = (false, position);
             let kept = KeptPosition {
                 position,
-                metadata: String::new(),
+                metadata: Some(self.marks.lock().unwrap()[0].clone()),
+                id: String::new(),
             };
             return Ok(SourceEvent::Assigned(vec![Assigned {
                 partition: partition(0),
@@ -325,15 +330,17 @@ impl Input for Topic {
         Ok(())
     }
 
-    fn commit(&mut self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+    fn commit(&mut self, done: &[Done]) -> Result<(), SourceError> {
         if std::mem::take(&mut self.refusing) {
             return Err(SourceError::Commit {
                 place: "topic".into(),
                 why: "it has been taken away".into(),
             });
         }
-        for (partition, position) in positions {
-            self.committed.lock().unwrap()[partition.number as usize] = *position;
+        for done in done {
+            let number = done.partition.number as usize;
+            self.committed.lock().unwrap()[number] = done.position;
+            self.marks.lock().unwrap()[number] = done.metadata.clone();
         }
         Ok(())
     }

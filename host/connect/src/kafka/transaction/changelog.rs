@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::config::ClientConfig;
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
@@ -41,7 +41,7 @@ pub(super) struct Header {
     key: String,
     /// The id of the source's topic, if it reads one.
     topic: Option<String>,
-    /// How many partitions there are.
+    /// How many partitions the source's topic had. Only told: they become more.
     partitions: usize,
 }
 
@@ -49,6 +49,8 @@ pub(super) struct Header {
 pub(super) struct Changelog {
     pub(super) options: ChangelogOptions,
     pub(super) header: Header,
+    /// How many partitions it has, as far as is known.
+    pub(super) partitions: usize,
     /// Index among the topics that transactions go to.
     pub(super) to: u16,
     pub(super) learnt: Arc<Learnt>,
@@ -74,17 +76,8 @@ impl Changelog {
             }
         };
         let found = find_or_make(&options, asker, partitions, &place, patience)?;
-        if found != partitions {
-            let name = &options.topic;
-            return Err(match &options.partitions {
-                ChangelogPartitions::As(topic) => format!(
-                    "changelog topic {name} has {found} partitions and topic {topic} has {partitions}: what waits of a \
-                     partition is in the one of the same number, so they must be as many"
-                ),
-                ChangelogPartitions::Number(_) => format!(
-                    "changelog topic {name} has {found} partitions, and {partitions} are asked for"
-                ),
-            });
+        if found < partitions {
+            grow(asker, &options.topic, partitions, &place, patience)?;
         }
         let rules = match Rules::of(asker, &options.topic) {
             Ok(rules) => rules,
@@ -116,6 +109,7 @@ impl Changelog {
                 topic,
                 partitions,
             },
+            partitions: found.max(partitions),
             to: 0,
             learnt: Learnt::new(limit - OVERHEAD - LONGEST_KEY),
             options,
@@ -125,7 +119,23 @@ impl Changelog {
 
     /// The partition that has this task.
     pub(super) fn partition_of(&self, task: &TaskId) -> i32 {
-        (task.partition as usize % self.header.partitions) as i32
+        match &self.options.partitions {
+            ChangelogPartitions::As(_) => task.partition as i32,
+            ChangelogPartitions::Number(number) => (task.partition % (*number).max(1)) as i32,
+        }
+    }
+
+    /// Has it grow to so many partitions, if it has fewer.
+    pub(super) fn grow(
+        &mut self,
+        asker: &AdminClient<Asker>,
+        partitions: usize,
+        place: &str,
+        patience: Duration,
+    ) -> Result<(), String> {
+        grow(asker, &self.options.topic, partitions, place, patience)?;
+        self.partitions = self.partitions.max(partitions);
+        Ok(())
     }
 
     /// Most bytes of a value.
@@ -161,13 +171,6 @@ impl Changelog {
                  anew; name another changelog, or remove this one with what waits in it",
                 id(&found.topic),
                 id(&ours.topic)
-            ));
-        }
-        if found.partitions != ours.partitions {
-            return Err(format!(
-                "{source} had {} partitions when changelog topic {name} was written and has {} now; name another \
-                 changelog once nothing waits in this one",
-                found.partitions, ours.partitions
             ));
         }
         Ok(())
@@ -321,6 +324,59 @@ fn find_or_make(
         };
         trouble.note(place, &why)?;
         std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Has a topic grow to so many partitions, if it has fewer.
+fn grow(
+    asker: &AdminClient<Asker>,
+    topic: &str,
+    partitions: usize,
+    place: &str,
+    patience: Duration,
+) -> Result<(), String> {
+    let mut trouble = Trouble::new(patience);
+    loop {
+        let found = asker.inner().fetch_metadata(Some(topic), ASK);
+        let found = found.map(|metadata| {
+            let topics = metadata.topics().iter();
+            let found = topics.filter(|found| found.name() == topic);
+            found.map(|found| found.partitions().len()).sum::<usize>()
+        });
+        let why = match found {
+            Ok(found) if found >= partitions => {
+                info!(place, topic, partitions, "the changelog has grown");
+                return Ok(());
+            }
+            Ok(found) => {
+                let asked = AdminOptions::new().request_timeout(Some(5 * ASK));
+                let more = [NewPartitions::new(topic, partitions)];
+                let fail = |code: RDKafkaErrorCode| {
+                    format!(
+                        "changelog topic {topic} has {found} partitions, needs {partitions}, and cannot be given more: \
+                         {code}"
+                    )
+                };
+                match wait_for(asker.create_partitions(&more, &asked), 10 * ASK) {
+                    Some(Ok(answers)) => match answers.into_iter().next() {
+                        // Another process may have been faster.
+                        Some(Err((_, RDKafkaErrorCode::InvalidPartitions)))
+                        | Some(Ok(_))
+                        | None => "it is growing".to_owned(),
+                        Some(Err((_, code))) if is_transient(&KafkaError::Global(code)) => {
+                            fail(code)
+                        }
+                        Some(Err((_, code))) => return Err(fail(code)),
+                    },
+                    Some(Err(error)) => error.to_string(),
+                    None => "it cannot be given more partitions: no answer".to_owned(),
+                }
+            }
+            Err(error) if is_transient(&error) => error.to_string(),
+            Err(error) => return Err(format!("changelog topic {topic}: {error}")),
+        };
+        trouble.note(place, &why)?;
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

@@ -12,8 +12,8 @@ use rdkafka::config::ClientConfig;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::topic_partition_list::Offset;
 use tidegate_contract::{
-    Assignment, CommitError, Committer, Cut, EntryCipher, Participants, Settled, Sink, SinkError,
-    TaskCut, TaskId, TaskImage,
+    Assignment, CommitError, Committer, Cut, EntryCipher, Keeper, LARGEST_MARK, Mark, Participants,
+    Settled, Sink, SinkError, Store, TaskCut, TaskId, TaskImage,
 };
 use tracing::{info, warn};
 
@@ -27,7 +27,6 @@ use super::changelog::{Changelog, HEADER, entry_key, position_key};
 use super::courier::{Courier, GroupOffsets, Job, PositionEntry, Report};
 use super::image::Image;
 use super::line::Line;
-use super::mark::{LARGEST, Mark};
 use super::options::TransactionOptions;
 use super::outbox::{Destination, Learnt, Outbox, Stub};
 use super::pieces;
@@ -360,12 +359,25 @@ impl KafkaCommitter {
         Ok(counts)
     }
 
-    fn mark(&self, number: u64, counters: &[(String, u64)]) -> Mark {
+    /// What stands beside the position of a task in a cut.
+    fn mark_of(&self, number: u64, task: &TaskId, cut: Option<&TaskCut>, image: &Image) -> Mark {
+        let (identity, waits, counters) = match cut {
+            Some(cut) => (&cut.identity, cut.waits, &cut.counters),
+            None => (&image.identity, image.waits, &image.counters),
+        };
+        let identity = match identity.as_str() {
+            "" => &image.identity,
+            _ => identity,
+        };
         Mark {
+            keeper: Some(self.keeper(&task.source)),
+            source: task.source.clone(),
+            identity: identity.clone(),
             cut: number,
             life: self.life.clone(),
+            waits,
             position: None,
-            counters: counters.to_vec(),
+            counters: counters.clone(),
         }
     }
 
@@ -386,12 +398,12 @@ impl KafkaCommitter {
                 let Some(position) = position.filter(|_| image.in_group) else {
                     continue;
                 };
-                let counters = cut.map_or(&image.counters, |cut| &cut.counters);
+                let mark = self.mark_of(number, task, cut, image);
                 let mut offset = list.add_partition(&followed.topic, task.partition as i32);
                 offset
                     .set_offset(Offset::Offset(position as i64))
                     .map_err(fail)?;
-                offset.set_metadata(self.mark(number, counters).write(LARGEST));
+                offset.set_metadata(mark.write(LARGEST_MARK));
             }
             if list.count() > 0 {
                 groups.push(GroupOffsets {
@@ -421,7 +433,7 @@ impl KafkaCommitter {
             let changelog = &self.changelogs[index];
             let partition = changelog.partition_of(&task);
             let place = (index, partition);
-            let writes = !image.in_group || !image.stale.is_empty() || image.differs(&task_cut);
+            let writes = !image.in_group || image.differs(&task_cut);
             if writes && !self.headers.contains(&place) && !underway.headers.contains(&place) {
                 let header = changelog.header.write();
                 self.give(changelog, partition, HEADER, Some(header.as_bytes()))?;
@@ -430,12 +442,8 @@ impl KafkaCommitter {
             let pieces = self.give_task(changelog, &task, &task_cut, image)?;
             if !image.in_group {
                 let at = task_cut.position.or(image.position).unwrap_or(0);
-                let identity = match task_cut.identity.as_str() {
-                    "" => image.identity.clone(),
-                    identity => identity.to_owned(),
-                };
-                let mut mark = self.mark(number, &task_cut.counters);
-                mark.position = Some((at, identity));
+                let mut mark = self.mark_of(number, &task, Some(&task_cut), image);
+                mark.position = Some(at);
                 let key = position_key(&task);
                 let sealed = self.seal(&key, mark.write(usize::MAX).as_bytes())?;
                 self.give(changelog, partition, &key, Some(&sealed))?;
@@ -527,6 +535,16 @@ impl KafkaCommitter {
 }
 
 impl Committer for KafkaCommitter {
+    fn keeper(&self, source: &str) -> Keeper {
+        let mut changelogs = self.changelogs.iter();
+        let found = changelogs.find(|changelog| changelog.options.source == source);
+        let topic = found.map_or(String::new(), |found| found.options.topic.clone());
+        Keeper {
+            store: Store::Changelog(topic),
+            instance: self.options.instance.clone(),
+        }
+    }
+
     fn load(&mut self, tasks: &[Assignment]) -> Result<Vec<TaskImage>, CommitError> {
         self.connect()?;
         self.restore(tasks)?;

@@ -12,7 +12,6 @@ mod courier;
 mod image;
 mod line;
 mod load;
-mod mark;
 mod options;
 mod outbox;
 mod pieces;

@@ -8,6 +8,7 @@ mod chaos;
 mod check;
 mod copying;
 mod members;
+mod moved;
 mod stopping;
 mod takeover;
 mod until;

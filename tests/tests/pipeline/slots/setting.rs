@@ -9,9 +9,9 @@ use serde_json::Value;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    Assigned, CommitLog, CommitPoint, Committer, Done, FileLayer, KeptPosition, KeptRevision,
-    LARGEST_MARK, Mark, Operator, OperatorError, OperatorVersion, Partition, Processed, Recovered,
-    Sink, Slot, Source as Input, SourceError, SourceEvent,
+    Assigned, CommitLog, CommitPoint, Committer, Done, FileLayer, Keeper, KeptPosition,
+    KeptRevision, LARGEST_MARK, Mark, Operator, OperatorError, OperatorVersion, Partition,
+    Processed, Recovered, Sink, Slot, Source as Input, SourceError, SourceEvent,
 };
 use tidegate_flow::{
     OperatorStage, Positions, Run, Source, Stage, StageKind, Target, Topology, WorkerParts,
@@ -220,6 +220,8 @@ pub(super) struct Topic {
     /// What stands beside each.
     pub(super) marks: Arc<Mutex<Vec<String>>>,
     pub(super) taken_away: Arc<AtomicBool>,
+    /// Where another member has gone on to by the time it comes back.
+    pub(super) others: Arc<Mutex<Option<u64>>>,
     /// What is committed when its partition is taken away is refused, once.
     pub(super) refuses: bool,
     pub(super) refusing: bool,
@@ -242,6 +244,7 @@ impl Topic {
             committed: Arc::new(Mutex::new(vec![0; partitions])),
             marks: Arc::new(Mutex::new(vec![begun; partitions])),
             taken_away: Arc::default(),
+            others: Arc::default(),
             refuses: false,
             refusing: false,
         }
@@ -268,6 +271,19 @@ impl Input for Topic {
                 return Ok(SourceEvent::Assigned(all.collect()));
             }
             // The one that was taken away comes back.
+            if let Some(position) = self.others.lock().unwrap().take() {
+                let keeper = Keeper {
+                    store: Store::Log,
+                    instance: "another".into(),
+                };
+                let mark = Mark {
+                    keeper: Some(keeper),
+                    source: "input".into(),
+                    ..Mark::default()
+                };
+                self.committed.lock().unwrap()[0] = position;
+                self.marks.lock().unwrap()[0] = mark.write(LARGEST_MARK);
+            }
             let position = self.committed.lock().unwrap()[0];
             (self.paused[0], self.next[0]) = (false, position);
             let kept = KeptPosition {

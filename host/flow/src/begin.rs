@@ -133,7 +133,7 @@ fn of_log(known: &Known<'_>) -> Result<Begin, String> {
         return Ok(Begin::new(image.position, Keeps::All, &image.counters));
     }
     if known.fixed || log.records > 0 {
-        return Err(other_input(known, &image.identity));
+        refuse_other_input(known, &image.identity, log.records)?;
     }
     Ok(Begin::new(None, Keeps::Nothing, &image.counters))
 }
@@ -156,7 +156,7 @@ fn of_changelog(known: &Known<'_>, topic: &str, has: Stored<'_>) -> Result<Begin
     match (known.log, moved, mark) {
         // The log had it last.
         (Some(log), None, _) => {
-            refuse_other_input(known, log.image)?;
+            refuse_other_input(known, &log.image.identity, log.records)?;
             if log.records > 0 {
                 return Err(format!(
                     "{} wait in the commit log for {task}, and the pipeline now commits to changelog topic {topic}; \
@@ -171,7 +171,7 @@ fn of_changelog(known: &Known<'_>, topic: &str, has: Stored<'_>) -> Result<Begin
             ))
         }
         (Some(log), Some(moved), _) if moved.topic != *topic => {
-            refuse_other_input(known, log.image)?;
+            refuse_other_input(known, &log.image.identity, log.records)?;
             if moved.state != MoveState::Ended {
                 return Err(format!(
                     "the position of {task} and what waits of it are in changelog topic {}, and the pipeline now has \
@@ -187,11 +187,9 @@ fn of_changelog(known: &Known<'_>, topic: &str, has: Stored<'_>) -> Result<Begin
         }
         (log, _, Some(mark)) => {
             if let Some(log) = log {
-                refuse_other_input(known, log.image)?;
+                refuse_other_input(known, &log.image.identity, log.records)?;
             }
-            if !is_same(&mark.identity, known.identity) {
-                return Err(other_input(known, &mark.identity));
-            }
+            refuse_other_input(known, &mark.identity, mark.waits)?;
             refuse_hole(known, topic, mark, has.records)?;
             Ok(Begin::new(mark.position, Keeps::All, &mark.counters))
         }
@@ -227,9 +225,7 @@ fn of_group(known: &Known<'_>, kept: &KeptPosition) -> Result<Begin, String> {
     };
     let log = match known.log {
         Some(log) if !is_same(&log.image.identity, known.identity) => {
-            if log.records > 0 {
-                return Err(other_input(known, &log.image.identity));
-            }
+            waits_of_another(known.task, known.identity, log)?;
             None
         }
         log => log,
@@ -237,12 +233,8 @@ fn of_group(known: &Known<'_>, kept: &KeptPosition) -> Result<Begin, String> {
     let counters = log.map_or(&[][..], |log| &log.image.counters);
     match (beside, &known.keeper.store) {
         (Beside::Cut(mark), store) => {
-            if !is_same(&mark.identity, known.identity) {
-                return Err(format!(
-                    "{}; or set the group's position anew",
-                    other_input(known, &mark.identity)
-                ));
-            }
+            refuse_other_input(known, &mark.identity, mark.waits)
+                .map_err(|why| format!("{why}; or set the group's position anew"))?;
             let was = mark.keeper.clone().unwrap_or_default();
             match (&was.store, store) {
                 (Store::Log, Store::Log) => after_log(known, kept.position, &mark, &was, log),
@@ -390,18 +382,38 @@ fn refuse_hole(known: &Known<'_>, topic: &str, mark: &Mark, found: u64) -> Resul
     ))
 }
 
-fn refuse_other_input(known: &Known<'_>, image: &TaskImage) -> Result<(), String> {
-    match is_same(&image.identity, known.identity) {
+/// Refuses a task whose partition was something else.
+fn refuse_other_input(known: &Known<'_>, was: &str, records: u64) -> Result<(), String> {
+    match is_same(was, known.identity) {
         true => Ok(()),
-        false => Err(other_input(known, &image.identity)),
+        false => Err(other_input(known.task, known.identity, was, records)),
     }
 }
 
-fn other_input(known: &Known<'_>, was: &str) -> String {
-    format!(
-        "{} was {was} at the last cut and is now {}; give the source its old input, or begin with a new state directory",
-        known.task, known.identity
-    )
+fn other_input(task: &TaskId, now: &str, was: &str, waits: u64) -> String {
+    match waits {
+        0 => format!(
+            "{task} was {was} at the last cut and is now {now}; give the source its old input, or begin with a new state \
+             directory"
+        ),
+        _ => format!(
+            "records of {task} wait in flight that were read from {was}, and it now reads {now}; bring its old input \
+             back, let the pipeline finish, then change it"
+        ),
+    }
+}
+
+/// Refuses what waits of another input than the pipeline now has there, whatever its source knows.
+pub(crate) fn waits_of_another(
+    task: &TaskId,
+    identity: &str,
+    has: Stored<'_>,
+) -> Result<(), String> {
+    let was = &has.image.identity;
+    match has.records == 0 || is_same(was, identity) {
+        true => Ok(()),
+        false => Err(other_input(task, identity, was, has.records)),
+    }
 }
 
 fn renamed(known: &Known<'_>, mark: &Mark, waits: u64, store: &Store) -> String {

@@ -255,6 +255,10 @@ fn begins(
     begin::left_over(topology, task, log).map_err(FlowError::State)?;
     let source = topology.source(&task.source);
     let source = source.and_then(|index| topology.sources.get(index));
+    if let Some(source) = source {
+        let identity = source.identity(task.partition).unwrap_or_default();
+        begin::waits_of_another(task, identity, log).map_err(FlowError::State)?;
+    }
     let keeper = workers
         .first()
         .map(|parts| parts.committer.keeper(&task.source))

@@ -117,7 +117,11 @@ impl FileCommitLog {
         if inner.length <= COMPACT_FROM || inner.length <= 4 * inner.snapshot {
             return Ok(());
         }
-        let snapshot = format::snapshot_entry(&inner.state).ok_or_else(no_entry)?;
+        let Some(snapshot) = format::snapshot_entry(&inner.state) else {
+            // More waits than one entry holds: the log stays long, and it is tried again when it is much longer.
+            inner.snapshot = inner.length;
+            return Ok(());
+        };
         let mut bytes = format::header().to_vec();
         bytes.extend_from_slice(&snapshot);
         inner.file = self.layer.replace(&self.path, &bytes)?;

@@ -2,10 +2,10 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use tidegate_connect::kafka::{KafkaSource, KafkaSourceOptions, KafkaStart};
-use tidegate_contract::{Done, Source};
+use tidegate_contract::Source;
 
 use crate::broker::{topic, widen};
-use crate::{DEADLINE, Read, WAIT, numbers, open, options, partition, produce, read_to_end};
+use crate::{DEADLINE, Read, WAIT, done, numbers, open, options, partition, produce, read_to_end};
 
 /// Reads on for ever; members learn of a rebalance quickly.
 fn endless(topic: &str) -> KafkaSourceOptions {
@@ -14,15 +14,6 @@ fn endless(topic: &str) -> KafkaSourceOptions {
         until_end: false,
         properties: [heartbeat].into(),
         ..options(topic, topic)
-    }
-}
-
-fn done(number: u32, position: u64) -> Done {
-    Done {
-        partition: partition(number),
-        position,
-        waits: false,
-        metadata: String::new(),
     }
 }
 

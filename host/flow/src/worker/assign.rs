@@ -79,7 +79,6 @@ impl Worker {
     ) -> Result<(Begin, BTreeSet<EntryKey>, Vec<Restored>), FlowError> {
         let topology = &self.shared.topology;
         let task = &assignment.task;
-        begin::beside(topology, &keeper.store, &image).map_err(FlowError::State)?;
         let entries = std::mem::take(&mut image.entries);
         let keys: Vec<EntryKey> = entries.keys().cloned().collect();
         let mut restored = kept::restore(entries).map_err(FlowError::State)?;
@@ -112,6 +111,7 @@ impl Worker {
             former: stored(&former),
         };
         let mut begin = begin::begin(&known).map_err(FlowError::State)?;
+        begin::beside(topology, &keeper.store, &image).map_err(FlowError::State)?;
         if let Some((image, records)) = &in_log
             && *records > 0
         {

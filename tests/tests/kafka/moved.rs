@@ -38,7 +38,7 @@ const LOG: Shape<'_> = Shape {
 /// What is read: a topic, or a file.
 fn kind(input: &str) -> String {
     match input.strip_prefix("file:") {
-        Some(path) => format!("type = \"file\"\npath = \"{path}\""),
+        Some(path) => format!("type = \"file\"\npaths = [\"{path}\"]"),
         None => format!(
             "type = \"kafka\"\nbrokers = [\"{}\"]\ntopic = \"{input}\"\ngroup = \"{input}-group\"",
             broker()

@@ -406,6 +406,20 @@ fn moved(position: u64, topic: &str, state: MoveState) -> TaskImage {
     }
 }
 
+fn one_file<'a>(
+    keeper: Keeper,
+    log: Option<&'a TaskImage>,
+    changelog: Option<&'a TaskImage>,
+) -> Case<'a> {
+    Case {
+        keeper,
+        log,
+        changelog,
+        identity: FILE,
+        ..Case::default()
+    }
+}
+
 #[test]
 fn a_file_goes_on_where_the_log_is_or_where_the_log_says() {
     let file = Case {
@@ -419,23 +433,16 @@ fn a_file_goes_on_where_the_log_is_or_where_the_log_says() {
         ..file
     }
     .goes_on(Some(90), Keeps::All, 1);
-    let case = |keeper: Keeper, log, changelog| Case {
-        keeper,
-        log,
-        changelog,
-        identity: FILE,
-        ..Case::default()
-    };
     // To the changelog.
     let into = changelog("log");
-    case(into.clone(), Some(&log), None).is_refused(&["1 record wait in the commit log"]);
+    one_file(into.clone(), Some(&log), None).is_refused(&["1 record wait in the commit log"]);
     let done = image(FILE, 90, &[]);
     let before = TaskImage {
         mark: Some(of_file(&into, 30, 0)),
         ..TaskImage::default()
     };
     for known in [None, Some(&before)] {
-        case(into.clone(), Some(&done), known).goes_on(Some(90), Keeps::Nothing, 0);
+        one_file(into.clone(), Some(&done), known).goes_on(Some(90), Keeps::Nothing, 0);
     }
     // There.
     let there = TaskImage {
@@ -444,15 +451,15 @@ fn a_file_goes_on_where_the_log_is_or_where_the_log_says() {
     };
     for state in [MoveState::Begun, MoveState::There, MoveState::Ended] {
         let moved = moved(90, "log", state);
-        case(into.clone(), Some(&moved), Some(&there)).goes_on(Some(200), Keeps::All, 2);
-        let lost = case(into.clone(), Some(&moved), None);
+        one_file(into.clone(), Some(&moved), Some(&there)).goes_on(Some(200), Keeps::All, 2);
+        let lost = one_file(into.clone(), Some(&moved), None);
         match state {
             MoveState::There => lost.is_refused(&["has no position", "removed"]),
             _ => lost.goes_on(Some(90), Keeps::Nothing, 0),
         }
         // Back to the log, or to another changelog: the pipeline or the source has another name.
-        let back = case(log_of(HERE), Some(&moved), None);
-        let other = case(changelog("other"), Some(&moved), None);
+        let back = one_file(log_of(HERE), Some(&moved), None);
+        let other = one_file(changelog("other"), Some(&moved), None);
         match state {
             MoveState::Ended => {
                 back.goes_on(Some(90), Keeps::All, 0);
@@ -469,7 +476,7 @@ fn a_file_goes_on_where_the_log_is_or_where_the_log_says() {
         mark: Some(of_file(&into, 200, 2)),
         ..image(FILE, 200, &[50])
     };
-    case(into.clone(), None, Some(&hole)).is_refused(&["2 records waited"]);
+    one_file(into.clone(), None, Some(&hole)).is_refused(&["2 records waited"]);
     let others = Keeper {
         instance: "there".into(),
         ..into.clone()
@@ -478,9 +485,9 @@ fn a_file_goes_on_where_the_log_is_or_where_the_log_says() {
         mark: Some(of_file(&others, 200, 0)),
         ..image(FILE, 200, &[])
     };
-    case(into.clone(), None, Some(&others)).is_refused(&["another state directory", "there"]);
+    one_file(into.clone(), None, Some(&others)).is_refused(&["another state directory", "there"]);
     // Another file.
-    let mut anew = case(into, Some(&done), Some(&there));
+    let mut anew = one_file(into, Some(&done), Some(&there));
     anew.identity = "/data/other.jsonl";
     anew.is_refused(&["/data/in.jsonl", "/data/other.jsonl"]);
 }

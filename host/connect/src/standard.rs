@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError, bounded};
 use tidegate_codec::{DecoderOptions, Encoder, encode_dead_letter};
 use tidegate_contract::{
-    Assigned, DeadLetter, Partition, Sink, SinkError, SinkPosition, Source, SourceError,
+    Assigned, DeadLetter, Done, Partition, Sink, SinkError, SinkPosition, Source, SourceError,
     SourceEvent,
 };
 use tidegate_record::PublicRecord;
@@ -207,7 +207,7 @@ impl Source for StandardSource {
         Ok(())
     }
 
-    fn commit(&mut self, _positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+    fn commit(&mut self, _done: &[Done]) -> Result<(), SourceError> {
         Ok(())
     }
 

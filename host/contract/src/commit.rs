@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::files::InUse;
+use crate::mark::{Keeper, Mark};
 use crate::operator::KeptRevision;
 use crate::sink::{RefusedRecord, SinkError};
 
@@ -134,26 +135,59 @@ pub struct Assignment {
     pub kept: Option<KeptPosition>,
 }
 
-/// A position that a source keeps by itself: the offset that a Kafka group has committed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where a partition begins as far as its source knows: a Kafka group keeps positions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeptPosition {
-    /// The position.
+    /// The position; where the source keeps none of this partition, where it would begin.
     pub position: u64,
-    /// What was committed with it.
-    pub metadata: String,
+    /// What was committed with it, see [`Mark`]; none if the source keeps no position of this partition.
+    pub metadata: Option<String>,
+    /// What tells this input from another one of the same name: the id of the topic. Empty if that is not known.
+    pub id: String,
 }
 
-/// What the last cut of a task has, and the task begins with.
+/// What a store, the commit log or a changelog, has of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskImage {
-    /// What the partition was; empty where that is not known, or sure.
+    /// What the partition was; empty where that is not known.
     pub identity: String,
-    /// Where reading goes on; none where nothing is known of the partition, or the source knows it by itself.
+    /// Where reading goes on; none where the store does not know.
     pub position: Option<u64>,
-    /// What waits, in the order of the keys.
-    pub entries: Vec<Entry>,
-    /// Counters of the task: name and value.
+    /// The lowest offset that was not done.
+    pub unfinished: Option<u64>,
+    /// What waits.
+    pub entries: BTreeMap<EntryKey, Vec<u8>>,
+    /// Counters of the task.
     pub counters: Vec<(String, u64)>,
+    /// What a changelog has with the position of a task whose source keeps none.
+    pub mark: Option<Mark>,
+    /// What the commit log says of a task whose state is in a changelog.
+    pub moved: Option<Moved>,
+    /// Whether marks are kept beside its positions: not by versions before there were any.
+    pub marked: bool,
+    /// Other tasks of which the changelog has entries where its own are, and how many.
+    pub beside: Vec<(TaskId, u64)>,
+}
+
+/// That the state of a task whose source keeps no positions has gone from the commit log to a changelog.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    /// The changelog topic.
+    pub topic: String,
+    /// How far.
+    pub state: MoveState,
+}
+
+/// How far the state of a task has gone to a changelog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MoveState {
+    /// It is to go there with the next cut; there may have been none.
+    Begun,
+    /// It is there.
+    There,
+    /// The run ended with nothing waiting, and the log has its position too.
+    Ended,
 }
 
 /// What a task brings to a cut.
@@ -171,6 +205,10 @@ pub struct TaskCut {
     pub done: Vec<EntryKey>,
     /// Counters of the task, as they stand.
     pub counters: Vec<(String, u64)>,
+    /// Records that wait.
+    pub waits: u64,
+    /// That the state is in a changelog, if the commit log is told so.
+    pub moved: Option<Moved>,
 }
 
 /// What became of a cut.
@@ -207,8 +245,13 @@ pub trait Participants {
 /// A cut that is begun is not done: a worker goes on while a slow one is under way, and learns what became of it from
 /// [`settled`](Committer::settled). Only one is under way at a time.
 pub trait Committer: Send {
-    /// These tasks begin here: what the last cut of each has, in their order. Asked again of a task that runs here, it is
-    /// what it goes back to. Takes long where much is to be read.
+    /// Where it keeps the state of the tasks of this source, and for whom.
+    fn keeper(&self, _source: &str) -> Keeper {
+        Keeper::default()
+    }
+
+    /// These tasks begin here: what the store has of each, in their order. Asked again of a task that runs here, it is
+    /// what its last cut has. Takes long where much is to be read.
     fn load(&mut self, tasks: &[Assignment]) -> Result<Vec<TaskImage>, CommitError>;
 
     /// Begins a cut of everything that was done since the last one.
@@ -216,6 +259,15 @@ pub trait Committer: Send {
 
     /// What became of the cut that was begun; none if it is not known within this time. Told once.
     fn settled(&mut self, wait: Duration) -> Result<Option<Settled>, CommitError>;
+
+    /// What is to stand beside the position of this task, where its source keeps it too: of the last cut that holds.
+    fn mark(&self, task: &TaskId) -> Mark {
+        Mark {
+            keeper: Some(self.keeper(&task.source)),
+            source: task.source.clone(),
+            ..Mark::default()
+        }
+    }
 
     /// These tasks run here no more.
     fn release(&mut self, tasks: &[TaskId]);
@@ -306,7 +358,7 @@ pub struct Recovered {
     /// Number of the last cut; 0 if there was none.
     pub cut: u64,
     /// What every task known begins with.
-    pub tasks: BTreeMap<TaskId, RecoveredTask>,
+    pub tasks: BTreeMap<TaskId, TaskImage>,
     /// Ends of every file that a sink wrote, in the order in which the log was last told of them: the last of a sink is
     /// the one that it writes, those before it are as it left them.
     pub sinks: Vec<SinkPosition>,
@@ -316,21 +368,6 @@ pub struct Recovered {
     pub counters: Vec<(String, u64)>,
     /// The run ended with the last cut: what a sink's file has beyond it is somebody else's.
     pub ended: bool,
-}
-
-/// What a commit log knows of a task.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RecoveredTask {
-    /// What the partition was.
-    pub identity: String,
-    /// Where reading goes on.
-    pub position: Option<u64>,
-    /// The lowest offset that was not done.
-    pub unfinished: Option<u64>,
-    /// What waits.
-    pub entries: BTreeMap<EntryKey, Vec<u8>>,
-    /// Counters of the task.
-    pub counters: Vec<(String, u64)>,
 }
 
 impl Recovered {
@@ -355,7 +392,7 @@ pub trait CommitLog: Send + Sync {
     fn commit(&self, cut: &Cut) -> Result<u64, CommitLogError>;
 
     /// What its cuts have of a task.
-    fn task(&self, task: &TaskId) -> Option<RecoveredTask>;
+    fn task(&self, task: &TaskId) -> Option<TaskImage>;
 }
 
 /// A commit log that cannot be read or written.

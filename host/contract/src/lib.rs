@@ -9,6 +9,7 @@ mod commit;
 mod decoder;
 mod files;
 mod guarantee;
+mod mark;
 mod model;
 mod operator;
 mod prompt;
@@ -18,7 +19,7 @@ mod vocabulary;
 
 pub use commit::{
     Assignment, CommitError, CommitLog, CommitLogError, Committer, Cut, Entry, EntryCipher,
-    EntryKey, EntryPart, KeptPosition, Participants, Recovered, RecoveredTask, Settled,
+    EntryKey, EntryPart, KeptPosition, MoveState, Moved, Participants, Recovered, Settled,
     SinkPosition, SlotVersion, TaskCut, TaskId, TaskImage,
 };
 pub use decoder::{
@@ -27,6 +28,7 @@ pub use decoder::{
 };
 pub use files::{AppendFile, FileLayer, InUse, write_in_pieces};
 pub use guarantee::{CommitPoint, Level, SinkClass, SourceClass, Wanted};
+pub use mark::{Keeper, LARGEST_MARK, Mark, Store, UnknownMark};
 pub use model::{
     Answer, Choice, Finish, MOST_STOPS, Made, Makes, Message, Model, ModelError, ModelFacts,
     ModelTask, Parameters, Prompt, Reply, Request, RequestId, Role, Speculation, Structure,
@@ -38,5 +40,5 @@ pub use operator::{
 };
 pub use prompt::{PromptError, PromptPart, PromptTemplate};
 pub use sink::{DeadLetter, RefusedRecord, Sink, SinkError};
-pub use source::{Assigned, Partition, Rejected, Source, SourceError, SourceEvent};
+pub use source::{Assigned, Done, Partition, Rejected, Source, SourceError, SourceEvent};
 pub use vocabulary::GgufVocabulary;

@@ -33,8 +33,21 @@ pub struct Rejected {
 pub struct Assigned {
     /// The partition.
     pub partition: Partition,
-    /// The position that the source keeps of it by itself, if it does.
+    /// Where it begins as far as the source knows, if it keeps positions by itself.
     pub kept: Option<KeptPosition>,
+}
+
+/// Everything of a partition before a position is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The partition.
+    pub partition: Partition,
+    /// The lowest position that is not done.
+    pub position: u64,
+    /// Whether something behind it was read and waits.
+    pub waits: bool,
+    /// What is kept with it, see [`Mark`](crate::Mark).
+    pub metadata: String,
 }
 
 /// What a source has to say.
@@ -76,7 +89,7 @@ pub trait Source: Send {
         wait: Duration,
     ) -> Result<SourceEvent, SourceError>;
 
-    /// Reading of an assigned partition goes on at this position. Called after `Assigned` when the commit log knows
+    /// Reading of an assigned partition goes on at this position. Called after `Assigned` when the cuts know
     /// better than the source.
     fn seek(&mut self, partition: Partition, position: u64) -> Result<(), SourceError>;
 
@@ -86,8 +99,8 @@ pub trait Source: Send {
     /// The partition gives records again.
     fn resume(&mut self, partition: Partition) -> Result<(), SourceError>;
 
-    /// Everything before these positions is done. A source whose positions live in the commit log does nothing.
-    fn commit(&mut self, positions: &[(Partition, u64)]) -> Result<(), SourceError>;
+    /// What is done, to be kept. A source that keeps no positions does nothing.
+    fn commit(&mut self, done: &[Done]) -> Result<(), SourceError>;
 
     /// Called once before the worker ends, after the last commit.
     fn close(&mut self) -> Result<(), SourceError>;

@@ -95,6 +95,14 @@ impl Waits {
         }
     }
 
+    /// Offset of the first.
+    pub(crate) fn offset(&self) -> u64 {
+        match self {
+            Waits::Entry { entry, .. } => entry.id.offset,
+            Waits::Untaken { id, .. } => id.offset,
+        }
+    }
+
     /// The records' source has this index in the pipeline, which it need not have had when they were read.
     pub(crate) fn come_from(&mut self, source: u16) -> Result<(), RecordRefused> {
         let batch = match self {
@@ -227,10 +235,17 @@ pub(crate) fn put_taken(stage: &str, id: EntryId, records: u64) -> contract::Ent
     }
 }
 
+/// How many records wait in these.
+pub(crate) fn records(restored: &[Restored]) -> u64 {
+    restored.iter().map(|one| one.waits.len() as u64).sum()
+}
+
 /// Puts the parts of what waits in a task together again, in the order in which it came.
-pub(crate) fn restore(entries: Vec<contract::Entry>) -> Result<Vec<Restored>, String> {
+pub(crate) fn restore(
+    entries: impl IntoIterator<Item = (EntryKey, Vec<u8>)>,
+) -> Result<Vec<Restored>, String> {
     let mut whole: BTreeMap<(String, EntryId), Parts> = BTreeMap::new();
-    for contract::Entry { key, payload } in entries {
+    for (key, payload) in entries {
         let id = EntryId {
             offset: key.offset,
             emit: key.emit,
@@ -410,6 +425,10 @@ mod tests {
 
     use super::*;
 
+    fn named(entries: Vec<contract::Entry>) -> impl Iterator<Item = (EntryKey, Vec<u8>)> {
+        entries.into_iter().map(|entry| (entry.key, entry.payload))
+    }
+
     fn records(offsets: std::ops::Range<u64>) -> Batch {
         let mut builder = BatchBuilder::default();
         for offset in offsets {
@@ -449,7 +468,7 @@ mod tests {
 
     /// As a run finds it that begins with this model.
     fn found(entry: &mut Entry, digest: &str) -> Entry {
-        let restored = restore(put("stage", 4, entry, true)).unwrap();
+        let restored = restore(named(put("stage", 4, entry, true))).unwrap();
         let [one] = <[Restored; 1]>::try_from(restored).unwrap();
         assert_eq!((one.stage.as_str(), one.order), ("stage", 4));
         let Waits::Entry {
@@ -532,7 +551,7 @@ mod tests {
         };
         let whole = || put_batch("stage", 9, id, &batch);
         let back = |entries| {
-            let restored = restore(entries).unwrap();
+            let restored = restore(named(entries)).unwrap();
             let [one] = <[Restored; 1]>::try_from(restored).unwrap();
             assert_eq!((one.stage.as_str(), one.order), ("stage", 9));
             match one.waits {
@@ -549,7 +568,7 @@ mod tests {
             vec![whole(), put_taken("stage", id, 3)],
             vec![put_taken("stage", id, 1)],
         ] {
-            let error = restore(entries).unwrap_err();
+            let error = restore(named(entries)).unwrap_err();
             assert!(error.contains("entry stage/2/0/0 is damaged"), "{error}");
         }
     }
@@ -562,7 +581,7 @@ mod tests {
             one.id.offset = offset;
             entries.extend(put("stage", order, &mut one, true));
         }
-        let restored = restore(entries).unwrap();
+        let restored = restore(named(entries)).unwrap();
         let orders: Vec<u64> = restored.iter().map(|one| one.order).collect();
         assert_eq!(orders, [1, 2, 3]);
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_contract::{
     CommitError, CommitLog, CommitLogError, Cut, OperatorVersion, Recovered, SinkPosition,
-    SlotVersion, TaskId,
+    SlotVersion, TaskCut, TaskId, TaskImage,
 };
 
 use crate::counts::Counts;
@@ -45,12 +45,25 @@ impl Ledger {
         log: Arc<dyn CommitLog>,
         recovered: &Recovered,
     ) -> Ledger {
-        let tasks = recovered.tasks.iter();
-        let counts = tasks.map(|(task, known)| (task.clone(), Counts::from_log(&known.counters)));
+        let mut restored = Counts::from_log(&recovered.counters);
+        let before = restored;
+        let mut tasks = BTreeMap::new();
+        for (task, known) in &recovered.tasks {
+            let counts = Counts::from_log(&known.counters);
+            let source = topology.source(&task.source);
+            let here = source.is_some_and(|index| topology.sources[index].fixed);
+            // What waited in a partition that comes and goes is in flight here once it has come.
+            let counts = match here {
+                true => counts,
+                false => counts.without_in_flight(),
+            };
+            restored.add(counts);
+            tasks.insert(task.clone(), counts);
+        }
         let inner = Inner {
-            before: Counts::from_log(&recovered.counters),
-            tasks: counts.collect(),
-            restored: Counts::recovered(recovered),
+            before,
+            tasks,
+            restored,
             taken_back: Counts::default(),
             slots: recovered.slots.clone(),
             running: Running::new(&topology),
@@ -138,11 +151,50 @@ impl Ledger {
         inner.restored.add(known.less(counted));
     }
 
-    /// What waits in a task that runs here no more is somebody else's.
-    pub(crate) fn left_behind(&self, task: &TaskId, left: Counts) {
-        if let Some(counts) = self.lock().tasks.get_mut(task) {
-            *counts = counts.less(left);
+    /// What waits in a task that runs here no more is somebody else's, as far as a cut has it: at the last one, or now if
+    /// that is the same. Returns that.
+    pub(crate) fn left_behind(&self, task: &TaskId, counted: Counts, left: Counts) -> Counts {
+        let mut inner = self.lock();
+        let Some(counts) = inner.tasks.get_mut(task) else {
+            return Counts::default();
+        };
+        let left = match *counts == counted {
+            true => left,
+            false => counts.less(counts.without_in_flight()),
+        };
+        *counts = counts.less(left);
+        left
+    }
+
+    /// What the log has of a task now.
+    pub(crate) fn task(&self, task: &TaskId) -> Option<TaskImage> {
+        self.log.task(task)
+    }
+
+    /// Tells the log of tasks whose state is in a changelog.
+    pub(crate) fn moved(&self, tasks: Vec<(TaskId, TaskCut)>) -> Result<(), FlowError> {
+        if !tasks.is_empty() {
+            self.log.commit(&Cut {
+                tasks: tasks.into_iter().collect(),
+                ..Cut::default()
+            })?;
         }
+        Ok(())
+    }
+
+    /// Takes what waits of a task out of the log: others have gone on from there, and cuts are no longer taken here.
+    pub(crate) fn forget(&self, task: &TaskId, image: &TaskImage) -> Result<(), FlowError> {
+        let counts = Counts::from_log(&image.counters).without_in_flight();
+        let cut = TaskCut {
+            identity: image.identity.clone(),
+            position: image.position,
+            unfinished: image.position,
+            counters: counts.to_log(),
+            done: image.entries.keys().cloned().collect(),
+            moved: image.moved.clone(),
+            ..TaskCut::default()
+        };
+        self.moved(vec![(task.clone(), cut)])
     }
 
     /// A cut holds that has these counts.

@@ -22,6 +22,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod answer;
+mod begin;
 mod counts;
 mod entry;
 mod error;

@@ -9,17 +9,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crossbeam_channel::Sender;
 use tidegate_contract::{
-    CommitLog, Committer, Cut, Entry, Recovered, RecoveredTask, Sink, SinkPosition, SlotVersion,
-    TaskId,
+    CommitLog, Committer, Cut, Recovered, Sink, SinkPosition, SlotVersion, Store, TaskId, TaskImage,
 };
 use tidegate_telemetry::Meters;
 
+use crate::begin::{self, Known, Stored};
 use crate::counts::Counts;
 use crate::error::FlowError;
 use crate::kept;
 use crate::ledger::Ledger;
 use crate::output::Output;
-use crate::topology::{StageKind, Topology};
+use crate::topology::{Positions, StageKind, Topology};
 use crate::worker::{Control, Shared, Worker};
 
 /// The ports of one worker. Its sinks have been recovered.
@@ -78,14 +78,13 @@ impl Run {
     ) -> Result<Run, FlowError> {
         let topology = Arc::new(topology);
         let mut waited = HashMap::new();
-        for (task, known) in &recovered.tasks {
-            fits(&topology, task, known)?;
-            let waits = waits(&topology, task, known)?;
-            if waits > 0 {
-                waited.insert(task.clone(), waits);
+        for (task, image) in &recovered.tasks {
+            let records = begins(&topology, &workers, task, image)?;
+            if records > 0 {
+                waited.insert(task.clone(), records as usize);
             }
         }
-        begin(&workers, log.as_ref(), &recovered)?;
+        name_sinks(&workers, log.as_ref(), &recovered)?;
         meters.add_in_flight(waited.values().sum::<usize>() as i64);
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
         let shared = Arc::new(Shared {
@@ -240,65 +239,62 @@ impl Controls {
     }
 }
 
-/// Whether a source that was renamed would be read again from its beginning.
-fn fits(topology: &Topology, task: &TaskId, known: &RecoveredTask) -> Result<(), FlowError> {
-    let mut sources = topology.sources.iter();
-    let renamed = sources.find(|now| now.fixed && now.identities.contains(&known.identity));
-    if let (None, Some(now)) = (topology.source(&task.source), renamed) {
-        return Err(FlowError::State(format!(
-            "{} was read as source {} and would be read again from its beginning as {}; \
-             give the source its old name, or begin with a new state directory and new output",
-            known.identity, task.source, now.name
-        )));
+/// How many records of a task wait that begins here whatever others do: of files. Refuses it where it could not begin, and
+/// what the pipeline no longer has. Of a partition that comes and goes others may have done what waits.
+fn begins(
+    topology: &Topology,
+    workers: &[WorkerParts],
+    task: &TaskId,
+    image: &TaskImage,
+) -> Result<u64, FlowError> {
+    let restored = kept::restore(image.entries.clone()).map_err(FlowError::State)?;
+    let log = Stored {
+        image,
+        records: kept::records(&restored),
+    };
+    begin::left_over(topology, task, log).map_err(FlowError::State)?;
+    let source = topology.source(&task.source);
+    let source = source.and_then(|index| topology.sources.get(index));
+    if let Some(source) = source {
+        let identity = source.identity(task.partition).unwrap_or_default();
+        begin::waits_of_another(task, identity, log).map_err(FlowError::State)?;
     }
-    Ok(())
-}
-
-/// How many records of a task wait. They go on only where they were read: an offset is a byte of a file, and means nothing
-/// in another one, in a topic or in standard input.
-fn waits(topology: &Topology, task: &TaskId, known: &RecoveredTask) -> Result<usize, FlowError> {
-    let entries = known.entries.iter().map(|(key, payload)| Entry {
-        key: key.clone(),
-        payload: payload.clone(),
-    });
-    let restored = kept::restore(entries.collect()).map_err(FlowError::State)?;
-    let Some(first) = restored.first() else {
+    let keeper = workers
+        .first()
+        .map(|parts| parts.committer.keeper(&task.source))
+        .unwrap_or_default();
+    let (Some(source), Store::Log) = (source, &keeper.store) else {
         return Ok(0);
     };
-    let name = &task.source;
-    let gone = restored
-        .iter()
-        .find(|one| topology.stage(&one.stage).is_none());
-    let (None, Some(index)) = (gone, topology.source(name)) else {
-        return Err(FlowError::State(format!(
-            "records of source {name} wait in flight for stage {}, and the pipeline no longer has both; \
-             bring them back, let the pipeline finish, then remove them",
-            gone.unwrap_or(first).stage
-        )));
+    if source.positions == Positions::CutsAndSource {
+        return Ok(0);
+    }
+    let identity = source.identity(task.partition).unwrap_or_default();
+    let known = Known {
+        task,
+        identity,
+        fixed: source.fixed,
+        keeper: &keeper,
+        kept: None,
+        log: Some(log),
+        changelog: None,
+        former: None,
     };
-    let source = &topology.sources[index];
-    if source.fixed && task.partition as usize >= source.identities.len() {
+    begin::begin(&known).map_err(FlowError::State)?;
+    let gone = |one: &&kept::Restored| topology.stage(&one.stage).is_none();
+    if let Some(gone) = restored.iter().find(gone) {
         return Err(FlowError::State(format!(
-            "records of partition {} of source {name} wait in flight, and the source no longer has it; \
-             bring its file back, let the pipeline finish, then remove it",
-            task.partition
+            "records of source {} wait in flight for stage {}, and the pipeline no longer has both; bring them back, let \
+             the pipeline finish, then remove them",
+            task.source, gone.stage
         )));
     }
-    let now = source.identity(task.partition);
-    if now.is_some_and(|now| now != known.identity) {
-        return Err(FlowError::State(format!(
-            "records of source {name} wait in flight that were read from {}, and it now reads {}; \
-             bring its old input back, let the pipeline finish, then change it",
-            known.identity,
-            now.unwrap_or("something else"),
-        )));
-    }
-    Ok(restored.iter().map(|one| one.waits.len()).sum())
+    Ok(log.records)
 }
 
 /// Tells the commit log of sinks and files it does not know, or knows as left, before they have any output: a crash
 /// before the first cut then leaves a file that recovery knows how to cut. So does a cut after one that ended a run.
-fn begin(
+fn name_sinks(
     workers: &[WorkerParts],
     log: &dyn CommitLog,
     recovered: &Recovered,

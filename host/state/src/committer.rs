@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidegate_contract::{
-    Assignment, CommitError, CommitLog, Committer, Cut, Entry, Participants, RecoveredTask,
-    Settled, TaskCut, TaskId, TaskImage,
+    Assignment, CommitError, CommitLog, Committer, Cut, Keeper, Mark, Participants, Settled, Store,
+    TaskCut, TaskId, TaskImage,
 };
 
 /// What the committers of all workers of a process share.
 pub struct Cuts {
     log: Arc<dyn CommitLog>,
+    /// The state directory, by its name.
+    instance: String,
     /// A cut failed, or is under way. The lock spans the sinks and the log: the length of a file that two workers write
     /// must not count bytes whose cut does not hold.
     failed: Mutex<bool>,
@@ -21,8 +23,14 @@ pub struct Cuts {
 impl Cuts {
     /// Cuts go into this log.
     pub fn new(log: Arc<dyn CommitLog>) -> Arc<Cuts> {
+        Cuts::of(log, "")
+    }
+
+    /// The same, of the state directory with this name: it stands beside the positions that sources keep.
+    pub fn of(log: Arc<dyn CommitLog>, instance: impl Into<String>) -> Arc<Cuts> {
         Arc::new(Cuts {
             log,
+            instance: instance.into(),
             failed: Mutex::new(false),
         })
     }
@@ -40,6 +48,8 @@ impl fmt::Debug for Cuts {
 pub struct LogCommitter {
     cuts: Arc<Cuts>,
     settled: Option<Settled>,
+    /// Number of the last cut.
+    number: u64,
     /// What the log has of each task beside entries: one that stands still is not written again.
     written: BTreeMap<TaskId, TaskCut>,
 }
@@ -55,21 +65,27 @@ impl LogCommitter {
         LogCommitter {
             cuts,
             settled: None,
+            number: 0,
             written: BTreeMap::new(),
         }
     }
 }
 
 impl Committer for LogCommitter {
+    fn keeper(&self, _source: &str) -> Keeper {
+        Keeper {
+            store: Store::Log,
+            instance: self.cuts.instance.clone(),
+        }
+    }
+
     fn load(&mut self, tasks: &[Assignment]) -> Result<Vec<TaskImage>, CommitError> {
         for assignment in tasks {
             self.written.remove(&assignment.task);
         }
-        let image = |assignment: &Assignment| match self.cuts.log.task(&assignment.task) {
-            Some(known) => image(assignment, known),
-            None => kept(assignment),
-        };
-        Ok(tasks.iter().map(image).collect())
+        let image = |assignment: &Assignment| self.cuts.log.task(&assignment.task);
+        let images = tasks.iter().map(image);
+        Ok(images.map(Option::unwrap_or_default).collect())
     }
 
     fn begin(&mut self, mut cut: Cut, sinks: &mut dyn Participants) -> Result<(), CommitError> {
@@ -90,12 +106,26 @@ impl Committer for LogCommitter {
         let written = cut.tasks.iter();
         self.written
             .extend(written.map(|(id, task)| (id.clone(), standing(task))));
+        self.number = number;
         self.settled = Some(Settled::Committed { number });
         Ok(())
     }
 
     fn settled(&mut self, _wait: Duration) -> Result<Option<Settled>, CommitError> {
         Ok(self.settled.take())
+    }
+
+    fn mark(&self, task: &TaskId) -> Mark {
+        let written = self.written.get(task).cloned().unwrap_or_default();
+        Mark {
+            keeper: Some(self.keeper(&task.source)),
+            source: task.source.clone(),
+            identity: written.identity,
+            cut: self.number,
+            waits: written.waits,
+            counters: written.counters,
+            ..Mark::default()
+        }
     }
 
     fn release(&mut self, tasks: &[TaskId]) {
@@ -109,40 +139,10 @@ impl Committer for LogCommitter {
 fn standing(task: &TaskCut) -> TaskCut {
     TaskCut {
         identity: task.identity.clone(),
-        position: task.position,
-        unfinished: task.unfinished,
         counters: task.counters.clone(),
-        ..TaskCut::default()
-    }
-}
-
-/// Where a partition begins of which the log knows nothing.
-fn kept(assignment: &Assignment) -> TaskImage {
-    TaskImage {
-        position: assignment.kept.as_ref().map(|kept| kept.position),
-        ..TaskImage::default()
-    }
-}
-
-/// What the log has of a task. Where the source keeps a position too, it is committed after the cut: so it is never
-/// beyond what was unfinished, unless another member of the group went on with the partition, and then the log's is old.
-fn image(assignment: &Assignment, known: RecoveredTask) -> TaskImage {
-    if let Some(at) = &assignment.kept {
-        let unfinished = known.unfinished.or(known.position).unwrap_or(0);
-        if at.position > unfinished {
-            return TaskImage {
-                counters: known.counters,
-                ..kept(assignment)
-            };
-        }
-    }
-    let entries = known.entries.into_iter();
-    TaskImage {
-        identity: known.identity,
-        position: known.position,
-        entries: entries
-            .map(|(key, payload)| Entry { key, payload })
-            .collect(),
-        counters: known.counters,
+        moved: task.moved.clone(),
+        put: Vec::new(),
+        done: Vec::new(),
+        ..*task
     }
 }

@@ -5,8 +5,9 @@
 //! header  = "TGCL", version u32 = 2, reserved u64 = 0
 //! entry   = length u32 of the payload, crc32 u32 of the payload (IEEE), crc32 u32 of the eight bytes before, payload
 //! payload = kind u8 (1 cut, 2 snapshot), cut number u64, body length u32, body, sealed
-//! body    = JSON: tasks (source, partition, identity, position, unfinished, counters, and the names of the in-flight
-//!           entries that are put and done), sinks, slots, whether the run ended with this cut
+//! body    = JSON: tasks (source, partition, identity, position, unfinished, counters, whether marks stand beside its
+//!           positions, the changelog that its state has gone to, and the names of the in-flight entries that are put
+//!           and done), sinks, slots, whether the run ended with this cut
 //! sealed  = for each entry that is put, in the order of the body: length u32, XChaCha20-Poly1305 (nonce 24,
 //!           ciphertext, tag 16; task and name of the entry are bound to it)
 //! ```
@@ -48,8 +49,8 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use tidegate_contract::{
-    Cut, Entry, EntryCipher, EntryKey, Recovered, RecoveredTask, SinkPosition, SlotVersion,
-    TaskCut, TaskId,
+    Cut, Entry, EntryCipher, EntryKey, Moved, Recovered, SinkPosition, SlotVersion, TaskCut,
+    TaskId, TaskImage,
 };
 
 use crate::cipher::StateKey;
@@ -94,6 +95,11 @@ struct TaskBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unfinished: Option<u64>,
     counters: Vec<(String, u64)>,
+    /// Marks stand beside its positions: not in logs from before there were any.
+    #[serde(default)]
+    marked: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    moved: Option<Moved>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     put: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -152,6 +158,8 @@ pub(crate) fn cut_entry(number: u64, cut: &Cut, key: &StateKey) -> Option<(Vec<u
             position: of_task.position,
             unfinished: of_task.unfinished,
             counters: of_task.counters.clone(),
+            marked: true,
+            moved: of_task.moved.clone(),
             put: names(of_task.put.iter().map(|entry| &entry.key)),
             done: names(of_task.done.iter()),
         });
@@ -179,6 +187,8 @@ pub(crate) fn snapshot_entry(state: &Recovered) -> Option<Vec<u8>> {
             position: of_task.position,
             unfinished: of_task.unfinished,
             counters: of_task.counters.clone(),
+            marked: of_task.marked,
+            moved: of_task.moved.clone(),
             put: names(of_task.entries.keys()),
             done: Vec::new(),
         });
@@ -211,11 +221,7 @@ fn entry(kind: u8, number: u64, body: &Body, payloads: &[u8]) -> Option<Vec<u8>>
 }
 
 /// A task as it was before its payloads were encrypted.
-pub(crate) fn unsealed(
-    task: &TaskId,
-    sealed: &RecoveredTask,
-    key: &StateKey,
-) -> Option<RecoveredTask> {
+pub(crate) fn unsealed(task: &TaskId, sealed: &TaskImage, key: &StateKey) -> Option<TaskImage> {
     let mut plain = sealed.clone();
     for (name, payload) in &mut plain.entries {
         *payload = key.open(&bound(task, &name.to_string()), payload)?;
@@ -361,6 +367,7 @@ fn apply(parts: &Parts<'_>, at: usize, state: &mut Recovered) -> Result<(), Dama
     };
     let mut payloads = parts.sealed;
     let named = |name: &String| EntryKey::parse(name).ok_or_else(|| invalid_body(at));
+    let mut unmarked = Vec::new();
     for task in body.tasks {
         let mut put = Vec::with_capacity(task.put.len());
         for name in &task.put {
@@ -379,13 +386,19 @@ fn apply(parts: &Parts<'_>, at: usize, state: &mut Recovered) -> Result<(), Dama
             put,
             done: task.done.iter().map(named).collect::<Result<_, _>>()?,
             counters: task.counters,
+            moved: task.moved,
+            ..TaskCut::default()
         };
+        if !task.marked {
+            unmarked.push(task.id.clone());
+        }
         cut.tasks.insert(task.id, of_task);
     }
     for counter in body.counters {
         upsert(&mut state.counters, counter, |a, b| a.0 == b.0);
     }
     add(state, parts.number, cut);
+    unmark(state, &unmarked);
     Ok(())
 }
 
@@ -414,6 +427,7 @@ pub(crate) fn add(state: &mut Recovered, number: u64, cut: Cut) {
     for (task, of_task) in cut.tasks {
         let known = state.tasks.entry(task).or_default();
         (known.identity, known.counters) = (of_task.identity, of_task.counters);
+        (known.moved, known.marked) = (of_task.moved, true);
         known.position = of_task.position.or(known.position);
         known.unfinished = of_task.unfinished.or(known.unfinished);
         for done in &of_task.done {
@@ -429,6 +443,15 @@ pub(crate) fn add(state: &mut Recovered, number: u64, cut: Cut) {
     }
     for new in cut.slots {
         upsert(&mut state.slots, new, |a, b| a.slot == b.slot);
+    }
+}
+
+/// No marks stand beside the positions of these tasks.
+fn unmark(state: &mut Recovered, tasks: &[TaskId]) {
+    for task in tasks {
+        if let Some(known) = state.tasks.get_mut(task) {
+            known.marked = false;
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_contract::{
-    AppendFile, CommitLog, CommitLogError, Cut, FileLayer, InUse, Recovered, RecoveredTask, TaskId,
+    AppendFile, CommitLog, CommitLogError, Cut, FileLayer, InUse, Recovered, TaskId, TaskImage,
 };
 
 use crate::cipher::StateKey;
@@ -117,7 +117,11 @@ impl FileCommitLog {
         if inner.length <= COMPACT_FROM || inner.length <= 4 * inner.snapshot {
             return Ok(());
         }
-        let snapshot = format::snapshot_entry(&inner.state).ok_or_else(no_entry)?;
+        let Some(snapshot) = format::snapshot_entry(&inner.state) else {
+            // More waits than one entry holds: the log stays long, and it is tried again when it is much longer.
+            inner.snapshot = inner.length;
+            return Ok(());
+        };
         let mut bytes = format::header().to_vec();
         bytes.extend_from_slice(&snapshot);
         inner.file = self.layer.replace(&self.path, &bytes)?;
@@ -188,7 +192,7 @@ impl CommitLog for FileCommitLog {
         Ok(number)
     }
 
-    fn task(&self, task: &TaskId) -> Option<RecoveredTask> {
+    fn task(&self, task: &TaskId) -> Option<TaskImage> {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let sealed = inner.state.tasks.get(task)?;
         // They were encrypted with this key: here, or in what was read with it.

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidegate_contract::{
     CommitError, CommitLog, CommitLogError, Committer, Cut, Entry, EntryKey, EntryPart, FileLayer,
-    Participants, Recovered, SinkPosition, TaskCut, TaskId,
+    Keeper, MoveState, Moved, Participants, Recovered, SinkPosition, Store, TaskCut, TaskId,
 };
 use tidegate_state::format::{ENTRY_HEADER, HEADER};
 use tidegate_state::{
-    AppendFile, Crash, Disk, Fault, FileCommitLog, InUse, Lasting, LogCommitter, MemoryDisk,
+    AppendFile, Crash, Cuts, Disk, Fault, FileCommitLog, InUse, Lasting, LogCommitter, MemoryDisk,
     StateDirectory, StateKey,
 };
 
@@ -180,6 +180,69 @@ fn a_cut_writes_the_tasks_that_moved_and_no_others() {
         (known(6), known(7), known(499)),
         (Some(1), Some(2), Some(1))
     );
+}
+
+#[test]
+fn what_stands_beside_a_position_says_whose_cut_it_was_and_what_waits() {
+    let disk = MemoryDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    let mut committer = LogCommitter::new(Cuts::of(Arc::new(log), "77f0"));
+    let task = task("tickets", 3);
+    let mut mark = None;
+    // A cut in which the task stands still changes nothing of it.
+    for waits in [2, 1, 1] {
+        let of_task = TaskCut {
+            identity: "kafka topic tickets".into(),
+            position: Some(10),
+            unfinished: Some(7),
+            counters: vec![("in".into(), 10)],
+            waits,
+            ..TaskCut::default()
+        };
+        let cut = Cut {
+            tasks: [(task.clone(), of_task)].into(),
+            ..Cut::default()
+        };
+        committer.begin(cut, &mut NoSinks).unwrap();
+        mark = Some(committer.mark(&task));
+    }
+    let mark = mark.unwrap();
+    let keeper = Keeper {
+        store: Store::Log,
+        instance: "77f0".into(),
+    };
+    assert_eq!(mark.keeper, Some(keeper));
+    assert_eq!((mark.cut, mark.waits, mark.position), (3, 1, None));
+    assert_eq!(
+        (mark.source.as_str(), mark.identity.as_str()),
+        ("tickets", "kafka topic tickets")
+    );
+    let (_, state) = open(&disk.restart(0)).unwrap();
+    assert!(state.tasks[&task].marked);
+}
+
+#[test]
+fn that_a_task_has_gone_to_a_changelog_is_recovered_until_a_cut_has_it_again() {
+    let disk = MemoryDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    let moved = Moved {
+        topic: "changelog".into(),
+        state: MoveState::There,
+    };
+    for moved in [Some(moved), None] {
+        let of_task = TaskCut {
+            position: Some(5),
+            moved: moved.clone(),
+            ..TaskCut::default()
+        };
+        log.commit(&Cut {
+            tasks: [(task("files", 0), of_task)].into(),
+            ..Cut::default()
+        })
+        .unwrap();
+        let (_, state) = open(&disk.restart(0)).unwrap();
+        assert_eq!(state.tasks[&task("files", 0)].moved, moved);
+    }
 }
 
 #[test]

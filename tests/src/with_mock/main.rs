@@ -23,7 +23,7 @@ use tidegate_flow::{
     AnswerInto, Controls, ModelStage, Order, Positions, Run, Source, Stage, Target, Topology,
     WorkerParts,
 };
-use tidegate_state::{Disk, LogCommitter, StateDirectory};
+use tidegate_state::{Cuts, Disk, LogCommitter, StateDirectory};
 use tidegate_telemetry::Meters;
 
 use model::Mock;
@@ -68,7 +68,7 @@ fn main() -> Result<(), Failure> {
         dead,
         committer: match committer {
             Some(committer) => Box::new(committer),
-            None => Box::new(LogCommitter::alone(log.clone())),
+            None => Box::new(LogCommitter::new(Cuts::of(log.clone(), state.instance()))),
         },
     };
     let topology = topology(&pipeline, model)?;
@@ -112,6 +112,7 @@ fn committer(
     let source = &pipeline.sources[0].name;
     let id = format!("{}-{}-0", pipeline.name, state.instance());
     let mut options = TransactionOptions::new(cluster, id);
+    options.instance = state.instance().to_owned();
     options.changelogs = vec![ChangelogOptions::new(
         source,
         format!("{}-changelog", topic.group),

@@ -8,6 +8,7 @@ mod chaos;
 mod check;
 mod copying;
 mod members;
+mod moved;
 mod own;
 mod partitions;
 mod stopping;

@@ -205,6 +205,38 @@ fn records_of_a_partition_that_was_taken_away_are_counted_once() {
 }
 
 #[test]
+fn what_another_member_has_done_is_gone_from_the_log_with_the_next_cut() {
+    let setting = Setting::new(1, false);
+    setting.slot.answers.store(3, Ordering::SeqCst);
+    let topic = Topic::new(20);
+    let (taken_away, others) = (topic.taken_away.clone(), topic.others.clone());
+    let run = setting.start_with(Box::new(topic), false);
+    let committed = || run.controls().committed();
+    until("three of a batch are done", PATIENCE, || {
+        committed().output == 3 && committed().in_flight() > 0
+    });
+    *others.lock().unwrap() = Some(12);
+    taken_away.store(true, Ordering::SeqCst);
+    until("it is taken away, and has come back", PATIENCE, || {
+        others.lock().unwrap().is_none()
+    });
+    setting.slot.answers.store(usize::MAX, Ordering::SeqCst);
+    setting.out(11);
+    run.controls().stop();
+    let ended = run.join();
+    assert!(ended.error.is_none(), "{:?}", ended.error);
+    let counts = ended.counts;
+    assert_eq!(
+        (counts.input, counts.output, counts.in_flight()),
+        (11, 11, 0)
+    );
+    let (_, recovered) = setting.log(&setting.disk.restart(0));
+    assert_eq!(recovered.entries().count(), 0);
+    let numbers = setting.lines("out").len();
+    assert_eq!(numbers, 11);
+}
+
+#[test]
 fn partitions_that_come_at_any_time_start_their_operators_with_their_first_records() {
     let setting = Setting::new(1, false);
     let topic = Topic::new(0);

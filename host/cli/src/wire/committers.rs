@@ -28,7 +28,8 @@ impl Committers {
         workers: usize,
     ) -> Result<Committers, Failure> {
         let CommitPoint::Transaction { cluster } = pipeline.commit_point() else {
-            return Ok(Committers::Log(Cuts::new(ground.log.clone())));
+            let instance = ground.state.instance();
+            return Ok(Committers::Log(Cuts::of(ground.log.clone(), instance)));
         };
         // A contradiction was refused when the file was read.
         let timeout = transaction_timeout(pipeline).unwrap_or(TRANSACTION);
@@ -37,6 +38,7 @@ impl Committers {
             // The same after a restart, so that what this worker left open is ended.
             let id = format!("{}-{}-{worker}", pipeline.name, ground.state.instance());
             let mut options = TransactionOptions::new(&cluster, id).lasting(timeout);
+            options.instance = ground.state.instance().to_owned();
             options.changelogs = pipeline.sources.iter().map(changelog).collect();
             options.properties = pipeline.connection(&cluster);
             let cipher = Arc::new(ground.state.key().clone());

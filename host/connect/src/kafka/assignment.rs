@@ -10,11 +10,10 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionListElem};
 use tidegate_contract::{Assigned, KeptPosition, SourceError, SourceEvent};
 use tracing::warn;
 
-use super::begin::{begin_of, first_of, has_any, positions};
+use super::begin::{begin_of, begun_mark, first_of, has_any, positions};
 use super::reading::Reading;
 use super::rebalance::{Change, carry_out};
 use super::source::{ASK, KafkaSource};
-use super::transaction::changelog_beside;
 use super::{KafkaStart, is_transient};
 
 /// A partition that is to be assigned.
@@ -53,8 +52,10 @@ impl KafkaSource {
                     }
                 }
                 carry_out(&self.consumer, &change).map_err(|error| self.read_error(error))?;
-                let begun = std::mem::take(&mut self.begun);
-                self.commit_all(&begun)
+                let (begun, mark) = (std::mem::take(&mut self.begun), begun_mark());
+                let begun = begun.iter();
+                let begun = begun.map(|(number, begin)| (*number, *begin, mark.as_str()));
+                self.commit_all(&begun.collect::<Vec<_>>())
             }
             None => Ok(()),
         }
@@ -74,10 +75,7 @@ impl KafkaSource {
                     self.revoke(numbers, Change::Anew, true)
                 }
                 Change::Assign(list) => match self.prepare(&list) {
-                    Ok(Some(prepared)) => {
-                        self.check_nothing_waits(&prepared)?;
-                        self.assign(prepared)
-                    }
+                    Ok(Some(prepared)) => self.assign(prepared),
                     Ok(None) => {
                         self.consumer.context().put_back(Change::Assign(list));
                         self.begin_awaited.get_or_insert_with(Instant::now);
@@ -214,28 +212,6 @@ impl KafkaSource {
         begin_of(&self.consumer, &positions, self.options.start).map(Some)
     }
 
-    /// What waits in a changelog is read by transactions alone: without them it would be gone with the next commit.
-    fn check_nothing_waits(&self, prepared: &[Prepared]) -> Result<(), SourceError> {
-        if self.consumer.context().is_followed() {
-            return Ok(());
-        }
-        let waits = prepared.iter().find_map(|prepared| {
-            let changelog = changelog_beside(&prepared.metadata)?;
-            Some((prepared, changelog))
-        });
-        let Some((Prepared { number, begin, .. }, changelog)) = waits else {
-            return Ok(());
-        };
-        Err(SourceError::Position {
-            place: format!("{}, partition {number}", self.place),
-            position: (*begin).max(0) as u64,
-            why: format!(
-                "what waits before it is in changelog topic {changelog}, which only cuts that are transactions read; run the \
-                 pipeline as it was until nothing is in flight"
-            ),
-        })
-    }
-
     fn assign(&mut self, prepared: Vec<Prepared>) -> Option<SourceEvent> {
         let mut list = TopicPartitionList::new();
         let mut assigned = Vec::new();
@@ -256,7 +232,6 @@ impl KafkaSource {
             }
             let next = begin.max(0) as u64;
             let reading = Reading {
-                committed,
                 next,
                 end,
                 ..Reading::default()
@@ -266,7 +241,8 @@ impl KafkaSource {
                 partition: self.partition(number),
                 kept: Some(KeptPosition {
                     position: next,
-                    metadata,
+                    metadata: committed.map(|_| metadata),
+                    id: self.id.clone(),
                 }),
             });
         }

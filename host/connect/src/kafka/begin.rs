@@ -10,6 +10,7 @@ use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
+use tidegate_contract::{LARGEST_MARK, Mark};
 
 use super::client::patiently;
 use super::code_of;
@@ -45,7 +46,10 @@ fn try_begin(
         return Ok(());
     }
     let begun = begin_of(asker, &positions, options.start)?;
-    let begun = to_commit(&options.topic, &begun)?;
+    let mark = begun_mark();
+    let begun = begun.iter();
+    let begun = begun.map(|(number, begin)| (*number, *begin, mark.as_str()));
+    let begun = to_commit(&options.topic, begun)?;
     match asker.commit(&begun, CommitMode::Sync) {
         Ok(()) => {
             tracing::info!(
@@ -174,13 +178,23 @@ fn offsets_at(
     Ok(offsets)
 }
 
-/// These positions in a topic, to be committed.
-pub(super) fn to_commit(topic: &str, positions: &[(i32, i64)]) -> KafkaResult<TopicPartitionList> {
+/// These positions in a topic, to be committed, each with what is kept beside it.
+pub(super) fn to_commit<'a>(
+    topic: &str,
+    positions: impl IntoIterator<Item = (i32, i64, &'a str)>,
+) -> KafkaResult<TopicPartitionList> {
     let mut list = TopicPartitionList::new();
-    for (number, position) in positions {
-        list.add_partition_offset(topic, *number, Offset::Offset(*position))?;
+    for (number, position, metadata) in positions {
+        let mut offset = list.add_partition(topic, number);
+        offset.set_offset(Offset::Offset(position))?;
+        offset.set_metadata(metadata);
     }
     Ok(list)
+}
+
+/// What is kept beside a position at which a group begins, before any cut: nobody else has set it.
+pub(super) fn begun_mark() -> String {
+    Mark::default().write(LARGEST_MARK)
 }
 
 /// Whether the group has begun with a topic whose positions these are.

@@ -14,6 +14,7 @@ use tracing::debug;
 
 use super::letter::Letter;
 use super::native;
+use super::source::ASK;
 use super::target::Message;
 use super::told::{Cause, Told};
 
@@ -197,6 +198,7 @@ pub(super) fn produce(
     (record.timestamp, record.headers) = (message.millis, message.headers);
     record.partition = message.partition;
     let mut deadline = None;
+    let mut asked = None;
     loop {
         let error = match producer.send(record) {
             Ok(()) => return Ok(()),
@@ -217,6 +219,15 @@ pub(super) fn produce(
                 }
             }
             Some(RDKafkaErrorCode::MessageSizeTooLarge) => return Err(NotTaken::TooLarge),
+            // The topic was made larger: it is asked about anew, and brokers may take a moment to know it all.
+            Some(RDKafkaErrorCode::UnknownPartition)
+                if *asked.get_or_insert_with(Instant::now) + 2 * ASK > Instant::now() =>
+            {
+                if producer.client().fetch_metadata(Some(topic), ASK).is_err() {
+                    return Err(NotTaken::Failed(error));
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
             _ => return Err(NotTaken::Failed(error)),
         }
     }

@@ -87,9 +87,6 @@ impl KafkaSource {
             .subscribe(&[&self.options.topic])
             .map_err(|error| self.read_error(error))?;
         let consumer = Arc::new(consumer);
-        if self.consumer.context().is_followed() {
-            consumer.context().follow();
-        }
         // What the old client fetched is let go before that client is.
         self.messages = Messages::new(Arc::clone(&consumer));
         self.member.becomes(&consumer);

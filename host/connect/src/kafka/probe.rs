@@ -14,7 +14,7 @@ use super::options::KafkaSourceOptions;
 use super::rebalance::Context;
 use super::target::KafkaSinkOptions;
 use super::topic::{Rules, asker, settings};
-use super::transaction::{ChangelogOptions, ChangelogPartitions, check_partitions, check_rules};
+use super::transaction::{ChangelogOptions, check_rules};
 
 /// What the brokers say of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,15 +80,6 @@ pub fn probe_changelog(
     if report.to_be_made {
         return Ok(report);
     }
-    let wanted = match &changelog.partitions {
-        ChangelogPartitions::Number(number) => (*number).max(1) as usize,
-        // One that is missing is told where it is read.
-        ChangelogPartitions::As(source) => match find(&config, &place, source, patience) {
-            Ok(metadata) => self::report(&metadata, source, None).partitions,
-            Err(_) => return Ok(report),
-        },
-    };
-    check_partitions(changelog, report.partitions, wanted)?;
     // Who may not ask for its settings is told so by a run.
     if let Ok(rules) = Rules::of(&asker(&config)?, topic) {
         check_rules(changelog, &rules, &config)?;

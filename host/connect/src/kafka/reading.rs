@@ -14,7 +14,7 @@ pub(super) struct Reading {
     /// Bytes that the last batch had: the next will have about as many.
     pub(super) usual: usize,
     pub(super) next: u64,
-    pub(super) committed: Option<u64>,
+    pub(super) committed: Option<(u64, bool)>,
     /// Where it ended when it was assigned, if it is read until there.
     pub(super) end: Option<u64>,
     pub(super) at_end: bool,

@@ -35,8 +35,6 @@ pub(super) struct Context {
     changes: Mutex<VecDeque<Change>>,
     /// The consumer is being dropped: changes are carried out at once, nobody will poll again.
     closing: AtomicBool,
-    /// Its offsets are part of transactions, whose committer knows what waits before them.
-    followed: AtomicBool,
     told: Told,
 }
 
@@ -66,14 +64,6 @@ impl Context {
 
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::Release);
-    }
-
-    pub(super) fn follow(&self) {
-        self.followed.store(true, Ordering::Release);
-    }
-
-    pub(super) fn is_followed(&self) -> bool {
-        self.followed.load(Ordering::Acquire)
     }
 
     pub(super) fn is_closing(&self) -> bool {

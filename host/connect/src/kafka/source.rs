@@ -12,7 +12,7 @@ use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientConfig, TopicPartitionList};
 use tidegate_codec::{Decoder, Format};
-use tidegate_contract::{Partition, Source, SourceError, SourceEvent};
+use tidegate_contract::{Done, Partition, Source, SourceError, SourceEvent};
 use tracing::warn;
 
 use super::begin::{begin_group, to_commit};
@@ -23,7 +23,7 @@ use super::options::{KafkaSourceOptions, KafkaStart};
 use super::reading::Reading;
 use super::rebalance::{Change, Context};
 use super::until::Ends;
-use super::{Trouble, code_of, is_transient};
+use super::{Trouble, code_of, is_transient, native};
 use crate::lines::Gathered;
 use crate::now_micros;
 
@@ -39,6 +39,8 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(3);
 pub struct KafkaSource {
     pub(super) options: KafkaSourceOptions,
     pub(super) place: String,
+    /// The id of the topic when it was opened; empty if the brokers do not tell.
+    pub(super) id: String,
     /// What is fetched; let go before the consumer is.
     pub(super) messages: Messages,
     /// The committer of this worker uses it too, if it commits in transactions.
@@ -101,6 +103,7 @@ impl KafkaSource {
         } else {
             None
         };
+        let id = id_of(&consumer, &options.topic, &place);
         consumer
             .subscribe(&[&options.topic])
             .map_err(|error| fail(error.to_string()))?;
@@ -112,6 +115,7 @@ impl KafkaSource {
             trouble: Trouble::new(options.patience),
             options,
             place,
+            id,
             messages: Messages::new(Arc::clone(&consumer)),
             consumer,
             decoder,
@@ -401,17 +405,25 @@ impl Source for KafkaSource {
         Ok(())
     }
 
-    fn commit(&mut self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
-        let news = positions.iter().filter_map(|(partition, position)| {
-            let number = partition.number as i32;
-            let known = self
-                .partitions
-                .get(&number)
-                .and_then(|reading| reading.committed);
-            (self.owned(number) && known != Some(*position)).then_some((number, *position as i64))
+    fn commit(&mut self, done: &[Done]) -> Result<(), SourceError> {
+        let fresh = |done: &&Done| {
+            let number = done.partition.number as i32;
+            let reading = self.partitions.get(&number);
+            let known = reading.and_then(|reading| reading.committed);
+            self.owned(number) && known != Some((done.position, done.waits))
+        };
+        let news: Vec<&Done> = done.iter().filter(fresh).collect();
+        let positions = news.iter().map(|done| {
+            let number = done.partition.number as i32;
+            (number, done.position as i64, done.metadata.as_str())
         });
-        let news: Vec<(i32, i64)> = news.collect();
-        self.commit_all(&news)
+        self.commit_all(&positions.collect::<Vec<_>>())?;
+        for done in news {
+            if let Some(reading) = self.partitions.get_mut(&(done.partition.number as i32)) {
+                reading.committed = Some((done.position, done.waits));
+            }
+        }
+        Ok(())
     }
 
     fn close(&mut self) -> Result<(), SourceError> {
@@ -423,12 +435,12 @@ impl Source for KafkaSource {
 
 impl KafkaSource {
     /// Commits positions, also of partitions that other members have.
-    pub(super) fn commit_all(&mut self, positions: &[(i32, i64)]) -> Result<(), SourceError> {
+    pub(super) fn commit_all(&mut self, positions: &[(i32, i64, &str)]) -> Result<(), SourceError> {
         if positions.is_empty() {
             return Ok(());
         }
-        let list =
-            to_commit(&self.options.topic, positions).map_err(|error| self.read_error(error))?;
+        let list = to_commit(&self.options.topic, positions.iter().copied());
+        let list = list.map_err(|error| self.read_error(error))?;
         let deadline = Instant::now() + self.options.commit_timeout;
         loop {
             if self.consumer.assignment_lost() {
@@ -454,11 +466,6 @@ impl KafkaSource {
                 }
             }
         }
-        for (number, position) in positions {
-            if let Some(reading) = self.partitions.get_mut(number) {
-                reading.committed = Some((*position).max(0) as u64);
-            }
-        }
         Ok(())
     }
 }
@@ -472,6 +479,18 @@ impl Drop for KafkaSource {
                 place = self.place,
                 "left the group with a change of assignment open"
             );
+        }
+    }
+}
+
+/// The id of a topic, by which one that was made anew is known. Without it, that is not noticed.
+fn id_of(consumer: &BaseConsumer<Context>, topic: &str, place: &str) -> String {
+    let mut asked = (0..3).map(|_| native::describe_topic(consumer.client(), topic, ASK));
+    match asked.find_map(Result::ok) {
+        Some((id, _)) => id,
+        None => {
+            warn!(place, "the brokers do not tell the id of the topic");
+            String::new()
         }
     }
 }

@@ -5,7 +5,7 @@ use tidegate_connect::kafka::{KafkaSource, KafkaSourceOptions, KafkaStart};
 use tidegate_contract::Source;
 
 use crate::broker::{topic, widen};
-use crate::{DEADLINE, Read, WAIT, numbers, open, options, partition, produce, read_to_end};
+use crate::{DEADLINE, Read, WAIT, done, numbers, open, options, partition, produce, read_to_end};
 
 /// Reads on for ever; members learn of a rebalance quickly.
 fn endless(topic: &str) -> KafkaSourceOptions {
@@ -24,8 +24,8 @@ fn a_restart_goes_on_at_the_committed_position() {
     let mut source = open(options(&topic, &topic));
     let mut read = Read::default();
     read.until(&mut source, |read| read.ends.len() == 1);
-    source.commit(&[(partition(0), 4)]).unwrap();
-    source.commit(&[(partition(0), 4)]).unwrap();
+    source.commit(&[done(0, 4)]).unwrap();
+    source.commit(&[done(0, 4)]).unwrap();
     source.close().unwrap();
     drop(source);
     let again = read_to_end(options(&topic, &topic), 1);
@@ -435,9 +435,7 @@ fn an_instance_that_was_killed_takes_its_partitions_back() {
     let mut killed = open(named());
     let mut read = Read::default();
     read.until(&mut killed, |read| read.records.len() == 100);
-    killed
-        .commit(&[(partition(0), 1), (partition(1), 1)])
-        .unwrap();
+    killed.commit(&[done(0, 1), done(1, 1)]).unwrap();
     // It never leaves the group: its threads go on, as those of a killed process would not, until they are fenced.
     std::mem::forget(killed);
     let began = Instant::now();

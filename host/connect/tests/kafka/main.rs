@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_codec::{DecoderOptions, Format};
 use tidegate_connect::kafka::{KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions};
-use tidegate_contract::{Partition, Rejected, Sink, Source, SourceEvent};
+use tidegate_contract::{Done, Partition, Rejected, Sink, Source, SourceEvent};
 use tidegate_record::{BatchBuilder, NewRecord};
 
 use broker::brokers;
@@ -62,10 +62,10 @@ impl Read {
         self.records.iter().map(text).collect()
     }
 
-    fn positions(&self) -> Vec<(Partition, u64)> {
+    fn positions(&self) -> Vec<Done> {
         self.next
             .iter()
-            .map(|(number, next)| (partition(*number), *next))
+            .map(|(number, next)| done(*number, *next))
             .collect()
     }
 
@@ -132,6 +132,15 @@ impl Read {
 
 fn partition(number: u32) -> Partition {
     Partition { source: 0, number }
+}
+
+fn done(number: u32, position: u64) -> Done {
+    Done {
+        partition: partition(number),
+        position,
+        waits: false,
+        metadata: String::new(),
+    }
 }
 
 /// Raw records of a topic, from the earliest, until its end.

@@ -10,7 +10,8 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::topic_partition_list::Offset;
 use tidegate_connect::kafka::KafkaSinkOptions;
 use tidegate_contract::{
-    Assignment, Committer, Cut, DeadLetter, Settled, Source, SourceEvent, TaskCut, TaskId,
+    Assignment, Committer, Cut, DeadLetter, Keeper, Mark, Settled, Source, SourceEvent, Store,
+    TaskCut, TaskId,
 };
 use tidegate_record::RecordId;
 
@@ -61,7 +62,13 @@ fn output_is_seen_once_its_cut_holds_and_not_before() {
     assert_eq!(committed(&output), all(0..first as u32));
     let (at, metadata) = offset(&input, 0);
     assert_eq!(at, Offset::Offset(first as i64));
-    assert!(metadata.starts_with("1 cut=1 life="), "{metadata}");
+    let mark = Mark::read(&metadata).unwrap().unwrap();
+    let keeper = Keeper {
+        store: Store::Changelog(format!("{input}-changelog")),
+        instance: String::new(),
+    };
+    assert_eq!((mark.keeper, mark.cut), (Some(keeper), 1), "{metadata}");
+    assert_eq!(mark.source, "tickets");
     worker.until(|worker| worker.read.len() == 300);
     assert_eq!(worker.cut(), Settled::Committed { number: 2 });
     // Nothing was done since: nothing is written, and the last cut stays the last.
@@ -439,7 +446,11 @@ fn two_sources_of_a_worker_are_part_of_one_transaction() {
     assert_eq!(settled, Settled::Committed { number: 1 });
     assert_eq!(offset(&first, 0).0, Offset::Offset(40));
     assert_eq!(offset(&second, 0).0, Offset::Offset(20));
-    assert_eq!(offset(&first, 0).1, offset(&second, 0).1);
+    let [one, other] = [&first, &second].map(|topic| {
+        let mark = Mark::read(&offset(topic, 0).1).unwrap().unwrap();
+        (mark.cut, mark.life)
+    });
+    assert_eq!(one, other);
     let mut values = committed(&output);
     values.sort_by_key(|value| value.parse::<u32>().unwrap());
     assert_eq!(values, all(0..60));

@@ -99,7 +99,11 @@ fn a_commit_whose_answer_was_lost_is_found_to_hold() {
     worker.close();
     let mut again = Worker::open(&setup);
     again.until(|worker| worker.images.len() == 2);
-    assert_eq!(again.images[&0].entries, [entry(0, b"waits")]);
+    let waits = entry(0, b"waits");
+    assert_eq!(
+        again.images[&0].entries,
+        [(waits.key, waits.payload)].into()
+    );
     again.close();
 }
 

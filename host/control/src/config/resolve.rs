@@ -10,7 +10,7 @@ use super::models::Model;
 use super::names::Names;
 use super::pipeline::{Decoding, KafkaSource, Pipeline, Sink, SinkKind, Source, SourceKind};
 use super::resolve_stage::resolve_stage;
-use super::topics::{check_letters_are_not_read, warn_read};
+use super::topics::{check_groups, check_letters_are_not_read, warn_read};
 use super::typed::{TypedAdmin, TypedFile, TypedSource, TypedSourceKind};
 
 /// The meaning of a file. It may be used only if `found` has no mistake: what could not be read is left out.
@@ -31,6 +31,7 @@ pub(crate) fn resolve(
         .filter_map(|source| resolve_source(source, &name, &mut files))
         .unzip();
     check_stdin(found, &sources, &names);
+    check_groups(found, &sources, &names);
     let mut used_models = vec![false; typed.models.len()];
     let model_places: Vec<Typed<String>> = typed
         .models

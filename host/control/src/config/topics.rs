@@ -1,7 +1,8 @@
-//! Checks topics that a pipeline reads as well as writes.
+//! Checks topics that a pipeline reads as well as writes, and groups that read more than one.
 
 use super::findings::Findings;
-use super::pipeline::{Source, SourceKind};
+use super::names::Names;
+use super::pipeline::{KafkaSource, Source, SourceKind};
 use super::typed::{TypedSinkKind, TypedTopic};
 
 /// A source that read the dead letters would make more of them, without end.
@@ -21,6 +22,39 @@ pub(crate) fn check_letters_are_not_read(
                 topic.topic.value
             ),
         );
+    }
+}
+
+/// Two sources of one group would wait for partitions that the other has, and fence each other where they have instances.
+/// A cluster is known by a broker that both name.
+pub(crate) fn check_groups(found: &Findings, sources: &[Source], names: &Names) {
+    let topics = sources.iter().filter_map(|source| match &source.kind {
+        SourceKind::Kafka(topic) => Some((&source.name, topic)),
+        SourceKind::File { .. } | SourceKind::Stdin => None,
+    });
+    let topics: Vec<_> = topics.collect();
+    for (index, (name, topic)) in topics.iter().enumerate() {
+        let same = |(_, other): &&(&String, &KafkaSource)| {
+            let mut brokers = other.brokers.iter();
+            let named = |broker: &String| {
+                let mut ours = topic.brokers.iter();
+                ours.any(|ours| ours.eq_ignore_ascii_case(broker))
+            };
+            other.group == topic.group && brokers.any(named)
+        };
+        let Some((first, _)) = topics[..index].iter().find(same) else {
+            continue;
+        };
+        if let Some((_, place)) = names.sources.iter().find(|(known, _)| known == *name) {
+            found.mistake(
+                place,
+                &format!("source.{name}.group"),
+                format!(
+                    "source {first:?} reads in group {:?} of this cluster already; each source has a group of its own",
+                    topic.group
+                ),
+            );
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A task's part of a cut.
 
-use tidegate_contract::{TaskCut, TaskId};
+use tidegate_contract::{Moved, TaskCut, TaskId};
 
 use super::Task;
 use crate::topology::Positions;
@@ -16,13 +16,14 @@ impl Task {
     pub(crate) fn cut(&mut self) -> TaskCut {
         let topology = self.topology.clone();
         let source = &topology.sources[usize::from(self.partition.source)];
-        let identity = source.identity(self.partition.number);
         let can_be_read_again = source.positions != Positions::Nobody;
         let mut cut = TaskCut {
-            identity: identity.unwrap_or_default().to_owned(),
+            identity: self.identity.clone(),
             position: self.next.filter(|_| can_be_read_again),
             unfinished: self.unfinished().filter(|_| can_be_read_again),
             counters: self.counts.to_log(),
+            waits: self.in_flight() as u64,
+            done: self.stale.iter().cloned().collect(),
             ..TaskCut::default()
         };
         for inbox in &mut self.inboxes {
@@ -40,10 +41,23 @@ impl Task {
         cut
     }
 
+    /// What the commit log is told of it where its state is in a changelog: as of its last cut.
+    pub(crate) fn as_moved(&self, moved: Moved) -> TaskCut {
+        TaskCut {
+            identity: self.identity.clone(),
+            position: self.cut_position,
+            unfinished: self.cut_position,
+            counters: self.cut_counts.to_log(),
+            moved: Some(moved),
+            ..TaskCut::default()
+        }
+    }
+
     /// Whether a cut would have something to say of this task.
     pub(crate) fn has_changes(&self) -> bool {
         self.next != self.cut_position
             || self.counts != self.cut_counts
+            || !self.stale.is_empty()
             || self.waiting.iter().any(Waiting::has_changes)
             || self.inboxes.iter().any(|inbox| inbox.has_changes())
     }

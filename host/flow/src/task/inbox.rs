@@ -257,6 +257,7 @@ mod tests {
         // Two are taken before the first cut, which has the other six.
         let (put, _) = step(2, false);
         assert_eq!(names(&put), ["ask/0/0/0/batch"]);
+        let put = put.into_iter().map(|entry| (entry.key, entry.payload));
         let restored = kept::restore(put).unwrap();
         assert_eq!(restored[0].waits.len(), 6);
         for (records, cut_off, taken) in [(1, false, 1), (2, true, 3), (1, false, 4)] {

@@ -17,12 +17,12 @@ mod starts;
 mod unavailable;
 mod wants;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_contract::{
-    CommitPoint, Operator, OperatorVersion, Partition, Rejected, RequestId, TaskImage,
+    CommitPoint, EntryKey, Operator, OperatorVersion, Partition, Rejected, RequestId, TaskImage,
 };
 use tidegate_record::{ArenaFull, Batch, BatchBuilder, RecordId, RecordView};
 use tidegate_telemetry::Meters;
@@ -31,6 +31,7 @@ use tidegate_telemetry::events::RecordsRead;
 use self::inbox::Inbox;
 pub(crate) use self::starts::Starts;
 pub(crate) use self::wants::Wants;
+use crate::begin::Begin;
 use crate::counts::Counts;
 use crate::entry::{Entry, EntryId, KeptParts, Lane, State, Tokens};
 use crate::error::FlowError;
@@ -67,6 +68,12 @@ pub(crate) struct Task {
     readers: Vec<Vec<usize>>,
     /// Whether a stage has answers that may go as soon as those after it take them.
     answers_held: Vec<bool>,
+    /// What its partition is.
+    identity: String,
+    /// How it began; none once a cut holds.
+    begin: Option<Begin>,
+    /// Entries that its store has and that count no more. They are done with the next cut.
+    stale: BTreeSet<EntryKey>,
     /// Where reading goes on.
     next: Option<u64>,
     /// Where it began, if that is only known from what came.
@@ -99,15 +106,20 @@ impl Task {
     pub(crate) fn new(
         partition: Partition,
         topology: Arc<Topology>,
-        image: &TaskImage,
+        begin: &Begin,
         starts: Arc<Starts>,
     ) -> Task {
         // Where partitions are there from the beginning. A group may give a worker a hundred at any time, and they start
         // their operators one by one, each with its first records.
         let at_once = topology.sources[usize::from(partition.source)].fixed;
-        let counts = Counts::from_log(&image.counters);
+        let Begin {
+            position, counts, ..
+        } = *begin;
         Task {
             partition,
+            identity: String::new(),
+            stale: BTreeSet::new(),
+            begin: Some(*begin),
             operators: topology.stages.iter().map(|_| None).collect(),
             waiting: waiting_of(&topology),
             unavailable: vec![false; topology.stages.len()],
@@ -121,10 +133,10 @@ impl Task {
             readers: advance::readers(&topology),
             answers_held: vec![false; topology.stages.len()],
             topology,
-            next: image.position,
-            began: image.position,
+            next: position,
+            began: position,
             counts,
-            cut_position: image.position,
+            cut_position: position,
             cut_counts: counts,
             left: Vec::new(),
             left_in_cut: Vec::new(),
@@ -133,6 +145,11 @@ impl Task {
             ended: false,
             paused: false,
         }
+    }
+
+    /// What its partition is, and the entries of its store that it does not begin with: the next cut takes them away.
+    pub(crate) fn came_from(&mut self, identity: String, stale: BTreeSet<EntryKey>) {
+        (self.identity, self.stale) = (identity, stale);
     }
 
     /// A number that none before had in this task.
@@ -197,6 +214,13 @@ impl Task {
     /// The last cut holds.
     pub(crate) fn cut_holds(&mut self) {
         self.left_in_cut.clear();
+        self.stale.clear();
+        self.begin = None;
+    }
+
+    /// Whether it has had no cut that holds.
+    pub(crate) fn begins(&self) -> bool {
+        self.begin.is_some()
     }
 
     /// Takes out what waits in stages, or was answered since the last cut that holds, by stage: the task is about to go
@@ -219,11 +243,15 @@ impl Task {
         self.cut_counts = self.cut_counts.refused_late(records);
     }
 
-    /// Goes back to its last cut, which this image is of: what was done since was not. Its operators stay. Returns where
-    /// reading goes on.
-    pub(crate) fn go_back(&mut self, image: &TaskImage) -> Option<u64> {
-        let position = image.position.or(self.began);
-        let counts = Counts::from_log(&image.counters);
+    /// Goes back to its last cut, which this image is of, or to how it began: what was done since was not. Its operators
+    /// stay. Returns where reading goes on, and leaves in the image what waits.
+    pub(crate) fn go_back(&mut self, image: &mut TaskImage) -> Option<u64> {
+        let (position, counts) = match &self.begin {
+            Some(begin) => (begin.position, begin.counts),
+            None => (image.position, Counts::from_log(&image.counters)),
+        };
+        let position = position.or(self.began);
+        image.entries.retain(|key, _| !self.stale.contains(key));
         self.waiting = waiting_of(&self.topology);
         self.inboxes = inboxes_of(&self.topology);
         self.answers_held.fill(false);

@@ -1,15 +1,19 @@
 //! Partitions that come and go, and tasks that go back to their last cut.
 
+use std::collections::BTreeSet;
 use std::sync::PoisonError;
 use std::time::Instant;
 
-use tidegate_contract::{Assigned, Assignment, Partition, RefusedRecord, RequestId, TaskImage};
+use tidegate_contract::{
+    Assigned, Assignment, EntryKey, Keeper, Partition, RefusedRecord, RequestId, Store, TaskId,
+    TaskImage,
+};
 
 use super::Worker;
 use super::cut::End;
-use crate::counts::Counts;
+use crate::begin::{self, Begin, Keeps, Known, Stored};
 use crate::error::FlowError;
-use crate::kept;
+use crate::kept::{self, Restored};
 use crate::task::Task;
 use crate::topology::StageKind;
 
@@ -18,12 +22,11 @@ impl Worker {
         let Assigned { partition, kept } = assigned;
         let topology = &self.shared.topology;
         let source = &topology.sources[usize::from(partition.source)];
+        let name = source.identity(partition.number).unwrap_or_default();
+        let id = kept.as_ref().map_or("", |kept| kept.id.as_str());
         Assignment {
             task: topology.task_id(partition),
-            identity: source
-                .identity(partition.number)
-                .unwrap_or_default()
-                .to_owned(),
+            identity: begin::identity(name, id),
             kept,
         }
     }
@@ -35,67 +38,112 @@ impl Worker {
         let assignments = assigned.into_iter().map(|one| self.assignment(one));
         let assignments: Vec<Assignment> = assignments.collect();
         let images = self.committer.load(&assignments)?;
+        let keeper = self.committer.keeper(&topology.sources[source].name);
+        let mut moved = Vec::new();
         for ((partition, assignment), image) in partitions.into_iter().zip(assignments).zip(images)
         {
-            let mut image = self.same_input(source, &assignment, image)?;
+            let (begin, stale, restored) = self.decide(source, &assignment, &keeper, image)?;
             let kept = assignment.kept.as_ref().map(|kept| kept.position);
-            if let Some(position) = image.position
+            if let Some(position) = begin.position
                 && kept != Some(position)
             {
                 let sought = self.sources[source].seek(partition, position);
                 sought.map_err(|error| self.source_error(source, error))?;
             }
-            let mut counts = Counts::from_log(&image.counters);
-            if image.entries.is_empty() {
-                // What waited when the partition was last read here, another member has done.
-                counts = counts.without_in_flight();
-                image.counters = counts.to_log();
+            if topology.sources[source].fixed {
+                moved.extend(begin::moved(&assignment, &begin, &keeper));
             }
-            self.shared.ledger.loaded(assignment.task.clone(), counts);
+            self.shared
+                .ledger
+                .loaded(assignment.task.clone(), begin.counts);
             let waited = &self.shared.waited;
             let mut waited = waited.lock().unwrap_or_else(PoisonError::into_inner);
             // In flight since the run began, whoever takes it.
             self.shown += waited.remove(&assignment.task).unwrap_or_default();
             drop(waited);
-            let task = Task::new(partition, topology.clone(), &image, self.starts.clone());
+            let mut task = Task::new(partition, topology.clone(), &begin, self.starts.clone());
+            task.came_from(assignment.identity, stale);
             self.tasks.insert(task);
-            self.restore(partition, image)?;
+            self.restore(partition, restored)?;
         }
-        Ok(())
+        self.shared.ledger.moved(moved)
     }
 
-    /// The image of a task, if it is of what is read now. Of a partition that comes and goes the source knows by itself
-    /// where to begin.
-    fn same_input(
+    /// How a task begins; what of its store is to be taken away, and what goes on.
+    fn decide(
         &self,
         source: usize,
         assignment: &Assignment,
-        image: TaskImage,
-    ) -> Result<TaskImage, FlowError> {
-        let described = &self.shared.topology.sources[source];
-        let (was, now) = (&image.identity, &assignment.identity);
-        if was.is_empty() || was == now {
-            return Ok(image);
+        keeper: &Keeper,
+        mut image: TaskImage,
+    ) -> Result<(Begin, BTreeSet<EntryKey>, Vec<Restored>), FlowError> {
+        let topology = &self.shared.topology;
+        let task = &assignment.task;
+        let entries = std::mem::take(&mut image.entries);
+        let keys: Vec<EntryKey> = entries.keys().cloned().collect();
+        let mut restored = kept::restore(entries).map_err(FlowError::State)?;
+        let own = Stored {
+            image: &image,
+            records: kept::records(&restored),
+        };
+        let former = begin::former_source(task, assignment.kept.as_ref());
+        let former = former.map(|source| TaskId {
+            source,
+            ..task.clone()
+        });
+        let former = former.and_then(|former| self.shared.ledger.task(&former));
+        let former = former.map(count).transpose()?;
+        let in_log = match keeper.store {
+            Store::Log => None,
+            Store::Changelog(_) => self.shared.ledger.task(task).map(count).transpose()?,
+        };
+        let known = Known {
+            task,
+            identity: &assignment.identity,
+            fixed: topology.sources[source].fixed,
+            keeper,
+            kept: assignment.kept.as_ref(),
+            log: match keeper.store {
+                Store::Log => (image != TaskImage::default() || !keys.is_empty()).then_some(own),
+                Store::Changelog(_) => stored(&in_log),
+            },
+            changelog: matches!(keeper.store, Store::Changelog(_)).then_some(own),
+            former: stored(&former),
+        };
+        let mut begin = begin::begin(&known).map_err(FlowError::State)?;
+        begin::beside(topology, &keeper.store, &image).map_err(FlowError::State)?;
+        if let Some((image, records)) = &in_log
+            && *records > 0
+        {
+            // Others have gone on from there: nobody would take them away any more.
+            self.shared.ledger.forget(task, image)?;
         }
-        if described.fixed || !image.entries.is_empty() {
-            return Err(FlowError::State(format!(
-                "{} was {was} at the last cut and is now {now}; give the source its old input, or begin with a new \
-                 state directory",
-                assignment.task,
-            )));
+        let stays = |offset: u64| match begin.keeps {
+            Keeps::All => true,
+            Keeps::Nothing => false,
+            Keeps::Before(position) => offset < position,
+        };
+        let stale: BTreeSet<EntryKey> = (keys.into_iter())
+            .filter(|key| !stays(key.offset))
+            .collect();
+        restored.retain(|restored| stays(restored.waits.offset()));
+        if begin.keeps != Keeps::All {
+            begin.counts.input += kept::records(&restored);
         }
-        Ok(TaskImage {
-            position: assignment.kept.as_ref().map(|kept| kept.position),
-            counters: image.counters,
-            ..TaskImage::default()
-        })
+        if !stale.is_empty() {
+            tracing::warn!(
+                entries = stale.len(),
+                "what waits of {task} is set aside: its position was set anew, or another process has gone on"
+            );
+        }
+        Ok((begin, stale, restored))
     }
 
     /// Gives a task what waited at its last cut.
-    fn restore(&mut self, partition: Partition, image: TaskImage) -> Result<(), FlowError> {
+    fn restore(&mut self, partition: Partition, restored: Vec<Restored>) -> Result<(), FlowError> {
         let stages = self.shared.topology.stages.len();
         self.with_task(partition, |task, output| {
-            for mut restored in kept::restore(image.entries).map_err(FlowError::State)? {
+            for mut restored in restored {
                 let came = restored.waits.come_from(partition.source);
                 came.map_err(|why| FlowError::State(format!("an in-flight entry: {why}")))?;
                 task.restore(restored)?;
@@ -157,7 +205,7 @@ impl Worker {
         };
         let (id, left) = (task.id(), task.left_behind());
         self.shared.ledger.taken_back(&id, task.counts);
-        self.shared.ledger.left_behind(&id, left);
+        let left = self.shared.ledger.left_behind(&id, task.counts, left);
         let meters = &self.output.meters;
         meters.add_abandoned(left.input, left.split);
         task.abandon(meters);
@@ -200,7 +248,7 @@ impl Worker {
         });
         let assignments: Vec<Assignment> = assigned.map(|one| self.assignment(one)).collect();
         let images = self.committer.load(&assignments)?;
-        for (partition, image) in partitions.into_iter().zip(images) {
+        for (partition, mut image) in partitions.into_iter().zip(images) {
             let Some(mut task) = self.tasks.get_mut(partition) else {
                 continue;
             };
@@ -209,7 +257,7 @@ impl Worker {
                 self.kept.keep(partition, stage, entry);
             }
             let paused = task.paused;
-            let position = task.go_back(&image);
+            let position = task.go_back(&mut image);
             drop(task);
             let source = usize::from(partition.source);
             let port = &mut self.sources[source];
@@ -229,9 +277,22 @@ impl Worker {
                 }
                 moved => moved.map_err(|error| self.source_error(source, error))?,
             }
-            self.restore(partition, image)?;
+            let restored = kept::restore(image.entries).map_err(FlowError::State)?;
+            self.restore(partition, restored)?;
         }
         self.last_cut = Instant::now();
         Ok(())
     }
+}
+
+/// What a log has of a task, and how many records wait in it.
+fn count(image: TaskImage) -> Result<(TaskImage, u64), FlowError> {
+    let restored = kept::restore(image.entries.clone()).map_err(FlowError::State)?;
+    Ok((image, kept::records(&restored)))
+}
+
+fn stored(counted: &Option<(TaskImage, u64)>) -> Option<Stored<'_>> {
+    let (image, records) = counted.as_ref()?;
+    let records = *records;
+    Some(Stored { image, records })
 }

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use tidegate_contract::{
-    CommitError, CommitPoint, Cut, Participants, Partition, RefusedRecord, Settled, SourceError,
-    TaskId,
+    CommitError, CommitPoint, Cut, Done, LARGEST_MARK, MoveState, Moved, Participants, Partition,
+    RefusedRecord, Settled, SourceError, Store, TaskId,
 };
 use tidegate_telemetry::events::CutCommitted;
 
@@ -13,6 +13,7 @@ use crate::counts::Counts;
 use crate::error::FlowError;
 use crate::ledger::Ledger;
 use crate::output::Output;
+use crate::task::Task;
 use crate::topology::Positions;
 
 /// A cut of which nothing is known for so long does not become one.
@@ -175,7 +176,11 @@ impl Worker {
             return Ok(None);
         };
         Ok(Some(match settled {
-            Settled::Committed { number } => End::Held(self.held(number, committing)),
+            Settled::Committed { number } => {
+                let first = |task: &Task| task.begins();
+                self.moved(MoveState::There, first)?;
+                End::Held(self.held(number, committing))
+            }
             Settled::Aborted { why, refused } => {
                 tracing::warn!(worker = self.number, "a cut was taken back: {why}");
                 End::Aborted(refused)
@@ -185,6 +190,27 @@ impl Worker {
                 End::Fenced
             }
         }))
+    }
+
+    /// Tells the log of those tasks whose state is in a changelog, of sources that keep no positions, how far it is.
+    pub(super) fn moved(
+        &self,
+        state: MoveState,
+        of: impl Fn(&Task) -> bool,
+    ) -> Result<(), FlowError> {
+        let topology = &self.shared.topology;
+        let mut moved = Vec::new();
+        for task in self.tasks.values().filter(|task| of(task)) {
+            let source = &topology.sources[usize::from(task.partition.source)];
+            if !source.fixed {
+                continue;
+            }
+            if let Store::Changelog(topic) = self.committer.keeper(&source.name).store {
+                let moved_to = Moved { topic, state };
+                moved.push((task.id(), task.as_moved(moved_to)));
+            }
+        }
+        self.shared.ledger.moved(moved)
     }
 
     /// A cut holds.
@@ -222,10 +248,19 @@ impl Worker {
             if positions != Positions::CutsAndSource {
                 continue;
             }
-            let of_source = tasks.iter().filter_map(|(partition, _, _, unfinished)| {
-                (usize::from(partition.source) == index).then_some((*partition, (*unfinished)?))
+            let of_source = tasks.iter();
+            let of_source =
+                of_source.filter(|(partition, ..)| usize::from(partition.source) == index);
+            let of_source = of_source.filter_map(|(partition, task, _, unfinished)| {
+                let mark = self.committer.mark(task);
+                Some(Done {
+                    partition: *partition,
+                    position: (*unfinished)?,
+                    waits: mark.waits > 0,
+                    metadata: mark.write(LARGEST_MARK),
+                })
             });
-            let of_source: Vec<(Partition, u64)> = of_source.collect();
+            let of_source: Vec<Done> = of_source.collect();
             if let Err(error) = source.commit(&of_source) {
                 self.untold = true;
                 return Some((index, error));

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use tidegate_contract::{
-    Answer, Committer, Made, ModelError, Partition, Reply, SourceError, SourceEvent, TaskId,
+    Answer, Committer, Made, ModelError, MoveState, Partition, Reply, SourceError, SourceEvent,
+    TaskId,
 };
 use tidegate_telemetry::Meters;
 
@@ -218,6 +219,8 @@ impl Worker {
             let again = self.last_failed.is_none_or(|since| since.elapsed() >= TURN);
             if again && self.is_done(stopping, in_flight) {
                 if self.last_cut()? {
+                    let nothing_waits = |task: &Task| task.in_flight() == 0;
+                    self.moved(MoveState::Ended, nothing_waits)?;
                     return self.close();
                 }
                 self.last_failed = Some(Instant::now());

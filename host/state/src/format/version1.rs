@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use tidegate_contract::{Cut, SinkPosition, SlotVersion, TaskCut, TaskId};
 
-use super::{Damage, ENTRY_HEADER, HEADER, Read, add, invalid_body, parts, upsert, whole_entry};
+use super::{
+    Damage, ENTRY_HEADER, HEADER, Read, add, invalid_body, parts, unmark, upsert, whole_entry,
+};
 
 pub(super) const VERSION: u32 = 1;
 
@@ -72,6 +74,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Read, Damage> {
         }
         read.good = end;
     }
+    let tasks: Vec<TaskId> = read.state.tasks.keys().cloned().collect();
+    unmark(&mut read.state, &tasks);
     if waiting.is_empty() {
         return Ok(read);
     }

@@ -9,9 +9,9 @@ use serde_json::Value;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    Assigned, CommitLog, CommitPoint, Committer, FileLayer, KeptPosition, KeptRevision, Operator,
-    OperatorError, OperatorVersion, Partition, Processed, Recovered, Sink, Slot, Source as Input,
-    SourceError, SourceEvent,
+    Assigned, CommitLog, CommitPoint, Committer, Done, FileLayer, Keeper, KeptPosition,
+    KeptRevision, LARGEST_MARK, Mark, Operator, OperatorError, OperatorVersion, Partition,
+    Processed, Recovered, Sink, Slot, Source as Input, SourceError, SourceEvent, Store,
 };
 use tidegate_flow::{
     OperatorStage, Positions, Run, Source, Stage, StageKind, Target, Topology, WorkerParts,
@@ -217,7 +217,11 @@ pub(super) struct Topic {
     pub(super) paused: Vec<bool>,
     pub(super) next: Vec<u64>,
     pub(super) committed: Arc<Mutex<Vec<u64>>>,
+    /// What stands beside each.
+    pub(super) marks: Arc<Mutex<Vec<String>>>,
     pub(super) taken_away: Arc<AtomicBool>,
+    /// Where another member has gone on to by the time it comes back.
+    pub(super) others: Arc<Mutex<Option<u64>>>,
     /// What is committed when its partition is taken away is refused, once.
     pub(super) refuses: bool,
     pub(super) refusing: bool,
@@ -229,6 +233,7 @@ impl Topic {
     }
 
     pub(super) fn of(partitions: usize, records: u64) -> Topic {
+        let begun = Mark::default().write(LARGEST_MARK);
         Topic {
             records,
             key: None,
@@ -237,7 +242,9 @@ impl Topic {
             paused: vec![false; partitions],
             next: vec![0; partitions],
             committed: Arc::new(Mutex::new(vec![0; partitions])),
+            marks: Arc::new(Mutex::new(vec![begun; partitions])),
             taken_away: Arc::default(),
+            others: Arc::default(),
             refuses: false,
             refusing: false,
         }
@@ -264,11 +271,25 @@ impl Input for Topic {
                 return Ok(SourceEvent::Assigned(all.collect()));
             }
             // The one that was taken away comes back.
+            if let Some(position) = self.others.lock().unwrap().take() {
+                let keeper = Keeper {
+                    store: Store::Log,
+                    instance: "another".into(),
+                };
+                let mark = Mark {
+                    keeper: Some(keeper),
+                    source: "input".into(),
+                    ..Mark::default()
+                };
+                self.committed.lock().unwrap()[0] = position;
+                self.marks.lock().unwrap()[0] = mark.write(LARGEST_MARK);
+            }
             let position = self.committed.lock().unwrap()[0];
             (self.paused[0], self.next[0]) = (false, position);
             let kept = KeptPosition {
                 position,
-                metadata: String::new(),
+                metadata: Some(self.marks.lock().unwrap()[0].clone()),
+                id: String::new(),
             };
             return Ok(SourceEvent::Assigned(vec![Assigned {
                 partition: partition(0),
@@ -325,15 +346,17 @@ impl Input for Topic {
         Ok(())
     }
 
-    fn commit(&mut self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
+    fn commit(&mut self, done: &[Done]) -> Result<(), SourceError> {
         if std::mem::take(&mut self.refusing) {
             return Err(SourceError::Commit {
                 place: "topic".into(),
                 why: "it has been taken away".into(),
             });
         }
-        for (partition, position) in positions {
-            self.committed.lock().unwrap()[partition.number as usize] = *position;
+        for done in done {
+            let number = done.partition.number as usize;
+            self.committed.lock().unwrap()[number] = done.position;
+            self.marks.lock().unwrap()[number] = done.metadata.clone();
         }
         Ok(())
     }

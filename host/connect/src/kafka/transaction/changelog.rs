@@ -8,16 +8,19 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rdkafka::admin::AdminClient;
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
 use rdkafka::config::ClientConfig;
+use rdkafka::error::KafkaError;
+use rdkafka::types::RDKafkaErrorCode;
 use tidegate_contract::{EntryKey, TaskId};
+use tracing::info;
 
 use super::super::client::find;
 use super::super::internal::{InternalTopic, Wanted};
 use super::super::source::ASK;
 use super::super::target::largest_message;
-use super::super::topic::{Asker, Rules};
-use super::super::{Trouble, native};
+use super::super::topic::{Asker, Rules, wait_for};
+use super::super::{Trouble, is_transient, native};
 use super::options::{ChangelogOptions, ChangelogPartitions};
 use super::outbox::Learnt;
 use super::pieces::LONGEST_HEAD;
@@ -39,16 +42,16 @@ pub(super) struct Header {
     key: String,
     /// The id of the source's topic, if it reads one.
     topic: Option<String>,
-    /// How many partitions there are.
+    /// How many partitions the source's topic had. Only told: they become more.
     partitions: usize,
 }
 
 /// A changelog that is ready to be read and written.
 pub(super) struct Changelog {
     pub(super) options: ChangelogOptions,
-    /// Its own id, where a group keeps the positions: they name the changelog of what waits before them.
-    id: Option<String>,
     pub(super) header: Header,
+    /// How many partitions it has, as far as is known.
+    pub(super) partitions: usize,
     /// Index among the topics that transactions go to.
     pub(super) to: u16,
     pub(super) learnt: Arc<Learnt>,
@@ -80,7 +83,9 @@ impl Changelog {
             made: &options.as_made(),
         };
         let found = wanted.find_or_make(asker, &place, patience)?;
-        check_partitions(&options, found, partitions)?;
+        if found < partitions {
+            grow(asker, &options.topic, partitions, &place, patience)?;
+        }
         let rules = match Rules::of(asker, &options.topic) {
             Ok(rules) => rules,
             Err(why) => {
@@ -89,17 +94,13 @@ impl Changelog {
             }
         };
         let limit = check_rules(&options, &rules, plain)?;
-        let id = match &options.partitions {
-            ChangelogPartitions::As(_) => Some(id_of(asker, &options.topic, &place, patience)?.0),
-            ChangelogPartitions::Number(_) => None,
-        };
         let changelog = Changelog {
-            id,
             header: Header {
                 key: fingerprint,
                 topic,
                 partitions,
             },
+            partitions: found.max(partitions),
             to: 0,
             learnt: Learnt::new(limit),
             options,
@@ -107,34 +108,25 @@ impl Changelog {
         Ok((changelog, rules.largest_batch))
     }
 
-    /// Its name and id, as they stand beside the offsets of a group.
-    pub(super) fn known_as(&self) -> Option<String> {
-        let id = self.id.as_ref()?;
-        Some(format!("{}/{id}", self.options.topic))
-    }
-
-    /// Whether this is the changelog of what waited of a task when its position was committed. The error says why not.
-    pub(super) fn check_known_as(&self, known: &str, task: &TaskId) -> Result<(), String> {
-        if self.known_as().is_none_or(|ours| ours == known) {
-            return Ok(());
-        }
-        let ours = &self.options.topic;
-        let theirs = known.split_once('/').map_or(known, |(topic, _)| topic);
-        Err(match theirs == ours {
-            true => format!(
-                "changelog topic {ours} was made anew since the last cut of {task}: what waited of it is gone with the old \
-                 one; to go on without that, set the group's offset of the partition yourself"
-            ),
-            false => format!(
-                "what waits of {task} is in changelog topic {theirs}, and this process was told {ours}; name the same one \
-                 in all processes of the group, or change it when nothing waits"
-            ),
-        })
-    }
-
     /// The partition that has this task.
     pub(super) fn partition_of(&self, task: &TaskId) -> i32 {
-        (task.partition as usize % self.header.partitions) as i32
+        match &self.options.partitions {
+            ChangelogPartitions::As(_) => task.partition as i32,
+            ChangelogPartitions::Number(number) => (task.partition % (*number).max(1)) as i32,
+        }
+    }
+
+    /// Has it grow to so many partitions, if it has fewer.
+    pub(super) fn grow(
+        &mut self,
+        asker: &AdminClient<Asker>,
+        partitions: usize,
+        place: &str,
+        patience: Duration,
+    ) -> Result<(), String> {
+        grow(asker, &self.options.topic, partitions, place, patience)?;
+        self.partitions = self.partitions.max(partitions);
+        Ok(())
     }
 
     /// Messages are of so many bytes at most.
@@ -176,13 +168,6 @@ impl Changelog {
                  anew; name another changelog, or remove this one with what waits in it",
                 id(&found.topic),
                 id(&ours.topic)
-            ));
-        }
-        if found.partitions != ours.partitions {
-            return Err(format!(
-                "{source} had {} partitions when changelog topic {name} was written and has {} now; name another \
-                 changelog once nothing waits in this one",
-                found.partitions, ours.partitions
             ));
         }
         Ok(())
@@ -307,25 +292,57 @@ impl ChangelogOptions {
     }
 }
 
-/// A partition of the source has what waits of it in the partition of the same number.
-pub(in super::super) fn check_partitions(
-    options: &ChangelogOptions,
-    found: usize,
-    wanted: usize,
+/// Has a topic grow to so many partitions, if it has fewer.
+fn grow(
+    asker: &AdminClient<Asker>,
+    topic: &str,
+    partitions: usize,
+    place: &str,
+    patience: Duration,
 ) -> Result<(), String> {
-    if found == wanted {
-        return Ok(());
+    let mut trouble = Trouble::new(patience);
+    loop {
+        let found = asker.inner().fetch_metadata(Some(topic), ASK);
+        let found = found.map(|metadata| {
+            let topics = metadata.topics().iter();
+            let found = topics.filter(|found| found.name() == topic);
+            found.map(|found| found.partitions().len()).sum::<usize>()
+        });
+        let why = match found {
+            Ok(found) if found >= partitions => {
+                info!(place, topic, partitions, "the changelog has grown");
+                return Ok(());
+            }
+            Ok(found) => {
+                let asked = AdminOptions::new().request_timeout(Some(5 * ASK));
+                let more = [NewPartitions::new(topic, partitions)];
+                let fail = |code: RDKafkaErrorCode| {
+                    format!(
+                        "changelog topic {topic} has {found} partitions, needs {partitions}, and cannot be given more: \
+                         {code}"
+                    )
+                };
+                match wait_for(asker.create_partitions(&more, &asked), 10 * ASK) {
+                    Some(Ok(answers)) => match answers.into_iter().next() {
+                        // Another process may have been faster.
+                        Some(Err((_, RDKafkaErrorCode::InvalidPartitions)))
+                        | Some(Ok(_))
+                        | None => "it is growing".to_owned(),
+                        Some(Err((_, code))) if is_transient(&KafkaError::Global(code)) => {
+                            fail(code)
+                        }
+                        Some(Err((_, code))) => return Err(fail(code)),
+                    },
+                    Some(Err(error)) => error.to_string(),
+                    None => "it cannot be given more partitions: no answer".to_owned(),
+                }
+            }
+            Err(error) if is_transient(&error) => error.to_string(),
+            Err(error) => return Err(format!("changelog topic {topic}: {error}")),
+        };
+        trouble.note(place, &why)?;
+        std::thread::sleep(Duration::from_millis(50));
     }
-    let name = &options.topic;
-    Err(match &options.partitions {
-        ChangelogPartitions::As(topic) => format!(
-            "changelog topic {name} has {found} partitions and topic {topic} has {wanted}: what waits of a partition is in \
-             the one of the same number, so they must be as many"
-        ),
-        ChangelogPartitions::Number(_) => {
-            format!("changelog topic {name} has {found} partitions, and {wanted} are asked for")
-        }
-    })
 }
 
 /// The most that a message of it may be. The error says why it cannot be a changelog.

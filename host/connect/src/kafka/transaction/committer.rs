@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use rdkafka::TopicPartitionList;
 use rdkafka::config::ClientConfig;
-use rdkafka::consumer::Consumer as _;
 use rdkafka::topic_partition_list::Offset;
 use tidegate_contract::{
-    Assignment, CommitError, Committer, Cut, EntryCipher, Participants, Settled, Sink, SinkError,
-    TaskCut, TaskId, TaskImage,
+    Assignment, CommitError, Committer, Cut, EntryCipher, Keeper, LARGEST_MARK, Mark, Participants,
+    Settled, Sink, SinkError, Store, TaskCut, TaskId, TaskImage,
 };
 use tracing::{info, warn};
 
@@ -30,7 +29,6 @@ use super::changelog::{Changelog, HEADER, entry_key, position_key};
 use super::courier::{Courier, GroupOffsets, Job, PositionEntry};
 use super::image::Image;
 use super::line::Line;
-use super::mark::{LARGEST, Mark};
 use super::options::TransactionOptions;
 use super::outbox::{Destination, Learnt, Outbox, Stub};
 use super::pieces;
@@ -218,7 +216,6 @@ impl KafkaCommitter {
             )));
         }
         self.connect()?;
-        reader.consumer.context().follow();
         let followed = Followed {
             topic: reader.options.topic.clone(),
             member: Arc::clone(&reader.member),
@@ -363,13 +360,25 @@ impl KafkaCommitter {
         Ok(counts)
     }
 
-    fn mark(&self, number: u64, counters: &[(String, u64)]) -> Mark {
+    /// What stands beside the position of a task in a cut.
+    fn mark_of(&self, number: u64, task: &TaskId, cut: Option<&TaskCut>, image: &Image) -> Mark {
+        let (identity, waits, counters) = match cut {
+            Some(cut) => (&cut.identity, cut.waits, &cut.counters),
+            None => (&image.identity, image.waits, &image.counters),
+        };
+        let identity = match identity.as_str() {
+            "" => &image.identity,
+            _ => identity,
+        };
         Mark {
+            keeper: Some(self.keeper(&task.source)),
+            source: task.source.clone(),
+            identity: identity.clone(),
             cut: number,
             life: self.life.clone(),
-            log: None,
+            waits,
             position: None,
-            counters: counters.to_vec(),
+            counters: counters.clone(),
         }
     }
 
@@ -383,9 +392,6 @@ impl KafkaCommitter {
         let mut groups = Vec::new();
         for (source, followed) in &self.followed {
             let mut list = TopicPartitionList::new();
-            let mut changelogs = self.changelogs.iter();
-            let changelog = changelogs.find(|changelog| changelog.options.source == *source);
-            let known_as = changelog.and_then(Changelog::known_as);
             let tasks = self.images.iter();
             for (task, image) in tasks.filter(|(task, _)| task.source == *source) {
                 let cut = cuts.get(task);
@@ -393,16 +399,12 @@ impl KafkaCommitter {
                 let Some(position) = position.filter(|_| image.in_group) else {
                     continue;
                 };
-                let counters = cut.map_or(&image.counters, |cut| &cut.counters);
+                let mark = self.mark_of(number, task, cut, image);
                 let mut offset = list.add_partition(&followed.topic, task.partition as i32);
                 offset
                     .set_offset(Offset::Offset(position as i64))
                     .map_err(fail)?;
-                let mut mark = self.mark(number, counters);
-                if image.waits_after(cut) {
-                    mark.log = known_as.clone();
-                }
-                offset.set_metadata(mark.write(LARGEST));
+                offset.set_metadata(mark.write(LARGEST_MARK));
             }
             if list.count() > 0 {
                 groups.push(GroupOffsets {
@@ -431,7 +433,7 @@ impl KafkaCommitter {
             let changelog = &self.changelogs[index];
             let partition = changelog.partition_of(&task);
             let place = (index, partition);
-            let writes = !image.in_group || !image.stale.is_empty() || image.differs(&task_cut);
+            let writes = !image.in_group || image.differs(&task_cut);
             if writes && !self.headers.contains(&place) && !underway.headers.contains(&place) {
                 let header = changelog.header.write();
                 self.give(changelog, partition, HEADER, Some(header.as_bytes()));
@@ -440,12 +442,8 @@ impl KafkaCommitter {
             let pieces = self.give_task(changelog, &task, &task_cut, image)?;
             if !image.in_group {
                 let at = task_cut.position.or(image.position).unwrap_or(0);
-                let identity = match task_cut.identity.as_str() {
-                    "" => image.identity.clone(),
-                    identity => identity.to_owned(),
-                };
-                let mut mark = self.mark(number, &task_cut.counters);
-                mark.position = Some((at, identity));
+                let mut mark = self.mark_of(number, &task, Some(&task_cut), image);
+                mark.position = Some(at);
                 let key = position_key(&task);
                 let sealed = self.seal(&key, mark.write(usize::MAX).as_bytes())?;
                 self.give(changelog, partition, &key, Some(&sealed));
@@ -527,6 +525,16 @@ impl KafkaCommitter {
 }
 
 impl Committer for KafkaCommitter {
+    fn keeper(&self, source: &str) -> Keeper {
+        let mut changelogs = self.changelogs.iter();
+        let found = changelogs.find(|changelog| changelog.options.source == source);
+        let topic = found.map_or(String::new(), |found| found.options.topic.clone());
+        Keeper {
+            store: Store::Changelog(topic),
+            instance: self.options.instance.clone(),
+        }
+    }
+
     fn load(&mut self, tasks: &[Assignment]) -> Result<Vec<TaskImage>, CommitError> {
         self.connect()?;
         self.restore(tasks)?;

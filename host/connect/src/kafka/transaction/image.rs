@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_contract::{Entry, EntryKey, TaskCut, TaskImage};
+use tidegate_contract::{EntryKey, Mark, TaskCut, TaskId, TaskImage};
 
 /// An entry, and how many pieces it has in the changelog.
 #[derive(Clone, Debug)]
@@ -21,8 +21,12 @@ pub(super) struct Image {
     pub(super) position: Option<u64>,
     pub(super) entries: BTreeMap<EntryKey, Kept>,
     pub(super) counters: Vec<(String, u64)>,
-    /// Entries of the changelog that count no more, and are to be taken away: key and pieces.
-    pub(super) stale: Vec<(EntryKey, u32)>,
+    /// Records that waited at the cut.
+    pub(super) waits: u64,
+    /// What was kept with the position, where no group keeps it.
+    pub(super) mark: Option<Mark>,
+    /// Other tasks of which the changelog has entries in the same partition, and how many.
+    pub(super) beside: Vec<(TaskId, u64)>,
 }
 
 impl Image {
@@ -30,16 +34,17 @@ impl Image {
     pub(super) fn told(&self) -> TaskImage {
         let entries = self.entries.iter();
         TaskImage {
-            // It was held against the assignment when the task was loaded.
-            identity: String::new(),
+            identity: self.identity.clone(),
             position: self.position,
+            unfinished: None,
             entries: entries
-                .map(|(key, kept)| Entry {
-                    key: key.clone(),
-                    payload: kept.payload.clone(),
-                })
+                .map(|(key, kept)| (key.clone(), kept.payload.clone()))
                 .collect(),
             counters: self.counters.clone(),
+            mark: self.mark.clone(),
+            moved: None,
+            marked: true,
+            beside: self.beside.clone(),
         }
     }
 
@@ -48,17 +53,8 @@ impl Image {
         !cut.put.is_empty()
             || !cut.done.is_empty()
             || (cut.position.is_some() && cut.position != self.position)
+            || cut.waits != self.waits
             || cut.counters != self.counters
-    }
-
-    /// Whether anything waits once a cut holds; none if the task is not in it.
-    pub(super) fn waits_after(&self, cut: Option<&TaskCut>) -> bool {
-        let Some(cut) = cut else {
-            return !self.entries.is_empty();
-        };
-        let done = cut.done.iter();
-        let done = done.filter(|key| self.entries.contains_key(key)).count();
-        !cut.put.is_empty() || self.entries.len() > done
     }
 
     /// Entries that a cut takes away, with their pieces. What it puts again is not among them.
@@ -69,15 +65,12 @@ impl Image {
             let kept = self.entries.get(key)?;
             Some((key.clone(), kept.pieces))
         });
-        let stale = self.stale.iter().filter(|(key, _)| !put.contains(key));
-        known.chain(stale.cloned()).collect()
+        known.collect()
     }
 
     /// How many pieces of an entry are in the changelog.
     pub(super) fn pieces(&self, key: &EntryKey) -> u32 {
-        let stale = self.stale.iter().find(|(stale, _)| stale == key);
-        let kept = self.entries.get(key).map(|kept| kept.pieces);
-        kept.or(stale.map(|(_, pieces)| *pieces)).unwrap_or(0)
+        self.entries.get(key).map_or(0, |kept| kept.pieces)
     }
 
     /// The cut holds. `pieces` of its entries, in their order.
@@ -92,7 +85,8 @@ impl Image {
             };
             self.entries.insert(entry.key, kept);
         }
-        self.stale.clear();
+        self.beside.clear();
+        self.waits = cut.waits;
         self.position = cut.position.or(self.position);
         self.counters = cut.counters;
         if !cut.identity.is_empty() {

@@ -1,14 +1,14 @@
-//! Tasks that begin: their images, out of the changelogs.
+//! Tasks that begin: what the changelogs have of them. How they begin with it is decided elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_contract::{Assignment, CommitError, EntryKey, TaskId};
-use tracing::warn;
+use tidegate_contract::{Assignment, CommitError, EntryKey, Mark, TaskId};
 
+use super::super::client::Settings;
+use super::super::topic;
 use super::changelog::{HEADER, KeyOf, entry_key, prefix_of};
 use super::committer::KafkaCommitter;
 use super::image::{Image, Kept};
-use super::mark::Mark;
 use super::pieces;
 use super::restore::Span;
 
@@ -17,6 +17,38 @@ use super::restore::Span;
 struct Found {
     position: Option<Vec<u8>>,
     pieces: BTreeMap<EntryKey, BTreeMap<u32, Vec<u8>>>,
+}
+
+/// Entries of other tasks in a partition of a changelog, by task.
+#[derive(Default)]
+struct Others(BTreeMap<TaskId, BTreeSet<EntryKey>>);
+
+impl Others {
+    /// A record under this key, which is of none of the tasks that begin; whether it has a value.
+    fn take(&mut self, key: &str, has_value: bool) {
+        let mut fields = key.splitn(3, '/');
+        let (Some(source), Some(partition), Some(rest)) =
+            (fields.next(), fields.next(), fields.next())
+        else {
+            return;
+        };
+        let (Ok(partition), Some(KeyOf::Piece(entry, 0))) = (partition.parse(), KeyOf::parse(rest))
+        else {
+            return;
+        };
+        let source = source.to_owned();
+        let entries = self.0.entry(TaskId { source, partition }).or_default();
+        match has_value {
+            true => entries.insert(entry),
+            false => entries.remove(&entry),
+        };
+    }
+
+    /// Those that have any, and how many.
+    fn told(&self) -> impl Iterator<Item = (TaskId, u64)> {
+        let entries = self.0.iter().filter(|(_, entries)| !entries.is_empty());
+        entries.map(|(task, entries)| (task.clone(), entries.len() as u64))
+    }
 }
 
 impl KafkaCommitter {
@@ -36,6 +68,11 @@ impl KafkaCommitter {
     }
 
     fn restore_from(&mut self, index: usize, tasks: &[&Assignment]) -> Result<(), CommitError> {
+        let partitions = tasks
+            .iter()
+            .map(|one| self.changelogs[index].partition_of(&one.task));
+        let needed = partitions.max().map_or(0, |last| last as usize + 1);
+        self.grow(index, needed)?;
         let changelog = &self.changelogs[index];
         let topic = changelog.options.topic.clone();
         let mut wanted: BTreeMap<i32, Vec<(String, &TaskId)>> = BTreeMap::new();
@@ -49,6 +86,7 @@ impl KafkaCommitter {
         });
         let spans: Vec<Span> = spans.collect();
         let mut headers: BTreeMap<i32, Vec<u8>> = BTreeMap::new();
+        let mut others: BTreeMap<i32, Others> = BTreeMap::new();
         let mut found: BTreeMap<&TaskId, Found> = BTreeMap::new();
         let mut foreign = None;
         let ends = self.reader.read(&topic, &spans, |partition, key, value| {
@@ -63,6 +101,8 @@ impl KafkaCommitter {
                 Some((KeyOf::parse(rest), *task))
             });
             let Some((of, task)) = ours.next() else {
+                let others = others.entry(partition).or_default();
+                others.take(key, value.is_some());
                 return;
             };
             let found = found.entry(task).or_default();
@@ -94,7 +134,11 @@ impl KafkaCommitter {
         let mut images = Vec::with_capacity(tasks.len());
         for assignment in tasks {
             let found = found.remove(&assignment.task).unwrap_or_default();
-            images.push(self.image(&topic, assignment, found)?);
+            let (mut image, number) = self.image(&topic, assignment, found)?;
+            let partition = self.changelogs[index].partition_of(&assignment.task);
+            let others = others.get(&partition).into_iter();
+            image.beside = others.flat_map(Others::told).collect();
+            images.push((image, number));
         }
         for (partition, end) in ends {
             self.ends.insert((index, partition), end);
@@ -109,7 +153,26 @@ impl KafkaCommitter {
         Ok(())
     }
 
-    /// What a task begins with, and the number of its last cut.
+    /// A topic that has more partitions now has tasks that need more of the changelog too.
+    fn grow(&mut self, index: usize, needed: usize) -> Result<(), CommitError> {
+        let changelog = &mut self.changelogs[index];
+        if needed <= changelog.partitions {
+            return Ok(());
+        }
+        let (options, place) = (&self.options, &self.place);
+        let fail = |why: String| CommitError::Commit {
+            place: place.clone(),
+            why,
+        };
+        let plain = Settings::internal(&options.brokers, &[], &[])
+            .config(&options.properties)
+            .map_err(fail)?;
+        let asker = topic::asker(&plain).map_err(fail)?;
+        let grown = changelog.grow(&asker, needed, place, options.patience);
+        grown.map_err(fail)
+    }
+
+    /// What the changelog has of a task, and the number of its last cut.
     fn image(
         &self,
         topic: &str,
@@ -121,49 +184,35 @@ impl KafkaCommitter {
             identity,
             kept,
         } = assignment;
-        let mark = match (kept, found.position) {
-            (Some(kept), _) => Mark::read(&kept.metadata),
-            (None, Some(sealed)) => {
-                let key = super::changelog::position_key(task);
-                let plain = self.unseal(topic, &key, &sealed)?;
-                let text = String::from_utf8(plain).unwrap_or_default();
-                Some(Mark::read(&text).ok_or_else(|| {
-                    CommitError::State(format!(
-                        "the position of {task} in changelog topic {topic} is of another version"
-                    ))
-                })?)
-            }
-            (None, None) => None,
+        let mut mark = None;
+        let unknown = |version: &str| {
+            CommitError::State(format!(
+                "the position of {task} in changelog topic {topic} is of another version of Tidegate (its mark has \
+                 version {version:?})"
+            ))
         };
-        let mark = mark.unwrap_or_default();
-        if let (Some(known), Some(_)) = (&mark.log, kept) {
-            let changelog = &self.changelogs[self.changelog_of(task)?];
-            let checked = changelog.check_known_as(known, task);
-            checked.map_err(CommitError::State)?;
+        if let (None, Some(sealed)) = (kept, found.position) {
+            let key = super::changelog::position_key(task);
+            let plain = self.unseal(topic, &key, &sealed)?;
+            let text = String::from_utf8(plain).unwrap_or_default();
+            let read = Mark::read(&text).map_err(|other| unknown(&other.version))?;
+            mark = Some(read.ok_or_else(|| unknown("none"))?);
         }
+        let metadata = kept.as_ref().and_then(|kept| kept.metadata.as_deref());
+        let beside = metadata.and_then(|text| Mark::read(text).ok().flatten());
+        let last = mark.clone().or(beside).unwrap_or_default();
+        let of_group = kept.as_ref().map(|kept| kept.position);
         let mut image = Image {
             in_group: kept.is_some(),
             identity: identity.clone(),
-            position: kept.as_ref().map(|kept| kept.position),
-            counters: mark.counters,
+            position: of_group.or(last.position),
+            waits: last.waits,
+            counters: last.counters,
+            mark,
             ..Image::default()
         };
-        if let (None, Some((position, was))) = (kept, mark.position) {
-            if !identity.is_empty() && was != *identity {
-                return Err(CommitError::State(format!(
-                    "{task} was {was} at the last cut and is now {identity}; give the source its old input, or another \
-                     changelog topic than {topic}"
-                )));
-            }
-            image.position = Some(position);
-        }
         for (key, pieces) in found.pieces {
-            let last = pieces.keys().next_back().map_or(0, |last| last + 1);
-            // What waits was read before the position. If somebody has set that back, it is read again.
-            if image.position.is_none_or(|position| key.offset >= position) {
-                image.stale.push((key, last));
-                continue;
-            }
+            let count = pieces.keys().next_back().map_or(0, |last| last + 1);
             let name = entry_key(task, &key, 0);
             let bad = |why: String| {
                 CommitError::State(format!(
@@ -176,18 +225,11 @@ impl KafkaCommitter {
             let payload = self.unseal(topic, &name, &sealed)?;
             let kept = Kept {
                 payload,
-                pieces: last,
+                pieces: count,
             };
             image.entries.insert(key, kept);
         }
-        if !image.stale.is_empty() {
-            warn!(
-                topic,
-                entries = image.stale.len(),
-                "the position of {task} was set back: what waits of it comes again as it is read"
-            );
-        }
-        Ok((image, mark.cut))
+        Ok((image, last.cut))
     }
 
     fn unseal(&self, topic: &str, key: &str, sealed: &[u8]) -> Result<Vec<u8>, CommitError> {

@@ -12,7 +12,6 @@ mod courier;
 mod image;
 mod line;
 mod load;
-mod mark;
 mod options;
 mod outbox;
 mod pieces;
@@ -21,7 +20,6 @@ mod restore;
 mod sink;
 mod witness;
 
-pub(super) use changelog::{check_partitions, check_rules};
+pub(super) use changelog::check_rules;
 pub use committer::KafkaCommitter;
-pub(super) use mark::changelog_beside;
 pub use options::{ChangelogOptions, ChangelogPartitions, TransactionOptions};

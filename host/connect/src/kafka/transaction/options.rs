@@ -22,6 +22,9 @@ pub struct TransactionOptions {
     /// transaction of a killed worker is over when its partitions are given to another: see
     /// [`timeouts::of_transactions`].
     pub transaction_timeout: Duration,
+    /// The state directory of the process, by its name: it stands beside every position, and positions that no group
+    /// keeps are its own.
+    pub instance: String,
     /// How long the brokers may be away.
     pub patience: Duration,
     /// How long a changelog may give nothing while it is read. Longer than an open transaction of a killed worker lives:
@@ -41,6 +44,7 @@ impl TransactionOptions {
             brokers: brokers.into(),
             transactional_id: transactional_id.into(),
             changelogs: Vec::new(),
+            instance: String::new(),
             transaction_timeout: timeouts::TRANSACTION,
             patience: Duration::from_secs(120),
             no_progress: Duration::from_secs(60),
@@ -89,7 +93,8 @@ impl ChangelogOptions {
 /// How many partitions a changelog has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangelogPartitions {
-    /// As many as this topic, which the source reads. Its id is kept too: a topic made anew is refused.
+    /// As many as this topic, which the source reads: more if it has more already, and they grow with it. Its id is kept
+    /// too: a topic made anew is refused.
     As(String),
     /// So many: for sources that read no topic. Task `n` is in partition `n` modulo this number.
     Number(u32),

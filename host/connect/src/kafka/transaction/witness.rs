@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use rdkafka::consumer::Consumer;
 use rdkafka::error::KafkaResult;
-use tidegate_contract::EntryCipher;
+use tidegate_contract::{EntryCipher, Mark};
 
 use super::super::assignment::metadata_of;
 use super::super::source::ASK;
 use super::super::{Trouble, is_transient};
 use super::courier::{GroupOffsets, PositionEntry};
-use super::mark::Mark;
 use super::outbox::Destination;
 use super::restore::{Reader, Span};
 
@@ -54,7 +53,8 @@ impl Witness {
     }
 
     fn is_ours(&self, number: u64, text: &str) -> bool {
-        Mark::read(text).is_some_and(|mark| mark.cut == number && mark.life == self.life)
+        let mark = Mark::read(text).ok().flatten();
+        mark.is_some_and(|mark| mark.cut == number && mark.life == self.life)
     }
 
     fn is_in(&self, number: u64, group: &GroupOffsets) -> KafkaResult<bool> {

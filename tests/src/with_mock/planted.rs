@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use tidegate_connect::kafka::KafkaSource;
-use tidegate_contract::{Partition, Source, SourceError, SourceEvent};
+use tidegate_contract::{Done, Partition, Source, SourceError, SourceEvent};
 use tidegate_tests::mock::{OFFSETS_FIRST, PLANTED, RECORDS_KEPT};
 
 use super::Failure;
@@ -104,8 +104,8 @@ impl Source for KeepsRecords {
         self.source.resume(partition)
     }
 
-    fn commit(&mut self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
-        self.source.commit(positions)
+    fn commit(&mut self, done: &[Done]) -> Result<(), SourceError> {
+        self.source.commit(done)
     }
 
     fn close(&mut self) -> Result<(), SourceError> {
@@ -130,7 +130,12 @@ impl Source for CommitsFirst {
             partition, next, ..
         } = &event
         {
-            self.source.commit(&[(*partition, *next)])?;
+            self.source.commit(&[Done {
+                partition: *partition,
+                position: *next,
+                waits: false,
+                metadata: String::new(),
+            }])?;
         }
         Ok(event)
     }
@@ -147,8 +152,8 @@ impl Source for CommitsFirst {
         self.source.resume(partition)
     }
 
-    fn commit(&mut self, positions: &[(Partition, u64)]) -> Result<(), SourceError> {
-        self.source.commit(positions)
+    fn commit(&mut self, done: &[Done]) -> Result<(), SourceError> {
+        self.source.commit(done)
     }
 
     fn close(&mut self) -> Result<(), SourceError> {

@@ -133,7 +133,7 @@ fn what_waits_is_cut_to_what_the_sinks_let_the_producer_send() {
     drop(worker);
     let mut next = Worker::open(&setup);
     next.until(|next| !next.images.is_empty());
-    assert_eq!(next.images[&0].entries, [kept]);
+    assert_eq!(next.images[&0].entries, [(kept.key, kept.payload)].into());
     next.close();
 }
 

@@ -213,12 +213,12 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use tidegate_contract::{
-        CommitPoint, Operator, OperatorError, OperatorVersion, Slot, TaskImage,
-    };
+    use tidegate_contract::{CommitPoint, Operator, OperatorError, OperatorVersion, Slot};
     use tidegate_record::{BatchBuilder, NewRecord};
 
     use super::*;
+    use crate::begin::{Begin, Keeps};
+    use crate::counts::Counts;
     use crate::entry::{Entry, EntryId, KeptParts, Lane, State, Tokens};
     use crate::task::Starts;
     use crate::topology::{OperatorStage, Positions, Source, Stage, StageKind, Topology};
@@ -274,9 +274,13 @@ mod tests {
         let starts = Arc::new(Starts::new(1));
         let mut tasks = Tasks::default();
         for number in 0..TASKS {
-            let image = TaskImage::default();
+            let begin = Begin {
+                position: None,
+                keeps: Keeps::All,
+                counts: Counts::default(),
+            };
             let (topology, starts) = (topology.clone(), starts.clone());
-            tasks.insert(Task::new(partition(number), topology, &image, starts));
+            tasks.insert(Task::new(partition(number), topology, &begin, starts));
         }
         tasks
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tidegate_codec::{Encoder, EncoderOptions};
 use tidegate_connect::file::FileSink;
 use tidegate_contract::{
-    Assigned, CommitLog, CommitPoint, Model, ModelError, ModelFacts, Partition, Request, Sink,
-    Source, SourceError, SourceEvent,
+    Assigned, CommitLog, CommitPoint, Done, Model, ModelError, ModelFacts, Partition, Request,
+    Sink, Source, SourceError, SourceEvent,
 };
 use tidegate_flow::{
     ModelStage, Order, Positions, Run, Stage, StageKind, Target, Topology, WorkerParts,
@@ -95,7 +95,7 @@ impl Source for Eager {
         self.paused = false;
         Ok(())
     }
-    fn commit(&mut self, _: &[(Partition, u64)]) -> Result<(), SourceError> {
+    fn commit(&mut self, _: &[Done]) -> Result<(), SourceError> {
         Ok(())
     }
     fn close(&mut self) -> Result<(), SourceError> {

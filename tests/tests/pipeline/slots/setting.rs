@@ -11,7 +11,7 @@ use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
     Assigned, CommitLog, CommitPoint, Committer, Done, FileLayer, Keeper, KeptPosition,
     KeptRevision, LARGEST_MARK, Mark, Operator, OperatorError, OperatorVersion, Partition,
-    Processed, Recovered, Sink, Slot, Source as Input, SourceError, SourceEvent,
+    Processed, Recovered, Sink, Slot, Source as Input, SourceError, SourceEvent, Store,
 };
 use tidegate_flow::{
     OperatorStage, Positions, Run, Source, Stage, StageKind, Target, Topology, WorkerParts,

@@ -77,6 +77,15 @@ impl Counts {
         self
     }
 
+    /// What of these, which the last cut of a task has, is left to whoever has the task next: `waits`, what waits in it, if
+    /// `now` it has counted no more than they have. What came after the cut is in nobody's counts.
+    pub(crate) fn left(self, now: Counts, waits: Counts) -> Counts {
+        match self == now {
+            true => waits,
+            false => self.less(self.without_in_flight()),
+        }
+    }
+
     /// As a cut has them.
     pub(crate) fn to_log(mut self) -> Vec<(String, u64)> {
         self.fields()
@@ -103,5 +112,42 @@ impl Counts {
             }
         }
         counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_to_others_is_of_the_last_cut_and_not_of_what_came_after_it() {
+        let committed = Counts {
+            input: 100,
+            output: 70,
+            split: 10,
+            ..Counts::default()
+        };
+        assert_eq!(committed.in_flight(), 40);
+        let waits = Counts {
+            input: 35,
+            split: 5,
+            ..Counts::default()
+        };
+        assert_eq!(committed.left(committed, waits), waits);
+        let rest = committed.less(waits);
+        assert_eq!((rest.in_flight(), rest.output), (0, 70));
+        // 50 more were read, and what had waited is done.
+        let now = Counts {
+            input: 150,
+            output: 110,
+            ..committed
+        };
+        let fenced = Counts {
+            input: 50,
+            ..Counts::default()
+        };
+        let left = committed.left(now, fenced);
+        let rest = committed.less(left);
+        assert_eq!((left.input, rest.in_flight(), rest.output), (40, 0, 70));
     }
 }

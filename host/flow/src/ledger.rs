@@ -158,10 +158,7 @@ impl Ledger {
         let Some(counts) = inner.tasks.get_mut(task) else {
             return Counts::default();
         };
-        let left = match *counts == counted {
-            true => left,
-            false => counts.less(counts.without_in_flight()),
-        };
+        let left = counts.left(counted, left);
         *counts = counts.less(left);
         left
     }

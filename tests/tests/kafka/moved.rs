@@ -239,7 +239,7 @@ fn a_file_goes_on_where_it_was_whatever_commits_and_is_called() {
     // While nobody knows what waits, it is as it was.
     workspace.pipeline(&pipeline(renamed));
     workspace.write("in.jsonl", lines(0..records + 10));
-    let mut running = workspace.start(&["run", "--quiet", "pipeline.toml"]);
+    let mut running = workspace.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
     until("more is out", MINUTES, || {
         times(&output).len() == records as usize + 10
     });

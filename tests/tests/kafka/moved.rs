@@ -187,6 +187,18 @@ fn what_waits_in_a_changelog_is_gone_on_with_as_it_was_and_refused_otherwise() {
 }
 
 #[test]
+fn a_run_until_now_finishes_what_a_killed_one_left_waiting() {
+    let (input, output) = (topic("moved-now"), topic("moved-now-out"));
+    produce(&input, &tickets(40));
+    let pipeline = pipeline(AS_IT_WAS, &input, &asks_a_model(), &output);
+    let workspace = Workspace::new(&pipeline);
+    leave_some_waiting(&workspace, &pipeline, false);
+    // At once: the killed member has its partitions until its session ends.
+    ends_well(&finish(&workspace, &pipeline));
+    assert_eq!(times(&output), once(40));
+}
+
+#[test]
 fn what_waits_in_the_log_is_gone_on_with_as_it_was_and_refused_otherwise() {
     let (input, output) = (topic("moved-log"), topic("moved-log-out"));
     produce(&input, &tickets(40));

@@ -138,6 +138,20 @@ fn what_a_transaction_cannot_last_is_refused_at_its_line() {
         at,
         "is more than session.timeout.ms 10000 of source in",
     );
+    refused(
+        "",
+        "",
+        "properties = { \"linger.ms\" = 20000 }",
+        "sink.out.properties.linger.ms",
+        "a transaction is over after 8000",
+    );
+    refused(
+        "",
+        "properties = { \"internal.termination.signal\" = 9 }",
+        "",
+        "source.in.properties.internal.termination.signal",
+        "signals are the program's own",
+    );
     let unused = "is in no transaction";
     refused(
         "delivery = \"at-least-once\"",

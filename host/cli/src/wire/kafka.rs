@@ -131,6 +131,19 @@ fn transaction_fault(pipeline: &Pipeline, sink: &KafkaSink) -> Option<PropertyMi
     })
 }
 
+/// A batch that waits for longer than a transaction lasts comes too late for it.
+fn linger_fault(pipeline: &Pipeline, sink: &KafkaSink) -> Option<PropertyMistake> {
+    const LINGER: &str = "linger.ms";
+    let linger: f64 = sink.properties.get(LINGER)?.parse().ok()?;
+    let timeout = transaction_timeout(pipeline).ok()?.as_millis() as f64;
+    let written = transactional(pipeline).any(|topic| topic == sink);
+    (written && linger >= timeout).then(|| PropertyMistake {
+        name: Some(LINGER.to_owned()),
+        why: format!("is {linger}, and a transaction is over after {timeout}"),
+        known: Vec::new(),
+    })
+}
+
 /// Holds the properties of every topic against what librdkafka knows. Nothing is connected.
 pub(crate) fn check_properties(pipeline: &Pipeline) -> Result<(), Mistakes> {
     pipeline.check_properties(|end| {
@@ -144,6 +157,7 @@ pub(crate) fn check_properties(pipeline: &Pipeline) -> Result<(), Mistakes> {
         let mut mistakes: Vec<PropertyMistake> = faults.into_iter().map(mistake).collect();
         if let (KafkaEnd::Sink(topic), true) = (end, mistakes.is_empty()) {
             mistakes.extend(transaction_fault(pipeline, topic));
+            mistakes.extend(linger_fault(pipeline, topic));
         }
         mistakes
     })

@@ -37,6 +37,12 @@ pub(super) struct Settings {
     refused: Vec<Setting>,
 }
 
+/// librdkafka would send it to its own threads.
+const SIGNAL: (&str, &str) = (
+    "internal.termination.signal",
+    "signals are the program's own",
+);
+
 impl Settings {
     /// Of a member of a group.
     pub(super) fn reader(options: &KafkaSourceOptions) -> Settings {
@@ -82,7 +88,7 @@ impl Settings {
             // What a transaction that was aborted left behind never was.
             ("isolation.level", "read_committed"),
         ]);
-        let mut refused = Vec::new();
+        let mut refused = own(&[SIGNAL]);
         match &options.instance {
             Some(instance) => reserved.push(("group.instance.id", instance.clone())),
             None => refused.push(("group.instance.id", "instance says it".to_owned())),
@@ -108,7 +114,10 @@ impl Settings {
                 ("message.timeout.ms", timeout.as_str()),
                 ONLY_FAILURES,
             ]),
-            refused: own(&[("transactional.id", "transactions are the program's own")]),
+            refused: own(&[
+                ("transactional.id", "transactions are the program's own"),
+                SIGNAL,
+            ]),
         }
     }
 

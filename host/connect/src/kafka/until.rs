@@ -9,8 +9,9 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::Message;
 use rdkafka::topic_partition_list::Offset;
-use tidegate_contract::SourceError;
+use tidegate_contract::{Mark, SourceError};
 
+use super::assignment::metadata_of;
 use super::begin::{ends_of, partitions_of, positions};
 use super::is_transient;
 use super::rebalance::Context;
@@ -62,6 +63,12 @@ impl Ends {
         let mut open = TopicPartitionList::new();
         for element in positions(consumer, topic)?.elements() {
             let (number, end) = (element.partition(), self.of(element.partition()));
+            // What waits in a changelog lies before the position: whoever has the partition next goes on with it.
+            if Mark::read(&metadata_of(&element))
+                .is_ok_and(|mark| mark.is_some_and(|mark| mark.waits > 0))
+            {
+                return Ok(false);
+            }
             let begin = match element.offset() {
                 Offset::Offset(position) if position >= 0 && position as u64 >= end => continue,
                 Offset::Offset(position) => Offset::Offset(position),

@@ -102,7 +102,7 @@ impl Changelog {
             },
             partitions: found.max(partitions),
             to: 0,
-            learnt: Learnt::new(limit),
+            learnt: Learnt::new(limit - OVERHEAD - LONGEST_KEY),
             options,
         };
         Ok((changelog, rules.largest_batch))

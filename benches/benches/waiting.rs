@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_contract::{
     Answer, Assigned, Assignment, Choice, CommitError, CommitLog, CommitLogError, CommitPoint,
-    Committer, Cut, DeadLetter, Finish, Made, Model, ModelError, ModelFacts, Parameters,
-    Participants, Partition, PromptTemplate, Recovered, RecoveredTask, Request, RequestId, Settled,
-    Sink, SinkError, SinkPosition, Source, SourceError, SourceEvent, TaskId, TaskImage, Timings,
+    Committer, Cut, DeadLetter, Done, Finish, Made, Model, ModelError, ModelFacts, Parameters,
+    Participants, Partition, PromptTemplate, Recovered, Request, RequestId, Settled, Sink,
+    SinkError, SinkPosition, Source, SourceError, SourceEvent, TaskId, TaskImage, Timings,
 };
 use tidegate_flow::{
     AnswerInto, Ask, ModelStage, Order, Positions, Run, Stage, StageKind, Target, Topology,
@@ -88,7 +88,7 @@ impl Source for Endless {
         self.paused = false;
         Ok(())
     }
-    fn commit(&mut self, _: &[(Partition, u64)]) -> Result<(), SourceError> {
+    fn commit(&mut self, _: &[Done]) -> Result<(), SourceError> {
         Ok(())
     }
     fn close(&mut self) -> Result<(), SourceError> {
@@ -113,6 +113,9 @@ impl Sink for Nowhere {
     fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError> {
         self.0 = 0;
         Ok(None)
+    }
+    fn discard(&mut self) {
+        self.0 = 0;
     }
     fn recover(&mut self, _: &[SinkPosition]) -> Result<(), SinkError> {
         Ok(())
@@ -142,7 +145,7 @@ impl CommitLog for Forgetful {
     fn commit(&self, _: &Cut) -> Result<u64, CommitLogError> {
         Ok(1)
     }
-    fn task(&self, _: &TaskId) -> Option<RecoveredTask> {
+    fn task(&self, _: &TaskId) -> Option<TaskImage> {
         None
     }
 }

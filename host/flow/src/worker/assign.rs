@@ -239,6 +239,7 @@ impl Worker {
         refused: Vec<(String, RefusedRecord)>,
         fenced: bool,
     ) -> Result<(), FlowError> {
+        self.failed_cuts = self.failed_cuts.saturating_add(1);
         self.output.discard(refused);
         self.requests.clear();
         let partitions = self.tasks.partitions();

@@ -63,8 +63,9 @@ impl Worker {
         if self.committing.is_some() || self.opening.contains(&true) {
             return false;
         }
-        self.output.is_full()
-            || (self.last_cut.elapsed() >= self.shared.topology.cut_interval && self.has_changes())
+        // The less is in a cut, the less there is for which it may come to nothing again.
+        let interval = self.shared.topology.cut_interval / (1 << self.failed_cuts.min(10));
+        self.output.is_full() || (self.last_cut.elapsed() >= interval && self.has_changes())
     }
 
     fn has_changes(&self) -> bool {
@@ -238,6 +239,7 @@ impl Worker {
         let counts = tasks.iter().map(|(_, id, counts, _)| (id.clone(), *counts));
         self.shared.ledger.committed(counts);
         self.untold = false;
+        self.failed_cuts = 0;
         let now = Instant::now();
         for (since, records) in finished {
             let latency = now.duration_since(since);

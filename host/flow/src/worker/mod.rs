@@ -124,6 +124,8 @@ pub(crate) struct Worker {
     pub controls: Receiver<Control>,
     /// A source that keeps positions has not taken those of the last cut.
     untold: bool,
+    /// How many cuts have come to nothing since one held.
+    failed_cuts: u32,
     /// When the cut came to nothing that was to be the last.
     last_failed: Option<Instant>,
     /// The cut that is under way.
@@ -172,6 +174,7 @@ impl Worker {
             committer,
             controls,
             untold: false,
+            failed_cuts: 0,
             last_failed: None,
             committing: None,
             requests: HashMap::new(),

@@ -31,6 +31,8 @@ fn killed_at_random_every_record_has_one_output_in_the_order_of_its_key() {
 fn killed_at_random_at_least_once_loses_nothing_and_keeps_the_order_of_keys() {
     let ended = killed(Plan {
         delivery: Delivery::AtLeastOnce,
+        // In which there is something to be done again.
+        cut_interval: "250ms",
         ..Plan::new("kills-at-least-once", Program::Operator)
     });
     ended.kept(Delivery::AtLeastOnce);
@@ -54,6 +56,8 @@ fn cuts_that_come_to_nothing_ask_no_model_again() {
     // Each output that the broker refuses takes a cut back, with all that is in flight.
     let mut scene = Scene::begin(Plan {
         poison: Some(250),
+        // In which several of them come.
+        cut_interval: "250ms",
         ..Plan::new("aborts-model", Program::Mock { at_once: AT_ONCE })
     });
     scene.under_way();

@@ -88,8 +88,8 @@ impl Plan {
             poison: None,
             processes: 3,
             named: true,
-            // Long, so that what comes over a process hits an open transaction.
-            cut_interval: "250ms",
+            // Short, so that what comes over a process hits an open transaction.
+            cut_interval: "10ms",
         }
     }
 }

@@ -403,7 +403,7 @@ fn a_changelog_grows_with_its_topic_and_one_made_anew_is_refused_by_name() {
     crate::broker::make(&input, 2, &[]);
     let error = refusal();
     assert!(
-        error.contains("it was made anew") && error.contains(&input),
+        error.contains("it was made anew") && error.contains(&setup.changelog),
         "{error}"
     );
 }

@@ -34,7 +34,11 @@ fn follow(page: &Page, heading: Option<&str>, session: &mut Session) -> String {
         let place = format!("{}:{}", page.path.display(), block.line);
         match block.language.as_str() {
             "sh" if block.is("background") => {
-                last = Some(session.start(&block.text));
+                // Here it stays in the terminal that was used before, with its variables.
+                last = Some(match block.is("here") {
+                    true => session.stay(&block.text),
+                    false => session.start(&block.text),
+                });
                 (in_background, started) = (true, true);
             }
             "sh" => {

@@ -97,6 +97,14 @@ impl Session {
         typed
     }
 
+    /// The same with the variables of this terminal.
+    pub(super) fn stay(&mut self, text: &str) -> Typed {
+        let own = self.own.path().display().to_string();
+        self.start(&format!(
+            "[ ! -f \"{own}/exports\" ] || . \"{own}/exports\"\n{text}"
+        ))
+    }
+
     fn spawn(&mut self, text: &str) -> (Typed, Child) {
         self.blocks += 1;
         let path = self.own.path().join(format!("output-{}", self.blocks));

@@ -72,13 +72,13 @@ impl Courier {
     pub(super) fn carry_out(&mut self, job: Job) -> Result<Settled, CommitError> {
         let Job {
             number,
-            load,
+            mut load,
             groups,
             positions,
         } = job;
         let began = Instant::now();
         let producer = self.producer().map_err(|why| self.error(why))?;
-        let stop = match self.attempt(&producer, &load, &groups) {
+        let stop = match self.attempt(&producer, &mut load, &groups) {
             Ok(()) => {
                 debug!(number, took = ?began.elapsed(), "cut committed");
                 return Ok(Settled::Committed { number });
@@ -158,7 +158,7 @@ impl Courier {
     fn attempt(
         &self,
         producer: &Producer,
-        load: &Load,
+        load: &mut Load,
         groups: &[GroupOffsets],
     ) -> Result<(), Stop> {
         let deadline = Instant::now() + self.transaction_timeout;
@@ -168,6 +168,7 @@ impl Courier {
             Failure::Again(why) | Failure::Broken(why) => Stop::Broken(why),
         })?;
         self.send(producer, load, deadline)?;
+        load.is_sent();
         deliver(producer, deadline)?;
         for group in groups {
             send_offsets(producer, group, deadline)?;

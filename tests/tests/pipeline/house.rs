@@ -318,3 +318,24 @@ fn a_built_operator_does_not_name_the_place_it_was_built_in() {
         }
     }
 }
+
+/// They are compiled and run by `cargo xtask planted` alone: one that does not fit any more would be noticed late.
+#[test]
+fn every_fault_that_is_planted_fits_the_sources() {
+    let patches = std::fs::read_dir(root().join("tests/planted")).unwrap();
+    let patches = patches.map(|entry| entry.unwrap().path());
+    let patches: Vec<_> = patches
+        .filter(|path| path.extension().is_some_and(|of| of == "patch"))
+        .collect();
+    assert!(!patches.is_empty());
+    for patch in patches {
+        let check = std::process::Command::new("git")
+            .args(["apply", "--check"])
+            .arg(&patch)
+            .current_dir(root())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&check.stderr);
+        assert!(check.status.success(), "{}: {said}", patch.display());
+    }
+}

@@ -102,6 +102,7 @@ impl Courier {
             }
             Stop::Broken(why) => {
                 self.producer = None;
+                drop(producer);
                 Ok(lost(&groups, why.clone()).unwrap_or(aborted(why)))
             }
             Stop::Unknown(why) => {

@@ -39,7 +39,7 @@ fn processes_that_are_started_anew_one_after_the_other_neither_lose_nor_repeat()
         let pause = 200 + scene.random.below(800);
         scene.wait(Duration::from_millis(pause));
         let member = scene.random.below(3) as usize;
-        scene.kill(member);
+        scene.kill_in_a_transaction(member);
         scene.start(member);
     }
     scene.end().kept(Delivery::ExactlyOnce).counts();

@@ -41,7 +41,7 @@ fn an_operator_that_is_swapped_every_50_ms_neither_loses_nor_repeats() {
         // And a process is killed now and then, and comes back with what was deployed.
         if killed.elapsed() > Duration::from_secs(3) {
             let member = scene.random.below(swaps.len() as u64) as usize;
-            scene.kill(member);
+            scene.kill_in_a_transaction(member);
             scene.start(member);
             killed = Instant::now();
         }

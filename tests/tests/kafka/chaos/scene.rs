@@ -9,7 +9,7 @@ use tidegate_tests::mock::{self, Call};
 use tidegate_tests::{Random, Running, Workspace, full, root, tidegate, until};
 
 use super::check::{Findings, Record, Seen, Sights, check};
-use super::topics::{Feeder, Live, Sent, read, settled};
+use super::topics::{Feeder, Live, Sent, open, read, settled};
 use crate::topic_at;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -281,6 +281,26 @@ topic = "{dead}"
             running.kill();
             self.kills += 1;
         }
+    }
+
+    /// Kills a process while a transaction of its own is open, so that there is something to take back: it is stopped
+    /// until one is found that stays open. Where it has none in 100 tries it is killed as it is.
+    pub(crate) fn kill_in_a_transaction(&mut self, number: usize) {
+        for _ in 0..100 {
+            self.process(number).signal("STOP");
+            let before = open(&self.plan.brokers, &self.output);
+            if !before.is_empty() {
+                // As long as others need for theirs.
+                std::thread::sleep(Duration::from_millis(300));
+                let after = open(&self.plan.brokers, &self.output);
+                if before.iter().any(|open| after.get(open.0) == Some(open.1)) {
+                    break;
+                }
+            }
+            self.process(number).signal("CONT");
+            self.wait(Duration::from_millis(40));
+        }
+        self.kill(number);
     }
 
     /// Kills one of those that run, by chance. Most are started again at once and take back what they had; every fourth

@@ -124,8 +124,8 @@ impl Feeder {
     }
 }
 
-/// A reader of a whole topic, of every partition from its beginning; it is in no group.
-fn reader(brokers: &str, topic: &str, isolation: &str) -> BaseConsumer {
+/// A client that reads with this isolation; it is in no group.
+fn asker(brokers: &str, isolation: &str) -> BaseConsumer {
     let config = client(
         brokers,
         &[
@@ -137,7 +137,12 @@ fn reader(brokers: &str, topic: &str, isolation: &str) -> BaseConsumer {
             ("fetch.wait.max.ms", "100"),
         ],
     );
-    let reader: BaseConsumer = config.create().unwrap();
+    config.create().unwrap()
+}
+
+/// A reader of a whole topic, of every partition from its beginning.
+fn reader(brokers: &str, topic: &str, isolation: &str) -> BaseConsumer {
+    let reader = asker(brokers, isolation);
     let mut list = TopicPartitionList::new();
     for partition in partitions(&reader, topic) {
         list.add_partition_offset(topic, partition, Offset::Beginning)
@@ -177,15 +182,24 @@ fn partitions(reader: &BaseConsumer, topic: &str) -> Vec<i32> {
 
 /// Where the partitions of a topic end for readers of this isolation.
 fn ends(brokers: &str, topic: &str, isolation: &str) -> BTreeMap<i32, i64> {
-    let reader = reader(brokers, topic, isolation);
+    let asker = asker(brokers, isolation);
     let end = |partition: i32| {
         let wait = Duration::from_secs(5);
-        patiently(|| reader.fetch_watermarks(topic, partition, wait)).1
+        patiently(|| asker.fetch_watermarks(topic, partition, wait)).1
     };
-    let partitions = partitions(&reader, topic).into_iter();
+    let partitions = partitions(&asker, topic).into_iter();
     partitions
         .map(|partition| (partition, end(partition)))
         .collect()
+}
+
+/// From where on, in each partition, records are of a transaction that is open.
+pub(crate) fn open(brokers: &str, topic: &str) -> BTreeMap<i32, i64> {
+    // In this order: what is committed between the two is not taken for open.
+    let ends_at = ends(brokers, topic, "read_uncommitted");
+    let mut stable = ends(brokers, topic, "read_committed");
+    stable.retain(|partition, stable| ends_at.get(partition).is_some_and(|end| end > stable));
+    stable
 }
 
 /// Waits until no transaction on a topic is open any more.

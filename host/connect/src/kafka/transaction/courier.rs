@@ -169,7 +169,6 @@ impl Courier {
             Failure::Again(why) | Failure::Broken(why) => Stop::Broken(why),
         })?;
         self.send(producer, load, deadline)?;
-        load.is_sent();
         deliver(producer, deadline)?;
         for group in groups {
             send_offsets(producer, group, deadline)?;
@@ -188,27 +187,34 @@ impl Courier {
     }
 
     /// Gives all messages to librdkafka, in their order.
-    fn send(&self, producer: &Producer, load: &Load, deadline: Instant) -> Result<(), Stop> {
-        for (number, (to, message)) in load.messages().enumerate() {
+    fn send(&self, producer: &Producer, load: &mut Load, deadline: Instant) -> Result<(), Stop> {
+        let mut too_large = None;
+        let sent = load.send(|number, to, message| {
             let topic = match self.destinations.get(usize::from(to)) {
                 Some(destination) => destination.topic.as_str(),
                 None => return Err(Stop::Abort(format!("message {number} goes nowhere"))),
             };
             let left = deadline.saturating_duration_since(Instant::now());
             let Err(why) = produce(producer, topic, message, number, left) else {
-                continue;
+                return Ok(());
             };
             // The transaction fails with its first message that is refused, and takes none after that.
             producer.poll(Duration::from_millis(10));
-            return Err(match why {
+            Err(match why {
                 _ if producer.context().has_returned() => Stop::Refused(Vec::new()),
-                NotTaken::TooLarge => Stop::Refused(returned(load, number)),
+                NotTaken::TooLarge => {
+                    too_large = Some(number);
+                    Stop::Refused(Vec::new())
+                }
                 NotTaken::Full => Stop::Abort("the queue to the brokers stayed full".into()),
                 NotTaken::Undelivered(why) => Stop::Abort(why),
                 NotTaken::Failed(error) => Stop::Abort(error.to_string()),
-            });
+            })
+        });
+        match too_large {
+            Some(number) => Err(Stop::Refused(returned(load, number))),
+            None => sent,
         }
-        Ok(())
     }
 
     /// Aborts, and finds out which messages are at fault.
@@ -261,8 +267,7 @@ impl Courier {
 
 /// A message that librdkafka does not take at all, as one that the broker sent back.
 fn returned(load: &Load, number: usize) -> Vec<Returned> {
-    let message = load.messages().nth(number);
-    let message = message.map(|(_, message)| Returned {
+    let message = load.message(number).map(|message| Returned {
         number,
         code: RDKafkaErrorCode::MessageSizeTooLarge,
         key: message.key.map(<[u8]>::to_vec),

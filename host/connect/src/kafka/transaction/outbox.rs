@@ -62,10 +62,9 @@ pub(super) struct Stub {
     pub(super) sent: Option<Sent>,
 }
 
-/// A message; its bytes are in its load's.
+/// What a message says, but for its bytes, which are in its chunk.
 #[derive(Debug)]
-struct Given {
-    stub: Stub,
+struct Form {
     /// Lengths of key and value.
     key: Option<u32>,
     value: Option<u32>,
@@ -74,14 +73,59 @@ struct Given {
     partition: Option<i32>,
 }
 
-/// The messages of one transaction, in the order in which they were given.
+impl Form {
+    fn bytes(&self) -> usize {
+        let length = |part: Option<u32>| part.unwrap_or(0) as usize;
+        length(self.key) + length(self.value)
+    }
+
+    /// The message; its bytes begin here.
+    fn message<'a>(&self, mut rest: &'a [u8]) -> Message<'a> {
+        let mut take = |length: Option<u32>| {
+            let (taken, after) = rest.split_at_checked(length? as usize)?;
+            rest = after;
+            Some(taken)
+        };
+        Message {
+            key: take(self.key),
+            value: take(self.value),
+            millis: self.millis,
+            headers: self.headers.clone(),
+            partition: self.partition,
+        }
+    }
+}
+
+/// So many bytes close a chunk.
+const CHUNK: usize = 64 << 10;
+
+/// Messages that follow one another. In pieces, so that nothing is moved while more are added, and what was sent is let
+/// go of while the rest still is.
 #[derive(Debug, Default)]
-pub(super) struct Load {
-    given: Vec<Given>,
+struct Chunk {
+    /// Number of its first message in the load.
+    first: usize,
+    stubs: Vec<Stub>,
+    /// Nothing once they are sent: librdkafka has its own copy.
+    forms: Vec<Form>,
     bytes: Vec<u8>,
 }
 
-impl Load {
+impl Chunk {
+    fn after(&self) -> usize {
+        self.first + self.stubs.len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes.len() + self.forms.len() * size_of::<Form>() >= CHUNK
+    }
+
+    fn close(&mut self) {
+        self.stubs.shrink_to_fit();
+        self.forms.shrink_to_fit();
+        self.bytes.shrink_to_fit();
+    }
+
     fn add(&mut self, stub: Stub, message: Message<'_>) {
         let mut part = |bytes: Option<&[u8]>| {
             self.bytes.extend_from_slice(bytes.unwrap_or_default());
@@ -89,44 +133,88 @@ impl Load {
             bytes.map(|bytes| u32::try_from(bytes.len()).unwrap_or(u32::MAX))
         };
         let (key, value) = (part(message.key), part(message.value));
-        self.given.push(Given {
-            stub,
+        self.forms.push(Form {
             key,
             value,
             millis: message.millis,
             headers: message.headers,
             partition: message.partition,
         });
+        self.stubs.push(stub);
     }
 
-    /// librdkafka has its own copy of what the messages say.
-    pub(super) fn is_sent(&mut self) {
-        self.bytes = Vec::new();
+    /// Number, destination and message of each that is not sent.
+    fn messages(&self) -> impl Iterator<Item = (usize, u16, Message<'_>)> {
+        let mut at = 0;
+        let forms = self.forms.iter().zip(&self.stubs).enumerate();
+        forms.map(move |(number, (form, stub))| {
+            let message = form.message(self.bytes.get(at..).unwrap_or_default());
+            at += form.bytes();
+            (self.first + number, stub.to, message)
+        })
+    }
+}
+
+/// The messages of one transaction, in the order in which they were given.
+#[derive(Debug, Default)]
+pub(super) struct Load {
+    chunks: Vec<Chunk>,
+}
+
+impl Load {
+    fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    fn add(&mut self, stub: Stub, message: Message<'_>) {
+        let open = self.chunks.last_mut().filter(|chunk| !chunk.is_full());
+        if let Some(chunk) = open {
+            return chunk.add(stub, message);
+        }
+        let mut first = 0;
+        if let Some(chunk) = self.chunks.last_mut() {
+            chunk.close();
+            first = chunk.after();
+        }
+        let mut chunk = Chunk {
+            first,
+            ..Chunk::default()
+        };
+        chunk.add(stub, message);
+        self.chunks.push(chunk);
+    }
+
+    fn chunk(&self, number: usize) -> Option<&Chunk> {
+        let at = self.chunks.partition_point(|chunk| chunk.after() <= number);
+        self.chunks.get(at)
     }
 
     /// What a message stands for.
     pub(super) fn stub(&self, number: usize) -> Option<&Stub> {
-        self.given.get(number).map(|given| &given.stub)
+        let chunk = self.chunk(number)?;
+        chunk.stubs.get(number.checked_sub(chunk.first)?)
     }
 
-    /// The messages, with the destination of each.
-    pub(super) fn messages(&self) -> impl Iterator<Item = (u16, Message<'_>)> {
-        let mut rest = self.bytes.as_slice();
-        self.given.iter().map(move |given| {
-            let mut take = |length: Option<u32>| {
-                let (taken, after) = rest.split_at((length? as usize).min(rest.len()));
-                rest = after;
-                Some(taken)
-            };
-            let message = Message {
-                key: take(given.key),
-                value: take(given.value),
-                millis: given.millis,
-                headers: given.headers.clone(),
-                partition: given.partition,
-            };
-            (given.stub.to, message)
-        })
+    /// A message that was not sent.
+    pub(super) fn message(&self, number: usize) -> Option<Message<'_>> {
+        let mut messages = self.chunk(number)?.messages();
+        let found = messages.find(|(at, _, _)| *at == number);
+        found.map(|(_, _, message)| message)
+    }
+
+    /// Gives the messages away in their order: number, destination, message. What was taken is let go of, but for what
+    /// it stands for.
+    pub(super) fn send<E>(
+        &mut self,
+        mut take: impl FnMut(usize, u16, Message<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for chunk in &mut self.chunks {
+            for (number, to, message) in chunk.messages() {
+                take(number, to, message)?;
+            }
+            (chunk.forms, chunk.bytes) = (Vec::new(), Vec::new());
+        }
+        Ok(())
     }
 }
 
@@ -180,7 +268,7 @@ impl Outbox {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.inner().load.given.is_empty()
+        self.inner().load.is_empty()
     }
 
     /// Hands over what is to be committed; what is given from now on is the next transaction's.
@@ -188,5 +276,91 @@ impl Outbox {
         let inner = &mut *self.inner();
         inner.pending.fill(0);
         std::mem::take(&mut inner.load)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(bytes: &[u8]) -> Message<'_> {
+        Message {
+            key: None,
+            value: Some(bytes),
+            millis: None,
+            headers: None,
+            partition: Some(i32::from(bytes[0])),
+        }
+    }
+
+    /// Larger and smaller than a chunk, with a key and without a value.
+    fn load() -> (Load, Vec<Vec<u8>>) {
+        let mut load = Load::default();
+        let sizes = [1, CHUNK + 1, 7, 1000, CHUNK / 2, CHUNK / 2, 3, 5];
+        let values: Vec<Vec<u8>> = sizes.iter().zip(1..).map(|(s, b)| vec![b; *s]).collect();
+        for (value, to) in values.iter().zip(0..) {
+            load.add(Stub { to, sent: None }, message(value));
+        }
+        (load, values)
+    }
+
+    #[test]
+    fn messages_are_sent_as_they_were_given() {
+        let (mut load, values) = load();
+        assert!(load.chunks.len() > 2, "chunks are closed");
+        let mut seen = Vec::new();
+        let sent = load.send(|number, to, message| {
+            assert_eq!((number, number), (usize::from(to), seen.len()));
+            assert_eq!(message.partition, Some(i32::from(values[number][0])));
+            assert_eq!(message.key, None);
+            seen.push(message.value.unwrap().to_vec());
+            Ok::<(), ()>(())
+        });
+        assert_eq!((sent, &seen), (Ok(()), &values));
+        let held: usize = load.chunks.iter().map(|chunk| chunk.bytes.capacity()).sum();
+        assert_eq!(held, 0, "bytes are let go of");
+        for number in 0..values.len() {
+            assert_eq!(usize::from(load.stub(number).unwrap().to), number);
+        }
+        assert!(load.stub(values.len()).is_none());
+    }
+
+    #[test]
+    fn a_message_that_is_not_taken_is_still_there() {
+        for refused in 0..8 {
+            let (mut load, values) = load();
+            let sent = load.send(|number, _, _| match number == refused {
+                true => Err(number),
+                false => Ok(()),
+            });
+            assert_eq!(sent, Err(refused));
+            let message = load.message(refused).unwrap();
+            assert_eq!(message.value, Some(values[refused].as_slice()));
+        }
+    }
+
+    #[test]
+    fn what_has_no_key_or_no_value_is_told_from_what_is_empty() {
+        let mut load = Load::default();
+        let parts: [Option<&[u8]>; 3] = [None, Some(b""), Some(b"x")];
+        for key in parts {
+            for value in parts {
+                let message = Message {
+                    key,
+                    value,
+                    millis: Some(3),
+                    headers: None,
+                    partition: None,
+                };
+                load.add(Stub { to: 0, sent: None }, message);
+            }
+        }
+        let expected = parts
+            .iter()
+            .flat_map(|key| parts.iter().map(move |value| (*key, *value)));
+        for (number, expected) in expected.enumerate() {
+            let message = load.message(number).unwrap();
+            assert_eq!((message.key, message.value), expected);
+        }
     }
 }

@@ -99,11 +99,9 @@ SHORT = {
 
 
 def tidegate(job):
-    stage = {
-        "pass": "",
-        "filter": FILTER.format(operators=TARGET / "operators"),
-        "model": MODEL.format(model=ROOT / "examples/support-bot/model", calls=CALLS, **job),
-    }[job["work"]]
+    stage = {"pass": "", "filter": FILTER, "model": MODEL}[job["work"]]
+    places = {"operators": TARGET / "operators", "model": ROOT / "examples/support-bot/model", "calls": CALLS}
+    stage = stage.format(**job, **places)
     delivery = DELIVERIES[job["delivery"]]["tidegate"]
     format = "json" if job["work"] == "model" else "raw"
     text = PIPELINE.format(**{**job, "delivery": delivery}, stage=stage, format=format)

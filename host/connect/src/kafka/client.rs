@@ -57,10 +57,10 @@ impl Settings {
             ("fetch.queue.backoff.ms", "5"),
             ("fetch.wait.max.ms", "100"),
         ]));
-        // What is fetched at once of all partitions together: of five hundred it would be sixteen times as much. With
-        // messages of another size librdkafka wants to choose it.
+        // What is fetched at once of all partitions together: of five hundred it would be sixty times as much, and each
+        // answer is held as long as one of its messages is. With messages of another size librdkafka wants to choose it.
         if !options.properties.contains_key("message.max.bytes") {
-            ours.extend(own(&[("fetch.max.bytes", "4194304")]));
+            ours.extend(own(&[("fetch.max.bytes", "1048576")]));
         }
         ours.extend(timeouts::of_a_member());
         let mut reserved = own(&[

@@ -197,6 +197,18 @@ impl Running {
         self.wait(patience)
     }
 
+    /// Whether it hears SIGTERM by now, in place of being ended by it as every program is at first. Where the system does
+    /// not tell, it is taken to.
+    pub fn hears_term(&self) -> bool {
+        const TERM: u32 = 15;
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id()));
+        let Ok(status) = status else { return true };
+        let mut lines = status.lines();
+        let caught = lines.find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        caught.is_none_or(|mask| (mask >> (TERM - 1)) & 1 == 1)
+    }
+
     /// Sends it a signal: `TERM`, `STOP`, `CONT`.
     pub fn signal(&self, name: &str) {
         let (signal, id) = (format!("-{name}"), self.id().to_string());

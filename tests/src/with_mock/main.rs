@@ -9,7 +9,8 @@ mod planted;
 
 use std::error::Error;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use tidegate_codec::DecoderOptions;
@@ -36,6 +37,7 @@ fn main() -> Result<(), Failure> {
         .with_ansi(false)
         .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
         .init();
+    let stopping = Stopping::listen()?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [pipeline, calls, seed, limit] = arguments.as_slice() else {
         return Err("usage: tidegate-with-mock PIPELINE CALLS SEED LIMIT".into());
@@ -74,8 +76,11 @@ fn main() -> Result<(), Failure> {
     let topology = topology(&pipeline, model)?;
     let names = pipeline.stages.iter().map(|stage| stage.name.as_str());
     let meters = Arc::new(Meters::new(&pipeline.name, names));
+    if !stopping.begins() {
+        return Ok(());
+    }
     let run = Run::start(topology, vec![parts], log, recovered, meters)?;
-    stop_on_signal(run.controls())?;
+    stopping.runs(run.controls());
     let ended = run.join();
     match ended.error {
         Some(error) => Err(error.into()),
@@ -204,21 +209,52 @@ fn topology(pipeline: &Pipeline, model: Arc<Mock>) -> Result<Topology, Failure> 
     })
 }
 
-/// SIGTERM ends the run after a cut.
-fn stop_on_signal(controls: Controls) -> Result<(), Failure> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || {
-            runtime.block_on(async {
-                if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-                    terminate.recv().await;
-                    controls.stop();
+/// SIGTERM ends the run after a cut; one that has not begun ends at once.
+struct Stopping {
+    begins: Arc<AtomicBool>,
+    told: Arc<AtomicBool>,
+    runs: mpsc::Sender<Controls>,
+}
+
+impl Stopping {
+    fn listen() -> Result<Stopping, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let within = runtime.enter();
+        let mut terminate = signal(SignalKind::terminate())?;
+        drop(within);
+        let (runs, run) = mpsc::channel::<Controls>();
+        let stopping = Stopping {
+            begins: Arc::default(),
+            told: Arc::default(),
+            runs,
+        };
+        let (begins, told) = (stopping.begins.clone(), stopping.told.clone());
+        std::thread::Builder::new()
+            .name("signals".into())
+            .spawn(move || {
+                runtime.block_on(terminate.recv());
+                told.store(true, Ordering::SeqCst);
+                loop {
+                    match run.recv_timeout(Duration::from_secs(3)) {
+                        Ok(controls) => return controls.stop(),
+                        Err(_) if begins.load(Ordering::SeqCst) => {}
+                        Err(_) => std::process::exit(0),
+                    }
                 }
-            });
-        })?;
-    Ok(())
+            })?;
+        Ok(stopping)
+    }
+
+    fn begins(&self) -> bool {
+        self.begins.store(true, Ordering::SeqCst);
+        !self.told.load(Ordering::SeqCst)
+    }
+
+    fn runs(&self, controls: Controls) {
+        // The one who hears signals is there until the process ends.
+        let _ = self.runs.send(controls);
+    }
 }

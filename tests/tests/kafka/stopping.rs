@@ -70,6 +70,66 @@ fn a_second_signal_ends_it_at_once() {
     assert_eq!(ended.code(), Some(1), "{}", said(&workspace));
 }
 
+/// A pipeline on these brokers.
+fn on(brokers: &str, input: &str, output: &str) -> Workspace {
+    Workspace::new(&format!(
+        r#"
+[pipeline]
+name = "told-early"
+[source.in]
+type = "kafka"
+brokers = ["{brokers}"]
+topic = "{input}"
+group = "{input}"
+[sink.out]
+type = "kafka"
+brokers = ["{brokers}"]
+topic = "{output}"
+"#
+    ))
+}
+
+/// Whether the state directory says that a host listens.
+fn listens(workspace: &Workspace) -> bool {
+    !workspace.read("state/admin.json").is_empty()
+}
+
+#[test]
+fn a_run_that_waits_for_brokers_ends_when_it_is_told_to() {
+    let workspace = on("127.0.0.1:1", "in", "out");
+    let mut running = workspace.start(&["run", "--quiet", "pipeline.toml"]);
+    until("it can be asked", MINUTE, || listens(&workspace));
+    let ended = running.terminate(MINUTE / 2);
+    assert_eq!(ended.code(), Some(0), "{}", said(&workspace));
+    assert!(!listens(&workspace), "admin.json is left behind");
+    // Told twice, it does not end in order.
+    let mut running = workspace.start(&["run", "--quiet", "pipeline.toml"]);
+    until("it can be asked", MINUTE, || listens(&workspace));
+    signal(&running);
+    until("it was heard", MINUTE, || {
+        said(&workspace).contains("once more")
+    });
+    signal(&running);
+    let ended = running.wait(MINUTE / 2);
+    assert_eq!(ended.code(), Some(1), "{}", said(&workspace));
+    assert!(!listens(&workspace), "admin.json is left behind");
+}
+
+#[test]
+fn a_run_that_is_told_to_end_while_it_begins_ends_in_order() {
+    let (input, output) = (topic("early-in"), topic("early-out"));
+    let workspace = on(&crate::broker(), &input, &output);
+    for after in [0, 20, 100, 300, 700, 1500] {
+        let mut running = workspace.start(&["run", "--quiet", "pipeline.toml"]);
+        until("it hears signals", MINUTE, || running.hears_term());
+        std::thread::sleep(Duration::from_millis(after));
+        let ended = running.terminate(MINUTE);
+        let said = said(&workspace);
+        assert_eq!(ended.code(), Some(0), "after {after} ms: {said}");
+        assert!(!listens(&workspace), "after {after} ms: {said}");
+    }
+}
+
 #[test]
 fn a_stop_that_brokers_hold_up_ends_by_itself() {
     // librdkafka's own stand-ins: they can be taken away.

@@ -11,6 +11,7 @@ pub(crate) mod project;
 pub(crate) mod run;
 mod signals;
 pub(crate) mod status;
+mod stopping;
 pub(crate) mod test;
 mod try_out;
 

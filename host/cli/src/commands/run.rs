@@ -13,7 +13,7 @@ use tidegate_state::{Disk, StateDirectory};
 use tidegate_telemetry::events::{RunEnded, RunStarted};
 use tidegate_telemetry::{Meters, ProgressLine, Summary};
 
-use super::signals::Signals;
+use super::stopping::Stopping;
 use super::{check_state, print, read_pipeline};
 use crate::breakers::Breakers;
 use crate::components::Components;
@@ -27,15 +27,12 @@ const TOPIC_WARM: usize = 8;
 /// Partitions of a topic that one process is sure to have address space for. It may have more.
 const TOPIC_MOST: usize = 1000;
 
-/// How long a run may take to stop: within the half minute that service managers give. It lies above the time that
-/// answers are waited for (`wire::stages`), so that a cut and leaving the group have theirs.
-const STOP_DEADLINE: Duration = Duration::from_secs(28);
-
 /// How often the progress is looked at.
 const TICK: Duration = Duration::from_millis(50);
 
 /// Runs a pipeline until its input ends or it is stopped.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    let stopping = Stopping::listen()?;
     let pipeline = Arc::new(read_pipeline(&arguments.pipeline)?);
     let until = arguments.until.unwrap_or_else(|| {
         let endless = |kind: &SourceKind| matches!(kind, SourceKind::Kafka(_));
@@ -80,11 +77,17 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let restored = Counts::recovered(&recovered);
     let starting = Arc::new(StartingHost::new(&pipeline, restored));
     // Before the models, which may take minutes: whoever asks is told what waits for them.
-    let admin = match pipeline.admin {
+    stopping.keep(match pipeline.admin {
         None => None,
         Some(address) => Some(AdminServer::start(address, state.path(), starting.clone())?),
-    };
+    });
+    if stopping.is_told() {
+        return Ok(());
+    }
     let models = wire::load_models(&pipeline, arguments.adapter.as_deref())?;
+    if stopping.is_told() {
+        return Ok(());
+    }
     let ground = wire::Ground {
         recovered: &recovered,
         layer: &layer,
@@ -100,6 +103,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     ));
     let models: Vec<_> = models.into_iter().flatten().collect();
     let adapter = models.first().map(|model| model.facts().adapter);
+    // What is open is let go of in order: members leave their group.
+    if !stopping.begins() {
+        return Ok(());
+    }
     RunStarted {
         pipeline: &pipeline.name,
         workers: parts.len(),
@@ -107,6 +114,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     .emit();
     let run = Run::start(topology, parts, log, recovered, meters.clone())?;
+    stopping.runs(run.controls());
     let host = Arc::new(RunningHost {
         pipeline: pipeline.name.clone(),
         components,
@@ -118,7 +126,6 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         stopped: Mutex::new(None),
     });
     starting.runs(host.clone());
-    stop_on_signal(run.controls())?;
     let breakers = Breakers::watch(&host)?;
     let ended = watch(run, &meters, arguments.quiet);
     breakers.end();
@@ -126,9 +133,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         Some(_) => None,
         None => host.stopped().or_else(|| revisions::failure(&host.slots)),
     };
-    if let Some(admin) = admin {
-        admin.stop();
-    }
+    stopping.stop_admin();
     let summary = summary(&meters, &ended, adapter, &host);
     RunEnded {
         pipeline: &pipeline.name,
@@ -232,39 +237,6 @@ fn hosted(
             max_failed_records: operator.max_failed_records,
         })
         .collect()
-}
-
-/// The first SIGINT or SIGTERM ends the run after a cut, the second ends the process; so does a stop that takes too long,
-/// for example because brokers are away. The next run goes on from the last cut in any case.
-fn stop_on_signal(controls: tidegate_flow::Controls) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            runtime.block_on(async {
-                let Some(mut signals) = Signals::listen() else {
-                    return;
-                };
-                signals.next().await;
-                tell(format_args!(
-                    "\nstopping after a last cut; once more to stop at once\n"
-                ));
-                controls.stop();
-                if tokio::time::timeout(STOP_DEADLINE, signals.next())
-                    .await
-                    .is_err()
-                {
-                    tell(format_args!(
-                        "tidegate: not stopped within {} s, ended without a last cut; the next run goes on from the one before\n",
-                        STOP_DEADLINE.as_secs()
-                    ));
-                }
-                std::process::exit(1);
-            });
-        })?;
-    Ok(())
 }
 
 /// Shows the progress until the run ends.

@@ -154,6 +154,11 @@ impl AdminServer {
         self.end();
     }
 
+    /// Takes `admin.json` away, and goes on answering those who know it: for a process that ends at once.
+    pub fn withdraw(&self) {
+        self.file.remove(&self.state);
+    }
+
     fn end(&mut self) {
         let Some(runtime) = self.runtime.take() else {
             return;

@@ -1,8 +1,7 @@
 //! A run of several processes with one group, what goes into it, and what it promised.
 
 use std::fs::File;
-use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tidegate_tests::mock::{self, Call};
@@ -329,9 +328,10 @@ topic = "{dead}"
     /// Ends a process in order, and expects it to be content.
     pub(crate) fn leave(&mut self, number: usize) {
         if let Some(mut running) = self.members[number].running.take() {
+            until("it hears signals", PATIENCE, || running.hears_term());
             let status = running.terminate(PATIENCE);
             let words = format!("{status}: {}", self.last_words(number));
-            assert!(content(status), "{words}");
+            assert!(status.success(), "{words}");
         }
     }
 
@@ -417,6 +417,7 @@ topic = "{dead}"
         }
         for number in 0..self.members.len() {
             if let Some(running) = &self.members[number].running {
+                until("it hears signals", PATIENCE, || running.hears_term());
                 running.signal("TERM");
             }
         }
@@ -426,7 +427,7 @@ topic = "{dead}"
             };
             let status = running.wait(PATIENCE);
             let words = format!("{status}: {}", self.last_words(number));
-            assert!(content(status), "{words}");
+            assert!(status.success(), "{words}");
         }
         let brokers = &self.plan.brokers;
         settled(brokers, &self.output);
@@ -464,12 +465,6 @@ topic = "{dead}"
             said,
         }
     }
-}
-
-/// Ended in order, or told to before it had begun.
-fn content(status: ExitStatus) -> bool {
-    const TERMINATED: i32 = 15;
-    status.success() || status.signal() == Some(TERMINATED)
 }
 
 /// Partition and offset of the record that each dead letter is of.

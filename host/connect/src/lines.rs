@@ -25,7 +25,7 @@ pub(crate) struct Lines {
 pub(crate) struct Gathered {
     pub(crate) batch: BatchBuilder,
     pub(crate) rejected: Vec<Rejected>,
-    /// Bytes of the rejections' previews.
+    /// Bytes of the rejections' keys and previews.
     held: usize,
 }
 
@@ -58,7 +58,7 @@ impl Gathered {
         for record in batch.view().records() {
             let offset = record.id().offset;
             while let Some(earlier) = rejected.next_if(|rejected| rejected.offset < offset) {
-                let size = earlier.preview.len();
+                let size = held(&earlier);
                 let part = first.part_for(
                     &mut *self,
                     &mut rest_from,
@@ -77,13 +77,14 @@ impl Gathered {
                 part.reject(Rejected {
                     offset,
                     reason,
+                    key: None,
                     preview: Vec::new(),
                     length: 0,
                 });
             }
         }
         for later in rejected {
-            let size = later.preview.len();
+            let size = held(&later);
             first
                 .part_for(
                     &mut *self,
@@ -115,9 +116,14 @@ impl Gathered {
     }
 
     pub(crate) fn reject(&mut self, rejected: Rejected) {
-        self.held += rejected.preview.len() + rejected.reason.len();
+        self.held += held(&rejected) + rejected.reason.len();
         self.rejected.push(rejected);
     }
+}
+
+/// Bytes of the input that a rejection has with it.
+fn held(rejected: &Rejected) -> usize {
+    rejected.preview.len() + rejected.key.as_ref().map_or(0, Vec::len)
 }
 
 /// Why gathering stopped.
@@ -199,6 +205,7 @@ impl Lines {
                     into.reject(Rejected {
                         offset,
                         reason,
+                        key: None,
                         preview,
                         length,
                     });
@@ -216,6 +223,7 @@ impl Lines {
                     into.reject(Rejected {
                         offset,
                         reason,
+                        key: None,
                         preview,
                         length,
                     });
@@ -248,6 +256,7 @@ impl Lines {
                 into.reject(Rejected {
                     offset,
                     reason,
+                    key: None,
                     preview: line[..line.len().min(tidegate_codec::PREVIEW)].to_vec(),
                     length: line.len() as u64,
                 });
@@ -294,6 +303,7 @@ mod tests {
                 gathered.reject(Rejected {
                     offset,
                     reason: "no".into(),
+                    key: None,
                     preview: vec![b'x'; 100],
                     length: 100,
                 });

@@ -22,6 +22,8 @@ pub struct Rejected {
     pub offset: u64,
     /// What is wrong, with the value and the limit.
     pub reason: String,
+    /// Its key, if it came with one, cut to at most 64 KiB.
+    pub key: Option<Vec<u8>>,
     /// The input, cut to at most 64 KiB.
     pub preview: Vec<u8>,
     /// The whole length of the input in bytes.
@@ -71,7 +73,7 @@ pub enum SourceEvent {
         next: u64,
     },
     /// The partition is read to its end (of a bounded source, or of a topic as it stood at the start with
-    /// `--until end`). Sent once.
+    /// `--until now`). Sent once.
     End(Partition),
     /// Nothing came within the wait.
     Idle,

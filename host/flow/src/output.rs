@@ -180,7 +180,7 @@ impl Output {
             component: None,
             backtrace: None,
             attempts: 1,
-            key: None,
+            key: rejected.key.as_deref(),
             value: Some(&rejected.preview),
             length: rejected.length,
         })

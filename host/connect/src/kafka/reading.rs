@@ -82,10 +82,12 @@ impl Reading {
             decoder.decode(&input, &mut self.gathered.batch)
         };
         if let Err(Malformed { reason }) = decoded {
+            let first = |bytes: &[u8]| bytes[..bytes.len().min(PREVIEW)].to_vec();
             self.gathered.reject(Rejected {
                 offset,
                 reason,
-                preview: value[..value.len().min(PREVIEW)].to_vec(),
+                key: message.key().map(first),
+                preview: first(value),
                 length: value.len() as u64,
             });
         }

@@ -119,6 +119,10 @@ fn json_messages_are_checked_and_keyed() {
         (4, "value of 47 bytes exceeds max-record 40 bytes"),
     ];
     assert_eq!(reasons, expected);
+    // What is wrong with it is its value.
+    for rejected in &read.rejected {
+        assert_eq!(rejected.key.as_deref(), Some(&b"message key"[..]));
+    }
     assert_eq!(read.next[&0], 6);
 }
 

@@ -62,7 +62,7 @@ enum Command {
     Check {
         /// The pipeline file.
         pipeline: PathBuf,
-        /// Ask the brokers about every topic too, for at most 10 s.
+        /// Ask the brokers about every topic too, for about 10 s.
         #[arg(long)]
         connect: bool,
         /// Print JSON.

@@ -82,6 +82,8 @@ fn dead_letters_of_a_topic_go_to_a_topic_that_is_made_with_the_changelog() {
         let run = workspace.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
         let said = String::from_utf8_lossy(&run.stderr);
         assert!(run.status.success(), "{said}");
+        // Neither a topic that is just made nor a group that nobody knew is in trouble.
+        assert!(!said.contains("trying again"), "{said}");
     }
     assert_eq!(consume(&output).len(), 2);
     let dead = consume(&letters);
@@ -117,6 +119,20 @@ fn a_changelog_that_loses_what_waits_is_refused_by_check_and_run() {
     let run = workspace.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
     let said = String::from_utf8_lossy(&run.stderr);
     assert!(!run.status.success() && said.contains(&why), "{said}");
+}
+
+#[test]
+fn a_topic_that_is_missing_is_named_and_nothing_else() {
+    let output = topic("own-there");
+    let workspace = pipeline("own-no-such-topic", &output, "", "", "");
+    let run = workspace.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
+    let said = String::from_utf8_lossy(&run.stderr);
+    let why = format!(
+        "topic own-no-such-topic at {}: the topic does not exist",
+        broker()
+    );
+    assert!(!run.status.success() && said.contains(&why), "{said}");
+    assert!(!said.contains("commit"), "{said}");
 }
 
 #[test]

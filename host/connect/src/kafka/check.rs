@@ -98,7 +98,7 @@ fn fault(settings: &Settings, side: Side, name: &str, value: &str) -> Option<Pro
             known: Vec::new(),
         })
     };
-    if let Some(why) = settings.refusal(name) {
+    if let Some(why) = settings.refusal(name, value) {
         return fault(why);
     }
     match ClientConfig::new().set(name, value).create_native_config() {

@@ -1,6 +1,6 @@
 //! How clients are set up, and how they find their topic.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
@@ -17,6 +17,11 @@ use super::{Properties, Trouble, is_transient, properties, timeouts};
 /// How long brokers are asked again that do not accept who asks, or how: less than those that are away.
 pub(super) const REFUSED_PATIENCE: Duration = Duration::from_secs(10);
 
+const WANTS_LOGIN: &str = "a broker that wants a login hangs up like this on a client without one: it might require SASL, \
+                           with sasl_ssl or sasl_plaintext as security.protocol";
+/// A question to brokers has at least so long.
+const SHORTEST_WAIT: Duration = Duration::from_millis(200);
+
 /// Other names that librdkafka has for a setting.
 const ALIASES: [(&str, &str); 4] = [
     ("auto.commit.enable", "enable.auto.commit"),
@@ -24,6 +29,17 @@ const ALIASES: [(&str, &str); 4] = [
     ("metadata.broker.list", "bootstrap.servers"),
     ("request.required.acks", "acks"),
 ];
+
+/// How long brokers may take, without being in trouble, to find a group's coordinator or to know a topic that was made.
+pub(super) const SETTLING: Duration = Duration::from_secs(5);
+
+/// The name that librdkafka gives a setting first.
+fn canonical(name: &str) -> &str {
+    let same = ALIASES.iter().find(|(alias, _)| *alias == name);
+    same.map_or(name, |(_, name)| name)
+}
+
+const PARTITION_EOF: &str = "enable.partition.eof";
 
 type Setting = (&'static str, String);
 
@@ -69,7 +85,7 @@ impl Settings {
             ("enable.auto.commit", "false"),
             ("enable.auto.offset.store", "false"),
             (
-                "enable.partition.eof",
+                PARTITION_EOF,
                 if options.until_end { "true" } else { "false" },
             ),
             ("group.protocol", "classic"),
@@ -115,6 +131,10 @@ impl Settings {
                 ONLY_FAILURES,
             ]),
             refused: own(&[
+                (
+                    "message.timeout.ms",
+                    "it follows from how long brokers are waited for",
+                ),
                 ("transactional.id", "transactions are the program's own"),
                 SIGNAL,
             ]),
@@ -138,24 +158,33 @@ impl Settings {
         }
     }
 
-    /// Why a property cannot be set, if it is none of the user's.
-    pub(super) fn refusal(&self, name: &str) -> Option<String> {
-        let same = ALIASES.iter().find(|(alias, _)| *alias == name);
-        let name = same.map_or(name, |(_, name)| name);
+    /// Why a property cannot be set to this, if it is none of the user's.
+    pub(super) fn refusal(&self, name: &str, value: &str) -> Option<String> {
+        let name = canonical(name);
         let of = |settings: &[Setting]| {
             let mut settings = settings.iter();
             settings.find_map(|(found, value)| (*found == name).then(|| value.clone()))
         };
-        if let Some(value) = of(&self.reserved) {
-            return Some(format!("cannot be set: this needs it to be {value}"));
+        if let Some(why) = of(&self.refused) {
+            return Some(format!("cannot be set: {why}"));
         }
-        of(&self.refused).map(|why| format!("cannot be set: {why}"))
+        // Reading to where the topic ends now sets it by itself.
+        let is_off = name == PARTITION_EOF && value == "false";
+        of(&self.reserved)
+            .filter(|needed| needed != value && !is_off)
+            .map(|needed| format!("cannot be set: this needs it to be {needed}"))
+    }
+
+    /// Whether a property has a value that the guarantee rests on, whoever says it.
+    pub(super) fn reserves(&self, name: &str) -> bool {
+        let mut reserved = self.reserved.iter();
+        reserved.any(|(found, _)| *found == canonical(name))
     }
 
     /// The client's configuration: ours, then the user's on top, except for what our guarantee rests on.
     pub(super) fn config(self, properties: &Properties) -> Result<ClientConfig, String> {
-        for name in properties.keys() {
-            if let Some(why) = self.refusal(name) {
+        for (name, value) in properties {
+            if let Some(why) = self.refusal(name, value) {
                 return Err(format!("property {name} {why}"));
             }
         }
@@ -167,7 +196,7 @@ impl Settings {
             config.set(name, value);
         }
         for (name, value) in properties {
-            config.set(name, value);
+            config.set(canonical(name), value);
         }
         for (name, value) in self.reserved {
             config.set(name, value);
@@ -221,22 +250,51 @@ pub(super) fn ask(
     let made: Result<BaseProducer<Deliveries>, _> =
         config.create_with_context(Deliveries::default());
     let producer = made.map_err(|error| text_of(&error))?;
-    let mut away = Trouble::new(patience);
-    let mut refused = Trouble::new(REFUSED_PATIENCE.min(patience));
+    let protocol = config.get("security.protocol").unwrap_or_default();
+    let has_login = protocol.to_ascii_lowercase().starts_with("sasl");
+    let mut trouble = Trouble::new(patience);
+    let began = Instant::now();
+    // Since when what is told is that it is refused.
+    let mut refused: Option<Instant> = None;
     loop {
-        let wait = Duration::from_secs(2).min(patience);
+        let asked = Instant::now();
+        let limit = match refused {
+            Some(since) => (since + REFUSED_PATIENCE).min(began + patience),
+            None => began + patience,
+        };
+        let left = limit.saturating_duration_since(asked);
+        let wait = Duration::from_secs(2).min(left).max(SHORTEST_WAIT);
         let error = match producer.client().fetch_metadata(Some(topic), wait) {
             Ok(metadata) => return Ok(metadata),
             Err(error) if !is_transient(&error) => return Err(error.to_string()),
             Err(error) => error,
         };
         // What librdkafka has to tell comes meanwhile.
-        producer.poll(Duration::from_millis(200));
-        match producer.context().cause() {
-            Some(cause) if cause.is_of_security() => refused.note(place, &cause.text)?,
-            Some(cause) => away.note(place, &format!("{error}: {}", cause.text))?,
-            None => away.note(place, &error.to_string())?,
+        producer.poll(SHORTEST_WAIT);
+        let (since, longest, why) = match producer.context().cause() {
+            Some(cause) if cause.is_of_security() => {
+                let since = *refused.get_or_insert(asked);
+                (since, REFUSED_PATIENCE.min(patience), cause.text)
+            }
+            Some(cause) if !has_login && cause.is_hung_up_at_once() => {
+                let since = *refused.get_or_insert(asked);
+                let why = format!("{}; {WANTS_LOGIN}", cause.text);
+                (since, REFUSED_PATIENCE.min(patience), why)
+            }
+            cause => {
+                refused = None;
+                let why = match cause {
+                    Some(cause) => format!("{error}: {}", cause.text),
+                    None => error.to_string(),
+                };
+                (began, patience, why)
+            }
+        };
+        let lasted = since.elapsed();
+        if lasted >= longest || began.elapsed() >= patience {
+            return Err(format!("{why}, for {} s now", lasted.as_secs()));
         }
+        trouble.note(place, &why)?;
     }
 }
 
@@ -254,10 +312,13 @@ pub(super) fn patiently<T>(
     patience: Duration,
     mut attempt: impl FnMut() -> Result<T, KafkaError>,
 ) -> Result<T, String> {
-    let mut trouble = Trouble::new(patience);
+    let mut trouble = Trouble::new(patience.saturating_sub(SETTLING));
+    let began = Instant::now();
     loop {
         match attempt() {
             Ok(done) => return Ok(done),
+            // A group whose coordinator is being found is in no trouble.
+            Err(error) if is_transient(&error) && began.elapsed() < SETTLING.min(patience) => {}
             Err(error) if is_transient(&error) => trouble.note(place, &error.to_string())?,
             Err(error) => return Err(error.to_string()),
         }

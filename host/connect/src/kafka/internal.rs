@@ -1,14 +1,14 @@
 //! Topics that are the program's own: made if they are missing, used as they are if they are there.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, NewTopic, TopicReplication};
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
 use tracing::{info, warn};
 
-use super::client::REFUSED_PATIENCE;
+use super::client::{REFUSED_PATIENCE, SETTLING};
 use super::source::ASK;
 use super::topic::{Asker, settings, wait_for};
 use super::{Trouble, is_transient};
@@ -77,6 +77,7 @@ impl Wanted<'_> {
         let mut away = Trouble::new(patience);
         let mut refused = Trouble::new(REFUSED_PATIENCE.min(patience));
         let mut was_there = true;
+        let mut made: Option<Instant> = None;
         loop {
             let asked = asker.inner().fetch_metadata(Some(self.topic), ASK);
             let why = match asked {
@@ -95,9 +96,11 @@ impl Wanted<'_> {
                     match self.make(asker) {
                         Ok(()) => {
                             info!(place, "made the topic{}", self.made.shown());
+                            made = made.or(Some(Instant::now()));
                             "it is being made".to_owned()
                         }
                         Err(Some(RDKafkaErrorCode::TopicAlreadyExists)) => {
+                            made = made.or(Some(Instant::now()));
                             "it is being made".to_owned()
                         }
                         Err(Some(code)) => {
@@ -117,7 +120,11 @@ impl Wanted<'_> {
                 Err(error) if is_transient(&error) => error.to_string(),
                 Err(error) => return Err(format!("{} {}: {error}", self.what, self.topic)),
             };
-            away.note(place, &why)?;
+            // Brokers may take a moment to know it.
+            let is_settling = made.is_some_and(|made| made.elapsed() < SETTLING.min(patience));
+            if !is_settling {
+                away.note(place, &why)?;
+            }
             std::thread::sleep(Duration::from_millis(200));
         }
     }

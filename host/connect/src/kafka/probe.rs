@@ -1,6 +1,6 @@
 //! Whether brokers and topics answer, asked without reading or writing anything.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
 use rdkafka::consumer::BaseConsumer;
@@ -36,12 +36,14 @@ pub fn probe_read(options: &KafkaSourceOptions) -> Result<TopicReport, String> {
     let topic = options.topic.as_str();
     let mut config = Settings::reader(options).config(&options.properties)?;
     let place = place(topic, &options.brokers);
+    let began = Instant::now();
     let metadata = find(&config, &place, topic, options.patience)?;
+    let left = options.patience.saturating_sub(began.elapsed());
     // The name of a static member belongs to the one who reads.
     config.remove("group.instance.id");
     let made: Result<BaseConsumer<Context>, _> = config.create_with_context(Context::default());
     let consumer = made.map_err(|error| text_of(&error))?;
-    let positions = patiently(&place, options.patience, || positions(&consumer, topic))
+    let positions = patiently(&place, left, || positions(&consumer, topic))
         .map_err(|error| format!("the positions of group {}: {error}", options.group))?;
     let known = positions.elements().into_iter();
     let known = known.filter(|element| has_position(element.offset()));

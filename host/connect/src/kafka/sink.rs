@@ -10,7 +10,7 @@ use tidegate_record::PublicRecord;
 use super::client::Settings;
 use super::deliveries::{Deliveries, NotTaken, Producer, Sent, produce, push};
 use super::letter::Letter;
-use super::target::{KafkaSinkOptions, Message, Target, limit_batches, send_letter};
+use super::target::{KafkaSinkOptions, Message, Target, follow_topic, limit_batches, send_letter};
 
 /// A topic as a sink. Records keep key, value, headers and event time; a null value is a tombstone.
 ///
@@ -45,6 +45,7 @@ impl KafkaSink {
         let settings = Settings::writer(&options);
         let mut config = settings.config(&options.properties).map_err(fail)?;
         let target = Target::open(options, &config).map_err(fail)?;
+        follow_topic(&mut config, target.rules.largest_batch);
         if let Some(largest) = target.rules.largest_batch {
             limit_batches(&mut config, largest);
         }

@@ -34,6 +34,11 @@ const FIRST: usize = 32;
 /// How often the brokers are asked whether trouble has passed.
 const PROBE_INTERVAL: Duration = Duration::from_secs(3);
 
+/// How often the brokers are asked whether a topic is still the one that it was.
+pub(super) const SAME_TOPIC_INTERVAL: Duration = Duration::from_secs(5);
+/// How long that may take: the worker waits for it.
+pub(super) const SAME_TOPIC_ASK: Duration = Duration::from_millis(250);
+
 /// A topic as a source. What it holds unread is bounded by `queued.max.messages.kbytes` (4 MiB unless set) and one answer
 /// of a broker.
 pub struct KafkaSource {
@@ -62,6 +67,8 @@ pub struct KafkaSource {
     pub(super) begin_awaited: Option<Instant>,
     pub(super) trouble: Trouble,
     probed: Instant,
+    /// When the brokers were asked last whether the topic is the same.
+    id_asked: Instant,
     /// The partition whose turn it is.
     turn: i32,
 }
@@ -125,6 +132,7 @@ impl KafkaSource {
             ends,
             begin_awaited: None,
             probed: Instant::now(),
+            id_asked: Instant::now(),
             turn: 0,
         })
     }
@@ -279,7 +287,13 @@ impl KafkaSource {
         match error {
             KafkaError::MessageConsumptionFatal(_) => Err(self.read_error(why)),
             _ if code_of(&error) == Some(RDKafkaErrorCode::AutoOffsetReset) => {
+                self.ask_topic()?;
                 let advice = "if its records were removed, set the group's position anew";
+                Err(self.read_error(format!("{why}; {advice}")))
+            }
+            _ if code_of(&error) == Some(RDKafkaErrorCode::InconsistentGroupProtocol) => {
+                let advice = "give every process of the group an instance, or none; other clients have groups of their \
+                              own";
                 Err(self.read_error(format!("{why}; {advice}")))
             }
             _ if is_transient(&error) => self.note_trouble(&why),
@@ -302,6 +316,32 @@ impl KafkaSource {
         }
     }
 
+    /// Whether the topic is the one that was opened. Positions in another one of its name would go past records.
+    fn check_topic(&mut self) -> Result<(), SourceError> {
+        let is_due = self.id_asked.elapsed() >= SAME_TOPIC_INTERVAL;
+        match is_due && !self.partitions.is_empty() && !self.trouble.is_on() {
+            true => self.ask_topic(),
+            false => Ok(()),
+        }
+    }
+
+    fn ask_topic(&mut self) -> Result<(), SourceError> {
+        if self.id.is_empty() {
+            return Ok(());
+        }
+        self.id_asked = Instant::now();
+        let topic = &self.options.topic;
+        let described = native::describe_topic(self.consumer.client(), topic, SAME_TOPIC_ASK);
+        match other_id(described, &self.id) {
+            None => Ok(()),
+            Some(now) => Err(self.read_error(format!(
+                "it was deleted and made anew while it was read (id {}, and now {now}): set the group's position to \
+                 where it is to be read from, or name another group",
+                self.id
+            ))),
+        }
+    }
+
     fn owned(&self, number: i32) -> bool {
         let revoking =
             |list: &TopicPartitionList| list.find_partition(&self.options.topic, number).is_some();
@@ -319,6 +359,7 @@ impl Source for KafkaSource {
     ) -> Result<SourceEvent, SourceError> {
         let deadline = Instant::now() + wait;
         self.carry_out()?;
+        self.check_topic()?;
         loop {
             if let Some(event) = self.next_change()? {
                 return Ok(event);
@@ -481,6 +522,12 @@ impl Drop for KafkaSource {
             );
         }
     }
+}
+
+/// The id that a topic has now, if it is told and another.
+pub(super) fn other_id(described: Result<(String, usize), String>, id: &str) -> Option<String> {
+    let (now, _) = described.ok()?;
+    (now != id).then_some(now)
 }
 
 /// The id of a topic, by which one that was made anew is known. Without it, that is not noticed.

@@ -14,8 +14,11 @@ use super::internal::{InternalTopic, Wanted};
 use super::letter::Letter;
 use super::topic::{self, Rules};
 
-/// librdkafka's `message.max.bytes` unless set.
-pub(super) const MESSAGE_MAX_BYTES: usize = 1_000_000;
+/// The property that says how large a message may be.
+const LARGEST_MESSAGE: &str = "message.max.bytes";
+/// What it is in librdkafka unless set, and the most that it can be.
+const MESSAGE_MAX_BYTES: usize = 1_000_000;
+const LARGEST_OF_ALL: usize = 1_000_000_000;
 
 /// What is ours in the configuration of every producer.
 pub(super) const PRODUCER: [(&str, &str); 5] = [
@@ -90,9 +93,25 @@ impl Message<'_> {
 
 /// The most that a message of such a producer holds: librdkafka's `message.max.bytes`.
 pub(super) fn largest_message(config: &ClientConfig) -> usize {
-    let set = config.get("message.max.bytes");
+    let set = config.get(LARGEST_MESSAGE);
     set.and_then(|bytes| bytes.parse().ok())
         .unwrap_or(MESSAGE_MAX_BYTES)
+}
+
+/// Has the producer's messages be as large as a topic takes, which tells it, unless the properties say how large they may be:
+/// librdkafka's own limit is a little less than the brokers'. More than its queue holds would wait for ever.
+pub(super) fn follow_topic(config: &mut ClientConfig, largest: Option<usize>) {
+    let Some(largest) = largest.filter(|_| config.get(LARGEST_MESSAGE).is_none()) else {
+        return;
+    };
+    let queue = config.get("queue.buffering.max.kbytes");
+    let queue = queue.and_then(|size| size.parse::<usize>().ok());
+    let largest = largest
+        .min(queue.map_or(usize::MAX, |size| size.saturating_mul(1024)))
+        .min(LARGEST_OF_ALL);
+    if largest > MESSAGE_MAX_BYTES {
+        config.set(LARGEST_MESSAGE, largest.to_string());
+    }
 }
 
 /// Keeps batches within what a topic takes.
@@ -102,12 +121,16 @@ pub(super) fn limit_batches(config: &mut ClientConfig, largest: usize) {
     config.set("batch.size", size.to_string());
 }
 
+const BY_PROPERTY: &str = "a property of the sinks";
+
 /// A topic that is written.
 pub(super) struct Target {
     pub(super) options: KafkaSinkOptions,
     pub(super) place: String,
-    /// librdkafka's `message.max.bytes`.
+    /// Most bytes of a message.
     pub(super) largest: usize,
+    /// Why it is no more, to stand behind the number.
+    limit: &'static str,
     pub(super) rules: Rules,
 }
 
@@ -142,12 +165,29 @@ impl Target {
             );
             Rules::default()
         });
+        let mut followed = config.clone();
+        follow_topic(&mut followed, rules.largest_batch);
+        let limit = match (config.get(LARGEST_MESSAGE), followed.get(LARGEST_MESSAGE)) {
+            (Some(_), _) => BY_PROPERTY,
+            (None, Some(_)) => {
+                "which follows the topic's max.message.bytes unless the sink sets it"
+            }
+            (None, None) => "which the sink may set higher",
+        };
         Ok(Target {
-            largest: largest_message(config),
+            largest: largest_message(&followed),
+            limit,
             options,
             place,
             rules,
         })
+    }
+
+    /// The producer takes no more than this, which another sink has said.
+    pub(super) fn hold_to(&mut self, largest: usize) {
+        if largest < self.largest {
+            (self.largest, self.limit) = (largest, BY_PROPERTY);
+        }
     }
 
     pub(super) fn write_error(&self, why: impl Into<String>) -> SinkError {
@@ -167,8 +207,8 @@ impl Target {
     /// The error of a message that is too large for librdkafka.
     pub(super) fn too_large(&self, bytes: usize) -> SinkError {
         self.encode_error(format!(
-            "{bytes} bytes exceed message.max.bytes {}",
-            self.largest
+            "{bytes} bytes exceed {LARGEST_MESSAGE} {}, {}",
+            self.largest, self.limit
         ))
     }
 

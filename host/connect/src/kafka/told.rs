@@ -11,6 +11,12 @@ const WANTS_TLS: &str =
     "; a broker that wants TLS hangs up like this on a client without it: set security.protocol";
 /// OpenSSL's words. librdkafka adds its advice to them, and that it is about TLS, only where the handshake takes long.
 const UNKNOWN_CERTIFICATE: &str = "certificate verify failed";
+/// librdkafka's words of a connection that is closed while TLS is agreed on, and of one that is closed as soon as
+/// something is asked without a login.
+const NO_TLS: &str = "connecting to a PLAINTEXT broker listener?";
+const WANTS_LOGIN: &str = "might require SASL authentication";
+/// So many milliseconds after a connection was made, the first question was refused.
+const AT_ONCE: u64 = 2000;
 const AUTHORITY: &str = "ssl.ca.location";
 
 /// The last trouble that says something of its cause.
@@ -69,14 +75,25 @@ impl Told {
     }
 }
 
-/// Says what to do about a certificate, if that is missing.
+/// Says what to do, if that is missing.
 fn advise(text: &mut String) {
+    if text.contains(NO_TLS) {
+        text.push_str("; security.protocol says TLS, and the listener may speak none");
+    }
     if text.contains(UNKNOWN_CERTIFICATE) && !text.contains(AUTHORITY) {
         text.push_str("; set ssl.ca.location to the certificate of whoever signed the broker's");
     }
 }
 
 impl Cause {
+    /// Whether the broker hung up as soon as it was asked something, as one does that wants a login first.
+    pub(super) fn is_hung_up_at_once(&self) -> bool {
+        let after = self.text.split_once("(after ");
+        let after = after.and_then(|(_, rest)| rest.split_once("ms in state UP"));
+        let millis = after.and_then(|(millis, _)| millis.parse::<u64>().ok());
+        self.text.contains("Disconnected") && millis.is_some_and(|millis| millis < AT_ONCE)
+    }
+
     /// Whether the two ends do not agree on who they are, or on how to talk: a broker that is only away does not say so,
     /// and time seldom mends it.
     pub(super) fn is_of_security(&self) -> bool {
@@ -85,7 +102,8 @@ impl Cause {
             self.code,
             Some(Code::SSL | Code::Authentication | Code::SaslAuthenticationFailed)
         );
-        said || self.text.ends_with(WANTS_TLS) || self.text.contains(UNKNOWN_CERTIFICATE)
+        let hints = [WANTS_TLS, UNKNOWN_CERTIFICATE, NO_TLS, WANTS_LOGIN];
+        said || hints.iter().any(|hint| self.text.contains(hint))
     }
 }
 
@@ -122,6 +140,12 @@ mod tests {
         assert!(cause.is_some_and(|cause| {
             !cause.is_of_security() && cause.text == "b: Disconnected (after 1ms in state UP)"
         }));
+        assert!(told.last().is_some_and(|cause| cause.is_hung_up_at_once()));
+        told.note_line(
+            "FAIL",
+            "[thrd:b]: b: Disconnected (after 9000ms in state UP)",
+        );
+        assert!(told.last().is_some_and(|cause| !cause.is_hung_up_at_once()));
         let line = "[thrd:b]: b: Disconnected: closed (after 0ms in state APIVERSION_QUERY)";
         told.note_line("FAIL", line);
         let cause = told.last();

@@ -14,7 +14,7 @@ use tidegate_contract::{
     Settled, Store, TaskCut, TaskId, TaskImage,
 };
 
-use crate::broker::{brokers, delete, records, topic, topic_with, widen};
+use crate::broker::{brokers, delete, make, records, topic, topic_with, widen};
 use crate::worker::{Key, Nobody, Setup, Worker};
 use crate::{WAIT, numbers, produce};
 
@@ -339,6 +339,36 @@ fn a_wrong_state_key_is_refused_by_name() {
     assert!(
         error.contains(&changelog) && error.contains("another state key") && error.contains("07"),
         "{error}"
+    );
+}
+
+#[test]
+fn a_changelog_that_is_deleted_and_made_anew_while_it_is_used_is_named() {
+    let (input, output) = (topic("log-anew", 1), topic("log-anew-out", 1));
+    let setup = Setup::new(&input, &output, "a");
+    produce(&input, crate::numbers(0..10));
+    let mut worker = Worker::open(&setup);
+    worker.until(|worker| worker.read.len() == 10);
+    let kept = entry(3, b"waits");
+    worker.cuts.entry(0).or_default().put.push(kept);
+    assert_eq!(worker.cut(), Settled::Committed { number: 1 });
+    delete(&setup.changelog);
+    make(&setup.changelog, 1, &[("cleanup.policy", "compact")]);
+    let deadline = std::time::Instant::now() + crate::DEADLINE;
+    let said = loop {
+        assert!(std::time::Instant::now() < deadline, "cuts go on");
+        produce(&input, crate::numbers(0..1));
+        let had = worker.read.len();
+        worker.until(|worker| worker.read.len() > had);
+        worker.begin();
+        match worker.committer.settled(crate::DEADLINE) {
+            Ok(_) => {}
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(
+        said.contains(&setup.changelog) && said.contains("made anew"),
+        "{said}"
     );
 }
 

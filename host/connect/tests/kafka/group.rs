@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use tidegate_connect::kafka::{KafkaSource, KafkaSourceOptions, KafkaStart};
 use tidegate_contract::Source;
 
-use crate::broker::{topic, widen};
+use crate::broker::{delete, make, topic, widen};
 use crate::{DEADLINE, Read, WAIT, done, numbers, open, options, partition, produce, read_to_end};
 
 /// Reads on for ever; members learn of a rebalance quickly.
@@ -447,6 +447,54 @@ fn an_instance_that_was_killed_takes_its_partitions_back() {
 }
 
 /// A member whose name is taken over hears of it with its next heartbeat.
+/// Polls until it fails, and gives its words.
+fn fails(source: &mut KafkaSource) -> String {
+    let deadline = Instant::now() + crate::DEADLINE;
+    loop {
+        assert!(Instant::now() < deadline, "it goes on");
+        if let Err(error) = source.poll(100, 1 << 20, WAIT) {
+            return error.to_string();
+        }
+    }
+}
+
+#[test]
+fn a_group_of_members_with_and_without_an_instance_is_told_to_have_one_kind() {
+    let topic = topic("mixed", 2);
+    let mut without = open(endless(&topic));
+    let mut read = Read::default();
+    read.until(&mut without, |read| read.assigned.len() == 2);
+    let mut with = open(named(&topic));
+    let said = fails(&mut with);
+    assert!(
+        said.contains("every process of the group an instance, or none"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_topic_that_is_deleted_and_made_anew_while_it_is_read_is_named() {
+    // The position is one of the new topic too, or may be one.
+    for count in [0, 300] {
+        let topic = topic("anew", 1);
+        produce(&topic, numbers(0..count));
+        let mut source = open(endless(&topic));
+        let mut read = Read::default();
+        read.until(&mut source, |read| {
+            !read.assigned.is_empty() && read.records.len() == count as usize
+        });
+        source.commit(&read.positions()).unwrap();
+        delete(&topic);
+        make(&topic, 1, &[]);
+        produce(&topic, numbers(0..1000));
+        let said = fails(&mut source);
+        assert!(
+            said.contains(&topic) && said.contains("made anew while it was read"),
+            "{said}"
+        );
+    }
+}
+
 fn named(topic: &str) -> KafkaSourceOptions {
     KafkaSourceOptions {
         instance: Some("worker-0".into()),

@@ -82,6 +82,29 @@ fn every_fault_is_found_with_its_property() {
 }
 
 #[test]
+fn a_property_with_the_very_value_that_is_needed_is_right() {
+    let needed = [
+        ("auto.offset.reset", "error"),
+        ("auto.commit.enable", "false"),
+        ("enable.partition.eof", "false"),
+        ("group.id", "g"),
+        ("isolation.level", "read_committed"),
+        ("partition.assignment.strategy", "cooperative-sticky"),
+    ];
+    assert_eq!(of_reader(&needed), []);
+    let needed = [
+        ("request.required.acks", "all"),
+        ("enable.idempotence", "true"),
+    ];
+    assert_eq!(of_writer(&needed), []);
+    let (_, why) = only(of_reader(&[("group.id", "G")]));
+    assert_eq!(why, "cannot be set: this needs it to be g");
+    // What it has in the end depends on more than this end.
+    let (_, why) = only(of_writer(&[("delivery.timeout.ms", "120000")]));
+    assert!(why.contains("brokers are waited for"), "{why}");
+}
+
+#[test]
 fn another_name_of_what_is_ours_is_refused_too() {
     let (name, why) = only(of_writer(&[("request.required.acks", "0")]));
     assert_eq!(name, "request.required.acks");

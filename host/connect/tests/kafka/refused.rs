@@ -207,6 +207,55 @@ fn what_the_topic_refuses_does_not_move_the_records_beside_it() {
     );
 }
 
+/// More than librdkafka takes by itself, and less than brokers do.
+const BETWEEN: usize = 1_030_000;
+
+#[test]
+fn what_the_topic_takes_is_written_however_much_it_is() {
+    let topics = [
+        (topic("as-brokers", 1), BETWEEN),
+        (
+            topic_with("larger", 1, &[("max.message.bytes", "3000000")]),
+            2_900_000,
+        ),
+    ];
+    for (topic, bytes) in topics {
+        let mut sink = plain_sink(&topic);
+        let large = vec![b'x'; bytes];
+        write(&mut sink, &record(0, Some(b"k"), &large)).unwrap();
+        sink.flush().unwrap();
+        assert!(sink.take_refused().is_empty());
+        let mut reader = options(&topic, &topic);
+        reader.decoder.max_record = 4 << 20;
+        let read = read_to_end(reader, 1);
+        assert!(read.records[0].value.as_deref() == Some(large.as_slice()));
+        let beyond = vec![b'x'; 3_000_001];
+        let error = write(&mut sink, &record(1, Some(b"k"), &beyond)).unwrap_err();
+        let said = error.to_string();
+        assert!(
+            said.contains("message.max.bytes") && said.contains("the topic's max.message.bytes"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_property_that_lets_a_message_be_no_larger_is_named() {
+    let topic = topic("by-property", 1);
+    let limit = ("message.max.bytes".to_owned(), "5000".to_owned());
+    let mut sink = KafkaSink::open(KafkaSinkOptions {
+        properties: Properties::from([limit]),
+        ..KafkaSinkOptions::new(brokers(), &topic, "support-bot")
+    })
+    .unwrap();
+    let error = write(&mut sink, &record(0, None, &[b'x'; 6000])).unwrap_err();
+    let said = error.to_string();
+    assert!(
+        said.contains("6000 bytes exceed message.max.bytes 5000, a property"),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_record_whose_headers_are_too_large_is_an_encode_error() {
     let topic = topic("headers", 1);

@@ -126,6 +126,49 @@ fn a_client_that_speaks_no_tls_where_it_is_wanted_is_told_so() {
     }
 }
 
+/// What a source says that would wait for brokers for very long, and is told before that it is in vain.
+fn in_vain(brokers: &str, properties: &Properties) -> String {
+    let options = KafkaSourceOptions {
+        patience: 2 * DEADLINE,
+        ..reader("secure", properties.clone())
+    };
+    let began = Instant::now();
+    let error = KafkaSource::open(KafkaSourceOptions {
+        brokers: brokers.to_owned(),
+        ..options
+    });
+    assert!(began.elapsed() < DEADLINE, "{:?}", began.elapsed());
+    error.unwrap_err().to_string()
+}
+
+#[test]
+fn a_client_without_a_login_where_one_is_wanted_is_told_so() {
+    let mut login = login("PLAIN", PASSWORD);
+    login.retain(|name, _| !name.starts_with("sasl."));
+    login.insert("security.protocol".into(), "ssl".into());
+    let error = in_vain(&variable("TIDEGATE_KAFKA_TLS"), &login);
+    assert!(
+        error.contains("wants a login") && error.contains("security.protocol"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_client_that_speaks_tls_where_nobody_does_is_told_so() {
+    for protocol in ["ssl", "sasl_ssl"] {
+        let mut login = login("PLAIN", PASSWORD);
+        login.insert("security.protocol".into(), protocol.into());
+        if protocol == "ssl" {
+            login.retain(|name, _| !name.starts_with("sasl."));
+        }
+        let error = in_vain(&crate::broker::brokers(), &login);
+        assert!(
+            error.contains("PLAINTEXT") && error.contains("security.protocol"),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn records_with_zstd_are_written_and_read() {
     let topic = topic("zstd", 1);

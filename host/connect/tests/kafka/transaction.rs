@@ -10,8 +10,8 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::topic_partition_list::Offset;
 use tidegate_connect::kafka::KafkaSinkOptions;
 use tidegate_contract::{
-    Assignment, Committer, Cut, DeadLetter, Keeper, Mark, Settled, Source, SourceEvent, Store,
-    TaskCut, TaskId,
+    Assignment, Committer, Cut, DeadLetter, Keeper, Mark, Settled, Sink, Source, SourceEvent,
+    Store, TaskCut, TaskId,
 };
 use tidegate_record::RecordId;
 
@@ -116,6 +116,55 @@ fn a_worker_that_is_slower_than_a_transaction_lives_commits_all_the_same() {
     assert_eq!(worker.cut(), Settled::Committed { number: 1 });
     assert_eq!(committed(&output), all(0..100));
     worker.close();
+}
+
+#[test]
+fn what_the_topic_takes_is_part_of_a_cut_however_much_it_is() {
+    let (input, output) = topics("txn-large");
+    let large = "x".repeat(1_030_000);
+    let values = ["before".to_owned(), large, "after".to_owned()];
+    let mut sink = crate::sink(&input);
+    for value in &values {
+        let record = tidegate_record::NewRecord {
+            value: Some(value.as_bytes()),
+            ..Default::default()
+        };
+        crate::write(&mut sink, &record).unwrap();
+    }
+    sink.flush().unwrap();
+    let mut worker = Worker::open(&Setup::new(&input, &output, "a"));
+    worker.until(|worker| worker.read.len() == 3);
+    assert_eq!(worker.cut(), Settled::Committed { number: 1 });
+    assert!(committed(&output) == values);
+    worker.close();
+}
+
+#[test]
+fn a_limit_that_a_later_sink_sets_holds_for_all_of_them() {
+    let (input, output) = topics("txn-limits");
+    produce(&input, numbers(0..3));
+    let setup = Setup::new(&input, &output, "a");
+    let mut committer = setup.committer(1).unwrap();
+    let mut first = committer
+        .sink(KafkaSinkOptions::new(brokers(), &output, "p"), "first")
+        .unwrap();
+    let mut small = KafkaSinkOptions::new(brokers(), topic("txn-limits-small", 1), "p");
+    small.properties = [("message.max.bytes".to_owned(), "5000".to_owned())].into();
+    let _second = committer.sink(small, "second").unwrap();
+    committer.follow("tickets", &setup.source()).unwrap();
+    let mut builder = tidegate_record::BatchBuilder::default();
+    let record = tidegate_record::NewRecord {
+        value: Some(&[b'x'; 6000]),
+        ..Default::default()
+    };
+    builder.push(&record).unwrap();
+    let batch = builder.finish(0);
+    let written = first.write(batch.view().get(0).unwrap().public());
+    let said = written.unwrap_err().to_string();
+    assert!(
+        said.contains("exceed message.max.bytes 5000, a property"),
+        "{said}"
+    );
 }
 
 #[test]

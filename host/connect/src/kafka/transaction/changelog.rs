@@ -15,7 +15,6 @@ use rdkafka::types::RDKafkaErrorCode;
 use tidegate_contract::{EntryKey, TaskId};
 use tracing::info;
 
-use super::super::client::find;
 use super::super::internal::{InternalTopic, Wanted};
 use super::super::source::ASK;
 use super::super::target::largest_message;
@@ -52,6 +51,8 @@ pub(super) struct Changelog {
     pub(super) header: Header,
     /// How many partitions it has, as far as is known.
     pub(super) partitions: usize,
+    /// Its own id, if the brokers tell.
+    id: Option<String>,
     /// Index among the topics that transactions go to.
     pub(super) to: u16,
     pub(super) learnt: Arc<Learnt>,
@@ -72,7 +73,7 @@ impl Changelog {
         let (topic, partitions) = match &options.partitions {
             ChangelogPartitions::Number(number) => (None, (*number).max(1) as usize),
             ChangelogPartitions::As(topic) => {
-                let (id, partitions) = describe(asker, plain, topic, &place, patience)?;
+                let (id, partitions) = id_of(asker, topic, &place, patience)?;
                 (Some(id), partitions)
             }
         };
@@ -101,11 +102,20 @@ impl Changelog {
                 partitions,
             },
             partitions: found.max(partitions),
+            id: native::describe_topic(asker.inner(), &options.topic, ASK)
+                .ok()
+                .map(|(id, _)| id),
             to: 0,
             learnt: Learnt::new(limit - OVERHEAD - LONGEST_KEY),
             options,
         };
         Ok((changelog, rules.largest_batch))
+    }
+
+    /// Its name and its id, by which one that is made anew is known.
+    pub(super) fn known(&self) -> Option<(String, String)> {
+        let id = self.id.clone()?;
+        Some((self.options.topic.clone(), id))
     }
 
     /// The partition that has this task.
@@ -251,18 +261,7 @@ impl KeyOf {
     }
 }
 
-/// The id of a topic that is to be there, and how many partitions it has.
-fn describe(
-    asker: &AdminClient<Asker>,
-    plain: &ClientConfig,
-    topic: &str,
-    place: &str,
-    patience: Duration,
-) -> Result<(String, usize), String> {
-    find(plain, place, topic, patience).map_err(|why| format!("topic {topic}: {why}"))?;
-    id_of(asker, topic, place, patience)
-}
-
+/// The id of a topic that is there, and how many partitions it has.
 fn id_of(
     asker: &AdminClient<Asker>,
     topic: &str,

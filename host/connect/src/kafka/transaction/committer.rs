@@ -16,12 +16,12 @@ use tidegate_contract::{
 };
 use tracing::{info, warn};
 
-use super::super::client::Settings;
+use super::super::client::{Settings, find};
 use super::super::deliveries::ONLY_FAILURES;
 use super::super::member::Member;
 use super::super::source::KafkaSource;
 use super::super::target::{
-    KafkaSinkOptions, Message, PRODUCER, Target, largest_message, limit_batches,
+    KafkaSinkOptions, Message, PRODUCER, Target, follow_topic, largest_message, limit_batches,
 };
 use super::super::timeouts::TRANSACTION_TIMEOUT;
 use super::super::{Properties, topic};
@@ -29,7 +29,7 @@ use super::changelog::{Changelog, HEADER, entry_key, position_key};
 use super::courier::{Courier, GroupOffsets, Job, PositionEntry};
 use super::image::Image;
 use super::line::Line;
-use super::options::TransactionOptions;
+use super::options::{ChangelogPartitions, TransactionOptions};
 use super::outbox::{Destination, Learnt, Outbox, Stub};
 use super::pieces;
 use super::restore::Reader;
@@ -69,6 +69,8 @@ pub struct KafkaCommitter {
     pub(super) changelogs: Vec<Changelog>,
     /// Most bytes of a batch, by what the topics tell.
     largest_batch: Option<usize>,
+    /// The most that a message to any of its sinks may be, by what they tell.
+    largest_message: Option<usize>,
     followed: BTreeMap<String, Followed>,
     pub(super) reader: Arc<Reader>,
     thread: Option<Thread>,
@@ -118,6 +120,12 @@ impl KafkaCommitter {
         let mut changelogs = Vec::with_capacity(options.changelogs.len());
         let mut largest_batch: Option<usize> = None;
         for changelog in &options.changelogs {
+            // It is none that is committed to: what is wrong with it is said as the source would say it.
+            if let ChangelogPartitions::As(topic) = &changelog.partitions {
+                let place = format!("topic {topic} at {}", options.brokers);
+                find(&plain, &place, topic, options.patience)
+                    .map_err(|why| CommitError::State(format!("{place}: {why}")))?;
+            }
             let (mut changelog, largest) = Changelog::open(
                 changelog.clone(),
                 &asker,
@@ -143,6 +151,7 @@ impl KafkaCommitter {
             outbox,
             changelogs,
             largest_batch,
+            largest_message: None,
             followed: BTreeMap::new(),
             reader: Arc::new(reader),
             thread: None,
@@ -173,7 +182,14 @@ impl KafkaCommitter {
             return Err(fail("its transactions have begun without it".into()));
         }
         let timeout = self.options.transaction_timeout.as_millis().to_string();
+        let writer = Settings::writer(&options);
         for (property, value) in &options.properties {
+            if let Some(why) = writer.refusal(property, value) {
+                return Err(fail(format!("property {property} {why}")));
+            }
+            if writer.reserves(property) {
+                continue;
+            }
             // It is the committer's, which was told it already.
             if property == TRANSACTION_TIMEOUT && *value == timeout {
                 continue;
@@ -191,6 +207,7 @@ impl KafkaCommitter {
         let target = Target::open(options, &config).map_err(fail)?;
         let limit = target.rules.largest_batch;
         self.largest_batch = smaller(self.largest_batch, limit);
+        self.largest_message = self.largest_message.max(limit);
         // A dead letter that the topic would refuse costs an abort. What is in a batch beside it is less than 256 bytes.
         let limit = limit.map_or(target.largest, |limit| limit.saturating_sub(256));
         let learnt = Learnt::new(limit.min(target.largest));
@@ -207,14 +224,6 @@ impl KafkaCommitter {
     /// generation fences them. Connects, if that is not done: whatever a predecessor left open is ended before the source
     /// is asked for its positions. Keeps no hold of the source.
     pub fn follow(&mut self, source: &str, reader: &KafkaSource) -> Result<(), CommitError> {
-        // Only who reads committed records asks for positions that no open transaction changes.
-        let isolation = reader.options.properties.get("isolation.level");
-        if let Some(isolation) = isolation.filter(|isolation| *isolation != "read_committed") {
-            return Err(CommitError::State(format!(
-                "source {source} has property isolation.level {isolation}: cuts that are transactions need \
-                 read_committed"
-            )));
-        }
         self.connect()?;
         let followed = Followed {
             topic: reader.options.topic.clone(),
@@ -252,12 +261,17 @@ impl KafkaCommitter {
             return Ok(());
         }
         let mut config = self.config().map_err(|why| self.error(why))?;
+        follow_topic(&mut config, self.largest_message);
         if let Some(largest) = self.largest_batch {
             limit_batches(&mut config, largest);
         }
-        // Sinks may have said that messages are smaller than the changelogs were told.
+        // Sinks may have said that messages are smaller than the changelogs, and sinks before them, were told.
+        let largest = largest_message(&config);
         for changelog in &self.changelogs {
-            changelog.hold_to(largest_message(&config));
+            changelog.hold_to(largest);
+        }
+        for destination in self.outbox.destinations() {
+            destination.learnt.producer_takes(largest);
         }
         let brokers = &self.options.brokers;
         let plain = Settings::internal(brokers, &[], &[]).config(&self.properties);
@@ -269,6 +283,12 @@ impl KafkaCommitter {
             line,
             producer: Some(producer),
             transaction_timeout: self.options.transaction_timeout,
+            changelogs: self
+                .changelogs
+                .iter()
+                .filter_map(Changelog::known)
+                .collect(),
+            asked: Instant::now(),
             destinations: destinations.clone(),
             witness: Witness {
                 life: self.life.clone(),

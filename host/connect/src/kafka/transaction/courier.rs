@@ -12,7 +12,9 @@ use tidegate_contract::{CommitError, Settled};
 use tracing::{debug, warn};
 
 use super::super::deliveries::{NotTaken, Producer, Returned, produce, push};
+use super::super::native;
 use super::super::rebalance::Context;
+use super::super::source::{SAME_TOPIC_ASK, SAME_TOPIC_INTERVAL, other_id};
 use super::line::{Failure, Line};
 use super::outbox::{Destination, Load};
 use super::probe::{self, Unfound};
@@ -63,6 +65,10 @@ pub(super) struct Courier {
     /// None if the last one is of no use any more.
     pub(super) producer: Option<Arc<Producer>>,
     pub(super) transaction_timeout: Duration,
+    /// Changelogs and their ids.
+    pub(super) changelogs: Vec<(String, String)>,
+    /// When the brokers were asked last whether they are still those.
+    pub(super) asked: Instant,
     pub(super) destinations: Vec<Destination>,
     pub(super) witness: Witness,
 }
@@ -78,6 +84,7 @@ impl Courier {
         } = job;
         let began = Instant::now();
         let producer = self.producer().map_err(|why| self.error(why))?;
+        self.check_changelogs(&producer)?;
         let stop = match self.attempt(&producer, &mut load, &groups) {
             Ok(()) => {
                 debug!(number, took = ?began.elapsed(), "cut committed");
@@ -126,6 +133,25 @@ impl Courier {
         // What was left open is aborted by the next producer of the name: now, not when the next cut comes.
         self.producer().map_err(|why| self.error(why))?;
         Ok(settled)
+    }
+
+    /// A changelog that was deleted and made anew lacks what waits: no cut goes to it, as soon as it is noticed.
+    fn check_changelogs(&mut self, producer: &Producer) -> Result<(), CommitError> {
+        if self.asked.elapsed() < SAME_TOPIC_INTERVAL {
+            return Ok(());
+        }
+        self.asked = Instant::now();
+        for (topic, id) in &self.changelogs {
+            // One that is missing, or of which nothing is said, shows with what is sent.
+            let described = native::describe_topic(producer.client(), topic, SAME_TOPIC_ASK);
+            if let Some(now) = other_id(described, id) {
+                return Err(CommitError::State(format!(
+                    "changelog topic {topic} was deleted and made anew (id {id}, and now {now}): what waited in it is \
+                     gone; set the group's position back to where it is to be read again"
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn error(&self, why: String) -> CommitError {

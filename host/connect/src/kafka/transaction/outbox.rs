@@ -25,6 +25,8 @@ pub(super) struct Destination {
 pub(super) struct Learnt {
     /// Most bytes of a dead letter, or of a piece of an entry.
     largest: AtomicUsize,
+    /// Most bytes of any message, as far as the producer says.
+    message: AtomicUsize,
     needs_key: AtomicBool,
 }
 
@@ -32,12 +34,23 @@ impl Learnt {
     pub(super) fn new(largest: usize) -> Arc<Learnt> {
         Arc::new(Learnt {
             largest: AtomicUsize::new(largest),
+            message: AtomicUsize::new(usize::MAX),
             needs_key: AtomicBool::new(false),
         })
     }
 
     pub(super) fn largest(&self) -> usize {
         self.largest.load(Ordering::Relaxed)
+    }
+
+    /// The most that the producer takes.
+    pub(super) fn message(&self) -> usize {
+        self.message.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn producer_takes(&self, largest: usize) {
+        self.message.store(largest, Ordering::Relaxed);
+        self.at_most(largest);
     }
 
     pub(super) fn at_most(&self, largest: usize) {

@@ -62,6 +62,7 @@ impl Sink for TransactionalSink {
     fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
         // It may have become a compacted topic.
         self.target.rules.needs_key |= self.learnt.needs_key();
+        self.target.hold_to(self.learnt.message());
         let message = self.target.message(&record)?;
         self.send(message, Sent::Record(record.id()), self.target.largest)
     }

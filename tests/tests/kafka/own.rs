@@ -93,6 +93,8 @@ fn dead_letters_of_a_topic_go_to_a_topic_that_is_made_with_the_changelog() {
         (&letter["stage"], &letter["value"]),
         (&"decode".into(), &"no JSON".into())
     );
+    // Its key is the record's, in the letter and beside it.
+    assert_eq!((dead[0].0.as_str(), &letter["key"]), ("k", &"k".into()));
     assert!(workspace.read("state/dead-letters.jsonl").is_empty());
     let (content, said) = check(&workspace, &["--connect"]);
     assert!(content, "{said}");

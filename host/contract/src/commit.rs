@@ -250,8 +250,15 @@ pub trait Committer: Send {
         Keeper::default()
     }
 
+    /// Has what the store knows of these tasks read, which are to begin here, and answers whether it is there:
+    /// [`load`](Committer::load) then takes no time. Until then it is asked again, of the same tasks or of those of them
+    /// that are not released meanwhile; the worker goes on. A store that needs no time has nothing to begin.
+    fn fetch(&mut self, _tasks: &[Assignment]) -> Result<bool, CommitError> {
+        Ok(true)
+    }
+
     /// These tasks begin here: what the store has of each, in their order. Asked again of a task that runs here, it is
-    /// what its last cut has. Takes long where much is to be read.
+    /// what its last cut has. Waits for what is not fetched.
     fn load(&mut self, tasks: &[Assignment]) -> Result<Vec<TaskImage>, CommitError>;
 
     /// Begins a cut of everything that was done since the last one.
@@ -269,7 +276,7 @@ pub trait Committer: Send {
         }
     }
 
-    /// These tasks run here no more.
+    /// These tasks run here no more, or never began: what is being read of them is let go.
     fn release(&mut self, tasks: &[TaskId]);
 
     /// Called once, after the last cut.

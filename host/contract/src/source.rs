@@ -95,13 +95,15 @@ pub trait Source: Send {
     /// better than the source.
     fn seek(&mut self, partition: Partition, position: u64) -> Result<(), SourceError>;
 
-    /// The partition gives no records until it is resumed.
+    /// The partition gives no records until it is resumed; one that is paused between `Assigned` and the next poll gives
+    /// none at all. That it has ended may be told meanwhile.
     fn pause(&mut self, partition: Partition) -> Result<(), SourceError>;
 
     /// The partition gives records again.
     fn resume(&mut self, partition: Partition) -> Result<(), SourceError>;
 
-    /// What is done, to be kept. A source that keeps no positions does nothing.
+    /// What is done, to be kept. A source that keeps no positions does nothing. [`SourceError::NotYet`] is no end: the
+    /// same is told again later, until the source's patience is over and it answers with another error.
     fn commit(&mut self, done: &[Done]) -> Result<(), SourceError>;
 
     /// Called once before the worker ends, after the last commit.
@@ -127,6 +129,14 @@ pub enum SourceError {
         place: String,
         /// The position asked for.
         position: u64,
+        /// What went wrong.
+        why: String,
+    },
+    /// Positions are not committed, which time can mend.
+    #[error("positions are not committed to {place} yet: {why}")]
+    NotYet {
+        /// Broker and group.
+        place: String,
         /// What went wrong.
         why: String,
     },

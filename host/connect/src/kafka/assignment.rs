@@ -10,10 +10,11 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionListElem};
 use tidegate_contract::{Assigned, KeptPosition, SourceError, SourceEvent};
 use tracing::warn;
 
-use super::begin::{begin_of, begun_mark, first_of, has_any, positions};
+use super::begin::{begin_of, begun_mark, first_of, has_any, has_position, positions};
 use super::reading::Reading;
 use super::rebalance::{Change, carry_out};
 use super::source::{ASK, KafkaSource};
+use super::troubles::Question;
 use super::{KafkaStart, is_transient};
 
 /// A partition that is to be assigned.
@@ -51,14 +52,46 @@ impl KafkaSource {
                         led.map_err(|why| self.read_error(why))?;
                     }
                 }
-                carry_out(&self.consumer, &change).map_err(|error| self.read_error(error))?;
-                let (begun, mark) = (std::mem::take(&mut self.begun), begun_mark());
-                let begun = begun.iter();
-                let begun = begun.map(|(number, begin)| (*number, *begin, mark.as_str()));
-                self.commit_all(&begun.collect::<Vec<_>>())
+                carry_out(&self.consumer, &change).map_err(|error| self.read_error(error))
             }
             None => Ok(()),
         }
+    }
+
+    /// Commits where the group begins, once that is assigned. Nothing is read before it is: a member that was killed then
+    /// would go past what came meanwhile. Returns whether it is.
+    pub(super) fn tell_begun(&mut self) -> Result<bool, SourceError> {
+        if self.begun.is_empty() {
+            self.begun_tried = false;
+            return Ok(true);
+        }
+        if self.begun_tried {
+            match positions(&self.consumer, &self.options.topic) {
+                Ok(positions) => {
+                    let known = positions.elements_for_topic(&self.options.topic);
+                    let known = known.into_iter().filter(|one| has_position(one.offset()));
+                    let known: Vec<i32> = known.map(|one| one.partition()).collect();
+                    self.begun.retain(|(number, _)| !known.contains(number));
+                }
+                Err(error) if is_transient(&error) => {
+                    self.note_trouble(Question::Take, &error.to_string())?;
+                    return Ok(false);
+                }
+                Err(error) => return Err(self.read_error(error)),
+            }
+        }
+        self.begun_tried = true;
+        let (begun, mark) = (self.begun.clone(), begun_mark());
+        let begun = begun.iter();
+        let begun = begun.map(|(number, begin)| (*number, *begin, mark.as_str()));
+        match self.commit_all(&begun.collect::<Vec<_>>()) {
+            Ok(()) => {}
+            Err(SourceError::NotYet { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        self.begun.clear();
+        self.begun_tried = false;
+        Ok(true)
     }
 
     /// The next change of the assignment, prepared.
@@ -77,13 +110,14 @@ impl KafkaSource {
                 Change::Assign(list) => match self.prepare(&list) {
                     Ok(Some(prepared)) => self.assign(prepared),
                     Ok(None) => {
+                        self.clear_trouble(Question::Begin);
                         self.consumer.context().put_back(Change::Assign(list));
                         self.begin_awaited.get_or_insert_with(Instant::now);
                         return Ok(None);
                     }
                     Err(error) if is_transient(&error) => {
                         self.consumer.context().put_back(Change::Assign(list));
-                        self.note_trouble(&error.to_string())?;
+                        self.note_trouble(Question::Begin, &error.to_string())?;
                         return Ok(None);
                     }
                     Err(error) => return Err(self.read_error(error)),
@@ -100,6 +134,9 @@ impl KafkaSource {
     fn revoke(&mut self, numbers: Vec<i32>, change: Change, lost: bool) -> Option<SourceEvent> {
         // What was polled and not handed on goes too: whoever reads the partition next begins at the committed position.
         let mut revoked = Vec::new();
+        // Of one that another may have by now it is for that one to say.
+        self.begun
+            .retain(|(number, _)| !lost && !numbers.contains(number));
         for number in numbers {
             if self.partitions.remove(&number).is_some() {
                 revoked.push(self.partition(number));
@@ -115,6 +152,7 @@ impl KafkaSource {
         self.change = Some(change);
         // The next assignment waits for others anew, and so does a member that is left without a partition.
         self.begin_awaited = None;
+        self.clear_trouble(Question::Begin);
         if let Some(ends) = &mut self.ends {
             ends.told = false;
         }
@@ -143,8 +181,11 @@ impl KafkaSource {
                 Offset::Offset(offset) => Some(offset.max(0) as u64),
                 _ => None,
             };
+            let told = of(&self.begun, number);
             let begin = match (element.offset(), self.options.start) {
                 (Offset::Offset(offset), _) => Some(offset),
+                // It is to be told yet.
+                _ if told.is_some() => told,
                 (_, KafkaStart::Earliest) => None,
                 (_, KafkaStart::Latest | KafkaStart::At(_)) => {
                     let offsets = match &begun {
@@ -174,7 +215,11 @@ impl KafkaSource {
             });
         }
         // Also where it begins at the first record, so that records which are removed before the first commit are missed.
-        self.begun = begun.unwrap_or_default();
+        for (number, begin) in begun.unwrap_or_default() {
+            if of(&self.begun, number).is_none() {
+                self.begun.push((number, begin));
+            }
+        }
         let new = prepared.iter().filter(|new| new.committed.is_none());
         for Prepared { number, begin, .. } in new {
             if of(&self.begun, *number).is_none() {
@@ -205,7 +250,7 @@ impl KafkaSource {
             self.partitions.contains_key(&number) || list.find_partition(topic, number).is_some()
         };
         let awaited = self.begin_awaited.map(|since| since.elapsed());
-        let awaits = awaited.is_none_or(|awaited| awaited <= self.options.commit_timeout);
+        let awaits = awaited.is_none_or(|awaited| awaited <= self.options.begin_timeout);
         if awaits && lowest.is_some_and(|lowest| !mine(lowest)) {
             return Ok(None);
         }
@@ -246,7 +291,8 @@ impl KafkaSource {
                 }),
             });
         }
-        self.trouble.clear(&self.place);
+        self.clear_trouble(Question::Begin);
+        self.clear_trouble(Question::Others);
         self.change = Some(Change::Assign(list));
         (!assigned.is_empty()).then_some(SourceEvent::Assigned(assigned))
     }

@@ -59,7 +59,7 @@ impl KafkaSource {
         self.taken_over.retain(|at| now.duration_since(*at) < SPAN);
         let instance = self.options.instance.as_deref().unwrap_or_default();
         // Brokers that were away are why, as long as they are; for how long that may be is their own matter.
-        let by_another = !self.trouble.is_on();
+        let by_another = !self.troubles.are_there();
         if by_another && self.taken_over.len() >= MOST {
             return Err(self.read_error(format!(
                 "the name {instance} in group {} was taken over {} times in {} s, another process has it: {why}",

@@ -32,6 +32,7 @@ pub mod timeouts;
 mod told;
 mod topic;
 mod transaction;
+mod troubles;
 mod until;
 
 use std::collections::BTreeMap;

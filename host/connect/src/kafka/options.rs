@@ -57,14 +57,17 @@ pub struct KafkaSourceOptions {
     pub until_end: bool,
     /// How long the brokers may be away before the source gives up.
     pub patience: Duration,
-    /// How long a commit may be tried.
+    /// How long one commit is tried before the worker goes on without it; it is tried again with the next cuts, as long
+    /// as `patience` lasts.
     pub commit_timeout: Duration,
+    /// How long another member may be at saying where the group begins.
+    pub begin_timeout: Duration,
     /// Further settings of librdkafka.
     pub properties: Properties,
 }
 
 impl KafkaSourceOptions {
-    /// The usual options: JSON, from the earliest record, 5 minutes of patience, commits tried for 30 s.
+    /// The usual options: JSON, from the earliest record, 5 minutes of patience, a commit tried for 3 s.
     pub fn new(
         source: u16,
         brokers: impl Into<String>,
@@ -81,7 +84,8 @@ impl KafkaSourceOptions {
             start: KafkaStart::Earliest,
             until_end: false,
             patience: Duration::from_secs(300),
-            commit_timeout: Duration::from_secs(30),
+            commit_timeout: Duration::from_secs(3),
+            begin_timeout: Duration::from_secs(30),
             properties: Properties::new(),
         }
     }

@@ -22,8 +22,9 @@ use super::native::Messages;
 use super::options::{KafkaSourceOptions, KafkaStart};
 use super::reading::Reading;
 use super::rebalance::{Change, Context};
+use super::troubles::{Question, Troubles};
 use super::until::Ends;
-use super::{Trouble, code_of, is_transient, native};
+use super::{code_of, is_transient, native};
 use crate::lines::Gathered;
 use crate::now_micros;
 
@@ -61,11 +62,13 @@ pub struct KafkaSource {
     pub(super) change: Option<Change>,
     /// Where partitions begin at which the group begins with this topic: to be committed once they are assigned.
     pub(super) begun: Vec<(i32, i64)>,
+    /// That was tried, and others may have committed there since.
+    pub(super) begun_tried: bool,
     /// Where it ends, if it does.
     pub(super) ends: Option<Ends>,
     /// Since when another member is to say where the group begins.
     pub(super) begin_awaited: Option<Instant>,
-    pub(super) trouble: Trouble,
+    pub(super) troubles: Troubles,
     probed: Instant,
     /// When the brokers were asked last whether the topic is the same.
     id_asked: Instant,
@@ -119,7 +122,7 @@ impl KafkaSource {
             member: Member::new(&consumer),
             config,
             taken_over: Vec::new(),
-            trouble: Trouble::new(options.patience),
+            troubles: Troubles::new(options.patience),
             options,
             place,
             id,
@@ -129,6 +132,7 @@ impl KafkaSource {
             partitions: BTreeMap::new(),
             change: None,
             begun: Vec::new(),
+            begun_tried: false,
             ends,
             begin_awaited: None,
             probed: Instant::now(),
@@ -155,11 +159,6 @@ impl KafkaSource {
         let mut list = TopicPartitionList::new();
         list.add_partition(&self.options.topic, number);
         list
-    }
-
-    pub(super) fn note_trouble(&mut self, why: &str) -> Result<(), SourceError> {
-        let noted = self.trouble.note(&self.place, why);
-        noted.map_err(|why| self.read_error(why))
     }
 
     /// What a partition has to say: its records, or that it has ended.
@@ -239,7 +238,7 @@ impl KafkaSource {
                 paused.map_err(|error| self.read_error(error))?;
             }
             if count > before {
-                self.trouble.clear(&self.place);
+                self.clear_trouble(Question::Records);
             }
             let failed = !errors.is_empty();
             for (error, why) in errors {
@@ -270,7 +269,7 @@ impl KafkaSource {
     /// `why`: librdkafka's words of it, where they came with it.
     fn handle(&mut self, error: KafkaError, why: Option<String>) -> Result<(), SourceError> {
         if let KafkaError::PartitionEOF(number) = error {
-            self.trouble.clear(&self.place);
+            self.clear_trouble(Question::Records);
             if let Some(reading) = self.partitions.get_mut(&number) {
                 reading.at_end |= reading.end.is_some();
             }
@@ -296,23 +295,24 @@ impl KafkaSource {
                               own";
                 Err(self.read_error(format!("{why}; {advice}")))
             }
-            _ if is_transient(&error) => self.note_trouble(&why),
+            _ if is_transient(&error) => self.note_trouble(Question::Records, &why),
             _ => Err(self.read_error(why)),
         }
     }
 
-    /// While there is trouble and nothing comes: asks whether it has passed.
+    /// While no records come for some trouble: asks whether the brokers are there again.
     fn probe(&mut self) -> Result<(), SourceError> {
-        if !self.trouble.is_on() || self.probed.elapsed() < PROBE_INTERVAL {
+        let on = self.troubles.with(Question::Records).is_on();
+        if !on || self.probed.elapsed() < PROBE_INTERVAL {
             return Ok(());
         }
         self.probed = Instant::now();
         match self.consumer.fetch_metadata(Some(&self.options.topic), ASK) {
             Ok(_) => {
-                self.trouble.clear(&self.place);
+                self.clear_trouble(Question::Records);
                 Ok(())
             }
-            Err(error) => self.note_trouble(&error.to_string()),
+            Err(error) => self.note_trouble(Question::Records, &error.to_string()),
         }
     }
 
@@ -360,9 +360,14 @@ impl Source for KafkaSource {
         let deadline = Instant::now() + wait;
         self.carry_out()?;
         self.check_topic()?;
+        let begun = self.tell_begun()?;
         loop {
             if let Some(event) = self.next_change()? {
                 return Ok(event);
+            }
+            if !begun {
+                self.hear(deadline.saturating_duration_since(Instant::now()))?;
+                return Ok(self.next_change()?.unwrap_or(SourceEvent::Idle));
             }
             if let Some(event) = self.take_ready(records, bytes) {
                 return Ok(event);
@@ -470,14 +475,17 @@ impl Source for KafkaSource {
     fn close(&mut self) -> Result<(), SourceError> {
         self.consumer.context().close();
         self.partitions.clear();
-        self.carry_out()
+        self.carry_out()?;
+        self.tell_begun().map(drop)
     }
 }
 
 impl KafkaSource {
-    /// Commits positions, also of partitions that other members have.
+    /// Commits positions, also of partitions that other members have. What time can mend is tried for a moment, and then
+    /// again by whoever asked, until that has lasted too long.
     pub(super) fn commit_all(&mut self, positions: &[(i32, i64, &str)]) -> Result<(), SourceError> {
         if positions.is_empty() {
+            self.clear_trouble(Question::Take);
             return Ok(());
         }
         let list = to_commit(&self.options.topic, positions.iter().copied());
@@ -492,7 +500,10 @@ impl KafkaSource {
                 return Ok(());
             }
             match self.consumer.commit(&list, CommitMode::Sync) {
-                Ok(()) => break,
+                Ok(()) => {
+                    self.clear_trouble(Question::Take);
+                    return Ok(());
+                }
                 Err(error) if is_transient(&error) && Instant::now() < deadline => {
                     std::thread::sleep(Duration::from_millis(50));
                 }
@@ -500,14 +511,16 @@ impl KafkaSource {
                     return self.take_name_back(&error.to_string());
                 }
                 Err(error) => {
-                    return Err(SourceError::Commit {
-                        place: format!("group {} for {}", self.options.group, self.place),
-                        why: error.to_string(),
-                    });
+                    let why = error.to_string();
+                    let place = format!("group {} for {}", self.options.group, self.place);
+                    if !is_transient(&error) {
+                        return Err(SourceError::Commit { place, why });
+                    }
+                    self.note_trouble(Question::Take, &why)?;
+                    return Err(SourceError::NotYet { place, why });
                 }
             }
         }
-        Ok(())
     }
 }
 

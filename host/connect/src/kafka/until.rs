@@ -16,6 +16,7 @@ use super::begin::{ends_of, partitions_of, positions};
 use super::is_transient;
 use super::rebalance::Context;
 use super::source::{ASK, KafkaSource};
+use super::troubles::Question;
 
 /// How often a member without a partition asks how far the others are.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
@@ -130,10 +131,12 @@ impl KafkaSource {
         match ends.are_read(&self.consumer, &self.options.topic) {
             Ok(read) => {
                 ends.told = read;
+                self.clear_trouble(Question::Others);
                 Ok(read)
             }
             Err(error) if is_transient(&error) => {
-                self.note_trouble(&error.to_string()).map(|()| false)
+                let noted = self.note_trouble(Question::Others, &error.to_string());
+                noted.map(|()| false)
             }
             Err(error) => Err(self.read_error(error)),
         }

@@ -252,7 +252,7 @@ fn a_member_does_not_wait_for_ever_for_another_to_say_where_the_group_begins() {
     let group = topic.clone();
     let of = |topic: &str| KafkaSourceOptions {
         group: group.clone(),
-        commit_timeout: Duration::from_secs(1),
+        begin_timeout: Duration::from_secs(1),
         ..from_the_end(topic)
     };
     let mut first = open(of(&other));

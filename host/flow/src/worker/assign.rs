@@ -1,12 +1,16 @@
 //! Partitions that come and go, and tasks that go back to their last cut.
+//!
+//! What a store has of a partition that comes may take long to read. Until it is there the partition is paused, and
+//! everything else goes on: its source is polled, so that the group keeps this member and can take the partition away
+//! again.
 
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 use std::time::Instant;
 
 use tidegate_contract::{
-    Assigned, Assignment, EntryKey, Keeper, Partition, RefusedRecord, RequestId, Store, TaskId,
-    TaskImage,
+    Assigned, Assignment, EntryKey, Keeper, Partition, RefusedRecord, RequestId, SourceError,
+    Store, TaskId, TaskImage,
 };
 
 use super::Worker;
@@ -16,6 +20,34 @@ use crate::error::FlowError;
 use crate::kept::{self, Restored};
 use crate::task::Task;
 use crate::topology::StageKind;
+
+/// Partitions of one source that are read here as soon as it is known where they begin.
+pub(super) struct Arriving {
+    source: usize,
+    partitions: Vec<Arrived>,
+}
+
+struct Arrived {
+    partition: Partition,
+    assignment: Assignment,
+    /// Its source has told that it is at its end.
+    ended: bool,
+}
+
+impl Arriving {
+    fn assignments(&self) -> Vec<Assignment> {
+        let partitions = self.partitions.iter();
+        partitions.map(|one| one.assignment.clone()).collect()
+    }
+
+    /// The partition is at its end already.
+    pub(super) fn ends(&mut self, partition: Partition) {
+        let mut partitions = self.partitions.iter_mut();
+        if let Some(arrived) = partitions.find(|one| one.partition == partition) {
+            arrived.ended = true;
+        }
+    }
+}
 
 impl Worker {
     fn assignment(&self, assigned: Assigned) -> Assignment {
@@ -31,25 +63,70 @@ impl Worker {
         }
     }
 
+    /// These partitions are read here from now on. Their tasks are made at once if what their store has of them is there.
+    pub(super) fn come(&mut self, source: usize, assigned: Vec<Assigned>) -> Result<(), FlowError> {
+        let partitions = assigned.into_iter().map(|one| Arrived {
+            partition: one.partition,
+            assignment: self.assignment(one),
+            ended: false,
+        });
+        let arriving = Arriving {
+            source,
+            partitions: partitions.collect(),
+        };
+        if self.committer.fetch(&arriving.assignments())? {
+            return self.open(arriving, false);
+        }
+        for Arrived { partition, .. } in &arriving.partitions {
+            let paused = self.sources[source].pause(*partition);
+            paused.map_err(|error| self.source_error(source, error))?;
+        }
+        self.arriving.push(arriving);
+        Ok(())
+    }
+
+    /// Makes the tasks of partitions of which it is known by now where they begin. Returns whether there were any.
+    pub(super) fn take_arrived(&mut self) -> Result<bool, FlowError> {
+        let mut any = false;
+        for arriving in std::mem::take(&mut self.arriving) {
+            if self.committer.fetch(&arriving.assignments())? {
+                self.open(arriving, true)?;
+                any = true;
+            } else {
+                self.arriving.push(arriving);
+            }
+        }
+        Ok(any)
+    }
+
     /// Makes the tasks of partitions, from where their last cuts left them.
-    pub(super) fn open(&mut self, source: usize, assigned: Vec<Assigned>) -> Result<(), FlowError> {
+    fn open(&mut self, arriving: Arriving, paused: bool) -> Result<(), FlowError> {
         let topology = self.shared.topology.clone();
-        let partitions: Vec<Partition> = assigned.iter().map(|one| one.partition).collect();
-        let assignments = assigned.into_iter().map(|one| self.assignment(one));
-        let assignments: Vec<Assignment> = assignments.collect();
-        let images = self.committer.load(&assignments)?;
+        let images = self.committer.load(&arriving.assignments())?;
+        let Arriving { source, partitions } = arriving;
         let keeper = self.committer.keeper(&topology.sources[source].name);
         let mut moved = Vec::new();
-        for ((partition, assignment), image) in partitions.into_iter().zip(assignments).zip(images)
-        {
+        for (arrived, image) in partitions.into_iter().zip(images) {
+            let Arrived {
+                partition,
+                assignment,
+                mut ended,
+            } = arrived;
             let (begin, stale, restored) = self.decide(source, &assignment, &keeper, image)?;
             let kept = assignment.kept.as_ref().map(|kept| kept.position);
+            let port = &mut self.sources[source];
+            let mut ready = Ok(());
             if let Some(position) = begin.position
                 && kept != Some(position)
             {
-                let sought = self.sources[source].seek(partition, position);
-                sought.map_err(|error| self.source_error(source, error))?;
+                ready = port.seek(partition, position);
+                // It is told again where that is so.
+                ended = false;
             }
+            if paused {
+                ready = ready.and_then(|()| port.resume(partition));
+            }
+            ready.map_err(|error| self.source_error(source, error))?;
             if topology.sources[source].fixed {
                 moved.extend(begin::moved(&assignment, &begin, &keeper));
             }
@@ -63,6 +140,7 @@ impl Worker {
             drop(waited);
             let mut task = Task::new(partition, topology.clone(), &begin, self.starts.clone());
             task.came_from(assignment.identity, stale);
+            task.ended = ended;
             self.tasks.insert(task);
             self.restore(partition, restored)?;
         }
@@ -165,7 +243,7 @@ impl Worker {
         // Until then the source still takes positions of theirs: what is done need not be done again. One that has taken
         // them away for good may refuse: whoever has them now reads from the last position that was committed, and those
         // of partitions that stay are committed with the next cut.
-        let end = self.whole_cut()?;
+        let end = self.insisting_cut()?;
         match &end {
             End::Held(Some((of, error))) if *of == source => {
                 let name = &self.shared.topology.sources[source].name;
@@ -176,6 +254,12 @@ impl Worker {
         for partition in partitions {
             self.give_up(*partition);
         }
+        for arriving in &mut self.arriving {
+            let left = |one: &Arrived| !partitions.contains(&one.partition);
+            arriving.partitions.retain(left);
+        }
+        self.arriving
+            .retain(|arriving| !arriving.partitions.is_empty());
         let tasks = partitions.iter();
         let tasks: Vec<_> = tasks
             .map(|partition| self.shared.topology.task_id(*partition))
@@ -184,8 +268,11 @@ impl Worker {
         self.tell_running();
         // Without a partition this worker is not done: it may be given others.
         let reads = |partition: &Partition| usize::from(partition.source) == source;
-        self.assigned[source] = self.tasks.partitions().iter().any(reads);
+        let comes = |arriving: &Arriving| arriving.source == source;
+        self.assigned[source] =
+            self.tasks.partitions().iter().any(reads) || self.arriving.iter().any(comes);
         match end {
+            End::Held(Some((_, SourceError::NotYet { .. }))) => Ok(()),
             End::Held(Some((of, error))) if of != source => Err(self.source_error(of, error)),
             End::Held(_) => Ok(()),
             End::Aborted(refused) => self.go_back(refused),

@@ -18,6 +18,10 @@ use crate::topology::Positions;
 
 /// A cut of which nothing is known for so long does not become one.
 const PATIENCE: Duration = Duration::from_secs(180);
+/// How long a source that does not take positions yet is left alone: each try may take as long.
+const TELL_AGAIN: Duration = Duration::from_secs(5);
+/// How long it is asked to take those of the last cut, or of partitions that are taken away.
+const INSISTS: Duration = Duration::from_secs(30);
 
 /// What a cut that is under way will have made durable.
 pub(super) struct Committing {
@@ -69,7 +73,8 @@ impl Worker {
     }
 
     fn has_changes(&self) -> bool {
-        self.untold || self.output.pending() > 0 || self.tasks.have_changes()
+        let tells = self.untold && self.tell_again.is_none_or(|at| Instant::now() >= at);
+        tells || self.output.pending() > 0 || self.tasks.have_changes()
     }
 
     /// Begins a cut of everything the tasks have done since the last one.
@@ -124,7 +129,8 @@ impl Worker {
     pub(super) fn settle(&mut self, wait: Duration) -> Result<bool, FlowError> {
         match self.end_of_cut(wait)? {
             None => return Ok(false),
-            Some(End::Held(None)) => {}
+            // The cut holds: it is told with the next one.
+            Some(End::Held(None | Some((_, SourceError::NotYet { .. })))) => {}
             Some(End::Held(Some((source, error)))) => return Err(self.source_error(source, error)),
             Some(End::Aborted(refused)) => self.go_back(refused)?,
             Some(End::Fenced) => self.go_back_where_possible()?,
@@ -134,7 +140,7 @@ impl Worker {
 
     /// Takes a cut and waits for its end. Returns whether it holds; otherwise the tasks have gone back.
     pub(super) fn last_cut(&mut self) -> Result<bool, FlowError> {
-        match self.whole_cut()? {
+        match self.insisting_cut()? {
             End::Held(None) => Ok(true),
             End::Held(Some((source, error))) => Err(self.source_error(source, error)),
             End::Aborted(refused) => self.go_back(refused).map(|()| false),
@@ -142,8 +148,23 @@ impl Worker {
         }
     }
 
+    /// The end of a cut of everything that is done. A source that does not take its positions yet is asked again for a
+    /// while.
+    pub(super) fn insisting_cut(&mut self) -> Result<End, FlowError> {
+        let deadline = Instant::now() + INSISTS;
+        loop {
+            self.tell_again = None;
+            let end = self.whole_cut()?;
+            let untold = matches!(&end, End::Held(Some((_, SourceError::NotYet { .. }))));
+            if !untold || Instant::now() >= deadline {
+                return Ok(end);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
     /// The end of a cut of everything that is done: the one that is under way, if that comes to nothing, or one more.
-    pub(super) fn whole_cut(&mut self) -> Result<End, FlowError> {
+    fn whole_cut(&mut self) -> Result<End, FlowError> {
         let deadline = Instant::now() + PATIENCE;
         let mut begun = false;
         loop {
@@ -158,9 +179,14 @@ impl Worker {
                 }
                 None => continue,
             };
-            if begun || !matches!(end, End::Held(None)) {
+            let held = matches!(
+                &end,
+                End::Held(None | Some((_, SourceError::NotYet { .. })))
+            );
+            if begun || !held {
                 return Ok(end);
             }
+            self.tell_again = None;
             self.begin_cut()?;
             begun = true;
         }
@@ -238,13 +264,28 @@ impl Worker {
         self.output.refused.cut_holds();
         let counts = tasks.iter().map(|(_, id, counts, _)| (id.clone(), *counts));
         self.shared.ledger.committed(counts);
-        self.untold = false;
         self.failed_cuts = 0;
         let now = Instant::now();
         for (since, records) in finished {
             let latency = now.duration_since(since);
             self.output.latency.record(latency, records);
         }
+        let told = self.tell(&tasks);
+        self.untold = told.is_some() || self.tell_again.is_some();
+        told
+    }
+
+    /// Tells sources that keep positions what is done. One that does not take them yet is told again with a later cut, and
+    /// keeps no other from being told.
+    fn tell(
+        &mut self,
+        tasks: &[(Partition, TaskId, Counts, Option<u64>)],
+    ) -> Option<(usize, SourceError)> {
+        if self.tell_again.is_some_and(|at| Instant::now() < at) {
+            return None;
+        }
+        self.tell_again = None;
+        let mut not_yet = None;
         for (index, source) in self.sources.iter_mut().enumerate() {
             let positions = self.shared.topology.sources[index].positions;
             if positions != Positions::CutsAndSource {
@@ -263,11 +304,15 @@ impl Worker {
                 })
             });
             let of_source: Vec<Done> = of_source.collect();
-            if let Err(error) = source.commit(&of_source) {
-                self.untold = true;
-                return Some((index, error));
+            match source.commit(&of_source) {
+                Ok(()) => {}
+                Err(error @ SourceError::NotYet { .. }) => {
+                    self.tell_again = Some(Instant::now() + TELL_AGAIN);
+                    not_yet = Some((index, error));
+                }
+                Err(error) => return Some((index, error)),
             }
         }
-        None
+        not_yet
     }
 }

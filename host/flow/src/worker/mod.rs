@@ -18,6 +18,7 @@ use tidegate_contract::{
 };
 use tidegate_telemetry::Meters;
 
+use self::assign::Arriving;
 use self::cut::Committing;
 use self::kept_requests::KeptRequests;
 use self::tasks::Tasks;
@@ -124,6 +125,8 @@ pub(crate) struct Worker {
     pub controls: Receiver<Control>,
     /// A source that keeps positions has not taken those of the last cut.
     untold: bool,
+    /// When such a source is told again, if that is not at once.
+    tell_again: Option<Instant>,
     /// How many cuts have come to nothing since one held.
     failed_cuts: u32,
     /// When the cut came to nothing that was to be the last.
@@ -135,6 +138,8 @@ pub(crate) struct Worker {
     /// Requests that models have for records that will come again.
     kept: KeptRequests,
     tasks: Tasks,
+    /// Partitions of which it is not known yet where they begin.
+    arriving: Vec<Arriving>,
     sender: Sender<Completion>,
     completions: Receiver<Completion>,
     submitted: usize,
@@ -174,12 +179,14 @@ impl Worker {
             committer,
             controls,
             untold: false,
+            tell_again: None,
             failed_cuts: 0,
             last_failed: None,
             committing: None,
             requests: HashMap::new(),
             kept: KeptRequests::default(),
             tasks: Tasks::default(),
+            arriving: Vec::new(),
             sender,
             completions,
             submitted: 0,
@@ -205,6 +212,7 @@ impl Worker {
             busy |= self.take_time()?;
             // Also after a last cut that came to nothing: what its source has to say of the group may be why.
             if stopping.is_none() || self.last_failed.is_some() {
+                busy |= self.take_arrived()?;
                 busy |= self.read(busy)?;
             }
             self.submit()?;
@@ -248,7 +256,9 @@ impl Worker {
             };
             return self.tasks.values().all(kept) || since.elapsed() > self.shared.topology.drain;
         }
-        self.assigned.iter().all(|assigned| *assigned) && in_flight == 0 && self.tasks.have_ended()
+        let all_are_here =
+            self.assigned.iter().all(|assigned| *assigned) && self.arriving.is_empty();
+        all_are_here && in_flight == 0 && self.tasks.have_ended()
     }
 
     fn take_controls(&mut self) {
@@ -407,7 +417,7 @@ impl Worker {
             SourceEvent::Idle => {}
             SourceEvent::Assigned(partitions) => {
                 self.assigned[source] = true;
-                self.open(source, partitions)?;
+                self.come(source, partitions)?;
             }
             SourceEvent::Revoked(partitions) => {
                 self.revoked(source, &partitions)?;
@@ -415,6 +425,10 @@ impl Worker {
             SourceEvent::End(partition) => {
                 if let Some(mut task) = self.tasks.get_mut(partition) {
                     task.ended = true;
+                    return Ok(());
+                }
+                for arriving in &mut self.arriving {
+                    arriving.ends(partition);
                 }
             }
             SourceEvent::Records {

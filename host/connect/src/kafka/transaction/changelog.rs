@@ -30,6 +30,12 @@ const OVERHEAD: usize = 256;
 const LONGEST_KEY: usize = 512;
 /// Smallest limit of messages with which a changelog works.
 const SMALLEST_MESSAGE: usize = 4096;
+/// What is written last is never compacted, and of the rest at first only what has become the half of it: whoever takes a
+/// partition over would read up to a gibibyte of what is over.
+const OFTEN_COMPACTED: [(&str, &str); 2] = [
+    ("segment.bytes", "67108864"),
+    ("min.cleanable.dirty.ratio", "0.1"),
+];
 const HEADER_VERSION: &str = "1";
 /// The key of a partition's header.
 pub(super) const HEADER: &str = "header";
@@ -46,6 +52,7 @@ pub(super) struct Header {
 }
 
 /// A changelog that is ready to be read and written.
+#[derive(Clone)]
 pub(super) struct Changelog {
     pub(super) options: ChangelogOptions,
     pub(super) header: Header,
@@ -285,6 +292,10 @@ impl ChangelogOptions {
     /// How it is made: what the brokers would remove by its age or size would be lost.
     pub(in super::super) fn as_made(&self) -> InternalTopic {
         let mut made = self.made.clone();
+        for (name, value) in OFTEN_COMPACTED {
+            let setting = made.settings.entry(name.to_owned());
+            setting.or_insert_with(|| value.to_owned());
+        }
         let compact = ("cleanup.policy".to_owned(), "compact".to_owned());
         made.settings.extend([compact]);
         made

@@ -29,12 +29,16 @@ use super::changelog::{Changelog, HEADER, entry_key, position_key};
 use super::courier::{Courier, GroupOffsets, Job, PositionEntry};
 use super::image::Image;
 use super::line::Line;
+use super::load::Loading;
 use super::options::{ChangelogPartitions, TransactionOptions};
 use super::outbox::{Destination, Learnt, Outbox, Stub};
 use super::pieces;
 use super::restore::Reader;
 use super::sink::TransactionalSink;
 use super::witness::Witness;
+
+/// How long it is waited at a time for what is read.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The topic of a source that is read by a group, and its member.
 struct Followed {
@@ -81,6 +85,8 @@ pub struct KafkaCommitter {
     pub(super) headers: BTreeSet<(usize, i32)>,
     /// Where changelogs ended when they were read last.
     pub(super) ends: BTreeMap<(usize, i32), u64>,
+    /// What is read of tasks that are to begin here, one after the other.
+    pub(super) loading: Option<Loading>,
     underway: Option<Underway>,
     /// What became of a cut that needed no transaction.
     settled: Option<Settled>,
@@ -159,6 +165,7 @@ impl KafkaCommitter {
             images: BTreeMap::new(),
             headers: BTreeSet::new(),
             ends: BTreeMap::new(),
+            loading: None,
             underway: None,
             settled: None,
             failing: None,
@@ -555,9 +562,15 @@ impl Committer for KafkaCommitter {
         }
     }
 
+    fn fetch(&mut self, tasks: &[Assignment]) -> Result<bool, CommitError> {
+        self.connect()?;
+        self.have(tasks, Duration::ZERO)
+    }
+
     fn load(&mut self, tasks: &[Assignment]) -> Result<Vec<TaskImage>, CommitError> {
         self.connect()?;
-        self.restore(tasks)?;
+        // Whoever reads gives up in time by itself.
+        while !self.have(tasks, LOOK)? {}
         let image = |task: &Assignment| self.images.get(&task.task).map(Image::told);
         let images = tasks.iter().map(image);
         Ok(images.map(Option::unwrap_or_default).collect())
@@ -603,6 +616,9 @@ impl Committer for KafkaCommitter {
     fn release(&mut self, tasks: &[TaskId]) {
         for task in tasks {
             self.images.remove(task);
+            if let Some(loading) = &mut self.loading {
+                loading.gone(task);
+            }
         }
     }
 }
@@ -639,6 +655,8 @@ fn reader(options: &TransactionOptions, place: &str) -> Result<Reader, String> {
         all: config("read_uncommitted")?,
         patience: options.patience,
         no_progress: options.no_progress,
+        whole: options.whole_load,
+        stop: Arc::default(),
         place: place.to_owned(),
     })
 }

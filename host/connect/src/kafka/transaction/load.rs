@@ -1,16 +1,25 @@
 //! Tasks that begin: what the changelogs have of them. How they begin with it is decided elsewhere.
+//!
+//! A thread reads, one at a time, and the worker goes on meanwhile. What it has read becomes part of the committer only
+//! when the worker asks for it, which then makes the tasks at once: no cut has a task of which it is not decided how it
+//! begins.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use tidegate_contract::{Assignment, CommitError, EntryKey, Mark, TaskId};
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
+use rdkafka::ClientConfig;
+use tidegate_contract::{Assignment, CommitError, EntryCipher, EntryKey, Mark, TaskId};
 
 use super::super::client::Settings;
 use super::super::topic;
-use super::changelog::{HEADER, KeyOf, entry_key, prefix_of};
+use super::changelog::{Changelog, HEADER, KeyOf, entry_key, prefix_of};
 use super::committer::KafkaCommitter;
 use super::image::{Image, Kept};
 use super::pieces;
-use super::restore::Span;
+use super::restore::{Reader, Span};
 
 /// What a changelog has of a task, as it was read.
 #[derive(Default)]
@@ -51,29 +60,183 @@ impl Others {
     }
 }
 
+/// What is being read of tasks that are to begin here.
+pub(super) struct Loading {
+    /// Those that are still to begin here.
+    tasks: BTreeSet<TaskId>,
+    stop: Arc<AtomicBool>,
+    reports: Receiver<Result<Vec<Loaded>, CommitError>>,
+}
+
+impl Loading {
+    /// This task does not begin here any more.
+    pub(super) fn gone(&mut self, task: &TaskId) {
+        self.tasks.remove(task);
+        if self.tasks.is_empty() {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What was read of one changelog.
+struct Loaded {
+    /// Its index.
+    index: usize,
+    /// How many partitions it has.
+    partitions: usize,
+    /// Partitions that have their header.
+    headers: Vec<i32>,
+    /// Where its partitions ended.
+    ends: BTreeMap<i32, u64>,
+    /// What it has of each task, and the number of that task's last cut.
+    images: Vec<(TaskId, Image, u64)>,
+}
+
+/// What is to be read of one changelog.
+struct Load {
+    index: usize,
+    changelog: Changelog,
+    tasks: Vec<Assignment>,
+    reader: Reader,
+    cipher: Arc<dyn EntryCipher>,
+    place: String,
+    /// A client's configuration.
+    plain: ClientConfig,
+}
+
 impl KafkaCommitter {
-    /// Makes the images of those tasks that do not run here yet.
-    pub(super) fn restore(&mut self, tasks: &[Assignment]) -> Result<(), CommitError> {
-        let mut by_changelog: BTreeMap<usize, Vec<&Assignment>> = BTreeMap::new();
-        for task in tasks {
-            if !self.images.contains_key(&task.task) {
-                let changelog = self.changelog_of(&task.task)?;
-                by_changelog.entry(changelog).or_default().push(task);
+    /// Whether there is an image of each of these tasks. Begins to read those that are missing, and waits so long for
+    /// what is being read of these.
+    pub(super) fn have(
+        &mut self,
+        tasks: &[Assignment],
+        wait: Duration,
+    ) -> Result<bool, CommitError> {
+        let missing = |images: &BTreeMap<TaskId, Image>| -> Vec<Assignment> {
+            let missing = |one: &&Assignment| !images.contains_key(&one.task);
+            tasks.iter().filter(missing).cloned().collect()
+        };
+        if missing(&self.images).is_empty() {
+            return Ok(true);
+        }
+        if let Some(loading) = &self.loading {
+            let ours = tasks.iter().any(|one| loading.tasks.contains(&one.task));
+            if !ours && !loading.tasks.is_empty() {
+                // Theirs is read first, and taken when they are asked for.
+                return Ok(false);
+            }
+            let report = match loading.reports.recv_timeout(wait) {
+                Ok(report) => report,
+                Err(RecvTimeoutError::Timeout) => return Ok(false),
+                Err(RecvTimeoutError::Disconnected) => {
+                    Err(self.error("the thread that reads a changelog has ended"))
+                }
+            };
+            let wanted = match self.loading.take() {
+                Some(mut loading) => std::mem::take(&mut loading.tasks),
+                None => BTreeSet::new(),
+            };
+            // Of what nobody waits for any more, it does not matter what became of it.
+            if !wanted.is_empty() {
+                self.take_loaded(report?, &wanted);
             }
         }
-        for (changelog, tasks) in by_changelog {
-            self.restore_from(changelog, &tasks)?;
+        let missing = missing(&self.images);
+        if missing.is_empty() {
+            return Ok(true);
         }
+        self.begin_loading(&missing)?;
+        Ok(false)
+    }
+
+    fn begin_loading(&mut self, tasks: &[Assignment]) -> Result<(), CommitError> {
+        let stop = Arc::<AtomicBool>::default();
+        let mut by_changelog: BTreeMap<usize, Vec<Assignment>> = BTreeMap::new();
+        for task in tasks {
+            let changelog = self.changelog_of(&task.task)?;
+            by_changelog
+                .entry(changelog)
+                .or_default()
+                .push(task.clone());
+        }
+        let brokers = &self.options.brokers;
+        let plain = Settings::internal(brokers, &[], &[]).config(&self.options.properties);
+        let plain = plain.map_err(|why| self.error(why))?;
+        let load = |(index, tasks): (usize, Vec<Assignment>)| Load {
+            index,
+            changelog: self.changelogs[index].clone(),
+            tasks,
+            reader: Reader {
+                stop: Arc::clone(&stop),
+                ..Reader::clone(&self.reader)
+            },
+            cipher: Arc::clone(&self.cipher),
+            place: self.place.clone(),
+            plain: plain.clone(),
+        };
+        let loads: Vec<Load> = by_changelog.into_iter().map(load).collect();
+        let (done, reports) = bounded(1);
+        let run = move || {
+            let read: Result<Vec<Loaded>, CommitError> =
+                loads.into_iter().map(Load::read).collect();
+            // Only fails when the worker has ended.
+            let _ = done.send(read);
+        };
+        std::thread::Builder::new()
+            .name("tidegate-load".into())
+            .spawn(run)
+            .map_err(|error| self.error(format!("cannot start a thread: {error}")))?;
+        let tasks = tasks.iter().map(|one| one.task.clone());
+        self.loading = Some(Loading {
+            tasks: tasks.collect(),
+            stop,
+            reports,
+        });
         Ok(())
     }
 
-    fn restore_from(&mut self, index: usize, tasks: &[&Assignment]) -> Result<(), CommitError> {
-        let partitions = tasks
-            .iter()
-            .map(|one| self.changelogs[index].partition_of(&one.task));
+    /// Makes what was read of these tasks part of the committer.
+    fn take_loaded(&mut self, loaded: Vec<Loaded>, wanted: &BTreeSet<TaskId>) {
+        for one in loaded {
+            let index = one.index;
+            let changelog = &mut self.changelogs[index];
+            changelog.partitions = changelog.partitions.max(one.partitions);
+            let headers = one.headers.into_iter();
+            self.headers
+                .extend(headers.map(|partition| (index, partition)));
+            let ends = one.ends.into_iter();
+            self.ends
+                .extend(ends.map(|(partition, end)| ((index, partition), end)));
+            for (task, image, number) in one.images {
+                if wanted.contains(&task) {
+                    self.number = self.number.max(number);
+                    self.images.insert(task, image);
+                }
+            }
+        }
+    }
+}
+
+impl Load {
+    fn error(&self, why: impl Into<String>) -> CommitError {
+        CommitError::Commit {
+            place: self.place.clone(),
+            why: why.into(),
+        }
+    }
+
+    fn read(mut self) -> Result<Loaded, CommitError> {
+        let partitions = self.tasks.iter();
+        let partitions = partitions.map(|one| self.changelog.partition_of(&one.task));
         let needed = partitions.max().map_or(0, |last| last as usize + 1);
-        self.grow(index, needed)?;
-        let changelog = &self.changelogs[index];
+        self.grow(needed)?;
+        let (changelog, tasks) = (&self.changelog, &self.tasks);
         let topic = changelog.options.topic.clone();
         let mut wanted: BTreeMap<i32, Vec<(String, &TaskId)>> = BTreeMap::new();
         for Assignment { task, .. } in tasks {
@@ -135,41 +298,28 @@ impl KafkaCommitter {
         for assignment in tasks {
             let found = found.remove(&assignment.task).unwrap_or_default();
             let (mut image, number) = self.image(&topic, assignment, found)?;
-            let partition = self.changelogs[index].partition_of(&assignment.task);
-            let others = others.get(&partition).into_iter();
-            image.beside = others.flat_map(Others::told).collect();
-            images.push((image, number));
+            let others = others.get(&changelog.partition_of(&assignment.task));
+            image.beside = others.into_iter().flat_map(Others::told).collect();
+            images.push((assignment.task.clone(), image, number));
         }
-        for (partition, end) in ends {
-            self.ends.insert((index, partition), end);
-        }
-        let headers = headers.into_keys();
-        self.headers
-            .extend(headers.map(|partition| (index, partition)));
-        for (assignment, (image, number)) in tasks.iter().zip(images) {
-            self.number = self.number.max(number);
-            self.images.insert(assignment.task.clone(), image);
-        }
-        Ok(())
+        Ok(Loaded {
+            index: self.index,
+            partitions: changelog.partitions,
+            headers: headers.into_keys().collect(),
+            ends,
+            images,
+        })
     }
 
     /// A topic that has more partitions now has tasks that need more of the changelog too.
-    fn grow(&mut self, index: usize, needed: usize) -> Result<(), CommitError> {
-        let changelog = &mut self.changelogs[index];
-        if needed <= changelog.partitions {
+    fn grow(&mut self, needed: usize) -> Result<(), CommitError> {
+        if needed <= self.changelog.partitions {
             return Ok(());
         }
-        let (options, place) = (&self.options, &self.place);
-        let fail = |why: String| CommitError::Commit {
-            place: place.clone(),
-            why,
-        };
-        let plain = Settings::internal(&options.brokers, &[], &[])
-            .config(&options.properties)
-            .map_err(fail)?;
-        let asker = topic::asker(&plain).map_err(fail)?;
-        let grown = changelog.grow(&asker, needed, place, options.patience);
-        grown.map_err(fail)
+        let asker = topic::asker(&self.plain).map_err(|why| self.error(why))?;
+        let (place, patience) = (self.place.clone(), self.reader.patience);
+        let grown = self.changelog.grow(&asker, needed, &place, patience);
+        grown.map_err(|why| self.error(why))
     }
 
     /// What the changelog has of a task, and the number of its last cut.

@@ -30,12 +30,15 @@ pub struct TransactionOptions {
     /// How long a changelog may give nothing while it is read. Longer than an open transaction of a killed worker lives:
     /// the transaction timeout, and the brokers look every 10 s.
     pub no_progress: Duration,
+    /// How long reading it may take in all.
+    pub whole_load: Duration,
     /// Further settings of librdkafka, for the producer and all that asks the brokers.
     pub properties: Properties,
 }
 
 impl TransactionOptions {
-    /// The usual options: transactions of 8 s (a group's session has 10 s), 2 minutes of patience, no progress for 60 s.
+    /// The usual options: transactions of 8 s (a group's session has 10 s), 2 minutes of patience, no progress for 60 s, and 10
+    /// minutes to read a changelog.
     pub fn new(
         brokers: impl Into<String>,
         transactional_id: impl Into<String>,
@@ -48,6 +51,7 @@ impl TransactionOptions {
             transaction_timeout: timeouts::TRANSACTION,
             patience: Duration::from_secs(120),
             no_progress: Duration::from_secs(60),
+            whole_load: Duration::from_secs(600),
             properties: Properties::new(),
         }
     }

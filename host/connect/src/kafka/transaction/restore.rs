@@ -1,6 +1,8 @@
 //! Reading a changelog, to the end as it stood.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rdkafka::TopicPartitionList;
@@ -28,6 +30,7 @@ pub(super) struct Span {
 }
 
 /// Reads topics as nobody's member.
+#[derive(Clone)]
 pub(super) struct Reader {
     /// Sees what is committed.
     pub(super) committed: ClientConfig,
@@ -35,6 +38,10 @@ pub(super) struct Reader {
     pub(super) all: ClientConfig,
     pub(super) patience: Duration,
     pub(super) no_progress: Duration,
+    /// How long reading may take in all.
+    pub(super) whole: Duration,
+    /// Set when nobody waits for what it reads any more.
+    pub(super) stop: Arc<AtomicBool>,
     pub(super) place: String,
 }
 
@@ -50,10 +57,11 @@ impl Reader {
         spans: &[Span],
         mut take: impl FnMut(i32, &[u8], Option<&[u8]>),
     ) -> Result<BTreeMap<i32, u64>, String> {
+        let began = Instant::now();
         let consumer = consumer(&self.committed)?;
         let ends = self.ends(topic, spans)?;
-        self.wait_until_decided(&consumer, topic, &ends)?;
-        self.read_until(&consumer, topic, spans, &ends, &mut take)?;
+        self.wait_until_decided(&consumer, topic, &ends, began)?;
+        self.read_until(&consumer, topic, spans, &ends, began, &mut take)?;
         Ok(ends)
     }
 
@@ -75,7 +83,7 @@ impl Reader {
             list.add_partition(topic, partition);
         }
         let mut trouble = Trouble::new(self.patience);
-        loop {
+        while !self.stop.load(Ordering::Relaxed) {
             match ends_of(asker, &list) {
                 Ok(ends) => {
                     let ends = ends.into_iter();
@@ -90,6 +98,7 @@ impl Reader {
             }
             std::thread::sleep(LOOK);
         }
+        Err(no_longer(topic))
     }
 
     /// Waits until every transaction before these ends is committed or aborted.
@@ -98,9 +107,10 @@ impl Reader {
         consumer: &BaseConsumer<Context>,
         topic: &str,
         ends: &BTreeMap<i32, u64>,
+        began: Instant,
     ) -> Result<(), String> {
         let mut open: BTreeMap<i32, u64> = ends.clone();
-        let mut progress = Progress::new(topic, self.no_progress);
+        let mut progress = Progress::new(self, topic, began);
         let mut before = None;
         loop {
             let decided = self.ask_ends(consumer, topic, open.keys().copied())?;
@@ -122,6 +132,7 @@ impl Reader {
         topic: &str,
         spans: &[Span],
         ends: &BTreeMap<i32, u64>,
+        began: Instant,
         take: &mut impl FnMut(i32, &[u8], Option<&[u8]>),
     ) -> Result<(), String> {
         let fail = |error: KafkaError| format!("topic {topic}: {error}");
@@ -141,7 +152,7 @@ impl Reader {
             return Ok(());
         }
         consumer.assign(&list).map_err(fail)?;
-        let mut progress = Progress::new(topic, self.no_progress);
+        let mut progress = Progress::new(self, topic, began);
         let mut trouble = Trouble::new(self.patience);
         let done = |partition: i32, left: &mut BTreeMap<i32, u64>| -> KafkaResult<()> {
             if left.remove(&partition).is_some() {
@@ -190,6 +201,10 @@ impl Reader {
     }
 }
 
+fn no_longer(topic: &str) -> String {
+    format!("nobody waits for the changelog topic {topic} any more")
+}
+
 fn consumer(config: &ClientConfig) -> Result<BaseConsumer<Context>, String> {
     let made = config.create_with_context(Context::default());
     made.map_err(|error| error.to_string())
@@ -197,8 +212,8 @@ fn consumer(config: &ClientConfig) -> Result<BaseConsumer<Context>, String> {
 
 /// How far reading is, and since when it is not further.
 struct Progress<'a> {
+    reader: &'a Reader,
     topic: &'a str,
-    patience: Duration,
     records: u64,
     began: Instant,
     last: Instant,
@@ -206,13 +221,13 @@ struct Progress<'a> {
 }
 
 impl Progress<'_> {
-    fn new(topic: &str, patience: Duration) -> Progress<'_> {
+    fn new<'a>(reader: &'a Reader, topic: &'a str, began: Instant) -> Progress<'a> {
         let now = Instant::now();
         Progress {
+            reader,
             topic,
-            patience,
             records: 0,
-            began: now,
+            began,
             last: now,
             told: now,
         }
@@ -232,13 +247,23 @@ impl Progress<'_> {
     }
 
     fn check(&self, what: &str) -> Result<(), String> {
-        if self.last.elapsed() <= self.patience {
-            return Ok(());
+        let (topic, reader) = (self.topic, self.reader);
+        if reader.stop.load(Ordering::Relaxed) {
+            return Err(no_longer(topic));
         }
-        let (topic, seconds) = (self.topic, self.patience.as_secs());
-        Err(format!(
-            "the changelog topic {topic} cannot be read to its end: {what}, for {seconds} s now"
-        ))
+        if self.last.elapsed() > reader.no_progress {
+            let seconds = reader.no_progress.as_secs();
+            return Err(format!(
+                "the changelog topic {topic} cannot be read to its end: {what}, for {seconds} s now"
+            ));
+        }
+        if self.began.elapsed() > reader.whole {
+            let (records, seconds) = (self.records, reader.whole.as_secs());
+            return Err(format!(
+                "the changelog topic {topic} is not read to its end within {seconds} s: {records} records of it came"
+            ));
+        }
+        Ok(())
     }
 
     fn end(&self) {

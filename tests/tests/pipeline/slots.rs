@@ -1,6 +1,7 @@
 //! Slots whose operators cannot be started when they are needed, and what cuts say of versions meanwhile. The operators
 //! are native here, so that a test says when a start fails; the tasks, the cuts and the log are the real ones.
 
+mod arriving;
 mod setting;
 
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tidegate_contract::{
-    Assignment, CommitError, Committer, Cut, OperatorVersion, Participants, Settled, Slot, TaskId,
-    TaskImage,
+    Assignment, CommitError, Committer, Cut, Keeper, Mark, OperatorVersion, Participants, Settled,
+    Slot, TaskId, TaskImage,
 };
 use tidegate_state::LogCommitter;
 use tidegate_telemetry::Meters;

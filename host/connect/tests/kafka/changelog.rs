@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
@@ -16,7 +16,7 @@ use tidegate_contract::{
 
 use crate::broker::{brokers, delete, make, records, topic, topic_with, widen};
 use crate::worker::{Key, Nobody, Setup, Worker};
-use crate::{WAIT, numbers, produce};
+use crate::{DEADLINE, WAIT, numbers, produce};
 
 fn key(offset: u64, part: EntryPart) -> EntryKey {
     EntryKey {
@@ -455,18 +455,8 @@ fn a_topic_that_cannot_be_a_changelog_is_refused_by_name() {
     );
 }
 
-#[test]
-fn the_open_transaction_of_a_crashed_writer_hides_nothing() {
-    let changelog = format!("{}-log", topic("log-open", 1));
-    let mut committer = open(&of_files(&changelog, "a"), 7).unwrap();
-    load(&mut committer, 0);
-    let news = |payload: &[u8], position| TaskCut {
-        put: vec![entry(1, payload)],
-        ..at(position)
-    };
-    cut(&mut committer, 0, news(b"before", 10));
-    // Somebody of another name crashes with a transaction open. What is committed behind it cannot be read until brokers
-    // end it.
+/// Somebody who wrote to a changelog, of an entry of the first file, and left the transaction open.
+fn crashes(changelog: &str) -> BaseProducer {
     let crashed: BaseProducer = ClientConfig::new()
         .set("bootstrap.servers", brokers())
         .set("transactional.id", format!("{changelog}-crashed"))
@@ -477,7 +467,8 @@ fn the_open_transaction_of_a_crashed_writer_hides_nothing() {
     crashed.begin_transaction().unwrap();
     crashed
         .send(
-            BaseRecord::to(&changelog)
+            BaseRecord::to(changelog)
+                .partition(0)
                 .key("files/0/ask/1/0/0/record")
                 .payload("lost"),
         )
@@ -486,6 +477,81 @@ fn the_open_transaction_of_a_crashed_writer_hides_nothing() {
     while crashed.in_flight_count() > 0 {
         crashed.poll(WAIT);
     }
+    crashed
+}
+
+/// Asks until it is there, as a worker does.
+fn fetched(committer: &mut KafkaCommitter, number: u32) -> Result<(), CommitError> {
+    let deadline = Instant::now() + DEADLINE;
+    while !committer.fetch(&[assignment(number)])? {
+        assert!(Instant::now() < deadline, "it is never read");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_changelog_is_read_beside_cuts_and_let_go_with_its_task() {
+    let changelog = format!("{}-log", topic("log-beside", 1));
+    let mut options = of_files(&changelog, "a");
+    options.changelogs[0].partitions = ChangelogPartitions::Number(2);
+    let mut committer = open(&options, 7).unwrap();
+    fetched(&mut committer, 1).unwrap();
+    load(&mut committer, 1);
+    // The changelog of the first file cannot be read for now. Cuts of the second one hold.
+    let crashed = crashes(&changelog);
+    let waits = TaskCut {
+        put: vec![entry(1, b"waits")],
+        ..at(10)
+    };
+    assert!(!committer.fetch(&[assignment(0)]).unwrap());
+    let settled = cut(&mut committer, 1, waits);
+    assert!(matches!(settled, Settled::Committed { .. }), "{settled:?}");
+    assert!(!committer.fetch(&[assignment(0)]).unwrap());
+    // It is taken away, and another comes, which is read once nobody reads that any more.
+    committer.release(&[file(0)]);
+    fetched(&mut committer, 3).unwrap();
+    assert!(load(&mut committer, 3).entries.is_empty());
+    // It comes back.
+    fetched(&mut committer, 0).unwrap();
+    assert_eq!(load(&mut committer, 0).position, None);
+    committer.release(&[file(1)]);
+    fetched(&mut committer, 1).unwrap();
+    let image = load(&mut committer, 1);
+    assert_eq!(
+        (image.position, image.entries),
+        (Some(10), named([entry(1, b"waits")]))
+    );
+    drop(crashed);
+}
+
+#[test]
+fn a_changelog_that_takes_too_long_in_all_is_an_error_of_its_own() {
+    let changelog = format!("{}-log", topic("log-whole", 1));
+    let mut options = of_files(&changelog, "a");
+    options.whole_load = Duration::from_secs(1);
+    let mut committer = open(&options, 7).unwrap();
+    let crashed = crashes(&changelog);
+    let error = fetched(&mut committer, 0).unwrap_err().to_string();
+    assert!(
+        error.contains(&changelog) && error.contains("within 1 s"),
+        "{error}"
+    );
+    drop(crashed);
+}
+
+#[test]
+fn the_open_transaction_of_a_crashed_writer_hides_nothing() {
+    let changelog = format!("{}-log", topic("log-open", 1));
+    let mut committer = open(&of_files(&changelog, "a"), 7).unwrap();
+    load(&mut committer, 0);
+    let news = |payload: &[u8], position| TaskCut {
+        put: vec![entry(1, payload)],
+        ..at(position)
+    };
+    cut(&mut committer, 0, news(b"before", 10));
+    // Somebody of another name crashes. What is committed behind it cannot be read until brokers end it.
+    let crashed = crashes(&changelog);
     cut(&mut committer, 0, news(b"behind", 20));
     drop(committer);
     // It says that it waits in vain, if it may not wait so long.

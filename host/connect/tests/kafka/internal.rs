@@ -27,7 +27,11 @@ fn setup(name: &str, made: InternalTopic) -> Setup {
 
 #[test]
 fn a_changelog_is_made_as_it_is_told_and_one_that_is_there_is_used_as_it_is() {
-    let wanted = [("max.message.bytes", "50000"), ("segment.ms", "60000")];
+    let wanted = [
+        ("max.message.bytes", "50000"),
+        ("min.cleanable.dirty.ratio", "0.2"),
+        ("segment.ms", "60000"),
+    ];
     let mut setup = setup("own", made(1, &wanted));
     let ask = |setup: &Setup| {
         let changelog = &setup.transactions.changelogs[0];
@@ -40,6 +44,12 @@ fn a_changelog_is_made_as_it_is_told_and_one_that_is_there_is_used_as_it_is() {
         assert_eq!(setting(&setup.changelog, name), value);
     }
     assert_eq!(setting(&setup.changelog, "cleanup.policy"), "compact");
+    // What is over does not stay for long, unless the file says otherwise.
+    assert_eq!(setting(&setup.changelog, "segment.bytes"), "67108864");
+    assert_eq!(
+        setting(&setup.changelog, "min.cleanable.dirty.ratio"),
+        "0.2"
+    );
     let report = ask(&setup);
     assert_eq!((report.partitions, report.to_be_made), (2, false));
     assert_eq!(report.differences, [""; 0]);

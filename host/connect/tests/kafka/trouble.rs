@@ -2,11 +2,12 @@ use std::time::{Duration, Instant};
 
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use tidegate_codec::Format;
 use tidegate_connect::kafka::{
     KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions, Properties,
 };
-use tidegate_contract::{DeadLetter, Sink, SinkError, Source};
+use tidegate_contract::{DeadLetter, Sink, SinkError, Source, SourceError, SourceEvent};
 use tidegate_record::{NewRecord, RecordId};
 
 use crate::broker::{brokers, topic};
@@ -236,6 +237,103 @@ fn brokers_that_go_for_good_end_the_source_and_the_sink() {
         error.contains("topic t at") && error.contains(" s now"),
         "{error}"
     );
+}
+
+#[test]
+fn a_question_that_is_never_answered_ends_the_source_though_others_are() {
+    let cluster = mock();
+    let brokers = cluster.bootstrap_servers();
+    // Longer than the brokers are asked whether they are there.
+    let source = on_mock(&brokers, Duration::from_secs(8));
+    let mut source = open(source);
+    // Where a partition begins is what its coordinator does not say.
+    let loading = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS; 1000];
+    for _ in 0..100 {
+        cluster.request_errors(RDKafkaApiKey::OffsetFetch, &loading);
+    }
+    let began = Instant::now();
+    let error = loop {
+        assert!(began.elapsed() < crate::DEADLINE, "it waits for ever");
+        match source.poll(10, 1 << 20, WAIT) {
+            Ok(event) => assert!(matches!(event, SourceEvent::Idle), "{event:?}"),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(
+        error.contains("topic t at") && error.contains(" s now"),
+        "{error}"
+    );
+}
+
+/// Offsets are not taken until the errors are cleared.
+fn takes_no_offsets(cluster: &MockCluster<'static, DefaultProducerContext>) {
+    let loading = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS; 1000];
+    for _ in 0..100 {
+        cluster.request_errors(RDKafkaApiKey::OffsetCommit, &loading);
+    }
+}
+
+#[test]
+fn positions_that_are_not_taken_yet_are_told_again_until_patience_is_over() {
+    let cluster = mock();
+    let brokers = cluster.bootstrap_servers();
+    let mut options = on_mock(&brokers, Duration::from_secs(6));
+    options.commit_timeout = Duration::from_millis(200);
+    let mut sink = KafkaSink::open(KafkaSinkOptions::new(&brokers, "t", "support-bot")).unwrap();
+    write(&mut sink, &value(b"one")).unwrap();
+    sink.flush().unwrap();
+    let mut source = open(options);
+    let mut read = Read::default();
+    read.until(&mut source, |read| read.records.len() == 1);
+    takes_no_offsets(&cluster);
+    let error = source.commit(&read.positions()).unwrap_err();
+    assert!(matches!(error, SourceError::NotYet { .. }), "{error}");
+    // Records go on.
+    write(&mut sink, &value(b"two")).unwrap();
+    sink.flush().unwrap();
+    read.until(&mut source, |read| read.records.len() == 2);
+    cluster.clear_request_errors(RDKafkaApiKey::OffsetCommit);
+    source.commit(&read.positions()).unwrap();
+    // For good, it is an end.
+    write(&mut sink, &value(b"three")).unwrap();
+    sink.flush().unwrap();
+    read.until(&mut source, |read| read.records.len() == 3);
+    takes_no_offsets(&cluster);
+    let began = Instant::now();
+    let error = loop {
+        assert!(began.elapsed() < crate::DEADLINE, "it waits for ever");
+        match source.commit(&read.positions()).unwrap_err() {
+            SourceError::NotYet { .. } => {}
+            error => break error,
+        }
+        read.take(source.poll(10, 1 << 20, WAIT).unwrap());
+    };
+    let text = error.to_string();
+    assert!(
+        matches!(error, SourceError::Commit { .. }) && text.contains(" s now"),
+        "{text}"
+    );
+}
+
+#[test]
+fn nothing_is_read_before_the_group_has_taken_where_it_begins() {
+    let cluster = mock();
+    let brokers = cluster.bootstrap_servers();
+    let mut options = on_mock(&brokers, Duration::from_secs(60));
+    options.commit_timeout = Duration::from_millis(200);
+    let mut sink = KafkaSink::open(KafkaSinkOptions::new(&brokers, "t", "support-bot")).unwrap();
+    write(&mut sink, &value(b"one")).unwrap();
+    sink.flush().unwrap();
+    takes_no_offsets(&cluster);
+    let mut source = open(options);
+    let mut read = Read::default();
+    read.until(&mut source, |read| !read.assigned.is_empty());
+    for _ in 0..10 {
+        read.take(source.poll(10, 1 << 20, WAIT).unwrap());
+    }
+    assert!(read.records.is_empty());
+    cluster.clear_request_errors(RDKafkaApiKey::OffsetCommit);
+    read.until(&mut source, |read| read.records.len() == 1);
 }
 
 #[test]

@@ -225,6 +225,12 @@ pub(super) struct Topic {
     /// What is committed when its partition is taken away is refused, once.
     pub(super) refuses: bool,
     pub(super) refusing: bool,
+    /// Whoever keeps positions is away.
+    pub(super) away: Arc<AtomicBool>,
+    /// How often it was told positions in vain.
+    pub(super) refused: Arc<AtomicUsize>,
+    /// The first partition ends there, if it does, and tells it once, paused or not.
+    pub(super) ends: Option<u64>,
 }
 
 impl Topic {
@@ -247,6 +253,9 @@ impl Topic {
             others: Arc::default(),
             refuses: false,
             refusing: false,
+            away: Arc::default(),
+            refused: Arc::default(),
+            ends: None,
         }
     }
 }
@@ -301,6 +310,10 @@ impl Input for Topic {
             self.refusing = std::mem::take(&mut self.refuses);
             return Ok(SourceEvent::Revoked(vec![partition(0)]));
         }
+        if self.ends == Some(self.next[0]) {
+            self.ends = None;
+            return Ok(SourceEvent::End(partition(0)));
+        }
         let reads = |p: &usize| !self.paused[*p] && self.next[*p] < self.records;
         let Some(p) = (0..self.next.len()).find(reads) else {
             std::thread::sleep(Duration::from_millis(1));
@@ -347,6 +360,13 @@ impl Input for Topic {
     }
 
     fn commit(&mut self, done: &[Done]) -> Result<(), SourceError> {
+        if self.away.load(Ordering::SeqCst) {
+            self.refused.fetch_add(1, Ordering::SeqCst);
+            return Err(SourceError::NotYet {
+                place: "topic".into(),
+                why: "nobody answers".into(),
+            });
+        }
         if std::mem::take(&mut self.refusing) {
             return Err(SourceError::Commit {
                 place: "topic".into(),

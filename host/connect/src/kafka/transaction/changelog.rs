@@ -30,8 +30,8 @@ const OVERHEAD: usize = 256;
 const LONGEST_KEY: usize = 512;
 /// Smallest limit of messages with which a changelog works.
 const SMALLEST_MESSAGE: usize = 4096;
-/// What is written last is never compacted, and of the rest at first only what has become the half of it: whoever takes a
-/// partition over would read up to a gibibyte of what is over.
+/// Whoever takes a partition over reads what is not compacted too: the last segment, which brokers by themselves make up to
+/// a gibibyte large, and as much of the others as this ratio lets be.
 const OFTEN_COMPACTED: [(&str, &str); 2] = [
     ("segment.bytes", "67108864"),
     ("min.cleanable.dirty.ratio", "0.1"),

@@ -1,6 +1,6 @@
 //! What waits in a stage, record by record.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tidegate_contract::Answer;
@@ -72,9 +72,13 @@ pub(crate) struct KeptParts {
 
 /// Tokens so far, shared with the engine that makes them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tokens {
-    list: Arc<Mutex<Vec<u32>>>,
-    /// The entry's number in its stage, and where the stage hears of entries that have grown.
+pub(crate) struct Tokens(Arc<Mutex<SoFar>>);
+
+#[derive(Debug, Default)]
+struct SoFar {
+    list: Vec<u32>,
+    /// The entry's number in its stage, and where the stage hears of entries that have grown: after a cut that came to
+    /// nothing, another stage and number than those with which the engine was asked.
     grown: Option<(u64, Grown)>,
 }
 
@@ -95,26 +99,25 @@ impl Grown {
 }
 
 impl Tokens {
-    pub(crate) fn new(tokens: Vec<u32>) -> Tokens {
-        Tokens {
-            list: Arc::new(Mutex::new(tokens)),
-            grown: None,
-        }
+    pub(crate) fn new(list: Vec<u32>) -> Tokens {
+        let grown = None;
+        Tokens(Arc::new(Mutex::new(SoFar { list, grown })))
     }
 
-    /// The same tokens, of which this stage hears under this number.
-    pub(crate) fn told(&self, number: u64, grown: &Grown) -> Tokens {
-        Tokens {
-            list: self.list.clone(),
-            grown: Some((number, grown.clone())),
-        }
+    fn lock(&self) -> MutexGuard<'_, SoFar> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on this stage hears of them, under this number.
+    pub(crate) fn tell(&self, number: u64, grown: &Grown) {
+        self.lock().grown = Some((number, grown.clone()));
     }
 
     pub(crate) fn push(&self, token: u32) {
-        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        list.push(token);
-        if list.len().is_multiple_of(TOKENS_WORTH_KEEPING)
-            && let Some((number, grown)) = &self.grown
+        let mut so_far = self.lock();
+        so_far.list.push(token);
+        if so_far.list.len().is_multiple_of(TOKENS_WORTH_KEEPING)
+            && let Some((number, grown)) = &so_far.grown
         {
             let mut grown = grown.0.lock().unwrap_or_else(PoisonError::into_inner);
             grown.push(*number);
@@ -122,10 +125,7 @@ impl Tokens {
     }
 
     pub(crate) fn to_vec(&self) -> Vec<u32> {
-        self.list
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.lock().list.clone()
     }
 }
 

@@ -113,7 +113,7 @@ impl Waiting {
         if !entry.kept.record {
             self.changed.insert(number);
         }
-        entry.tokens = entry.tokens.told(number, &self.grown);
+        entry.tokens.tell(number, &self.grown);
         self.bytes += entry.record.as_bytes().len();
         let lane = self.lanes.entry(entry.lane).or_default();
         lane.push_back(number);
@@ -143,7 +143,7 @@ impl Waiting {
         self.unqueue(number);
         let entry = self.entries.get_mut(&number)?;
         let result = change(entry);
-        entry.tokens = entry.tokens.told(number, &self.grown);
+        entry.tokens.tell(number, &self.grown);
         let (lane, key) = (entry.lane, entry.key);
         self.changed.insert(number);
         self.queue(number);
@@ -433,6 +433,24 @@ mod tests {
         assert!(!waiting.is_due(now) && waiting.is_due(later));
         waiting.remove(1);
         assert_eq!(waiting.due(now), [Lane::Key(7)], "it was only held");
+    }
+
+    #[test]
+    fn an_answer_that_goes_on_after_its_record_came_again_is_heard_to_grow() {
+        let mut before = Waiting::new("ask", 1);
+        before.add(1, entry(7, 4, State::Submitted(10)));
+        // The engine has them, whatever becomes of the task.
+        let engine = before.get(1).unwrap().tokens.clone();
+        let mut after = Waiting::new("ask", 1);
+        after.add(2, entry(7, 4, State::Queued));
+        after.change(2, |entry| {
+            entry.tokens = engine.clone();
+            entry.state = State::Submitted(10);
+        });
+        after.take_changes();
+        assert!(!after.has_changes());
+        (0..1000).for_each(|token| engine.push(token));
+        assert!(after.has_changes());
     }
 
     #[test]

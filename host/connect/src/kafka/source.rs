@@ -319,7 +319,7 @@ impl KafkaSource {
     /// Whether the topic is the one that was opened. Positions in another one of its name would go past records.
     fn check_topic(&mut self) -> Result<(), SourceError> {
         let is_due = self.id_asked.elapsed() >= SAME_TOPIC_INTERVAL;
-        match is_due && !self.partitions.is_empty() && !self.trouble.is_on() {
+        match is_due && !self.partitions.is_empty() && !self.troubles.are_there() {
             true => self.ask_topic(),
             false => Ok(()),
         }

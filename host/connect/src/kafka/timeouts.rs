@@ -14,7 +14,7 @@ pub const HEARTBEAT: Duration = Duration::from_secs(3);
 /// After this time without a poll a member is taken for stuck, and leaves. It lies above [`LONGEST_TURN`].
 pub const POLL: Duration = Duration::from_secs(300);
 /// The longest that a worker which is well may be away from its source: its sinks wait 2 minutes for brokers, its
-/// commit half a minute, and operators that start anew and a last cut take their time.
+/// last commit half a minute, and operators that start anew and a last cut take their time.
 pub const LONGEST_TURN: Duration = Duration::from_secs(180);
 /// After this time the brokers abort a transaction that a killed writer left open, unless the file says otherwise: four
 /// fifths of [`SESSION`]. Whoever takes the partitions over waits for that, so it is not longer than the session.

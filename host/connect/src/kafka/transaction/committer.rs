@@ -569,6 +569,14 @@ impl Committer for KafkaCommitter {
 
     fn load(&mut self, tasks: &[Assignment]) -> Result<Vec<TaskImage>, CommitError> {
         self.connect()?;
+        // Those who wait go first: what is read for others is begun anew when they ask.
+        if self
+            .loading
+            .as_ref()
+            .is_some_and(|loading| !loading.has_any(tasks))
+        {
+            self.loading = None;
+        }
         // Whoever reads gives up in time by itself.
         while !self.have(tasks, LOOK)? {}
         let image = |task: &Assignment| self.images.get(&task.task).map(Image::told);
@@ -620,6 +628,13 @@ impl Committer for KafkaCommitter {
                 loading.gone(task);
             }
         }
+    }
+
+    fn close(&mut self) -> Result<(), CommitError> {
+        if let Some(loading) = self.loading.take() {
+            loading.end();
+        }
+        Ok(())
     }
 }
 

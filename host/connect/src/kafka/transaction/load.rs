@@ -14,6 +14,7 @@ use rdkafka::ClientConfig;
 use tidegate_contract::{Assignment, CommitError, EntryCipher, EntryKey, Mark, TaskId};
 
 use super::super::client::Settings;
+use super::super::source::ASK;
 use super::super::topic;
 use super::changelog::{Changelog, HEADER, KeyOf, entry_key, prefix_of};
 use super::committer::KafkaCommitter;
@@ -76,6 +77,17 @@ impl Loading {
             self.stop.store(true, Ordering::Relaxed);
         }
     }
+
+    /// Whether one of these is read.
+    pub(super) fn has_any(&self, tasks: &[Assignment]) -> bool {
+        tasks.iter().any(|one| self.tasks.contains(&one.task))
+    }
+
+    /// Nobody waits for it any more: has the thread end, and waits for that a little.
+    pub(super) fn end(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.reports.recv_timeout(2 * ASK);
+    }
 }
 
 impl Drop for Loading {
@@ -126,8 +138,7 @@ impl KafkaCommitter {
             return Ok(true);
         }
         if let Some(loading) = &self.loading {
-            let ours = tasks.iter().any(|one| loading.tasks.contains(&one.task));
-            if !ours && !loading.tasks.is_empty() {
+            if !loading.has_any(tasks) && !loading.tasks.is_empty() {
                 // Theirs is read first, and taken when they are asked for.
                 return Ok(false);
             }

@@ -64,6 +64,8 @@ pub(super) struct Wanted<'a> {
     /// As many as the cluster makes by itself if none are given.
     pub(super) partitions: Option<usize>,
     pub(super) made: &'a InternalTopic,
+    /// What the file says of it: only that is told where the topic is there and has it otherwise.
+    pub(super) said: &'a InternalTopic,
 }
 
 impl Wanted<'_> {
@@ -130,14 +132,14 @@ impl Wanted<'_> {
     }
 
     fn tell_differences(&self, asker: &AdminClient<Asker>, place: &str, replicas: usize) {
-        if *self.made == InternalTopic::default() {
+        if *self.said == InternalTopic::default() {
             return;
         }
         // Who may not ask is told so by those who need the answer.
         let Ok(told) = settings(asker, self.topic) else {
             return;
         };
-        let differences = self.made.differences(&told, replicas);
+        let differences = self.said.differences(&told, replicas);
         if !differences.is_empty() {
             warn!(
                 place,

@@ -152,6 +152,7 @@ impl Target {
                     topic: &options.topic,
                     partitions: None,
                     made,
+                    said: made,
                 };
                 wanted.find_or_make(&asker, &place, options.patience)?;
             }

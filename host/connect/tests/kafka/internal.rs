@@ -46,10 +46,6 @@ fn a_changelog_is_made_as_it_is_told_and_one_that_is_there_is_used_as_it_is() {
     assert_eq!(setting(&setup.changelog, "cleanup.policy"), "compact");
     // What is over does not stay for long, unless the file says otherwise.
     assert_eq!(setting(&setup.changelog, "segment.bytes"), "67108864");
-    assert_eq!(
-        setting(&setup.changelog, "min.cleanable.dirty.ratio"),
-        "0.2"
-    );
     let report = ask(&setup);
     assert_eq!((report.partitions, report.to_be_made), (2, false));
     assert_eq!(report.differences, [""; 0]);

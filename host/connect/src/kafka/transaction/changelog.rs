@@ -30,12 +30,9 @@ const OVERHEAD: usize = 256;
 const LONGEST_KEY: usize = 512;
 /// Smallest limit of messages with which a changelog works.
 const SMALLEST_MESSAGE: usize = 4096;
-/// Whoever takes a partition over reads what is not compacted too: the last segment, which brokers by themselves make up to
-/// a gibibyte large, and as much of the others as this ratio lets be.
-const OFTEN_COMPACTED: [(&str, &str); 2] = [
-    ("segment.bytes", "67108864"),
-    ("min.cleanable.dirty.ratio", "0.1"),
-];
+/// Whoever takes a partition over reads its last segment, which is never compacted, and which brokers by themselves make up
+/// to a gibibyte large. A ratio of compaction is not set: where brokers are somebody's service, they may refuse it.
+const SMALL_SEGMENTS: (&str, &str) = ("segment.bytes", "67108864");
 const HEADER_VERSION: &str = "1";
 /// The key of a partition's header.
 pub(super) const HEADER: &str = "header";
@@ -89,6 +86,7 @@ impl Changelog {
             topic: &options.topic,
             partitions: Some(partitions),
             made: &options.as_made(),
+            said: &options.made,
         };
         let found = wanted.find_or_make(asker, &place, patience)?;
         if found < partitions {
@@ -292,10 +290,9 @@ impl ChangelogOptions {
     /// How it is made: what the brokers would remove by its age or size would be lost.
     pub(in super::super) fn as_made(&self) -> InternalTopic {
         let mut made = self.made.clone();
-        for (name, value) in OFTEN_COMPACTED {
-            let setting = made.settings.entry(name.to_owned());
-            setting.or_insert_with(|| value.to_owned());
-        }
+        let (name, value) = SMALL_SEGMENTS;
+        let setting = made.settings.entry(name.to_owned());
+        setting.or_insert_with(|| value.to_owned());
         let compact = ("cleanup.policy".to_owned(), "compact".to_owned());
         made.settings.extend([compact]);
         made

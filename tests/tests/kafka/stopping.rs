@@ -160,10 +160,11 @@ path = "dead.jsonl"
 "#
     ));
     let mut running = workspace.start(&["run", "--quiet", "pipeline.toml"]);
+    // Nothing while it starts: it would wait for its brokers then, and read nothing.
     let read = || {
         let status = workspace.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
-        let status: Result<serde_json::Value, _> = serde_json::from_slice(&status.stdout);
-        status.ok()?["records"]["in"].as_u64()
+        let status: serde_json::Value = serde_json::from_slice(&status.stdout).ok()?;
+        (status["state"] == "running").then_some(status["records"]["in"].as_u64()?)
     };
     until("it runs", 2 * MINUTE, || {
         assert!(running.ended().is_none(), "{}", said(&workspace));

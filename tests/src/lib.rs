@@ -198,11 +198,14 @@ impl Running {
     }
 
     /// Whether it hears SIGTERM by now, in place of being ended by it as every program is at first. Where the system does
-    /// not tell, it is taken to.
+    /// not tell, or it has ended, it is taken to.
     pub fn hears_term(&self) -> bool {
         const TERM: u32 = 15;
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id()));
         let Ok(status) = status else { return true };
+        if status.contains("State:\tZ") {
+            return true;
+        }
         let mut lines = status.lines();
         let caught = lines.find_map(|line| line.strip_prefix("SigCgt:"));
         let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

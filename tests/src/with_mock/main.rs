@@ -250,7 +250,9 @@ impl Stopping {
 
     fn begins(&self) -> bool {
         self.begins.store(true, Ordering::SeqCst);
-        !self.told.load(Ordering::SeqCst)
+        let begins = !self.told.load(Ordering::SeqCst);
+        self.begins.store(begins, Ordering::SeqCst);
+        begins
     }
 
     fn runs(&self, controls: Controls) {

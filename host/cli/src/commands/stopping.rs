@@ -82,7 +82,10 @@ impl Stopping {
     /// Whether it may begin to read. If it may, a signal that comes now waits for [`Stopping::runs`].
     pub(super) fn begins(&self) -> bool {
         self.0.begins.store(true, Ordering::SeqCst);
-        !self.is_told()
+        let begins = !self.is_told();
+        // One that is told ends in a while, or is ended.
+        self.0.begins.store(begins, Ordering::SeqCst);
+        begins
     }
 
     /// It runs: a signal ends it after a last cut.
@@ -148,6 +151,8 @@ impl Shared {
     fn end(&self, end: End) -> ! {
         if let Some(admin) = self.take_admin() {
             admin.withdraw();
+            // Its end would wait for requests that are under way.
+            std::mem::forget(admin);
         }
         let code = match end {
             End::NotBegun => 0,

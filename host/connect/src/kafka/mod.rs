@@ -107,6 +107,8 @@ fn is_transient(error: &KafkaError) -> bool {
 #[derive(Debug)]
 struct Trouble {
     patience: Duration,
+    /// Shorter trouble is not worth a word.
+    quiet: Duration,
     since: Option<Instant>,
     logged: Option<Instant>,
 }
@@ -115,9 +117,15 @@ impl Trouble {
     fn new(patience: Duration) -> Trouble {
         Trouble {
             patience,
+            quiet: Duration::ZERO,
             since: None,
             logged: None,
         }
+    }
+
+    /// Of a question that often has no answer at first: that is not logged before it has lasted so long.
+    fn quiet_for(self, quiet: Duration) -> Trouble {
+        Trouble { quiet, ..self }
     }
 
     fn is_on(&self) -> bool {
@@ -131,10 +139,8 @@ impl Trouble {
         if lasted > self.patience {
             return Err(format!("{why}, for {} s now", lasted.as_secs()));
         }
-        if self
-            .logged
-            .is_none_or(|logged| now - logged >= LOG_INTERVAL)
-        {
+        let is_due = |logged| now - logged >= LOG_INTERVAL;
+        if lasted >= self.quiet && self.logged.is_none_or(is_due) {
             self.logged = Some(now);
             warn!(place, lasted_s = lasted.as_secs(), "{why}; trying again");
         }

@@ -22,9 +22,14 @@ use rdkafka::{ClientContext, error::IsError};
 pub(super) use self::messages::{Message, Messages};
 use super::deliveries::Producer;
 
-/// Whole milliseconds, as librdkafka takes them.
+/// Whole milliseconds, as librdkafka takes them. Of a part of one nothing would be left, and whoever waits until a moment
+/// would look without a rest in the last one before it.
+pub(super) fn whole(wait: Duration) -> Duration {
+    Duration::from_millis(wait.as_nanos().div_ceil(1_000_000).min(60_000) as u64)
+}
+
 fn millis(wait: Duration) -> i32 {
-    wait.as_millis().min(60_000) as i32
+    whole(wait).as_millis() as i32
 }
 
 /// Has everything sent at once, and waits until it is delivered or has failed; false if it takes longer. What failed is

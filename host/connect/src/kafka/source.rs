@@ -253,7 +253,7 @@ impl KafkaSource {
 
     /// Hears what the group and the client have to say.
     fn hear(&mut self, wait: Duration) -> Result<(), SourceError> {
-        match self.consumer.poll(wait) {
+        match self.consumer.poll(native::whole(wait)) {
             None => Ok(()),
             Some(Err(error)) => self.handle(error, None),
             // All partitions lead elsewhere before they are assigned. To go past it would lose it.
@@ -286,7 +286,10 @@ impl KafkaSource {
         match error {
             KafkaError::MessageConsumptionFatal(_) => Err(self.read_error(why)),
             _ if code_of(&error) == Some(RDKafkaErrorCode::AutoOffsetReset) => {
-                self.ask_topic()?;
+                // It ends the run in any case: for what, is worth waiting for.
+                for _ in 0..3 {
+                    self.ask_topic(ASK)?;
+                }
                 let advice = "if its records were removed, set the group's position anew";
                 Err(self.read_error(format!("{why}; {advice}")))
             }
@@ -320,18 +323,18 @@ impl KafkaSource {
     fn check_topic(&mut self) -> Result<(), SourceError> {
         let is_due = self.id_asked.elapsed() >= SAME_TOPIC_INTERVAL;
         match is_due && !self.partitions.is_empty() && !self.troubles.are_there() {
-            true => self.ask_topic(),
+            true => self.ask_topic(SAME_TOPIC_ASK),
             false => Ok(()),
         }
     }
 
-    fn ask_topic(&mut self) -> Result<(), SourceError> {
+    fn ask_topic(&mut self, wait: Duration) -> Result<(), SourceError> {
         if self.id.is_empty() {
             return Ok(());
         }
         self.id_asked = Instant::now();
         let topic = &self.options.topic;
-        let described = native::describe_topic(self.consumer.client(), topic, SAME_TOPIC_ASK);
+        let described = native::describe_topic(self.consumer.client(), topic, wait);
         match other_id(described, &self.id) {
             None => Ok(()),
             Some(now) => Err(self.read_error(format!(
@@ -485,7 +488,10 @@ impl KafkaSource {
     /// again by whoever asked, until that has lasted too long.
     pub(super) fn commit_all(&mut self, positions: &[(i32, i64, &str)]) -> Result<(), SourceError> {
         if positions.is_empty() {
-            self.clear_trouble(Question::Take);
+            // Where it begins may still be to be taken.
+            if self.begun.is_empty() {
+                self.clear_trouble(Question::Take);
+            }
             return Ok(());
         }
         let list = to_commit(&self.options.topic, positions.iter().copied());

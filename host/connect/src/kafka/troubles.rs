@@ -5,6 +5,7 @@ use std::time::Duration;
 use tidegate_contract::SourceError;
 
 use super::Trouble;
+use super::client::SETTLING;
 use super::source::KafkaSource;
 
 /// What a source asks of its brokers, or waits for.
@@ -26,7 +27,12 @@ pub(super) struct Troubles([Trouble; 4]);
 
 impl Troubles {
     pub(super) fn new(patience: Duration) -> Troubles {
-        Troubles(std::array::from_fn(|_| Trouble::new(patience)))
+        // A group that nobody knew has no coordinator for a moment, and one of whose members was killed no positions.
+        let trouble = |number| match number == Question::Records as usize {
+            true => Trouble::new(patience),
+            false => Trouble::new(patience).quiet_for(SETTLING),
+        };
+        Troubles(std::array::from_fn(trouble))
     }
 
     pub(super) fn with(&mut self, question: Question) -> &mut Trouble {

@@ -569,12 +569,11 @@ impl Committer for KafkaCommitter {
 
     fn load(&mut self, tasks: &[Assignment]) -> Result<Vec<TaskImage>, CommitError> {
         self.connect()?;
-        // Those who wait go first: what is read for others is begun anew when they ask.
-        if self
-            .loading
-            .as_ref()
-            .is_some_and(|loading| !loading.has_any(tasks))
-        {
+        // Those who wait go first: what is read for others is begun anew when they ask. Nothing is read of those that are
+        // here already, as after a cut that came to nothing.
+        let is_missing = |one: &Assignment| !self.images.contains_key(&one.task);
+        let reads_others = |loading: &Loading| !loading.has_any(tasks);
+        if tasks.iter().any(is_missing) && self.loading.as_ref().is_some_and(reads_others) {
             self.loading = None;
         }
         // Whoever reads gives up in time by itself.

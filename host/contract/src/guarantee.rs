@@ -10,6 +10,10 @@ pub enum SourceClass {
     Replayable,
     /// What was read is gone: standard input.
     Once,
+    /// Somebody waits for what becomes of each record, and is told when nothing will: a request.
+    Caller,
+    /// A log of this process that was synced before the record was acknowledged, and forgets what is done: ingest.
+    Ingest,
     /// A group of this cluster keeps its positions and says who reads what: a topic.
     Group {
         /// The cluster, by its brokers.
@@ -22,6 +26,8 @@ pub enum SourceClass {
 pub enum SinkClass {
     /// Written before the cut is known to hold; a crash repeats: standard output, a webhook.
     AtLeastOnce,
+    /// It answers whoever waits for the record, once, and before the cut.
+    Caller,
     /// A repeated write of the same record id changes nothing.
     Idempotent,
     /// Output after the last cut is taken away on recovery: a file.
@@ -106,8 +112,8 @@ impl CommitPoint {
             return CommitPoint::Log;
         };
         let takes_part = |source: &SourceClass| match source {
-            SourceClass::Replayable => true,
-            SourceClass::Once => false,
+            SourceClass::Replayable | SourceClass::Caller => true,
+            SourceClass::Once | SourceClass::Ingest => false,
             SourceClass::Group { cluster: of } => of == cluster,
         };
         if sources.iter().all(takes_part) {
@@ -125,6 +131,14 @@ impl CommitPoint {
             (SourceClass::Once, _) => (
                 Level::MayLose,
                 "standard input cannot be read again, so what was read after the last cut is gone",
+            ),
+            (SourceClass::Caller, _) => (
+                Level::MayLose,
+                "the connection of a request ends with a crash; whoever asks again is asked for nothing that is there",
+            ),
+            (SourceClass::Ingest, _) => (
+                Level::ExactlyOnce,
+                "what was acknowledged is in the ingest log, and the position in it is part of every cut",
             ),
             (SourceClass::Replayable, CommitPoint::Log) => (
                 Level::ExactlyOnce,
@@ -152,6 +166,10 @@ impl CommitPoint {
             (SinkClass::AtLeastOnce, _) => (
                 Level::AtLeastOnce,
                 "what was written cannot be taken back, so a crash repeats what was written after the last cut",
+            ),
+            (SinkClass::Caller, _) => (
+                Level::ExactlyOnce,
+                "each caller is answered once, before the cut",
             ),
             (SinkClass::Idempotent, _) => (
                 Level::ExactlyOnce,

@@ -5,18 +5,24 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod callers;
 mod commit;
 mod decoder;
+mod feed;
 mod files;
 mod guarantee;
+mod ingest;
 mod mark;
 mod model;
 mod operator;
 mod prompt;
 mod sink;
 mod source;
+mod tokens;
 mod vocabulary;
+mod wishes;
 
+pub use callers::{Became, CallerId, Callers, Listener, Terms};
 pub use commit::{
     Assignment, CommitError, CommitLog, CommitLogError, Committer, Cut, Entry, EntryCipher,
     EntryKey, EntryPart, KeptPosition, MoveState, Moved, Participants, Recovered, Settled,
@@ -26,13 +32,17 @@ pub use decoder::{
     Adjustment, BLOCK, DecodeError, Decoder, DecoderShape, Encoder, EncoderOutput, MOST_LOGPROBS,
     SUMS_BY_ROWS, Sampled, Sampling, StepSequence, check_texts,
 };
+pub use feed::{ChoiceEnd, TokenEvent, TokenFeed, TokenWhat};
 pub use files::{AppendFile, FileLayer, InUse, write_in_pieces};
 pub use guarantee::{CommitPoint, Level, SinkClass, SourceClass, Wanted};
+pub use ingest::{
+    IdempotencyKey, IngestBatch, IngestError, IngestLog, IngestRecord, Ingested, LoggedRecord,
+};
 pub use mark::{Keeper, LARGEST_MARK, Mark, Store, UnknownMark};
 pub use model::{
-    Answer, Choice, Finish, MOST_STOPS, Made, Makes, Message, Model, ModelError, ModelFacts,
-    ModelTask, Parameters, Prompt, Reply, Request, RequestId, Role, Speculation, Structure,
-    Timings, TokenLogprob,
+    Answer, Call, Choice, Conversation, Finish, Function, FunctionChoice, Lane, MOST_STOPS, Made,
+    Makes, Message, Model, ModelError, ModelFacts, ModelTask, Parameters, Piece, Prompt, Reply,
+    Request, RequestId, Role, Speculation, Structure, Timings, TokenLogprob,
 };
 pub use operator::{
     DeadLetterCause, Effects, KeptRevision, Loss, Operator, OperatorError, OperatorVersion,
@@ -41,4 +51,6 @@ pub use operator::{
 pub use prompt::{PromptError, PromptPart, PromptTemplate};
 pub use sink::{DeadLetter, RefusedRecord, Sink, SinkError};
 pub use source::{Assigned, Done, Partition, Rejected, Source, SourceError, SourceEvent};
+pub use tokens::{AnswerEnd, AnswerLane, Through, TokenHandler};
 pub use vocabulary::GgufVocabulary;
+pub use wishes::{AskingRecord, Wishes};

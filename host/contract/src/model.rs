@@ -2,28 +2,125 @@
 
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 /// Number of a request, unique in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
 /// Who speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Role {
     /// The operator of the pipeline.
     System,
-    /// The record.
+    /// The record, or the one who asks.
+    #[default]
     User,
     /// The model, in an earlier turn.
     Assistant,
+    /// What a function that the model called has answered.
+    Tool,
 }
 
 /// One message of a chat; the model's chat template renders them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     /// Who speaks.
     pub role: Role,
-    /// The text.
+    /// The text; empty where an assistant only called functions.
+    #[serde(default)]
     pub content: String,
+    /// Who it is among those of the role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What an assistant thought before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<String>,
+    /// Functions that an assistant called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<Call>,
+    /// The call that a [`Role::Tool`] answers, by its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<String>,
+}
+
+impl Message {
+    /// A message that is a text.
+    pub fn new(role: Role, content: impl Into<String>) -> Message {
+        Message {
+            role,
+            content: content.into(),
+            ..Message::default()
+        }
+    }
+}
+
+/// A call of a function that a model asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// Unique in a conversation.
+    pub id: String,
+    /// The function.
+    pub name: String,
+    /// JSON text, as the model wrote it: an object, where the call has its form.
+    pub arguments: String,
+}
+
+/// A function that a model may call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// JSON Schema of its arguments, JSON text; an object.
+    pub parameters: String,
+    /// Whether arguments keep to the schema.
+    #[serde(default)]
+    pub strict: bool,
+}
+
+/// Which functions are called.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FunctionChoice {
+    /// As the model likes.
+    #[default]
+    Auto,
+    /// None, though the model sees them.
+    None,
+    /// At least one.
+    Required,
+    /// This one.
+    Named(String),
+}
+
+/// A chat, with the functions that may be called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conversation {
+    /// At least one.
+    pub messages: Vec<Message>,
+    /// What may be called; each name once.
+    pub functions: Vec<Function>,
+    /// Which are.
+    pub function_choice: FunctionChoice,
+    /// Whether one answer may call several.
+    pub parallel_calls: bool,
+    /// Whether reasoning and calls are taken out of the text of the answer, each into a lane of its own. Without, an
+    /// answer is one text, as the model wrote it.
+    pub lanes: bool,
+}
+
+impl From<Vec<Message>> for Conversation {
+    /// Without functions, and the answer is one text.
+    fn from(messages: Vec<Message>) -> Conversation {
+        Conversation {
+            messages,
+            ..Conversation::default()
+        }
+    }
 }
 
 /// Most stop strings of a request.
@@ -85,7 +182,8 @@ impl Default for Parameters {
 }
 
 /// What an answer must be.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Structure {
     /// A JSON value that the JSON Schema, itself JSON text, accepts.
     JsonSchema(String),
@@ -113,7 +211,7 @@ pub enum Speculation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prompt {
     /// A chat, rendered with the model's template.
-    Chat(Vec<Message>),
+    Chat(Conversation),
     /// A text to be gone on with, as it is: after the tokens that the tokenizer begins a text with, and no template.
     Raw(String),
 }
@@ -161,8 +259,43 @@ pub trait Reply: Send {
     /// character or a stop string may be half made).
     fn token(&mut self, index: u32, token: u32, text: &str);
 
+    /// A part of an answer that became certain, of any choice and lane: for those who show answers as they are made.
+    /// Called before [`token`](Reply::token) of the same token. The texts of a lane, one after another, are the text
+    /// that the finished answer has there.
+    fn piece(&mut self, piece: &Piece<'_>) {
+        let _ = piece;
+    }
+
     /// The end of the request. Called exactly once.
     fn done(self: Box<Self>, result: Result<Answer, ModelError>);
+}
+
+/// Which text of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lane {
+    /// What is said.
+    Content,
+    /// What is thought before.
+    Reasoning,
+    /// The arguments of the call with this index, counted from 0: JSON text.
+    Arguments(u32),
+}
+
+/// A part of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Piece<'a> {
+    /// Which of the `n` answers.
+    pub choice: u32,
+    /// Index of the last token of it, counted from 0 in its choice.
+    pub index: u32,
+    /// Which text it belongs to.
+    pub lane: Lane,
+    /// The text; may be empty.
+    pub text: &'a str,
+    /// The call that begins with this piece: id and name.
+    pub begins: Option<(&'a str, &'a str)>,
+    /// Log-probabilities of the tokens that it is made of, where asked for.
+    pub logprobs: &'a [TokenLogprob],
 }
 
 /// Why an answer ended.
@@ -174,6 +307,10 @@ pub enum Finish {
     Stop,
     /// `max_tokens` or the context was reached.
     Length,
+    /// It ended with calls of functions.
+    Calls,
+    /// A handler of its text ended it.
+    Filtered,
 }
 
 impl Finish {
@@ -183,6 +320,8 @@ impl Finish {
             Finish::End => "end",
             Finish::Stop => "stop",
             Finish::Length => "length",
+            Finish::Calls => "calls",
+            Finish::Filtered => "filtered",
         }
     }
 }
@@ -225,6 +364,10 @@ pub enum Made {
 pub struct Choice {
     /// The text, without stop string.
     pub text: String,
+    /// What was thought before it, where lanes are asked for.
+    pub reasoning: String,
+    /// Functions that it calls, where lanes are asked for.
+    pub calls: Vec<Call>,
     /// The tokens made, forced prefix included.
     pub tokens: Vec<u32>,
     /// Why it ended.
@@ -280,8 +423,31 @@ pub trait Model: Send + Sync {
     /// The request is of no more use; its reply still ends, with [`ModelError::Cancelled`] or an answer.
     fn cancel(&self, id: RequestId);
 
+    /// The first answer of a request has said enough: it ends with what it has, as [`Finish::Filtered`]. One that has
+    /// ended stays as it is.
+    fn end(&self, id: RequestId) {
+        self.cancel(id);
+    }
+
     /// How many tokens a text has.
     fn count_tokens(&self, text: &str) -> Result<usize, ModelError>;
+
+    /// How many tokens a prompt has with everything around it, checked as for a request: for those who must know before
+    /// they submit one. Where the model cannot say so it is the tokens of the texts alone.
+    ///
+    /// # Errors
+    /// What a request with this prompt would end with: among others [`ModelError::PromptTooLong`],
+    /// [`ModelError::EmptyPrompt`] and [`ModelError::Prompt`].
+    fn prompt_tokens(&self, prompt: &Prompt) -> Result<usize, ModelError> {
+        match prompt {
+            Prompt::Raw(text) => self.count_tokens(text),
+            Prompt::Chat(chat) => {
+                let texts = chat.messages.iter().map(|message| &message.content);
+                let texts = texts.chain(chat.functions.iter().map(|function| &function.parameters));
+                texts.map(|text| self.count_tokens(text)).sum()
+            }
+        }
+    }
 
     /// What it makes.
     fn makes(&self) -> Makes {
@@ -365,6 +531,16 @@ pub enum ModelError {
     Expired {
         /// Tokens made until then.
         made: usize,
+    },
+    /// A server that was asked for the answer has none.
+    #[error("{server} has no answer: {why}")]
+    Remote {
+        /// The server, by its address.
+        server: String,
+        /// What it said, or what came of the connection.
+        why: String,
+        /// Whether the same request may have an answer later.
+        again: bool,
     },
     /// It was cancelled.
     #[error("cancelled")]

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tidegate_record::{Batch, Fields};
 
+use crate::tokens::TokenHandler;
+
 /// What a component says of itself, its digest, and the revision of its slot that it is run in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorVersion {
@@ -132,6 +134,19 @@ pub trait Slot: Send + Sync {
     /// may succeed.
     fn instance(&self) -> Result<(u64, Box<dyn Operator>), OperatorError>;
 
+    /// Whether the current version handles tokens.
+    fn handles_tokens(&self) -> bool {
+        false
+    }
+
+    /// Handlers of tokens of the current version, with its generation, in an instance of their own.
+    fn tokens(&self) -> Result<(u64, Box<dyn TokenHandler>), OperatorError> {
+        Err(OperatorError::Unfit {
+            component: self.version().digest.clone(),
+            why: "it handles no tokens".to_owned(),
+        })
+    }
+
     /// The current version: that of its instances, so that whoever holds one knows by the pointer whether it still is
     /// the current one.
     fn version(&self) -> Arc<OperatorVersion>;
@@ -223,6 +238,14 @@ pub enum OperatorError {
         /// Path or digest.
         component: String,
         /// Its own words, with code and class.
+        why: String,
+    },
+    /// An instance was lost: to a trap, a deadline, a refused allocation or a bad answer.
+    #[error("an instance of {component} was lost: {why}")]
+    Lost {
+        /// Path or digest.
+        component: String,
+        /// Why: a sentence with value and limit.
         why: String,
     },
     /// The host cannot run wasm here.

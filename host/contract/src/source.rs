@@ -1,5 +1,6 @@
 //! Where records come from.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_record::Batch;
@@ -105,6 +106,14 @@ pub trait Source: Send {
     /// What is done, to be kept. A source that keeps no positions does nothing. [`SourceError::NotYet`] is no end: the
     /// same is told again later, until the source's patience is over and it answers with another error.
     fn commit(&mut self, done: &[Done]) -> Result<(), SourceError>;
+
+    /// Called once before the first poll. A source whose records somebody waits for keeps `wake`, calls it from any thread
+    /// whenever it has something while it is not being polled, and returns true: the worker may be waiting for something
+    /// else. `wake` never blocks.
+    fn wakes(&mut self, wake: Arc<dyn Fn() + Send + Sync>) -> bool {
+        drop(wake);
+        false
+    }
 
     /// Called once before the worker ends, after the last commit.
     fn close(&mut self) -> Result<(), SourceError>;

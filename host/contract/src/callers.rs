@@ -1,0 +1,100 @@
+//! Callers: those outside who wait for what becomes of a record.
+
+use std::time::Instant;
+
+use tidegate_record::RecordId;
+
+use crate::model::{Answer, ModelError, Piece};
+
+/// A record as its source read it, whatever stages made of it since: all its pieces and copies have this in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallerId {
+    /// Index of the source in the pipeline.
+    pub source: u16,
+    /// Partition of the source.
+    pub partition: u32,
+    /// Offset in the partition.
+    pub offset: u64,
+}
+
+impl From<RecordId> for CallerId {
+    fn from(id: RecordId) -> CallerId {
+        CallerId {
+            source: id.source,
+            partition: id.partition,
+            offset: id.offset,
+        }
+    }
+}
+
+/// How a caller wants to be served by models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// When the answer is of no more use.
+    pub deadline: Option<Instant>,
+    /// Lower goes first.
+    pub class: u8,
+}
+
+/// What became of one piece of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Became<'a> {
+    /// It became so many, by a split or because several take an output: each of them ends by itself.
+    Several(usize),
+    /// An operator dropped it.
+    Dropped {
+        /// Which.
+        stage: &'a str,
+    },
+    /// Nobody takes the output that it was sent to.
+    Untaken {
+        /// Whose output.
+        stage: &'a str,
+    },
+    /// A sink took it.
+    Written {
+        /// Which.
+        sink: &'a str,
+    },
+    /// It is a dead letter.
+    Dead {
+        /// Where.
+        stage: &'a str,
+        /// Why, in a sentence for a person.
+        reason: &'a str,
+        /// Why, where a model has no answer.
+        error: Option<&'a ModelError>,
+    },
+}
+
+impl Became<'_> {
+    /// Whether the piece has ended with this.
+    pub fn is_end(&self) -> bool {
+        !matches!(self, Became::Several(_))
+    }
+}
+
+/// Those who wait. Called on the threads of workers: must not block.
+pub trait Callers: Send + Sync {
+    /// How this one wants to be served; none if nobody waits for the record.
+    fn terms(&self, caller: CallerId) -> Option<Terms>;
+
+    /// A model is asked for this caller's answer, at this attempt: whoever is to see the answer as it is made. An
+    /// attempt that fails is followed by a higher one, which begins anew.
+    fn listen(&self, caller: CallerId, attempt: u32) -> Option<Box<dyn Listener>>;
+
+    /// What became of the record, or of a piece of it.
+    fn tell(&self, caller: CallerId, became: &Became<'_>);
+
+    /// Callers that have gone since this was last asked: their requests are cancelled, and their records end here.
+    fn take_gone(&self) -> Vec<CallerId>;
+}
+
+/// Sees an answer as it is made, after the token handlers of its stage. Must not block.
+pub trait Listener: Send {
+    /// A part of it.
+    fn piece(&mut self, piece: &Piece<'_>);
+
+    /// The whole of it, before the record goes on with it.
+    fn answer(&mut self, answer: &Answer);
+}

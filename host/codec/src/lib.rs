@@ -1,4 +1,5 @@
-//! Bytes to records and records to bytes: JSON lines, CSV, raw lines, and the JSON form of a dead letter.
+//! Bytes to records and records to bytes: JSON lines, CSV, raw lines, the JSON form of a dead letter, and
+//! tokens on their way to readers.
 //!
 //! Pure: no IO, no clock, no knowledge of files or topics. `connect` brings bytes and places; what cannot become a
 //! record comes back as [`Malformed`], a reason with the place and the value, and goes to the dead letters there.
@@ -9,6 +10,8 @@
 //! - where lines are cut does not depend on how the input was divided into reads;
 //! - an encoder appends a whole record, on exactly one line where the format has lines, or nothing.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
 mod csv;
 mod cut;
 mod dead;
@@ -17,6 +20,7 @@ mod encode;
 mod json;
 mod text;
 mod time;
+pub mod tokens;
 
 pub use csv::{MAX_COLUMN_NAME, MAX_COLUMNS};
 pub use cut::{Cutter, PREVIEW, Piece, Rule};

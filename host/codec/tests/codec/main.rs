@@ -7,6 +7,7 @@ mod cut;
 mod encode;
 mod json;
 mod time;
+mod tokens;
 
 use tidegate_codec::{Decoder, DecoderOptions, Input};
 use tidegate_record::{Batch, BatchBuilder};

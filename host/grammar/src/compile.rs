@@ -9,7 +9,7 @@ use crate::GrammarError;
 
 /// White space between the parts of a JSON text: enough for a deeply indented line, not so much that a model that has
 /// lost its way writes nothing else.
-const WHITE_SPACE: &str = r"[\x20\x0A\x0D\x09]{1,32}";
+pub(crate) const WHITE_SPACE: &str = r"[\x20\x0A\x0D\x09]{1,32}";
 
 /// What a structure is called in messages.
 pub(crate) fn kind(structure: &Structure) -> &'static str {
@@ -62,6 +62,11 @@ pub(crate) fn grammar(structure: &Structure) -> Result<TopLevelGrammar, GrammarE
 }
 
 fn json_schema(text: &str) -> Result<TopLevelGrammar, String> {
+    with_white_space(text, WHITE_SPACE).map(TopLevelGrammar::from_json_schema)
+}
+
+/// A schema with this pattern of white space, where it does not say it itself.
+pub(crate) fn with_white_space(text: &str, pattern: &str) -> Result<Value, String> {
     let mut schema: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
     match &mut schema {
         Value::Bool(_) => {}
@@ -73,12 +78,12 @@ fn json_schema(text: &str) -> Result<TopLevelGrammar, String> {
             if !options.contains_key("whitespace_pattern")
                 && options.get("whitespace_flexible") != Some(&Value::Bool(false))
             {
-                options.insert("whitespace_pattern".into(), WHITE_SPACE.into());
+                options.insert("whitespace_pattern".into(), pattern.into());
             }
         }
         _ => return Err("must be an object or a boolean".into()),
     }
-    Ok(TopLevelGrammar::from_json_schema(schema))
+    Ok(schema)
 }
 
 /// A grammar of a single terminal. The expression is written anew from its parsed form, so that what is odd in its

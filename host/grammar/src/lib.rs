@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod calls;
 mod compile;
 mod compiler;
 mod error;
@@ -21,6 +22,7 @@ mod matcher;
 mod recent;
 mod vocabulary;
 
+pub use calls::{CallGrammar, CallShape, Mark, Otherwise, Reasoning};
 pub use compiler::{Compiler, Limits};
 pub use error::GrammarError;
 pub use matcher::Matcher;

@@ -1,46 +1,212 @@
 //! The text of an answer while it is made.
 
-use tidegate_text::{Detokenizer, StopStrings};
+use std::collections::VecDeque;
 
-/// Tokens in, certain text out: whole characters only, and nothing that may still become a stop string.
+use tidegate_contract::{Call, Choice, Finish, Lane, TokenLogprob};
+use tidegate_text::{Detokenizer, LaneParser, Segment, StopStrings};
+
+/// A part of an answer that is certain and not yet handed on.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AnswerPiece {
+    pub(crate) lane: Lane,
+    pub(crate) text: String,
+    /// The call that begins with it: id and name.
+    pub(crate) begins: Option<(String, String)>,
+    pub(crate) logprobs: Vec<TokenLogprob>,
+}
+
+/// Tokens in, certain text out: whole characters only, and nothing that may still become a stop string; in lanes, where
+/// they are asked for.
 pub(crate) struct AnswerText {
     detokenizer: Detokenizer,
     stop: StopStrings,
+    /// All of it that is certain, as the model wrote it.
     text: String,
+    lanes: Option<Lanes>,
+    /// Text that the tokens stand for, in bytes.
+    decoded: usize,
+    /// Log-probabilities of tokens, with where the text of each begins.
+    logprobs: VecDeque<(usize, TokenLogprob)>,
+    pieces: Vec<AnswerPiece>,
+}
+
+/// The lanes of an answer so far.
+struct Lanes {
+    parser: LaneParser,
+    content: String,
+    reasoning: String,
+    calls: Vec<Call>,
+}
+
+impl Lanes {
+    fn take(&mut self, segment: &Segment) {
+        if let Some((id, name)) = &segment.begins {
+            self.calls.push(Call {
+                id: id.clone(),
+                name: name.clone(),
+                arguments: String::new(),
+            });
+        }
+        match segment.lane {
+            Lane::Content => self.content.push_str(&segment.text),
+            Lane::Reasoning => self.reasoning.push_str(&segment.text),
+            Lane::Arguments(call) => {
+                if let Some(call) = self.calls.get_mut(call as usize) {
+                    call.arguments.push_str(&segment.text);
+                }
+            }
+        }
+    }
 }
 
 impl AnswerText {
     /// Of tokens that `detokenizer` is given from here on.
-    pub(crate) fn new(detokenizer: Detokenizer, stop: &[String]) -> AnswerText {
+    pub(crate) fn new(
+        detokenizer: Detokenizer,
+        stop: &[String],
+        lanes: Option<LaneParser>,
+    ) -> AnswerText {
         AnswerText {
             detokenizer,
             stop: StopStrings::new(stop),
             text: String::new(),
+            lanes: lanes.map(|parser| Lanes {
+                parser,
+                content: String::new(),
+                reasoning: String::new(),
+                calls: Vec::new(),
+            }),
+            decoded: 0,
+            logprobs: VecDeque::new(),
+            pieces: Vec::new(),
         }
     }
 
-    /// Takes a token; true if a stop string is complete with it.
-    pub(crate) fn push(&mut self, token: u32) -> bool {
+    /// Takes a token; what ends the answer with it: a stop string that is complete, or the only call that is wanted.
+    pub(crate) fn push(&mut self, token: u32, logprob: Option<TokenLogprob>) -> Option<Finish> {
+        self.logprobs
+            .extend(logprob.map(|logprob| (self.decoded, logprob)));
         let mut decoded = String::new();
         self.detokenizer.push(token, &mut decoded);
-        self.stop.push(&decoded, &mut self.text)
+        if self.take(&decoded) {
+            return Some(Finish::Stop);
+        }
+        let lanes = self.lanes.as_ref();
+        lanes
+            .is_some_and(|lanes| lanes.parser.is_complete())
+            .then_some(Finish::Calls)
     }
 
     /// No more tokens come: what was undecided is text now; true if it completed a stop string.
     pub(crate) fn finish(&mut self) -> bool {
         let mut decoded = String::new();
         self.detokenizer.finish(&mut decoded);
-        let stopped = self.stop.push(&decoded, &mut self.text);
+        let stopped = self.take(&decoded);
+        let from = self.text.len();
         self.stop.finish(&mut self.text);
+        self.give(from);
+        let mut segments = Vec::new();
+        if let Some(lanes) = &mut self.lanes {
+            lanes.parser.finish(&mut segments);
+        }
+        self.add(segments);
         stopped
     }
 
-    /// The text that is certain.
+    fn take(&mut self, decoded: &str) -> bool {
+        self.decoded += decoded.len();
+        let from = self.text.len();
+        let stopped = self.stop.push(decoded, &mut self.text);
+        self.give(from);
+        stopped
+    }
+
+    /// The text from a place on has become certain.
+    fn give(&mut self, from: usize) {
+        let text = &self.text[from..];
+        if text.is_empty() {
+            return;
+        }
+        let mut segments = Vec::new();
+        match &mut self.lanes {
+            Some(lanes) => lanes.parser.push(text, &mut segments),
+            None => segments.push(Segment {
+                lane: Lane::Content,
+                text: text.to_owned(),
+                begins: None,
+                from,
+                to: self.text.len(),
+            }),
+        }
+        self.add(segments);
+    }
+
+    fn add(&mut self, segments: Vec<Segment>) {
+        for segment in segments {
+            if let Some(lanes) = &mut self.lanes {
+                lanes.take(&segment);
+            }
+            let logprobs = self.logprobs_of(&segment);
+            match self.pieces.last_mut() {
+                Some(last) if last.lane == segment.lane && segment.begins.is_none() => {
+                    last.text.push_str(&segment.text);
+                    last.logprobs.extend(logprobs);
+                }
+                _ => self.pieces.push(AnswerPiece {
+                    lane: segment.lane,
+                    text: segment.text,
+                    begins: segment.begins,
+                    logprobs,
+                }),
+            }
+        }
+    }
+
+    /// Of the tokens whose text begins in a segment; those of what stands before it, in no lane, are dropped.
+    fn logprobs_of(&mut self, segment: &Segment) -> Vec<TokenLogprob> {
+        let before = self.logprobs.partition_point(|(at, _)| *at < segment.from);
+        self.logprobs.drain(..before);
+        let own = self.logprobs.partition_point(|(at, _)| *at < segment.to);
+        self.logprobs
+            .drain(..own)
+            .map(|(_, logprob)| logprob)
+            .collect()
+    }
+
+    /// The text that is certain, as the model wrote it.
     pub(crate) fn certain(&self) -> &str {
         &self.text
     }
 
-    pub(crate) fn into_text(self) -> String {
-        self.text
+    /// What became certain since it was asked last.
+    pub(crate) fn take_pieces(&mut self) -> Vec<AnswerPiece> {
+        std::mem::take(&mut self.pieces)
+    }
+
+    /// Whether there are calls in it.
+    pub(crate) fn calls(&self) -> bool {
+        let lanes = self.lanes.as_ref();
+        lanes.is_some_and(|lanes| !lanes.calls.is_empty())
+    }
+
+    /// The answer of these tokens.
+    pub(crate) fn into_choice(
+        self,
+        tokens: Vec<u32>,
+        finish: Finish,
+        logprobs: Vec<TokenLogprob>,
+    ) -> Choice {
+        let (text, reasoning, calls) = match self.lanes {
+            Some(lanes) => (lanes.content, lanes.reasoning, lanes.calls),
+            None => (self.text, String::new(), Vec::new()),
+        };
+        Choice {
+            text,
+            reasoning,
+            calls,
+            tokens,
+            finish,
+            logprobs,
+        }
     }
 }

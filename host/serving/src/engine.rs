@@ -22,7 +22,7 @@ use crate::worker::{Command, Worker};
 
 /// How long a dropped engine waits for its thread; a step of a decoder has a shorter limit of its own.
 const END_LIMIT: Duration = Duration::from_secs(60);
-/// Most cancellations that wait for the engine's thread; its other commands are as many as queues have places.
+/// Most cancellations and early ends that wait for the engine's thread; its other commands are as many as queues have places.
 const CANCELLATIONS: usize = 1 << 16;
 /// Models that wait to be loaded.
 const JOBS: usize = 64;
@@ -57,6 +57,15 @@ impl Shared {
             return false;
         };
         let _ = self.commands.send(Command::Cancel(id, permit));
+        true
+    }
+
+    /// Sends an early end; false if too many commands of the kind wait already.
+    pub(crate) fn end(&self, id: RequestId) -> bool {
+        let Some(permit) = self.cancellations.take() else {
+            return false;
+        };
+        let _ = self.commands.send(Command::End(id, permit));
         true
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidegate_contract::{Makes, Model, ModelError, ModelFacts, Request, RequestId};
+use tidegate_contract::{Makes, Model, ModelError, ModelFacts, Prompt, Request, RequestId};
 
 use crate::engine::Shared;
 use crate::model::{Loaded, NameState, Slot};
@@ -109,6 +109,20 @@ impl Model for ModelHandle {
                 "a cancellation is dropped: too many are waiting"
             );
         }
+    }
+
+    /// All its answers end. With very many before it one is dropped, and the request goes on to its end.
+    fn end(&self, id: RequestId) {
+        if !self.shared.end(id) {
+            tracing::warn!(
+                request = id.0,
+                "an early end is dropped: too many are waiting"
+            );
+        }
+    }
+
+    fn prompt_tokens(&self, prompt: &Prompt) -> Result<usize, ModelError> {
+        self.loaded()?.prompt_tokens(prompt)
     }
 
     fn count_tokens(&self, text: &str) -> Result<usize, ModelError> {

@@ -75,6 +75,13 @@ impl Core {
         }
     }
 
+    /// Encoders have nothing to end with: a text is one step.
+    pub(crate) fn end(&mut self, id: RequestId) {
+        if let Core::Generating { generator, .. } = self {
+            generator.end(id);
+        }
+    }
+
     pub(crate) fn expire(&mut self, now: Moment) {
         match self {
             Core::Generating { generator, .. } => generator.expire(now),

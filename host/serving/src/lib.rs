@@ -28,6 +28,7 @@ mod device_model;
 mod encoding;
 mod engine;
 mod error;
+mod functions;
 mod generator;
 mod guard;
 mod guess;

@@ -3,12 +3,13 @@
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use tidegate_contract::{
-    Makes, Message, ModelError, ModelFacts, ModelTask, Prompt, Role, Structure,
+    Conversation, Makes, ModelError, ModelFacts, ModelTask, Parameters, Prompt, Structure,
 };
 use tidegate_grammar::{Compiler, Matcher};
-use tidegate_text::{ChatMessage, Detokenizer, PromptError, Tokenizer};
+use tidegate_text::{Detokenizer, EncodedChat, LaneParser, PromptError, Tokenizer};
 
 use crate::constraint;
+use crate::functions;
 use crate::parameters;
 use crate::request::{Places, Work};
 use crate::stats::Counters;
@@ -47,22 +48,31 @@ impl Loaded {
             ) => {
                 parameters::check(&parameters, self.vocabulary, self.most_choices)?;
                 let tokens = self.prompt(&prompt, &forced_prefix)?;
+                let matcher =
+                    self.matcher(&prompt, parameters.structure.as_ref(), tokens.thinks)?;
+                let lanes = self.lanes(&prompt, seed, &tokens, &parameters);
+                let tokens = tokens.tokens;
+                let shown = match lanes {
+                    Some(_) => self.tokenizer.answer_form().shown.as_slice(),
+                    None => &[],
+                };
                 let tokenizer = Arc::clone(&self.tokenizer);
                 Ok(Work::Generate {
-                    detokenizer: Box::new(match (&parameters.structure, prompt) {
-                        // The text that was held against it, to the byte.
-                        (Some(_), _) => Detokenizer::verbatim(tokenizer),
-                        (None, Prompt::Chat(_)) => Detokenizer::new(tokenizer),
-                        (None, Prompt::Raw(_)) => Detokenizer::after(tokenizer, &tokens),
-                    }),
+                    detokenizer: Box::new(
+                        match (&matcher, prompt) {
+                            // The text that was held against it, to the byte.
+                            (Some(_), _) => Detokenizer::verbatim(tokenizer),
+                            (None, Prompt::Chat(_)) => Detokenizer::new(tokenizer),
+                            (None, Prompt::Raw(_)) => Detokenizer::after(tokenizer, &tokens),
+                        }
+                        .showing(shown),
+                    ),
                     prompt: tokens,
                     prefix: forced_prefix,
                     seed,
-                    matcher: match &parameters.structure {
-                        Some(structure) => Some(Box::new(self.compile(structure)?)),
-                        None => None,
-                    },
+                    matcher,
                     parameters,
+                    lanes,
                 })
             }
             (ModelTask::Generate { .. }, _) => Err(self.cannot("generate")),
@@ -81,23 +91,27 @@ impl Loaded {
     }
 
     /// The prompt's tokens, if the model can take them.
-    fn prompt(&self, prompt: &Prompt, prefix: &[u32]) -> Result<Vec<u32>, ModelError> {
+    fn prompt(&self, prompt: &Prompt, prefix: &[u32]) -> Result<EncodedChat, ModelError> {
         let prompt = match prompt {
-            Prompt::Chat(messages) => self.chat(messages)?,
-            Prompt::Raw(text) => self.tokenizer.encode_raw(text).map_err(refused)?,
+            Prompt::Chat(conversation) => self.chat(conversation)?,
+            Prompt::Raw(text) => EncodedChat {
+                tokens: self.tokenizer.encode_raw(text).map_err(refused)?,
+                thinks: false,
+            },
         };
+        let tokens = &prompt.tokens;
         let limit = self.context.saturating_sub(1);
-        if prompt.is_empty() {
+        if tokens.is_empty() {
             return Err(ModelError::EmptyPrompt);
         }
-        if prompt.len() > limit {
+        if tokens.len() > limit {
             return Err(ModelError::PromptTooLong {
-                tokens: prompt.len(),
+                tokens: tokens.len(),
                 limit,
             });
         }
         let unknown = |id: &&u32| **id as usize >= self.vocabulary;
-        if let Some(id) = prompt.iter().chain(prefix).find(unknown) {
+        if let Some(id) = tokens.iter().chain(prefix).find(unknown) {
             let limit = self.vocabulary;
             return Err(ModelError::Prompt(format!(
                 "token {id} is not below the model's vocabulary of {limit}"
@@ -106,18 +120,71 @@ impl Loaded {
         Ok(prompt)
     }
 
-    fn chat(&self, messages: &[Message]) -> Result<Vec<u32>, ModelError> {
-        if messages.is_empty() {
+    fn chat(&self, conversation: &Conversation) -> Result<EncodedChat, ModelError> {
+        if conversation.messages.is_empty() {
             return Err(ModelError::EmptyPrompt);
         }
-        let messages: Vec<ChatMessage<'_>> = messages
-            .iter()
-            .map(|message| ChatMessage {
-                role: role(message.role),
-                content: &message.content,
-            })
-            .collect();
-        self.tokenizer.encode_chat(&messages).map_err(refused)
+        functions::check(conversation)?;
+        let functions = functions::callable(conversation);
+        let encoded = self
+            .tokenizer
+            .encode_conversation(&conversation.messages, functions);
+        encoded.map_err(refused)
+    }
+
+    /// How many tokens a prompt has.
+    pub(crate) fn prompt_tokens(&self, prompt: &Prompt) -> Result<usize, ModelError> {
+        match self.makes {
+            Makes::Text => Ok(self.prompt(prompt, &[])?.tokens.len()),
+            _ => Err(self.cannot("generate")),
+        }
+    }
+
+    /// What takes the lanes out of the answer to a prompt, if they are asked for. The ids of calls come from the seed and
+    /// the prompt: a conversation has each once, also where all its requests have one seed.
+    fn lanes(
+        &self,
+        prompt: &Prompt,
+        seed: u64,
+        encoded: &EncodedChat,
+        parameters: &Parameters,
+    ) -> Option<Box<LaneParser>> {
+        let Prompt::Chat(conversation) = prompt else {
+            return None;
+        };
+        let form = self.tokenizer.answer_form();
+        let names = functions::callable(conversation);
+        let names = names.iter().map(|function| function.name.clone()).collect();
+        let several = conversation.parallel_calls;
+        let seed = encoded.tokens.iter().fold(seed, |seed, token| {
+            (seed ^ u64::from(*token)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        let thinks = encoded.thinks && functions::may_think(conversation, &parameters.structure);
+        let parser = LaneParser::new(form, thinks, names, several);
+        conversation.lanes.then(|| Box::new(parser.with_seed(seed)))
+    }
+
+    /// What an answer must be: its structure, the calls that it must have, or both.
+    fn matcher(
+        &self,
+        prompt: &Prompt,
+        structure: Option<&Structure>,
+        thinks: bool,
+    ) -> Result<Option<Box<Matcher>>, ModelError> {
+        let compiled = match prompt {
+            Prompt::Chat(conversation) => {
+                let form = self.tokenizer.answer_form();
+                functions::matcher(conversation, structure, form, thinks, |structure| {
+                    self.compile(structure)
+                })?
+            }
+            Prompt::Raw(_) => None,
+        };
+        match (compiled, structure) {
+            (Some(matcher), _) => Ok(Some(Box::new(matcher))),
+            (None, Some(structure)) => Ok(Some(Box::new(self.compile(structure)?))),
+            (None, None) => Ok(None),
+        }
     }
 
     /// A text's tokens for an encoder.
@@ -157,15 +224,6 @@ impl Loaded {
                 &format!("left out, this model's tokens allow none: {reason}"),
             )),
         }
-    }
-}
-
-/// The role's name in chat templates.
-fn role(role: Role) -> &'static str {
-    match role {
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => "assistant",
     }
 }
 

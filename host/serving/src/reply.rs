@@ -2,7 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tidegate_contract::{Answer, ModelError, Reply};
+use tidegate_contract::{Answer, ModelError, Piece, Reply};
+
+use crate::answer::AnswerPiece;
 
 /// A reply that is answered exactly once, with `Closed` if nobody else did, and whose panics end here.
 pub(crate) struct GuardedReply {
@@ -20,6 +22,25 @@ impl GuardedReply {
             Some(reply) => guarded(|| reply.token(index, token, text)),
             None => true,
         }
+    }
+
+    /// Hands on parts of an answer that became certain with its token of this index; false if the reply panicked.
+    pub(crate) fn pieces(&mut self, choice: u32, index: u32, pieces: &[AnswerPiece]) -> bool {
+        let Some(reply) = &mut self.reply else {
+            return true;
+        };
+        pieces.iter().all(|piece| {
+            let begins = piece.begins.as_ref();
+            let piece = Piece {
+                choice,
+                index,
+                lane: piece.lane,
+                text: &piece.text,
+                begins: begins.map(|(id, name)| (id.as_str(), name.as_str())),
+                logprobs: &piece.logprobs,
+            };
+            guarded(|| reply.piece(&piece))
+        })
     }
 
     /// Ends the request.

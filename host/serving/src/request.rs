@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_contract::{Answer, Made, ModelError, Parameters, RequestId, Timings};
 use tidegate_grammar::Matcher;
-use tidegate_text::Detokenizer;
+use tidegate_text::{Detokenizer, LaneParser};
 
 use crate::order::{Moment, QueueKey};
 use crate::reply::GuardedReply;
@@ -72,6 +72,8 @@ pub(crate) enum Work {
         seed: u64,
         parameters: Parameters,
         matcher: Option<Box<Matcher>>,
+        /// What takes reasoning and calls out of the text, with a seed for the ids of calls.
+        lanes: Option<Box<LaneParser>>,
     },
     /// The vector of a text.
     Encode { tokens: Vec<u32> },

@@ -6,7 +6,7 @@ use tidegate_contract::{
     Choice, Finish, ModelError, Parameters, Sampled, Sampling, Speculation, TokenLogprob,
 };
 
-use crate::answer::AnswerText;
+use crate::answer::{AnswerPiece, AnswerText};
 use crate::blocks::Table;
 use crate::constraint::Constraint;
 use crate::counts::Counts;
@@ -103,8 +103,8 @@ impl Sequence {
         };
         let mut finish = sequence.limit_reached()?;
         for token in prefix {
-            finish = sequence.append(*token, end_tokens)?;
-            if matches!(finish, Some(Finish::End | Finish::Stop)) {
+            finish = sequence.append(*token, None, end_tokens)?;
+            if !matches!(finish, None | Some(Finish::Length)) {
                 break;
             }
         }
@@ -252,17 +252,15 @@ impl Sequence {
             )));
         };
         let from = self.answer.certain().len();
+        let logprob = self.parameters.logprobs.map(|_| TokenLogprob {
+            token,
+            logprob: sampled.logprob,
+            top: sampled.top.clone(),
+        });
         let finish = self
-            .append(token, end_tokens)?
+            .append(token, logprob, end_tokens)?
             .map(|finish| self.close_text(finish));
         let joined = self.made() > place;
-        if joined && self.parameters.logprobs.is_some() {
-            self.logprobs.push(TokenLogprob {
-                token,
-                logprob: sampled.logprob,
-                top: sampled.top.clone(),
-            });
-        }
         Ok(Taken {
             joined,
             from,
@@ -275,8 +273,23 @@ impl Sequence {
         self.answer.certain().get(from..).unwrap_or_default()
     }
 
+    /// The parts of the text that became certain since they were taken last.
+    pub(crate) fn take_pieces(&mut self) -> Vec<AnswerPiece> {
+        self.answer.take_pieces()
+    }
+
+    /// Ends it where it is.
+    pub(crate) fn end(&mut self) {
+        self.answer.finish();
+    }
+
     /// Appends a token to the answer, unless it ends it.
-    fn append(&mut self, token: u32, end_tokens: &[u32]) -> Result<Option<Finish>, ModelError> {
+    fn append(
+        &mut self,
+        token: u32,
+        logprob: Option<TokenLogprob>,
+        end_tokens: &[u32],
+    ) -> Result<Option<Finish>, ModelError> {
         if let Some(constraint) = &mut self.constraint {
             constraint.accept(token)?;
         }
@@ -285,8 +298,9 @@ impl Sequence {
         }
         self.tokens.push(token);
         self.counts.add(token);
-        if self.answer.push(token) {
-            return Ok(Some(Finish::Stop));
+        self.logprobs.extend(logprob.clone());
+        if let Some(finish) = self.answer.push(token, logprob) {
+            return Ok(Some(finish));
         }
         self.limit_reached()
     }
@@ -307,20 +321,16 @@ impl Sequence {
     /// Makes the undecided text certain; a stop string may be complete only now.
     fn close_text(&mut self, finish: Finish) -> Finish {
         let stopped = finish != Finish::Stop && self.answer.finish();
-        if stopped && finish == Finish::Length {
-            Finish::Stop
-        } else {
-            finish
+        match finish {
+            Finish::Length if stopped => Finish::Stop,
+            Finish::End if self.answer.calls() => Finish::Calls,
+            finish => finish,
         }
     }
 
     /// The answer.
     pub(crate) fn into_choice(mut self, finish: Finish) -> Choice {
-        Choice {
-            text: self.answer.into_text(),
-            tokens: self.tokens.split_off(self.prompt),
-            finish,
-            logprobs: self.logprobs,
-        }
+        let tokens = self.tokens.split_off(self.prompt);
+        self.answer.into_choice(tokens, finish, self.logprobs)
     }
 }

@@ -31,6 +31,8 @@ const IDLE: Duration = Duration::from_secs(1);
 pub(crate) enum Command {
     Submit(Arc<Loaded>, Box<Submission>),
     Cancel(RequestId, Permit),
+    /// The request's answers have said enough.
+    End(RequestId, Permit),
     /// A model has been loaded.
     Loaded(Box<Hosted>, Reply),
     /// A model has been loaded again.
@@ -135,6 +137,14 @@ impl Worker {
                 drop(permit);
                 for model in &mut self.models {
                     model.core.cancel(id);
+                    model.core.report();
+                }
+            }
+            Command::End(id, permit) => {
+                drop(permit);
+                for model in &mut self.models {
+                    model.core.end(id);
+                    model.core.report();
                 }
             }
             Command::Loaded(hosted, reply) => self.install(*hosted, &reply),

@@ -1,8 +1,9 @@
 //! Chat templates: the Jinja dialect of `transformers`, rendered with `minijinja`.
 //!
 //! What a template finds is what `apply_chat_template` gives it: `messages`, `add_generation_prompt`, the special
-//! tokens, `tools` and `documents` as none (which is not iterable), `raise_exception`, `strftime_now` (here in UTC), a
-//! `tojson` that writes as Python does, Python's string methods, `break` and `continue`, and trimmed blocks.
+//! tokens, `tools` (none, which is not iterable, where there are none), `documents` as none, `raise_exception`,
+//! `strftime_now` (here in UTC), a `tojson` that writes as Python does, Python's string methods, `break` and `continue`,
+//! and trimmed blocks.
 //!
 //! A template is bounded in its length, its depth and the instructions it runs, but not in memory: one that doubles a
 //! text in a loop takes all there is. Templates come with models, and a model is trusted as far as that.
@@ -17,6 +18,7 @@ use minijinja::{Environment, Error, ErrorKind, context};
 use serde::Serialize;
 
 use crate::config::TokenizerConfig;
+use crate::turn::Turn;
 use crate::{PromptError, date, python};
 
 /// Instructions a template may run: far beyond what the longest published one needs for a long chat.
@@ -110,22 +112,38 @@ impl ChatTemplate {
         Ok(ChatTemplate { environment })
     }
 
-    /// Renders messages, with the beginning of the answer.
+    /// Renders turns and functions, with the beginning of the answer. Most templates take the arguments of calls as
+    /// objects, as `transformers` gives them; one that fails on those is given their JSON text.
     pub(crate) fn render(
         &self,
-        messages: &[ChatMessage<'_>],
+        turns: &[Turn],
+        functions: &[Value],
+        config: &TokenizerConfig,
+    ) -> Result<String, PromptError> {
+        let render = |objects: bool| {
+            let messages = turns.iter().map(|turn| turn.value(objects)).collect();
+            self.render_values(messages, functions, config)
+        };
+        match render(true) {
+            Err(PromptError::Template(first))
+                if turns.iter().any(|turn| !turn.calls.is_empty()) =>
+            {
+                render(false).map_err(|error| match error {
+                    PromptError::Template(_) => PromptError::Template(first),
+                    error => error,
+                })
+            }
+            rendered => rendered,
+        }
+    }
+
+    fn render_values(
+        &self,
+        messages: Vec<Value>,
+        functions: &[Value],
         config: &TokenizerConfig,
     ) -> Result<String, PromptError> {
         let token = |token: &Option<String>| token.clone().unwrap_or_default();
-        let messages: Vec<Value> = messages
-            .iter()
-            .map(|m| {
-                Value::from_pairs([
-                    ("role", Value::from(m.role)),
-                    ("content", Value::from(m.content)),
-                ])
-            })
-            .collect();
         let template = self
             .environment
             .get_template(NAME)
@@ -137,7 +155,10 @@ impl ChatTemplate {
             eos_token => token(&config.eos_token),
             pad_token => token(&config.pad_token),
             unk_token => token(&config.unk_token),
-            tools => Value::from(()),
+            tools => match functions {
+                [] => Value::from(()),
+                functions => functions.iter().cloned().collect(),
+            },
             documents => Value::from(()),
         };
         let rendered = catch_unwind(AssertUnwindSafe(|| template.render(given)))
@@ -152,19 +173,20 @@ impl ChatTemplate {
     }
 }
 
-/// What is used when a model has no template: a line for each message and the beginning of the answer,
-/// `System: ...`, `User: ...`, `Assistant:`.
-pub(crate) fn plain(messages: &[ChatMessage<'_>]) -> String {
+/// What is used when a model has no template: a line for each turn and the beginning of the answer,
+/// `System: ...`, `User: ...`, `Tool: ...`, `Assistant:`.
+pub(crate) fn plain(turns: &[Turn]) -> String {
     let mut out = String::new();
-    for message in messages {
-        let speaker = match message.role {
+    for turn in turns {
+        let speaker = match turn.role.as_str() {
             "system" => "System",
             "assistant" => "Assistant",
+            "tool" => "Tool",
             _ => "User",
         };
         out.push_str(speaker);
         out.push_str(": ");
-        out.push_str(message.content);
+        out.push_str(&turn.content);
         out.push('\n');
     }
     out.push_str("Assistant:");
@@ -227,18 +249,21 @@ fn to_json(value: &Value, kwargs: Kwargs) -> Result<Value, Error> {
                 ))
                 .map_err(wrong)?;
         }
-        None => {
-            value
-                .serialize(&mut serde_json::Serializer::with_formatter(
-                    &mut out,
-                    PythonFormat,
-                ))
-                .map_err(wrong)?;
-        }
+        None => out = json_text(value).into_bytes(),
     }
     let text = String::from_utf8(out)
         .map_err(|e| Error::new(ErrorKind::BadSerialization, e.to_string()))?;
     Ok(Value::from_safe_string(text))
+}
+
+/// A value as Python's `json.dumps(ensure_ascii=False)` writes it.
+pub(crate) fn json_text(value: &Value) -> String {
+    let mut out = Vec::new();
+    let mut serializer = serde_json::Serializer::with_formatter(&mut out, PythonFormat);
+    match value.serialize(&mut serializer) {
+        Ok(()) => String::from_utf8(out).unwrap_or_default(),
+        Err(_) => value.to_string(),
+    }
 }
 
 /// Python's separators: `", "` and `": "`.
@@ -293,7 +318,7 @@ mod tests {
         };
         ChatTemplate::compile(source)
             .unwrap()
-            .render(&CHAT, &config)
+            .render(&CHAT.map(Turn::from), &[], &config)
     }
 
     #[test]
@@ -428,7 +453,7 @@ mod tests {
             let source = [open, &part.repeat(depth), middle, &close.repeat(depth), end].concat();
             // Either too deep or too much to run, or even right.
             if let Ok(template) = ChatTemplate::compile(&source) {
-                let _ = template.render(&CHAT, &TokenizerConfig::default());
+                let _ = template.render(&CHAT.map(Turn::from), &[], &TokenizerConfig::default());
             }
         }
         let error = ChatTemplate::compile(&" ".repeat(LONGEST + 1)).err();
@@ -464,7 +489,7 @@ mod tests {
     #[test]
     fn without_a_template_each_message_is_a_line() {
         assert_eq!(
-            plain(&CHAT[..2]),
+            plain(&CHAT.map(Turn::from)[..2]),
             "System: Be brief.\nUser:  <b>Hi</b> \"you\" é \nAssistant:"
         );
     }

@@ -25,6 +25,8 @@ use stage::{Piece, take_text};
 pub struct Detokenizer {
     tokenizer: Arc<Tokenizer>,
     decoding: Decoding,
+    /// Special tokens whose names are text here.
+    shown: Vec<u32>,
 }
 
 /// What makes text of tokens.
@@ -50,7 +52,15 @@ impl Detokenizer {
                 stages,
                 before: String::new(),
             },
+            shown: Vec::new(),
         }
+    }
+
+    /// The names of these special tokens are text from here on, where others are none.
+    #[must_use]
+    pub fn showing(mut self, tokens: &[u32]) -> Detokenizer {
+        self.shown = tokens.to_vec();
+        self
     }
 
     /// Without the tokenizer's decoder: the text is the bytes that the tokens stand for ([`Tokenizer::token_bytes`]), as
@@ -60,6 +70,7 @@ impl Detokenizer {
         Detokenizer {
             tokenizer,
             decoding: Decoding::Bytes { pending },
+            shown: Vec::new(),
         }
     }
 
@@ -81,6 +92,14 @@ impl Detokenizer {
 
     /// Takes the next token and appends to `out` the text that became certain with it.
     pub fn push(&mut self, token: u32, out: &mut String) {
+        if self.shown.contains(&token)
+            && let Some(name) = self.tokenizer.inner.id_to_token(token)
+        {
+            // No character goes on behind it.
+            self.finish(out);
+            out.push_str(&name);
+            return;
+        }
         match &mut self.decoding {
             Decoding::Decoder { stages, before } => {
                 // Special tokens and unknown ids are no elements at all.

@@ -7,7 +7,7 @@
 //! Invariants:
 //! - only this crate names `tokenizers` and `minijinja`;
 //! - text that streams out is whole characters only, and its parts joined are the text of all tokens;
-//! - the content of a message never becomes a special token, whatever it says;
+//! - what a message or a function says never becomes a special token, whatever it is;
 //! - a broken file is an error that names the file and the field, never a panic.
 
 #![forbid(unsafe_code)]
@@ -15,11 +15,15 @@
 
 mod chat;
 mod config;
+mod conversation;
 mod date;
 mod detokenize;
 mod encode;
 mod error;
+mod form;
+mod functions;
 mod gguf;
+mod lanes;
 mod literal;
 mod python;
 mod save;
@@ -27,12 +31,16 @@ mod stop;
 mod token_bytes;
 mod tokenizer;
 mod truncate;
+mod turn;
 
 #[cfg(test)]
 mod fixture;
 
 pub use chat::ChatMessage;
+pub use conversation::EncodedChat;
 pub use detokenize::Detokenizer;
 pub use error::{LoadError, PromptError, SaveError};
+pub use form::{AnswerForm, CallForm, Tag};
+pub use lanes::{LaneParser, Segment};
 pub use stop::StopStrings;
 pub use tokenizer::Tokenizer;

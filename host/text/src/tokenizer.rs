@@ -8,13 +8,13 @@ use std::path::Path;
 
 use tokenizers::ModelWrapper;
 
-use crate::chat::{self, ChatTemplate};
+use crate::chat::ChatTemplate;
 use crate::config::TokenizerConfig;
 use crate::detokenize::Stage;
 use crate::encode::Frame;
 use crate::literal::SpecialNames;
 use crate::token_bytes::{Spelling, TokenBytes};
-use crate::{ChatMessage, LoadError, PromptError};
+use crate::{AnswerForm, LoadError, PromptError};
 
 /// Largest `tokenizer.json` that is read, in bytes; the largest published ones have about 35 MB.
 const LARGEST_TOKENIZER: u64 = 256 << 20;
@@ -50,8 +50,9 @@ pub struct Tokenizer {
     pub(crate) longest_token: usize,
     pub(crate) config: TokenizerConfig,
     pub(crate) frame: Frame,
-    chat: Option<ChatTemplate>,
-    bos: Option<u32>,
+    pub(crate) form: AnswerForm,
+    pub(crate) chat: Option<ChatTemplate>,
+    pub(crate) bos: Option<u32>,
     eos: Option<u32>,
     end_tokens: Vec<u32>,
     vocabulary: usize,
@@ -226,7 +227,9 @@ impl Tokenizer {
             (Ok(with), Ok(without)) => Frame::of(with.get_ids(), without.get_ids()),
             _ => Frame::default(),
         };
+        let form = Tokenizer::form_of(&inner, config.chat_template.as_deref());
         Ok(Tokenizer {
+            form,
             inner,
             special_names,
             normalized_special,
@@ -308,7 +311,11 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    fn encode_piece(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>, PromptError> {
+    pub(crate) fn encode_piece(
+        &self,
+        text: &str,
+        add_special_tokens: bool,
+    ) -> Result<Vec<u32>, PromptError> {
         let encoded = guarded(|| self.inner.encode_fast(text, add_special_tokens))
             .map_err(PromptError::Encode)?;
         Ok(encoded.get_ids().to_vec())
@@ -328,63 +335,6 @@ impl Tokenizer {
         Ok(count)
     }
 
-    /// Renders messages with the model's template, up to the beginning of the answer.
-    ///
-    /// Without a template each message is a line, `System: ...`, `User: ...` or `Assistant: ...`, and the answer
-    /// begins after `Assistant:`.
-    ///
-    /// # Errors
-    /// The template refuses the messages or fails on them.
-    pub fn render_chat(&self, messages: &[ChatMessage<'_>]) -> Result<String, PromptError> {
-        match &self.chat {
-            Some(template) => template.render(messages, &self.config),
-            None => Ok(chat::plain(messages)),
-        }
-    }
-
-    /// The tokens of a prompt: the messages rendered and encoded, their content as plain text only.
-    ///
-    /// A template writes the beginning-of-sequence token itself, so none is added; without a template the
-    /// tokenizer's own special tokens are added, the beginning of the sequence once.
-    ///
-    /// # Errors
-    /// The template refuses the messages or fails on them, or the tokenizer fails on the text.
-    pub fn encode_chat(&self, messages: &[ChatMessage<'_>]) -> Result<Vec<u32>, PromptError> {
-        let contents = messages.iter().map(|m| self.literal_pieces(m.content));
-        let contents: Vec<Vec<&str>> = contents.collect::<Result<_, _>>()?;
-        let has_names = contents.iter().any(|pieces| pieces.len() > 1);
-        let (rendered, mark) = if has_names {
-            let mark = unused_mark(messages)?;
-            let marked: Vec<String> = contents
-                .iter()
-                .map(|pieces| pieces.join(mark.encode_utf8(&mut [0; 4])))
-                .collect();
-            let messages: Vec<ChatMessage<'_>> = messages
-                .iter()
-                .zip(&marked)
-                .map(|(message, content)| ChatMessage {
-                    role: message.role,
-                    content,
-                })
-                .collect();
-            (self.render_chat(&messages)?, Some(mark))
-        } else {
-            (self.render_chat(messages)?, None)
-        };
-        let pieces: Vec<&str> = match mark {
-            Some(mark) => rendered.split(mark).collect(),
-            None => vec![&rendered],
-        };
-        let mut ids = Vec::new();
-        for (index, piece) in pieces.into_iter().enumerate() {
-            ids.extend(self.encode_piece(piece, index == 0 && self.chat.is_none())?);
-        }
-        if self.bos.is_some_and(|bos| ids.starts_with(&[bos, bos])) {
-            ids.remove(0);
-        }
-        Ok(ids)
-    }
-
     /// The text of tokens, without the special ones; bytes that are no UTF-8 become U+FFFD.
     ///
     /// # Errors
@@ -402,16 +352,6 @@ fn unknown_token(model: &ModelWrapper) -> Option<&str> {
         ModelWrapper::WordLevel(model) => Some(&model.unk_token),
         ModelWrapper::Unigram(_) => None,
     }
-}
-
-/// A noncharacter (U+FDD0 to U+FDEF, for use inside programs) that no message has.
-fn unused_mark(messages: &[ChatMessage<'_>]) -> Result<char, PromptError> {
-    let used = |mark: &char| messages.iter().any(|m| m.content.contains(*mark));
-    ('\u{fdd0}'..='\u{fdef}')
-        .find(|mark| !used(mark))
-        .ok_or_else(|| {
-            PromptError::Encode("the messages have all the noncharacters U+FDD0 to U+FDEF".into())
-        })
 }
 
 /// Runs foreign code on foreign input: its errors and its panics are both answers.

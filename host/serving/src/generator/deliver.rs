@@ -98,6 +98,9 @@ impl Generator {
         };
         if let Some(generation) = self.requests.get_mut(&sequence.request) {
             generation.open.token_at(now);
+            if !generation.tell(sequence) {
+                return Some(Err(ModelError::Cancelled));
+            }
             if let (Some(token), true) = (drawn.token, taken.joined) {
                 Counters::add(&self.counters.tokens, 1);
                 let text = sequence.text_from(taken.from);

@@ -27,6 +27,7 @@ use crate::blocks::Blocks;
 use crate::constraint::Constraint;
 use crate::costs::StepCosts;
 use crate::order::{Moment, Rank};
+use crate::parameters::choice_seed;
 use crate::request::{Open, Submission, Work};
 use crate::sequence::{Sequence, SequenceIdentity};
 use crate::stats::Counters;
@@ -72,6 +73,15 @@ fn first_of(request: u64) -> u64 {
 struct Generation {
     open: Open,
     choices: Vec<Option<Choice>>,
+}
+
+impl Generation {
+    /// Hands on what became certain of an answer with its last token; false if the reply panicked.
+    fn tell(&mut self, sequence: &mut Sequence) -> bool {
+        let pieces = sequence.take_pieces();
+        let index = sequence.made().saturating_sub(1) as u32;
+        self.open.reply.pieces(sequence.choice, index, &pieces)
+    }
 }
 
 /// Everything of a decoder model but the decoder.
@@ -130,7 +140,7 @@ impl Generator {
             open,
             choices: Vec::new(),
         };
-        let (prompt, detokenizer, prefix, seed, parameters, matcher) = match work {
+        let (prompt, detokenizer, prefix, seed, parameters, matcher, lanes) = match work {
             Ok(Work::Generate {
                 prompt,
                 detokenizer,
@@ -138,6 +148,7 @@ impl Generator {
                 seed,
                 parameters,
                 matcher,
+                lanes,
             }) => (
                 prompt,
                 detokenizer,
@@ -145,6 +156,7 @@ impl Generator {
                 seed,
                 Arc::new(parameters),
                 matcher,
+                lanes,
             ),
             Ok(Work::Encode { .. }) => {
                 let reason = "a text to encode came to a decoder".to_owned();
@@ -155,6 +167,7 @@ impl Generator {
         generation.open.prompt_tokens = prompt.len();
         generation.choices.resize(parameters.n as usize, None);
         let mut sequences = Vec::with_capacity(parameters.n as usize);
+        let mut told = true;
         for choice in 0..parameters.n {
             self.next += 1;
             let identity = SequenceIdentity {
@@ -168,22 +181,34 @@ impl Generator {
             let constraint = matcher
                 .as_deref()
                 .map(|matcher| Constraint::new(matcher.clone(), self.shape.vocabulary));
+            let lanes = lanes.as_deref().map(|lanes| {
+                let lanes = lanes.clone();
+                let seed = choice_seed(lanes.seed(), choice);
+                lanes.with_seed(seed)
+            });
             let made = Sequence::new(
                 identity,
                 prompt.clone(),
                 if choice == 0 { &prefix } else { &[] },
                 Arc::clone(&parameters),
-                AnswerText::new(detokenizer.as_ref().clone(), &parameters.stop),
+                AnswerText::new(detokenizer.as_ref().clone(), &parameters.stop, lanes),
                 constraint,
                 &self.limits.end_tokens,
             );
             match made {
-                Ok((sequence, None)) => sequences.push(sequence),
-                Ok((sequence, Some(finish))) => {
+                Ok((mut sequence, None)) => {
+                    told &= generation.tell(&mut sequence);
+                    sequences.push(sequence);
+                }
+                Ok((mut sequence, Some(finish))) => {
+                    told &= generation.tell(&mut sequence);
                     generation.choices[choice as usize] = Some(sequence.into_choice(finish));
                 }
                 Err(error) => return self.count_failure(generation.open, error),
             }
+        }
+        if !told {
+            return self.count_failure(generation.open, ModelError::Cancelled);
         }
         self.waiting.extend(
             sequences
@@ -207,6 +232,29 @@ impl Generator {
             .collect();
         for request in found {
             self.fail(request, ModelError::Cancelled);
+        }
+    }
+
+    /// Ends the answers to the requests of this number with what they have. Their blocks are free when this returns.
+    pub(crate) fn end(&mut self, id: RequestId) {
+        let of_id = |(_, generation): &(&u64, &Generation)| generation.open.id == id;
+        let found: Vec<(u64, usize)> = self
+            .requests
+            .iter()
+            .filter(of_id)
+            .map(|(key, generation)| (*key, generation.choices.len()))
+            .collect();
+        for (request, choices) in found {
+            for key in (first_of(request)..).take(choices) {
+                if let Some(index) = self.index_of(key) {
+                    let mut sequence = self.running.remove(index);
+                    self.let_go(&mut sequence);
+                    self.complete(sequence, Finish::Filtered);
+                } else if let Some(sequence) = self.waiting.remove(&key) {
+                    self.complete(sequence, Finish::Filtered);
+                }
+            }
+            self.end_if_complete(request);
         }
     }
 
@@ -314,13 +362,21 @@ impl Generator {
         let mut sequence = self.running.remove(index);
         self.let_go(&mut sequence);
         let request = sequence.request;
-        let choice = sequence.choice as usize;
-        if let Some(generation) = self.requests.get_mut(&request)
-            && let Some(place) = generation.choices.get_mut(choice)
-        {
-            *place = Some(sequence.into_choice(finish));
-        }
+        self.complete(sequence, finish);
         self.end_if_complete(request);
+    }
+
+    /// Keeps an answer that has ended, and hands on what it held back.
+    fn complete(&mut self, mut sequence: Sequence, finish: Finish) {
+        if finish == Finish::Filtered {
+            sequence.end();
+        }
+        if let Some(generation) = self.requests.get_mut(&sequence.request) {
+            generation.tell(&mut sequence);
+            if let Some(place) = generation.choices.get_mut(sequence.choice as usize) {
+                *place = Some(sequence.into_choice(finish));
+            }
+        }
     }
 
     fn end_if_complete(&mut self, request: u64) {

@@ -4,6 +4,7 @@
 mod encoders;
 mod failures;
 mod golden;
+mod lanes;
 mod models;
 mod order;
 mod same;

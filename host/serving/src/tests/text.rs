@@ -123,7 +123,7 @@ fn an_answer_ends_with_its_length_the_context_or_an_end_token() {
 fn a_prompt_that_is_empty_or_too_long_is_told_to_the_reply() {
     let (_engine, model, _control) = free(shape(1, 8, 16), ModelOptions::default());
     let nobody = ModelTask::Generate {
-        prompt: Prompt::Chat(Vec::new()),
+        prompt: Prompt::Chat(Vec::new().into()),
         forced_prefix: Vec::new(),
         parameters: Default::default(),
     };
@@ -324,15 +324,14 @@ fn a_structure_that_cannot_be_compiled_or_met_is_refused() {
 #[test]
 fn an_assistants_turn_is_part_of_the_prompt() {
     let (_engine, model, control) = held(shape(1, 64, 64), ModelOptions::default());
-    let message = |role, content: &str| Message {
-        role,
-        content: content.into(),
-    };
     let task = ModelTask::Generate {
-        prompt: Prompt::Chat(vec![
-            message(Role::User, "a"),
-            message(Role::Assistant, "b"),
-        ]),
+        prompt: Prompt::Chat(
+            vec![
+                Message::new(Role::User, "a"),
+                Message::new(Role::Assistant, "b"),
+            ]
+            .into(),
+        ),
         forced_prefix: Vec::new(),
         parameters: ask("", 1).parameters,
     };
@@ -401,12 +400,9 @@ fn a_raw_answer_goes_on_with_its_space() {
 fn a_structured_answer_keeps_the_space_that_its_form_begins_with() {
     let choices =
         |texts: &[&str]| Structure::Choice(texts.iter().map(|text| (*text).to_owned()).collect());
-    let message = Message {
-        role: Role::User,
-        content: "The capital".into(),
-    };
+    let message = Message::new(Role::User, "The capital");
     for prompt in [
-        Prompt::Chat(vec![message]),
+        Prompt::Chat(vec![message].into()),
         Prompt::Raw("The capital is".into()),
     ] {
         let tokens = match &prompt {

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::fixture;
+use crate::{ChatMessage, fixture};
 
 const USER: ChatMessage<'_> = ChatMessage {
     role: "user",

@@ -6,3 +6,4 @@ mod gguf;
 mod golden;
 mod published;
 mod streaming;
+mod tools;

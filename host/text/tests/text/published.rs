@@ -36,7 +36,7 @@ with tarfile.open(sys.argv[1]) as archive:
 /// What stands between two texts in a file of them.
 const BETWEEN: &str = "\n__ggml_vocab_test__\n";
 
-static DIRECTORY: LazyLock<PathBuf> = LazyLock::new(|| PACKAGE.fetched());
+pub(crate) static DIRECTORY: LazyLock<PathBuf> = LazyLock::new(|| PACKAGE.fetched());
 
 fn path(name: &str) -> PathBuf {
     DIRECTORY.join(format!("ggml-vocab-{name}.gguf"))
@@ -209,7 +209,7 @@ const PROMPTS: [(&str, &str); 9] = [
 ];
 
 /// A tokenizer with a template and the special tokens `<|bos|>` and `<|eos|>`.
-fn with_template(path: &Path) -> Result<Tokenizer, LoadError> {
+pub(crate) fn with_template(path: &Path) -> Result<Tokenizer, LoadError> {
     let vocabulary = GgufVocabulary {
         model: "gpt2".into(),
         pre: Some("gpt-2".into()),

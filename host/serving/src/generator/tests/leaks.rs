@@ -1,6 +1,6 @@
 //! Nothing is lost, whatever happens in whatever order.
 
-use tidegate_contract::{DecodeError, ModelError};
+use tidegate_contract::{DecodeError, Finish, ModelError};
 
 use super::*;
 
@@ -118,6 +118,35 @@ fn a_request_cancelled_at_any_step_gives_its_blocks_back() {
         bench.generator.cancel(cancelled.id);
         assert_eq!(cancelled.error(), ModelError::Cancelled);
         assert_eq!(bench.generator.blocks.held(), 0);
+        bench.run();
+        check(&ask("next", 2), &next, 64, &hashed);
+    }
+}
+
+#[test]
+fn a_request_ended_early_at_any_step_gives_its_blocks_back_and_has_the_answer_so_far() {
+    for steps in 0..8usize {
+        let limits = Limits {
+            step_tokens: 4,
+            ..limits()
+        };
+        let mut bench = Bench::new(shape(1, 4, 64), limits);
+        let mut asked = ask("0123456789", 30);
+        asked.parameters.n = 2;
+        let ended = bench.submit(&asked);
+        for _ in 0..steps {
+            bench.step();
+        }
+        let next = bench.submit(&ask("next", 2));
+        bench.generator.end(ended.id);
+        bench.generator.check();
+        assert_eq!(bench.generator.blocks.held(), 0);
+        for (number, choice) in ended.choices().iter().enumerate() {
+            let (tokens, _) = choice_alone(&asked, number as u32, 64, &hashed);
+            assert_eq!(choice.finish, Finish::Filtered);
+            assert!(tokens.starts_with(&choice.tokens));
+            assert!(number > 0 || choice.tokens.len() >= steps.saturating_sub(4));
+        }
         bench.run();
         check(&ask("next", 2), &next, 64, &hashed);
     }

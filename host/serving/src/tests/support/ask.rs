@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use tidegate_contract::{
-    Answer, Choice, Made, Message, Model, ModelError, ModelTask, Parameters, Prompt, Reply,
-    Request, RequestId, Role,
+    Answer, Choice, Lane, Made, Message, Model, ModelError, ModelTask, Parameters, Piece, Prompt,
+    Reply, Request, RequestId, Role, TokenLogprob,
 };
 use tidegate_grammar::Matcher;
 use tidegate_text::Detokenizer;
@@ -21,10 +21,23 @@ use crate::request::{Places, Submission, Work};
 /// A token as it was handed on: index, id, text.
 pub(crate) type Token = (u32, u32, String);
 
+/// A piece as it was handed on.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) choice: u32,
+    pub(crate) index: u32,
+    pub(crate) lane: Lane,
+    pub(crate) text: String,
+    pub(crate) begins: Option<(String, String)>,
+    pub(crate) logprobs: Vec<TokenLogprob>,
+}
+
 /// A request that was submitted.
 pub(crate) struct Pending {
     pub(crate) id: RequestId,
     tokens: Arc<Mutex<Vec<Token>>>,
+    pieces: Arc<Mutex<Vec<Told>>>,
+    order: Arc<Mutex<Vec<char>>>,
     done: Receiver<Result<Answer, ModelError>>,
 }
 
@@ -65,6 +78,15 @@ impl Pending {
         self.tokens.lock().unwrap().clone()
     }
 
+    pub(crate) fn pieces(&self) -> Vec<Told> {
+        self.pieces.lock().unwrap().clone()
+    }
+
+    /// `p` for each piece and `t` for each token, in the order in which they came.
+    pub(crate) fn order(&self) -> Vec<char> {
+        self.order.lock().unwrap().clone()
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
         !self.done.is_empty()
     }
@@ -72,15 +94,31 @@ impl Pending {
 
 struct Collector {
     tokens: Arc<Mutex<Vec<Token>>>,
+    pieces: Arc<Mutex<Vec<Told>>>,
+    order: Arc<Mutex<Vec<char>>>,
     done: Sender<Result<Answer, ModelError>>,
 }
 
 impl Reply for Collector {
     fn token(&mut self, index: u32, token: u32, text: &str) {
+        self.order.lock().unwrap().push('t');
         self.tokens
             .lock()
             .unwrap()
             .push((index, token, text.to_owned()));
+    }
+
+    fn piece(&mut self, piece: &Piece<'_>) {
+        self.order.lock().unwrap().push('p');
+        let owned = |(id, name): (&str, &str)| (id.to_owned(), name.to_owned());
+        self.pieces.lock().unwrap().push(Told {
+            choice: piece.choice,
+            index: piece.index,
+            lane: piece.lane,
+            text: piece.text.to_owned(),
+            begins: piece.begins.map(owned),
+            logprobs: piece.logprobs.to_vec(),
+        });
     }
 
     fn done(self: Box<Self>, result: Result<Answer, ModelError>) {
@@ -117,10 +155,7 @@ pub(crate) fn ask(content: &str, max_tokens: u32) -> Ask {
 impl Ask {
     pub(crate) fn task(&self) -> ModelTask {
         ModelTask::Generate {
-            prompt: Prompt::Chat(vec![Message {
-                role: Role::User,
-                content: self.content.clone(),
-            }]),
+            prompt: Prompt::Chat(vec![Message::new(Role::User, self.content.clone())].into()),
             forced_prefix: self.prefix.clone(),
             parameters: self.parameters.clone(),
         }
@@ -179,6 +214,7 @@ impl Ask {
                 seed: self.seed,
                 matcher: self.matcher().map(Box::new),
                 parameters: self.parameters.clone(),
+                lanes: None,
             }),
         };
         (submission, pending)
@@ -195,14 +231,20 @@ impl Ask {
 fn collector() -> (Pending, Box<dyn Reply>) {
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
     let tokens = Arc::new(Mutex::new(Vec::new()));
+    let pieces = Arc::new(Mutex::new(Vec::new()));
+    let order = Arc::new(Mutex::new(Vec::new()));
     let (done, receiver) = bounded(2);
     let reply = Box::new(Collector {
         tokens: Arc::clone(&tokens),
+        pieces: Arc::clone(&pieces),
+        order: Arc::clone(&order),
         done,
     });
     let pending = Pending {
         id: RequestId(NUMBERS.fetch_add(1, Ordering::Relaxed)),
         tokens,
+        pieces,
+        order,
         done: receiver,
     };
     (pending, reply)

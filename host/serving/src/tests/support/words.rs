@@ -26,39 +26,45 @@ pub(crate) fn prompt(content: &str) -> Vec<u32> {
     tokens
 }
 
+/// The parts of [`tokenizer`]: `tokenizer.json` and `tokenizer_config.json`.
+pub(super) fn parts() -> (serde_json::Value, serde_json::Value) {
+    let mut vocabulary = serde_json::Map::new();
+    for (id, name) in SPECIAL.iter().enumerate() {
+        vocabulary.insert((*name).into(), json!(id));
+    }
+    let mut next = 256;
+    for value in 0..=255u8 {
+        let plain = matches!(value, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
+        let code = if plain { u32::from(value) } else { next };
+        next += u32::from(!plain);
+        vocabulary.insert(
+            char::from_u32(code).unwrap().to_string(),
+            json!(byte(value)),
+        );
+    }
+    let special = |id: usize| {
+        json!({"id": id, "content": SPECIAL[id], "single_word": false, "lstrip": false, "rstrip": false,
+                "normalized": false, "special": true})
+    };
+    let tokenizer = json!({
+        "version": "1.0", "truncation": null, "padding": null, "normalizer": null, "post_processor": null,
+        "added_tokens": (0..SPECIAL.len()).map(special).collect::<Vec<_>>(),
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+        "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+        "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+            "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "vocab": vocabulary, "merges": []},
+    });
+    let config = json!({"bos_token": "<|bos|>", "eos_token": "<|eos|>",
+            "chat_template": "{% if messages[0].content != 'nothing' %}{{ bos_token }}{% for m in messages %}\
+                <|{{ m.role }}|>{{ m.content }}{% endfor %}<|assistant|>{% endif %}"});
+    (tokenizer, config)
+}
+
 /// A token is a byte; a prompt is `<|bos|><|user|>content<|assistant|>`, three tokens more than its bytes.
 pub(crate) fn tokenizer() -> Arc<Tokenizer> {
     static TOKENIZER: OnceLock<Arc<Tokenizer>> = OnceLock::new();
     let make = || {
-        let mut vocabulary = serde_json::Map::new();
-        for (id, name) in SPECIAL.iter().enumerate() {
-            vocabulary.insert((*name).into(), json!(id));
-        }
-        let mut next = 256;
-        for value in 0..=255u8 {
-            let plain = matches!(value, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
-            let code = if plain { u32::from(value) } else { next };
-            next += u32::from(!plain);
-            vocabulary.insert(
-                char::from_u32(code).unwrap().to_string(),
-                json!(byte(value)),
-            );
-        }
-        let special = |id: usize| {
-            json!({"id": id, "content": SPECIAL[id], "single_word": false, "lstrip": false, "rstrip": false,
-                "normalized": false, "special": true})
-        };
-        let tokenizer = json!({
-            "version": "1.0", "truncation": null, "padding": null, "normalizer": null, "post_processor": null,
-            "added_tokens": (0..SPECIAL.len()).map(special).collect::<Vec<_>>(),
-            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
-            "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
-            "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
-                "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "vocab": vocabulary, "merges": []},
-        });
-        let config = json!({"bos_token": "<|bos|>", "eos_token": "<|eos|>",
-            "chat_template": "{% if messages[0].content != 'nothing' %}{{ bos_token }}{% for m in messages %}\
-                <|{{ m.role }}|>{{ m.content }}{% endfor %}<|assistant|>{% endif %}"});
+        let (tokenizer, config) = parts();
         let (tokenizer, config) = (tokenizer.to_string(), config.to_string());
         Arc::new(
             Tokenizer::from_parts(tokenizer.as_bytes(), Some(config.as_bytes()), None).unwrap(),

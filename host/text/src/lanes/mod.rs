@@ -1,0 +1,302 @@
+//! Reasoning and calls, taken out of the text of an answer as it comes.
+//!
+//! Reasoning is what stands between its tags at the beginning of an answer. A call is what has the form of one
+//! ([`CallForm`]) and names a function that was given: it begins when its name is known and its arguments have begun, and
+//! from there its arguments are given on as they come. What looks like a call and is none (another form, a name that is
+//! not known, an object without a name, one that has not come as far as its arguments) is content, to the letter. White
+//! space beside a tag belongs to no lane.
+
+mod calls;
+mod ids;
+mod object;
+#[cfg(test)]
+mod tests;
+
+use tidegate_contract::Lane;
+
+use crate::{AnswerForm, CallForm};
+pub(crate) use ids::characters;
+use object::Depth;
+
+/// A part of an answer in its lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// The lane.
+    pub lane: Lane,
+    /// Its text.
+    pub text: String,
+    /// The call that begins with it: id and name.
+    pub begins: Option<(String, String)>,
+    /// Where in the text of the answer it stands, in bytes.
+    pub from: usize,
+    /// And where it ends.
+    pub to: usize,
+}
+
+/// Where in an answer the text is.
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// At its beginning.
+    Start,
+    Reasoning,
+    Content,
+    /// Where the object of a call may begin; `Some` is where in the held text it does.
+    Head(usize),
+    /// `name[ARGS]`; where in the held text the name begins.
+    NamedHead(usize),
+    /// In the arguments of the last call.
+    Arguments(Depth, After),
+    /// Behind them, in its object.
+    Rest(Depth),
+    /// Behind its object.
+    Between,
+    /// No more is wanted.
+    Done,
+}
+
+/// What comes behind the arguments.
+#[derive(Debug, Clone, Copy)]
+enum After {
+    Rest,
+    Between,
+}
+
+/// Takes an answer apart.
+#[derive(Debug, Clone)]
+pub struct LaneParser {
+    form: AnswerForm,
+    names: Vec<String>,
+    several: bool,
+    seed: u64,
+    state: State,
+    /// What is not decided.
+    held: String,
+    /// Where in the answer `held` begins.
+    at: usize,
+    /// White space that comes now belongs to no lane.
+    fresh: bool,
+    /// Nothing but white space and calls has come as content.
+    bare: bool,
+    calls: u32,
+    complete: bool,
+}
+
+impl LaneParser {
+    /// At the beginning of an answer. `thinks`: inside the reasoning, which the prompt has opened. `names`: the functions
+    /// that may be called. `several`: whether it may call more than one; if not, nothing comes after the first.
+    pub fn new(form: &AnswerForm, thinks: bool, names: Vec<String>, several: bool) -> LaneParser {
+        LaneParser {
+            form: form.clone(),
+            names,
+            several,
+            seed: 0,
+            state: if thinks {
+                State::Reasoning
+            } else {
+                State::Start
+            },
+            held: String::new(),
+            at: 0,
+            fresh: thinks,
+            bare: true,
+            calls: 0,
+            complete: false,
+        }
+    }
+
+    /// The ids of calls come from this number.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> LaneParser {
+        self.seed = seed;
+        self
+    }
+
+    /// What the ids of calls come from.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Whether the only call that may come has come.
+    pub fn is_complete(&self) -> bool {
+        self.complete && !self.several
+    }
+
+    /// How many calls have begun.
+    pub fn calls(&self) -> u32 {
+        self.calls
+    }
+
+    /// Takes text and appends what is decided with it.
+    pub fn push(&mut self, text: &str, out: &mut Vec<Segment>) {
+        self.held.push_str(text);
+        while self.step(out) {}
+    }
+
+    /// The answer has ended: what is undecided is what it was before.
+    pub fn finish(&mut self, out: &mut Vec<Segment>) {
+        match self.state {
+            State::Start | State::Content => {
+                let begin = if self.fresh {
+                    object::space(&self.held, 0)
+                } else {
+                    0
+                };
+                self.skip(begin);
+                self.give(Lane::Content, self.held.len(), out);
+            }
+            State::Head(_) | State::NamedHead(_) => {
+                self.give(Lane::Content, self.held.len(), out);
+            }
+            State::Reasoning => {
+                let begin = if self.fresh {
+                    object::space(&self.held, 0)
+                } else {
+                    0
+                };
+                self.skip(begin);
+                self.give(Lane::Reasoning, self.held.len(), out);
+            }
+            State::Arguments(..) | State::Rest(_) | State::Between | State::Done => {}
+        }
+        self.state = State::Done;
+    }
+
+    /// One step; false if more text is needed for the next.
+    fn step(&mut self, out: &mut Vec<Segment>) -> bool {
+        match self.state {
+            State::Start => self.start(),
+            State::Reasoning => self.reasoning(out),
+            State::Content => self.content(out),
+            State::Head(object) => self.head(object, out),
+            State::NamedHead(name) => self.named_head(name, out),
+            State::Arguments(depth, after) => self.arguments(depth, after, out),
+            State::Rest(mut depth) => {
+                let end = depth.end(self.held.as_bytes());
+                self.skip(end.unwrap_or(self.held.len()));
+                match end {
+                    Some(_) => self.call_ended(),
+                    None => self.state = State::Rest(depth),
+                }
+                end.is_some()
+            }
+            State::Between => self.between(),
+            State::Done => {
+                self.skip(self.held.len());
+                false
+            }
+        }
+    }
+
+    fn start(&mut self) -> bool {
+        let begins = object::space(&self.held, 0);
+        let rest = &self.held[begins..];
+        let tag = self.form.reasoning.0.text();
+        if rest.starts_with(tag) {
+            self.skip(begins + tag.len());
+            self.fresh = true;
+            self.state = State::Reasoning;
+            return true;
+        }
+        if tag.starts_with(rest) {
+            return false;
+        }
+        self.state = State::Content;
+        true
+    }
+
+    fn reasoning(&mut self, out: &mut Vec<Segment>) -> bool {
+        if !self.skip_fresh() {
+            return false;
+        }
+        let tag = self.form.reasoning.1.text().to_owned();
+        if let Some(at) = self.held.find(&tag) {
+            self.give(Lane::Reasoning, self.held[..at].trim_end().len(), out);
+            let end = self
+                .held
+                .find(&tag)
+                .map_or(self.held.len(), |at| at + tag.len());
+            self.skip(end);
+            self.fresh = true;
+            self.state = State::Content;
+            return true;
+        }
+        let certain = self.held.len() - beginning_at_end(&self.held, &tag);
+        self.give(Lane::Reasoning, self.held[..certain].trim_end().len(), out);
+        false
+    }
+
+    fn content(&mut self, out: &mut Vec<Segment>) -> bool {
+        if !self.skip_fresh() {
+            return false;
+        }
+        if self.names.is_empty() {
+            self.give(Lane::Content, self.held.len(), out);
+            return false;
+        }
+        let begins = object::space(&self.held, 0);
+        if self.form.calls == CallForm::Bare && self.bare && self.held[begins..].starts_with('{') {
+            self.state = State::Head(begins);
+            return true;
+        }
+        let tag = self.form.call.0.text().to_owned();
+        if let Some(at) = self.held.find(&tag) {
+            let before = self.held[..at].trim_end().len();
+            let behind = at + tag.len() - before;
+            self.give(Lane::Content, before, out);
+            if self.form.calls != CallForm::List {
+                self.state = State::Head(behind);
+                return true;
+            }
+            let object = object::space(&self.held, behind);
+            match self.held.as_bytes().get(object) {
+                // What it is is not known yet: the tag is found again.
+                None => return false,
+                Some(b'[') => self.state = State::Head(object + 1),
+                Some(_) => self.state = State::NamedHead(object),
+            }
+            return true;
+        }
+        let certain = self.held.len() - beginning_at_end(&self.held, &tag);
+        self.give(Lane::Content, self.held[..certain].trim_end().len(), out);
+        false
+    }
+
+    /// Drops white space where it belongs to no lane; false if there is nothing else.
+    fn skip_fresh(&mut self) -> bool {
+        if self.fresh {
+            self.skip(object::space(&self.held, 0));
+            self.fresh = self.held.is_empty();
+        }
+        !self.fresh
+    }
+
+    fn skip(&mut self, length: usize) {
+        self.held.drain(..length);
+        self.at += length;
+    }
+
+    fn give(&mut self, lane: Lane, length: usize, out: &mut Vec<Segment>) {
+        if length == 0 {
+            return;
+        }
+        let from = self.at;
+        let text: String = self.held.drain(..length).collect();
+        self.at += length;
+        self.bare &= lane != Lane::Content || text.trim().is_empty();
+        out.push(Segment {
+            lane,
+            text,
+            begins: None,
+            from,
+            to: self.at,
+        });
+    }
+}
+
+/// How many bytes at the end of `text` are a beginning of `tag` and not all of it.
+fn beginning_at_end(text: &str, tag: &str) -> usize {
+    let mut lengths = tag.char_indices().map(|(at, _)| at).rev();
+    lengths
+        .find(|length| *length > 0 && text.ends_with(&tag[..*length]))
+        .unwrap_or(0)
+}

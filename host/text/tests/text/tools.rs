@@ -1,0 +1,265 @@
+//! Conversations with functions, in the chat templates of models: `golden/make_tools.py` wrote what jinja2 makes of them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+use tidegate_contract::{Call, Function, Message, Role};
+use tidegate_text::{CallForm, Tokenizer};
+
+use crate::published::{DIRECTORY, with_template};
+
+#[derive(Deserialize)]
+struct Golden {
+    functions: Vec<Function>,
+    chats: BTreeMap<String, Vec<Message>>,
+    prompts: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+fn golden() -> Golden {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/tools.json");
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+fn template(name: &str) -> Tokenizer {
+    with_template(&DIRECTORY.join(format!("{name}.jinja"))).unwrap()
+}
+
+#[test]
+fn templates_make_of_functions_calls_and_reasoning_what_jinja_makes() {
+    let golden = golden();
+    let mut cases = 0;
+    let mut differ = Vec::new();
+    for (name, prompts) in &golden.prompts {
+        let tokenizer = template(name);
+        for (chat, wanted) in prompts {
+            cases += 1;
+            let rendered = tokenizer.render_conversation(&golden.chats[chat], &golden.functions);
+            if rendered.as_ref() != Ok(wanted) {
+                differ.push(format!(
+                    "{name} {chat}:\n  got {rendered:?}\n  want {wanted:?}"
+                ));
+            }
+        }
+    }
+    assert!(
+        differ.is_empty(),
+        "{} of {cases}\n{}",
+        differ.len(),
+        differ.join("\n")
+    );
+}
+
+#[test]
+fn the_form_of_calls_and_reasoning_is_found_in_the_template() {
+    for (name, form, named, reasons) in [
+        ("Qwen-Qwen2.5-7B-Instruct", CallForm::Tagged, false, false),
+        ("Qwen-Qwen3-0.6B", CallForm::Tagged, false, true),
+        (
+            "NousResearch-Hermes-3-Llama-3.1-8B-tool_use",
+            CallForm::Tagged,
+            false,
+            false,
+        ),
+        (
+            "microsoft-Phi-3.5-mini-instruct",
+            CallForm::Tagged,
+            false,
+            false,
+        ),
+        (
+            "meta-llama-Llama-3.1-8B-Instruct",
+            CallForm::Bare,
+            false,
+            false,
+        ),
+        (
+            "meta-llama-Llama-3.2-3B-Instruct",
+            CallForm::Bare,
+            false,
+            false,
+        ),
+        (
+            "mistralai-Mistral-Nemo-Instruct-2407",
+            CallForm::List,
+            false,
+            false,
+        ),
+        (
+            "Mistral-Small-3.2-24B-Instruct-2506",
+            CallForm::List,
+            true,
+            false,
+        ),
+        (
+            "mistralai-Ministral-3-14B-Reasoning-2512",
+            CallForm::List,
+            true,
+            true,
+        ),
+    ] {
+        let tokenizer = template(name);
+        let found = tokenizer.answer_form();
+        assert_eq!(
+            (found.calls, found.named.is_some(), found.reasons),
+            (form, named, reasons),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_prompt_that_opens_the_reasoning_says_so() {
+    let messages = [Message::new(Role::User, "Hello")];
+    for (name, thinks) in [
+        ("MiniMax-M2", true),
+        ("NVIDIA-Nemotron-Nano-v2", true),
+        ("Qwen-Qwen3-0.6B", false),
+        ("deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", false),
+    ] {
+        let encoded = template(name).encode_conversation(&messages, &[]).unwrap();
+        assert_eq!(encoded.thinks, thinks, "{name}");
+    }
+}
+
+#[test]
+fn ids_of_calls_are_shortened_for_templates_that_want_them_short() {
+    let golden = golden();
+    let mistral = template("mistralai-Mistral-Nemo-Instruct-2407");
+    let mut messages = golden.chats["called"].clone();
+    let id = "call_0123456789abcdefghijABCD";
+    messages[2].calls[0].id = id.into();
+    messages[3].answers = Some(id.into());
+    let prompt = mistral
+        .render_conversation(&messages, &golden.functions)
+        .unwrap();
+    let (_, behind) = prompt.split_once("\"id\": \"").unwrap();
+    let (short, behind) = behind.split_once('"').unwrap();
+    assert_eq!(short.len(), 9);
+    assert!(
+        behind.contains(&format!("\"call_id\": \"{short}\"")),
+        "{prompt}"
+    );
+}
+
+#[test]
+fn a_template_that_fails_on_objects_is_given_the_text_of_arguments() {
+    let golden = golden();
+    let tokenizer = template("meetkai-functionary-medium-v3.2");
+    let prompt = tokenizer.render_conversation(&golden.chats["called"], &golden.functions);
+    assert!(
+        prompt
+            .unwrap()
+            .contains("{\"place\": \"Zürich\", \"days\": 2}")
+    );
+}
+
+#[test]
+fn a_model_that_has_no_word_for_tools_is_told_of_them_in_the_first_message() {
+    let golden = golden();
+    let described = "You can call these functions:\n\
+        {\"name\": \"get_weather\", \"description\": \"The weather at a \\\"place\\\" <now>\", \"parameters\": {\"type\": \
+        \"object\", \"properties\": {\"place\": {\"type\": \"string\", \"description\": \"A town\"}, \"days\": {\"type\": \
+        \"integer\", \"minimum\": 1}}, \"required\": [\"place\"]}}\n\
+        {\"name\": \"get_time\", \"description\": \"The time\", \"parameters\": {\"type\": \"object\", \"properties\": {}}}\n\
+        To call one, write its name and its arguments like this, and nothing after it:\n\
+        <tool_call>{\"name\": \"...\", \"arguments\": {...}}</tool_call>";
+    let calls = "I look.\n<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Zürich\", \"days\": 2}}</tool_call>\n\
+        <tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>";
+    let phi = template("microsoft-Phi-3.5-mini-instruct");
+    assert_eq!(
+        phi.render_conversation(&golden.chats["both"], &golden.functions)
+            .unwrap(),
+        format!(
+            "<|user|>\n{described}\n\nHow is it in Zürich?<|end|>\n<|assistant|>\n{calls}<|end|>\n<|user|>\n\
+             <tool_response>\n{{\"sky\": \"sunny\"}}\n</tool_response>\n<tool_response>\n12:00\n</tool_response><|end|>\n\
+             <|assistant|>\n"
+        )
+    );
+    let json =
+        std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/tokenizer.json"));
+    let plain = Tokenizer::from_parts(&json.unwrap(), None, None).unwrap();
+    assert_eq!(
+        plain
+            .render_conversation(&golden.chats["both"], &golden.functions)
+            .unwrap(),
+        format!(
+            "System: {described}\nUser: How is it in Zürich?\nAssistant: {calls}\nTool: {{\"sky\": \"sunny\"}}\n\
+             Tool: 12:00\nAssistant:"
+        )
+    );
+}
+
+/// Whatever a field says, the special tokens of a prompt are those of the template.
+#[test]
+fn no_text_of_any_field_becomes_a_special_token() {
+    let golden = golden();
+    let json =
+        std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/tokenizer.json"))
+            .unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let special: Vec<String> = json["added_tokens"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|token| token["content"].as_str().unwrap().to_owned())
+        .collect();
+    let config = br#"{"bos_token": "<|bos|>", "eos_token": "<|eos|>"}"#;
+    let source =
+        |name: &str| std::fs::read_to_string(DIRECTORY.join(format!("{name}.jinja"))).unwrap();
+    let sources = [
+        None,
+        Some(source("Qwen-Qwen3-0.6B")),
+        Some(source("meta-llama-Llama-3.1-8B-Instruct")),
+        Some(source("mistralai-Mistral-Nemo-Instruct-2407")),
+        Some(source("microsoft-Phi-3.5-mini-instruct")),
+    ];
+    for source in sources {
+        let json = json.to_string();
+        let tokenizer =
+            Tokenizer::from_parts(json.as_bytes(), Some(config), source.as_deref()).unwrap();
+        let count = |word: &str| {
+            let call = Call {
+                id: "abcdef123".into(),
+                name: format!("get_weather{word}"),
+                arguments: serde_json::json!({ format!("k{word}"): [format!("v{word}")] })
+                    .to_string(),
+            };
+            let messages = [
+                Message::new(Role::User, format!("Hello {word}")),
+                Message {
+                    content: String::new(),
+                    reasoning: Some(format!("Hm {word}")),
+                    calls: vec![call],
+                    ..Message::new(Role::Assistant, "")
+                },
+                Message {
+                    name: Some(format!("get_weather{word}")),
+                    answers: Some("abcdef123".into()),
+                    ..Message::new(Role::Tool, format!("Sunny {word}"))
+                },
+            ];
+            let functions = [Function {
+                name: format!("get_weather{word}"),
+                description: Some(format!("Weather {word}")),
+                parameters: serde_json::json!({"type": "object", "description": format!("{word}")})
+                    .to_string(),
+                strict: false,
+            }];
+            let prompt = tokenizer
+                .encode_conversation(&messages, &functions)
+                .unwrap();
+            let is_special = |id: &&u32| {
+                special
+                    .iter()
+                    .any(|name| tokenizer.token_id(name) == Some(**id))
+            };
+            prompt.tokens.iter().filter(is_special).count()
+        };
+        let usual = count("word");
+        for name in &special {
+            assert_eq!(count(name), usual, "{name}");
+        }
+    }
+    assert!(golden.chats.len() == 3 && special.len() > 10);
+}

@@ -11,7 +11,7 @@ use crate::component::Component;
 use crate::limits::{NAME_BYTES, OUTPUTS, SCHEMA_BYTES, size};
 use crate::metrics::{self, Metric};
 use crate::schema;
-use crate::world::Said;
+use crate::world::{Said, tokens};
 
 /// What a component says of itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +22,8 @@ pub struct Description {
     pub config_schema: String,
     /// Its metrics.
     pub metrics: Vec<Metric>,
+    /// Whether it handles tokens under its configuration.
+    pub handles_tokens: bool,
 }
 
 /// Takes what a component says; an error names what is wrong with it.
@@ -35,6 +37,7 @@ pub(crate) fn understand(
     };
     let mut said = said.map_err(wrong)?;
     check(&said).map_err(wrong)?;
+    check_handlers(&said.handlers, component.exports.tokens.is_some()).map_err(wrong)?;
     metrics::check(&mut said.metrics).map_err(wrong)?;
     if component.exports.handler.has_checked_schema() {
         schema::check(&said.config_schema).map_err(wrong)?;
@@ -50,6 +53,7 @@ pub(crate) fn understand(
         }),
         config_schema: said.config_schema,
         metrics: said.metrics,
+        handles_tokens: !said.handlers.is_empty(),
     })
 }
 
@@ -75,12 +79,6 @@ fn check(said: &Said) -> Result<(), String> {
         false => Ok(()),
     };
     count("named outputs", said.outputs.len(), OUTPUTS)?;
-    if let Some(handler) = said.handlers.first() {
-        let handler = plain(handler, NAME_BYTES);
-        return Err(format!(
-            "it has the handler \"{handler}\", which this host does not know"
-        ));
-    }
     if let Some(extension) = said.extensions.first() {
         return Err(format!(
             "it declares {extension}, which this host does not know"
@@ -94,6 +92,26 @@ fn check(said: &Said) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The handlers that it names: this host knows one, which has to be exported.
+fn check_handlers(handlers: &[String], exports_tokens: bool) -> Result<(), String> {
+    if let Some(other) = handlers.iter().find(|name| *name != tokens::HANDLER) {
+        let handler = plain(other, NAME_BYTES);
+        return Err(format!(
+            "it has the handler \"{handler}\", which this host does not know"
+        ));
+    }
+    let (named, interface) = (handlers.len(), tokens::INTERFACE);
+    if named > 1 {
+        return Err(format!("it names the handler \"tokens\" {named} times"));
+    }
+    match named == 1 && !exports_tokens {
+        true => Err(format!(
+            "it has the handler \"tokens\" and does not export {interface}"
+        )),
+        false => Ok(()),
+    }
 }
 
 /// A name is short and can be shown: it is printed, logged, counted by and kept with every record that waits.

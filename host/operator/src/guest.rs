@@ -17,6 +17,10 @@ use crate::world::plain::{WitAnswer, WitBatch};
 use crate::world::version1::WitFailure;
 use crate::world::{Handler, Said, version0_1, version1};
 
+mod tokens;
+
+use tokens::TokenFunctions;
+
 type Answer0 = (Result<Vec<u8>, String>,);
 type Answer1 = (Result<Vec<u8>, WitFailure>,);
 type AnswerPlain = (Result<WitAnswer, WitFailure>,);
@@ -31,6 +35,8 @@ pub(crate) struct Guest {
     store: Store<Host>,
     instance: Instance,
     process: Func,
+    /// Those of its handler of tokens, if it exports one.
+    tokens: Option<TokenFunctions>,
     output: usize,
     /// Outcomes of the last answer, by kind.
     kinds: [u64; OUTCOMES.len()],
@@ -60,17 +66,22 @@ impl Guest {
                     .map(drop),
                 Handler::Version0_1 => process.typed::<(Arena<'_>,), Answer0>(&store).map(drop),
             }?;
-            Ok((instance, process))
+            let tokens = exports
+                .tokens
+                .map(|exports| TokenFunctions::of(&mut store, &instance, exports))
+                .transpose()?;
+            Ok((instance, process, tokens))
         });
         let opened = opened.and_then(|opened| {
             store.data().in_time()?;
             Ok(opened)
         });
         match opened {
-            Ok((instance, process)) => Ok(Guest {
+            Ok((instance, process, tokens)) => Ok(Guest {
                 store,
                 instance,
                 process,
+                tokens,
                 output: limits.output,
                 kinds: [0; OUTCOMES.len()],
             }),

@@ -55,6 +55,7 @@ mod shared;
 mod slot;
 mod spares;
 mod ticker;
+mod tokens;
 mod ungranted;
 mod wasi;
 mod world;

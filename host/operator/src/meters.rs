@@ -24,7 +24,9 @@ pub struct RevisionStats {
     pub failed: u64,
     /// Instances that were lost to a trap, a deadline, a refused allocation or a bad answer.
     pub lost_instances: u64,
-    /// Time in its guests, answers read and checked.
+    /// Pieces of answers that its handlers of tokens were given.
+    pub token_steps: u64,
+    /// Time in its guests, answers read and checked, and what handles tokens included.
     pub guest_time: Duration,
     /// Bytes of the linear memories of its instances at this moment.
     pub memory: u64,
@@ -45,6 +47,7 @@ impl RevisionStats {
         }
         self.failed += other.failed;
         self.lost_instances += other.lost_instances;
+        self.token_steps += other.token_steps;
         self.guest_time += other.guest_time;
         self.memory += other.memory;
         self.instances += other.instances;
@@ -57,6 +60,7 @@ pub(crate) struct RevisionMeters {
     outcomes: [AtomicU64; OUTCOMES.len()],
     failed: AtomicU64,
     lost: AtomicU64,
+    token_steps: AtomicU64,
     guest_nanos: AtomicU64,
     memory: AtomicI64,
     instances: AtomicU64,
@@ -80,6 +84,10 @@ impl RevisionMeters {
         self.lost.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn on_token_step(&self) {
+        self.token_steps.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn on_call(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.guest_nanos.fetch_add(nanos, Ordering::Relaxed);
@@ -91,6 +99,7 @@ impl RevisionMeters {
             outcomes: std::array::from_fn(|kind| get(&self.outcomes[kind])),
             failed: get(&self.failed),
             lost_instances: get(&self.lost),
+            token_steps: get(&self.token_steps),
             guest_time: Duration::from_nanos(get(&self.guest_nanos)),
             memory: u64::try_from(self.memory.load(Ordering::Relaxed)).unwrap_or(0),
             instances: get(&self.instances),

@@ -79,6 +79,7 @@ pub(crate) fn kept(
             "outputs": version.outputs,
             "config_schema": described.config_schema,
             "metrics": described.metrics.iter().map(metric).collect::<Vec<_>>(),
+            "handles_tokens": described.handles_tokens,
         })
         .to_string(),
     }
@@ -119,6 +120,8 @@ pub(crate) fn described(component: &str, text: &str) -> Option<Description> {
                 .collect::<Option<_>>()?,
             None => Vec::new(),
         },
+        // Not there in what was kept before there were any.
+        handles_tokens: said["handles_tokens"].as_bool().unwrap_or_default(),
     })
 }
 
@@ -195,6 +198,7 @@ mod tests {
                 outputs: vec!["side".into()],
                 revision: KeptRevision::default(),
             }),
+            handles_tokens: true,
             config_schema: "{}".into(),
             metrics: vec![Metric {
                 name: "size".into(),

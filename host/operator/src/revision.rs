@@ -108,6 +108,7 @@ impl Revision {
                 }),
                 config_schema: String::new(),
                 metrics: Vec::new(),
+                handles_tokens: false,
             },
             metrics: Arc::default(),
             outputs: 0,

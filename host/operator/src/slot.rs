@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use tidegate_component::digest;
-use tidegate_contract::{KeptRevision, Operator, OperatorError, OperatorVersion, Slot};
+use tidegate_contract::{
+    KeptRevision, Operator, OperatorError, OperatorVersion, Slot, TokenHandler,
+};
 
 use crate::breaker::Breaker;
 use crate::budget::Budget;
@@ -25,6 +27,7 @@ use crate::remembered;
 use crate::revision::{Revision, SlotContext};
 use crate::samples::Samples;
 use crate::shared::{Shared, lock};
+use crate::tokens::Tokens;
 
 use history::History;
 pub use history::{RevisionMetrics, RevisionReport};
@@ -512,6 +515,16 @@ impl Slot for ComponentSlot {
         };
         instance.live = Some(Live::count(&self.live));
         Ok((current.generation, Box::new(instance)))
+    }
+
+    fn handles_tokens(&self) -> bool {
+        self.current.load().revision.description.handles_tokens
+    }
+
+    fn tokens(&self) -> Result<(u64, Box<dyn TokenHandler>), OperatorError> {
+        let current = self.current.load_full();
+        let handler = Tokens::new(Arc::clone(&current.revision))?;
+        Ok((current.generation, Box::new(handler)))
     }
 
     fn version(&self) -> Arc<OperatorVersion> {

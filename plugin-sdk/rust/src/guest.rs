@@ -5,6 +5,41 @@
 #[macro_export]
 macro_rules! __export_operator {
     ($operator:ty) => {
+        $crate::__export_operator!(@module $operator, {});
+    };
+    ($operator:ty, tokens) => {
+        $crate::__export_operator!(@module $operator, {
+            use $crate::tokens::bindings::exports::tidegate::operator::tokens as handler;
+
+            ::std::thread_local! {
+                static LANES: ::std::cell::RefCell<$crate::tokens::Lanes<$operator>> =
+                    const { ::std::cell::RefCell::new($crate::tokens::Lanes::new()) };
+            }
+
+            impl handler::Guest for Component {
+                fn open(number: u64, lane: handler::Lane) -> ::core::result::Result<(), handler::Failure> {
+                    RUNNER.with_borrow(|runner| {
+                        LANES.with_borrow_mut(|lanes| $crate::__guest::open(runner.as_ref(), lanes, number, lane))
+                    })
+                }
+
+                fn step(
+                    pieces: ::std::vec::Vec<handler::Piece>,
+                ) -> ::core::result::Result<::std::vec::Vec<handler::Verdict>, handler::Failure> {
+                    RUNNER.with_borrow(|runner| {
+                        LANES.with_borrow_mut(|lanes| $crate::__guest::step(runner.as_ref(), lanes, pieces))
+                    })
+                }
+
+                fn close(number: u64) {
+                    LANES.with_borrow_mut(|lanes| lanes.close(number));
+                }
+            }
+
+            $crate::tokens::bindings::export_component!(Component with_types_in $crate::tokens::bindings);
+        });
+    };
+    (@module $operator:ty, { $($beside:tt)* }) => {
         #[cfg(target_family = "wasm")]
         #[allow(unsafe_code, reason = "the exports of a component have the C calling convention")]
         const _: () = {
@@ -38,6 +73,8 @@ macro_rules! __export_operator {
             }
 
             $crate::bindings::export_component!(Component with_types_in $crate::bindings);
+
+            $($beside)*
         };
     };
 }
@@ -52,6 +89,8 @@ pub mod glue {
     use crate::metrics::{Declaration, Kind};
     use crate::panics::tell;
     use crate::runner::Outputs;
+    use crate::tokens::bindings::exports::tidegate::operator::tokens as handler;
+    use crate::tokens::{Ending, Lane, LaneKind, Lanes, Tokens};
     use crate::{Described, Failure, FailureClass, Fields, Runner};
 
     pub fn describe<T: Described>(
@@ -84,7 +123,11 @@ pub mod glue {
             reads,
             outputs: outputs.names,
             metrics: description.metrics.iter().map(metric).collect(),
-            handlers: Vec::new(),
+            handlers: owned(if description.handles_tokens {
+                &["tokens"]
+            } else {
+                &[]
+            }),
             extensions: Vec::new(),
         })
     }
@@ -121,6 +164,79 @@ pub mod glue {
             return Err(failure(Failure::permanent("not-started", why)));
         };
         runner.process(batch).map_err(failure)
+    }
+
+    fn not_started() -> Failure {
+        Failure::permanent("not-started", "it was called before `init`")
+    }
+
+    pub fn open<T: Tokens>(
+        runner: Option<&Runner<T>>,
+        lanes: &mut Lanes<T>,
+        number: u64,
+        lane: handler::Lane,
+    ) -> Result<(), handler::Failure> {
+        let attributes: Vec<(String, Vec<u8>)> = lane
+            .attributes
+            .into_iter()
+            .map(|attribute| (attribute.name, attribute.value))
+            .collect();
+        let lane = Lane {
+            identity: &lane.identity,
+            model: &lane.model,
+            choice: lane.choice,
+            kind: match lane.kind {
+                handler::LaneKind::Content => LaneKind::Content,
+                handler::LaneKind::Reasoning => LaneKind::Reasoning,
+                handler::LaneKind::Arguments(call) => LaneKind::Arguments(call),
+            },
+            attributes: &attributes,
+        };
+        let opened = match runner {
+            Some(runner) => lanes.open(runner.operator(), number, &lane),
+            None => Err(not_started()),
+        };
+        opened.map_err(token_failure)
+    }
+
+    pub fn step<T: Tokens>(
+        runner: Option<&Runner<T>>,
+        lanes: &mut Lanes<T>,
+        pieces: Vec<handler::Piece>,
+    ) -> Result<Vec<handler::Verdict>, handler::Failure> {
+        let Some(runner) = runner else {
+            return Err(token_failure(not_started()));
+        };
+        let step = |piece: handler::Piece| {
+            let operator = runner.operator();
+            let through = lanes.step(operator, piece.lane, &piece.text, piece.last)?;
+            Ok(handler::Verdict {
+                text: through.text,
+                end: through.end.map(|end| match end {
+                    Ending::Stop => handler::Ending::Stop,
+                    Ending::Filtered => handler::Ending::Filtered,
+                }),
+            })
+        };
+        pieces
+            .into_iter()
+            .map(step)
+            .collect::<Result<_, Failure>>()
+            .map_err(token_failure)
+    }
+
+    fn token_failure(failure: Failure) -> handler::Failure {
+        use crate::tokens::bindings::tidegate::operator::types::FailureClass as Class;
+
+        handler::Failure {
+            class: match failure.class {
+                FailureClass::Transient => Class::Transient,
+                FailureClass::Permanent => Class::Permanent,
+                FailureClass::BadConfiguration => Class::BadConfiguration,
+            },
+            code: failure.code,
+            message: failure.message,
+        }
     }
 
     fn failure(failure: Failure) -> exported::Failure {

@@ -62,6 +62,7 @@ mod runner;
 #[cfg(not(target_family = "wasm"))]
 pub mod testing;
 mod time;
+pub mod tokens;
 
 pub use config::{Configuration, NoConfig, read_config};
 pub use host::{Level, log_line};
@@ -76,6 +77,7 @@ pub use serde_json;
 pub use tidegate_record::{Fields, Origin, Pair, Pairs, RecordId};
 pub use tidegate_sdk_macros::operator;
 pub use time::Timestamp;
+pub use tokens::{Ending, Lane, LaneKind, Through, Tokens};
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
 pub use wit_bindgen;
@@ -88,9 +90,9 @@ struct Readme;
 /// What an operator's source usually needs.
 pub mod prelude {
     #[cfg(not(target_family = "wasm"))]
-    pub use crate::testing::{Answer, Harness, TestRecord};
+    pub use crate::testing::{Answer, Harness, TestLane, TestRecord};
     pub use crate::{
-        Changes, Configuration, Failure, FieldError, Level, NoConfig, NoOutput, Operator, Outcome,
-        Output, OutputName, Piece, Record, Timestamp, log, operator,
+        Changes, Configuration, Failure, FieldError, Lane, Level, NoConfig, NoOutput, Operator,
+        Outcome, Output, OutputName, Piece, Record, Through, Timestamp, Tokens, log, operator,
     };
 }

@@ -52,6 +52,8 @@ pub struct Description {
     pub metrics: &'static [Declaration],
     /// Where the text of a panic goes.
     pub panics: Panics,
+    /// Whether it handles tokens: it is [`crate::Tokens`] as well.
+    pub handles_tokens: bool,
 }
 
 /// Where the text of a panic goes. A panic ends the instance; its text is in the dead letter of the record, and in the log.

@@ -28,6 +28,11 @@ impl<T: Described> Runner<T> {
         Ok(Runner { operator, outputs })
     }
 
+    /// The operator.
+    pub fn operator(&self) -> &T {
+        &self.operator
+    }
+
     /// Names of its outputs beside the main one.
     pub fn outputs(&self) -> &[String] {
         &self.outputs.names

@@ -4,6 +4,7 @@
 //! answer is decoded and applied as the host does. What an operator forgets to declare is missing here too.
 
 mod cases;
+mod lane;
 mod record;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use tidegate_record::{
 };
 
 pub use cases::CaseReport;
+pub use lane::{OpenLane, TestLane};
 pub use record::TestRecord;
 
 use crate::host::imports::TOLD;

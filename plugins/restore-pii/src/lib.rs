@@ -4,15 +4,23 @@
 //! pass: an original that looks like a placeholder is not looked at again. A placeholder the map does not know stays.
 //! Then the attribute is removed. In a JSON value only strings are touched, and stay valid; a number that was redacted
 //! is a number again where its placeholder is the whole string.
+//!
+//! On tokens it does the same while an answer is made, in what is said, in what is thought and in the arguments of calls,
+//! never in their ids and names. There a number stays text where its placeholder was the whole string: the quote before
+//! it has been read already.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod map;
+mod stream;
 
 use tidegate_sdk::json::{Edits, Paths, looks_like_json, strings};
-use tidegate_sdk::{Changes, Configuration, Failure, Operator, Outcome, Record, operator};
+use tidegate_sdk::{
+    Changes, Configuration, Failure, Lane, Operator, Outcome, Record, Through, Tokens, operator,
+};
 
 use map::Map;
+use stream::Restoring;
 
 /// The attribute in which `redact-pii` keeps the originals.
 pub const ATTRIBUTE: &str = "pii.map";
@@ -34,7 +42,7 @@ pub struct RestorePii {
     attributes: Vec<String>,
 }
 
-#[operator(name = "restore-pii", reads = ["value", "attributes"], panics = "trap")]
+#[operator(name = "restore-pii", reads = ["value", "attributes"], panics = "trap", tokens)]
 impl Operator for RestorePii {
     type Config = Config;
 
@@ -76,6 +84,23 @@ impl Operator for RestorePii {
             }
         }
         Outcome::replace(changes)
+    }
+}
+
+impl Tokens for RestorePii {
+    type Answer = Restoring;
+
+    fn open(&self, lane: &Lane<'_>) -> Result<Restoring, Failure> {
+        let map = lane.attribute(ATTRIBUTE).map(Map::read).transpose();
+        let map = map.map_err(|why| {
+            let why = format!("attribute `{ATTRIBUTE}` cannot be read: {why}");
+            Failure::permanent("bad-map", why)
+        })?;
+        Ok(Restoring::new(map, lane.kind))
+    }
+
+    fn step(&self, answer: &mut Restoring, text: &str, last: bool) -> Through {
+        answer.step(text, last)
     }
 }
 

@@ -1,15 +1,37 @@
 //! The map of placeholders to originals.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use serde::Deserialize;
 
 /// An original: text, or a number of a JSON value.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Original {
+pub(crate) enum Original {
     Text(String),
     Number(u64),
+}
+
+impl Original {
+    /// As it stands in a text.
+    pub(crate) fn shown(&self) -> Cow<'_, str> {
+        match self {
+            Original::Text(text) => Cow::Borrowed(text),
+            Original::Number(number) => Cow::Owned(number.to_string()),
+        }
+    }
+}
+
+/// What begins at a bracket.
+pub(crate) enum Place<'a> {
+    /// No placeholder of the map.
+    None,
+    /// The text ends within what may be one.
+    Beginning,
+    /// One that ends here, and its original.
+    Whole(usize, &'a Original),
 }
 
 /// Placeholders and what stood in their place.
@@ -42,14 +64,11 @@ impl Map {
         let (mut copied, mut at) = (0, 0);
         while let Some(open) = text[at..].find('[').map(|found| at + found) {
             at = open + 1;
-            let Some((end, original)) = self.at(text, open) else {
+            let Place::Whole(end, original) = self.at(text, open) else {
                 continue;
             };
             restored.push_str(&text[copied..open]);
-            match original {
-                Original::Text(original) => restored.push_str(original),
-                Original::Number(number) => restored.push_str(&number.to_string()),
-            }
+            restored.push_str(&original.shown());
             (copied, at) = (end, end);
         }
         if copied == 0 {
@@ -59,11 +78,22 @@ impl Map {
         Some(restored)
     }
 
-    /// The placeholder that begins at this bracket: where it ends, and its original.
-    fn at(&self, text: &str, open: usize) -> Option<(usize, &Original)> {
-        let bytes = text.as_bytes();
-        let window = &bytes[open..bytes.len().min(open + self.longest)];
-        let end = open + window.iter().position(|&byte| byte == b']')? + 1;
-        Some((end, self.originals.get(&text[open..end])?))
+    /// What begins at this bracket.
+    pub(crate) fn at(&self, text: &str, open: usize) -> Place<'_> {
+        let rest = &text[open..];
+        let window = &rest.as_bytes()[..rest.len().min(self.longest)];
+        if let Some(close) = window.iter().position(|&byte| byte == b']') {
+            let original = self.originals.get(&rest[..=close]);
+            return original.map_or(Place::None, |original| {
+                Place::Whole(open + close + 1, original)
+            });
+        }
+        // The first that is not before it, if any begins with it.
+        let from = (Bound::Included(rest), Bound::Unbounded);
+        let next = self.originals.range::<str, _>(from).next();
+        match next {
+            Some((placeholder, _)) if placeholder.starts_with(rest) => Place::Beginning,
+            _ => Place::None,
+        }
     }
 }

@@ -93,6 +93,8 @@ fn a_wrong_configuration_is_named() {
     assert!(error(json!({"x": 1})).contains("`x`"));
 }
 
+mod tokens;
+
 /// Texts full of what is redacted, and of what looks like placeholders.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![

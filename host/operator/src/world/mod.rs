@@ -5,6 +5,7 @@
 
 pub(crate) mod arena;
 pub(crate) mod plain;
+pub(crate) mod tokens;
 pub(crate) mod version0_1;
 pub(crate) mod version1;
 
@@ -12,6 +13,7 @@ use tidegate_record::Fields;
 use tidegate_telemetry::plain as shown;
 use wasmtime::component::ComponentExportIndex;
 
+use self::tokens::TokenExports;
 use crate::limits::NAME_BYTES;
 use crate::metrics::Metric;
 
@@ -58,6 +60,8 @@ pub(crate) struct Exports {
     pub(crate) describe: ComponentExportIndex,
     pub(crate) init: ComponentExportIndex,
     pub(crate) process: ComponentExportIndex,
+    /// The optional handler of tokens, if it is exported.
+    pub(crate) tokens: Option<TokenExports>,
 }
 
 /// Finds the operator among what a component exports, or says what is there instead.
@@ -81,16 +85,30 @@ pub(crate) fn exports(
             None => format!("it exports no operator; {known}"),
         });
     };
-    let function = |function: &str| {
+    let function = |interface: &str, of: &ComponentExportIndex, function: &str| {
         component
-            .get_export_index(Some(&operator), function)
-            .ok_or_else(|| format!("its {name} has no function {function}"))
+            .get_export_index(Some(of), function)
+            .ok_or_else(|| format!("its {interface} has no function {function}"))
     };
+    // The contract 0.1.0 has no optional handlers: what is called so there is the operator's own matter.
+    let tokens = match handler {
+        Handler::Packed | Handler::Plain => component.get_export_index(None, tokens::INTERFACE),
+        Handler::Version0_1 => None,
+    };
+    let tokens = tokens.map(|index| {
+        let function = |name| function(tokens::INTERFACE, &index, name);
+        Ok::<_, String>(TokenExports {
+            open: function("open")?,
+            step: function("step")?,
+            close: function("close")?,
+        })
+    });
     Ok(Exports {
         handler,
-        describe: function("describe")?,
-        init: function("init")?,
-        process: function("process")?,
+        describe: function(name, &operator, "describe")?,
+        init: function(name, &operator, "init")?,
+        process: function(name, &operator, "process")?,
+        tokens: tokens.transpose()?,
     })
 }
 

@@ -22,5 +22,6 @@ mod room;
 mod schemas;
 mod slow;
 mod support;
+mod tokens;
 mod toolchains;
 mod wasi;

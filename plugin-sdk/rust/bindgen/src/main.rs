@@ -25,12 +25,20 @@ struct Target {
 
 const CONTRACT: &str = "wit/tidegate.wit";
 
-const TARGETS: [Target; 3] = [
+const TARGETS: [Target; 4] = [
     Target {
         file: "plugin-sdk/rust/src/bindings.rs",
         wit: CONTRACT,
         world: "packed-operator",
         module: "::tidegate_sdk::bindings",
+        runtime: "::tidegate_sdk::wit_bindgen::rt",
+    },
+    // Beside it, for an operator that handles tokens.
+    Target {
+        file: "plugin-sdk/rust/src/tokens/bindings.rs",
+        wit: CONTRACT,
+        world: "token-handler",
+        module: "::tidegate_sdk::tokens::bindings",
         runtime: "::tidegate_sdk::wit_bindgen::rt",
     },
     // Where the text of a panic goes.

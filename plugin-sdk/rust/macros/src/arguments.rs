@@ -14,6 +14,8 @@ pub(crate) struct Arguments {
     pub(crate) metrics: Vec<Expr>,
     /// A variant of `tidegate_sdk::Panics`.
     pub(crate) panics: &'static str,
+    /// Whether it handles tokens.
+    pub(crate) tokens: bool,
 }
 
 /// What `panics` may be, and the variant of `tidegate_sdk::Panics` that it is.
@@ -31,11 +33,16 @@ impl Parse for Arguments {
             reads: Vec::new(),
             metrics: Vec::new(),
             panics: PANICS[0].1,
+            tokens: false,
         };
         while !input.is_empty() {
             let key: Ident = input.parse()?;
-            input.parse::<Token![=]>()?;
-            arguments.take(&key, input)?;
+            if key == "tokens" {
+                arguments.tokens = true;
+            } else {
+                input.parse::<Token![=]>()?;
+                arguments.take(&key, input)?;
+            }
             if !input.is_empty() {
                 input.parse::<Token![,]>()?;
             }
@@ -87,7 +94,9 @@ impl Arguments {
             other => {
                 return Err(Error::new(
                     key.span(),
-                    format!("unknown argument `{other}`: name, version, reads, metrics, panics"),
+                    format!(
+                        "unknown argument `{other}`: name, version, reads, metrics, panics, tokens"
+                    ),
                 ));
             }
         }
@@ -147,6 +156,8 @@ mod tests {
             read(r#"name = "a-b", version = "1", reads = ["key", "value"], panics = "log","#);
         assert_eq!(full.name.map(|name| name.value()).as_deref(), Some("a-b"));
         assert_eq!((full.reads.len(), full.panics), (2, "Log"));
+        assert!(!full.tokens);
+        assert!(read(r#"name = "a-b", tokens, panics = "log""#).tokens);
         let empty = read("");
         assert!(empty.reads.is_empty() && empty.panics == "StandardError");
     }
@@ -157,6 +168,7 @@ mod tests {
         assert!(
             error(r#"reads = "values""#).contains("`values` is no field of a record: key, value")
         );
+        assert!(error("tokens = true").contains("expected `,`"));
         assert!(error(r#"name = "Keep It""#).contains("found \"Keep It\""));
         assert!(error(r#"outputs = ["a"]"#).contains("unknown argument `outputs`"));
         assert!(

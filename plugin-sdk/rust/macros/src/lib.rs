@@ -27,7 +27,8 @@ use names::upper_camel;
 /// Arguments, all optional: `name` and `version` (the crate's by default), `reads` (one of, or a list of, `"key"`,
 /// `"value"`, `"headers"`, `"attributes"`; all by default; the others are not copied to the operator), `metrics` (a list
 /// of constants of `tidegate_sdk::metrics`) and `panics` (where the text of a panic goes: `"stderr"`, the default, which is
-/// WASI's and needs no grant; `"log"`, the host's, which then has to be granted; `"trap"`, nowhere).
+/// WASI's and needs no grant; `"log"`, the host's, which then has to be granted; `"trap"`, nowhere). The word `tokens` stands
+/// alone: the operator also sees answers as they are made, and is a `tidegate_sdk::Tokens`.
 ///
 /// A function `keep_paid` becomes the operator type `KeepPaid`. Its second parameter, if it has one, is a reference to
 /// its configuration, a type that derives `Configuration`. It returns an `Outcome` or anything that becomes one: `bool`
@@ -213,6 +214,11 @@ fn described(arguments: &Arguments, self_type: &Type) -> Tokens {
     };
     let metrics = &arguments.metrics;
     let panics = Ident::new(arguments.panics, Span::call_site());
+    let handles_tokens = arguments.tokens;
+    let export = match handles_tokens {
+        true => quote!(#self_type, tokens),
+        false => quote!(#self_type),
+    };
     quote! {
         impl ::tidegate_sdk::Described for #self_type {
             const DESCRIPTION: ::tidegate_sdk::Description = ::tidegate_sdk::Description {
@@ -221,9 +227,10 @@ fn described(arguments: &Arguments, self_type: &Type) -> Tokens {
                 reads: #reads,
                 metrics: &[#(#metrics.declaration()),*],
                 panics: ::tidegate_sdk::Panics::#panics,
+                handles_tokens: #handles_tokens,
             };
         }
 
-        ::tidegate_sdk::__export_operator!(#self_type);
+        ::tidegate_sdk::__export_operator!(#export);
     }
 }

@@ -18,7 +18,10 @@
 //!
 //! It knows nothing of operators' types: an operator in another language runs in it as well.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
 mod build;
+mod tokens;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -32,6 +35,7 @@ use tidegate_sdk::testing::{Answer, TestRecord};
 
 pub use build::build;
 pub use tidegate_operator::{Grants, Limits};
+pub use tokens::SandboxTokens;
 
 /// What a pipeline file says of an operator.
 #[derive(Clone, Debug)]
@@ -202,6 +206,12 @@ impl Sandbox {
     /// Instances that were lost to traps, deadlines, memory and bad answers since it was started.
     pub fn lost_instances(&self) -> u64 {
         self.slot.stats().instances_lost
+    }
+
+    /// Its handler of tokens, in an instance of its own.
+    pub fn tokens(&self) -> Result<SandboxTokens, SandboxError> {
+        let (_, handler) = self.slot.tokens()?;
+        Ok(SandboxTokens::new(handler))
     }
 
     /// Runs records as one batch, in as many calls as it takes, and says what became of each. An error is a failure of the

@@ -22,6 +22,10 @@ fn the_bindings_are_those_of_the_wit_packages() {
         include_str!("../../src/bindings.rs"),
     );
     belong_together(
+        include_str!("../../../../wit/tidegate.wit"),
+        include_str!("../../src/tokens/bindings.rs"),
+    );
+    belong_together(
         include_str!("../../wit/stderr.wit"),
         include_str!("../../src/panics/bindings.rs"),
     );

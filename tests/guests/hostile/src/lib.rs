@@ -57,7 +57,10 @@ impl Guest for Hostile {
             },
             outputs: vec!["side".into(), "other".into()],
             metrics,
-            handlers: Vec::new(),
+            handlers: match mode("handles-tokens") {
+                true => vec!["tokens".into()],
+                false => Vec::new(),
+            },
             extensions: Vec::new(),
         })
     }

@@ -1,0 +1,102 @@
+//! Lanes of answers for tests of what handles tokens.
+
+use crate::testing::Harness;
+use crate::{Ending, Failure, Fields, Lane, LaneKind, Through, Tokens};
+
+/// A lane that a test opens.
+#[derive(Clone, Debug)]
+pub struct TestLane {
+    /// The record that the answer is for, as it stands in logs.
+    pub identity: String,
+    /// The model's name.
+    pub model: String,
+    /// Which of the answers that were asked for.
+    pub choice: u32,
+    /// Which text of it.
+    pub kind: LaneKind,
+    /// Private attributes of the record.
+    pub attributes: Vec<(String, Vec<u8>)>,
+}
+
+impl TestLane {
+    /// A lane of this kind, of the first choice.
+    pub fn of(kind: LaneKind) -> TestLane {
+        TestLane {
+            identity: "source 0 partition 0 offset 0".to_owned(),
+            model: "model".to_owned(),
+            choice: 0,
+            kind,
+            attributes: Vec::new(),
+        }
+    }
+
+    /// What is said.
+    pub fn content() -> TestLane {
+        TestLane::of(LaneKind::Content)
+    }
+
+    /// The arguments of the first call.
+    pub fn arguments() -> TestLane {
+        TestLane::of(LaneKind::Arguments(0))
+    }
+
+    /// With a private attribute more.
+    pub fn with_attribute(mut self, name: &str, value: impl AsRef<[u8]>) -> TestLane {
+        self.attributes
+            .push((name.to_owned(), value.as_ref().to_vec()));
+        self
+    }
+}
+
+/// A lane under test.
+pub struct OpenLane<'a, T: Tokens> {
+    operator: &'a T,
+    answer: T::Answer,
+}
+
+impl<T: Tokens> std::fmt::Debug for OpenLane<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "OpenLane({})", T::DESCRIPTION.name)
+    }
+}
+
+impl<T: Tokens> OpenLane<'_, T> {
+    /// Gives the next text of the lane.
+    pub fn step(&mut self, text: &str, last: bool) -> Through {
+        self.operator.step(&mut self.answer, text, last)
+    }
+
+    /// Gives all of the text in these pieces, as far as the answer goes: what was let through in sum, and how it ended.
+    pub fn run<'t>(
+        mut self,
+        pieces: impl IntoIterator<Item = &'t str>,
+    ) -> (String, Option<Ending>) {
+        let mut sum = String::new();
+        let mut pieces = pieces.into_iter().peekable();
+        loop {
+            let piece = pieces.next().unwrap_or_default();
+            let last = pieces.peek().is_none();
+            let Through { text, end } = self.step(piece, last);
+            sum.push_str(&text);
+            if last || end.is_some() {
+                return (sum, end);
+            }
+        }
+    }
+}
+
+impl<T: Tokens> Harness<T> {
+    /// Opens a lane. The operator is told what it reads, as by the host.
+    pub fn open(&self, lane: &TestLane) -> Result<OpenLane<'_, T>, Failure> {
+        let operator = self.runner.operator();
+        let reads = T::DESCRIPTION.reads.contains(Fields::ATTRIBUTES);
+        let answer = operator.open(&Lane {
+            identity: &lane.identity,
+            model: &lane.model,
+            choice: lane.choice,
+            kind: lane.kind,
+            attributes: if reads { &lane.attributes } else { &[] },
+        })?;
+        Ok(OpenLane { operator, answer })
+    }
+}

@@ -4,15 +4,22 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tidegate_contract::{Answer, Choice, Finish, Made, Structure, TokenLogprob};
-use tidegate_record::{Change, PatchBuilder, RecordId};
+use tidegate_record::{Change, MAX_PAIRS, PatchBuilder, RecordId};
 
+use crate::asked::{self, Wants};
 use crate::entry::{Entry, UNKNOWN_MODEL};
+use crate::feeding;
 use crate::topology::{AnswerInto, Ask, ModelStage};
 
 /// The private attribute with where the answer comes from, as JSON.
 const MODEL: &str = "model";
-/// Follows the field's name where all choices of an answer, or their log-probabilities, were asked for.
+/// Follows the field's name where all choices of an answer, or their log-probabilities, were asked for, or one of them has
+/// reasoning or calls.
 const CHOICES: &str = "_choices";
+
+/// The headers that name the answer as feeds of tokens do.
+const REQUEST: &str = "token-request";
+const ATTEMPT: &str = "token-attempt";
 
 /// An answer as it appears in a record.
 struct Shown {
@@ -26,12 +33,15 @@ struct Shown {
 
 /// The changes to an answered record: the attributes, and the value if the stage says so.
 pub(crate) fn patch(
+    stage_name: &str,
     stage: &ModelStage,
     entry: &Entry,
     answer: &Answer,
     id: RecordId,
 ) -> PatchBuilder {
-    let shown = shown(stage, answer);
+    let wants = asked::wants(stage, entry);
+    let wants = wants.as_deref();
+    let shown = shown(stage, wants, answer);
     let choices_field = format!("{}{CHOICES}", stage.field);
     let mut patch = PatchBuilder::default();
     match stage.into {
@@ -58,8 +68,25 @@ pub(crate) fn patch(
     if let Some(choices) = &shown.choices {
         attribute(&choices_field, choices);
     }
-    attribute(MODEL, &origin(stage, entry, answer, id).to_string());
+    attribute(MODEL, &origin(stage, entry, wants, answer, id).to_string());
+    name_attempt(stage_name, entry, &mut patch);
     patch
+}
+
+/// Says which answer it is to those who read tokens: the headers are public, so that they are where the answer goes.
+fn name_attempt(stage: &str, entry: &Entry, patch: &mut PatchBuilder) {
+    let Some(record) = entry.view().filter(|_| entry.fed != 0) else {
+        return;
+    };
+    // A record that is full of headers keeps those it has.
+    if record.headers().count() + 2 > MAX_PAIRS {
+        return;
+    }
+    let request = feeding::request(stage, &record, entry.id);
+    for (name, value) in [(REQUEST, request), (ATTEMPT, entry.fed.to_string())] {
+        let value = Some(value.as_bytes());
+        patch.header(Change::Set { name, value });
+    }
 }
 
 /// The output that an answer's record takes; none is the main one.
@@ -73,8 +100,12 @@ pub(crate) fn route<'a>(stage: &'a ModelStage, answer: &Answer) -> Option<&'a st
 }
 
 /// Why an answer is none: what was asked for has a form, and the answer was cut before it had it.
-pub(crate) fn unfinished(stage: &ModelStage, answer: &Answer) -> Option<String> {
-    let parameters = stage.parameters()?;
+pub(crate) fn unfinished(
+    stage: &ModelStage,
+    wants: Option<&Wants>,
+    answer: &Answer,
+) -> Option<String> {
+    let parameters = asked::parameters(stage, wants)?;
     let Made::Choices(choices) = &answer.made else {
         return None;
     };
@@ -108,15 +139,17 @@ pub(crate) fn finish(answer: &Answer) -> &'static str {
     }
 }
 
-fn shown(stage: &ModelStage, answer: &Answer) -> Shown {
+fn shown(stage: &ModelStage, wants: Option<&Wants>, answer: &Answer) -> Shown {
     match &answer.made {
         Made::Choices(choices) => {
             let text = choices.first().map_or("", |choice| choice.text.as_str());
-            let parameters = stage.parameters();
+            let parameters = asked::parameters(stage, wants);
             let is_json = parameters
                 .is_some_and(|p| matches!(p.structure, Some(Structure::JsonSchema(_))))
                 && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
-            let all = parameters.is_some_and(|p| p.n > 1 || p.logprobs.is_some());
+            let logprobs = parameters.is_some_and(|p| p.logprobs.is_some());
+            let more = |choice: &Choice| !choice.reasoning.is_empty() || !choice.calls.is_empty();
+            let all = logprobs || parameters.is_some_and(|p| p.n > 1) || choices.iter().any(more);
             Shown {
                 json: if is_json {
                     text.to_owned()
@@ -125,7 +158,9 @@ fn shown(stage: &ModelStage, answer: &Answer) -> Shown {
                 },
                 text: text.to_owned(),
                 choices: all.then(|| {
-                    let choices = choices.iter().map(|choice| choice_json(stage, choice));
+                    let choices = choices
+                        .iter()
+                        .map(|choice| choice_json(stage, choice, logprobs));
                     Value::Array(choices.collect()).to_string()
                 }),
             }
@@ -168,13 +203,19 @@ fn likeliest(labels: &[(String, f32)], threshold: f32) -> Option<(&str, f32)> {
     best.filter(|(_, score)| *score >= threshold)
 }
 
-fn choice_json(stage: &ModelStage, choice: &Choice) -> Value {
+fn choice_json(stage: &ModelStage, choice: &Choice, logprobs: bool) -> Value {
     let mut object = json!({
         "text": choice.text,
         "finish": choice.finish.name(),
         "tokens": choice.tokens.len(),
     });
-    if stage.parameters().is_some_and(|p| p.logprobs.is_some()) {
+    if !choice.reasoning.is_empty() {
+        object["reasoning"] = choice.reasoning.as_str().into();
+    }
+    if !choice.calls.is_empty() {
+        object["calls"] = json!(choice.calls);
+    }
+    if logprobs {
         let logprobs = choice.logprobs.iter().map(|each| logprob_json(stage, each));
         object["logprobs"] = Value::Array(logprobs.collect());
     }
@@ -190,7 +231,13 @@ fn logprob_json(stage: &ModelStage, logprob: &TokenLogprob) -> Value {
 }
 
 /// Where an answer comes from.
-fn origin(stage: &ModelStage, entry: &Entry, answer: &Answer, id: RecordId) -> Value {
+fn origin(
+    stage: &ModelStage,
+    entry: &Entry,
+    wants: Option<&Wants>,
+    answer: &Answer,
+    id: RecordId,
+) -> Value {
     let ms = |time: Duration| (time.as_secs_f64() * 1e4).round() / 10.0;
     let operators: Value =
         serde_json::from_str(&entry.versions).unwrap_or(Value::Array(Vec::new()));
@@ -213,7 +260,7 @@ fn origin(stage: &ModelStage, entry: &Entry, answer: &Answer, id: RecordId) -> V
             .first()
             .map_or(0, |choice| choice.tokens.len())
             .into();
-        model["seed"] = record_seed(stage.seed, id).into();
+        model["seed"] = asked::seed(stage, wants, id).into();
     }
     model
 }

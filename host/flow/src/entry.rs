@@ -6,6 +6,9 @@ use std::time::Instant;
 use tidegate_contract::Answer;
 use tidegate_record::{Batch, RecordId, RecordView};
 
+use crate::asked::Wants;
+use crate::showing::Showing;
+
 /// Digest of a model that was replaced while a record was given to it: no model has it, so its tokens are of no use.
 pub(crate) const UNKNOWN_MODEL: &str = "unknown";
 
@@ -30,8 +33,11 @@ pub(crate) struct Entry {
     pub attempt: u32,
     /// What it waits for.
     pub state: State,
-    /// The rendered user message, once rendered; empty in an operator stage.
+    /// The rendered user message, once rendered; empty in an operator stage, and where the record itself says what is
+    /// asked.
     pub prompt: String,
+    /// How the record itself wants its answer made, once that is known.
+    pub wants: Option<Arc<Wants>>,
     /// Tokens of the answer so far, written by the engine.
     pub tokens: Tokens,
     /// JSON text of the operators' versions when it came in.
@@ -40,6 +46,10 @@ pub(crate) struct Entry {
     pub model: Arc<str>,
     /// What the cuts so far have of it.
     pub kept: KeptParts,
+    /// The answer as it is made, where somebody sees it or its tokens have handlers.
+    pub showing: Option<Box<Showing>>,
+    /// The last attempt as feeds of tokens know it; 0 where there was none.
+    pub fed: u64,
 }
 
 /// A record in a stage: its offset, its emit, and 0, or more where the same one waits there more than once.

@@ -7,7 +7,7 @@
 //! ```text
 //! record   = length u32 of a JSON header, the header (order, model, versions), the record as a batch of one
 //! prompt   = the prompt, UTF-8
-//! progress = JSON: attempt, tokens, model, answer, delay_ms, due_ms
+//! progress = JSON: attempt, tokens, model, answer, delay_ms, due_ms, fed
 //! batch    = length u32 of a JSON header, the header (order), the records as a batch
 //! taken    = JSON: records
 //! ```
@@ -84,6 +84,13 @@ struct Progress {
     /// When the retry is due, milliseconds since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     due_ms: Option<u64>,
+    /// The attempt as feeds of tokens know it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    fed: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Waits {
@@ -194,6 +201,7 @@ fn progress(entry: &Entry, tokens: Vec<u32>) -> Progress {
         attempt: entry.attempt,
         tokens,
         model: entry.model.to_string(),
+        fed: entry.fed,
         ..Progress::default()
     };
     match &entry.state {
@@ -326,6 +334,7 @@ impl Parts {
             attempt: progress.attempt,
             state,
             prompt,
+            wants: None,
             tokens: Tokens::new(progress.tokens),
             versions: header.versions.into(),
             model: progress.model.into(),
@@ -334,6 +343,8 @@ impl Parts {
                 prompt: self.prompt.is_some(),
                 progress: self.progress.is_some(),
             },
+            showing: None,
+            fed: progress.fed,
         };
         let waits = Waits::Entry {
             entry: Box::new(entry),
@@ -458,6 +469,9 @@ mod tests {
             arrived: Instant::now(),
             attempt: 1,
             state,
+            wants: None,
+            showing: None,
+            fed: 9,
             prompt: "a prompt".into(),
             tokens: Tokens::new(vec![5, 6]),
             versions: "[]".into(),

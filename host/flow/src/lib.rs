@@ -22,17 +22,22 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod answer;
+mod asked;
 mod begin;
 mod counts;
 mod entry;
 mod error;
+mod feeding;
+mod handlers;
 mod kept;
 mod ledger;
 mod output;
+mod pieces;
 mod prompt;
 mod refused;
 mod run;
 mod running;
+mod showing;
 mod stored;
 mod task;
 mod topology;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_contract::{
-    CommitError, Cut, DeadLetter, Participants, Partition, RefusedRecord, Rejected, Sink, SinkError,
+    Became, CommitError, Cut, DeadLetter, ModelError, Participants, Partition, RefusedRecord,
+    Rejected, Sink, SinkError,
 };
-use tidegate_record::{BatchView, RecordId, RecordView};
+use tidegate_record::{BatchView, Origin, RecordId, RecordView};
 use tidegate_telemetry::events::{RecordDead, RecordsWritten};
 use tidegate_telemetry::{LatencyRecorder, Meters};
 
@@ -45,9 +46,30 @@ pub(crate) struct Death<'a> {
     pub component: Option<&'a str>,
     pub backtrace: Option<&'a str>,
     pub attempts: u32,
+    /// What the model said, where one refused.
+    pub error: Option<&'a ModelError>,
 }
 
 impl Output {
+    /// Tells whoever waits for a record what became of it, or of this piece of it.
+    pub(crate) fn tell(&self, id: RecordId, became: &Became<'_>) {
+        if let Some(callers) = self.topology.callers_of(id.source)
+            && id.origin == Origin::Source
+        {
+            callers.tell(id.into(), became);
+        }
+    }
+
+    /// Tells whoever waits for records of a batch, which are of one source, what became of each.
+    pub(crate) fn tell_all(&self, batch: BatchView<'_>, became: &Became<'_>) {
+        let source = batch.get(0).map(|first| first.id().source);
+        if source.is_some_and(|source| self.topology.callers_of(source).is_some()) {
+            for record in batch.records() {
+                self.tell(record.id(), became);
+            }
+        }
+    }
+
     /// The output of a worker with these sinks.
     pub(crate) fn new(
         topology: Arc<Topology>,
@@ -72,23 +94,32 @@ impl Output {
     /// Writes a batch to a sink. A record the sink cannot encode becomes a dead letter.
     pub(crate) fn write(&mut self, sink: usize, batch: BatchView<'_>) -> Result<(), FlowError> {
         let mut written = 0;
+        let topology = self.topology.clone();
+        let first = batch.get(0).map_or(0, |first| first.id().source);
+        let is_called = topology.callers_of(first).is_some();
         for record in batch.records() {
             if let Some(reason) = self.refused.meet(sink, record.id()) {
-                let topology = self.topology.clone();
                 let death = Death {
                     stage: &topology.sinks[sink],
                     reason: &reason,
                     component: None,
                     backtrace: None,
                     attempts: 1,
+                    error: None,
                 };
                 self.bury(&record, &death)?;
                 continue;
             }
             match self.sinks[sink].write(record.public()) {
-                Ok(()) => written += 1,
+                Ok(()) => {
+                    written += 1;
+                    if is_called {
+                        // One that settles late may yet refuse it, which is of no interest to whoever waits for an answer.
+                        let sink = &topology.sinks[sink];
+                        self.tell(record.id(), &Became::Written { sink });
+                    }
+                }
                 Err(error @ SinkError::Encode { .. }) => {
-                    let topology = self.topology.clone();
                     self.bury(
                         &record,
                         &Death {
@@ -97,6 +128,7 @@ impl Output {
                             component: None,
                             backtrace: None,
                             attempts: 1,
+                            error: None,
                         },
                     )?;
                 }
@@ -163,19 +195,29 @@ impl Output {
             key: record.key(),
             value,
             length: value.map_or(0, |value| value.len() as u64),
-        })
+        })?;
+        self.tell(
+            record.id(),
+            &Became::Dead {
+                stage: death.stage,
+                reason: death.reason,
+                error: death.error,
+            },
+        );
+        Ok(())
     }
 
     /// Writes input that could not become a record to the dead letters.
     pub(crate) fn reject(&mut self, id: RecordId, rejected: &Rejected) -> Result<(), FlowError> {
         let topology = self.topology.clone();
+        let id = RecordId {
+            offset: rejected.offset,
+            ..id
+        };
         self.write_dead(&DeadLetter {
-            id: RecordId {
-                offset: rejected.offset,
-                ..id
-            },
+            id,
             source: source_name(&topology, id),
-            stage: "decode",
+            stage: DECODE,
             reason: &rejected.reason,
             component: None,
             backtrace: None,
@@ -183,7 +225,16 @@ impl Output {
             key: rejected.key.as_deref(),
             value: Some(&rejected.preview),
             length: rejected.length,
-        })
+        })?;
+        self.tell(
+            id,
+            &Became::Dead {
+                stage: DECODE,
+                reason: &rejected.reason,
+                error: None,
+            },
+        );
+        Ok(())
     }
 
     fn write_dead(&mut self, letter: &DeadLetter<'_>) -> Result<(), FlowError> {
@@ -265,6 +316,9 @@ impl Participants for Output {
         flush(DEAD_LETTERS, self.dead.as_mut(), cut)
     }
 }
+
+/// Where input ends that cannot become a record.
+const DECODE: &str = "decode";
 
 /// What the sink of dead letters is called.
 const DEAD_LETTERS: &str = "dead-letters";

@@ -4,10 +4,11 @@ use serde_json::Value;
 use tidegate_contract::{ModelError, PromptPart};
 use tidegate_record::RecordView;
 
+use crate::asked::Refusal;
 use crate::topology::ModelStage;
 
 /// The user message for a record, cut to the stage's limit. `Err` is the reason for its dead letter.
-pub(crate) fn render(stage: &ModelStage, record: &RecordView<'_>) -> Result<String, String> {
+pub(crate) fn render(stage: &ModelStage, record: &RecordView<'_>) -> Result<String, Refusal> {
     let raw = record.value().unwrap_or_default();
     let text = std::str::from_utf8(raw)
         .map_err(|error| format!("value is not UTF-8 at byte {}", error.valid_up_to()))?;
@@ -52,14 +53,23 @@ fn field(json: &Value, path: &[String], optional: bool) -> Result<String, String
     }
 }
 
+/// Refuses a prompt that has more tokens than the stage takes.
+pub(crate) fn fits(stage: &ModelStage, text: &str) -> Result<(), Refusal> {
+    // A token has at least one byte.
+    if text.len() <= stage.prompt_tokens {
+        return Ok(());
+    }
+    let tokens = stage.model.count_tokens(text)?;
+    let limit = stage.prompt_tokens;
+    match tokens <= limit {
+        true => Ok(()),
+        false => Err(ModelError::PromptTooLong { tokens, limit }.into()),
+    }
+}
+
 /// Joins the parts; if they have too many tokens, the part to be cut gives way.
-fn fit(stage: &ModelStage, mut parts: Vec<String>) -> Result<String, String> {
-    let count = |text: &str| {
-        stage
-            .model
-            .count_tokens(text)
-            .map_err(|error| error.to_string())
-    };
+fn fit(stage: &ModelStage, mut parts: Vec<String>) -> Result<String, Refusal> {
+    let count = |text: &str| stage.model.count_tokens(text);
     let whole = parts.concat();
     // A token has at least one byte, so a short prompt needs no count.
     if whole.len() <= stage.prompt_tokens {
@@ -74,7 +84,7 @@ fn fit(stage: &ModelStage, mut parts: Vec<String>) -> Result<String, String> {
         limit: stage.prompt_tokens,
     };
     let Some(cut) = stage.truncate else {
-        return Err(too_long(tokens).to_string());
+        return Err(too_long(tokens).into());
     };
     let long = std::mem::take(&mut parts[cut]);
     let rest = count(&parts.concat())?;
@@ -82,13 +92,10 @@ fn fit(stage: &ModelStage, mut parts: Vec<String>) -> Result<String, String> {
         .prompt_tokens
         .checked_sub(rest)
         .filter(|room| *room > 0)
-        .ok_or_else(|| too_long(rest).to_string())?;
+        .ok_or_else(|| too_long(rest))?;
     // Tokens merge differently at the seams, so the joined prompt can have a few more than its parts.
     loop {
-        let kept = stage
-            .model
-            .truncate(&long, room)
-            .map_err(|error| error.to_string())?;
+        let kept = stage.model.truncate(&long, room)?;
         parts[cut] = kept.to_owned();
         let whole = parts.concat();
         let tokens = count(&whole)?;
@@ -97,6 +104,6 @@ fn fit(stage: &ModelStage, mut parts: Vec<String>) -> Result<String, String> {
         }
         room = room
             .checked_sub((tokens - stage.prompt_tokens).max(1))
-            .ok_or_else(|| too_long(tokens).to_string())?;
+            .ok_or_else(|| too_long(tokens))?;
     }
 }

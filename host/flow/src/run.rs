@@ -16,6 +16,7 @@ use tidegate_telemetry::Meters;
 use crate::begin::{self, Known, Stored};
 use crate::counts::Counts;
 use crate::error::FlowError;
+use crate::feeding::Attempts;
 use crate::kept;
 use crate::ledger::Ledger;
 use crate::output::Output;
@@ -93,6 +94,7 @@ impl Run {
             next_request: AtomicU64::new(
                 (since_epoch.unwrap_or_default().as_millis() as u64) << 20,
             ),
+            attempts: Attempts::default(),
             waited: Mutex::new(waited),
             stop: AtomicBool::new(false),
             failed: AtomicBool::new(false),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidegate_contract::{Answer, Choice, Finish, Made, Timings, TokenLogprob};
+use tidegate_contract::{Answer, Call, Choice, Finish, Made, Timings, TokenLogprob};
 
 /// An answer as a JSON object. The tokens of the first choice are those of the entry. Floats are written so that they
 /// come back with the same bits.
@@ -16,6 +16,10 @@ pub(crate) struct StoredAnswer {
     finish: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     logprobs: Vec<StoredLogprob>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    reasoning: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    calls: Vec<Call>,
     /// The choices after the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     others: Vec<StoredChoice>,
@@ -34,6 +38,10 @@ struct StoredChoice {
     finish: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     logprobs: Vec<StoredLogprob>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    reasoning: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    calls: Vec<Call>,
 }
 
 /// Token, its log-probability, and the likeliest with theirs.
@@ -45,6 +53,8 @@ impl StoredAnswer {
         let mut stored = StoredAnswer {
             text: String::new(),
             finish: String::new(),
+            reasoning: String::new(),
+            calls: Vec::new(),
             logprobs: Vec::new(),
             others: Vec::new(),
             embedding: None,
@@ -66,12 +76,16 @@ impl StoredAnswer {
                     if index == 0 {
                         stored.text = choice.text.clone();
                         stored.finish = finish;
+                        stored.reasoning = choice.reasoning.clone();
+                        stored.calls = choice.calls.clone();
                         stored.logprobs = logprobs;
                     } else {
                         stored.others.push(StoredChoice {
                             text: choice.text.clone(),
                             tokens: choice.tokens.clone(),
                             finish,
+                            reasoning: choice.reasoning.clone(),
+                            calls: choice.calls.clone(),
                             logprobs,
                         });
                     }
@@ -91,6 +105,8 @@ impl StoredAnswer {
                     text: self.text,
                     tokens: tokens.to_vec(),
                     finish: self.finish,
+                    reasoning: self.reasoning,
+                    calls: self.calls,
                     logprobs: self.logprobs,
                 };
                 let choices = std::iter::once(first).chain(self.others);
@@ -113,10 +129,14 @@ impl StoredChoice {
     fn into_choice(self) -> Choice {
         Choice {
             text: self.text,
+            reasoning: self.reasoning,
+            calls: self.calls,
             tokens: self.tokens,
             finish: match self.finish.as_str() {
                 "stop" => Finish::Stop,
                 "length" => Finish::Length,
+                "calls" => Finish::Calls,
+                "filtered" => Finish::Filtered,
                 _ => Finish::End,
             },
             logprobs: self
@@ -167,6 +187,12 @@ mod tests {
         };
         let choice = |text: &str, tokens: &[u32], finish, logprobs| Choice {
             text: text.into(),
+            reasoning: format!("why {text}"),
+            calls: vec![Call {
+                id: "call_1".into(),
+                name: text.into(),
+                arguments: "{}".into(),
+            }],
             tokens: tokens.into(),
             finish,
             logprobs,
@@ -175,6 +201,8 @@ mod tests {
             choice("one", &[1, 2], Finish::Stop, vec![logprob(1), logprob(2)]),
             choice("two \"", &[3], Finish::Length, vec![logprob(3)]),
             choice("", &[], Finish::End, Vec::new()),
+            choice("four", &[4], Finish::Calls, Vec::new()),
+            choice("five", &[5], Finish::Filtered, Vec::new()),
         ]));
         assert_eq!(through_the_log(&choices, &[1, 2]), choices);
         let vector = answer(Made::Embedding(vec![0.1, -1.0 / 3.0, f32::MIN_POSITIVE]));

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::{CommitPoint, Model, Parameters, Partition, PromptTemplate, Slot, TaskId};
+use tidegate_contract::{
+    Callers, CommitPoint, Model, Parameters, Partition, PromptTemplate, Slot, TaskId, TokenFeed,
+};
 
 /// A pipeline ready to run.
 pub struct Topology {
@@ -22,6 +24,8 @@ pub struct Topology {
     pub batch_bytes: usize,
     /// Longest time between two cuts while something happens.
     pub cut_interval: Duration,
+    /// Those who wait for what becomes of records, where a source has such. All sources that have are read by one worker.
+    pub callers: Option<Arc<dyn Callers>>,
     /// How long a stopping run waits for what is in flight of sources that keep positions by themselves: another process
     /// that reads on would ask again.
     pub drain: Duration,
@@ -37,6 +41,11 @@ pub struct Source {
     pub fixed: bool,
     /// Who keeps where reading goes on.
     pub positions: Positions,
+    /// Whether somebody waits for what becomes of each record: see [`Topology::callers`]. What was read of such a source
+    /// never comes again ([`Positions::Nobody`]), and no offset is used twice, not by a later run either. Its tasks do not
+    /// go back when a cut comes to nothing: whoever waits was told, and is not told again. What other sinks were given of
+    /// it since the last cut is lost with the cut.
+    pub called: bool,
     /// What each partition is (a file's path), so that a changed input is noticed. Where partitions come and go, the one
     /// thing they are all part of (`kafka topic tickets`).
     pub identities: Vec<String>,
@@ -126,6 +135,10 @@ pub struct ModelStage {
     pub max_in_flight_per_key: usize,
     /// Longest wait for an answer.
     pub deadline: Option<Duration>,
+    /// The stages whose operators handle the tokens of answers, in order.
+    pub tokens: Vec<usize>,
+    /// Where the tokens of answers go as they are made, after those handlers.
+    pub token_feeds: Vec<Arc<dyn TokenFeed>>,
     /// How often a record is sent when the device fails, the first time included.
     pub attempts: u32,
     /// Where the answer goes beside the private attributes.
@@ -142,6 +155,9 @@ pub enum Ask {
         raw: bool,
         /// The system message; none of a raw prompt.
         system: Option<String>,
+        /// Whether the record's value is an [`AskingRecord`](tidegate_contract::AskingRecord), which says what is asked
+        /// and how, in the place of the rendered prompt.
+        from_record: bool,
         /// How to generate.
         parameters: Box<Parameters>,
     },
@@ -201,6 +217,13 @@ impl Topology {
             source: source.map_or(String::new(), |source| source.name.clone()),
             partition: partition.number,
         }
+    }
+
+    /// Those who wait for records of a source, if somebody does.
+    pub(crate) fn callers_of(&self, source: u16) -> Option<&dyn Callers> {
+        let callers = self.callers.as_deref()?;
+        let source = self.sources.get(usize::from(source))?;
+        source.called.then_some(callers)
     }
 
     /// Index of the source with this name.

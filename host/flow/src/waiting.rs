@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 
-use tidegate_contract::{self as contract, EntryKey};
+use tidegate_contract::{self as contract, EntryKey, EntryPart};
 use tidegate_record::RecordView;
 
-use crate::entry::{Entry, EntryId, Grown, Lane, State};
+use crate::entry::{Entry, EntryId, Grown, KeptParts, Lane, State};
 use crate::kept;
+use crate::showing::Showing;
 use crate::topology::Order;
 
 /// The records that wait in one stage of one task.
@@ -20,8 +21,8 @@ pub(crate) struct Waiting {
     /// Name of the stage.
     stage: String,
     entries: BTreeMap<u64, Entry>,
-    /// Which records these are.
-    ids: BTreeSet<EntryId>,
+    /// Which records these are, and their numbers.
+    ids: BTreeMap<EntryId, u64>,
     lanes: HashMap<Lane, VecDeque<u64>>,
     /// Bytes of all records together.
     bytes: usize,
@@ -71,7 +72,7 @@ impl Waiting {
         Waiting {
             stage: stage.to_owned(),
             entries: BTreeMap::new(),
-            ids: BTreeSet::new(),
+            ids: BTreeMap::new(),
             lanes: HashMap::new(),
             bytes: 0,
             most_of_key: most_of_key.max(1),
@@ -107,9 +108,10 @@ impl Waiting {
     /// Adds an entry at the end of its lane.
     pub(crate) fn add(&mut self, number: u64, mut entry: Entry) {
         // The same record may come by several ways, and wait here more than once.
-        while !self.ids.insert(entry.id) {
+        while self.ids.contains_key(&entry.id) {
             entry.id.copy += 1;
         }
+        self.ids.insert(entry.id, number);
         if !entry.kept.record {
             self.changed.insert(number);
         }
@@ -152,6 +154,12 @@ impl Waiting {
         }
         self.promote(key);
         Some(result)
+    }
+
+    /// The answer of an entry as it is made: no cut has that.
+    pub(crate) fn showing(&mut self, number: u64) -> Option<&mut Option<Box<Showing>>> {
+        let entry = self.entries.get_mut(&number)?;
+        Some(&mut entry.showing)
     }
 
     /// Entries in order of arrival.
@@ -210,9 +218,40 @@ impl Waiting {
         self.due.first().map(|(due, _)| *due)
     }
 
+    /// The numbers of the records with this offset.
+    pub(crate) fn of_offset(&self, offset: u64) -> Vec<u64> {
+        let id = |offset| EntryId {
+            offset,
+            ..EntryId::default()
+        };
+        let mut numbers = Vec::new();
+        for (id, number) in self.ids.range(id(offset)..) {
+            if id.offset != offset {
+                break;
+            }
+            numbers.push(*number);
+        }
+        numbers
+    }
+
+    /// The last cut that holds has these entries, and the next one says everything else anew. What it keeps is taken out
+    /// of them.
+    pub(crate) fn stay(&mut self, kept: &mut BTreeSet<EntryKey>) {
+        self.done.clear();
+        for (number, entry) in &mut self.entries {
+            let mut has = |part| kept.remove(&kept::key(&self.stage, entry.id, part));
+            entry.kept = KeptParts {
+                record: has(EntryPart::Record),
+                prompt: has(EntryPart::Prompt),
+                progress: has(EntryPart::Progress),
+            };
+            self.changed.insert(*number);
+        }
+    }
+
     /// The lowest offset of the records that wait.
     pub(crate) fn lowest(&self) -> Option<u64> {
-        self.ids.first().map(|id| id.offset)
+        self.ids.keys().next().map(|id| id.offset)
     }
 
     /// Takes an entry out of its lane, wherever it stands in it.
@@ -335,7 +374,7 @@ mod tests {
     use tidegate_record::{BatchBuilder, NewRecord};
 
     use super::*;
-    use crate::entry::{KeptParts, Tokens};
+    use crate::entry::Tokens;
 
     fn entry(key: u64, offset: u64, state: State) -> Entry {
         let mut record = BatchBuilder::default();
@@ -352,10 +391,13 @@ mod tests {
             attempt: 0,
             state,
             prompt: String::new(),
+            wants: None,
             tokens: Tokens::default(),
             versions: "[]".into(),
             model: "sha256:model".into(),
             kept: KeptParts::default(),
+            showing: None,
+            fed: 0,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use tidegate_contract::Became;
 use tidegate_record::{Batch, RecordView};
 use tidegate_telemetry::events::{ModelAsked, RecordsFannedOut};
 
@@ -40,20 +41,30 @@ pub(super) fn readers(topology: &Topology) -> Vec<Vec<usize>> {
 }
 
 impl Task {
-    /// Sends a batch to all who take it; to nobody means its records are dropped.
+    /// Sends a batch on from a stage, or from its source, to all who take it; to nobody means its records are dropped.
     pub(super) fn send(
         &mut self,
+        from: Option<usize>,
         targets: &[Target],
         batch: Batch,
         since: Instant,
         output: &mut Output,
     ) -> Result<(), FlowError> {
+        let batch = match self.without_gone(from, batch, output) {
+            Some(batch) => batch,
+            None => return Ok(()),
+        };
         let records = batch.len() as u64;
         let Some((last, others)) = targets.split_last() else {
             output.counts.dropped += records;
             output.meters.records_dropped.add(records);
+            let stage = self.name(from);
+            output.tell_all(batch.view(), &Became::Untaken { stage });
             return Ok(());
         };
+        if !others.is_empty() {
+            output.tell_all(batch.view(), &Became::Several(targets.len()));
+        }
         output.counts.split += records * others.len() as u64;
         RecordsFannedOut {
             records,
@@ -71,6 +82,14 @@ impl Task {
             Target::Stage(stage) => self.hand_over(*stage, batch, since),
         }
         Ok(())
+    }
+
+    /// What a stage is called, or the source.
+    pub(super) fn name(&self, stage: Option<usize>) -> &str {
+        match stage {
+            Some(stage) => &self.topology.stages[stage].name,
+            None => &self.topology.sources[usize::from(self.partition.source)].name,
+        }
     }
 
     fn hand_over(&mut self, stage: usize, batch: Batch, since: Instant) {
@@ -149,6 +168,7 @@ impl Task {
                 }
             }
             self.inboxes[stage].give_back(untaken);
+            self.forget_gone();
         }
         Ok(any)
     }
@@ -188,6 +208,7 @@ impl Task {
                 component: None,
                 backtrace: None,
                 attempts,
+                error: None,
             },
         )
     }

@@ -7,10 +7,26 @@ use tidegate_record::{BatchBuilder, Patch};
 use tidegate_telemetry::events::{ModelAnswered, ModelFailed};
 
 use super::{Task, clock};
-use crate::entry::State;
+use crate::asked::Refusal;
+use crate::entry::{State, Tokens};
 use crate::error::FlowError;
 use crate::output::{Death, Output};
+use crate::showing::Showing;
 use crate::topology::{Ask, StageKind};
+
+/// How an answer goes on whose parts were shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// There is more to come.
+    GoesOn,
+    /// Handlers have ended it: the model need not go on.
+    Ended,
+    /// A handler failed, and the record is a dead letter.
+    Failed,
+}
+
+/// What became of a request, and the answer as it was shown, if it was and is there.
+type Finished = (Result<Answer, ModelError>, Option<Box<Showing>>);
 
 /// Bytes of answered records that go on in one batch.
 const MAX_ANSWERS: usize = 16 << 20;
@@ -49,14 +65,36 @@ impl Task {
             return Ok(());
         }
         output.counts.requests += 1;
+        let (result, mut showing) = match self.finish_showing(stage, number, result) {
+            Ok(finished) => finished,
+            Err(why) => {
+                output.counts.failed += 1;
+                self.bury_entry(stage, number, &why.into(), output)?;
+                return self.send_answers(stage, output);
+            }
+        };
         match result {
             Ok(answer) => {
                 output.counts.tokens += crate::answer::tokens(&answer);
                 output.counts.prompt_tokens += u64::from(answer.prompt_tokens);
-                if let Some(reason) = crate::answer::unfinished(kind, &answer) {
+                let wants = self.waiting[stage].get(number);
+                let wants = wants.and_then(|entry| crate::asked::wants(kind, entry));
+                // A caller is told that its answer was cut, and has what there is.
+                let called = topology.sources[usize::from(self.partition.source)].called;
+                let unfinished = match called {
+                    true => None,
+                    false => crate::answer::unfinished(kind, wants.as_deref(), &answer),
+                };
+                if let Some(reason) = unfinished {
+                    if let Some(showing) = &mut showing {
+                        showing.lost();
+                    }
                     output.counts.failed += 1;
-                    self.bury_entry(stage, number, &reason, output)?;
+                    self.bury_entry(stage, number, &reason.into(), output)?;
                     return self.send_answers(stage, output);
+                }
+                if let Some(showing) = &mut showing {
+                    showing.end(&answer);
                 }
                 self.waiting[stage].change(number, |entry| {
                     entry.state = State::Answered(Box::new(answer));
@@ -70,7 +108,12 @@ impl Task {
             }
             Err(error) => {
                 output.counts.failed += 1;
-                let again = matches!(error, ModelError::Device(_) | ModelError::Full { .. });
+                let again = matches!(
+                    error,
+                    ModelError::Device(_)
+                        | ModelError::Full { .. }
+                        | ModelError::Remote { again: true, .. }
+                );
                 let attempts = self.waiting[stage].get(number).map(|entry| entry.attempt);
                 if again && attempts.is_some_and(|attempts| attempts + 1 < kind.attempts) {
                     let attempt = self.waiting[stage].change(number, |entry| {
@@ -89,11 +132,65 @@ impl Task {
                     .emit(&output.meters);
                     return Ok(());
                 }
-                let reason = refusal(&error, kind.deadline);
-                self.bury_entry(stage, number, &reason, output)?;
+                // A caller's own deadline may be earlier.
+                let called = topology.callers_of(self.partition.source).is_some();
+                let refusal = Refusal {
+                    reason: refusal(&error, kind.deadline.filter(|_| !called)),
+                    error: Some(error),
+                };
+                self.bury_entry(stage, number, &refusal, output)?;
             }
         }
         self.send_answers(stage, output)
+    }
+
+    /// Parts of an answer have come: handlers take them, and whoever sees the answer.
+    pub(crate) fn on_pieces(
+        &mut self,
+        stage: usize,
+        number: u64,
+        output: &mut Output,
+    ) -> Result<Shown, FlowError> {
+        let Some(Some(showing)) = self.waiting[stage].showing(number) else {
+            return Ok(Shown::GoesOn);
+        };
+        match showing.go_on() {
+            Ok(false) => Ok(Shown::GoesOn),
+            Ok(true) => Ok(Shown::Ended),
+            Err(why) => {
+                output.counts.requests += 1;
+                output.counts.failed += 1;
+                self.bury_entry(stage, number, &why.into(), output)?;
+                self.send_answers(stage, output)?;
+                Ok(Shown::Failed)
+            }
+        }
+    }
+
+    /// What handlers make of the end of a request, and the answer as it was shown. An error is that of a handler.
+    fn finish_showing(
+        &mut self,
+        stage: usize,
+        number: u64,
+        result: Result<Answer, ModelError>,
+    ) -> Result<Finished, String> {
+        let tokens = self.waiting[stage].get(number).map(|entry| &entry.tokens);
+        let tokens = tokens.map_or(Vec::new(), Tokens::to_vec);
+        let Some(place) = self.waiting[stage].showing(number) else {
+            return Ok((result, None));
+        };
+        let Some(showing) = place else {
+            return Ok((result, None));
+        };
+        let answer = match result {
+            Ok(answer) => Some(answer),
+            // What the handlers let through is the whole answer, whatever became of the rest.
+            Err(_) if showing.is_ended() => None,
+            // Whoever sees it sees the next attempt too.
+            Err(error) => return Ok((Err(error), None)),
+        };
+        let finished = showing.finish(answer, tokens)?;
+        Ok((Ok(finished), place.take()))
     }
 
     /// A waiting record ends as a dead letter.
@@ -101,12 +198,16 @@ impl Task {
         &mut self,
         stage: usize,
         number: u64,
-        reason: &str,
+        refusal: &Refusal,
         output: &mut Output,
     ) -> Result<(), FlowError> {
-        let Some(entry) = self.waiting[stage].remove(number) else {
+        let reason = refusal.reason.as_str();
+        let Some(mut entry) = self.waiting[stage].remove(number) else {
             return Ok(());
         };
+        if let Some(showing) = &mut entry.showing {
+            showing.lost();
+        }
         let topology = self.topology.clone();
         // The one that ends here is an attempt too.
         let attempts = entry.attempt + 1;
@@ -128,6 +229,7 @@ impl Task {
                     component: None,
                     backtrace: None,
                     attempts,
+                    error: refusal.error.as_ref(),
                 },
             ),
         }
@@ -170,7 +272,8 @@ impl Task {
                 let (Some(record), State::Answered(answer)) = (entry.view(), &entry.state) else {
                     continue;
                 };
-                let patch = crate::answer::patch(kind, &entry, answer, record.id());
+                let described = &topology.stages[stage].name;
+                let patch = crate::answer::patch(described, kind, &entry, answer, record.id());
                 let mut bytes = Vec::new();
                 patch.write(&mut bytes);
                 let Ok(patch) = Patch::parse(&bytes) else {
@@ -217,7 +320,13 @@ impl Task {
                     (Some(label), Ask::Classify { routes, .. }) => &routes[label],
                     _ => &topology.stages[stage].targets,
                 };
-                self.send(targets, builder.finish(clock()), oldest, output)?;
+                self.send(
+                    Some(stage),
+                    targets,
+                    builder.finish(clock()),
+                    oldest,
+                    output,
+                )?;
             }
             self.advance(output)?;
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
 
 use tidegate_contract::{Entry, EntryKey, EntryPart};
-use tidegate_record::Batch;
+use tidegate_record::{Batch, BatchBuilder, RecordId, RecordView};
 
 use super::operate::Answered;
 use crate::entry::EntryId;
@@ -179,17 +179,58 @@ impl Inbox {
     /// Gives back what is left of the first batch.
     pub(super) fn give_back(&mut self, first: Untaken) {
         if first.left() == 0 {
-            self.ids.remove(&first.id);
-            let parts = [
-                (first.kept, EntryPart::Batch),
-                (first.taken_kept, EntryPart::Taken),
-            ];
-            let there = parts.into_iter().filter(|(there, _)| *there);
-            let keys = there.map(|(_, part)| kept::key(&self.stage, first.id, part));
-            self.done.extend(keys);
+            self.is_done(&first);
             return;
         }
         self.batches.push_front(first);
+    }
+
+    /// Nothing is left of a batch.
+    fn is_done(&mut self, batch: &Untaken) {
+        self.ids.remove(&batch.id);
+        let parts = [
+            (batch.kept, EntryPart::Batch),
+            (batch.taken_kept, EntryPart::Taken),
+        ];
+        let there = parts.into_iter().filter(|(there, _)| *there);
+        let keys = there.map(|(_, part)| kept::key(&self.stage, batch.id, part));
+        self.done.extend(keys);
+    }
+
+    /// Takes out records that are not taken, and whose operator has not answered for them. Returns which.
+    pub(super) fn take_out(&mut self, goes: impl Fn(&RecordView<'_>) -> bool) -> Vec<RecordId> {
+        let mut out = Vec::new();
+        for _ in 0..self.batches.len() {
+            let Some(mut untaken) = self.batches.pop_front() else {
+                break;
+            };
+            let there = out.len();
+            if untaken.answered.is_none() {
+                let records = untaken.batch.view().records().skip(untaken.taken);
+                out.extend(
+                    records
+                        .filter(|record| goes(record))
+                        .map(|record| record.id()),
+                );
+            }
+            if out.len() > there {
+                let view = untaken.batch.view();
+                let mut rest = BatchBuilder::default();
+                for record in view.records().skip(untaken.taken) {
+                    if !goes(&record) {
+                        // A part of a batch is no larger than the batch.
+                        let _ = rest.push_record(&record);
+                    }
+                }
+                untaken.keep_only(rest.finish(view.clock()));
+                if untaken.left() == 0 {
+                    self.is_done(&untaken);
+                    continue;
+                }
+            }
+            self.batches.push_back(untaken);
+        }
+        out
     }
 
     /// The offset of each record that is not taken.
@@ -198,6 +239,18 @@ impl Inbox {
             let rest = untaken.batch.view().records().skip(untaken.taken);
             rest.map(|record| record.id().offset)
         })
+    }
+
+    /// The last cut that holds has these entries, and the next one says everything else anew. What it replaces is taken
+    /// out of them.
+    pub(super) fn stay(&mut self, kept: &mut BTreeSet<EntryKey>) {
+        self.done.clear();
+        for untaken in &mut self.batches {
+            let mut has = |part| kept.remove(&kept::key(&self.stage, untaken.id, part));
+            untaken.kept = has(EntryPart::Batch);
+            untaken.taken_kept = has(EntryPart::Taken);
+            untaken.changed = true;
+        }
     }
 
     /// The lowest offset of what is not taken, or one before it.

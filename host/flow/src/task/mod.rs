@@ -10,6 +10,7 @@ mod advance;
 mod answers;
 mod collected;
 mod cut;
+mod gone;
 mod inbox;
 mod operate;
 mod retry;
@@ -28,6 +29,7 @@ use tidegate_record::{ArenaFull, Batch, BatchBuilder, RecordId, RecordView};
 use tidegate_telemetry::Meters;
 use tidegate_telemetry::events::RecordsRead;
 
+pub(crate) use self::answers::Shown;
 use self::inbox::Inbox;
 pub(crate) use self::starts::Starts;
 pub(crate) use self::wants::Wants;
@@ -60,6 +62,8 @@ pub(crate) struct Task {
     to_start: Vec<bool>,
     /// What is known of starts that failed.
     starts: Arc<Starts>,
+    /// Offsets of callers that have gone, while records of theirs may come out of a batch that its operator has answered.
+    gone: BTreeSet<u64>,
     /// The stage whose records come again just now: nothing that came later goes before them.
     retrying: Option<usize>,
     /// What has come to each stage and is not taken yet.
@@ -128,6 +132,7 @@ impl Task {
                 .map(|stage| at_once && matches!(stage.kind, StageKind::Operator(_)))
                 .collect(),
             starts,
+            gone: BTreeSet::new(),
             retrying: None,
             inboxes: inboxes_of(&topology),
             readers: advance::readers(&topology),
@@ -260,6 +265,25 @@ impl Task {
         (self.counts, self.cut_counts) = (counts, counts);
         self.next_number = 1;
         position
+    }
+
+    /// A cut came to nothing, and the task stays as it is, since its records cannot come again: this image is of the last
+    /// one that holds, and the next one says what differs from it.
+    pub(crate) fn stay(&mut self, image: &TaskImage) {
+        let mut kept: BTreeSet<EntryKey> = image.entries.keys().cloned().collect();
+        for waiting in &mut self.waiting {
+            waiting.stay(&mut kept);
+        }
+        for inbox in &mut self.inboxes {
+            inbox.stay(&mut kept);
+        }
+        self.stale = kept;
+        self.left.clear();
+        self.left_in_cut.clear();
+        self.cut_counts = match &self.begin {
+            Some(begin) => begin.counts,
+            None => Counts::from_log(&image.counters),
+        };
     }
 
     /// What waits here, as records read and those that came of them beyond that.
@@ -423,7 +447,7 @@ impl Task {
         if !batch.is_empty() {
             let topology = self.topology.clone();
             let targets = &topology.sources[usize::from(self.partition.source)].targets;
-            self.send(targets, batch, began, output)?;
+            self.send(None, targets, batch, began, output)?;
             self.advance(output)?;
         }
         let waits = self.in_flight().saturating_sub(waited) as u64;
@@ -454,6 +478,7 @@ impl Task {
             attempt: 0,
             state: State::Queued,
             prompt: String::new(),
+            wants: None,
             tokens: Tokens::default(),
             versions: self.versions.clone(),
             model: match &self.topology.stages[stage].kind {
@@ -461,6 +486,8 @@ impl Task {
                 StageKind::Model(model) => model.model.facts().digest.into(),
             },
             kept: KeptParts::default(),
+            showing: None,
+            fed: 0,
         })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_contract::{OperatorVersion, Processed};
+use tidegate_contract::{Became, OperatorVersion, Processed};
 use tidegate_record::{Batch, Outcome, OutcomesView, RecordView};
 use tidegate_telemetry::events::{BatchProcessed, InstanceLost};
 use tidegate_telemetry::plain;
@@ -161,7 +161,7 @@ impl Task {
             .emit(&output.meters);
             answered.accept(0..batch.len());
             let main = routes.first().map_or(&[][..], Vec::as_slice);
-            self.send(main, batch.clone(), go.since, output)?;
+            self.send(Some(stage), main, batch.clone(), go.since, output)?;
             return Ok((batch.len(), Vec::new()));
         }
         let version = answered.version.clone();
@@ -178,11 +178,13 @@ impl Task {
                     component: Some(&version.digest),
                     backtrace,
                     attempts: go.attempt,
+                    error: None,
                 },
             )
         };
         let mut taken = 0;
         let mut accepted = Vec::new();
+        let is_called = topology.callers_of(self.partition.source).is_some();
         let none_waits = self.waiting[stage].is_empty();
         for (index, verdict) in answered.verdicts(answered.tried).enumerate().skip(from) {
             if taken > 0 && collected.bytes >= topology.batch_bytes {
@@ -212,7 +214,20 @@ impl Task {
                     continue;
                 }
             }
-            match collected.take(&record, &outcome) {
+            let (dropped, split) = (collected.dropped, collected.split);
+            let fate = collected.take(&record, &outcome);
+            if is_called {
+                // Before any piece has an end.
+                let more = (collected.split - split) as usize;
+                if more > 0 {
+                    output.tell(record.id(), &Became::Several(more + 1));
+                }
+                if collected.dropped > dropped {
+                    let stage = &topology.stages[stage].name;
+                    output.tell(record.id(), &Became::Dropped { stage });
+                }
+            }
+            match fate {
                 Fate::Gone => accepted.push(index),
                 Fate::Dead(reason) if matches!(outcome, Outcome::DeadLetter { .. }) => {
                     accepted.push(index);
@@ -256,7 +271,7 @@ impl Task {
         .emit(&output.meters);
         for (route, builder) in collected.finish() {
             let batch = builder.finish(view.clock());
-            self.send(&routes[route], batch, go.since, output)?;
+            self.send(Some(stage), &routes[route], batch, go.since, output)?;
         }
         Ok((taken, again))
     }

@@ -77,6 +77,10 @@ impl Task {
             let Some(record) = batch.view().get(index) else {
                 continue;
             };
+            if self.is_gone(&record) {
+                self.drop_gone(Some(stage), record.id(), output);
+                continue;
+            }
             let number = self.number();
             let lane = lane(Order::Key, &record, number);
             match self.entry(stage, &record, arrived, lane) {

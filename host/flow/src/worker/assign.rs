@@ -15,7 +15,9 @@ use tidegate_contract::{
 
 use super::Worker;
 use super::cut::End;
+use crate::asked;
 use crate::begin::{self, Begin, Keeps, Known, Stored};
+use crate::entry::Entry;
 use crate::error::FlowError;
 use crate::kept::{self, Restored};
 use crate::task::Task;
@@ -328,7 +330,9 @@ impl Worker {
     ) -> Result<(), FlowError> {
         self.failed_cuts = self.failed_cuts.saturating_add(1);
         self.output.discard(refused);
-        self.requests.clear();
+        let topology = self.shared.topology.clone();
+        let stays = |partition: &Partition| topology.callers_of(partition.source).is_some();
+        self.requests.retain(|_, (partition, ..)| stays(partition));
         let partitions = self.tasks.partitions();
         let assigned = partitions.iter().map(|partition| Assigned {
             partition: *partition,
@@ -340,9 +344,17 @@ impl Worker {
             let Some(mut task) = self.tasks.get_mut(partition) else {
                 continue;
             };
+            if stays(&partition) {
+                task.stay(&image);
+                continue;
+            }
             self.shared.ledger.taken_back(&task.id(), task.counts);
             for (stage, entry) in task.take_waiting() {
-                self.kept.keep(partition, stage, entry);
+                let question = |entry: &Entry| match &topology.stages[stage].kind {
+                    StageKind::Model(kind) => asked::canonical(kind, entry),
+                    StageKind::Operator(_) => String::new(),
+                };
+                self.kept.keep(partition, stage, entry, question);
             }
             let paused = task.paused;
             let position = task.go_back(&mut image);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tidegate_contract::{Answer, ModelError, Partition};
 
 use crate::entry::{Entry, EntryId, State, Tokens};
+use crate::showing::Showing;
 
 /// A record that has not come again by then has another way now, or none.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,10 +27,14 @@ pub(super) struct KeptRequests {
 /// A request that goes on without a record.
 pub(super) struct KeptRequest {
     pub request: u64,
-    pub prompt: String,
+    pub question: String,
     /// Digest of the model.
     pub model: String,
     pub tokens: Tokens,
+    /// The answer as it is made.
+    pub showing: Option<Box<Showing>>,
+    /// The attempt as feeds of tokens know it.
+    pub fed: u64,
     /// The answer, if it is there.
     pub answer: Option<Result<Answer, ModelError>>,
     since: Instant,
@@ -37,7 +42,19 @@ pub(super) struct KeptRequest {
 
 impl KeptRequests {
     /// The record of an entry will come again. What a model has of it, or has answered, stays; returns whether it has.
-    pub(super) fn keep(&mut self, partition: Partition, stage: usize, entry: Entry) -> bool {
+    ///
+    /// `question` is what was asked, as [`canonical`](crate::asked::canonical) has it.
+    pub(super) fn keep(
+        &mut self,
+        partition: Partition,
+        stage: usize,
+        entry: Entry,
+        question: impl FnOnce(&Entry) -> String,
+    ) -> bool {
+        if matches!(entry.state, State::Queued | State::Delayed(_)) {
+            return false;
+        }
+        let question = question(&entry);
         let (request, answer) = match entry.state {
             State::Submitted(request) => (request, None),
             State::Answered(answer) => (0, Some(Ok(*answer))),
@@ -49,9 +66,11 @@ impl KeptRequests {
         }
         let kept = KeptRequest {
             request,
-            prompt: entry.prompt,
+            question,
             model: entry.model.to_string(),
             tokens: entry.tokens,
+            showing: entry.showing,
+            fed: entry.fed,
             answer,
             since: Instant::now(),
         };
@@ -76,7 +95,7 @@ impl KeptRequests {
     pub(super) fn take(
         &mut self,
         identity: &Identity,
-        prompt: &str,
+        question: impl FnOnce() -> String,
         model: &str,
     ) -> Option<Result<KeptRequest, u64>> {
         if self.requests.is_empty() {
@@ -86,7 +105,7 @@ impl KeptRequests {
         self.identities.remove(&kept.request);
         // An answer that refused is asked again.
         let refused = matches!(kept.answer, Some(Err(_)));
-        if refused || kept.prompt != prompt || kept.model != model {
+        if refused || kept.question != question() || kept.model != model {
             return Some(Err(kept.request));
         }
         Some(Ok(kept))

@@ -1,6 +1,7 @@
 //! A worker: the thread that owns sources, sinks and tasks, and takes their cuts.
 
 mod assign;
+mod callers;
 mod cut;
 mod kept_requests;
 mod submit;
@@ -11,10 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use crossbeam_channel::{Receiver, Sender};
 use tidegate_contract::{
-    Answer, Committer, Made, ModelError, MoveState, Partition, Reply, SourceError, SourceEvent,
-    TaskId,
+    Answer, Committer, Made, ModelError, MoveState, Partition, Piece, Reply, SourceError,
+    SourceEvent, TaskId,
 };
 use tidegate_telemetry::Meters;
 
@@ -24,19 +25,26 @@ use self::kept_requests::KeptRequests;
 use self::tasks::Tasks;
 use crate::entry::Tokens;
 use crate::error::FlowError;
+use crate::feeding::Attempts;
+use crate::handlers::Handlers;
 use crate::ledger::Ledger;
 use crate::output::Output;
+use crate::pieces::Pieces;
 use crate::running::Runs;
 use crate::task::{Starts, Task};
-use crate::topology::{Positions, Topology};
+use crate::topology::{Positions, Source, Topology};
 
-/// Most requests of one worker that are with models at once; the channel for their answers is as long, so that an
-/// answer always has room.
+/// Most requests of one worker that are with models at once.
 const MAX_SUBMITTED: usize = 4096;
+/// The channel for what comes of them: each has one place for its answer and one for what was made of it until then, and
+/// one is for sources that wake the worker. So there is always room.
+const MAX_COMPLETIONS: usize = 2 * MAX_SUBMITTED + 1;
 /// Longest wait for input or an answer before timers and controls are looked at.
 const PATIENCE: Duration = Duration::from_millis(10);
 /// The same while a cut is under way: what becomes of it is told elsewhere, and output may wait for it.
 const PATIENCE_IN_CUT: Duration = Duration::from_millis(1);
+/// The same where records of callers come from a source that wakes nobody.
+const PATIENCE_FOR_CALLERS: Duration = Duration::from_millis(1);
 
 /// After so long with answers, or with what waits in tasks, cuts, controls and sources are looked at again.
 const TURN: Duration = Duration::from_millis(100);
@@ -47,6 +55,8 @@ pub(crate) struct Shared {
     pub ledger: Ledger,
     /// Number of the next request; unique across lives, so that no line of a log is taken for another's.
     pub next_request: AtomicU64,
+    /// Numbers of the attempts that feeds of tokens are told of.
+    pub attempts: Attempts,
     /// Records that waited when the run began, of tasks that no worker has taken yet: they are shown as in flight.
     pub waited: Mutex<HashMap<TaskId, usize>>,
     /// Set when the run is to end before its input does.
@@ -71,10 +81,14 @@ pub(crate) struct Switched {
     pub longest_wait: Duration,
 }
 
-/// An answer on its way from the engine to a worker.
-pub(crate) struct Completion {
-    request: u64,
-    result: Result<Answer, ModelError>,
+/// What wakes a worker.
+pub(crate) enum Completion {
+    /// Parts of an answer wait in their buffer.
+    Pieces(u64),
+    /// The end of a request.
+    Done(u64, Box<Result<Answer, ModelError>>),
+    /// A source has something.
+    Awake,
 }
 
 /// Where a record waits for the answer to a request: the task, the stage, and its number there.
@@ -85,6 +99,8 @@ struct TaskReply {
     sender: Sender<Completion>,
     request: u64,
     tokens: Tokens,
+    /// Where parts of the answer go, if somebody is to see them.
+    pieces: Option<Pieces>,
     meters: Arc<Meters>,
 }
 
@@ -92,6 +108,14 @@ impl Reply for TaskReply {
     fn token(&mut self, _index: u32, token: u32, _text: &str) {
         self.tokens.push(token);
         self.meters.add_tokens(1);
+    }
+
+    fn piece(&mut self, piece: &Piece<'_>) {
+        if let Some(pieces) = &self.pieces
+            && pieces.add(piece)
+        {
+            let _ = self.sender.try_send(Completion::Pieces(self.request));
+        }
     }
 
     fn done(self: Box<Self>, result: Result<Answer, ModelError>) {
@@ -111,7 +135,7 @@ impl Reply for TaskReply {
             meters.add_tokens(others.sum::<usize>() as u64);
         }
         // Only fails when the worker has ended, and then nobody waits for it.
-        let _ = sender.try_send(Completion { request, result });
+        let _ = sender.try_send(Completion::Done(request, Box::new(result)));
     }
 }
 
@@ -142,6 +166,14 @@ pub(crate) struct Worker {
     arriving: Vec<Arriving>,
     sender: Sender<Completion>,
     completions: Receiver<Completion>,
+    /// What woke this worker, and comes before everything in the channel.
+    woke: Option<Completion>,
+    /// Set from when a source wakes this worker until it looks.
+    awake: Arc<AtomicBool>,
+    /// Whether all sources with callers say when they have something.
+    is_woken: bool,
+    /// What its answers' tokens go through.
+    handlers: Handlers,
     submitted: usize,
     /// Which partition is first in asking models.
     turn: usize,
@@ -167,7 +199,7 @@ impl Worker {
         committer: Box<dyn Committer>,
         controls: Receiver<Control>,
     ) -> Worker {
-        let (sender, completions) = crossbeam_channel::bounded(MAX_SUBMITTED);
+        let (sender, completions) = crossbeam_channel::bounded(MAX_COMPLETIONS);
         Worker {
             number,
             assigned: vec![false; sources.len()],
@@ -189,6 +221,10 @@ impl Worker {
             arriving: Vec::new(),
             sender,
             completions,
+            woke: None,
+            awake: Arc::default(),
+            is_woken: true,
+            handlers: Handlers::default(),
             submitted: 0,
             turn: 0,
             next: None,
@@ -200,6 +236,7 @@ impl Worker {
     /// Runs until the input ends, the run is stopped, or something fails.
     pub(crate) fn run(&mut self) -> Result<(), FlowError> {
         let mut stopping: Option<Instant> = None;
+        self.hear_sources();
         loop {
             if self.shared.failed.load(Ordering::Relaxed) {
                 return self.close();
@@ -209,6 +246,7 @@ impl Worker {
             }
             self.take_controls();
             let mut busy = self.take_completions()?;
+            busy |= self.take_gone()?;
             busy |= self.take_time()?;
             // Also after a last cut that came to nothing: what its source has to say of the group may be why.
             if stopping.is_none() || self.last_failed.is_some() {
@@ -251,8 +289,10 @@ impl Worker {
             let sources = &self.shared.topology.sources;
             let kept = |task: &Task| {
                 let source = sources.get(usize::from(task.partition.source));
-                task.in_flight() == 0
-                    || source.is_some_and(|source| source.positions != Positions::CutsAndSource)
+                // Who waits for a record is not there any more in the next run.
+                let waits =
+                    |source: &Source| source.positions == Positions::CutsAndSource || source.called;
+                task.in_flight() == 0 || !source.is_some_and(waits)
             };
             return self.tasks.values().all(kept) || since.elapsed() > self.shared.topology.drain;
         }
@@ -300,7 +340,7 @@ impl Worker {
         let began = Instant::now();
         let mut any = false;
         while (!any || began.elapsed() < TURN)
-            && let Ok(completion) = self.completions.try_recv()
+            && let Some(completion) = self.next_completion()
         {
             self.complete(completion)?;
             any = true;
@@ -308,9 +348,21 @@ impl Worker {
         Ok(any)
     }
 
+    fn next_completion(&mut self) -> Option<Completion> {
+        let woke = self.woke.take();
+        woke.or_else(|| self.completions.try_recv().ok())
+    }
+
     fn complete(&mut self, completion: Completion) -> Result<(), FlowError> {
+        let (request, result) = match completion {
+            Completion::Done(request, result) => (request, *result),
+            Completion::Pieces(request) => return self.show(request),
+            Completion::Awake => {
+                self.awake.store(false, Ordering::Release);
+                return Ok(());
+            }
+        };
         self.submitted = self.submitted.saturating_sub(1);
-        let Completion { request, result } = completion;
         let Some((partition, stage, number)) = self.requests.remove(&request) else {
             // Its partition was taken away, and whoever has it now asks again; or its record will come again.
             self.kept.answered(request, result);
@@ -368,7 +420,8 @@ impl Worker {
         for index in 0..self.sources.len() {
             let room = self.hold(index)?;
             let idle = !busy && !any && self.in_flight() == 0 && index + 1 == self.sources.len();
-            let wait = if idle {
+            // One that wakes this worker is not kept waiting while another is waited for.
+            let wait = if idle && !self.waits_by_itself() {
                 self.patience()
             } else {
                 Duration::ZERO
@@ -389,6 +442,8 @@ impl Worker {
     fn patience(&self) -> Duration {
         match self.committing {
             Some(_) => PATIENCE_IN_CUT,
+            // Somebody may wait for what comes meanwhile.
+            None if !self.is_woken => PATIENCE_FOR_CALLERS,
             None => PATIENCE,
         }
     }
@@ -459,18 +514,13 @@ impl Worker {
         let due = self.tasks.next_due().filter(|_| !self.output.is_full());
         let until_due = due.map_or(PATIENCE, |due| due.saturating_duration_since(now));
         let wait = until_due.min(self.patience());
-        if self.submitted == 0 && !stopping && self.in_flight() == 0 {
+        let waited = self.submitted == 0 && self.in_flight() == 0 && !self.waits_by_itself();
+        if waited && !stopping {
             // The source has waited already.
             return;
         }
-        match self.completions.recv_timeout(wait) {
-            Ok(completion) => {
-                // Goes to the end of the queue it came from: handled with the others, in their order of arrival, in the
-                // next round. There is room: it has just left.
-                let _ = self.sender.try_send(completion);
-            }
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
-        }
+        // Handled with the others, in their order of arrival, in the next round.
+        self.woke = self.completions.recv_timeout(wait).ok();
     }
 
     fn close(&mut self) -> Result<(), FlowError> {

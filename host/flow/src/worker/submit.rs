@@ -3,15 +3,16 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use tidegate_contract::{
-    Message, ModelError, ModelTask, Partition, Prompt, Request, RequestId, Role,
-};
+use tidegate_contract::{Callers, ModelError, Partition, Request, RequestId};
+use tidegate_record::{Origin, RecordId};
 
 use super::{MAX_SUBMITTED, TaskReply, Worker};
-use crate::answer::record_seed;
+use crate::asked;
 use crate::entry::{Entry, State, UNKNOWN_MODEL};
 use crate::error::FlowError;
-use crate::topology::{Ask, ModelStage, StageKind};
+use crate::feeding::{self, Attempts, Fed};
+use crate::showing::{Of, Seen, Showing};
+use crate::topology::{ModelStage, StageKind};
 
 impl Worker {
     /// Gives models the records whose turn it is, as far as models and limits take them.
@@ -25,6 +26,9 @@ impl Worker {
             let mut partitions = self.tasks.asking();
             let first = self.turn % partitions.len().max(1);
             partitions.rotate_left(first);
+            // Where somebody waits, they are first.
+            let topology = self.shared.topology.clone();
+            partitions.sort_by_key(|partition| topology.callers_of(partition.source).is_none());
             for partition in partitions {
                 let more = self.submit_stage(partition, stage);
                 if let Some(mut task) = self.tasks.get_mut(partition) {
@@ -58,15 +62,10 @@ impl Worker {
             };
             let Some(record) = entry.view() else { continue };
             let id = record.id();
-            let prompt = if entry.prompt.is_empty() {
-                crate::prompt::render(kind, &record)
-            } else {
-                Ok(entry.prompt.clone())
-            };
-            let prompt = match prompt {
-                Ok(prompt) => prompt,
-                Err(reason) => {
-                    task.bury_entry(stage, number, &reason, &mut self.output)?;
+            let asked = match asked::asked(kind, entry, &record) {
+                Ok(asked) => asked,
+                Err(refusal) => {
+                    task.bury_entry(stage, number, &refusal, &mut self.output)?;
                     task.send_answers(stage, &mut self.output)?;
                     continue;
                 }
@@ -78,21 +77,32 @@ impl Worker {
             let Some(entry) = task.waiting[stage].get(number) else {
                 continue;
             };
-            match self
-                .kept
-                .take(&(partition, stage, entry.id), &prompt, &digest)
-            {
+            let identity = (partition, stage, entry.id);
+            let kept = self.kept.take(&identity, || asked.canonical(), &digest);
+            match kept {
                 None => {}
                 Some(Err(other)) => kind.model.cancel(RequestId(other)),
                 Some(Ok(kept)) => {
                     let request = kept.request;
                     task.waiting[stage].change(number, |entry| {
-                        entry.prompt = prompt;
+                        (entry.prompt, entry.wants) = (asked.text, asked.wants);
                         entry.tokens = kept.tokens;
+                        entry.showing = kept.showing;
+                        entry.fed = kept.fed;
                         entry.state = State::Submitted(request);
                     });
                     match kept.answer {
-                        None => drop(self.requests.insert(request, (partition, stage, number))),
+                        None => {
+                            self.requests.insert(request, (partition, stage, number));
+                            // What came meanwhile woke nobody.
+                            let shown = task.on_pieces(stage, number, &mut self.output)?;
+                            drop(task);
+                            self.shown(stage, request, shown);
+                            let Some(again) = self.tasks.get_mut(partition) else {
+                                return Ok(true);
+                            };
+                            task = again;
+                        }
                         Some(answer) => {
                             task.on_answer(stage, number, request, answer, &mut self.output)?;
                         }
@@ -100,21 +110,79 @@ impl Worker {
                     continue;
                 }
             }
+            let mut handlers = Vec::new();
+            for of in &kind.tokens {
+                let described = &topology.stages[*of];
+                let StageKind::Operator(operator) = &described.kind else {
+                    continue;
+                };
+                let slot = operator.slot.as_ref();
+                match self.handlers.of(*of, &described.name, slot) {
+                    Some(handler) => handlers.push(handler),
+                    // Nothing is shown past it.
+                    None => return Ok(false),
+                }
+            }
+            let callers = topology.callers_of(partition.source);
+            let callers = callers.filter(|_| id.origin == Origin::Source);
+            let terms = callers.and_then(|callers| callers.terms(id.into()));
+            let seen = match (callers, &terms) {
+                (Some(callers), Some(_)) => {
+                    let before = task.waiting[stage].showing(number);
+                    let before = before.and_then(|showing| showing.as_mut()?.take_seen());
+                    task.waiting[stage]
+                        .get(number)
+                        .and_then(|entry| listens(callers, entry, before, id))
+                }
+                _ => None,
+            };
+            let fed = match task.waiting[stage].get(number) {
+                Some(entry) if !kind.token_feeds.is_empty() => fed(
+                    kind,
+                    &topology.stages[stage].name,
+                    entry,
+                    &self.shared.attempts,
+                ),
+                _ => None,
+            };
+            let attempt_fed = fed.as_ref().map(Fed::attempt);
+            let is_shown = seen.is_some() || fed.is_some() || !handlers.is_empty();
+            let showing = is_shown.then(|| {
+                let of = Of {
+                    record: id.to_string(),
+                    model: kind.name.clone(),
+                    attributes: attributes(task.waiting[stage].get(number), !handlers.is_empty()),
+                };
+                let parameters = asked::parameters(kind, asked.wants.as_deref());
+                let choices = parameters.map_or(1, |parameters| parameters.n);
+                Box::new(Showing::new(of, choices, handlers, seen, fed))
+            });
+            let pieces = showing.as_ref().map(|showing| showing.pieces());
+            if let Some(place) = task.waiting[stage].showing(number) {
+                *place = showing;
+            }
+            let Some(entry) = task.waiting[stage].get(number) else {
+                continue;
+            };
             let request = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
             let reply = TaskReply {
                 sender: self.sender.clone(),
                 request,
                 tokens: entry.tokens.clone(),
+                pieces,
                 meters: self.output.meters.clone(),
             };
             let attempt = entry.attempt + 1;
+            let own_deadline = terms.and_then(|terms| terms.deadline);
+            let deadline = kind.deadline.map(|deadline| Instant::now() + deadline);
+            let (text, wants) = (asked.text.clone(), asked.wants.clone());
             let result = kind.model.submit(Request {
                 id: RequestId(request),
                 attempt,
-                seed: record_seed(kind.seed, id),
-                task: task_of(kind, &prompt, entry),
-                class: kind.class,
-                deadline: kind.deadline.map(|deadline| Instant::now() + deadline),
+                seed: asked::seed(kind, wants.as_deref(), id),
+                task: asked.task(kind, entry.tokens.to_vec()),
+                class: terms.map_or(kind.class, |terms| terms.class),
+                deadline: own_deadline.into_iter().chain(deadline).min(),
                 reply: Box::new(reply),
             });
             // Replaced just now: which of the two has it is not known, and neither is whose tokens will come.
@@ -124,8 +192,9 @@ impl Worker {
                     self.submitted += 1;
                     self.requests.insert(request, (partition, stage, number));
                     task.waiting[stage].change(number, |entry| {
-                        entry.prompt = prompt;
+                        (entry.prompt, entry.wants) = (text, wants);
                         entry.state = State::Submitted(request);
+                        entry.fed = attempt_fed.unwrap_or(entry.fed);
                         if replaced {
                             entry.model = UNKNOWN_MODEL.into();
                         }
@@ -142,7 +211,7 @@ impl Worker {
                 Err((_, error)) => {
                     self.output.counts.requests += 1;
                     self.output.counts.failed += 1;
-                    task.bury_entry(stage, number, &error.to_string(), &mut self.output)?;
+                    task.bury_entry(stage, number, &error.into(), &mut self.output)?;
                     task.send_answers(stage, &mut self.output)?;
                 }
             }
@@ -151,31 +220,50 @@ impl Worker {
     }
 }
 
-/// What the model is asked for a record.
-fn task_of(stage: &ModelStage, prompt: &str, entry: &Entry) -> ModelTask {
-    match &stage.ask {
-        Ask::Generate {
-            raw,
-            system,
-            parameters,
-        } => {
-            let system = system.iter().map(|text| (Role::System, text.clone()));
-            let messages = system.chain([(Role::User, prompt.to_owned())]);
-            ModelTask::Generate {
-                prompt: match raw {
-                    true => Prompt::Raw(prompt.to_owned()),
-                    false => Prompt::Chat(
-                        messages
-                            .map(|(role, content)| Message { role, content })
-                            .collect(),
-                    ),
-                },
-                forced_prefix: entry.tokens.to_vec(),
-                parameters: parameters.as_ref().clone(),
-            }
-        }
-        Ask::Embed | Ask::Classify { .. } => ModelTask::Encode {
-            text: prompt.to_owned(),
-        },
+/// What feeds are sent of the attempt that begins.
+fn fed(kind: &ModelStage, stage: &str, entry: &Entry, attempts: &Attempts) -> Option<Fed> {
+    let record = entry.view()?;
+    let key = record.key().and_then(|key| std::str::from_utf8(key).ok());
+    Some(Fed::new(
+        &kind.token_feeds,
+        feeding::request(stage, &record, entry.id),
+        key.map(str::to_owned),
+        attempts.next(entry.fed),
+    ))
+}
+
+/// Whoever sees the answer of an entry: as before, if the same attempt goes on, or anew.
+fn listens(
+    callers: &dyn Callers,
+    entry: &Entry,
+    before: Option<Seen>,
+    id: RecordId,
+) -> Option<Seen> {
+    let last = before.as_ref().map_or(0, |seen| seen.attempt);
+    if let Some(seen) = before
+        && seen.ended == entry.attempt
+        && seen.model == entry.model
+    {
+        return Some(seen);
     }
+    let attempt = (entry.attempt + 1).max(last + 1);
+    let listener = callers.listen(id.into(), attempt)?;
+    Some(Seen::new(
+        listener,
+        attempt,
+        entry.model.clone(),
+        entry.attempt,
+    ))
+}
+
+/// What handlers are told of a record's attributes, if there are handlers.
+fn attributes(entry: Option<&Entry>, wanted: bool) -> Vec<(String, Vec<u8>)> {
+    let record = entry.filter(|_| wanted).and_then(Entry::view);
+    let pairs = record.into_iter().flat_map(|record| record.attributes());
+    pairs
+        .map(|pair| {
+            let value = pair.value.unwrap_or_default().to_vec();
+            (pair.name.to_owned(), value)
+        })
+        .collect()
 }

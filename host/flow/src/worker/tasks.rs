@@ -132,6 +132,14 @@ impl Tasks {
         self.tasks.keys().copied().collect()
     }
 
+    /// Whether any is of this source.
+    pub(super) fn reads(&self, source: u16) -> bool {
+        let first = Partition { source, number: 0 };
+        let mut from = self.tasks.range(first..);
+        from.next()
+            .is_some_and(|(partition, _)| partition.source == source)
+    }
+
     /// Records that wait in all of them.
     pub(super) fn in_flight(&self) -> usize {
         self.wanted.in_flight
@@ -252,6 +260,7 @@ mod tests {
                 targets: Vec::new(),
                 fixed: false,
                 positions: Positions::Cuts,
+                called: false,
                 identities: vec!["a topic".into()],
             }],
             stages: vec![Stage {
@@ -269,6 +278,7 @@ mod tests {
             batch: 8,
             batch_bytes: 1 << 20,
             cut_interval: Duration::ZERO,
+            callers: None,
             drain: Duration::ZERO,
         });
         let starts = Arc::new(Starts::new(1));
@@ -300,10 +310,13 @@ mod tests {
             attempt: 0,
             state,
             prompt: String::new(),
+            wants: None,
             tokens: Tokens::default(),
             versions: "[]".into(),
             model: "".into(),
             kept: KeptParts::default(),
+            showing: None,
+            fed: 0,
         }
     }
 

@@ -1,0 +1,228 @@
+//! What a record asks of its stage's model: what the stage says, or what the record itself says.
+//!
+//! Of a stage whose records say it themselves, nothing of that is kept beside the record: it is read again from there
+//! whenever it is needed. Where two questions are compared (a record that came again, and the request that a model has
+//! for it), the record's request in its one canonical form is compared, see [`canonical`]: its members in the order of
+//! [`AskingRecord`], without what else the record's value has.
+
+use std::sync::Arc;
+
+use tidegate_contract::{AskingRecord, Message, ModelError, ModelTask, Parameters, Prompt, Role};
+use tidegate_record::{RecordId, RecordView};
+use tidegate_telemetry::plain;
+
+use crate::answer::record_seed;
+use crate::entry::Entry;
+use crate::prompt;
+use crate::topology::{Ask, ModelStage};
+
+/// A seed is below this: within what a JSON number holds exactly.
+const SEEDS: u64 = 1 << 53;
+/// Most bytes of what is said of a value that is no request: it may quote the value.
+const REASON_BYTES: usize = 4096;
+
+/// Why a record has no question. It ends as a dead letter.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// In a sentence for a person.
+    pub reason: String,
+    /// Where it is the model that refuses.
+    pub error: Option<ModelError>,
+}
+
+impl From<String> for Refusal {
+    fn from(reason: String) -> Refusal {
+        Refusal {
+            reason,
+            error: None,
+        }
+    }
+}
+
+impl From<ModelError> for Refusal {
+    fn from(error: ModelError) -> Refusal {
+        Refusal {
+            reason: error.to_string(),
+            error: Some(error),
+        }
+    }
+}
+
+/// What is asked for one record.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// The rendered prompt, which the entry keeps; empty where the record itself says it.
+    pub text: String,
+    /// What the record itself says.
+    own: Option<Box<AskingRecord>>,
+    /// How the record itself wants it made.
+    pub wants: Option<Arc<Wants>>,
+}
+
+/// How a record wants its answer made.
+#[derive(Debug)]
+pub(crate) struct Wants {
+    /// The record's own over the stage's.
+    pub parameters: Parameters,
+    seed: Option<u64>,
+}
+
+/// What is asked for the record of an entry.
+pub(crate) fn asked(
+    stage: &ModelStage,
+    entry: &Entry,
+    record: &RecordView<'_>,
+) -> Result<Asked, Refusal> {
+    let Some(stage_parameters) = from_record(stage) else {
+        let text = match entry.prompt.is_empty() {
+            true => prompt::render(stage, record)?,
+            false => entry.prompt.clone(),
+        };
+        return Ok(Asked {
+            text,
+            own: None,
+            wants: None,
+        });
+    };
+    let own = read(record)?;
+    let seed = own.parameters.seed;
+    if let Some(seed) = seed.filter(|seed| *seed >= SEEDS) {
+        return Err(format!("seed is {seed}, must be below {SEEDS}").into());
+    }
+    let fits = |text: &str| prompt::fits(stage, text);
+    match &own.prompt {
+        Some(text) => fits(text)?,
+        None if own.messages.is_empty() => {
+            return Err(
+                "value has no messages and no prompt: there is nothing to ask"
+                    .to_owned()
+                    .into(),
+            );
+        }
+        None => {
+            let texts: usize = own
+                .messages
+                .iter()
+                .map(|message| message.content.len())
+                .sum();
+            // A token has at least one byte.
+            if texts > stage.prompt_tokens {
+                let texts = own.messages.iter().map(|message| message.content.as_str());
+                fits(&texts.collect::<String>())?;
+            }
+        }
+    }
+    let parameters = own.parameters.over(stage_parameters);
+    Ok(Asked {
+        text: String::new(),
+        own: Some(Box::new(own)),
+        wants: Some(Arc::new(Wants { parameters, seed })),
+    })
+}
+
+impl Asked {
+    /// The question as a text: the same for the same question.
+    pub(crate) fn canonical(&self) -> String {
+        match &self.own {
+            Some(own) => written(own),
+            None => self.text.clone(),
+        }
+    }
+
+    /// What the model is asked.
+    pub(crate) fn task(self, stage: &ModelStage, forced_prefix: Vec<u32>) -> ModelTask {
+        let Ask::Generate {
+            raw,
+            system,
+            parameters,
+            ..
+        } = &stage.ask
+        else {
+            return ModelTask::Encode { text: self.text };
+        };
+        let parameters = match &self.wants {
+            Some(wants) => wants.parameters.clone(),
+            None => parameters.as_ref().clone(),
+        };
+        let prompt = match (self.own, raw) {
+            (Some(own), _) => own.into_prompt(system.as_deref()),
+            (None, true) => Prompt::Raw(self.text),
+            (None, false) => {
+                let system = system.iter().map(|text| Message::new(Role::System, text));
+                let messages = system.chain([Message::new(Role::User, self.text)]);
+                Prompt::Chat(messages.collect::<Vec<_>>().into())
+            }
+        };
+        ModelTask::Generate {
+            prompt,
+            forced_prefix,
+            parameters,
+        }
+    }
+}
+
+/// The seed of a record's answer: its own, or one of the stage's.
+pub(crate) fn seed(stage: &ModelStage, wants: Option<&Wants>, id: RecordId) -> u64 {
+    let own = wants.and_then(|wants| wants.seed);
+    own.unwrap_or_else(|| record_seed(stage.seed, id))
+}
+
+/// The same of an entry.
+pub(crate) fn canonical(stage: &ModelStage, entry: &Entry) -> String {
+    if from_record(stage).is_none() {
+        return entry.prompt.clone();
+    }
+    let own = entry.view().map(|record| read(&record));
+    match own {
+        Some(Ok(own)) => written(&own),
+        _ => String::new(),
+    }
+}
+
+fn written(own: &AskingRecord) -> String {
+    // Strings, numbers and lists of them only: this cannot fail.
+    serde_json::to_string(own).unwrap_or_default()
+}
+
+/// How the answer of an entry was to be made, where a model was asked for a text.
+pub(crate) fn wants(stage: &ModelStage, entry: &Entry) -> Option<Arc<Wants>> {
+    if entry.wants.is_some() {
+        return entry.wants.clone();
+    }
+    let stage_parameters = from_record(stage)?;
+    // The answer was there before a restart.
+    let own = read(&entry.view()?).ok()?;
+    Some(Arc::new(Wants {
+        seed: own.parameters.seed,
+        parameters: own.parameters.over(stage_parameters),
+    }))
+}
+
+/// The parameters that an answer was made with.
+pub(crate) fn parameters<'a>(
+    stage: &'a ModelStage,
+    wants: Option<&'a Wants>,
+) -> Option<&'a Parameters> {
+    let own = wants.map(|wants| &wants.parameters);
+    own.or(stage.parameters())
+}
+
+/// The stage's parameters, if its records say themselves what is asked.
+fn from_record(stage: &ModelStage) -> Option<&Parameters> {
+    match &stage.ask {
+        Ask::Generate {
+            from_record: true,
+            parameters,
+            ..
+        } => Some(parameters),
+        _ => None,
+    }
+}
+
+fn read(record: &RecordView<'_>) -> Result<AskingRecord, Refusal> {
+    let value = record.value().unwrap_or_default();
+    serde_json::from_slice(value).map_err(|error| {
+        let reason = format!("value is no request to a model: {error}");
+        plain(&reason, REASON_BYTES).into_owned().into()
+    })
+}

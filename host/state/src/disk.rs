@@ -6,6 +6,8 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
+#[cfg(unix)]
+use cap_std::fs::OpenOptionsExt;
 use cap_std::fs::{Dir, OpenOptions};
 use tidegate_contract::{AppendFile, FileLayer, InUse, write_in_pieces};
 
@@ -18,6 +20,31 @@ const ATTEMPTS: usize = 16;
 /// The real disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disk;
+
+/// The real disk, where new files are readable by their owner alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PrivateDisk;
+
+/// Who may read a new file.
+#[derive(Clone, Copy, Debug)]
+enum Readers {
+    /// Whom the system's mask lets.
+    Mask,
+    /// Its owner.
+    Owner,
+}
+
+impl Readers {
+    #[cfg(unix)]
+    fn restrict(self, options: &mut OpenOptions) {
+        if matches!(self, Readers::Owner) {
+            options.mode(0o600);
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn restrict(self, _options: &mut OpenOptions) {}
+}
 
 fn parent(path: &Path, create: bool) -> io::Result<(Dir, OsString)> {
     let name = path
@@ -75,27 +102,33 @@ fn sync_directory(directory: &Dir) -> io::Result<()> {
     }
 }
 
+/// See [`FileLayer::open_append`].
+fn open_append(path: &Path, readers: Readers) -> io::Result<Box<dyn AppendFile>> {
+    for _ in 0..ATTEMPTS {
+        // A link may lead out of its directory, and a directory handle would not go there.
+        let real = real_path(path);
+        let (directory, name) = parent(&real, true)?;
+        let mut options = OpenOptions::new();
+        options.create(true).append(true).read(true);
+        readers.restrict(&mut options);
+        let file = directory.open_with(&name, &options)?.into_std();
+        lock(&file)?;
+        let file = DiskFile::new(file, path)?;
+        // Whoever had it until now may have put another file in its place: then the lock is on one that has no
+        // name any more.
+        if file.has_its_name() {
+            sync_directory(&directory)?;
+            return Ok(Box::new(file));
+        }
+    }
+    Err(io::Error::other(
+        "it was replaced each time it was opened; something else writes it",
+    ))
+}
+
 impl FileLayer for Disk {
     fn open_append(&self, path: &Path) -> io::Result<Box<dyn AppendFile>> {
-        for _ in 0..ATTEMPTS {
-            // A link may lead out of its directory, and a directory handle would not go there.
-            let real = self.real_path(path);
-            let (directory, name) = parent(&real, true)?;
-            let mut options = OpenOptions::new();
-            options.create(true).append(true).read(true);
-            let file = directory.open_with(&name, &options)?.into_std();
-            lock(&file)?;
-            let file = DiskFile::new(file, path)?;
-            // Whoever had it until now may have put another file in its place: then the lock is on one that has no
-            // name any more.
-            if file.has_its_name() {
-                sync_directory(&directory)?;
-                return Ok(Box::new(file));
-            }
-        }
-        Err(io::Error::other(
-            "it was replaced each time it was opened; something else writes it",
-        ))
+        open_append(path, Readers::Mask)
     }
 
     fn real_path(&self, path: &Path) -> PathBuf {
@@ -125,7 +158,7 @@ impl FileLayer for Disk {
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<Box<dyn AppendFile>> {
         // At once: a cut may wait for it.
-        let file = replace(path, |file| file.write_all(bytes))?;
+        let file = replace(path, Readers::Mask, |file| file.write_all(bytes))?;
         Ok(Box::new(file))
     }
 }
@@ -133,11 +166,38 @@ impl FileLayer for Disk {
 impl Disk {
     /// Replaces a file as [`FileLayer::replace`] does, beside a stream that uses the same disk: in pieces with pauses.
     pub fn replace_in_pieces(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        replace(path, |file| write_in_pieces(file, bytes)).map(drop)
+        replace(path, Readers::Mask, |file| write_in_pieces(file, bytes)).map(drop)
     }
 }
 
-fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<DiskFile> {
+impl FileLayer for PrivateDisk {
+    fn open_append(&self, path: &Path) -> io::Result<Box<dyn AppendFile>> {
+        open_append(path, Readers::Owner)
+    }
+
+    fn real_path(&self, path: &Path) -> PathBuf {
+        Disk.real_path(path)
+    }
+
+    fn length(&self, path: &Path) -> io::Result<Option<u64>> {
+        Disk.length(path)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
+        Disk.read(path)
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<Box<dyn AppendFile>> {
+        let file = replace(path, Readers::Owner, |file| file.write_all(bytes))?;
+        Ok(Box::new(file))
+    }
+}
+
+fn replace(
+    path: &Path,
+    readers: Readers,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<DiskFile> {
     let (directory, name) = parent(path, true)?;
     let mut temporary = name.clone();
     temporary.push(".new");
@@ -148,6 +208,7 @@ fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::
     }
     let mut options = OpenOptions::new();
     options.create_new(true).append(true).read(true);
+    readers.restrict(&mut options);
     let mut file = directory.open_with(&temporary, &options)?.into_std();
     lock(&file)?;
     write(&mut file)?;

@@ -1,0 +1,438 @@
+//! Appending to the log, reading it, letting go.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tidegate_contract::{
+    AppendFile, FileLayer, IdempotencyKey, IngestBatch, IngestError, IngestLog, Ingested,
+    LoggedRecord,
+};
+
+use super::format::{self, ENTRY, LogId};
+use super::keys::Keys;
+use super::open;
+use super::segment::{Flaw, Segment};
+use super::write::Writer;
+
+/// Most files of segments.
+pub(super) const MOST_SLOTS: usize = 1024;
+/// Most bytes that one sync makes durable, one larger batch excepted.
+const GROUP: usize = 8 << 20;
+
+/// What an ingest log holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IngestLimits {
+    /// Most bytes of records that wait, on disk.
+    pub bytes: u64,
+    /// Bytes at which a segment is followed by the next; at least `bytes / 512`, at most `bytes / 4`.
+    pub segment: u64,
+    /// Idempotency keys that are remembered.
+    pub keys: usize,
+    /// How long a call waits for the disk.
+    pub patience: Duration,
+}
+
+impl Default for IngestLimits {
+    fn default() -> IngestLimits {
+        IngestLimits {
+            bytes: 1 << 30,
+            segment: 4 << 20,
+            keys: 1 << 16,
+            patience: Duration::from_secs(30),
+        }
+    }
+}
+
+/// An ingest log in a directory of its own.
+pub struct FileIngestLog {
+    pub(super) layer: Arc<dyn FileLayer>,
+    pub(super) directory: PathBuf,
+    pub(super) limits: IngestLimits,
+    pub(super) id: LogId,
+    pub(super) state: Mutex<State>,
+    pub(super) changed: Condvar,
+    /// Held as long as the log is open: nobody else opens it.
+    pub(super) _lock: Mutex<Box<dyn AppendFile>>,
+}
+
+/// A segment file in use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Live {
+    pub(super) slot: usize,
+    pub(super) number: u64,
+    pub(super) first: u64,
+    pub(super) end: u64,
+    pub(super) length: u64,
+}
+
+/// A batch that waits for its sync.
+pub(super) struct Pending {
+    pub(super) ticket: u64,
+    pub(super) payload: Vec<u8>,
+    pub(super) count: u32,
+    pub(super) idempotency: Option<IdempotencyKey>,
+}
+
+/// What became of a batch: its first offset, or why it is not kept.
+pub(super) type Outcome = Result<u64, (String, io::ErrorKind)>;
+
+pub(super) struct State {
+    /// Whoever writes has it.
+    pub(super) writer: Option<Writer>,
+    /// Why an earlier write failed: what is on disk is then unknown, and nothing more is written.
+    pub(super) failed: Option<String>,
+    pub(super) queue: VecDeque<Pending>,
+    /// Bytes in the queue, and of the group that is being written.
+    pub(super) queued: u64,
+    /// Those who wait for what becomes of their batch.
+    pub(super) tickets: HashMap<u64, Option<Outcome>>,
+    pub(super) next_ticket: u64,
+    pub(super) keys: Keys,
+    /// Keys of batches that wait for their sync.
+    pub(super) under_way: HashSet<[u8; 32]>,
+    /// Oldest first; the last is the one that is written.
+    pub(super) live: VecDeque<Live>,
+    /// The last one, as far as it is durable.
+    pub(super) active: Segment,
+    /// Another that was read last.
+    pub(super) cached: Option<Arc<Segment>>,
+    /// Where the last reader was.
+    pub(super) read_to: u64,
+}
+
+impl State {
+    pub(super) fn offsets(&self) -> Range<u64> {
+        let begin = self.live.front().map_or(self.active.end, |live| live.first);
+        begin..self.active.end
+    }
+
+    fn held(&self) -> u64 {
+        let live: u64 = self.live.iter().map(|live| live.length).sum();
+        live + self.queued
+    }
+}
+
+/// Bytes that a payload takes in the log.
+pub(super) fn size(payload: &[u8]) -> u64 {
+    (ENTRY + payload.len()) as u64
+}
+
+impl fmt::Debug for FileIngestLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileIngestLog")
+            .field("directory", &self.directory)
+            .finish_non_exhaustive()
+    }
+}
+
+impl FileIngestLog {
+    /// Opens the log in this directory, or makes it. A torn write at its end is taken away.
+    pub fn open(
+        layer: Arc<dyn FileLayer>,
+        directory: &Path,
+        limits: IngestLimits,
+    ) -> Result<FileIngestLog, IngestError> {
+        open::open(layer, directory, limits)
+    }
+
+    /// Batches that wait for their sync.
+    pub fn waiting(&self) -> usize {
+        self.lock().tickets.len()
+    }
+
+    /// Bytes of records and batches that are held.
+    pub fn held(&self) -> u64 {
+        self.lock().held()
+    }
+
+    pub(super) fn slot(&self, slot: usize) -> PathBuf {
+        slot_path(&self.directory, slot)
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn write_error(&self, why: impl Into<String>, kind: io::ErrorKind) -> IngestError {
+        IngestError::Write {
+            place: self.directory.display().to_string(),
+            why: why.into(),
+            kind,
+        }
+    }
+
+    pub(super) fn check(&self, state: &State) -> Result<(), IngestError> {
+        match &state.failed {
+            None => Ok(()),
+            Some(why) => Err(self.write_error(
+                format!("an earlier write failed: {why}"),
+                io::ErrorKind::Other,
+            )),
+        }
+    }
+
+    /// Waits until something changes, at most until the deadline.
+    pub(super) fn wait_for_change<'s>(
+        &self,
+        state: MutexGuard<'s, State>,
+        deadline: Instant,
+    ) -> Result<MutexGuard<'s, State>, IngestError> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(IngestError::Slow {
+                seconds: self.limits.patience.as_secs(),
+            });
+        }
+        let waited = self.changed.wait_timeout(state, left);
+        Ok(waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+
+    /// What is known of this key, once no batch with it is under way.
+    fn known<'s>(
+        &self,
+        mut state: MutexGuard<'s, State>,
+        idempotency: &IdempotencyKey,
+        deadline: Instant,
+    ) -> Result<(MutexGuard<'s, State>, Option<Ingested>), IngestError> {
+        while state.under_way.contains(&idempotency.key) {
+            state = self.wait_for_change(state, deadline)?;
+        }
+        let known = match state.keys.get(&idempotency.key) {
+            None => None,
+            Some(known) if known.body != idempotency.body => return Err(IngestError::OtherBody),
+            Some(known) => Some(Ingested {
+                first: known.first,
+                count: known.count,
+                replayed: true,
+            }),
+        };
+        Ok((state, known))
+    }
+
+    /// What became of this batch. Whoever waits writes, if nobody else does.
+    fn settle<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        ticket: u64,
+        deadline: Instant,
+    ) -> Result<u64, IngestError> {
+        loop {
+            if let Some(outcome) = state.tickets.get_mut(&ticket).and_then(Option::take) {
+                state.tickets.remove(&ticket);
+                return outcome.map_err(|(why, kind)| self.write_error(why, kind));
+            }
+            state = match state.writer.take() {
+                Some(writer) => self.lead(state, writer),
+                None => match self.wait_for_change(state, deadline) {
+                    Ok(state) => state,
+                    Err(slow) => {
+                        self.give_up(ticket);
+                        return Err(slow);
+                    }
+                },
+            };
+        }
+    }
+
+    /// Nobody waits for this batch any more. If it was not taken to be written, it is not.
+    fn give_up(&self, ticket: u64) {
+        let mut state = self.lock();
+        state.tickets.remove(&ticket);
+        let at = state.queue.iter().position(|one| one.ticket == ticket);
+        if let Some(pending) = at.and_then(|at| state.queue.remove(at)) {
+            state.queued -= size(&pending.payload);
+            if let Some(idempotency) = pending.idempotency {
+                state.under_way.remove(&idempotency.key);
+            }
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// The next group, out of the queue.
+    pub(super) fn group(&self, state: &mut State) -> Vec<Pending> {
+        let mut group = Vec::new();
+        let mut bytes = 0;
+        while let Some(next) = state.queue.front() {
+            bytes += next.payload.len();
+            if bytes > GROUP && !group.is_empty() {
+                break;
+            }
+            group.extend(state.queue.pop_front());
+        }
+        group
+    }
+
+    /// A segment that is not written any more.
+    fn sealed(&self, live: Live) -> Result<Segment, IngestError> {
+        let path = self.slot(live.slot);
+        let error = |why: String| IngestError::Read {
+            place: path.display().to_string(),
+            why,
+        };
+        let bytes = self.layer.read(&path);
+        let bytes = bytes.map_err(|failure| error(failure.to_string()))?;
+        let bytes = bytes.ok_or_else(|| error("it is not there".into()))?;
+        let (segment, torn) = Segment::read(bytes).map_err(|flaw| error(of_flaw(flaw)))?;
+        let found = &segment.header;
+        if torn.is_some() || found.id != self.id || found.number != live.number {
+            return Err(error("it is not as it was written".into()));
+        }
+        Ok(segment)
+    }
+}
+
+pub(super) fn slot_path(directory: &Path, slot: usize) -> PathBuf {
+    directory.join(format!("segment-{slot:04}"))
+}
+
+pub(super) fn of_flaw((at, why): Flaw) -> String {
+    format!("{why} (byte {at})")
+}
+
+impl IngestLog for FileIngestLog {
+    fn append(&self, batch: &IngestBatch) -> Result<Ingested, IngestError> {
+        let deadline = Instant::now() + self.limits.patience;
+        let refused = || IngestError::Records {
+            records: batch.records.len(),
+            limit: u32::MAX,
+        };
+        let count = u32::try_from(batch.records.len()).map_err(|_| refused())?;
+        if count == 0 {
+            return Err(refused());
+        }
+        let limit = self.limits.bytes - self.limits.segment;
+        let too_large = |bytes| IngestError::TooLarge { bytes, limit };
+        let payload = format::payload(batch).ok_or_else(|| too_large(u64::from(u32::MAX)))?;
+        let bytes = size(&payload);
+        if bytes > limit {
+            return Err(too_large(bytes));
+        }
+        let mut state = self.lock();
+        self.check(&state)?;
+        if let Some(idempotency) = &batch.idempotency {
+            let (locked, known) = self.known(state, idempotency, deadline)?;
+            if let Some(known) = known {
+                return Ok(known);
+            }
+            state = locked;
+            self.check(&state)?;
+        }
+        let held = state.held();
+        if held + bytes > self.limits.bytes {
+            return Err(IngestError::Full {
+                batch: bytes,
+                held,
+                limit: self.limits.bytes,
+            });
+        }
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        state.tickets.insert(ticket, None);
+        state.queued += bytes;
+        let key = batch
+            .idempotency
+            .as_ref()
+            .map(|idempotency| idempotency.key);
+        state.under_way.extend(key);
+        state.queue.push_back(Pending {
+            ticket,
+            payload,
+            count,
+            idempotency: batch.idempotency,
+        });
+        let first = self.settle(state, ticket, deadline)?;
+        Ok(Ingested {
+            first,
+            count,
+            replayed: false,
+        })
+    }
+
+    fn read(
+        &self,
+        from: u64,
+        records: usize,
+        bytes: usize,
+    ) -> Result<Vec<LoggedRecord>, IngestError> {
+        let mut state = self.lock();
+        let held = state.offsets();
+        let outside = |held| IngestError::Offset {
+            place: self.directory.display().to_string(),
+            offset: from,
+            held,
+        };
+        if from < held.start || from > held.end {
+            return Err(outside(held));
+        }
+        let at = state.live.partition_point(|live| live.end <= from);
+        // Behind the last record, unless the last segment is an empty one.
+        let Some(live) = state.live.get(at).copied() else {
+            return Ok(Vec::new());
+        };
+        state.read_to = from;
+        let cached = state.cached.clone();
+        let taken = match cached.filter(|cached| cached.header.number == live.number) {
+            _ if at + 1 == state.live.len() => state.active.take(from, records, bytes),
+            Some(cached) => {
+                drop(state);
+                cached.take(from, records, bytes)
+            }
+            None => {
+                drop(state);
+                let segment = Arc::new(self.sealed(live)?);
+                self.lock().cached = Some(segment.clone());
+                segment.take(from, records, bytes)
+            }
+        };
+        taken.map_err(|flaw| IngestError::Read {
+            place: self.slot(live.slot).display().to_string(),
+            why: of_flaw(flaw),
+        })
+    }
+
+    fn wait(&self, offset: u64, wait: Duration) -> bool {
+        let state = self.lock();
+        let waited = self
+            .changed
+            .wait_timeout_while(state, wait, |state| state.active.end <= offset);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.active.end > offset
+    }
+
+    fn offsets(&self) -> Range<u64> {
+        self.lock().offsets()
+    }
+
+    fn done(&self, offset: u64) -> Result<(), IngestError> {
+        let deadline = Instant::now() + self.limits.patience;
+        let mut state = self.lock();
+        let held = state.offsets();
+        if offset > held.end {
+            return Err(IngestError::Offset {
+                place: self.directory.display().to_string(),
+                offset,
+                held,
+            });
+        }
+        loop {
+            self.check(&state)?;
+            if self.victims(&state, offset) == 0 {
+                return Ok(());
+            }
+            match state.writer.take() {
+                Some(writer) => return self.let_go(state, writer, offset),
+                None => state = self.wait_for_change(state, deadline)?,
+            }
+        }
+    }
+
+    fn identity(&self) -> String {
+        self.id.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}

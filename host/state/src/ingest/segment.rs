@@ -1,0 +1,159 @@
+//! A segment in memory: its bytes, and where each of its batches begins.
+
+use tidegate_contract::{IdempotencyKey, LoggedRecord};
+
+use super::format::{self, Batch, ENTRY, EntryHeader, HEADER, Header, LogId};
+
+/// A flaw: at which byte, and what it is.
+pub(super) type Flaw = (usize, &'static str);
+
+/// The whole entries of a segment file.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) header: Header,
+    pub(super) bytes: Vec<u8>,
+    /// First offset of each entry, and the byte at which its payload begins.
+    entries: Vec<(u64, usize)>,
+    /// Where the next record goes.
+    pub(super) end: u64,
+    /// Number of the last group.
+    pub(super) group: u64,
+    /// Whether the last entry ends its group.
+    pub(super) whole: bool,
+}
+
+impl Segment {
+    /// One without entries.
+    pub(super) fn new(header: Header) -> Segment {
+        Segment {
+            bytes: header.write(),
+            ..Segment::of(header, Vec::new())
+        }
+    }
+
+    fn of(header: Header, bytes: Vec<u8>) -> Segment {
+        Segment {
+            bytes,
+            entries: Vec::new(),
+            end: header.first,
+            group: header.group,
+            whole: true,
+            header,
+        }
+    }
+
+    /// Reads a segment, and says at which byte something is torn, which is left out. In every segment but the last one of
+    /// its log that is damage: it was synced before the next was begun.
+    pub(super) fn read(bytes: Vec<u8>) -> Result<(Segment, Option<usize>), Flaw> {
+        let header = Header::read(&bytes).map_err(|why| (0, why))?;
+        let mut segment = Segment::of(header, bytes);
+        let mut at = HEADER;
+        while at < segment.bytes.len() {
+            let Some(entry) = EntryHeader::read(&header.id, &segment.bytes[at..]) else {
+                segment.is_torn(at)?;
+                segment.bytes.truncate(at);
+                return Ok((segment, Some(at)));
+            };
+            segment.add(at, &entry)?;
+            at += ENTRY + entry.length as usize;
+        }
+        Ok((segment, None))
+    }
+
+    /// Of the group that was being written when the process ended any part may be there, of a later one nothing.
+    fn is_torn(&self, at: usize) -> Result<(), Flaw> {
+        let unsynced = self.group + u64::from(self.whole);
+        let rest = &self.bytes[at..];
+        let mut later = (1..rest.len().saturating_sub(ENTRY))
+            .filter_map(|from| EntryHeader::read(&self.header.id, &rest[from..]));
+        match later.any(|entry| entry.group > unsynced) {
+            true => Err((at, "an entry is damaged and later ones follow it")),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds the entry that begins at this byte.
+    pub(super) fn add(&mut self, at: usize, entry: &EntryHeader) -> Result<Batch, Flaw> {
+        let from = at + ENTRY;
+        let payload = &self.bytes[from..from + entry.length as usize];
+        let (batch, _) = Batch::read(payload).ok_or((at, "an entry is not valid"))?;
+        if batch.first != self.end || batch.count == 0 {
+            return Err((at, "an entry does not begin where the one before it ends"));
+        }
+        self.entries.push((batch.first, from));
+        self.end += u64::from(batch.count);
+        (self.group, self.whole) = (entry.group, entry.last);
+        Ok(batch)
+    }
+
+    /// Appends what was written to the file.
+    pub(super) fn extend(&mut self, bytes: &[u8]) -> Result<(), Flaw> {
+        let mut at = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        while at < self.bytes.len() {
+            let damaged = (at, "an entry is not valid");
+            let entry = EntryHeader::read(&self.header.id, &self.bytes[at..]).ok_or(damaged)?;
+            self.add(at, &entry)?;
+            at += ENTRY + entry.length as usize;
+        }
+        Ok(())
+    }
+
+    /// The idempotency keys of its batches.
+    pub(super) fn keys(&self) -> impl Iterator<Item = (IdempotencyKey, u64, u32)> + '_ {
+        self.entries.iter().filter_map(|(_, from)| {
+            let (batch, _) = Batch::read(&self.bytes[*from..])?;
+            Some((batch.idempotency?, batch.first, batch.count))
+        })
+    }
+
+    /// Its records from this offset on, at most so many and of so many bytes; the first is taken at any size.
+    pub(super) fn take(
+        &self,
+        from: u64,
+        records: usize,
+        bytes: usize,
+    ) -> Result<Vec<LoggedRecord>, Flaw> {
+        let mut out = Vec::new();
+        let mut left = bytes;
+        let begin = self.entries.partition_point(|(first, _)| *first <= from);
+        for &(_, at) in &self.entries[begin.saturating_sub(1)..] {
+            let invalid = (at, "a record is not valid");
+            let (batch, mut rest) = Batch::read(&self.bytes[at..]).ok_or(invalid)?;
+            for offset in batch.first..batch.first + u64::from(batch.count) {
+                if offset < from {
+                    rest.skip_record().ok_or(invalid)?;
+                    continue;
+                }
+                let (record, size) = rest.record().ok_or(invalid)?;
+                if !out.is_empty() && (out.len() >= records || size > left) {
+                    return Ok(out);
+                }
+                left = left.saturating_sub(size);
+                out.push(LoggedRecord { offset, record });
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// An entry of a group, as it goes to the file.
+pub(super) fn write_entry(id: &LogId, payload: &mut [u8], place: Place, out: &mut Vec<u8>) {
+    format::place(payload, place.first);
+    let header = EntryHeader {
+        length: payload.len() as u32,
+        crc: crc32fast::hash(payload),
+        group: place.group,
+        last: place.last,
+    };
+    header.write(id, out);
+    out.extend_from_slice(payload);
+}
+
+/// Where an entry goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) first: u64,
+    pub(super) group: u64,
+    pub(super) last: bool,
+}

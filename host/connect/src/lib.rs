@@ -1,4 +1,4 @@
-//! Sources and sinks, named by protocol: files, standard input and output, Kafka.
+//! Sources and sinks, named by protocol: files, standard input and output, Kafka. And models on other servers.
 //!
 //! This crate knows bytes, places and positions. It does not know pipelines, operators, models or cuts: `flow` polls
 //! the sources, decides what is done and calls `commit`, `flush` and `recover`. It is the only crate that names rdkafka.
@@ -17,6 +17,7 @@
 pub mod file;
 pub mod kafka;
 mod lines;
+pub mod remote;
 pub mod standard;
 
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -15,6 +15,7 @@ mod begin;
 mod check;
 mod client;
 mod deliveries;
+mod feed;
 mod internal;
 mod letter;
 mod member;
@@ -44,6 +45,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use tracing::{debug, warn};
 
 pub use check::{PropertyFault, check_reader, check_writer};
+pub use feed::{FeedFailure, KafkaFeed, KafkaFeedOptions};
 pub use internal::InternalTopic;
 pub use options::{KafkaSourceOptions, KafkaStart};
 pub use probe::{TopicReport, probe_changelog, probe_read, probe_write};

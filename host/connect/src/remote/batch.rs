@@ -1,0 +1,213 @@
+//! Texts that wait go together, as many as a call may have: the longer the server takes, the more of them.
+
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Instant;
+
+use bytes::Bytes;
+use tidegate_contract::ModelError;
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+
+use super::breaker::Outcome;
+use super::encoding::{Encoded, body, most_bytes, read};
+use super::estimate;
+use super::gate::Permit;
+use super::model::Shared;
+use super::server::locked;
+use super::trouble::Trouble;
+
+/// Texts that wait for a call, by class and then as they came.
+#[derive(Debug, Default)]
+pub(crate) struct Batches(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    items: BTreeMap<(u8, u64), Item>,
+    next: u64,
+}
+
+/// A text, and who waits for it.
+#[derive(Debug)]
+struct Item {
+    text: String,
+    deadline: Option<Instant>,
+    sender: oneshot::Sender<Result<Encoded, ModelError>>,
+}
+
+/// A text leaves the queue with the one who waits for it.
+struct Leaves<'a>(&'a Batches, (u8, u64));
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        locked(&self.0.0).items.remove(&self.1);
+    }
+}
+
+impl Batches {
+    fn enter(&self, class: u8, item: Item) -> Leaves<'_> {
+        let mut waiting = locked(&self.0);
+        let key = (class, waiting.next);
+        waiting.next += 1;
+        waiting.items.insert(key, item);
+        Leaves(self, key)
+    }
+
+    fn take(&self, most: usize) -> Vec<Item> {
+        let mut waiting = locked(&self.0);
+        let mut items = Vec::new();
+        while items.len() < most
+            && let Some((_, item)) = waiting.items.pop_first()
+        {
+            items.push(item);
+        }
+        items
+    }
+}
+
+/// Encodes a text, in a call with others.
+pub(crate) async fn encode(
+    shared: &Arc<Shared>,
+    class: u8,
+    text: String,
+    deadline: Option<Instant>,
+    began: &Mutex<Option<Instant>>,
+) -> Result<Encoded, ModelError> {
+    let (sender, mut receiver) = oneshot::channel();
+    let item = Item {
+        text,
+        deadline,
+        sender,
+    };
+    let _leaves = shared.batches.enter(class, item);
+    loop {
+        let permit = tokio::select! {
+            biased;
+            encoded = &mut receiver => return encoded.unwrap_or(Err(ModelError::Closed)),
+            permit = shared.server.gate.permit(class) => permit,
+        };
+        let items = shared.batches.take(shared.protocol.batch());
+        if items.is_empty() {
+            // Another call has it.
+            drop(permit);
+            return receiver.await.unwrap_or(Err(ModelError::Closed));
+        }
+        locked(began).get_or_insert_with(Instant::now);
+        // Not here: who brought the others must not end with this one.
+        tokio::spawn(call(shared.clone(), items, permit));
+    }
+}
+
+/// A call for these texts, while anybody waits for one of them.
+async fn call(shared: Arc<Shared>, items: Vec<Item>, permit: Permit) {
+    let mut senders = Vec::with_capacity(items.len());
+    let mut texts = Vec::with_capacity(items.len());
+    let mut deadline = None;
+    for item in items {
+        // The latest; none if one of them has time without end.
+        deadline = match (texts.is_empty(), deadline, item.deadline) {
+            (true, _, first) => first,
+            (false, Some(latest), Some(this)) => Some(this.max(latest)),
+            (false, ..) => None,
+        };
+        texts.push(item.text);
+        senders.push(Some(item.sender));
+    }
+    let encoded = {
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        while_waited_for(&mut senders, encode_all(&shared, &texts, deadline)).await
+    };
+    match encoded {
+        None => {}
+        Some(Ok(rows)) => {
+            drop(permit);
+            for (sender, row) in senders.iter_mut().zip(rows) {
+                tell(sender, Ok(row));
+            }
+        }
+        // One of them is at fault, and the others are not to suffer for it.
+        Some(Err(trouble)) if trouble.request && texts.len() > 1 => {
+            for (sender, text) in senders.iter_mut().zip(&texts) {
+                let texts = [text.as_str()];
+                let one = std::slice::from_mut(sender);
+                let encoded = while_waited_for(one, encode_all(&shared, &texts, deadline)).await;
+                if let Some(encoded) = encoded {
+                    let row = encoded.map(|mut rows| rows.remove(0));
+                    tell(sender, row.map_err(|trouble| shared.server.error(trouble)));
+                }
+            }
+        }
+        Some(Err(trouble)) => {
+            drop(permit);
+            for sender in &mut senders {
+                tell(sender, Err(shared.server.error(trouble.clone())));
+            }
+        }
+    }
+}
+
+type Sender = Option<oneshot::Sender<Result<Encoded, ModelError>>>;
+
+/// Who has gone is not told.
+fn tell(sender: &mut Sender, result: Result<Encoded, ModelError>) {
+    if let Some(sender) = sender.take() {
+        let _ = sender.send(result);
+    }
+}
+
+/// What comes of it; none when everybody has gone.
+async fn while_waited_for<T>(senders: &mut [Sender], work: impl Future<Output = T>) -> Option<T> {
+    let gone = poll_fn(|context| {
+        let mut all = true;
+        for sender in senders.iter_mut().flatten() {
+            all &= sender.poll_closed(context).is_ready();
+        }
+        match all {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    });
+    tokio::select! {
+        biased;
+        () = gone => None,
+        done = work => Some(done),
+    }
+}
+
+/// Asks until there is an answer, or there will be none. A row for each text.
+async fn encode_all(
+    shared: &Shared,
+    texts: &[&str],
+    deadline: Option<Instant>,
+) -> Result<Vec<Encoded>, Trouble> {
+    let server = &shared.server;
+    let body = Bytes::from(body(&shared.protocol.kind, texts));
+    let tokens = texts.iter().map(|text| estimate::tokens(text)).max();
+    let once = || async {
+        let asked = async {
+            let uri = &shared.protocol.encode;
+            let response = server.ask(uri, body.clone(), tokens.unwrap_or(0)).await?;
+            let most = most_bytes(texts.len());
+            let answer = server.http.whole(response.into_body(), most).await?;
+            read(&shared.protocol.kind, texts, &answer).map_err(Trouble::wrong)
+        };
+        let (rows, mut admission) = server.tried(asked).await?;
+        admission.told(Outcome::Alive);
+        Ok(rows)
+    };
+    let mut tried = 0;
+    loop {
+        tried += 1;
+        let trouble = match server.hedged(once).await {
+            Ok(rows) => return Ok(rows),
+            Err(trouble) => trouble,
+        };
+        let jitter = body.len() as u64 * u64::from(tried);
+        match server.again(&trouble, tried, deadline, jitter) {
+            Some(wait) => sleep(wait).await,
+            None => return Err(trouble),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Leaves a server alone that fails, and tries it again after a while.
+
+use std::time::{Duration, Instant};
+
+use super::options::BreakerOptions;
+
+/// Parts of the window; the oldest is forgotten as a whole.
+const PARTS: usize = 10;
+
+/// What came of a try that was let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The server answered, be it a refusal.
+    Alive,
+    /// It did not, or not as a server that is well.
+    Failed,
+    /// Nobody waited for it.
+    Unknown,
+}
+
+/// A breaker: closed while the server is well, open while it is left alone, half open while one request tries it.
+#[derive(Debug)]
+pub(crate) struct Breaker {
+    options: BreakerOptions,
+    /// Begin, tries and failures of each part.
+    parts: [(Option<Instant>, u32, u32); PARTS],
+    state: State,
+    /// How often it has opened.
+    pub opened: u64,
+}
+
+#[derive(Debug)]
+enum State {
+    Closed,
+    Open { until: Instant },
+    HalfOpen { probing: bool },
+}
+
+/// Whether a try goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admitted {
+    /// As usual.
+    Yes,
+    /// As the one that tries the server.
+    Probe,
+    /// No, for so long at least.
+    No(Duration),
+}
+
+impl Breaker {
+    pub(crate) fn new(options: BreakerOptions) -> Breaker {
+        Breaker {
+            options,
+            parts: [(None, 0, 0); PARTS],
+            state: State::Closed,
+            opened: 0,
+        }
+    }
+
+    /// Asks whether a try goes; [`told`](Breaker::told) must follow one that does.
+    pub(crate) fn admit(&mut self, now: Instant) -> Admitted {
+        if let State::Open { until } = self.state {
+            if now < until {
+                return Admitted::No(until - now);
+            }
+            self.state = State::HalfOpen { probing: false };
+        }
+        match &mut self.state {
+            State::HalfOpen { probing: true } => Admitted::No(Duration::ZERO),
+            State::HalfOpen { probing } => {
+                *probing = true;
+                Admitted::Probe
+            }
+            _ => Admitted::Yes,
+        }
+    }
+
+    /// What came of a try. Those that began before the breaker opened say nothing any more.
+    pub(crate) fn told(&mut self, probe: bool, outcome: Outcome, now: Instant) {
+        match (&mut self.state, probe) {
+            (State::HalfOpen { probing }, true) => match outcome {
+                Outcome::Alive => {
+                    self.parts = [(None, 0, 0); PARTS];
+                    self.state = State::Closed;
+                }
+                Outcome::Failed => self.open(now),
+                Outcome::Unknown => *probing = false,
+            },
+            (State::Closed, false) if outcome != Outcome::Unknown => {
+                self.count(outcome == Outcome::Failed, now);
+                let (tries, failures) = self.counted(now);
+                let share = f64::from(failures) / f64::from(tries.max(1));
+                if tries >= self.options.least && failures > 0 && share >= self.options.share {
+                    self.open(now);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether requests are refused.
+    pub(crate) fn is_open(&self, now: Instant) -> bool {
+        matches!(self.state, State::Open { until } if now < until)
+    }
+
+    fn open(&mut self, now: Instant) {
+        self.opened += 1;
+        self.state = State::Open {
+            until: now + self.options.open,
+        };
+    }
+
+    fn part(&self) -> Duration {
+        self.options.window / PARTS as u32
+    }
+
+    fn count(&mut self, failed: bool, now: Instant) {
+        let part = self.part();
+        let (begin, tries, failures) = &mut self.parts[0];
+        if begin.is_none_or(|begin| now.saturating_duration_since(begin) >= part) {
+            self.parts.rotate_right(1);
+            self.parts[0] = (Some(now), 1, u32::from(failed));
+        } else {
+            *tries = tries.saturating_add(1);
+            *failures = failures.saturating_add(u32::from(failed));
+        }
+    }
+
+    fn counted(&self, now: Instant) -> (u32, u32) {
+        let window = self.options.window;
+        let mut sums = (0_u32, 0_u32);
+        for (begin, tries, failures) in &self.parts {
+            if begin.is_some_and(|begin| now.saturating_duration_since(begin) < window) {
+                sums = (
+                    sums.0.saturating_add(*tries),
+                    sums.1.saturating_add(*failures),
+                );
+            }
+        }
+        sums
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn breaker() -> (Breaker, Instant) {
+        let options = BreakerOptions {
+            window: 10 * SECOND,
+            least: 4,
+            share: 0.5,
+            open: 5 * SECOND,
+        };
+        (Breaker::new(options), Instant::now())
+    }
+
+    fn tries(breaker: &mut Breaker, now: Instant, outcomes: &[Outcome]) {
+        for outcome in outcomes {
+            assert_eq!(breaker.admit(now), Admitted::Yes);
+            breaker.told(false, *outcome, now);
+        }
+    }
+
+    use Outcome::{Alive, Failed, Unknown};
+
+    #[test]
+    fn half_of_the_tries_failing_opens_it_and_a_probe_that_is_answered_closes_it() {
+        let (mut breaker, now) = breaker();
+        tries(&mut breaker, now, &[Alive, Alive, Failed, Failed]);
+        assert!(breaker.is_open(now));
+        assert_eq!(breaker.admit(now + SECOND), Admitted::No(4 * SECOND));
+        let later = now + 5 * SECOND;
+        assert_eq!(breaker.admit(later), Admitted::Probe);
+        assert_eq!(breaker.admit(later), Admitted::No(Duration::ZERO));
+        breaker.told(true, Alive, later);
+        // What failed before is forgotten.
+        tries(&mut breaker, later, &[Failed, Alive, Alive, Alive]);
+        assert_eq!(breaker.opened, 1);
+    }
+
+    #[test]
+    fn a_probe_that_fails_opens_it_again_and_one_that_nobody_waits_for_frees_its_place() {
+        let (mut breaker, now) = breaker();
+        tries(&mut breaker, now, &[Failed; 4]);
+        let later = now + 5 * SECOND;
+        assert_eq!(breaker.admit(later), Admitted::Probe);
+        breaker.told(true, Unknown, later);
+        assert_eq!(breaker.admit(later), Admitted::Probe);
+        breaker.told(true, Failed, later);
+        assert_eq!(breaker.admit(later), Admitted::No(5 * SECOND));
+        assert_eq!(breaker.opened, 2);
+    }
+
+    #[test]
+    fn what_began_before_it_opened_does_not_close_it() {
+        let (mut breaker, now) = breaker();
+        assert_eq!(breaker.admit(now), Admitted::Yes);
+        tries(&mut breaker, now, &[Failed; 4]);
+        let later = now + 5 * SECOND;
+        assert_eq!(breaker.admit(later), Admitted::Probe);
+        breaker.told(false, Alive, later);
+        assert_eq!(breaker.admit(later), Admitted::No(Duration::ZERO));
+    }
+
+    #[test]
+    fn few_tries_and_old_ones_say_nothing() {
+        let (mut breaker, now) = breaker();
+        tries(&mut breaker, now, &[Failed; 3]);
+        let later = now + 10 * SECOND;
+        tries(&mut breaker, later, &[Failed, Alive, Alive, Alive]);
+        assert_eq!(breaker.opened, 0);
+    }
+}

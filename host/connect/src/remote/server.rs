@@ -1,0 +1,234 @@
+//! A server, and how often, how soon and whether at all it is asked.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::{Response, Uri};
+use tidegate_contract::ModelError;
+use tokio::time::{sleep, timeout};
+
+use super::breaker::{Admitted, Breaker, Outcome};
+use super::budget::Budget;
+use super::clock::Clock;
+use super::gate::Gate;
+use super::http::Http;
+use super::lateness::Lateness;
+use super::options::{Hedge, RemoteTimeouts};
+use super::secret::Secret;
+use super::stats::{Counters, add};
+use super::trouble::{self, Trouble};
+
+/// Most bytes of an error that are read.
+const MOST_ERROR: usize = 16 << 10;
+/// Longest wait between tries that the server has not asked for.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(8);
+
+/// A server.
+pub(crate) struct Server {
+    /// Its address, for messages.
+    pub address: String,
+    pub http: Http,
+    pub timeouts: RemoteTimeouts,
+    pub attempts: u32,
+    pub backoff: Duration,
+    pub hedge: Hedge,
+    pub context: u32,
+    pub secrets: Vec<Secret>,
+    pub clock: Clock,
+    pub gate: Arc<Gate>,
+    pub breaker: Mutex<Breaker>,
+    pub budget: Mutex<Budget>,
+    pub lateness: Mutex<Lateness>,
+    pub counters: Counters,
+}
+
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A try that the breaker let through, until it is told what came of it.
+pub(crate) struct Admission<'a> {
+    server: &'a Server,
+    probe: bool,
+    outcome: Outcome,
+}
+
+impl Admission<'_> {
+    pub(crate) fn told(&mut self, outcome: Outcome) {
+        self.outcome = outcome;
+    }
+}
+
+impl Drop for Admission<'_> {
+    fn drop(&mut self) {
+        let now = self.server.clock.now();
+        locked(&self.server.breaker).told(self.probe, self.outcome, now);
+    }
+}
+
+impl Server {
+    /// Whether it is asked at all now.
+    pub(crate) fn admit(&self) -> Result<Admission<'_>, Trouble> {
+        let admitted = locked(&self.breaker).admit(self.clock.now());
+        let probe = match admitted {
+            Admitted::Yes => false,
+            Admitted::Probe => true,
+            Admitted::No(left) => {
+                return Err(Trouble {
+                    wait: Some(left),
+                    ..Trouble::not_asked("it has failed too often and is left alone for now")
+                });
+            }
+        };
+        Ok(Admission {
+            server: self,
+            probe,
+            outcome: Outcome::Unknown,
+        })
+    }
+
+    /// Whether it is left alone.
+    pub(crate) fn left_alone(&self) -> Option<Trouble> {
+        let open = locked(&self.breaker).is_open(self.clock.now());
+        open.then(|| Trouble::not_asked("it has failed too often and is left alone for now"))
+    }
+
+    /// A trouble as the model's answer, without secrets.
+    pub(crate) fn error(&self, mut trouble: Trouble) -> ModelError {
+        for secret in &self.secrets {
+            trouble.why = secret.struck_from(&trouble.why);
+        }
+        trouble.into_error(&self.address)
+    }
+
+    /// Sends a request; the head of an answer that is one.
+    pub(crate) async fn ask(
+        &self,
+        uri: &Uri,
+        body: Bytes,
+        prompt_tokens: usize,
+    ) -> Result<Response<Incoming>, Trouble> {
+        let response = self.http.post(uri, body).await?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let (head, body) = response.into_parts();
+        let body = self.http.beginning(body, MOST_ERROR).await;
+        let head = Response::from_parts(head, ());
+        Err(trouble::of_status(
+            &head,
+            &body,
+            prompt_tokens,
+            self.context,
+        ))
+    }
+
+    /// A try with its bound of time and its word to the breaker. What it gives keeps the admission, if there is more to
+    /// come.
+    pub(crate) async fn tried<'a, T>(
+        &'a self,
+        work: impl Future<Output = Result<T, Trouble>>,
+    ) -> Result<(T, Admission<'a>), Trouble> {
+        let mut admission = self.admit()?;
+        let began = Instant::now();
+        let limit = self.timeouts.first;
+        let result = match timeout(limit, work).await {
+            Ok(result) => result,
+            Err(_) => Err(Trouble::failed(format!("no answer began in {limit:?}"))),
+        };
+        match result {
+            Ok(given) => {
+                locked(&self.lateness).began(began.elapsed());
+                Ok((given, admission))
+            }
+            Err(trouble) => {
+                admission.told(trouble.outcome);
+                Err(trouble)
+            }
+        }
+    }
+
+    /// A try, and another beside it when it is late. The first that gives something goes on; the other is dropped, and
+    /// its connection with it.
+    pub(crate) async fn hedged<T, F>(&self, once: impl Fn() -> F) -> Result<T, Trouble>
+    where
+        F: Future<Output = Result<T, Trouble>>,
+    {
+        let mut first = pin!(once());
+        let late = match self.hedge {
+            Hedge::Off => None,
+            Hedge::After(late) => Some(late),
+            Hedge::Late => locked(&self.lateness).late(),
+        };
+        let Some(late) = late else {
+            return first.await;
+        };
+        tokio::select! {
+            biased;
+            result = &mut first => return result,
+            () = sleep(late) => {}
+        }
+        // Beside it only as far as there is room and budget.
+        let Some(_permit) = self.gate.try_permit() else {
+            return first.await;
+        };
+        if !locked(&self.budget).take(self.clock.now()) {
+            return first.await;
+        }
+        add(&self.counters.hedged, 1);
+        let mut second = pin!(once());
+        let (mut first_failed, mut second_failed) = (None, false);
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut first, if first_failed.is_none() => match result {
+                    Err(trouble) if !second_failed => first_failed = Some(trouble),
+                    result => return result,
+                },
+                result = &mut second, if !second_failed => match result {
+                    Ok(given) => {
+                        add(&self.counters.hedge_wins, 1);
+                        return Ok(given);
+                    }
+                    // What is wrong with the first is told: the second may only not have been let through.
+                    Err(trouble) => match first_failed.take() {
+                        Some(first) => return Err(if first.again { first } else { trouble }),
+                        None => second_failed = true,
+                    },
+                },
+            }
+        }
+    }
+
+    /// How long to wait before the next try; none if there is none.
+    pub(crate) fn again(
+        &self,
+        trouble: &Trouble,
+        tried: u32,
+        deadline: Option<Instant>,
+        jitter: u64,
+    ) -> Option<Duration> {
+        if !trouble.again || trouble.outcome == Outcome::Unknown || tried >= self.attempts {
+            return None;
+        }
+        let wait = match trouble.wait {
+            Some(wait) => wait,
+            None => {
+                let doubled = 2_u32.saturating_pow(tried.saturating_sub(1));
+                let wait = self.backoff.saturating_mul(doubled).min(LONGEST_BACKOFF);
+                // Up to a quarter less, so that those who failed together do not come back together.
+                wait.mul_f64(1.0 - (jitter % 1000) as f64 / 4000.0)
+            }
+        };
+        let in_time = deadline.is_none_or(|deadline| Instant::now() + wait < deadline);
+        if !in_time || !locked(&self.budget).take(self.clock.now()) {
+            return None;
+        }
+        add(&self.counters.retried, 1);
+        Some(wait)
+    }
+}

@@ -1,0 +1,319 @@
+//! Why a try came to nothing.
+
+use std::time::Duration;
+
+use hyper::header::{HeaderMap, HeaderName, RETRY_AFTER};
+use hyper::{Response, StatusCode};
+use serde_json::Value;
+use tidegate_contract::ModelError;
+
+use super::breaker::Outcome;
+
+/// Most characters of what a server says that are told on.
+const MOST_SAID: usize = 400;
+/// Longest wait that a server may ask for.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Why a try came to nothing, and what is to be done.
+#[derive(Clone, Debug)]
+pub(crate) struct Trouble {
+    pub why: String,
+    /// Whether the same request may have an answer later.
+    pub again: bool,
+    /// What it says of the server.
+    pub outcome: Outcome,
+    /// How long the server asks to be left alone.
+    pub wait: Option<Duration>,
+    /// What the request itself is refused with, where that has a name.
+    pub refusal: Option<ModelError>,
+    /// The request was refused for what it holds.
+    pub request: bool,
+}
+
+impl Trouble {
+    /// The server failed, and may not the next time.
+    pub(crate) fn failed(why: impl Into<String>) -> Trouble {
+        Trouble {
+            why: why.into(),
+            again: true,
+            outcome: Outcome::Failed,
+            wait: None,
+            refusal: None,
+            request: false,
+        }
+    }
+
+    /// The server answers, but not as it should, and would not the next time.
+    pub(crate) fn wrong(why: impl Into<String>) -> Trouble {
+        Trouble {
+            again: false,
+            outcome: Outcome::Alive,
+            ..Trouble::failed(why)
+        }
+    }
+
+    /// Nothing was tried.
+    pub(crate) fn not_asked(why: impl Into<String>) -> Trouble {
+        Trouble {
+            outcome: Outcome::Unknown,
+            ..Trouble::failed(why)
+        }
+    }
+
+    /// As the model's answer.
+    pub(crate) fn into_error(self, server: &str) -> ModelError {
+        self.refusal.unwrap_or_else(|| ModelError::Remote {
+            server: server.to_owned(),
+            why: self.why,
+            again: self.again,
+        })
+    }
+}
+
+/// What a status with its headers and body means. `prompt` is the estimate of the prompt's tokens, `context` what the
+/// server has room for as far as it is known here.
+pub(crate) fn of_status<B>(
+    response: &Response<B>,
+    body: &[u8],
+    prompt: usize,
+    context: u32,
+) -> Trouble {
+    let status = response.status();
+    let said = Said::of(body);
+    let words = match status {
+        StatusCode::UNAUTHORIZED => "the key is not accepted",
+        StatusCode::FORBIDDEN => "the key may not ask this model",
+        StatusCode::NOT_FOUND => "no such model, or no such address",
+        _ if status.is_redirection() => "it points elsewhere, which is not followed",
+        _ => status.canonical_reason().unwrap_or("an unknown status"),
+    };
+    let mut why = format!("{} {words}", status.as_u16());
+    if !said.message.is_empty() {
+        why = format!("{why}: {}", said.message);
+    }
+    let overruled = header(response.headers(), "x-should-retry");
+    let usual = matches!(status.as_u16(), 408 | 409 | 425 | 429) || status.is_server_error();
+    let failed = status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT;
+    let trouble = Trouble {
+        why,
+        again: match overruled {
+            Some("true") => true,
+            Some("false") => false,
+            _ => usual,
+        },
+        outcome: if failed {
+            Outcome::Failed
+        } else {
+            Outcome::Alive
+        },
+        wait: wait(response.headers()),
+        refusal: None,
+        request: matches!(status.as_u16(), 400 | 413 | 422),
+    };
+    if trouble.request && said.is_length {
+        let limit = said.limit.unwrap_or(context as usize);
+        return Trouble {
+            refusal: Some(ModelError::PromptTooLong {
+                // The estimate may be below the limit; the server's own count was not.
+                tokens: said.tokens.unwrap_or(prompt.max(limit + 1)),
+                limit,
+            }),
+            ..trouble
+        };
+    }
+    trouble
+}
+
+/// What an error event in a stream means.
+pub(crate) fn of_event(error: &Value) -> Trouble {
+    let said = Said::of_value(error);
+    let why = if said.message.is_empty() {
+        "its answer broke off with an error".to_owned()
+    } else {
+        format!("its answer broke off: {}", said.message)
+    };
+    Trouble::failed(why)
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &'static str) -> Option<&'a str> {
+    let value = headers.get(HeaderName::from_static(name))?;
+    value.to_str().ok().map(str::trim)
+}
+
+/// How long the server asks for: milliseconds before seconds, as clients read them. A date is not read.
+fn wait(headers: &HeaderMap) -> Option<Duration> {
+    let number = |text: &str| {
+        let number = text.parse::<f64>().ok()?;
+        (number.is_finite() && number >= 0.0).then_some(number)
+    };
+    let ms = header(headers, "retry-after-ms").and_then(number);
+    let seconds = ms.map(|ms| ms / 1000.0).or_else(|| {
+        let value = headers.get(RETRY_AFTER)?.to_str().ok()?;
+        number(value.trim())
+    })?;
+    Some(Duration::from_secs_f64(
+        seconds.min(LONGEST_WAIT.as_secs_f64()),
+    ))
+}
+
+/// What a server says in an error.
+#[derive(Debug, Default)]
+struct Said {
+    message: String,
+    is_length: bool,
+    tokens: Option<usize>,
+    limit: Option<usize>,
+}
+
+impl Said {
+    fn of(body: &[u8]) -> Said {
+        match serde_json::from_slice::<Value>(body) {
+            Ok(value) => Said::of_value(&value),
+            Err(_) => Said {
+                message: shortened(&String::from_utf8_lossy(body)),
+                ..Said::default()
+            },
+        }
+    }
+
+    /// OpenAI's shape, the same without its frame, KServe's text, and `detail` or `message` of other frameworks.
+    fn of_value(value: &Value) -> Said {
+        let error = match value.get("error") {
+            Some(error) if !error.is_null() => error,
+            _ => value,
+        };
+        let text = |name: &str| error.get(name).and_then(Value::as_str);
+        let message = error
+            .as_str()
+            .or_else(|| text("message"))
+            .or_else(|| text("detail"))
+            .unwrap_or_default();
+        let number = |name: &str| error.get(name)?.as_u64()?.try_into().ok();
+        let is_length = [text("code"), text("type")].into_iter().flatten().any(|code| {
+            code == "context_length_exceeded" || code == "exceed_context_size_error"
+        })
+            // Servers that have no code of their own say it in OpenAI's words.
+            || message.contains("maximum context length");
+        let mut message = shortened(message);
+        if let Some(param) = text("param").filter(|param| !param.is_empty()) {
+            message = format!("{message} ({})", shortened(param));
+        }
+        Said {
+            message,
+            is_length,
+            tokens: number("n_prompt_tokens"),
+            limit: number("n_ctx"),
+        }
+    }
+}
+
+/// One line of it.
+fn shortened(text: &str) -> String {
+    let line = text.trim().chars().map(|c| match c {
+        c if c.is_control() => ' ',
+        c => c,
+    });
+    let mut short: String = line.clone().take(MOST_SAID).collect();
+    if text.trim().chars().nth(MOST_SAID).is_some() {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(status: u16, headers: &[(&'static str, &'static str)], body: &str) -> Trouble {
+        let mut response = Response::builder().status(status);
+        for (name, value) in headers {
+            response = response.header(*name, *value);
+        }
+        of_status(&response.body(()).unwrap(), body.as_bytes(), 7, 100)
+    }
+
+    #[test]
+    fn statuses_say_whether_it_is_tried_again_and_whether_the_server_is_well() {
+        for (status, again, outcome) in [
+            (400, false, Outcome::Alive),
+            (401, false, Outcome::Alive),
+            (403, false, Outcome::Alive),
+            (404, false, Outcome::Alive),
+            (408, true, Outcome::Failed),
+            (409, true, Outcome::Alive),
+            (422, false, Outcome::Alive),
+            (429, true, Outcome::Alive),
+            (500, true, Outcome::Failed),
+            (503, true, Outcome::Failed),
+            (302, false, Outcome::Alive),
+        ] {
+            let trouble = told(status, &[], "");
+            assert_eq!(
+                (trouble.again, trouble.outcome),
+                (again, outcome),
+                "{status}"
+            );
+        }
+        assert!(!told(500, &[("x-should-retry", "false")], "").again);
+        assert!(told(400, &[("x-should-retry", "true")], "").again);
+    }
+
+    #[test]
+    fn the_wait_is_what_the_server_says_up_to_a_bound() {
+        let wait = |headers: &[_]| told(429, headers, "").wait;
+        assert_eq!(wait(&[("retry-after", "2")]), Some(Duration::from_secs(2)));
+        let both = [("retry-after", "2"), ("retry-after-ms", "20")];
+        assert_eq!(wait(&both), Some(Duration::from_millis(20)));
+        assert_eq!(wait(&[("retry-after", "86400")]), Some(LONGEST_WAIT));
+        for other in ["-1", "NaN", "inf", "Wed, 21 Oct 2015 07:28:00 GMT", ""] {
+            assert_eq!(wait(&[("retry-after", other)]), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn every_shape_of_error_has_its_message_in_one_line() {
+        let openai = r#"{"error":{"message":"no such\nvoice","type":"invalid_request_error","param":"voice","code":null}}"#;
+        assert_eq!(
+            told(400, &[], openai).why,
+            "400 Bad Request: no such voice (voice)"
+        );
+        let flat = r#"{"object":"error","message":"bad","code":40303}"#;
+        assert_eq!(told(422, &[], flat).why, "422 Unprocessable Entity: bad");
+        assert_eq!(
+            told(500, &[], r#"{"error":"oh"}"#).why,
+            "500 Internal Server Error: oh"
+        );
+        assert_eq!(
+            told(404, &[], r#"{"detail":"Not Found"}"#).why,
+            "404 no such model, or no such address: Not Found"
+        );
+        assert_eq!(
+            told(502, &[], "<html>\r\nbad").why,
+            "502 Bad Gateway: <html>  bad"
+        );
+        let long = told(400, &[], &"x".repeat(100_000)).why;
+        assert!(long.chars().count() < 500);
+    }
+
+    #[test]
+    fn a_prompt_that_is_too_long_is_told_as_such() {
+        let openai = r#"{"error":{"message":"This model's maximum context length is 8 tokens","code":"context_length_exceeded"}}"#;
+        let refusal = told(400, &[], openai).refusal;
+        assert_eq!(
+            refusal,
+            Some(ModelError::PromptTooLong {
+                tokens: 101,
+                limit: 100
+            })
+        );
+        let llama = r#"{"error":{"message":"too long","type":"exceed_context_size_error","n_prompt_tokens":12,"n_ctx":8}}"#;
+        let refusal = told(400, &[], llama).refusal;
+        assert_eq!(
+            refusal,
+            Some(ModelError::PromptTooLong {
+                tokens: 12,
+                limit: 8
+            })
+        );
+    }
+}

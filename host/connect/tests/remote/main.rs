@@ -1,0 +1,11 @@
+//! What models on other servers promise, against servers that do as a test says.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod broken;
+mod chat;
+mod encode;
+mod ending;
+mod secure;
+mod support;
+mod trying;

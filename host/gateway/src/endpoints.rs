@@ -1,0 +1,152 @@
+//! All endpoints of the gateway: which path is whose, who may, and how many were answered.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hyper::{Method, StatusCode};
+
+use crate::access::Scope;
+use crate::exchange::{Answered, Asked, Content};
+use crate::front::{Endpoints, Limits};
+use crate::ingest::Ingest;
+use crate::openai::OpenAi;
+use crate::openai::error::ApiError;
+use crate::outputs::Outputs;
+
+/// Whether the process answers, without a key.
+const HEALTH: &str = "/health";
+
+/// Every endpoint.
+pub struct Everything {
+    /// OpenAI's.
+    pub openai: OpenAi,
+    /// Records that are handed over.
+    pub ingest: Ingest,
+    /// Records that are followed.
+    pub outputs: Outputs,
+    /// Longest body.
+    pub max_body: u64,
+    /// What was answered.
+    pub counted: Counted,
+}
+
+/// Whose a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    OpenAi,
+    Ingest,
+    Outputs,
+    Health,
+    Nowhere,
+}
+
+impl Place {
+    fn of(path: &str) -> Place {
+        match path {
+            HEALTH => Place::Health,
+            path if path.starts_with("/v1/ingest/") => Place::Ingest,
+            path if path.starts_with("/v1/outputs/") => Place::Outputs,
+            path if OpenAi::serves(path) => Place::OpenAi,
+            _ => Place::Nowhere,
+        }
+    }
+
+    /// The word that counters have.
+    fn name(self, path: &str) -> &'static str {
+        match self {
+            Place::OpenAi => {
+                let last = path.strip_prefix("/v1/").unwrap_or_default();
+                match last {
+                    "chat/completions" => "chat",
+                    "completions" => "completions",
+                    "responses" => "responses",
+                    "embeddings" => "embeddings",
+                    "rerank" => "rerank",
+                    _ => "models",
+                }
+            }
+            Place::Ingest => "ingest",
+            Place::Outputs => "outputs",
+            Place::Health => "health",
+            Place::Nowhere => "none",
+        }
+    }
+}
+
+impl Endpoints for Everything {
+    fn answer(&self, asked: Asked) -> Pin<Box<dyn Future<Output = Answered> + Send>> {
+        let place = Place::of(&asked.path);
+        let (name, counted) = (place.name(&asked.path), self.counted.clone());
+        let (openai, ingest, outputs) = (
+            self.openai.clone(),
+            self.ingest.clone(),
+            self.outputs.clone(),
+        );
+        Box::pin(async move {
+            let answered = match place {
+                Place::OpenAi => openai.answer(asked).await,
+                Place::Ingest if !asked.who.may(Scope::Ingest, None) => denied(Scope::Ingest),
+                Place::Outputs if !asked.who.may(Scope::Outputs, None) => denied(Scope::Outputs),
+                Place::Ingest => ingest.answer(asked).await,
+                Place::Outputs => outputs.answer(asked).await,
+                Place::Health => healthy(),
+                Place::Nowhere => {
+                    let message = format!("There is no {} {}", asked.method, asked.path);
+                    ApiError::no_path(StatusCode::NOT_FOUND, message).answered()
+                }
+            };
+            counted.count(name, answered.status.as_u16());
+            answered
+        })
+    }
+
+    fn limits(&self, method: &Method, path: &str) -> Limits {
+        let place = Place::of(path);
+        let body = match *method == Method::POST && place != Place::Health {
+            true => self.max_body,
+            false => 0,
+        };
+        Limits {
+            body,
+            open: place == Place::Health,
+        }
+    }
+}
+
+fn healthy() -> Answered {
+    Answered {
+        status: StatusCode::OK,
+        headers: Vec::new(),
+        content: Content::Whole {
+            media_type: "application/json",
+            bytes: "{\"status\":\"ok\"}".into(),
+        },
+    }
+}
+
+/// To someone whose key is for other things.
+fn denied(scope: Scope) -> Answered {
+    let message = format!("This key may not use {}", scope.name());
+    ApiError::no_path(StatusCode::FORBIDDEN, message).answered()
+}
+
+/// How many requests were answered, by endpoint and status. A copy is the same.
+#[derive(Clone, Debug, Default)]
+pub struct Counted(Arc<Mutex<BTreeMap<(&'static str, u16), u64>>>);
+
+impl Counted {
+    fn count(&self, endpoint: &'static str, status: u16) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry((endpoint, status)).or_default() += 1;
+    }
+
+    /// All there are: endpoint, status, and how many.
+    pub fn all(&self) -> Vec<(&'static str, u16, u64)> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = counts.iter();
+        all.map(|((endpoint, status), count)| (*endpoint, *status, *count))
+            .collect()
+    }
+}

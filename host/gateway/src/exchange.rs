@@ -1,0 +1,128 @@
+//! A request as the endpoints see it, and their answer: what the front and the endpoints meet by.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method, StatusCode};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{mpsc, watch};
+
+use crate::access::Who;
+
+/// A request whose head and body are within all limits, of someone who may be here.
+#[derive(Debug)]
+pub struct Asked {
+    /// Its id, also in the answer's `x-request-id`.
+    pub id: String,
+    /// Its method.
+    pub method: Method,
+    /// The path, without query; no `%00`, no dot segments.
+    pub path: String,
+    /// What follows the `?`.
+    pub query: Option<String>,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body, whole.
+    pub body: Bytes,
+    /// Who asks.
+    pub who: Who,
+    /// Whether the one who asks is still there.
+    pub gone: Gone,
+}
+
+/// Tells when a client has gone, also before the first byte of the answer, and with a second request behind the first.
+#[derive(Clone, Debug)]
+pub struct Gone(watch::Receiver<bool>);
+
+impl Gone {
+    /// With what tells it. A sender that is dropped says that the client has gone.
+    pub fn new() -> (watch::Sender<bool>, Gone) {
+        let (sender, receiver) = watch::channel(false);
+        (sender, Gone(receiver))
+    }
+
+    /// Returns once the client has gone.
+    pub async fn wait(&mut self) {
+        // An error means that the connection has ended without a word.
+        let _ = self.0.wait_for(|gone| *gone).await;
+    }
+
+    /// Whether it has.
+    pub fn has(&self) -> bool {
+        *self.0.borrow() || self.0.has_changed().is_err()
+    }
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answered {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers beside those that every answer has.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Its body.
+    pub content: Content,
+}
+
+/// The body of an answer.
+#[derive(Debug)]
+pub enum Content {
+    /// All of it.
+    Whole {
+        /// `application/json`, say.
+        media_type: &'static str,
+        /// The bytes.
+        bytes: Bytes,
+    },
+    /// Server-sent events, as they come. The number of parts is bounded by those who send.
+    Events(mpsc::UnboundedReceiver<Part>),
+    /// No body: the connection goes over to another protocol. The status is 101, and the headers are those that the
+    /// protocol wants. From here on the client is seen by the connection alone; [`Gone`] says that it has gone.
+    Upgraded(Takeover),
+}
+
+/// A connection, with TLS or without.
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// Speaks another protocol on a connection, which ends with it. A write that makes no progress still ends the
+/// connection, and so does the end of the front; what else has a deadline is the protocol's to know.
+pub struct Takeover(Box<dyn FnOnce(Box<dyn Duplex>) -> Spoken + Send>);
+
+type Spoken = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Takeover {
+    /// By what is done with the connection.
+    pub fn new<F: Future<Output = ()> + Send + 'static>(
+        speak: impl FnOnce(Box<dyn Duplex>) -> F + Send + 'static,
+    ) -> Takeover {
+        Takeover(Box::new(move |connection| Box::pin(speak(connection))))
+    }
+
+    /// Does it. Ends when the connection does.
+    pub fn speak(self, connection: Box<dyn Duplex>) -> Spoken {
+        (self.0)(connection)
+    }
+}
+
+impl fmt::Debug for Takeover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Takeover")
+    }
+}
+
+/// A part of a body that is sent as it comes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Bytes to be sent at once.
+    Bytes(Bytes),
+    /// The last bytes: the end of the body goes out with them.
+    Last(Bytes),
+    /// The body is broken: these bytes, and then the connection ends without the end of the body. A sender that is
+    /// dropped without [`Part::Last`] means the same, without bytes.
+    Broken(Bytes),
+}

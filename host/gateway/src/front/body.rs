@@ -1,0 +1,147 @@
+//! The body of an answer, as hyper asks for it.
+
+use std::convert::Infallible;
+use std::future::Future as _;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, Sleep};
+
+use super::wire::Shared;
+use crate::exchange::Part;
+
+/// An event stream says this while it has nothing to say.
+const ALIVE: &[u8] = b": alive\n\n";
+
+/// An answer that is made or sent. When it is over, the wire goes on to the next request, and those who ask whether the
+/// client is there hear that it has gone.
+pub(super) struct InFlight {
+    pub(super) wire: Shared,
+    pub(super) _there: watch::Sender<bool>,
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.wire.wire().answered();
+    }
+}
+
+/// A body, and what ends with it.
+pub(super) struct Sent {
+    kind: Kind,
+    in_flight: InFlight,
+}
+
+enum Kind {
+    /// Bytes that are sent at once; none when they have been.
+    Whole(Option<Bytes>),
+    Events(Events),
+}
+
+struct Events {
+    parts: mpsc::UnboundedReceiver<Part>,
+    state: State,
+    every: Duration,
+    quiet: Pin<Box<Sleep>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Going,
+    /// The last bytes were handed over.
+    Ended,
+    /// So were those of a broken body. The wire ends the connection.
+    Broken,
+}
+
+impl Sent {
+    pub(super) fn whole(bytes: Bytes, in_flight: InFlight) -> Sent {
+        Sent {
+            kind: Kind::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
+            in_flight,
+        }
+    }
+
+    pub(super) fn events(
+        parts: mpsc::UnboundedReceiver<Part>,
+        every: Duration,
+        in_flight: InFlight,
+    ) -> Sent {
+        let quiet = Box::pin(tokio::time::sleep(every));
+        Sent {
+            kind: Kind::Events(Events {
+                parts,
+                state: State::Going,
+                every,
+                quiet,
+            }),
+            in_flight,
+        }
+    }
+}
+
+impl Body for Sent {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let sent = &mut *self;
+        let events = match &mut sent.kind {
+            Kind::Whole(bytes) => {
+                return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))));
+            }
+            Kind::Events(events) => events,
+        };
+        match events.state {
+            State::Going => {}
+            State::Ended => return Poll::Ready(None),
+            State::Broken => return Poll::Pending,
+        }
+        let bytes = match events.parts.poll_recv(cx) {
+            Poll::Ready(Some(Part::Bytes(bytes))) if bytes.is_empty() => {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(Some(Part::Bytes(bytes))) => bytes,
+            Poll::Ready(Some(Part::Last(bytes))) => {
+                events.state = State::Ended;
+                bytes
+            }
+            Poll::Ready(broken) => {
+                events.state = State::Broken;
+                sent.in_flight.wire.wire().break_off();
+                match broken {
+                    Some(Part::Broken(bytes)) if !bytes.is_empty() => bytes,
+                    _ => return Poll::Pending,
+                }
+            }
+            Poll::Pending => {
+                std::task::ready!(events.quiet.as_mut().poll(cx));
+                Bytes::from_static(ALIVE)
+            }
+        };
+        events.quiet.as_mut().reset(Instant::now() + events.every);
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.kind {
+            Kind::Whole(bytes) => bytes.is_none(),
+            Kind::Events(events) => events.state == State::Ended,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.kind {
+            Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+            Kind::Events(_) => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What the front asks.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use hyper::Method;
+
+use crate::exchange::{Answered, Asked};
+
+/// Limits of a request that are known from its head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of its body; more is refused with 413. None are read for 0.
+    pub body: u64,
+    /// Whether it needs no key. Who asks without one, or with a wrong one, is [`Who::anyone`](crate::access::Who::anyone).
+    pub open: bool,
+}
+
+/// Those who answer requests.
+pub trait Endpoints: Send + Sync {
+    /// Answers a request, also one for a path that is not there (404) or with a method that the path does not have
+    /// (405, with `allow`).
+    ///
+    /// The future is dropped when the client goes. It runs in the connection's task: it must not block.
+    fn answer(&self, asked: Asked) -> Pin<Box<dyn Future<Output = Answered> + Send>>;
+
+    /// Limits of a request with this method and path, before its body is read.
+    fn limits(&self, method: &Method, path: &str) -> Limits;
+}

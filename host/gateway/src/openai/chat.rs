@@ -1,0 +1,244 @@
+//! `/v1/chat/completions`.
+
+use serde_json::{Map, Value, json};
+use tidegate_contract::{AskingRecord, Lane};
+
+use super::answer::{Final, FinalChoice, Usage, finish_reason};
+use super::asking::{Asking, Question};
+use super::error::ApiError;
+use super::fields::{Fields, Known};
+use super::framing::{DONE, Framing, Head, data};
+use super::route::Endpoint;
+use super::{logprobs, messages, parameters, tools};
+use crate::requests::OwnedPiece;
+
+/// Members of a chat that are accepted without effect, and those that are refused.
+pub(crate) const KNOWN: Known = Known {
+    idle: &[
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "reasoning_effort",
+        "safety_identifier",
+        "store",
+        "verbosity",
+    ],
+    refused: &[
+        ("audio", "models here make text alone"),
+        ("functions", "it gave way to tools"),
+        ("function_call", "it gave way to tool_choice"),
+        ("moderation", "a stage of the pipeline does that"),
+        ("prediction", "guesses are made here without it"),
+        ("web_search_options", "there is no search"),
+    ],
+};
+
+/// Reads a chat. The second says whether a stream ends with its usage.
+pub(crate) fn read(bytes: &[u8]) -> Result<(Asking, bool), ApiError> {
+    let mut body = Fields::body(bytes)?;
+    let model = body.needed_text("model")?;
+    let list = body
+        .list("messages")?
+        .ok_or_else(|| body.missing("messages"))?;
+    let messages = messages::messages(list, "messages")?;
+    let tools = tools::tools(&mut body, tools::Form::Nested)?;
+    let mut wishes = parameters::sampling(&mut body)?;
+    wishes.structure = parameters::response_format(&mut body)?;
+    wishes.logprobs = logprobs_wanted(&mut body)?;
+    let older = body.integer("max_tokens", 1, u64::from(u32::MAX))?;
+    let newer = body.integer("max_completion_tokens", 1, u64::from(u32::MAX))?;
+    wishes.max_tokens = newer.or(older).map(|most| most as u32);
+    only_text(&mut body)?;
+    let (stream, usage) = parameters::stream(&mut body)?;
+    parameters::service_tier(&mut body)?;
+    let asking = Asking {
+        endpoint: Endpoint::Chat,
+        model,
+        user: body.text("user")?,
+        metadata: parameters::metadata(&mut body)?,
+        stream,
+        questions: vec![Question {
+            asking: AskingRecord {
+                messages,
+                functions: tools.functions,
+                function_choice: tools.choice,
+                parallel_calls: tools.parallel,
+                lanes: true,
+                parameters: wishes,
+                ..AskingRecord::default()
+            },
+            input: None,
+        }],
+    };
+    body.end(&KNOWN)?;
+    Ok((asking, usage))
+}
+
+fn logprobs_wanted(body: &mut Fields) -> Result<Option<u8>, ApiError> {
+    let wanted = body.flag("logprobs")?.unwrap_or(false);
+    match body.integer("top_logprobs", 0, 20)? {
+        Some(_) if !wanted => Err(body.wrong("top_logprobs", "needs logprobs")),
+        most => Ok(wanted.then_some(most.unwrap_or(0) as u8)),
+    }
+}
+
+fn only_text(body: &mut Fields) -> Result<(), ApiError> {
+    match body.list("modalities")? {
+        None => Ok(()),
+        Some(list) if list == [Value::from("text")] => Ok(()),
+        Some(_) => Err(body.wrong(
+            "modalities",
+            "must be [\"text\"]: models here make text alone",
+        )),
+    }
+}
+
+/// The form of chats.
+pub(crate) struct ChatFraming {
+    head: Head,
+    usage: bool,
+    /// Choices that have begun.
+    begun: Vec<bool>,
+}
+
+impl ChatFraming {
+    pub(crate) fn new(head: Head, usage: bool, n: u32) -> ChatFraming {
+        ChatFraming {
+            head,
+            usage,
+            begun: vec![false; n as usize],
+        }
+    }
+
+    fn object(&self, kind: &str, choices: Value) -> Map<String, Value> {
+        let mut object = Map::new();
+        object.insert("id".into(), format!("chatcmpl-{}", self.head.id).into());
+        object.insert("object".into(), kind.into());
+        object.insert("created".into(), self.head.created.into());
+        object.insert("model".into(), self.head.model.as_str().into());
+        object.insert("choices".into(), choices);
+        object
+    }
+
+    fn chunk(&self, choices: Value, usage: Value, out: &mut Vec<u8>) {
+        let mut object = self.object("chat.completion.chunk", choices);
+        if self.usage {
+            object.insert("usage".into(), usage);
+        }
+        data(out, &Value::Object(object));
+    }
+
+    fn delta(&self, choice: u32, delta: Value, logprobs: Value, out: &mut Vec<u8>) {
+        let choice = json!({
+            "index": choice,
+            "delta": delta,
+            "logprobs": logprobs,
+            "finish_reason": null,
+        });
+        self.chunk(json!([choice]), Value::Null, out);
+    }
+
+    /// The first chunk of a choice says who speaks.
+    fn first(&mut self, choice: u32, out: &mut Vec<u8>) {
+        let begun = self.begun.get_mut(choice as usize);
+        if begun.is_some_and(|begun| !std::mem::replace(begun, true)) {
+            let role = json!({"role": "assistant", "content": ""});
+            self.delta(choice, role, Value::Null, out);
+        }
+    }
+
+    fn message(&self, choice: &FinalChoice) -> Value {
+        let mut message = Map::new();
+        message.insert("role".into(), "assistant".into());
+        let silent = choice.text.is_empty() && !choice.calls.is_empty();
+        let content = if silent {
+            Value::Null
+        } else {
+            choice.text.as_str().into()
+        };
+        message.insert("content".into(), content);
+        message.insert("refusal".into(), Value::Null);
+        message.insert("annotations".into(), json!([]));
+        if !choice.reasoning.is_empty() {
+            message.insert("reasoning_content".into(), choice.reasoning.as_str().into());
+        }
+        if !choice.calls.is_empty() {
+            let calls = choice.calls.iter().map(|call| {
+                json!({
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": call.arguments},
+                })
+            });
+            message.insert("tool_calls".into(), calls.collect());
+        }
+        Value::Object(message)
+    }
+}
+
+impl Framing for ChatFraming {
+    fn whole(&mut self, answers: &[Final], usage: Usage) -> Result<Value, ApiError> {
+        let shown = self.head.token_text.as_ref();
+        let choices = answers
+            .iter()
+            .flat_map(|answer| &answer.choices)
+            .enumerate();
+        let choices = choices.map(|(index, choice)| {
+            json!({
+                "index": index,
+                "message": self.message(choice),
+                "logprobs": logprobs::chat(&choice.logprobs, shown),
+                "finish_reason": finish_reason(choice.finish),
+            })
+        });
+        let mut object = self.object("chat.completion", choices.collect());
+        object.insert("usage".into(), usage.json());
+        Ok(Value::Object(object))
+    }
+
+    fn piece(&mut self, _: usize, piece: &OwnedPiece, out: &mut Vec<u8>) {
+        let choice = piece.choice;
+        self.first(choice, out);
+        match piece.lane {
+            Lane::Content => {
+                let shown = self.head.token_text.as_ref();
+                let logprobs = logprobs::chat(&piece.logprobs, shown);
+                self.delta(choice, json!({"content": piece.text}), logprobs, out);
+            }
+            Lane::Reasoning => {
+                let delta = json!({"reasoning_content": piece.text});
+                self.delta(choice, delta, Value::Null, out);
+            }
+            Lane::Arguments(call) => {
+                if let Some((id, name)) = &piece.begins {
+                    let function = json!({"name": name, "arguments": ""});
+                    let begun =
+                        json!({"index": call, "id": id, "type": "function", "function": function});
+                    self.delta(choice, json!({"tool_calls": [begun]}), Value::Null, out);
+                }
+                if !piece.text.is_empty() {
+                    let more = json!({"index": call, "function": {"arguments": piece.text}});
+                    self.delta(choice, json!({"tool_calls": [more]}), Value::Null, out);
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, answers: &[Final], usage: Usage, out: &mut Vec<u8>) {
+        let choices = answers.iter().flat_map(|answer| &answer.choices);
+        for (index, choice) in (0u32..).zip(choices) {
+            // An answer may have no text at all.
+            self.first(index, out);
+            let choice = json!({
+                "index": index,
+                "delta": {},
+                "logprobs": null,
+                "finish_reason": finish_reason(choice.finish),
+            });
+            self.chunk(json!([choice]), Value::Null, out);
+        }
+        if self.usage {
+            self.chunk(json!([]), usage.json(), out);
+        }
+        out.extend_from_slice(DONE);
+    }
+}

@@ -1,0 +1,154 @@
+//! Messages of a chat.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+use tidegate_contract::{Call, Message, Role};
+
+use super::error::ApiError;
+use super::fields::{Fields, Known, text, wrong_type};
+
+type Read<T> = Result<T, ApiError>;
+
+/// Members that messages which clients send back have, and that say nothing to a model.
+const KNOWN: Known = Known {
+    idle: &["annotations", "id", "status"],
+    refused: &[
+        ("audio", "there is no model for audio"),
+        ("function_call", "it gave way to tool_calls"),
+    ],
+};
+
+/// Reads the messages, oldest first.
+pub(crate) fn messages(list: Vec<Value>, path: &str) -> Read<Vec<Message>> {
+    if list.is_empty() {
+        let why = format!("{path} is empty, must have at least one message");
+        return Err(ApiError::invalid(path, "invalid_value", why));
+    }
+    let mut calls = HashSet::new();
+    let mut messages = Vec::with_capacity(list.len());
+    for (index, value) in list.into_iter().enumerate() {
+        let fields = Fields::object(format!("{path}[{index}]"), value)?;
+        let message = message(fields, &calls)?;
+        calls.extend(message.calls.iter().map(|call| call.id.clone()));
+        messages.push(message);
+    }
+    Ok(messages)
+}
+
+/// The role of a name.
+pub(crate) fn role(fields: &Fields, name: &str) -> Read<Role> {
+    Ok(match name {
+        "system" | "developer" => Role::System,
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        "tool" => Role::Tool,
+        other => {
+            let why = format!("is {other:?}, must be system, developer, user, assistant or tool");
+            return Err(fields.wrong("role", why));
+        }
+    })
+}
+
+fn message(mut fields: Fields, known: &HashSet<String>) -> Read<Message> {
+    let name = fields.needed_text("role")?;
+    let role = role(&fields, &name)?;
+    let refusal = fields.text("refusal")?;
+    let content = match fields.any("content") {
+        Some(content) => Some(content_text(&fields.at("content"), content)?),
+        None => None,
+    };
+    let calls = match role {
+        Role::Assistant => calls(&mut fields)?,
+        _ => Vec::new(),
+    };
+    let answers = match role {
+        Role::Tool => {
+            let id = fields.needed_text("tool_call_id")?;
+            if !known.contains(&id) {
+                let why = format!("is {id:?}, which no message before it calls");
+                return Err(fields.wrong("tool_call_id", why));
+            }
+            Some(id)
+        }
+        _ => None,
+    };
+    let reasoning = match role {
+        Role::Assistant => fields.text("reasoning_content")?,
+        _ => None,
+    };
+    let content = match content.or(refusal) {
+        Some(content) => content,
+        None if calls.is_empty() => return Err(fields.missing("content")),
+        None => String::new(),
+    };
+    let message = Message {
+        role,
+        content,
+        name: fields.text("name")?,
+        reasoning,
+        calls,
+        answers,
+    };
+    fields.end(&KNOWN)?;
+    Ok(message)
+}
+
+/// A text, or parts that are texts.
+pub(crate) fn content_text(at: &str, content: Value) -> Read<String> {
+    let parts = match content {
+        Value::String(text) => return Ok(text),
+        Value::Array(parts) => parts,
+        other => return Err(wrong_type(at, &other, "a string or an array of parts")),
+    };
+    let mut whole = String::new();
+    for (index, part) in parts.into_iter().enumerate() {
+        let mut part = Fields::object(format!("{at}[{index}]"), part)?;
+        let kind = part.needed_text("type")?;
+        let member = match kind.as_str() {
+            "text" | "input_text" | "output_text" => "text",
+            "refusal" => "refusal",
+            other => {
+                let at = part.at("type");
+                let why = format!("{at} is {other:?}: models here read text alone");
+                return Err(ApiError::invalid(&at, "unsupported_parameter", why));
+            }
+        };
+        whole.push_str(&part.needed_text(member)?);
+        part.end(&Known {
+            idle: &["annotations", "logprobs"],
+            refused: &[],
+        })?;
+    }
+    Ok(whole)
+}
+
+fn calls(fields: &mut Fields) -> Read<Vec<Call>> {
+    let path = fields.at("tool_calls");
+    let list = fields.list("tool_calls")?.unwrap_or_default();
+    let calls = list.into_iter().enumerate().map(|(index, value)| {
+        let mut call = Fields::object(format!("{path}[{index}]"), value)?;
+        let id = call.needed_text("id")?;
+        let kind = call.text("type")?;
+        if kind.as_deref().is_some_and(|kind| kind != "function") {
+            return Err(call.wrong("type", "must be \"function\""));
+        }
+        let inner = call.inner("function")?;
+        let mut function = inner.ok_or_else(|| call.missing("function"))?;
+        let name = function.needed_text("name")?;
+        let arguments = function.any("arguments");
+        let arguments = arguments.ok_or_else(|| function.missing("arguments"))?;
+        let arguments = text(&function.at("arguments"), arguments)?;
+        // Some clients send the index of a stream back.
+        call.end(&Known {
+            idle: &["index"],
+            refused: &[],
+        })?;
+        Ok(Call {
+            id,
+            name,
+            arguments,
+        })
+    });
+    calls.collect()
+}

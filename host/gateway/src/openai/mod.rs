@@ -1,0 +1,397 @@
+//! OpenAI's API: a request's body becomes records, and what comes of them its answer.
+//!
+//! What is wrong with a request is said before it is asked: form, field by field; models; the length of the prompt; the
+//! quota. Members of a body are honoured, accepted without effect, or refused by name; those that are not known are
+//! refused, too.
+
+pub mod admission;
+mod answer;
+mod asking;
+mod chat;
+mod completions;
+mod deadline;
+mod embeddings;
+pub mod error;
+mod fields;
+mod form;
+mod framing;
+mod logprobs;
+mod messages;
+mod models;
+mod parameters;
+mod responses;
+pub mod route;
+mod run;
+mod tools;
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hyper::StatusCode;
+use tidegate_contract::Terms;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use admission::Admission;
+use asking::Asking;
+use error::ApiError;
+use form::Form;
+use framing::Head;
+use route::{Endpoint, ModelEntry, Route};
+
+use crate::access::{Scope, Who};
+use crate::exchange::{Answered, Asked, Gone};
+use crate::idempotency::Answers;
+use crate::idempotency::key::{self, Digest};
+use crate::requests::Requests;
+
+/// Bodies below this are counted where they are read: more would hold up others.
+const COUNTED_AT_ONCE: usize = 16 * 1024;
+
+/// What the endpoints are made of.
+#[derive(Clone)]
+pub struct Options {
+    /// Where records go.
+    pub requests: Requests,
+    /// The ways there.
+    pub routes: Vec<Route>,
+    /// Who may.
+    pub admission: Arc<dyn Admission>,
+    /// Seconds since the Unix epoch.
+    pub clock: fn() -> u64,
+    /// Answers of requests with an idempotency key; without, the key is only a header of the record.
+    pub repeated: Option<Answers>,
+    /// Answers that equal requests share.
+    pub shared: Option<Shared>,
+}
+
+/// Answers that equal requests share, where the same answer comes each time: greedy ones, and those with a seed.
+#[derive(Clone)]
+pub struct Shared {
+    /// In the making, and kept.
+    pub answers: Answers,
+    /// Whether all clients share them, and not each its own.
+    pub everyone: bool,
+}
+
+/// The time of this machine.
+pub fn clock() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// The endpoints. A copy is the same.
+#[derive(Clone)]
+pub struct OpenAi(Arc<Inner>);
+
+struct Inner {
+    requests: Requests,
+    routes: Vec<Arc<Route>>,
+    admission: Arc<dyn Admission>,
+    clock: fn() -> u64,
+    repeated: Option<Answers>,
+    shared: Option<Shared>,
+}
+
+impl OpenAi {
+    /// Endpoints over these routes.
+    pub fn new(options: Options) -> OpenAi {
+        OpenAi(Arc::new(Inner {
+            requests: options.requests,
+            routes: options.routes.into_iter().map(Arc::new).collect(),
+            admission: options.admission,
+            clock: options.clock,
+            repeated: options.repeated,
+            shared: options.shared,
+        }))
+    }
+
+    /// Whether a path is one of these endpoints'.
+    pub fn serves(path: &str) -> bool {
+        path == "/v1/models"
+            || path.starts_with("/v1/models/")
+            || Endpoint::ALL.iter().any(|endpoint| endpoint.path() == path)
+    }
+
+    /// Answers a request.
+    pub async fn answer(&self, asked: Asked) -> Answered {
+        let answered = self.try_answer(asked).await;
+        answered.unwrap_or_else(|error| error.answered())
+    }
+
+    async fn try_answer(&self, asked: Asked) -> Result<Answered, ApiError> {
+        if asked.path == "/v1/models" || asked.path.starts_with("/v1/models/") {
+            only(&asked, "GET")?;
+            return self.models(&asked);
+        }
+        let endpoint = Endpoint::ALL
+            .into_iter()
+            .find(|each| each.path() == asked.path);
+        let Some(endpoint) = endpoint else {
+            let message = format!("There is no {} {}", asked.method, asked.path);
+            return Err(ApiError::no_path(StatusCode::NOT_FOUND, message));
+        };
+        only(&asked, "POST")?;
+        self.ask(endpoint, asked).await
+    }
+
+    fn models(&self, asked: &Asked) -> Result<Answered, ApiError> {
+        let mut entries: Vec<&ModelEntry> = Vec::new();
+        for entry in self.0.routes.iter().flat_map(|route| &route.models) {
+            let known = entries.iter().any(|other| other.name == entry.name);
+            if !known && self.0.admission.may(&asked.who, Scope::Models, &entry.name) {
+                entries.push(entry);
+            }
+        }
+        let Some(name) = asked.path.strip_prefix("/v1/models/") else {
+            return Ok(models::list(&entries));
+        };
+        let found = entries.iter().find(|entry| entry.name == name);
+        found
+            .map(|entry| models::one(entry))
+            .ok_or_else(|| ApiError::no_model(name))
+    }
+
+    /// The route of a model, if this one may ask it so.
+    fn route(&self, who: &Who, endpoint: Endpoint, model: &str) -> Result<Arc<Route>, ApiError> {
+        let found = self.0.routes.iter().find(|route| {
+            route.endpoints.contains(&endpoint)
+                && route.models.iter().any(|entry| entry.name == model)
+        });
+        found
+            .filter(|_| self.0.admission.may(who, endpoint.scope(), model))
+            .cloned()
+            .ok_or_else(|| ApiError::no_model(model))
+    }
+
+    async fn ask(&self, endpoint: Endpoint, asked: Asked) -> Result<Answered, ApiError> {
+        let (asking, form) = form::read(endpoint, &asked.body)?;
+        let route = self.route(&asked.who, endpoint, &asking.model)?;
+        form.check(&route)?;
+        let time = deadline::deadline(&asked.headers, route.deadline)?;
+        let key = key::of(&asked.headers).map_err(|bad| {
+            let why = format!("The header {} {bad}", key::HEADER);
+            ApiError::invalid(key::HEADER, "invalid_value", why)
+        })?;
+        let mut question = Ready {
+            openai: self.clone(),
+            gone: Some(asked.gone.clone()),
+            deadline: Instant::now() + time,
+            asking,
+            form,
+            route,
+        };
+        let (Some(key), Some(repeated)) = (key, &self.0.repeated) else {
+            return Ok(question.answer(asked).await);
+        };
+        let who = asked.who.name.clone();
+        let scope = Digest::of([who.as_bytes(), endpoint.name().as_bytes(), key.as_bytes()]);
+        let body = Digest::of([&asked.body[..]]);
+        let joined = repeated.join(scope, body, move || async move {
+            // Who asks is one reader of several: the making ends with the last.
+            question.gone = None;
+            question.answer(asked).await
+        });
+        match joined {
+            Ok(answered) => Ok(answered.await),
+            Err(other) => Err(ApiError {
+                status: StatusCode::UNPROCESSABLE_ENTITY,
+                ..ApiError::invalid(
+                    key::HEADER,
+                    "idempotency_key_reused",
+                    format!("The header {}: {other}", key::HEADER),
+                )
+            }),
+        }
+    }
+}
+
+/// A request whose form is right.
+struct Ready {
+    openai: OpenAi,
+    asking: Asking,
+    form: Form,
+    route: Arc<Route>,
+    deadline: Instant,
+    /// None where others may read the answer.
+    gone: Option<Gone>,
+}
+
+impl Ready {
+    async fn answer(self, asked: Asked) -> Answered {
+        let answered = self.try_answer(asked).await;
+        answered.unwrap_or_else(|error| error.answered())
+    }
+
+    async fn try_answer(mut self, asked: Asked) -> Result<Answered, ApiError> {
+        let inner = &self.openai.0;
+        let prompt_tokens = count(&self.route, &self.asking, asked.body.len()).await?;
+        let values = self.asking.values().map_err(|error| {
+            let why = format!("The request cannot be written: {error}");
+            ApiError::bad("invalid_json", why)
+        })?;
+        let greedy = self.route.greedy;
+        let settled = |question: &asking::Question| question.is_settled(greedy);
+        let shared = inner.shared.clone();
+        match shared.filter(|_| self.asking.questions.iter().all(settled)) {
+            None => self.go(asked, prompt_tokens, values)?.await,
+            Some(shared) => {
+                let key = self.shared_key(&asked, &values, shared.everyone);
+                let joined = shared.answers.join(key, key, move || async move {
+                    self.gone = None;
+                    match self.go(asked, prompt_tokens, values) {
+                        Ok(answered) => answered.await.unwrap_or_else(|error| error.answered()),
+                        Err(error) => error.answered(),
+                    }
+                });
+                match joined {
+                    Ok(answered) => Ok(answered.await),
+                    // The body is the key: there is no other.
+                    Err(other) => Err(ApiError::bad("invalid_json", other.to_string())),
+                }
+            }
+        }
+    }
+
+    /// What must be equal for an answer to be shared: the weights, the records, the form, and who asks.
+    fn shared_key(&self, asked: &Asked, values: &[Vec<u8>], everyone: bool) -> Digest {
+        let entry = self.route.models.iter();
+        let entry = entry.clone().find(|entry| entry.name == self.asking.model);
+        let mut parts: Vec<Vec<u8>> = vec![
+            entry.map_or_else(Vec::new, |entry| entry.digest.clone().into_bytes()),
+            self.route.name.clone().into_bytes(),
+            self.asking.endpoint.name().into(),
+            format!("{} {:?}", self.asking.stream, self.form).into_bytes(),
+        ];
+        if !everyone {
+            parts.push(asked.who.name.as_bytes().to_vec());
+            parts.extend(self.asking.key(&self.route, asked));
+        }
+        for name in self.route.key_header.iter().chain(&self.route.headers) {
+            for value in asked.headers.get_all(name) {
+                parts.push(name.as_str().into());
+                parts.push(value.as_bytes().to_vec());
+            }
+        }
+        parts.extend_from_slice(values);
+        Digest::of(parts.iter().map(Vec::as_slice))
+    }
+
+    /// Reserves, and asks.
+    fn go(
+        self,
+        asked: Asked,
+        prompt_tokens: u64,
+        values: Vec<Vec<u8>>,
+    ) -> Result<impl Future<Output = Result<Answered, ApiError>> + Send + use<>, ApiError> {
+        let (inner, asking, route) = (&self.openai.0, &self.asking, &self.route);
+        let tokens = prompt_tokens + most_tokens(route, asking);
+        let reserved = inner
+            .admission
+            .reserve(&asked.who, tokens, asking.stream)
+            .map_err(|exceeded| ApiError::exceeded(&exceeded))?;
+        let head = Head {
+            id: asked.id.clone(),
+            created: (inner.clock)(),
+            model: asking.model.clone(),
+            token_text: route.token_text.clone(),
+        };
+        let shown = asking.stream && route.shown && asking.endpoint.has_pieces();
+        let job = run::Job {
+            waiting: inner.requests.waiting(),
+            source: route.source,
+            records: asking::records(asking, values, route, &asked),
+            terms: Terms {
+                deadline: Some(self.deadline.into_std()),
+                class: route.class,
+            },
+            deadline: self.deadline,
+            gone: self.gone,
+            framing: self.form.framing(head, asking),
+            stream: asking.stream,
+            pieces: shown.then(|| most_pieces(route, asking)),
+            reserved,
+            prompt_tokens,
+            prompt: asking.endpoint.prompt(),
+            token_text: route.token_text.clone(),
+        };
+        Ok(async move { Ok(run::run(job).await) })
+    }
+}
+
+fn only(asked: &Asked, method: &'static str) -> Result<(), ApiError> {
+    if asked.method.as_str() == method {
+        return Ok(());
+    }
+    let message = format!("{} takes {method}, not {}", asked.path, asked.method);
+    Err(ApiError {
+        allow: Some(method),
+        ..ApiError::no_path(StatusCode::METHOD_NOT_ALLOWED, message)
+    })
+}
+
+/// Long prompts that are counted at once, by all clients together.
+static COUNTING: Semaphore = Semaphore::const_new(2);
+
+/// Tokens of all prompts, each of which must fit, and leave room for a token of an answer.
+async fn count(route: &Arc<Route>, asking: &Asking, bytes: usize) -> Result<u64, ApiError> {
+    let Some(count) = route.count.clone() else {
+        return Ok(0);
+    };
+    let (limit, prompt) = (route.bounds.context_tokens, asking.endpoint.prompt());
+    let generates = asking.endpoint.has_pieces();
+    let counted: Vec<_> = asking.questions.iter().map(|each| each.counted()).collect();
+    let counting = move || {
+        let mut sum = 0;
+        for record in &counted {
+            let tokens = count(record)?.tokens;
+            let most = (limit as usize).saturating_sub(usize::from(generates));
+            if tokens > most {
+                return Err(tidegate_contract::ModelError::PromptTooLong {
+                    tokens,
+                    limit: most,
+                });
+            }
+            sum += tokens as u64;
+        }
+        Ok(sum)
+    };
+    let counted = if bytes < COUNTED_AT_ONCE {
+        counting()
+    } else {
+        // Few at once, however many ask; who goes away meanwhile gives up its turn.
+        let turn = COUNTING.acquire().await;
+        let counted = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            counting()
+        });
+        let counted = counted.await;
+        counted.map_err(|_| ApiError::refused(&crate::requests::Refused::Closed))?
+    };
+    counted.map_err(|error| ApiError::model(&error, prompt))
+}
+
+/// Most tokens of one answer.
+fn most_answer(route: &Route, question: &asking::Question) -> u64 {
+    let most = route.bounds.answer_tokens;
+    let wanted = question.asking.parameters.max_tokens;
+    u64::from(wanted.map_or(most, |wanted| wanted.min(most)))
+}
+
+/// Most tokens of all answers.
+fn most_tokens(route: &Route, asking: &Asking) -> u64 {
+    if !asking.endpoint.has_pieces() {
+        return 0;
+    }
+    let answers = asking.questions.iter();
+    answers
+        .map(|each| most_answer(route, each) * u64::from(each.n()))
+        .sum()
+}
+
+/// Most pieces of one record: a token makes one, and the end of each lane may make another.
+fn most_pieces(route: &Route, asking: &Asking) -> usize {
+    let answers = asking.questions.iter();
+    let most = answers.map(|each| (2 * most_answer(route, each) + 64) * u64::from(each.n()));
+    most.max().unwrap_or(0) as usize
+}

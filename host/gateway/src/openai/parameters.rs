@@ -1,0 +1,178 @@
+//! Parameters that several endpoints have.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use tidegate_contract::{MOST_STOPS, Structure, Wishes};
+
+use super::error::ApiError;
+use super::fields::{Fields, number, text, wrong_type};
+
+type Read<T> = Result<T, ApiError>;
+
+/// Most answers to one prompt, as OpenAI's description has it.
+const MOST_CHOICES: u64 = 128;
+/// Seeds are numbers that JSON holds exactly.
+const SEED: u64 = (1 << 53) - 1;
+/// Longest text of a user, and most pairs of metadata.
+const MOST_PAIRS: usize = 16;
+
+/// Temperature, nucleus, penalties, bias, seed and stop strings.
+pub(crate) fn sampling(body: &mut Fields) -> Read<Wishes> {
+    Ok(Wishes {
+        temperature: body.number("temperature", 0.0, 2.0)?,
+        top_p: top_p(body)?,
+        presence_penalty: body.number("presence_penalty", -2.0, 2.0)?,
+        frequency_penalty: body.number("frequency_penalty", -2.0, 2.0)?,
+        logit_bias: bias(body)?,
+        n: body.integer("n", 1, MOST_CHOICES)?.map(|n| n as u32),
+        stop: stop(body)?,
+        seed: body.signed("seed")?.map(|seed| seed as u64 & SEED),
+        ..Wishes::default()
+    })
+}
+
+/// The share of probability that is sampled from. None at all is as good as the likeliest alone.
+pub(crate) fn top_p(body: &mut Fields) -> Read<Option<f32>> {
+    let share = body.number("top_p", 0.0, 1.0)?;
+    Ok(share.map(|share| share.max(f32::MIN_POSITIVE)))
+}
+
+fn bias(body: &mut Fields) -> Read<Option<BTreeMap<u32, f32>>> {
+    let path = body.at("logit_bias");
+    let Some(value) = body.any("logit_bias") else {
+        return Ok(None);
+    };
+    let Value::Object(members) = value else {
+        return Err(wrong_type(&path, &value, "an object"));
+    };
+    let mut bias = BTreeMap::new();
+    for (token, value) in members {
+        let at = format!("{path}.{token}");
+        let Ok(token) = token.parse::<u32>() else {
+            let why = format!("{at} is named by {token:?}, must be by the number of a token");
+            return Err(ApiError::invalid(&at, "invalid_value", why));
+        };
+        bias.insert(token, number(&at, &value, -100.0, 100.0)?);
+    }
+    Ok(Some(bias))
+}
+
+fn stop(body: &mut Fields) -> Read<Option<Vec<String>>> {
+    let list = match body.any("stop") {
+        None => return Ok(None),
+        Some(Value::String(stop)) => vec![stop],
+        Some(Value::Array(list)) => {
+            let texts = list.into_iter().enumerate();
+            texts
+                .map(|(index, value)| text(&format!("stop[{index}]"), value))
+                .collect::<Read<_>>()?
+        }
+        Some(other) => {
+            return Err(wrong_type(
+                "stop",
+                &other,
+                "a string or an array of strings",
+            ));
+        }
+    };
+    if list.len() > MOST_STOPS {
+        let why = format!("has {} strings, must have at most {MOST_STOPS}", list.len());
+        return Err(body.wrong("stop", why));
+    }
+    if list.iter().any(String::is_empty) {
+        return Err(body.wrong("stop", "has an empty string, must have none"));
+    }
+    Ok(Some(list))
+}
+
+/// What an answer must be: `response_format` of chats, whose schema stands in a member of its own.
+pub(crate) fn response_format(body: &mut Fields) -> Read<Option<Structure>> {
+    let Some(mut format) = body.inner("response_format")? else {
+        return Ok(None);
+    };
+    match format.needed_text("type")?.as_str() {
+        "json_schema" => {
+            let mut schema = format
+                .inner("json_schema")?
+                .ok_or_else(|| format.missing("json_schema"))?;
+            schema_form(&mut schema).map(Some)
+        }
+        other => plain_form(&format, other),
+    }
+}
+
+/// `text` and `json_object`.
+pub(crate) fn plain_form(format: &Fields, kind: &str) -> Read<Option<Structure>> {
+    match kind {
+        "text" => Ok(None),
+        "json_object" => Ok(Some(Structure::JsonSchema(
+            json!({"type": "object"}).to_string(),
+        ))),
+        other => {
+            let why = format!("is {other:?}, must be \"text\", \"json_object\" or \"json_schema\"");
+            Err(format.wrong("type", why))
+        }
+    }
+}
+
+/// A named schema.
+pub(crate) fn schema_form(form: &mut Fields) -> Read<Structure> {
+    form.needed_text("name")?;
+    form.text("description")?;
+    form.flag("strict")?;
+    let schema = form.any("schema").ok_or_else(|| form.missing("schema"))?;
+    if !schema.is_object() {
+        return Err(wrong_type(&form.at("schema"), &schema, "an object"));
+    }
+    Ok(Structure::JsonSchema(schema.to_string()))
+}
+
+/// Pairs of texts that are the client's own.
+pub(crate) fn metadata(body: &mut Fields) -> Read<Option<Value>> {
+    let Some(value) = body.any("metadata") else {
+        return Ok(None);
+    };
+    let Value::Object(members) = &value else {
+        return Err(wrong_type("metadata", &value, "an object"));
+    };
+    if members.len() > MOST_PAIRS {
+        let why = format!(
+            "has {} members, must have at most {MOST_PAIRS}",
+            members.len()
+        );
+        return Err(body.wrong("metadata", why));
+    }
+    if let Some((name, other)) = members.iter().find(|(_, value)| !value.is_string()) {
+        return Err(wrong_type(&format!("metadata.{name}"), other, "a string"));
+    }
+    Ok(Some(value))
+}
+
+/// Whether the answer comes in parts, and whether its usage does.
+pub(crate) fn stream(body: &mut Fields) -> Read<(bool, bool)> {
+    let stream = body.flag("stream")?.unwrap_or(false);
+    let Some(mut options) = body.inner("stream_options")? else {
+        return Ok((stream, false));
+    };
+    if !stream {
+        return Err(body.wrong("stream_options", "is only allowed with stream"));
+    }
+    let usage = options.flag("include_usage")?.unwrap_or(false);
+    options.end(&super::fields::Known {
+        idle: &[],
+        refused: &[("include_obfuscation", "streams are not padded")],
+    })?;
+    Ok((stream, usage))
+}
+
+/// The tier of service: there is one.
+pub(crate) fn service_tier(body: &mut Fields) -> Read<()> {
+    match body.text("service_tier")?.as_deref() {
+        None | Some("auto" | "default") => Ok(()),
+        Some(other) => {
+            let why = format!("is {other:?}, must be \"auto\" or \"default\"");
+            Err(body.wrong("service_tier", why))
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! A request on its way: asks with its records, and makes an answer of what is heard of them.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::{HeaderName, HeaderValue};
+use tidegate_contract::Terms;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, sleep_until};
+
+use super::admission::Reserved;
+use super::answer::{Final, Usage, conclude};
+use super::error::ApiError;
+use super::framing::Framing;
+use super::route::TokenText;
+use crate::exchange::{Answered, Content, Gone, Part};
+use crate::requests::{Heard, NewRecord, OwnedPiece, Refused, Waiting};
+
+/// How long a client hears nothing: both common ones give up after some minutes.
+const SILENCE: Duration = Duration::from_secs(15);
+const COMMENT: &[u8] = b": the answer is being made\n\n";
+/// Most records of one request that are in the pipeline at once.
+const AT_ONCE: usize = 64;
+
+/// A request that may be asked.
+pub(crate) struct Job {
+    pub(crate) waiting: Waiting,
+    pub(crate) source: u16,
+    pub(crate) records: Vec<NewRecord>,
+    pub(crate) terms: Terms,
+    pub(crate) deadline: Instant,
+    /// None where it ends with its readers.
+    pub(crate) gone: Option<Gone>,
+    pub(crate) framing: Box<dyn Framing>,
+    pub(crate) stream: bool,
+    /// Most pieces of one record, where they are shown.
+    pub(crate) pieces: Option<usize>,
+    pub(crate) reserved: Box<dyn Reserved>,
+    /// Tokens of its prompts, where they were counted.
+    pub(crate) prompt_tokens: u64,
+    /// The field that the prompt stands in.
+    pub(crate) prompt: &'static str,
+    /// Shows tokens.
+    pub(crate) token_text: Option<TokenText>,
+}
+
+/// Asks, and answers with what the first header can say.
+pub(crate) async fn run(job: Job) -> Answered {
+    let headers = job.reserved.headers();
+    let answered = match Running::begin(job) {
+        Err(error) => Err(error),
+        Ok(running) if running.stream => running.stream().await,
+        Ok(running) => running.whole().await,
+    };
+    let mut answered = answered.unwrap_or_else(|error| error.answered());
+    answered.headers.extend(headers);
+    answered
+}
+
+async fn gone(gone: &mut Option<Gone>) {
+    match gone {
+        Some(gone) => gone.wait().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What is heard.
+enum Event {
+    Piece(usize, OwnedPiece),
+    /// Pieces that were not heard before the record was answered.
+    Rest(usize, Vec<OwnedPiece>),
+}
+
+struct Running {
+    waiting: Waiting,
+    source: u16,
+    left: VecDeque<(usize, NewRecord)>,
+    answers: Vec<Option<Final>>,
+    terms: Terms,
+    deadline: Instant,
+    gone: Option<Gone>,
+    framing: Box<dyn Framing>,
+    stream: bool,
+    pieces: Option<usize>,
+    spent: Spent,
+    prompt: &'static str,
+    token_text: Option<TokenText>,
+}
+
+/// What is used of a reservation, told when the request is over, however it ends.
+struct Spent {
+    reserved: Option<Box<dyn Reserved>>,
+    /// Of a request that breaks off: tokens of prompts, and of each answer that was heard.
+    prompt: u64,
+    made: HashMap<(usize, u32), u64>,
+    /// Of one that does not.
+    used: Option<u64>,
+}
+
+impl Spent {
+    fn settle(&mut self) {
+        let heard: u64 = self.made.values().sum();
+        let broken = if heard == 0 { 0 } else { heard + self.prompt };
+        if let Some(reserved) = self.reserved.take() {
+            reserved.settle(self.used.unwrap_or(broken));
+        }
+    }
+}
+
+impl Drop for Spent {
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
+
+impl Running {
+    fn begin(job: Job) -> Result<Running, ApiError> {
+        let mut running = Running {
+            waiting: job.waiting,
+            source: job.source,
+            answers: job.records.iter().map(|_| None).collect(),
+            left: job.records.into_iter().enumerate().collect(),
+            terms: job.terms,
+            deadline: job.deadline,
+            gone: job.gone,
+            framing: job.framing,
+            stream: job.stream,
+            pieces: job.pieces,
+            spent: Spent {
+                reserved: Some(job.reserved),
+                prompt: job.prompt_tokens,
+                made: HashMap::new(),
+                used: None,
+            },
+            prompt: job.prompt,
+            token_text: job.token_text,
+        };
+        running.ask()?;
+        Ok(running)
+    }
+
+    /// Asks with as many records as there is room for. A full queue is an error only to a request that has none in it.
+    fn ask(&mut self) -> Result<(), ApiError> {
+        while self.waiting.open() < AT_ONCE {
+            let Some((tag, record)) = self.left.pop_front() else {
+                break;
+            };
+            let asked = self
+                .waiting
+                .ask(self.source, tag, record, self.terms, self.pieces);
+            match asked {
+                Ok(()) => {}
+                Err(Refused::Full { record, .. }) if self.waiting.open() > 0 => {
+                    self.left.push_front((tag, record));
+                    break;
+                }
+                Err(refused) => return Err(ApiError::refused(&refused)),
+            }
+        }
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        self.left.is_empty() && self.answers.iter().all(Option::is_some)
+    }
+
+    /// What is heard next, before this time; none if nothing is.
+    async fn next(&mut self, until: Instant) -> Result<Option<Event>, ApiError> {
+        let heard = tokio::select! {
+            biased;
+            () = gone(&mut self.gone) => return Err(ApiError::gone()),
+            heard = self.waiting.hear() => heard,
+            () = sleep_until(self.deadline) => return Err(ApiError::deadline()),
+            () = sleep_until(until) => return Ok(None),
+        };
+        self.take(heard).map(Some)
+    }
+
+    fn take(&mut self, (tag, heard): (usize, Heard)) -> Result<Event, ApiError> {
+        match heard {
+            Heard::Piece(piece) => {
+                let made = self.spent.made.entry((tag, piece.choice)).or_default();
+                *made = (*made).max(u64::from(piece.index) + 1);
+                Ok(Event::Piece(tag, piece))
+            }
+            Heard::Failed(failure) => Err(ApiError::failed(&failure, self.prompt)),
+            Heard::Answered(reply) => {
+                let (answer, rest) = conclude(*reply, self.token_text.as_ref())
+                    .map_err(|failure| ApiError::failed(&failure, self.prompt))?;
+                if let Some(place) = self.answers.get_mut(tag) {
+                    *place = Some(answer);
+                }
+                self.ask()?;
+                Ok(Event::Rest(tag, rest))
+            }
+        }
+    }
+
+    fn answers(&mut self) -> (Vec<Final>, Usage) {
+        let answers: Vec<_> = self.answers.drain(..).flatten().collect();
+        let usage = Usage::of(&answers);
+        self.spent.used = Some(usage.prompt + usage.answer);
+        (answers, usage)
+    }
+
+    async fn whole(mut self) -> Result<Answered, ApiError> {
+        while !self.is_done() {
+            self.next(self.deadline).await?;
+        }
+        let (answers, usage) = self.answers();
+        let body = self.framing.whole(&answers, usage)?;
+        Ok(Answered {
+            status: StatusCode::OK,
+            headers: Vec::new(),
+            content: Content::Whole {
+                media_type: "application/json",
+                bytes: Bytes::from(body.to_string()),
+            },
+        })
+    }
+
+    /// The first header goes out with the first piece, so that an error before it has a status; or after a while
+    /// without one, so that the client goes on waiting.
+    async fn stream(mut self) -> Result<Answered, ApiError> {
+        let first = self.next(Instant::now() + SILENCE).await?;
+        let (to, parts) = unbounded_channel();
+        let mut out = Vec::new();
+        self.framing.begin(&mut out);
+        match first {
+            None => out.extend_from_slice(COMMENT),
+            Some(event) => self.write(event, &mut out),
+        }
+        tokio::spawn(self.go_on(to, out));
+        Ok(Answered {
+            status: StatusCode::OK,
+            headers: vec![(
+                HeaderName::from_static("cache-control"),
+                HeaderValue::from_static("no-cache"),
+            )],
+            content: Content::Events(parts),
+        })
+    }
+
+    fn write(&mut self, event: Event, out: &mut Vec<u8>) {
+        match event {
+            Event::Piece(tag, piece) => self.framing.piece(tag, &piece, out),
+            Event::Rest(tag, pieces) => {
+                for piece in &pieces {
+                    self.framing.piece(tag, piece, out);
+                }
+            }
+        }
+    }
+
+    async fn go_on(mut self, to: UnboundedSender<Part>, mut out: Vec<u8>) {
+        let broken = loop {
+            // Whatever is there goes out together.
+            let heard = loop {
+                match self.waiting.heard().map(|heard| self.take(heard)) {
+                    None => break Ok(()),
+                    Some(Ok(event)) => self.write(event, &mut out),
+                    Some(Err(error)) => break Err(error),
+                }
+            };
+            if let Err(error) = heard {
+                break error;
+            }
+            if self.is_done() {
+                let (answers, usage) = self.answers();
+                self.framing.end(&answers, usage, &mut out);
+                // Before the end is read: whoever asks next counts on it.
+                self.spent.settle();
+                let _ = to.send(Part::Last(out.into()));
+                return;
+            }
+            if !out.is_empty()
+                && to
+                    .send(Part::Bytes(std::mem::take(&mut out).into()))
+                    .is_err()
+            {
+                return;
+            }
+            let heard = tokio::select! {
+                () = to.closed() => return,
+                heard = self.next(Instant::now() + SILENCE) => heard,
+            };
+            match heard {
+                Ok(Some(event)) => self.write(event, &mut out),
+                Ok(None) => out.extend_from_slice(COMMENT),
+                Err(error) => break error,
+            }
+        };
+        self.framing.broken(&broken, &mut out);
+        self.spent.settle();
+        let _ = to.send(Part::Broken(out.into()));
+    }
+}

@@ -1,0 +1,121 @@
+//! One who waits for a record.
+
+use std::sync::Mutex;
+
+use tidegate_contract::{Answer, CallerId, Terms};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::listening::Shown;
+use super::{Failure, Heard, Reply, Written, lock};
+
+/// One who waits.
+pub(super) struct Caller {
+    pub(super) id: CallerId,
+    pub(super) terms: Terms,
+    /// Whether pieces are heard, and most of them.
+    pub(super) pieces: Option<usize>,
+    /// Which record of the request it is.
+    tag: usize,
+    to: UnboundedSender<(usize, Heard)>,
+    pub(super) state: Mutex<State>,
+}
+
+/// What is known of a record.
+pub(super) struct State {
+    /// Pieces of the record that have not ended.
+    pub(super) left: usize,
+    /// Why there will be no answer, if it stays so.
+    why: Option<Failure>,
+    pub(super) answer: Option<Answer>,
+    pub(super) shown: Shown,
+    /// A piece came to the gateway, and had no answer.
+    pub(super) came_without: bool,
+    /// Nothing more is heard.
+    pub(super) over: bool,
+}
+
+impl Caller {
+    pub(super) fn new(
+        id: CallerId,
+        terms: Terms,
+        pieces: Option<usize>,
+        tag: usize,
+        to: UnboundedSender<(usize, Heard)>,
+    ) -> Caller {
+        Caller {
+            id,
+            terms,
+            pieces,
+            tag,
+            to,
+            state: Mutex::new(State {
+                left: 1,
+                why: None,
+                answer: None,
+                shown: Shown::default(),
+                came_without: false,
+                over: false,
+            }),
+        }
+    }
+
+    /// Says something; whoever has gone hears nothing.
+    pub(super) fn say(&self, heard: Heard) {
+        let _ = self.to.send((self.tag, heard));
+    }
+
+    /// The first answer counts.
+    pub(super) fn answer(&self, written: Written) {
+        let reply = {
+            let mut state = lock(&self.state);
+            if std::mem::replace(&mut state.over, true) {
+                return;
+            }
+            Reply {
+                written,
+                answer: state.answer.take(),
+                shown: state.shown.take(),
+            }
+        };
+        self.say(Heard::Answered(Box::new(reply)));
+    }
+
+    /// There is no answer. Returns whether that is news.
+    pub(super) fn fail(&self, failure: Failure) -> bool {
+        let news = !std::mem::replace(&mut lock(&self.state).over, true);
+        if news {
+            self.say(Heard::Failed(failure));
+        }
+        news
+    }
+
+    /// The model's answer, where the sink has to compare.
+    pub(super) fn model_text(&self) -> Option<String> {
+        let state = lock(&self.state);
+        match &state.answer.as_ref()?.made {
+            tidegate_contract::Made::Choices(choices) => Some(choices.first()?.text.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl State {
+    /// A piece has ended: with the last one, why there is no answer. Of several reasons the gravest is told.
+    pub(super) fn ended(&mut self, why: Failure) -> Option<Failure> {
+        let grave = |why: &Failure| match why {
+            Failure::Dead { .. } => 3,
+            Failure::NoAnswer { .. } => 2,
+            Failure::Dropped { .. } => 1,
+            _ => 0,
+        };
+        if self.why.as_ref().is_none_or(|old| grave(old) < grave(&why)) {
+            self.why = Some(why);
+        }
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 {
+            self.why.take()
+        } else {
+            None
+        }
+    }
+}

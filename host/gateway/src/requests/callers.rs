@@ -1,0 +1,58 @@
+//! The port by which `flow` tells callers.
+
+use tidegate_contract::{Became, CallerId, Callers, Listener, Terms};
+
+use super::listening::Listening;
+use super::{Failure, Requests, lock};
+
+impl Callers for Requests {
+    fn terms(&self, caller: CallerId) -> Option<Terms> {
+        self.caller(caller).map(|caller| caller.terms)
+    }
+
+    fn listen(&self, caller: CallerId, attempt: u32) -> Option<Box<dyn Listener>> {
+        let listening = Listening::begin(self.caller(caller)?, attempt)?;
+        Some(Box::new(listening))
+    }
+
+    fn tell(&self, id: CallerId, became: &Became<'_>) {
+        let Some(caller) = self.caller(id) else {
+            return;
+        };
+        let why = {
+            let mut state = lock(&caller.state);
+            match became {
+                Became::Several(0) => state.ended(Failure::NotAnswered),
+                Became::Several(pieces) => {
+                    state.left = state.left.saturating_add(pieces - 1);
+                    None
+                }
+                Became::Dropped { stage } => state.ended(Failure::Dropped {
+                    stage: (*stage).to_owned(),
+                }),
+                Became::Untaken { .. } | Became::Written { .. } => {
+                    state.ended(Failure::NotAnswered)
+                }
+                Became::Dead {
+                    stage,
+                    reason,
+                    error,
+                } => state.ended(Failure::Dead {
+                    stage: (*stage).to_owned(),
+                    reason: (*reason).to_owned(),
+                    error: error.cloned(),
+                }),
+            }
+        };
+        if let Some(why) = why {
+            let why = caller.lacks(why, &self.0.options.answer);
+            // Forgotten before it is told: who hears it may count on it.
+            self.forget(id);
+            caller.fail(why);
+        }
+    }
+
+    fn take_gone(&self) -> Vec<CallerId> {
+        std::mem::take(&mut *lock(&self.0.gone))
+    }
+}

@@ -1,0 +1,309 @@
+//! Whoever takes too much or too long is stopped, and hears why.
+
+use std::time::Duration;
+
+use tidegate_gateway::exchange::Part;
+use tokio::io::AsyncWriteExt as _;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::client::{Client, LIMIT, get};
+use crate::served::{BODY, SHORT, bounded, options, start};
+
+#[tokio::test]
+async fn a_head_of_64_kilobytes_is_refused() {
+    let (front, _served) = start(options());
+    for head in [
+        get("/echo", &format!("x: {}\r\n", "y".repeat(64 << 10))),
+        get(&format!("/echo?{}", "y".repeat(64 << 10)), ""),
+        get("/echo", &"x: y\r\n".repeat(101)),
+    ] {
+        let mut client = Client::to(front.address()).await;
+        client.say(head).await;
+        let answer = client.answer().await;
+        assert_eq!(
+            (answer.status, &*answer.error_code()),
+            (431, "head_too_large")
+        );
+        assert!(client.ends().await);
+    }
+    let mut client = Client::to(front.address()).await;
+    client
+        .say(get("/echo", &format!("x: {}\r\n", "y".repeat(16 << 10))))
+        .await;
+    assert_eq!(client.answer().await.status, 200);
+}
+
+#[tokio::test]
+async fn a_head_that_drips_is_cut() {
+    let (front, _served) = bounded(|bounds| bounds.head_time = SHORT);
+    let mut client = Client::to(front.address()).await;
+    client.say("GET /echo HTTP/1.1\r\n").await;
+    let (mut read, mut write) = client.stream.into_split();
+    let dripping = tokio::spawn(async move {
+        while write.write_all(b"x: y\r\n").await.is_ok() {
+            tokio::time::sleep(SHORT / 15).await;
+        }
+    });
+    let mut said = Vec::new();
+    // The end may be a reset, for the client never stops.
+    let _ = timeout(
+        LIMIT,
+        tokio::io::AsyncReadExt::read_to_end(&mut read, &mut said),
+    )
+    .await
+    .unwrap();
+    assert!(
+        said.starts_with(b"HTTP/1.1 408 "),
+        "{}",
+        String::from_utf8_lossy(&said)
+    );
+    drop(read);
+    timeout(LIMIT, dripping)
+        .await
+        .expect("it may go on for ever")
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_that_asks_nothing_is_closed_without_a_word() {
+    let (front, _served) = bounded(|bounds| bounds.idle = SHORT);
+    let mut client = Client::to(front.address()).await;
+    assert!(client.ends().await);
+    let mut client = Client::to(front.address()).await;
+    client.say(get("/echo", "")).await;
+    assert_eq!(client.answer().await.status, 200);
+    assert!(client.ends().await);
+}
+
+#[tokio::test]
+async fn empty_lines_before_a_request_keep_no_connection() {
+    let (front, _served) = bounded(|bounds| bounds.head_time = SHORT);
+    let mut client = Client::to(front.address()).await;
+    client.say("\r\n").await;
+    tokio::time::sleep(SHORT / 3).await;
+    client.say("\r\n").await;
+    assert!(matches!(client.answer().await.status, 400 | 408));
+    assert!(client.ends().await);
+}
+
+#[tokio::test]
+async fn a_body_that_stops_or_drips_is_refused() {
+    let (front, _served) = bounded(|bounds| {
+        bounds.body_step = SHORT;
+        bounds.body_progress = 1000;
+    });
+    let mut client = Client::to(front.address()).await;
+    client
+        .say("POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-length: 90000\r\n\r\nabc")
+        .await;
+    for _ in 0..5 {
+        client.say("d").await;
+        tokio::time::sleep(SHORT / 5).await;
+    }
+    let answer = client.answer().await;
+    assert_eq!(
+        (answer.status, &*answer.error_code()),
+        (408, "request_timeout")
+    );
+    assert!(client.ends().await);
+}
+
+#[tokio::test]
+async fn a_body_that_takes_too_long_in_all_is_refused() {
+    let (front, _served) = bounded(|bounds| {
+        bounds.body_time = SHORT * 2;
+        bounds.body_progress = 1;
+    });
+    let mut client = Client::to(front.address()).await;
+    client
+        .say("POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-length: 90000\r\n\r\n")
+        .await;
+    let (mut read, mut write) = client.stream.into_split();
+    let dripping = tokio::spawn(async move {
+        while write.write_all(b"abc").await.is_ok() {
+            tokio::time::sleep(SHORT / 10).await;
+        }
+    });
+    let mut said = Vec::new();
+    let _ = timeout(
+        LIMIT,
+        tokio::io::AsyncReadExt::read_to_end(&mut read, &mut said),
+    )
+    .await
+    .unwrap();
+    assert!(
+        said.starts_with(b"HTTP/1.1 408 "),
+        "{}",
+        String::from_utf8_lossy(&said)
+    );
+    drop(read);
+    timeout(LIMIT, dripping)
+        .await
+        .expect("it may go on for ever")
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_body_of_a_gigabyte_is_refused_before_it_is_read() {
+    let (front, served) = start(options());
+    let mut client = Client::to(front.address()).await;
+    client.say("POST /echo HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 1073741824\r\n\r\n").await;
+    let answer = client.answer().await;
+    assert_eq!(
+        (answer.status, &*answer.error_code()),
+        (413, "body_too_large")
+    );
+    assert_eq!(answer.header("connection"), Some("close"));
+    // One who sends all the same, some megabytes at least, reads the answer and not a reset.
+    let mut client = Client::to(front.address()).await;
+    client
+        .say("POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1073741824\r\n\r\n")
+        .await;
+    client.say(vec![b'x'; 8 << 20]).await;
+    assert_eq!(client.answer().await.status, 413);
+    assert!(client.ends().await);
+    assert_eq!(*served.seen.lock().unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn chunks_that_exceed_the_limit_are_refused_where_they_do() {
+    let (front, _served) = start(options());
+    let mut client = Client::to(front.address()).await;
+    client
+        .say("POST /echo HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n")
+        .await;
+    let chunk = format!("{:x}\r\n{}\r\n", BODY / 2, "y".repeat(BODY as usize / 2));
+    client.say(chunk.repeat(3)).await;
+    let answer = client.answer().await;
+    assert_eq!(
+        (answer.status, &*answer.error_code()),
+        (413, "body_too_large")
+    );
+    assert!(client.ends().await);
+}
+
+#[tokio::test]
+async fn a_body_that_waits_to_be_asked_for_is_asked_for() {
+    let (front, _served) = start(options());
+    let mut client = Client::to(front.address()).await;
+    client
+        .say("POST /echo HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n")
+        .await;
+    assert_eq!(
+        client.until(b"\r\n\r\n").await.unwrap(),
+        b"HTTP/1.1 100 Continue\r\n\r\n"
+    );
+    client.say("abc").await;
+    assert_eq!(client.answer().await.json()["length"], 3);
+}
+
+#[tokio::test]
+async fn bodies_of_all_connections_together_have_a_limit() {
+    let (front, _served) = bounded(|bounds| bounds.bodies = 1 << 20);
+    let mut clients = Vec::new();
+    for _ in 0..20 {
+        let mut client = Client::to(front.address()).await;
+        let head =
+            format!("POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-length: {BODY}\r\n\r\n");
+        client.say(head + &"y".repeat(BODY as usize - 1)).await;
+        clients.push(client);
+    }
+    let mut refused = 0;
+    for client in &mut clients {
+        // Those who were refused hear so; the others have a byte left to send, and finish.
+        let _ = client.stream.write_all(b"y").await;
+        let answer = client.answer().await;
+        match answer.status {
+            200 => {}
+            status => {
+                assert_eq!((status, &*answer.error_code()), (503, "overloaded"));
+                refused += 1;
+            }
+        }
+    }
+    assert!((5..20).contains(&refused), "{refused} were refused");
+}
+
+#[tokio::test]
+async fn a_reader_that_stops_is_cut() {
+    let (front, served) = bounded(|bounds| bounds.write_time = SHORT);
+    let (send, events) = mpsc::unbounded_channel();
+    *served.events.lock().unwrap() = Some(events);
+    let mut client = Client::to(front.address()).await;
+    client.say(get("/events", "")).await;
+    client.head().await;
+    for _ in 0..64 {
+        let _ = send.send(Part::Bytes(vec![b'x'; 1 << 20].into()));
+    }
+    timeout(LIMIT, send.closed())
+        .await
+        .expect("its stream is kept");
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limits_are_turned_away_until_there_is_room() {
+    for of_a_peer in [true, false] {
+        let (front, _served) = bounded(|bounds| {
+            *(if of_a_peer {
+                &mut bounds.connections_of_a_peer
+            } else {
+                &mut bounds.connections
+            }) = 2;
+        });
+        let mut held = Vec::new();
+        for _ in 0..2 {
+            let mut client = Client::to(front.address()).await;
+            client.say(get("/echo", "")).await;
+            assert_eq!(client.answer().await.status, 200);
+            held.push(client);
+        }
+        let mut client = Client::to(front.address()).await;
+        client.say(get("/echo", "")).await;
+        let answer = client.answer().await;
+        assert_eq!((answer.status, &*answer.error_code()), (503, "overloaded"));
+        assert!(client.ends().await);
+        held.pop();
+        let again = async {
+            loop {
+                let mut client = Client::to(front.address()).await;
+                client.say(get("/echo", "")).await;
+                if client.answer().await.status == 200 {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(LIMIT, again).await.expect("the place stays taken");
+    }
+}
+
+#[tokio::test]
+async fn an_event_stream_needs_chunks() {
+    let (front, served) = start(options());
+    let (_send, events) = mpsc::unbounded_channel();
+    *served.events.lock().unwrap() = Some(events);
+    let mut client = Client::to(front.address()).await;
+    client
+        .say("GET /events HTTP/1.0\r\nhost: localhost\r\n\r\n")
+        .await;
+    let answer = client.answer().await;
+    assert_eq!(
+        (answer.status, &*answer.error_code()),
+        (505, "version_not_supported")
+    );
+}
+
+#[tokio::test]
+async fn a_body_that_a_path_does_not_take_is_refused() {
+    let (front, _served) = start(options());
+    let mut client = Client::to(front.address()).await;
+    client
+        .say("GET /echo HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n\r\nx")
+        .await;
+    let answer = client.answer().await;
+    assert_eq!(
+        (answer.status, &*answer.error_code()),
+        (413, "body_too_large")
+    );
+}

@@ -1,0 +1,231 @@
+//! What a key may do, and how much of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::HeaderMap;
+use tidegate_gateway::access::{
+    Access, AccessError, AccessOptions, Key, Permissions, Quota, Scope, Secret, Who,
+};
+
+use crate::keys::{Hands, key};
+
+async fn limited(quota: Quota, clock: Arc<Hands>) -> Who {
+    let permissions = Permissions {
+        quota: Some("small".into()),
+        ..Permissions::default()
+    };
+    let options = AccessOptions {
+        keys: vec![key("ann", "sk", permissions)],
+        quotas: BTreeMap::from([("small".to_owned(), quota)]),
+        ..AccessOptions::default()
+    };
+    let access = Access::with_clock(options, None, clock).unwrap();
+    let headers = HeaderMap::from_iter([("api-key".parse().unwrap(), "sk".parse().unwrap())]);
+    access
+        .admit(&headers, "127.0.0.1".parse().unwrap())
+        .await
+        .unwrap()
+}
+
+fn header(of: &tidegate_gateway::access::Reservation, name: &str) -> String {
+    let found = of.headers().into_iter().find(|(header, _)| header == name);
+    found.unwrap().1.to_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn tokens_are_reserved_before_and_settled_after() {
+    let clock = Arc::new(Hands::default());
+    let quota = Quota {
+        tokens: Some(1000),
+        ..Quota::default()
+    };
+    let who = limited(quota, clock.clone()).await;
+    let first = who.reserve(600, false).unwrap();
+    let exceeded = who.reserve(600, false).unwrap_err();
+    assert_eq!((exceeded.what, exceeded.limit), ("tokens", 1000));
+    assert_eq!(exceeded.after, Some(Duration::from_secs(12)));
+    // It used less than it might have.
+    first.settle(100);
+    let second = who.reserve(900, false).unwrap();
+    assert_eq!(header(&second, "x-ratelimit-remaining-tokens"), "0");
+    assert_eq!(header(&second, "x-ratelimit-limit-tokens"), "1000");
+    assert_eq!(header(&second, "x-ratelimit-reset-tokens"), "1m0s");
+    // Dropped, it used nothing.
+    drop(second);
+    let third = who.reserve(900, false).unwrap();
+    // More than was reserved is owed.
+    third.settle(1900);
+    assert!(who.reserve(1, false).is_err());
+    clock.pass(Duration::from_secs(60));
+    assert!(who.reserve(1, false).is_err());
+    clock.pass(Duration::from_secs(6));
+    assert!(who.reserve(100, false).is_ok());
+    assert_eq!(
+        who.reserve(1001, false).unwrap_err().after,
+        None,
+        "it can never be had"
+    );
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_the_minute_and_come_back_one_by_one() {
+    let clock = Arc::new(Hands::default());
+    let who = limited(
+        Quota {
+            requests: Some(2),
+            ..Quota::default()
+        },
+        clock.clone(),
+    )
+    .await;
+    let first = who.reserve(5, false).unwrap();
+    assert_eq!(header(&first, "x-ratelimit-remaining-requests"), "1");
+    assert_eq!(header(&first, "x-ratelimit-reset-requests"), "30s");
+    drop(first);
+    drop(who.reserve(5, false).unwrap());
+    let exceeded = who.reserve(5, false).unwrap_err();
+    assert_eq!(
+        (exceeded.what, exceeded.after),
+        ("requests", Some(Duration::from_secs(30)))
+    );
+    clock.pass(Duration::from_secs(30));
+    drop(who.reserve(5, false).unwrap());
+    assert!(who.reserve(5, false).is_err());
+}
+
+#[tokio::test]
+async fn streams_are_counted_while_they_last() {
+    let who = limited(
+        Quota {
+            streams: Some(2),
+            ..Quota::default()
+        },
+        Arc::default(),
+    )
+    .await;
+    let first = who.reserve(1, true).unwrap();
+    let second = who.reserve(1, true).unwrap();
+    let exceeded = who.reserve(1, true).unwrap_err();
+    assert_eq!(
+        (exceeded.what, exceeded.limit, exceeded.after),
+        ("streams", 2, Some(Duration::from_secs(1)))
+    );
+    assert!(who.reserve(1, false).is_ok());
+    first.settle(1);
+    let third = who.reserve(1, true).unwrap();
+    drop((second, third));
+    assert!(who.reserve(1, true).is_ok());
+    assert_eq!(who.reserve(1, true).unwrap().headers(), []);
+}
+
+#[tokio::test]
+async fn all_requests_of_a_key_share_its_quota() {
+    let who = limited(
+        Quota {
+            tokens: Some(10),
+            ..Quota::default()
+        },
+        Arc::default(),
+    )
+    .await;
+    let _held = who.clone().reserve(10, false).unwrap();
+    assert!(who.reserve(1, false).is_err());
+}
+
+#[tokio::test]
+async fn a_key_may_what_its_scopes_and_models_say() {
+    let permissions = Permissions {
+        scopes: Some(vec![Scope::Chat, Scope::Models]),
+        models: Some(vec!["small".into()]),
+        quota: None,
+    };
+    let options = AccessOptions {
+        keys: vec![key("ann", "sk", permissions)],
+        ..AccessOptions::default()
+    };
+    let access = Access::new(options, None).unwrap();
+    let headers = HeaderMap::from_iter([("api-key".parse().unwrap(), "sk".parse().unwrap())]);
+    let who = access
+        .admit(&headers, "127.0.0.1".parse().unwrap())
+        .await
+        .unwrap();
+    assert!(who.may(Scope::Chat, None) && who.may(Scope::Chat, Some("small")));
+    assert!(!who.may(Scope::Chat, Some("large")) && !who.may(Scope::Ingest, None));
+    for scope in Scope::ALL {
+        assert!(Who::anyone().may(scope, Some("large")));
+        assert_eq!(Scope::named(scope.name()), Some(scope));
+    }
+}
+
+#[test]
+fn access_that_cannot_be_is_refused_by_name() {
+    let refused = |keys: Vec<Key>| {
+        Access::new(
+            AccessOptions {
+                keys,
+                ..AccessOptions::default()
+            },
+            None,
+        )
+        .unwrap_err()
+    };
+    let any = Permissions::default;
+    assert!(matches!(
+        refused(vec![key("a", "1", any()), key("a", "2", any())]),
+        AccessError::Twice(_)
+    ));
+    for digest in [
+        "",
+        "sha256:",
+        "sha256:xy",
+        &format!("sha256:{}", "+f".repeat(32)),
+        &"0".repeat(64),
+    ] {
+        let key = Key {
+            name: "a".into(),
+            secret: Secret::Digest(digest.to_owned()),
+            permissions: any(),
+        };
+        assert!(
+            matches!(refused(vec![key]), AccessError::Digest(_)),
+            "{digest}"
+        );
+    }
+    let unset = Secret::Environment("TIDEGATE_TEST_NO_SUCH_VARIABLE".into());
+    let error = refused(vec![Key {
+        name: "a".into(),
+        secret: unset,
+        permissions: any(),
+    }]);
+    assert!(
+        error.to_string().contains("TIDEGATE_TEST_NO_SUCH_VARIABLE"),
+        "{error}"
+    );
+    let quota = Permissions {
+        quota: Some("large".into()),
+        ..any()
+    };
+    assert!(
+        refused(vec![key("a", "1", quota)])
+            .to_string()
+            .contains("`large`")
+    );
+    let zero = BTreeMap::from([(
+        "none".to_owned(),
+        Quota {
+            requests: Some(0),
+            ..Quota::default()
+        },
+    )]);
+    let error = Access::new(
+        AccessOptions {
+            quotas: zero,
+            ..AccessOptions::default()
+        },
+        None,
+    )
+    .unwrap_err();
+    assert!(error.to_string().contains("`none`"), "{error}");
+}

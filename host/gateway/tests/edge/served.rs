@@ -1,0 +1,139 @@
+//! Endpoints that do what a test wants.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hyper::header::{ALLOW, CONNECTION, HeaderValue, UPGRADE};
+use hyper::{Method, StatusCode};
+use tidegate_gateway::access::Access;
+use tidegate_gateway::exchange::{Answered, Asked, Content, Part, Takeover};
+use tidegate_gateway::front::{Endpoints, Front, FrontBounds, FrontOptions, Limits};
+use tokio::sync::mpsc;
+
+/// Most bytes of a body.
+pub(crate) const BODY: u64 = 100_000;
+
+/// `/echo` says what it was asked, `/events` sends what the test sends, `/wait` answers never, `/over` speaks
+/// another protocol.
+#[derive(Default)]
+pub(crate) struct Served {
+    /// Parts of the next `/events`.
+    pub(crate) events: Mutex<Option<mpsc::UnboundedReceiver<Part>>>,
+    /// Told when `/wait` begins (true), and when its future is dropped or its client has gone (false).
+    pub(crate) waits: Mutex<Option<mpsc::UnboundedSender<bool>>>,
+    /// Paths that came.
+    pub(crate) seen: Mutex<Vec<String>>,
+}
+
+impl Endpoints for Served {
+    fn answer(&self, asked: Asked) -> Pin<Box<dyn Future<Output = Answered> + Send>> {
+        self.seen.lock().unwrap().push(asked.path.clone());
+        let events = (asked.path == "/events")
+            .then(|| self.events.lock().unwrap().take().expect("no events"));
+        let waits = self.waits.lock().unwrap().clone();
+        Box::pin(async move {
+            match asked.path.as_str() {
+                "/events" => Answered {
+                    status: StatusCode::OK,
+                    headers: vec![],
+                    content: Content::Events(events.unwrap()),
+                },
+                "/wait" => {
+                    let waits = waits.unwrap();
+                    waits.send(true).unwrap();
+                    let _told = Told(waits);
+                    let mut gone = asked.gone;
+                    gone.wait().await;
+                    whole(StatusCode::OK, String::new())
+                }
+                "/over" => {
+                    let takeover = Takeover::new(|connection| async move {
+                        let (mut read, mut write) = tokio::io::split(connection);
+                        let _ = tokio::io::copy(&mut read, &mut write).await;
+                    });
+                    let headers = vec![
+                        (CONNECTION, HeaderValue::from_static("upgrade")),
+                        (UPGRADE, HeaderValue::from_static("mirror")),
+                    ];
+                    let content = Content::Upgraded(takeover);
+                    Answered {
+                        status: StatusCode::SWITCHING_PROTOCOLS,
+                        headers,
+                        content,
+                    }
+                }
+                "/echo" if asked.method == Method::DELETE => {
+                    let mut answer = whole(StatusCode::METHOD_NOT_ALLOWED, "{}".to_owned());
+                    answer
+                        .headers
+                        .push((ALLOW, HeaderValue::from_static("GET, POST")));
+                    answer
+                }
+                "/echo" | "/open" => {
+                    let said = serde_json::json!({
+                        "id": asked.id,
+                        "method": asked.method.as_str(),
+                        "query": asked.query,
+                        "length": asked.body.len(),
+                        "who": &*asked.who.name,
+                    });
+                    whole(StatusCode::OK, said.to_string())
+                }
+                _ => whole(StatusCode::NOT_FOUND, "{}".to_owned()),
+            }
+        })
+    }
+
+    fn limits(&self, method: &Method, path: &str) -> Limits {
+        Limits {
+            body: if method == Method::POST { BODY } else { 0 },
+            open: path == "/open",
+        }
+    }
+}
+
+struct Told(mpsc::UnboundedSender<bool>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let _ = self.0.send(false);
+    }
+}
+
+fn whole(status: StatusCode, bytes: String) -> Answered {
+    let content = Content::Whole {
+        media_type: "application/json",
+        bytes: bytes.into(),
+    };
+    Answered {
+        status,
+        headers: vec![],
+        content,
+    }
+}
+
+pub(crate) fn loopback() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+pub(crate) fn options() -> FrontOptions {
+    FrontOptions::new(loopback(), Arc::new(Access::anyone()))
+}
+
+/// A front with such options.
+pub(crate) fn start(options: FrontOptions) -> (Front, Arc<Served>) {
+    let served = Arc::new(Served::default());
+    (Front::bind(options, served.clone()).unwrap(), served)
+}
+
+/// A front with other bounds.
+pub(crate) fn bounded(change: impl FnOnce(&mut FrontBounds)) -> (Front, Arc<Served>) {
+    let mut options = options();
+    change(&mut options.bounds);
+    start(options)
+}
+
+pub(crate) const SHORT: Duration = Duration::from_millis(150);

@@ -1,0 +1,13 @@
+//! The endpoints over a flow that plays a script.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod bodies;
+mod chat;
+mod cuts;
+mod flow;
+mod going;
+mod meanings;
+mod quotas;
+mod responses;
+mod sharing;
+mod texts;

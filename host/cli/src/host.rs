@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
+use tidegate_connect::remote::{RemoteModel, RemoteStats};
 use tidegate_contract::Slot as _;
 use tidegate_control::config::Breaker;
 use tidegate_control::{
-    ComponentVersion, DeployRefused, DeployReport, DeployRequest, Host, ModelRefused, ModelReport,
-    Percentiles, RecordCounts, RunState, SlotCounters, SlotReport, SlotTrouble, StatusReport,
+    ComponentVersion, DeployRefused, DeployReport, DeployRequest, GatewayReport, Host,
+    ModelRefused, ModelReport, Percentiles, RecordCounts, RunState, SlotCounters, SlotReport,
+    SlotTrouble, StatusReport,
 };
 use tidegate_flow::Controls;
 use tidegate_operator::{Change, ComponentSlot, digest};
@@ -18,6 +20,7 @@ use tidegate_telemetry::{Meters, SlotSummary};
 use crate::components::Components;
 use crate::models::HostedModel;
 use crate::operator_metrics::operator_metrics;
+use crate::wire::gateway::Serving;
 use crate::{revisions, wire};
 
 /// How long all tasks have to switch: one call of the operator each, however slow, and then some.
@@ -50,6 +53,10 @@ pub(crate) struct RunningHost {
     pub(crate) adapter: Option<String>,
     pub(crate) slots: Vec<HostedSlot>,
     pub(crate) models: Vec<Arc<HostedModel>>,
+    /// Models of other servers.
+    pub(crate) remote: Vec<Arc<RemoteModel>>,
+    /// The gateway, if there is one.
+    pub(crate) serving: Option<Arc<Serving>>,
     pub(crate) controls: Controls,
     pub(crate) meters: Arc<Meters>,
     /// Why a breaker has stopped the pipeline, if one has.
@@ -222,6 +229,11 @@ impl Host for RunningHost {
             adapter: self.adapter.clone(),
             slots: slots.collect(),
             models: self.models(),
+            gateway: self.serving.as_ref().map(|serving| GatewayReport {
+                url: serving.url(),
+                waiting: serving.waiting() as u64,
+                answered: serving.counted().iter().map(|(.., count)| count).sum(),
+            }),
             swaps: now.swaps,
             max_swap_wait_ms: now.longest_swap_wait_ms,
         }
@@ -246,6 +258,11 @@ impl Host for RunningHost {
         let slots: Vec<_> = self.slots.iter().map(|hosted| &*hosted.slot).collect();
         text += &revisions::metrics(&slots);
         text += &model_metrics(&self.models());
+        let remote: Vec<_> = self.remote.iter().map(|model| model.stats()).collect();
+        text += &remote_metrics(&remote);
+        if let Some(serving) = &self.serving {
+            text += &gateway_metrics(serving.waiting(), &serving.counted());
+        }
         Some(text)
     }
 
@@ -326,6 +343,52 @@ fn model_metrics(models: &[ModelReport]) -> String {
                 model.name
             );
         }
+    }
+    text
+}
+
+/// The same of models that other servers have; nothing where there is none.
+fn remote_metrics(models: &[RemoteStats]) -> String {
+    type Figure = (&'static str, &'static str, fn(&RemoteStats) -> u64);
+    const FIGURES: [Figure; 13] = [
+        ("asked_total", "counter", |m| m.asked),
+        ("answered_total", "counter", |m| m.answered),
+        ("failed_total", "counter", |m| m.failed),
+        ("cancelled_total", "counter", |m| m.cancelled),
+        ("expired_total", "counter", |m| m.expired),
+        ("retried_total", "counter", |m| m.retried),
+        ("hedged_total", "counter", |m| m.hedged),
+        ("breaker_opened_total", "counter", |m| m.breaker_opened),
+        ("breaker_open", "gauge", |m| u64::from(m.breaker_open)),
+        ("requests_running", "gauge", |m| m.running as u64),
+        ("requests_waiting", "gauge", |m| m.waiting as u64),
+        ("prompt_tokens_total", "counter", |m| m.prompt_tokens),
+        ("generated_tokens_total", "counter", |m| m.tokens),
+    ];
+    let mut text = String::new();
+    for (name, kind, figure) in FIGURES.iter().filter(|_| !models.is_empty()) {
+        text += &format!("# TYPE tidegate_remote_{name} {kind}\n");
+        for model in models {
+            let value = figure(model);
+            text += &format!(
+                "tidegate_remote_{name}{{model=\"{}\"}} {value}\n",
+                model.name
+            );
+        }
+    }
+    text
+}
+
+/// What the gateway has answered, and what waits.
+fn gateway_metrics(waiting: usize, counted: &[(&'static str, u16, u64)]) -> String {
+    let mut text = format!(
+        "# TYPE tidegate_gateway_requests_waiting gauge\ntidegate_gateway_requests_waiting {waiting}\n\
+         # TYPE tidegate_gateway_requests_total counter\n"
+    );
+    for (endpoint, status, count) in counted {
+        text += &format!(
+            "tidegate_gateway_requests_total{{endpoint=\"{endpoint}\",status=\"{status}\"}} {count}\n"
+        );
     }
     text
 }

@@ -243,6 +243,17 @@ enum Command {
         #[arg(long, requires = "records", default_value = "{}")]
         config: String,
     },
+    /// Put answers together from their tokens as they are made, and show them as they grow.
+    #[command(after_help = "Examples:\n  \
+        curl -sN http://localhost:8080/v1/outputs/tokens | tidegate tokens\n  \
+        kcat -b localhost:9092 -t tokens -u | tidegate tokens --json\n\n\
+        It reads events from standard input: a line of JSON each, or server-sent events. Of attempts that follow each other\n\
+        the last counts, what comes twice is shown once, and what is missing is said.")]
+    Tokens {
+        /// Print a line of JSON for each change, and one for each answer that is whole.
+        #[arg(long)]
+        json: bool,
+    },
     /// What the host starts to compile a component: see `wire::compiler`.
     #[command(name = wire::COMPILER, hide = true)]
     Compile { order: Vec<String> },
@@ -567,6 +578,7 @@ fn main() -> ExitCode {
             host,
         } => commands::dev::dev(&directory, &slot, &host),
         Command::Sdk { directory } => commands::project::sdk(&directory),
+        Command::Tokens { json } => commands::tokens::tokens(json),
         Command::Component {
             file,
             output,

@@ -93,6 +93,7 @@ impl Host for StartingHost {
             adapter: None,
             slots: Vec::new(),
             models: self.models.clone(),
+            gateway: None,
             swaps: 0,
             max_swap_wait_ms: 0.0,
         }

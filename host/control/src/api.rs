@@ -79,10 +79,24 @@ pub struct StatusReport {
     /// One for each model that a stage asks, in the order of the file.
     #[serde(default)]
     pub models: Vec<ModelReport>,
+    /// Its gateway, if it has one that listens.
+    #[serde(default)]
+    pub gateway: Option<GatewayReport>,
     /// Deployments that switched.
     pub swaps: u64,
     /// Longest time a task waited for a switch, milliseconds.
     pub max_swap_wait_ms: f64,
+}
+
+/// How the gateway of a running pipeline stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GatewayReport {
+    /// Where clients reach it.
+    pub url: String,
+    /// Requests that wait for an answer.
+    pub waiting: u64,
+    /// Requests that have had one since the start, whatever it said.
+    pub answered: u64,
 }
 
 /// What a running pipeline is doing.

@@ -19,7 +19,7 @@ mod models;
 mod token;
 
 pub use api::{
-    ComponentVersion, DeployRefused, DeployReport, DeployRequest, Host, Percentiles, RecordCounts,
-    RevisionReport, RunState, SlotCounters, SlotReport, SlotTrouble, StatusReport,
+    ComponentVersion, DeployRefused, DeployReport, DeployRequest, GatewayReport, Host, Percentiles,
+    RecordCounts, RevisionReport, RunState, SlotCounters, SlotReport, SlotTrouble, StatusReport,
 };
 pub use models::{ModelRefused, ModelReport};

@@ -59,6 +59,15 @@ pub(crate) fn check(path: &Path, connect: bool, as_json: bool) -> Result<(), Fai
             .into_iter()
             .map(|(end, topic, brokers)| json!({"end": end, "topic": topic, "brokers": brokers}))
             .collect();
+        if let Some(gateway) = &pipeline.gateway {
+            report["gateway"] = json!({"address": gateway.address.to_string(),
+                "serves": wire::gateway::described(&pipeline)});
+        }
+        report["feeds"] = wire::feeds::topics(&pipeline)
+            .map(|(feed, topic, stages)| {
+                json!({"feed": feed, "topic": topic.topic, "brokers": topic.brokers.join(","), "stages": stages})
+            })
+            .collect();
         if let Some(topics) = &topics {
             report["topics"] = topics.iter().map(topic_json).collect();
         }
@@ -69,6 +78,20 @@ pub(crate) fn check(path: &Path, connect: bool, as_json: bool) -> Result<(), Fai
         tell(format_args!("warning: {warning}\n"));
     }
     let mut text = format!("{}: no mistakes\n{guarantee}\n", pipeline.name);
+    if let Some(gateway) = &pipeline.gateway {
+        text += &format!("gateway at {}\n", gateway.address);
+        for line in wire::gateway::described(&pipeline) {
+            text += &format!("  {line}\n");
+        }
+    }
+    for (feed, topic, stages) in wire::feeds::topics(&pipeline) {
+        text += &format!(
+            "feed {feed}: {} to topic {} at {}\n",
+            wire::feeds::of_stages(&stages),
+            topic.topic,
+            topic.brokers.join(",")
+        );
+    }
     for slot in &slots {
         let version = slot.version();
         let imports = slot.imports();

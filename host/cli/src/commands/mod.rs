@@ -13,6 +13,7 @@ mod signals;
 pub(crate) mod status;
 mod stopping;
 pub(crate) mod test;
+pub(crate) mod tokens;
 mod try_out;
 
 use std::io::Write;

@@ -19,7 +19,9 @@ use crate::breakers::Breakers;
 use crate::components::Components;
 use crate::exit::{Failure, tell};
 use crate::host::{HostedSlot, RunningHost};
+use crate::models::Served;
 use crate::starting::StartingHost;
+use crate::wire::gateway::Serving;
 use crate::{RunArguments, Until, models, revisions, wire};
 
 /// Instances that are made ahead for a topic.
@@ -35,13 +37,27 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let stopping = Stopping::listen()?;
     let pipeline = Arc::new(read_pipeline(&arguments.pipeline)?);
     let until = arguments.until.unwrap_or_else(|| {
-        let endless = |kind: &SourceKind| matches!(kind, SourceKind::Kafka(_));
+        let endless = |kind: &SourceKind| {
+            matches!(
+                kind,
+                SourceKind::Kafka(_) | SourceKind::Gateway(_) | SourceKind::Ingest(_)
+            )
+        };
         if pipeline.sources.iter().any(|source| endless(&source.kind)) {
             Until::Forever
         } else {
             Until::End
         }
     });
+    let asked = |kind: &SourceKind| matches!(kind, SourceKind::Gateway(_) | SourceKind::Ingest(_));
+    if let Some(source) = (pipeline.sources.iter()).find(|source| asked(&source.kind))
+        && until != Until::Forever
+    {
+        return Err(Failure::usage(format_args!(
+            "source {} is asked over HTTP and has no end; leave --until out",
+            source.name
+        )));
+    }
     let stdout = |sink: &Sink| matches!(sink.kind, SinkKind::Stdout);
     if arguments.json && pipeline.sinks.iter().any(stdout) {
         return Err(Failure::usage(
@@ -73,7 +89,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         tell(format_args!("warning: {warning}\n"));
     }
     wire::sweep(&components, &slots, &recovered.slots);
-    let sources = wire::sources(&pipeline);
+    let gateway = wire::gateway::Gateway::open(&pipeline, &state, &layer)?;
+    let sources = wire::sources(&pipeline, gateway.as_ref());
     let restored = Counts::recovered(&recovered);
     let starting = Arc::new(StartingHost::new(&pipeline, restored));
     // Before the models, which may take minutes: whoever asks is told what waits for them.
@@ -84,7 +101,12 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     if stopping.is_told() {
         return Ok(());
     }
-    let models = wire::load_models(&pipeline, arguments.adapter.as_deref())?;
+    // Brokers that are away are known before the models are there.
+    let feeds = wire::feeds::feeds(&pipeline, gateway.as_ref())?;
+    if stopping.is_told() {
+        return Ok(());
+    }
+    let served = wire::load_models(&pipeline, arguments.adapter.as_deref())?;
     if stopping.is_told() {
         return Ok(());
     }
@@ -93,15 +115,38 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         layer: &layer,
         log: &log,
         state: &state,
+        gateway: gateway.as_ref(),
     };
     let parts = wire::worker_parts(&pipeline, until, &ground)?;
 
-    let topology = wire::topology(&pipeline, sources, &slots, &configured, &models)?;
+    let topology = wire::topology(
+        &pipeline,
+        sources,
+        &slots,
+        &configured,
+        &served,
+        &feeds,
+        gateway.as_ref(),
+    )?;
+    // The stages have them: what is left in them goes out when these end.
+    drop(feeds);
     let meters = Arc::new(Meters::new(
         &pipeline.name,
         pipeline.stages.iter().map(|stage| stage.name.as_str()),
     ));
-    let models: Vec<_> = models.into_iter().flatten().collect();
+    let serving = match (&gateway, &pipeline.gateway) {
+        (Some(gateway), Some(configured)) => {
+            Some(Serving::start(&pipeline, configured, gateway, &served)?)
+        }
+        _ => None,
+    };
+    let (mut models, mut remote) = (Vec::new(), Vec::new());
+    for served in served.into_iter().flatten() {
+        match served {
+            Served::Hosted(model) => models.push(model),
+            Served::Remote(model) => remote.push(model),
+        }
+    }
     let adapter = models.first().map(|model| model.facts().adapter);
     // What is open is let go of in order: members leave their group.
     if !stopping.begins() {
@@ -114,13 +159,21 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     .emit();
     let run = Run::start(topology, parts, log, recovered, meters.clone())?;
-    stopping.runs(run.controls());
+    stopping.runs(run.controls(), serving.clone());
+    if let Some(serving) = &serving {
+        tracing::info!(url = serving.url(), "the gateway listens");
+        if !arguments.quiet {
+            tell(format_args!("gateway listens on {}\n", serving.url()));
+        }
+    }
     let host = Arc::new(RunningHost {
         pipeline: pipeline.name.clone(),
         components,
         adapter: adapter.clone(),
         slots: hosted(&pipeline, slots),
         models,
+        remote,
+        serving,
         controls: run.controls(),
         meters: meters.clone(),
         stopped: Mutex::new(None),
@@ -133,6 +186,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         Some(_) => None,
         None => host.stopped().or_else(|| revisions::failure(&host.slots)),
     };
+    stopping.stop_gateway();
     stopping.stop_admin();
     let summary = summary(&meters, &ended, adapter, &host);
     RunEnded {
@@ -174,7 +228,7 @@ fn way_on(pipeline: &Pipeline) -> String {
             .collect::<Vec<_>>()
             .join(", ")
     };
-    let read = named(|kind| !matches!(kind, SourceKind::Stdin));
+    let read = named(|kind| !matches!(kind, SourceKind::Stdin | SourceKind::Gateway(_)));
     let gone = named(|kind| matches!(kind, SourceKind::Stdin));
     let mut text = "the run failed".to_owned();
     if !read.is_empty() {
@@ -207,7 +261,7 @@ pub(super) fn tasks(pipeline: &Pipeline) -> wire::Tasks {
     for source in &pipeline.sources {
         let (ahead, room) = match &source.kind {
             SourceKind::File { paths } => (paths.len(), paths.len()),
-            SourceKind::Stdin => (1, 1),
+            SourceKind::Stdin | SourceKind::Gateway(_) | SourceKind::Ingest(_) => (1, 1),
             SourceKind::Kafka(_) => (TOPIC_WARM, TOPIC_MOST),
         };
         warm += ahead;

@@ -44,6 +44,12 @@ pub(crate) fn status(host: &HostArguments, as_json: bool) -> Result<(), Failure>
             report.tokens, report.tokens_per_second
         );
     }
+    if let Some(gateway) = &report.gateway {
+        text += &format!(
+            "gateway   {}  answered {}  waiting {}\n",
+            gateway.url, gateway.answered, gateway.waiting
+        );
+    }
     text += &format!(
         "swaps     {}, longest wait {:.2} ms\n",
         report.swaps, report.max_swap_wait_ms

@@ -10,6 +10,8 @@ use tokio::sync::watch;
 
 use super::signals::Signals;
 use crate::exit::{Failure, tell};
+use crate::wire::PARTING;
+use crate::wire::gateway::Serving;
 
 /// How long a run may take to stop: within the half minute that service managers give. It lies above the time that
 /// answers are waited for (`wire::stages`), so that a cut and leaving the group have theirs.
@@ -31,6 +33,7 @@ struct Shared {
     /// Those of the run, once it runs.
     controls: watch::Sender<Option<Controls>>,
     admin: Mutex<Option<AdminServer>>,
+    gateway: Mutex<Option<Arc<Serving>>>,
 }
 
 /// How the process ends.
@@ -55,6 +58,7 @@ impl Stopping {
             begins: AtomicBool::new(false),
             controls: watch::Sender::new(None),
             admin: Mutex::new(None),
+            gateway: Mutex::new(None),
         });
         let stopping = Stopping(Arc::clone(&shared));
         if let Some(signals) = signals {
@@ -88,9 +92,21 @@ impl Stopping {
         begins
     }
 
-    /// It runs: a signal ends it after a last cut.
-    pub(super) fn runs(&self, controls: Controls) {
+    /// It runs: a signal ends it after a last cut, and after the answers that clients of its gateway wait for.
+    pub(super) fn runs(&self, controls: Controls, gateway: Option<Arc<Serving>>) {
+        *self
+            .0
+            .gateway
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = gateway;
         self.0.controls.send_replace(Some(controls));
+    }
+
+    /// The run is over: whoever still waits is told so.
+    pub(super) fn stop_gateway(&self) {
+        if let Some(gateway) = self.0.take_gateway() {
+            gateway.stop_now();
+        }
     }
 
     /// The run is over: the admin API takes no more requests.
@@ -111,6 +127,11 @@ impl Drop for Stopping {
 impl Shared {
     fn take_admin(&self) -> Option<AdminServer> {
         let mut kept = self.admin.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.take()
+    }
+
+    fn take_gateway(&self) -> Option<Arc<Serving>> {
+        let mut kept = self.gateway.lock().unwrap_or_else(PoisonError::into_inner);
         kept.take()
     }
 
@@ -138,10 +159,17 @@ impl Shared {
                 }
             }
         }
+        let until = tokio::time::Instant::now() + STOP_DEADLINE;
+        if let Some(gateway) = self.take_gateway() {
+            tokio::select! {
+                () = gateway.stop(PARTING) => {}
+                () = signals.next() => return End::AtOnce,
+            }
+        }
         if let Some(controls) = &*runs.borrow() {
             controls.stop();
         }
-        match tokio::time::timeout(STOP_DEADLINE, signals.next()).await {
+        match tokio::time::timeout_at(until, signals.next()).await {
             Ok(()) => End::AtOnce,
             Err(_) => End::TooLate,
         }

@@ -24,6 +24,10 @@ pub(crate) fn check(pipeline: &Pipeline) -> Result<(), Failure> {
         if asking(pipeline, index).next().is_none() {
             continue;
         }
+        if let Some(remote) = &model.remote {
+            all.extend(super::remote::mistakes(pipeline, index, model, remote));
+            continue;
+        }
         match ModelFile::open(&model.path) {
             Ok(file) => all.extend(mistakes(pipeline, index, &file)),
             Err(error) => all.push(pipeline.mistake_of_model(model, with_causes(&error))),

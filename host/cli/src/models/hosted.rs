@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
-use tidegate_contract::{Makes, Model, ModelError, ModelFacts, Request, RequestId};
+use tidegate_contract::{Makes, Model, ModelError, ModelFacts, Prompt, Request, RequestId};
 use tidegate_control::config::{self, Ask, Generate, Pipeline};
 use tidegate_control::{ModelRefused, ModelReport};
 use tidegate_serving::ModelHandle;
@@ -250,6 +250,14 @@ impl Model for HostedModel {
 
     fn cancel(&self, id: RequestId) {
         self.handle.cancel(id);
+    }
+
+    fn end(&self, id: RequestId) {
+        self.handle.end(id);
+    }
+
+    fn prompt_tokens(&self, prompt: &Prompt) -> Result<usize, ModelError> {
+        self.handle.prompt_tokens(prompt)
     }
 
     /// Also while nothing is loaded: prompts are rendered before it is known whether a model takes them.

@@ -70,10 +70,9 @@ fn ask(model: &HostedModel, id: u64) -> Vec<u32> {
         attempt: 1,
         seed: 7,
         task: ModelTask::Generate {
-            prompt: Prompt::Chat(vec![Message {
-                role: Role::User,
-                content: "My order came incomplete.".into(),
-            }]),
+            prompt: Prompt::Chat(
+                vec![Message::new(Role::User, "My order came incomplete.")].into(),
+            ),
             forced_prefix: Vec::new(),
             parameters: Parameters {
                 max_tokens: 8,

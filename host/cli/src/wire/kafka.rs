@@ -54,7 +54,7 @@ pub(super) fn sink_options(pipeline: &str, topic: &KafkaSink) -> KafkaSinkOption
 pub(super) fn changelog(source: &Source) -> ChangelogOptions {
     let partitions = match &source.kind {
         SourceKind::Kafka(topic) => ChangelogPartitions::As(topic.topic.clone()),
-        SourceKind::File { .. } | SourceKind::Stdin => ChangelogPartitions::Number(1),
+        _ => ChangelogPartitions::Number(1),
     };
     let mut options = ChangelogOptions::new(&source.name, &source.changelog.topic, partitions);
     options.made = internal(&source.changelog.made, &[]);
@@ -83,7 +83,7 @@ pub(super) fn transaction_timeout(pipeline: &Pipeline) -> Result<Duration, Strin
         .iter()
         .filter_map(|source| match &source.kind {
             SourceKind::Kafka(topic) => Some((source.name.as_str(), &topic.properties)),
-            SourceKind::File { .. } | SourceKind::Stdin => None,
+            _ => None,
         });
     let sink =
         transactional(pipeline).find(|topic| topic.properties.contains_key(TRANSACTION_TIMEOUT));
@@ -103,7 +103,7 @@ fn transactional(pipeline: &Pipeline) -> impl Iterator<Item = &KafkaSink> {
         SinkKind::Kafka(topic) => {
             (cluster.as_ref() == Some(&cluster_of(&topic.brokers))).then_some(topic)
         }
-        SinkKind::File { .. } | SinkKind::Stdout => None,
+        _ => None,
     })
 }
 

@@ -2,6 +2,8 @@
 
 mod committers;
 mod compiler;
+pub(crate) mod feeds;
+pub(crate) mod gateway;
 pub(crate) mod kafka;
 pub(crate) mod memory;
 mod models;
@@ -13,4 +15,4 @@ pub(crate) use compiler::{CACHE_BYTES, COMPILER, compiler, progress, user_cache}
 pub(crate) use models::{Models, load as load_models};
 pub(crate) use ports::{Ground, worker_parts};
 pub(crate) use slots::{Compiled, Tasks, slots, sweep};
-pub(crate) use stages::{sources, topology};
+pub(crate) use stages::{PARTING, sources, topology};

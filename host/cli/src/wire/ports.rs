@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_connect::kafka::{KafkaCommitter, KafkaSink, KafkaSource};
@@ -13,6 +14,7 @@ use tidegate_flow::WorkerParts;
 use tidegate_state::StateDirectory;
 
 use super::committers::Committers;
+use super::gateway::Gateway;
 use super::kafka;
 use crate::Until;
 use crate::exit::Failure;
@@ -25,6 +27,7 @@ fn workers(pipeline: &Pipeline) -> usize {
         match &source.kind {
             SourceKind::File { paths } => partitions += paths.len(),
             SourceKind::Stdin => return 1,
+            SourceKind::Gateway(_) | SourceKind::Ingest(_) => partitions += 1,
             SourceKind::Kafka(_) => partitions += pipeline.workers.unwrap_or(1),
         }
     }
@@ -37,6 +40,7 @@ pub(crate) struct Ground<'a> {
     pub(crate) layer: &'a Arc<dyn FileLayer>,
     pub(crate) log: &'a Arc<dyn CommitLog>,
     pub(crate) state: &'a StateDirectory,
+    pub(crate) gateway: Option<&'a Gateway>,
 }
 
 /// The parts of every worker. Sinks are recovered: what lies after the last cut is gone.
@@ -58,6 +62,7 @@ pub(crate) fn worker_parts(
         workers: count,
         recovered: ground.recovered,
         layer: ground.layer,
+        gateway: ground.gateway,
     };
     let mut sinks = Vec::new();
     for sink in &pipeline.sinks {
@@ -76,7 +81,7 @@ pub(crate) fn worker_parts(
         for index in 0..pipeline.sources.len() {
             let committer = committers.of(worker);
             sources.push(open_source(
-                pipeline,
+                (pipeline, ground.gateway),
                 index,
                 until,
                 (worker, count),
@@ -100,7 +105,7 @@ pub(crate) fn worker_parts(
 
 /// Opens a source; one that a group reads is followed by the worker's transactions.
 fn open_source(
-    pipeline: &Pipeline,
+    (pipeline, gateway): (&Pipeline, Option<&Gateway>),
     index: usize,
     until: Until,
     (worker, workers): (usize, usize),
@@ -133,10 +138,14 @@ fn open_source(
             }
             Box::new(opened)
         }
+        SourceKind::Gateway(_) | SourceKind::Ingest(_) => {
+            let gateway = gateway.with_context(|| closed("source", &source.name))?;
+            gateway.source(pipeline, index, worker)
+        }
     })
 }
 
-fn decoder(decoding: &Decoding) -> DecoderOptions {
+pub(super) fn decoder(decoding: &Decoding) -> DecoderOptions {
     DecoderOptions {
         format: format(decoding.format),
         key: decoding.key.clone(),
@@ -190,6 +199,12 @@ struct Opening<'a> {
     workers: usize,
     recovered: &'a Recovered,
     layer: &'a Arc<dyn FileLayer>,
+    gateway: Option<&'a Gateway>,
+}
+
+/// What a pipeline without [gateway] cannot have: its reading refuses it.
+fn closed(kind: &str, name: &str) -> String {
+    format!("{kind} {name}: no gateway is open")
 }
 
 impl Opening<'_> {
@@ -238,6 +253,17 @@ impl Opening<'_> {
                     sinks.push(match committers.of_cluster(worker, kind) {
                         Some(committer) => committer.sink(options, name)?,
                         None => Box::new(KafkaSink::open(options)?),
+                    });
+                }
+            }
+            SinkKind::Gateway { .. } | SinkKind::Output { .. } => {
+                let gateway = self.gateway.with_context(|| closed("sink", name))?;
+                for _ in 0..self.workers {
+                    sinks.push(match kind {
+                        SinkKind::Output { .. } => gateway
+                            .output(name, encoder.clone())
+                            .with_context(|| closed("sink", name))?,
+                        _ => gateway.reply(),
                     });
                 }
             }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use tidegate_contract::SlotVersion;
+use tidegate_contract::{Slot as _, SlotVersion};
 use tidegate_control::config::{self, Node, OperatorStage, Pipeline, StageKind};
 use tidegate_operator::{
     Breaker, CompileLimits, ComponentSlot, Engine, EngineOptions, Given, Grants, KeptFunctions,
@@ -159,10 +159,34 @@ pub(crate) fn slots(
         configured.push(named);
     }
     if refused.is_empty() {
+        refused = without_handlers(pipeline, &slots);
+    }
+    if refused.is_empty() {
         Ok((slots, configured))
     } else {
         Err(Failure::Usage(refused.join("\n")))
     }
+}
+
+/// A stage's `tokens` name components that handle them.
+fn without_handlers(pipeline: &Pipeline, slots: &[Arc<ComponentSlot>]) -> Vec<String> {
+    let mut mistakes = Vec::new();
+    for stage in &pipeline.stages {
+        let StageKind::Model(asks) = &stage.kind else {
+            continue;
+        };
+        for named in asks.tokens.iter().filter_map(|at| pipeline.stages.get(*at)) {
+            let slot = slots.iter().find(|slot| slot.name() == named.name);
+            if slot.is_some_and(|slot| !slot.handles_tokens()) {
+                let what = format!(
+                    "tokens names stage {:?}, whose component handles no tokens",
+                    named.name
+                );
+                mistakes.push(pipeline.mistake_of_stage(stage, what).to_string());
+            }
+        }
+    }
+    mistakes
 }
 
 /// What the pipeline file says of a stage, for its slot.

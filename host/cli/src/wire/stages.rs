@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tidegate_contract::{CommitPoint, Model, Parameters, SourceClass};
+use tidegate_contract::{CommitPoint, Parameters, SourceClass, TokenFeed};
 use tidegate_control::config::{self, Input, Into, Node, Pipeline, SourceKind, StageKind};
 use tidegate_flow::{
     AnswerInto, Ask, ModelStage, OperatorStage, Order, Positions, Source, Stage, Target, Topology,
@@ -13,15 +13,18 @@ use tidegate_flow::{
 use tidegate_operator::ComponentSlot;
 
 use super::Models;
-use crate::models::HostedModel;
+use super::gateway::Gateway;
+use crate::models::Served;
 
 /// Most bytes of a batch.
 const BATCH_BYTES: usize = 4 << 20;
 /// How long a stopping run waits for answers that it could not take up again.
 const DRAIN: Duration = Duration::from_secs(20);
+/// How long answers to clients have when a run is told to stop.
+pub(crate) const PARTING: Duration = Duration::from_secs(10);
 
 /// The sources of a pipeline.
-pub(crate) fn sources(pipeline: &Pipeline) -> Vec<Source> {
+pub(crate) fn sources(pipeline: &Pipeline, gateway: Option<&Gateway>) -> Vec<Source> {
     let in_log = pipeline.commit_point() == CommitPoint::Log;
     let source = |(index, source): (usize, &config::Source)| {
         let identities = match &source.kind {
@@ -30,6 +33,11 @@ pub(crate) fn sources(pipeline: &Pipeline) -> Vec<Source> {
                 .map(|path| path.display().to_string())
                 .collect(),
             SourceKind::Stdin => vec!["standard input".to_owned()],
+            SourceKind::Gateway(_) => vec!["requests of the gateway".to_owned()],
+            SourceKind::Ingest(_) => {
+                let identity = gateway.and_then(|gateway| gateway.identity(index));
+                identity.into_iter().collect()
+            }
             SourceKind::Kafka(kafka) => vec![format!("kafka topic {}", kafka.topic)],
         };
         Source {
@@ -37,10 +45,12 @@ pub(crate) fn sources(pipeline: &Pipeline) -> Vec<Source> {
             targets: targets(pipeline, Node::Source(index), None),
             fixed: matches!(source.kind, SourceKind::File { .. }),
             positions: match source.kind.class() {
-                SourceClass::Once => Positions::Nobody,
+                SourceClass::Once | SourceClass::Caller => Positions::Nobody,
                 SourceClass::Group { .. } if in_log => Positions::CutsAndSource,
+                SourceClass::Ingest => Positions::CutsAndSource,
                 SourceClass::Group { .. } | SourceClass::Replayable => Positions::Cuts,
             },
+            called: matches!(source.kind.class(), SourceClass::Caller),
             identities,
         }
     };
@@ -54,6 +64,8 @@ pub(crate) fn topology(
     slots: &[Arc<ComponentSlot>],
     configured: &[String],
     models: &Models,
+    feeds: &[Arc<dyn TokenFeed>],
+    gateway: Option<&Gateway>,
 ) -> anyhow::Result<Topology> {
     let mut operators = slots.iter().zip(configured);
     let mut stages = Vec::new();
@@ -71,8 +83,8 @@ pub(crate) fn topology(
                 })
             }
             StageKind::Model(stage) => {
-                let hosted = models.get(stage.model).and_then(Option::as_ref);
-                let stage = hosted.map(|hosted| model_stage(pipeline, index, stage, hosted));
+                let served = models.get(stage.model).and_then(Option::as_ref);
+                let stage = served.map(|served| model_stage(pipeline, index, stage, feeds, served));
                 stage
                     .transpose()?
                     .map(|stage| tidegate_flow::StageKind::Model(Box::new(stage)))
@@ -96,7 +108,12 @@ pub(crate) fn topology(
         batch: pipeline.batch,
         batch_bytes: BATCH_BYTES,
         cut_interval: pipeline.cut_interval,
-        drain: DRAIN,
+        callers: gateway.and_then(Gateway::callers),
+        // What clients were waited for is taken from it.
+        drain: match gateway {
+            Some(_) => DRAIN.saturating_sub(PARTING),
+            None => DRAIN,
+        },
     })
 }
 
@@ -104,30 +121,32 @@ fn model_stage(
     pipeline: &Pipeline,
     index: usize,
     stage: &config::ModelStage,
-    hosted: &Arc<HostedModel>,
+    feeds: &[Arc<dyn TokenFeed>],
+    served: &Served,
 ) -> anyhow::Result<ModelStage> {
-    let context = hosted.facts().context as usize;
+    let context = served.facts().context as usize;
     let (room, ask) = match &stage.ask {
         config::Ask::Generate(generate) => {
             let most = generate.parameters.max_tokens as usize;
-            let around = hosted.around_prompt(generate)?;
+            let around = served.around_prompt(generate)?;
             let ask = Ask::Generate {
                 raw: generate.raw,
                 system: generate.system.clone(),
+                from_record: stage.messages,
                 parameters: Box::new(Parameters {
-                    logit_bias: hosted.biases(index),
+                    logit_bias: served.biases(index, generate),
                     ..generate.parameters.clone()
                 }),
             };
             (context.saturating_sub(most + around), ask)
         }
-        config::Ask::Embed => (context.saturating_sub(hosted.special_tokens()), Ask::Embed),
+        config::Ask::Embed => (context.saturating_sub(served.special_tokens()), Ask::Embed),
         config::Ask::Classify { threshold } => {
             let ask = Ask::Classify {
                 threshold: *threshold,
                 routes: named(pipeline, index),
             };
-            (context.saturating_sub(hosted.special_tokens()), ask)
+            (context.saturating_sub(served.special_tokens()), ask)
         }
     };
     let truncate = stage.truncate.as_ref();
@@ -148,6 +167,10 @@ fn model_stage(
         max_in_flight: stage.max_in_flight,
         max_in_flight_per_key: stage.max_in_flight_per_key,
         deadline: stage.deadline,
+        tokens: stage.tokens.clone(),
+        token_feeds: (stage.tokens_to.iter())
+            .filter_map(|feed| feeds.get(*feed).cloned())
+            .collect(),
         attempts: stage.attempts,
         into: match stage.into {
             Into::Member => AnswerInto::Member,
@@ -155,7 +178,7 @@ fn model_stage(
             Into::Attributes => AnswerInto::Attributes,
         },
         field: stage.field.clone(),
-        model: hosted.clone(),
+        model: served.model(),
     })
 }
 

@@ -58,6 +58,7 @@ fn report() -> StatusReport {
             revisions: Vec::new(),
         }],
         models: vec![model("/models/small")],
+        gateway: None,
         swaps: 0,
         max_swap_wait_ms: 0.0,
     }

@@ -56,6 +56,17 @@ impl<'f> Files<'f> {
                 self.stdout = Some(key);
                 SinkKind::Stdout
             }
+            TypedSinkKind::Gateway { field } => SinkKind::Gateway {
+                // Where it is not told, the stages before the sink say it.
+                field: field.unwrap_or_default(),
+            },
+            TypedSinkKind::Output {
+                max_records,
+                max_bytes,
+            } => SinkKind::Output {
+                max_records,
+                max_bytes,
+            },
             TypedSinkKind::Kafka(topic) => SinkKind::Kafka(KafkaSink {
                 brokers: topic.brokers,
                 topic: topic.topic.value,
@@ -380,6 +391,26 @@ pub(crate) fn check_samples(
                 typed.value
             ),
         ),
+        Err(error) => found.about(typed, unreadable(directory, &typed.value, &path, &error)),
+    }
+    path
+}
+
+/// A file that is read while the pipeline runs, such as a certificate.
+pub(crate) fn check_file(
+    found: &Findings,
+    directory: &Directory,
+    typed: &Typed<String>,
+) -> PathBuf {
+    let path = directory.resolve(&typed.value);
+    match fs::metadata(&path) {
+        Ok(facts) if facts.is_dir() => {
+            found.about(
+                typed,
+                format!("{:?} is a directory; name a file", typed.value),
+            );
+        }
+        Ok(_) => {}
         Err(error) => found.about(typed, unreadable(directory, &typed.value, &path, &error)),
     }
     path

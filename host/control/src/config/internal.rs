@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tidegate_contract::{CommitPoint, Wanted};
 
+use super::feeds::{Feed, FeedKind};
 use super::findings::{Findings, Typed};
 use super::pipeline::{KafkaSink, Pipeline, Sink, SinkKind, Source, SourceKind, cluster_of};
 use super::read_topic::is_topic;
@@ -79,7 +80,7 @@ pub(crate) fn default_letters(sources: &[Source], sinks: &[Sink]) -> Option<Kafk
     // Where cuts are transactions, every source that a group reads is on their cluster.
     let (source, read) = sources.iter().find_map(|source| match &source.kind {
         SourceKind::Kafka(read) => Some((source, read)),
-        SourceKind::File { .. } | SourceKind::Stdin => None,
+        _ => None,
     })?;
     Some(KafkaSink {
         brokers: read.brokers.clone(),
@@ -94,11 +95,11 @@ pub(crate) fn default_letters(sources: &[Source], sinks: &[Sink]) -> Option<Kafk
 fn connection(cluster: &str, sources: &[Source], sinks: &[Sink]) -> BTreeMap<String, String> {
     let sinks = sinks.iter().filter_map(|sink| match &sink.kind {
         SinkKind::Kafka(topic) => Some((&topic.brokers, &topic.properties)),
-        SinkKind::File { .. } | SinkKind::Stdout => None,
+        _ => None,
     });
     let sources = sources.iter().filter_map(|source| match &source.kind {
         SourceKind::Kafka(topic) => Some((&topic.brokers, &topic.properties)),
-        SourceKind::File { .. } | SourceKind::Stdin => None,
+        _ => None,
     });
     let mut of_it = sinks
         .chain(sources)
@@ -135,13 +136,24 @@ impl Pipeline {
     }
 }
 
+/// Whatever a pipeline writes.
+#[derive(Clone, Copy)]
+pub(crate) struct Written<'p> {
+    pub(crate) sinks: &'p [Sink],
+    pub(crate) letters: &'p SinkKind,
+    pub(crate) feeds: &'p [Feed],
+}
+
 /// The names of topics of its own fit, and nobody else reads or writes them.
 pub(crate) fn check_internal(
     found: &Findings,
     delivery: Wanted,
     (sources, origins): (&[Source], &[Origin]),
-    sinks: &[Sink],
-    letters: &SinkKind,
+    Written {
+        sinks,
+        letters,
+        feeds,
+    }: Written<'_>,
 ) {
     if let SinkKind::Kafka(topic) = letters
         && topic.made.is_some()
@@ -206,6 +218,13 @@ pub(crate) fn check_internal(
                 fault(format!("which {name} writes; name another"));
             }
         }
+        for feed in feeds {
+            if let FeedKind::Kafka { topic: written, .. } = &feed.kind
+                && is(&written.topic, &written.brokers)
+            {
+                fault(format!("which feed {} writes; name another", feed.name));
+            }
+        }
     }
 }
 
@@ -233,6 +252,29 @@ fn check_letters(found: &Findings, letters: &KafkaSink, sources: &[Source], orig
                 format!(
                     "reads {topic:?}, where the dead letters of this pipeline go, and would make more letters of these; name \
                      another topic in [dead-letters]"
+                ),
+            );
+        }
+    }
+}
+
+/// What a client was told is kept is in a log of this process, which no transaction has a part in.
+pub(crate) fn check_ingest(found: &Findings, delivery: Wanted, sources: &[Source], sinks: &[Sink]) {
+    let ingest = |source: &&Source| matches!(source.kind, SourceKind::Ingest(_));
+    let others = sources.iter().filter(|source| !ingest(source));
+    let classes: Vec<_> = others.map(|one| one.kind.class()).collect();
+    let written: Vec<_> = sinks.iter().map(|one| one.kind.class()).collect();
+    let CommitPoint::Transaction { cluster } = CommitPoint::of(delivery, &classes, &written) else {
+        return;
+    };
+    for source in sources {
+        if let SourceKind::Ingest(ingest) = &source.kind {
+            found.about(
+                &ingest.name,
+                format!(
+                    "is a log of this process, which has no part in the transactions of the Kafka cluster {cluster} that \
+                     the sinks would be written in; write delivery = \"at-least-once\" in [pipeline], or a sink of type \
+                     \"file\" beside them"
                 ),
             );
         }

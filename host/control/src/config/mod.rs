@@ -4,8 +4,12 @@
 //! place; [`resolve`] looks at the whole and at the disk and gives a [`Pipeline`]. Neither stops at a mistake.
 
 mod disk;
+mod feeds;
 mod files;
 mod findings;
+mod gateway;
+#[cfg(test)]
+mod gateway_tests;
 mod guarantee;
 mod internal;
 mod mistake;
@@ -18,14 +22,21 @@ mod properties;
 mod read;
 mod read_changelog;
 mod read_ends;
+mod read_feed;
 mod read_form;
+mod read_gateway;
+mod read_gateway_access;
+mod read_gateway_ends;
 mod read_model;
 mod read_model_stage;
+mod read_remote_model;
 mod read_stage;
 mod read_start;
 mod read_topic;
 mod reader;
+mod remote_models;
 mod resolve;
+mod resolve_gateway;
 mod resolve_model_stage;
 mod resolve_stage;
 #[cfg(test)]
@@ -44,6 +55,11 @@ use disk::Directory;
 use findings::Findings;
 use text::{SourceText, Span};
 
+pub use feeds::{Feed, FeedKind};
+pub use gateway::{
+    Endpoint, Gateway, GatewayKey, GatewayLimits, GatewayTls, GatewayTokens, Ingest, Kept,
+    KeySecret, Quota, Route, Scope, TokenAlgorithm, TokenKeys,
+};
 pub use guarantee::{Guarantee, GuaranteePart, guarantee};
 pub use internal::{Changelog, NewTopic};
 pub use mistake::{Mistake, Mistakes};
@@ -58,6 +74,7 @@ pub use pipeline::{
     Start, Then, Ungranted, cluster_of,
 };
 pub use properties::{KafkaEnd, PropertyMistake};
+pub use remote_models::{RemoteBreaker, RemoteHedge, RemoteModel, RemoteProtocol, RemoteTimeouts};
 pub use text::Position;
 pub use units::{duration, size};
 

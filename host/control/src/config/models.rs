@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidegate_contract::{Parameters, PromptPart, PromptTemplate};
 
+use super::remote_models::RemoteModel;
 use super::text::Span;
 
 /// What the models of an adapter share.
@@ -27,7 +28,7 @@ impl Default for Engine {
 }
 
 /// A model to load.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     /// Name.
     pub name: String,
@@ -51,6 +52,8 @@ pub struct Model {
     pub kernels: Option<String>,
     /// A small model of the same vocabulary that guesses tokens ahead; absolute.
     pub draft: Option<PathBuf>,
+    /// If another server has it: that is asked, and nothing is loaded. Then only name, context and queue are of use here.
+    pub remote: Option<Box<RemoteModel>>,
     pub(super) place: Span,
 }
 
@@ -97,6 +100,12 @@ pub struct ModelStage {
     pub ask: Ask,
     /// The user message, the raw prompt, or the text to be encoded.
     pub prompt: PromptTemplate,
+    /// Whether the record says what is asked (`AskingRecord`), in the place of a prompt.
+    pub messages: bool,
+    /// Operator stages whose handlers see the answer's text, in this order.
+    pub tokens: Vec<usize>,
+    /// Feeds that the answer's text goes to as it is made.
+    pub tokens_to: Vec<usize>,
     /// What is cut when the prompt is too long; without it such a record is a dead letter.
     pub truncate: Option<Truncated>,
     /// Most tokens of the rendered user message; without it, what the context leaves beside the answer.

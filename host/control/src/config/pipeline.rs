@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tidegate_contract::{CommitPoint, SinkClass, SourceClass, Wanted};
 
+use super::feeds::Feed;
+use super::gateway::{Gateway, Ingest, Route};
 use super::internal::{Changelog, NewTopic};
 use super::mistake::Mistake;
 use super::models::{Engine, Model, ModelStage};
@@ -41,6 +43,8 @@ pub struct Pipeline {
     pub models: Vec<Model>,
     /// In the order of the file; a stage's inputs are sources and earlier stages.
     pub stages: Vec<Stage>,
+    /// Where tokens go beside the cuts, in the order of the file; each has a stage that sends there.
+    pub feeds: Vec<Feed>,
     /// At least one, in the order of the file.
     pub sinks: Vec<Sink>,
     /// Where dead letters go, as JSON. Unless the pipeline says otherwise, from topics to topics to a topic of the first
@@ -48,6 +52,8 @@ pub struct Pipeline {
     pub dead_letters: SinkKind,
     /// Loopback address of the admin API; none if it is off.
     pub admin: Option<SocketAddr>,
+    /// Where clients ask over HTTP; none if nobody can.
+    pub gateway: Option<Gateway>,
     /// What may be run but is probably not meant.
     pub warnings: Vec<Mistake>,
     pub(super) text: std::sync::Arc<super::text::SourceText>,
@@ -119,6 +125,10 @@ pub enum SourceKind {
     Stdin,
     /// A topic.
     Kafka(KafkaSource),
+    /// Requests of the gateway's clients.
+    Gateway(Box<Route>),
+    /// Records that the gateway's clients send.
+    Ingest(Box<Ingest>),
 }
 
 impl SourceKind {
@@ -130,6 +140,8 @@ impl SourceKind {
             SourceKind::Kafka(topic) => SourceClass::Group {
                 cluster: cluster_of(&topic.brokers),
             },
+            SourceKind::Gateway(_) => SourceClass::Caller,
+            SourceKind::Ingest(_) => SourceClass::Ingest,
         }
     }
 }
@@ -415,6 +427,18 @@ pub enum SinkKind {
     Stdout,
     /// A topic.
     Kafka(KafkaSink),
+    /// Whoever asked through the gateway.
+    Gateway {
+        /// The member of the value that is the answer.
+        field: String,
+    },
+    /// Those who follow `/v1/outputs/NAME` at the gateway.
+    Output {
+        /// Most records that are kept for those who come later.
+        max_records: u64,
+        /// Most bytes of them.
+        max_bytes: u64,
+    },
 }
 
 impl SinkKind {
@@ -426,6 +450,8 @@ impl SinkKind {
             SinkKind::Kafka(topic) => SinkClass::Transactional {
                 cluster: cluster_of(&topic.brokers),
             },
+            SinkKind::Gateway { .. } => SinkClass::Caller,
+            SinkKind::Output { .. } => SinkClass::AtLeastOnce,
         }
     }
 }

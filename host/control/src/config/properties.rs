@@ -1,5 +1,6 @@
 //! Settings of Kafka clients are known to those who have the client; what they say is brought to its line here.
 
+use super::feeds::FeedKind;
 use super::findings::Findings;
 use super::mistake::Mistakes;
 use super::nearest::nearest;
@@ -49,6 +50,11 @@ impl Pipeline {
         for (name, kind) in sinks.chain([("dead letters".to_owned(), &self.dead_letters)]) {
             if let SinkKind::Kafka(topic) = kind {
                 ends.push((name, KafkaEnd::Sink(topic)));
+            }
+        }
+        for feed in &self.feeds {
+            if let FeedKind::Kafka { topic, .. } = &feed.kind {
+                ends.push((format!("feed {}", feed.name), KafkaEnd::Sink(topic)));
             }
         }
         ends

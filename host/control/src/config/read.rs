@@ -8,6 +8,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::findings::{Findings, Typed};
 use super::read_ends::{read_dead_letters, read_sink, read_source};
+use super::read_feed::read_feed;
+use super::read_gateway::read_gateway;
 use super::read_model::{read_engine, read_model};
 use super::read_stage::{read_operators, read_stage};
 use super::reader::{Table, Value};
@@ -62,6 +64,11 @@ pub(crate) fn read_file<'t>(found: &'t Findings, document: &'t DeTable<'t>) -> T
             ),
         }
     }
+    for (name, value) in sections(&root, "feed", "") {
+        if let Some(table) = value.table(found) {
+            file.feeds.push(read_feed(name, table));
+        }
+    }
     for (name, value) in sections(&root, "sink", "at least one [sink.NAME]") {
         if let Some(table) = value.table(found) {
             file.sinks.push(read_sink(name, table));
@@ -71,6 +78,7 @@ pub(crate) fn read_file<'t>(found: &'t Findings, document: &'t DeTable<'t>) -> T
     if let Some(table) = root.table("admin") {
         file.admin = read_admin(table);
     }
+    file.gateway = root.table("gateway").map(read_gateway);
     root.finish();
     file
 }

@@ -5,6 +5,10 @@ use toml::de::DeValue;
 use super::findings::Typed;
 use super::pipeline::{Encoding, Format};
 use super::read_changelog::read_changelog;
+use super::read_gateway_ends::{
+    COUNT_KEYS, DECODING_KEYS, HEADER_KEYS, INGEST_KEYS, OUTPUT_KEYS, ROUTE_KEYS, read_ingest,
+    read_output, read_reply, read_route,
+};
 use super::read_start::read_start;
 use super::read_topic::read_topic;
 use super::reader::Table;
@@ -18,6 +22,8 @@ const KAFKA: [&str; 6] = [
     "start",
     "properties",
 ];
+/// Keys that say how records become bytes.
+const FORM: [&str; 4] = ["format", "envelope", "columns", "delimiter"];
 const FORMATS: [(&str, Format); 3] = [
     ("json", Format::Json),
     ("csv", Format::Csv),
@@ -29,6 +35,9 @@ enum Kind {
     File,
     Standard,
     Kafka,
+    Gateway,
+    /// Ingest of sources, output of sinks.
+    Http,
 }
 
 pub(crate) fn read_source(name: Typed<String>, table: Table<'_>) -> TypedSource {
@@ -36,9 +45,22 @@ pub(crate) fn read_source(name: Typed<String>, table: Table<'_>) -> TypedSource 
         ("file", Kind::File),
         ("stdin", Kind::Standard),
         ("kafka", Kind::Kafka),
+        ("gateway", Kind::Gateway),
+        ("ingest", Kind::Http),
     ];
     let typed_kind = read_kind(&table, &kinds);
     let kind = match typed_kind {
+        Some(Kind::Gateway) => {
+            let route = read_route(&name, &table);
+            table.misplaced(
+                &DECODING_KEYS,
+                "has no place here: a request's body says what it is",
+            );
+            Some(TypedSourceKind::Gateway(Box::new(route)))
+        }
+        Some(Kind::Http) => Some(TypedSourceKind::Ingest(Box::new(read_ingest(
+            &name, &table,
+        )))),
         Some(Kind::File) => read_paths(&table).map(TypedSourceKind::File),
         Some(Kind::Standard) => Some(TypedSourceKind::Stdin),
         Some(Kind::Kafka) => {
@@ -59,13 +81,16 @@ pub(crate) fn read_source(name: Typed<String>, table: Table<'_>) -> TypedSource 
     let format = typed_format
         .as_ref()
         .map_or(Format::Json, |typed| typed.value);
-    if let (Some(Kind::Kafka), Some(typed)) = (&typed_kind, &typed_format)
-        && format == Format::Csv
-    {
-        table.found.about(
+    match (&typed_kind, &typed_format) {
+        (Some(Kind::Kafka), Some(typed)) if format == Format::Csv => table.found.about(
             typed,
             "a message of a topic is json or raw; csv is for files and stdin",
-        );
+        ),
+        (Some(Kind::Http), Some(typed)) => table.found.about(
+            typed,
+            "has no place here: a request's Content-Type says what it is",
+        ),
+        _ => {}
     }
     let changelog = match typed_kind {
         Some(Kind::File | Kind::Kafka) => read_changelog(&table),
@@ -98,7 +123,10 @@ pub(crate) fn read_source(name: Typed<String>, table: Table<'_>) -> TypedSource 
     };
     table.misplaced(
         &["changelog"],
-        "what was read from standard input cannot be read again, and waits in the commit log",
+        match typed_kind {
+            Some(Kind::Gateway | Kind::Http) => "belongs to type = \"file\" and \"kafka\"",
+            _ => "what was read from standard input cannot be read again, and waits in the commit log",
+        },
     );
     finish(table, typed_kind.is_some());
     source
@@ -106,15 +134,20 @@ pub(crate) fn read_source(name: Typed<String>, table: Table<'_>) -> TypedSource 
 
 pub(crate) fn read_sink(name: Typed<String>, table: Table<'_>) -> TypedSink {
     let inputs = table.strings("inputs");
-    let topic = table.get("type").is_some_and(
-        |kind| matches!(kind.raw, toml::de::DeValue::String(text) if text.as_ref() == "kafka"),
-    );
-    if topic {
-        table.misplaced(
-            &["format", "envelope", "columns", "delimiter"],
-            "a topic takes key, value and headers as they are",
-        );
-    }
+    let kind = table.get("type").map(|kind| match kind.raw {
+        DeValue::String(text) => text.as_ref(),
+        _ => "",
+    });
+    let (keys, why): (&[&'static str], _) = match kind {
+        Some("kafka") => (&FORM, "a topic takes key, value and headers as they are"),
+        Some("gateway") => (
+            &FORM,
+            "a client gets its answer in the form that it asked for",
+        ),
+        Some("output") => (&["format", "columns", "delimiter"], "readers get JSON"),
+        _ => (&[], ""),
+    };
+    table.misplaced(keys, why);
     let format = table
         .word("format", &FORMATS)
         .map_or(Format::Json, |typed| typed.value);
@@ -132,7 +165,7 @@ pub(crate) fn read_sink(name: Typed<String>, table: Table<'_>) -> TypedSink {
     TypedSink {
         name,
         inputs,
-        kind: read_sink_kind(table),
+        kind: read_sink_kind(table, true),
         encoding,
     }
 }
@@ -140,16 +173,19 @@ pub(crate) fn read_sink(name: Typed<String>, table: Table<'_>) -> TypedSink {
 /// Dead letters are objects with the reason beside the record: they are always JSON.
 pub(crate) fn read_dead_letters(table: Table<'_>) -> Option<TypedSinkKind> {
     table.word("format", &FORMATS[..1]);
-    read_sink_kind(table)
+    read_sink_kind(table, false)
 }
 
-fn read_sink_kind(table: Table<'_>) -> Option<TypedSinkKind> {
+fn read_sink_kind(table: Table<'_>, named: bool) -> Option<TypedSinkKind> {
     let kinds = [
         ("file", Kind::File),
         ("stdout", Kind::Standard),
         ("kafka", Kind::Kafka),
+        ("gateway", Kind::Gateway),
+        ("output", Kind::Http),
     ];
-    let typed_kind = read_kind(&table, &kinds);
+    // Dead letters are for those who look after the pipeline, not for its clients.
+    let typed_kind = read_kind(&table, if named { &kinds } else { &kinds[..3] });
     let kind = match typed_kind {
         Some(Kind::File) => {
             let path = table.string("path");
@@ -163,6 +199,8 @@ fn read_sink_kind(table: Table<'_>) -> Option<TypedSinkKind> {
             key: table.key.clone(),
         }),
         Some(Kind::Kafka) => read_topic(&table).map(TypedSinkKind::Kafka),
+        Some(Kind::Gateway) => Some(read_reply(&table)),
+        Some(Kind::Http) => Some(read_output(&table)),
         None => None,
     };
     finish(table, typed_kind.is_some());
@@ -225,6 +263,11 @@ fn finish(table: Table<'_>, kind_known: bool) {
     if kind_known {
         table.misplaced(&KAFKA, "belongs to type = \"kafka\" only");
         table.misplaced(&["path", "paths"], "belongs to type = \"file\" only");
+        table.misplaced(&ROUTE_KEYS, "belongs to type = \"gateway\" only");
+        table.misplaced(&HEADER_KEYS, "belongs to type = \"gateway\" and \"ingest\"");
+        table.misplaced(&COUNT_KEYS, "belongs to type = \"ingest\" and \"output\"");
+        table.misplaced(&INGEST_KEYS, "belongs to type = \"ingest\" only");
+        table.misplaced(&OUTPUT_KEYS, "belongs to type = \"output\" only");
         table.misplaced(
             &["columns", "delimiter"],
             "belongs to format = \"csv\" only",

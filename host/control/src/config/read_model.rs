@@ -5,6 +5,7 @@ use toml::de::DeValue;
 
 use super::findings::Typed;
 use super::models::{AdapterChoice, Engine, KvPrecision};
+use super::read_remote_model::{LOCAL_KEYS, REMOTE_KEYS, Type, read_remote};
 use super::reader::Table;
 use super::typed::TypedModel;
 
@@ -34,10 +35,26 @@ pub(crate) fn read_engine(table: Table<'_>) -> Engine {
     engine
 }
 
+/// Where a model is.
+const TYPES: [(&str, Option<Type>); 3] = [
+    ("local", None),
+    ("openai", Some(Type::OpenAi)),
+    ("kserve", Some(Type::Kserve)),
+];
+
 /// Reads a `[model.NAME]`.
 pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
+    let kind = table.word("type", &TYPES);
+    let known = table.get("type").is_none() || kind.is_some();
+    let protocol = kind.and_then(|typed| typed.value);
+    let remote = protocol
+        .and_then(|protocol| read_remote(&name, protocol, &table))
+        .map(Box::new);
+    if protocol.is_some() {
+        table.misplaced(&LOCAL_KEYS, "belongs to a model that is loaded here");
+    }
     let path = table.string("path");
-    if table.get("path").is_none() {
+    if known && protocol.is_none() && table.get("path").is_none() {
         table.missing(
             "path",
             "path = \"model\", the model's directory or .gguf file",
@@ -86,8 +103,16 @@ pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
         reproducible,
         kernels: read_kernels(&table, reproducible),
         draft: table.string("draft"),
+        remote,
     };
-    table.finish();
+    // One of no known type says nothing of its other keys: they may well be right.
+    if known {
+        table.misplaced(
+            &REMOTE_KEYS,
+            "belongs to a model that another server has, of type \"openai\" or \"kserve\"",
+        );
+        table.finish();
+    }
     model
 }
 

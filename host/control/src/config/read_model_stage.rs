@@ -7,6 +7,7 @@ use tidegate_contract::{MOST_LOGPROBS, MOST_STOPS, Parameters, PromptTemplate, S
 use super::findings::Typed;
 use super::models::{Into, Order};
 use super::read_form::{read_bias, read_structure};
+use super::read_gateway_access::read_names;
 use super::reader::Table;
 use super::text::{Span, byte_in_literal};
 use super::typed::{TypedAsk, TypedGenerate, TypedModelStage};
@@ -24,10 +25,13 @@ const COMMON_KEYS: [&str; 9] = [
     "field",
 ];
 /// Keys of a stage that wants an answer.
-const GENERATE_KEYS: [&str; 22] = [
+const GENERATE_KEYS: [&str; 25] = [
     "raw",
     "system",
     "prompt",
+    "messages",
+    "tokens",
+    "tokens-to",
     "max-tokens",
     "temperature",
     "top-k",
@@ -91,7 +95,12 @@ pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<
         ("value", Into::Value),
         ("attributes", Into::Attributes),
     ];
-    let prompt = read_template(table, if asks == "model" { "prompt" } else { "text" });
+    let messages = asks == "model" && read_messages(table);
+    let prompt = match asks {
+        _ if messages => None,
+        "model" => read_template(table, "prompt"),
+        _ => read_template(table, "text"),
+    };
     let mut seed = 0;
     let mut prompt_tokens = None;
     let (ask, field) = match asks {
@@ -117,10 +126,17 @@ pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<
             (TypedAsk::Classify { threshold }, "labels")
         }
     };
+    let names = |key| match asks {
+        "model" => read_names(table, key).unwrap_or_default(),
+        _ => Vec::new(),
+    };
     Some(TypedModelStage {
         model: model?,
         ask,
         prompt,
+        messages,
+        tokens: names("tokens"),
+        tokens_to: names("tokens-to"),
         truncate: table.string("truncate"),
         prompt_tokens,
         seed,
@@ -147,6 +163,23 @@ pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<
             .map_or(Into::Member, |typed| typed.value),
         field: read_field(table).unwrap_or_else(|| field.to_owned()),
     })
+}
+
+/// Whether the record says what is asked; then nothing else does.
+fn read_messages(table: &Table<'_>) -> bool {
+    let messages = table.truth("messages").is_some_and(|typed| typed.value);
+    if messages {
+        for name in ["prompt", "raw", "prompt-tokens", "truncate"] {
+            if let Some(value) = table.get(name) {
+                table.found.mistake(
+                    &value.place,
+                    &value.key,
+                    "has no place beside messages = true: the record says what is asked, whole",
+                );
+            }
+        }
+    }
+    messages
 }
 
 fn read_generate(table: &Table<'_>) -> TypedGenerate {
@@ -256,7 +289,7 @@ fn read_stop(table: &Table<'_>, structured: bool) -> Vec<String> {
 }
 
 /// The name of an answer's member and attribute.
-fn read_field(table: &Table<'_>) -> Option<String> {
+pub(crate) fn read_field(table: &Table<'_>) -> Option<String> {
     let typed = table.string("field")?;
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if typed.value.is_empty() || typed.value.len() > 64 || !typed.value.chars().all(fits) {

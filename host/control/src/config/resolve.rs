@@ -3,13 +3,16 @@
 use std::path::PathBuf;
 
 use super::disk::Directory;
-use super::files::{Files, check_model, check_state, own_files, source_files};
+use super::feeds::{output_feeds, output_names, resolve_feeds, resolve_tokens_to};
+use super::files::{Files, check_file, check_model, check_state, own_files, source_files};
 use super::findings::{Findings, Typed};
-use super::internal::{Origin, check_internal, default_letters};
+use super::internal::{Origin, Written, check_ingest, check_internal, default_letters};
 use super::models::Model;
 use super::names::Names;
 use super::pipeline::{Decoding, KafkaSource, Pipeline, Sink, SinkKind, Source, SourceKind};
-use super::resolve_stage::resolve_stage;
+use super::remote_models::RemoteModel;
+use super::resolve_gateway::{Ends, resolve_gateway};
+use super::resolve_stage::{resolve_stage, resolve_tokens};
 use super::topics::{check_groups, check_letters_are_not_read, warn_read};
 use super::typed::{TypedAdmin, TypedFile, TypedSource, TypedSourceKind};
 
@@ -25,7 +28,7 @@ pub(crate) fn resolve(
     let name = typed.name.map(|name| name.value).unwrap_or_default();
     let state = check_state(found, directory, typed.state.as_ref());
 
-    let (sources, origins): (Vec<Source>, Vec<Origin>) = typed
+    let (mut sources, origins): (Vec<Source>, Vec<Origin>) = typed
         .sources
         .into_iter()
         .filter_map(|source| resolve_source(source, &name, &mut files))
@@ -43,8 +46,8 @@ pub(crate) fn resolve(
         .into_iter()
         .map(|model| Model {
             path: match &model.path {
-                Some(path) => check_model(found, directory, path),
-                None => PathBuf::new(),
+                Some(path) if model.remote.is_none() => check_model(found, directory, path),
+                _ => PathBuf::new(),
             },
             draft: model
                 .draft
@@ -60,10 +63,21 @@ pub(crate) fn resolve(
             kv_precision: model.kv_precision,
             reproducible: model.reproducible,
             kernels: model.kernels,
+            remote: model.remote.map(|remote| {
+                let files = remote.certificates.iter();
+                let mut files = files.map(|file| check_file(found, directory, file));
+                Box::new(RemoteModel {
+                    certificates: files.next(),
+                    ..remote.model
+                })
+            }),
         })
         .collect();
 
     let stage_count = typed.stages.len();
+    let mut tokens = resolve_tokens(found, &typed.stages)
+        .into_iter()
+        .zip(resolve_tokens_to(found, &typed.stages, &typed.feeds));
     let mut stages = Vec::with_capacity(stage_count);
     for (index, stage) in typed.stages.into_iter().enumerate() {
         let inputs = match &stage.inputs {
@@ -73,14 +87,14 @@ pub(crate) fn resolve(
         stages.extend(resolve_stage(
             found,
             directory,
-            stage,
+            (stage, tokens.next().unwrap_or_default()),
             inputs,
             &models,
             &mut used_models,
         ));
     }
 
-    let mut sinks = Vec::new();
+    let (mut sinks, mut sink_names) = (Vec::new(), Vec::new());
     for sink in typed.sinks {
         let inputs = match &sink.inputs {
             Some(inputs) => names.inputs(found, inputs, stage_count),
@@ -88,6 +102,7 @@ pub(crate) fn resolve(
         };
         if let Some(kind) = sink.kind {
             warn_read(found, &kind, &sources);
+            sink_names.push(sink.name.clone());
             sinks.push(Sink {
                 kind: files.sink(kind),
                 name: sink.name.value,
@@ -96,6 +111,18 @@ pub(crate) fn resolve(
             });
         }
     }
+    let outputs = output_names(&sinks, &sink_names);
+    let output_feeds = output_feeds(&typed.feeds);
+    let feeds = resolve_feeds(found, typed.feeds, &sources, &outputs);
+    let ends = Ends {
+        feeds: &output_feeds,
+        sources: &mut sources,
+        stages: &stages,
+        models: &models,
+        sinks: &mut sinks,
+        sink_names: &sink_names,
+    };
+    let gateway = resolve_gateway(found, directory, typed.gateway, ends);
     let mut own = own_files(&state);
     let told = typed.dead_letters.is_some();
     let dead_letters = match typed.dead_letters.flatten() {
@@ -113,7 +140,13 @@ pub(crate) fn resolve(
         },
     };
     let delivery = typed.delivery.unwrap_or_default();
-    check_internal(found, delivery, (&sources, &origins), &sinks, &dead_letters);
+    check_ingest(found, delivery, &sources, &sinks);
+    let written = Written {
+        sinks: &sinks,
+        letters: &dead_letters,
+        feeds: &feeds,
+    };
+    check_internal(found, delivery, (&sources, &origins), written);
     let summary = typed.summary.map(|path| files.summary(&path));
     files.check_clashes(&file, &state, &own);
 
@@ -148,6 +181,7 @@ pub(crate) fn resolve(
         engine: typed.engine,
         models,
         stages,
+        feeds,
         sinks,
         dead_letters,
         admin: match typed.admin {
@@ -155,6 +189,7 @@ pub(crate) fn resolve(
             TypedAdmin::Off => None,
             TypedAdmin::Address(address) => Some(address),
         },
+        gateway,
         warnings: Vec::new(),
         text: found.text.clone(),
     }
@@ -171,6 +206,8 @@ fn resolve_source(
             paths: source_files(files, &paths),
         },
         TypedSourceKind::Stdin => SourceKind::Stdin,
+        TypedSourceKind::Gateway(route) => SourceKind::Gateway(route),
+        TypedSourceKind::Ingest(ingest) => SourceKind::Ingest(ingest),
         TypedSourceKind::Kafka {
             topic,
             group,
@@ -232,7 +269,7 @@ fn warn_workers(found: &Findings, workers: Option<&Typed<u64>>, sources: &[Sourc
         .iter()
         .map(|source| match &source.kind {
             SourceKind::File { paths } => Some(paths.len()),
-            SourceKind::Stdin => Some(1),
+            SourceKind::Stdin | SourceKind::Gateway(_) | SourceKind::Ingest(_) => Some(1),
             SourceKind::Kafka(_) => None,
         })
         .sum();

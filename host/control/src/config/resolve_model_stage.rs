@@ -16,7 +16,7 @@ const LONGEST_STRUCTURE: u64 = 1 << 20;
 pub(crate) fn resolve_model_stage(
     found: &Findings,
     directory: &Directory,
-    typed: TypedModelStage,
+    (typed, tokens, tokens_to): (TypedModelStage, Vec<usize>, Vec<usize>),
     index: usize,
     model: &Model,
 ) -> ModelStage {
@@ -44,6 +44,9 @@ pub(crate) fn resolve_model_stage(
         model: index,
         ask,
         prompt,
+        messages: typed.messages,
+        tokens,
+        tokens_to,
         truncate,
         prompt_tokens: typed.prompt_tokens.map(|typed| typed.value),
         seed: typed.seed,

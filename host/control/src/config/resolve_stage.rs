@@ -2,17 +2,18 @@
 
 use super::disk::Directory;
 use super::files::{check_component, check_samples};
-use super::findings::Findings;
+use super::findings::{Findings, Typed};
 use super::models::Model;
 use super::nearest::nearest;
 use super::pipeline::{Input, OperatorStage, Stage, StageKind};
+use super::remote_models::RemoteProtocol;
 use super::resolve_model_stage::resolve_model_stage;
-use super::typed::{TypedStage, TypedStageKind};
+use super::typed::{TypedAsk, TypedStage, TypedStageKind};
 
 pub(crate) fn resolve_stage(
     found: &Findings,
     directory: &Directory,
-    typed: TypedStage,
+    (typed, (tokens, tokens_to)): (TypedStage, (Vec<usize>, Vec<usize>)),
     inputs: Vec<Input>,
     models: &[Model],
     used_models: &mut [bool],
@@ -48,13 +49,16 @@ pub(crate) fn resolve_stage(
                 );
                 return None;
             };
+            if let Some(asked) = models.get(model) {
+                check_protocol(found, &stage.model, &stage.ask, asked);
+            }
             if let Some(used) = used_models.get_mut(model) {
                 *used = true;
             }
             StageKind::Model(Box::new(resolve_model_stage(
                 found,
                 directory,
-                *stage,
+                (*stage, tokens, tokens_to),
                 model,
                 models.get(model)?,
             )))
@@ -66,4 +70,67 @@ pub(crate) fn resolve_stage(
         kind,
         place: typed.place,
     })
+}
+
+/// What other servers cannot be asked for.
+fn check_protocol(found: &Findings, typed: &Typed<String>, ask: &TypedAsk, model: &Model) {
+    let Some(remote) = &model.remote else { return };
+    let what = match (&remote.protocol, ask) {
+        (RemoteProtocol::Kserve { .. }, TypedAsk::Generate(_)) => {
+            "is of type \"kserve\", which is asked for vectors and labels; for answers write type = \"openai\""
+        }
+        (RemoteProtocol::OpenAi { .. }, TypedAsk::Classify { .. }) => {
+            "is of type \"openai\", which knows no labels; write type = \"kserve\""
+        }
+        (RemoteProtocol::Kserve { labels, .. }, TypedAsk::Classify { .. }) if labels.is_empty() => {
+            "has no labels; write labels = [...] in the order in which the server numbers them"
+        }
+        (RemoteProtocol::Kserve { labels, .. }, TypedAsk::Embed) if !labels.is_empty() => {
+            "has labels, and makes no vectors; leave labels out"
+        }
+        _ => return,
+    };
+    found.about(typed, format!("model {:?} {what}", typed.value));
+}
+
+/// For each stage those whose handlers see its answer, by index: each runs an operator.
+pub(crate) fn resolve_tokens(found: &Findings, stages: &[TypedStage]) -> Vec<Vec<usize>> {
+    let named = |stage: &TypedStage| stage.name.as_ref().map(|name| name.value.clone());
+    let names: Vec<Option<String>> = stages.iter().map(named).collect();
+    let is_operator =
+        |index: usize| matches!(stages[index].kind, Some(TypedStageKind::Operator(_)) | None);
+    let resolve = |each: &Typed<String>| {
+        let index = names
+            .iter()
+            .position(|name| name.as_ref() == Some(&each.value));
+        if let Some(index) = index.filter(|index| is_operator(*index)) {
+            return Some(index);
+        }
+        let operators = (0..stages.len()).filter(|index| is_operator(*index));
+        let known: Vec<&str> = operators
+            .filter_map(|index| names[index].as_deref())
+            .collect();
+        found.about(
+            each,
+            match (index, nearest(&each.value, known.iter().copied())) {
+                (Some(_), _) => format!(
+                    "stage {:?} asks a model; name a stage that runs an operator",
+                    each.value
+                ),
+                (None, Some(near)) => {
+                    format!("there is no stage {:?}; did you mean {near:?}?", each.value)
+                }
+                (None, None) => format!(
+                    "there is no stage {:?} that runs an operator; write it as [[stage]]",
+                    each.value
+                ),
+            },
+        );
+        None
+    };
+    let of = |stage: &TypedStage| match &stage.kind {
+        Some(TypedStageKind::Model(asks)) => asks.tokens.iter().filter_map(resolve).collect(),
+        _ => Vec::new(),
+    };
+    stages.iter().map(of).collect()
 }

@@ -179,7 +179,7 @@ fn dead_letters_go_where_cuts_are_taken_unless_the_file_says_otherwise() {
                 )
             }
             SinkKind::File { path } => (path.display().to_string(), None, level),
-            SinkKind::Stdout => panic!("dead letters on standard output"),
+            other => panic!("dead letters to {other:?}"),
         }
     };
     let in_file = directory()

@@ -30,7 +30,7 @@ pub(crate) fn check_letters_are_not_read(
 pub(crate) fn check_groups(found: &Findings, sources: &[Source], names: &Names) {
     let topics = sources.iter().filter_map(|source| match &source.kind {
         SourceKind::Kafka(topic) => Some((&source.name, topic)),
-        SourceKind::File { .. } | SourceKind::Stdin => None,
+        _ => None,
     });
     let topics: Vec<_> = topics.collect();
     for (index, (name, topic)) in topics.iter().enumerate() {
@@ -60,9 +60,13 @@ pub(crate) fn check_groups(found: &Findings, sources: &[Source], names: &Names) 
 
 /// What a sink writes may be meant to come again; it goes on without end if nothing drops it.
 pub(crate) fn warn_read(found: &Findings, sink: &TypedSinkKind, sources: &[Source]) {
-    let TypedSinkKind::Kafka(topic) = sink else {
-        return;
-    };
+    if let TypedSinkKind::Kafka(topic) = sink {
+        warn_read_topic(found, topic, sources);
+    }
+}
+
+/// The same of the topic of whatever writes it.
+pub(crate) fn warn_read_topic(found: &Findings, topic: &TypedTopic, sources: &[Source]) {
     if let Some(reader) = reader(topic, sources) {
         found.warning(
             &topic.topic.place,
@@ -91,7 +95,7 @@ fn reader<'s>(written: &TypedTopic, sources: &'s [Source]) -> Option<&'s str> {
             (&read.topic, &read.brokers),
             (&written.topic.value, &written.brokers),
         ),
-        SourceKind::File { .. } | SourceKind::Stdin => false,
+        _ => false,
     };
     let found = sources.iter().find(same);
     found.map(|source| source.name.as_str())

@@ -8,11 +8,15 @@ use std::time::Duration;
 use tidegate_contract::{Parameters, PromptTemplate, Structure};
 
 use super::findings::Typed;
+use super::gateway::{
+    Endpoint, GatewayLimits, Ingest, Kept, KeySecret, Quota, Route, TokenAlgorithm,
+};
 use super::internal::NewTopic;
 use super::models::{AdapterChoice, BiasedToken, Engine, Into, KvPrecision, Order};
 use super::pipeline::{
     Breaker, Encoding, Format, Grant, Limits, Operators, PropertyPlaces, Start, Ungranted,
 };
+use super::remote_models::RemoteModel;
 use super::text::Span;
 
 /// The whole file.
@@ -30,9 +34,11 @@ pub(crate) struct TypedFile {
     pub(crate) engine: Engine,
     pub(crate) models: Vec<TypedModel>,
     pub(crate) stages: Vec<TypedStage>,
+    pub(crate) feeds: Vec<TypedFeed>,
     pub(crate) sinks: Vec<TypedSink>,
     pub(crate) dead_letters: Option<Option<TypedSinkKind>>,
     pub(crate) admin: TypedAdmin,
+    pub(crate) gateway: Option<TypedGateway>,
 }
 
 /// Where the admin API listens.
@@ -42,6 +48,55 @@ pub(crate) enum TypedAdmin {
     Default,
     Off,
     Address(SocketAddr),
+}
+
+/// The gateway, its files not yet looked for.
+#[derive(Debug)]
+pub(crate) struct TypedGateway {
+    pub(crate) place: Span,
+    pub(crate) address: SocketAddr,
+    pub(crate) address_place: Option<Span>,
+    pub(crate) certificate: Option<Typed<String>>,
+    pub(crate) private_key: Option<Typed<String>>,
+    pub(crate) origins: Vec<String>,
+    pub(crate) limits: GatewayLimits,
+    pub(crate) keys: Vec<TypedKey>,
+    pub(crate) tokens: Option<TypedTokens>,
+    pub(crate) cache: Option<Kept>,
+    pub(crate) idempotency: Kept,
+    pub(crate) share_equal_requests: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct TypedKey {
+    pub(crate) name: Typed<String>,
+    pub(crate) secret: Option<KeySecret>,
+    pub(crate) scope: TypedScope,
+    pub(crate) quota: Quota,
+}
+
+#[derive(Debug)]
+pub(crate) struct TypedTokens {
+    pub(crate) algorithm: Option<TokenAlgorithm>,
+    pub(crate) keys: Option<TypedTokenKeys>,
+    pub(crate) issuer: Option<String>,
+    pub(crate) audience: Option<String>,
+    pub(crate) leeway: Duration,
+    pub(crate) scope: TypedScope,
+    pub(crate) quota: Quota,
+}
+
+#[derive(Debug)]
+pub(crate) enum TypedTokenKeys {
+    Variable(Typed<String>),
+    File(Typed<String>),
+    Url { url: String, refresh: Duration },
+}
+
+#[derive(Debug)]
+pub(crate) struct TypedScope {
+    pub(crate) endpoints: Option<Vec<Endpoint>>,
+    pub(crate) models: Option<Vec<Typed<String>>>,
 }
 
 #[derive(Debug)]
@@ -76,6 +131,8 @@ pub(crate) enum TypedSourceKind {
         instance: Option<String>,
         start: Start,
     },
+    Gateway(Box<Route>),
+    Ingest(Box<Ingest>),
 }
 
 #[derive(Debug)]
@@ -99,6 +156,15 @@ pub(crate) struct TypedModel {
     pub(crate) reproducible: bool,
     pub(crate) kernels: Option<String>,
     pub(crate) draft: Option<Typed<String>>,
+    /// What is known of one that another server has.
+    pub(crate) remote: Option<Box<TypedRemote>>,
+}
+
+/// A model that another server has, its files not yet looked for.
+#[derive(Debug)]
+pub(crate) struct TypedRemote {
+    pub(crate) model: RemoteModel,
+    pub(crate) certificates: Option<Typed<String>>,
 }
 
 #[derive(Debug)]
@@ -133,6 +199,9 @@ pub(crate) struct TypedModelStage {
     pub(crate) model: Typed<String>,
     pub(crate) ask: TypedAsk,
     pub(crate) prompt: Option<PromptTemplate>,
+    pub(crate) messages: bool,
+    pub(crate) tokens: Vec<Typed<String>>,
+    pub(crate) tokens_to: Vec<Typed<String>>,
     pub(crate) truncate: Option<Typed<String>>,
     pub(crate) prompt_tokens: Option<Typed<usize>>,
     pub(crate) seed: u64,
@@ -176,6 +245,25 @@ pub(crate) enum TypedStructure {
 }
 
 #[derive(Debug)]
+pub(crate) struct TypedFeed {
+    pub(crate) name: Typed<String>,
+    pub(crate) kind: Option<TypedFeedKind>,
+}
+
+#[derive(Debug)]
+pub(crate) enum TypedFeedKind {
+    Output {
+        max_records: u64,
+        max_bytes: u64,
+    },
+    Kafka {
+        topic: TypedTopic,
+        queue: usize,
+        patience: Duration,
+    },
+}
+
+#[derive(Debug)]
 pub(crate) struct TypedSink {
     pub(crate) name: Typed<String>,
     pub(crate) inputs: Option<Vec<Typed<String>>>,
@@ -188,4 +276,6 @@ pub(crate) enum TypedSinkKind {
     File(Typed<String>),
     Stdout { place: Span, key: String },
     Kafka(TypedTopic),
+    Gateway { field: Option<String> },
+    Output { max_records: u64, max_bytes: u64 },
 }

@@ -1,0 +1,189 @@
+//! Models of other servers: opened as the pipeline file has them, and held against the stages that ask them.
+
+use std::time::Duration;
+
+use tidegate_connect::remote::{
+    BreakerOptions, Dialect, Hedge, Kserve, LimitName, OpenAi, RemoteKind, RemoteModel,
+    RemoteOptions, RemoteTimeouts, RetryBudget, Roots, Secret,
+};
+use tidegate_contract::{Makes, Parameters, Structure};
+use tidegate_control::config::{
+    self, Ask, BiasedToken, Generate, Mistake, Model, Pipeline, RemoteHedge, RemoteProtocol,
+    check_labels,
+};
+
+use super::DEFAULT_CONTEXT;
+use super::fit::asking;
+use crate::exit::Failure;
+
+/// Wait before a second try.
+const BACKOFF: Duration = Duration::from_millis(500);
+
+/// Opens the model of another server. Nothing is asked yet.
+pub(crate) fn open(
+    pipeline: &Pipeline,
+    index: usize,
+    remote: &config::RemoteModel,
+) -> Result<RemoteModel, Failure> {
+    let model = &pipeline.models[index];
+    let key = remote.key_variable.as_ref().map(|name| {
+        let key = std::env::var(name).ok().filter(|key| !key.is_empty());
+        key.map(Secret::new).ok_or_else(|| {
+            Failure::usage(format_args!(
+                "model {}: the environment variable {name} of key-variable is not set, or empty",
+                model.name
+            ))
+        })
+    });
+    let key = key.transpose()?;
+    let makes = asking(pipeline, index)
+        .next()
+        .map(|(_, _, stage)| &stage.ask);
+    let kind = match &remote.protocol {
+        RemoteProtocol::OpenAi {
+            vllm,
+            completion_tokens,
+        } => RemoteKind::OpenAi(OpenAi {
+            key,
+            makes: match makes {
+                Some(Ask::Embed) => Makes::Embeddings,
+                _ => Makes::Text,
+            },
+            dialect: match vllm {
+                true => Dialect::Vllm,
+                false => Dialect::OpenAi,
+            },
+            limit_name: match completion_tokens {
+                true => LimitName::MaxCompletionTokens,
+                false => LimitName::MaxTokens,
+            },
+            batch: remote.batch,
+            ..OpenAi::new(&remote.url, &remote.model)
+        }),
+        RemoteProtocol::Kserve {
+            version,
+            input,
+            output,
+            column,
+            logits,
+            labels,
+        } => RemoteKind::Kserve(Kserve {
+            key,
+            version: version.clone(),
+            input: input.clone(),
+            output: output.clone(),
+            column: *column,
+            logits: *logits,
+            labels: labels.clone(),
+            batch: remote.batch,
+            ..Kserve::new(&remote.url, &remote.model)
+        }),
+    };
+    let context = model.context.unwrap_or(DEFAULT_CONTEXT) as u32;
+    let options = RemoteOptions {
+        max_tokens: remote.max_tokens.unwrap_or(context),
+        concurrency: remote.in_flight,
+        queue: model.queue,
+        timeouts: RemoteTimeouts {
+            connect: remote.timeouts.connect,
+            first: remote.timeouts.first,
+            between: remote.timeouts.between,
+            whole: remote.timeouts.whole,
+        },
+        attempts: remote.attempts,
+        backoff: BACKOFF,
+        budget: RetryBudget {
+            share: remote.retry_budget,
+            ..RetryBudget::default()
+        },
+        hedge: match remote.hedge {
+            RemoteHedge::Off => Hedge::Off,
+            RemoteHedge::Late => Hedge::Late,
+            RemoteHedge::After(time) => Hedge::After(time),
+        },
+        breaker: BreakerOptions {
+            window: remote.breaker.within,
+            least: remote.breaker.least,
+            share: remote.breaker.share,
+            open: remote.breaker.open,
+        },
+        roots: remote
+            .certificates
+            .clone()
+            .map_or(Roots::System, Roots::File),
+        ..RemoteOptions::new(&model.name, kind, context)
+    };
+    RemoteModel::open(options)
+        .map_err(|error| Failure::usage(format_args!("model {}: {error}", model.name)))
+}
+
+/// What a server cannot be told is found before it is asked.
+pub(crate) fn mistakes(
+    pipeline: &Pipeline,
+    index: usize,
+    model: &Model,
+    remote: &config::RemoteModel,
+) -> Vec<Mistake> {
+    let mut found = Vec::new();
+    let mut kinds = asking(pipeline, index).map(|(_, _, kind)| std::mem::discriminant(&kind.ask));
+    if let Some(first) = kinds.next()
+        && kinds.any(|other| other != first)
+    {
+        found.push(pipeline.mistake_of_model(
+            model,
+            "is asked for different things by its stages; write a model for each",
+        ));
+    }
+    for (number, stage, kind) in asking(pipeline, index) {
+        match (&kind.ask, &remote.protocol) {
+            (Ask::Generate(generate), RemoteProtocol::OpenAi { vllm, .. }) => {
+                let wrong = untold(generate, *vllm);
+                found.extend(wrong.map(|what| {
+                    pipeline.mistake_of_stage(
+                        stage,
+                        format!(
+                            "{what}, which the server of model {:?} cannot be told",
+                            model.name
+                        ),
+                    )
+                }));
+            }
+            (Ask::Classify { .. }, RemoteProtocol::Kserve { labels, .. }) => {
+                found.extend(
+                    check_labels(pipeline, number, labels)
+                        .err()
+                        .unwrap_or_default(),
+                );
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The first thing of a stage that cannot be said in a server's protocol.
+fn untold(generate: &Generate, vllm: bool) -> Option<&'static str> {
+    let Parameters {
+        top_k,
+        min_p,
+        repetition_penalty,
+        logprobs,
+        structure,
+        ..
+    } = &generate.parameters;
+    let text = |(token, _): &(BiasedToken, f32)| matches!(token, BiasedToken::Text(_));
+    if logprobs.is_some() {
+        return Some("has logprobs");
+    }
+    if generate.bias.iter().any(text) {
+        return Some("has logit-bias by text");
+    }
+    if vllm {
+        return None;
+    }
+    if let Some(Structure::Regex(_) | Structure::Choice(_) | Structure::Grammar(_)) = structure {
+        return Some("has regex, choices or grammar without dialect = \"vllm\"");
+    }
+    let beyond = *top_k != 0 || *min_p != 0.0 || *repetition_penalty != 1.0;
+    beyond.then_some("has top-k, min-p or repetition-penalty without dialect = \"vllm\"")
+}

@@ -1,0 +1,75 @@
+//! A model that stages ask, wherever it is.
+
+use std::sync::Arc;
+
+use tidegate_connect::remote::RemoteModel;
+use tidegate_contract::{Model, ModelFacts};
+use tidegate_control::config::{BiasedToken, Generate};
+
+use super::HostedModel;
+
+/// A model of the pipeline.
+#[derive(Clone)]
+pub(crate) enum Served {
+    /// It is loaded here.
+    Hosted(Arc<HostedModel>),
+    /// Another server has it.
+    Remote(Arc<RemoteModel>),
+}
+
+impl Served {
+    /// What requests are submitted to.
+    pub(crate) fn model(&self) -> Arc<dyn Model> {
+        match self {
+            Served::Hosted(model) => model.clone(),
+            Served::Remote(model) => model.clone(),
+        }
+    }
+
+    /// What is known of it.
+    pub(crate) fn facts(&self) -> ModelFacts {
+        self.model().facts()
+    }
+
+    /// The one that is loaded here, if it is.
+    pub(crate) fn hosted(&self) -> Option<&Arc<HostedModel>> {
+        match self {
+            Served::Hosted(model) => Some(model),
+            Served::Remote(_) => None,
+        }
+    }
+
+    /// Positions that are no room for a user message. What a server puts around it is not known.
+    pub(crate) fn around_prompt(&self, generate: &Generate) -> anyhow::Result<usize> {
+        match self {
+            Served::Hosted(model) => model.around_prompt(generate),
+            Served::Remote(model) => {
+                let system = generate.system.as_deref();
+                let system = system.map(|text| model.count_tokens(text)).transpose()?;
+                Ok(system.unwrap_or_default())
+            }
+        }
+    }
+
+    /// Tokens that stand around every text.
+    pub(crate) fn special_tokens(&self) -> usize {
+        self.hosted().map_or(0, |model| model.special_tokens())
+    }
+
+    /// What the biases of a stage mean, by the stage's index in the pipeline.
+    pub(crate) fn biases(&self, stage: usize, generate: &Generate) -> Vec<(u32, f32)> {
+        match self {
+            Served::Hosted(model) => model.biases(stage),
+            Served::Remote(_) => {
+                let ids = generate
+                    .bias
+                    .iter()
+                    .filter_map(|(token, bias)| match token {
+                        BiasedToken::Id(id) => Some((*id, *bias)),
+                        BiasedToken::Text(_) => None,
+                    });
+                ids.collect()
+            }
+        }
+    }
+}

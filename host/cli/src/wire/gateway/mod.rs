@@ -1,0 +1,156 @@
+//! The gateway onto the pipeline: its sources and sinks, those who wait, and the front that clients speak to.
+
+mod access;
+mod idle;
+mod routes;
+mod serving;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_codec::Encoder;
+use tidegate_contract::{Callers, FileLayer, IngestLog, Sink, Source};
+use tidegate_control::config::{FeedKind, Pipeline, SinkKind, SourceKind};
+use tidegate_gateway::ingest::IngestSource;
+use tidegate_gateway::outputs::{OutputFeed, OutputLimits, OutputLog, OutputSink};
+use tidegate_gateway::requests::{Options, Requests};
+use tidegate_state::{FileIngestLog, IngestLimits, StateDirectory};
+
+use self::idle::Idle;
+pub(crate) use self::serving::{Serving, described};
+use crate::exit::Failure;
+
+/// The worker that reads what comes over HTTP.
+const READER: usize = 0;
+
+/// What the ends of the pipeline and the front meet by.
+pub(crate) struct Gateway {
+    requests: Requests,
+    /// Whether any source is of requests.
+    called: bool,
+    /// Of ingest sources, by their index.
+    logs: BTreeMap<usize, Arc<dyn IngestLog>>,
+    /// Of output sinks and feeds, by their name.
+    outputs: BTreeMap<String, Arc<OutputLog>>,
+}
+
+impl Gateway {
+    /// Opens the logs of ingest sources in the state directory; none without a gateway.
+    pub(crate) fn open(
+        pipeline: &Pipeline,
+        state: &StateDirectory,
+        layer: &Arc<dyn FileLayer>,
+    ) -> Result<Option<Gateway>, Failure> {
+        if pipeline.gateway.is_none() {
+            return Ok(None);
+        }
+        let mut logs: BTreeMap<usize, Arc<dyn IngestLog>> = BTreeMap::new();
+        let (mut queue, mut called) = (1, false);
+        for (index, source) in pipeline.sources.iter().enumerate() {
+            match &source.kind {
+                SourceKind::Gateway(route) => {
+                    called = true;
+                    queue = queue.max(route.max_waiting);
+                }
+                SourceKind::Ingest(ingest) => {
+                    let directory = state.path().join("ingest").join(&source.name);
+                    let limits = IngestLimits {
+                        bytes: ingest.log_bytes,
+                        ..IngestLimits::default()
+                    };
+                    let log = FileIngestLog::open(layer.clone(), &directory, limits);
+                    let log = log.map_err(|error| {
+                        anyhow::Error::new(error).context(format!("source {}", source.name))
+                    })?;
+                    logs.insert(index, Arc::new(log));
+                }
+                _ => {}
+            }
+        }
+        let (mut outputs, mut answer) = (BTreeMap::new(), Options::default().answer);
+        for sink in &pipeline.sinks {
+            match &sink.kind {
+                SinkKind::Gateway { field } => answer.clone_from(field),
+                SinkKind::Output {
+                    max_records,
+                    max_bytes,
+                } => {
+                    outputs.insert(sink.name.clone(), output_log(*max_records, *max_bytes)?);
+                }
+                _ => {}
+            }
+        }
+        for feed in &pipeline.feeds {
+            if let FeedKind::Output {
+                max_records,
+                max_bytes,
+            } = &feed.kind
+            {
+                outputs.insert(feed.name.clone(), output_log(*max_records, *max_bytes)?);
+            }
+        }
+        Ok(Some(Gateway {
+            requests: Requests::new(Options { queue, answer }),
+            called,
+            logs,
+            outputs,
+        }))
+    }
+
+    /// Those who wait for what becomes of records, if a source has such.
+    pub(crate) fn callers(&self) -> Option<Arc<dyn Callers>> {
+        let requests: Arc<dyn Callers> = Arc::new(self.requests.clone());
+        self.called.then_some(requests)
+    }
+
+    /// What tells the log of an ingest source from another.
+    pub(crate) fn identity(&self, source: usize) -> Option<String> {
+        self.logs.get(&source).map(|log| log.identity())
+    }
+
+    /// A worker's view of a source of requests or of ingest.
+    pub(super) fn source(
+        &self,
+        pipeline: &Pipeline,
+        index: usize,
+        worker: usize,
+    ) -> Box<dyn Source> {
+        if worker != READER {
+            return Box::new(Idle::new());
+        }
+        match self.logs.get(&index) {
+            Some(log) => {
+                let name = pipeline.sources[index].name.as_str();
+                Box::new(IngestSource::new(index as u16, name, log.clone()))
+            }
+            None => Box::new(self.requests.source(index as u16)),
+        }
+    }
+
+    /// A sink that answers whoever asked.
+    pub(super) fn reply(&self) -> Box<dyn Sink> {
+        Box::new(self.requests.sink())
+    }
+
+    /// A sink that readers follow.
+    pub(super) fn output(&self, name: &str, encoder: Encoder) -> Option<Box<dyn Sink>> {
+        let log = self.outputs.get(name)?;
+        Some(Box::new(OutputSink::new(log.clone(), encoder)?))
+    }
+
+    /// A feed of tokens that readers follow.
+    pub(super) fn feed(&self, name: &str) -> Option<OutputFeed> {
+        Some(OutputFeed::new(self.outputs.get(name)?.clone()))
+    }
+}
+
+/// Where an output keeps what it shows.
+fn output_log(max_records: u64, max_bytes: u64) -> anyhow::Result<Arc<OutputLog>> {
+    let limits = OutputLimits {
+        records: usize::try_from(max_records).unwrap_or(usize::MAX),
+        bytes: usize::try_from(max_bytes).unwrap_or(usize::MAX),
+        ..OutputLimits::default()
+    };
+    let log = OutputLog::new(limits);
+    log.ok_or_else(|| anyhow::anyhow!("the system gives no random numbers"))
+}

@@ -1,0 +1,250 @@
+//! The front while it listens.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tidegate_control::config::{self, FeedKind, Pipeline, SinkKind, SourceKind};
+use tidegate_gateway::endpoints::{Counted, Everything};
+use tidegate_gateway::front::{Cors, Front, FrontBounds, FrontOptions, TlsFiles};
+use tidegate_gateway::idempotency::{Answers, Options as KeptOptions};
+use tidegate_gateway::ingest::{Ingest, IngestOptions};
+use tidegate_gateway::openai::admission::Quotas;
+use tidegate_gateway::openai::{self, OpenAi};
+use tidegate_gateway::outputs::{OutputOptions, Outputs};
+use tidegate_gateway::requests::Requests;
+use tokio::runtime::Runtime;
+
+use super::Gateway;
+use super::access::access;
+use super::routes::routes;
+use crate::exit::Failure;
+use crate::wire::Models;
+use crate::wire::feeds::of_stages;
+use crate::wire::ports::decoder;
+
+/// Threads of the front: requests wait on the pipeline, not on them.
+const THREADS: usize = 2;
+
+/// The front, and what it answers from.
+pub(crate) struct Serving {
+    address: SocketAddr,
+    secure: bool,
+    front: Mutex<Option<Front>>,
+    requests: Requests,
+    outputs: Outputs,
+    counted: Counted,
+    /// Last: the front is on it.
+    runtime: Mutex<Option<Runtime>>,
+}
+
+impl Serving {
+    /// Listens from now on.
+    pub(crate) fn start(
+        pipeline: &Pipeline,
+        configured: &config::Gateway,
+        gateway: &Gateway,
+        models: &Models,
+    ) -> Result<Arc<Serving>, Failure> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("tidegate-gateway")
+            .enable_all()
+            .build()?;
+        let access = Arc::new(access(configured)?);
+        let openai = OpenAi::new(openai::Options {
+            requests: gateway.requests.clone(),
+            routes: routes(pipeline, models, openai::clock()),
+            admission: Arc::new(Quotas),
+            clock: openai::clock,
+            repeated: Some(kept(&configured.idempotency, "idempotent-replayed")?),
+            shared: shared(configured)?,
+        });
+        let outputs = gateway.outputs.iter().map(|(name, log)| OutputOptions {
+            name: name.clone(),
+            log: log.clone(),
+        });
+        let outputs = Outputs::new(outputs, configured.origins.iter().cloned());
+        let counted = Counted::default();
+        let endpoints = Everything {
+            openai,
+            ingest: Ingest::new(ingest(pipeline, configured, gateway)),
+            outputs: outputs.clone(),
+            max_body: configured.limits.body as u64,
+            counted: counted.clone(),
+        };
+        let options = FrontOptions {
+            tls: configured.tls.as_ref().map(|files| TlsFiles {
+                certificate: files.certificate.clone(),
+                key: files.private_key.clone(),
+            }),
+            cors: (!configured.origins.is_empty()).then(|| Cors {
+                origins: configured.origins.clone(),
+                credentials: false,
+            }),
+            bounds: bounds(&configured.limits),
+            ..FrontOptions::new(configured.address, access)
+        };
+        let front = {
+            let _inside = runtime.enter();
+            Front::bind(options, Arc::new(endpoints)).map_err(Failure::usage)?
+        };
+        Ok(Arc::new(Serving {
+            address: front.address(),
+            secure: configured.tls.is_some(),
+            front: Mutex::new(Some(front)),
+            requests: gateway.requests.clone(),
+            outputs,
+            counted,
+            runtime: Mutex::new(Some(runtime)),
+        }))
+    }
+
+    /// Where clients reach it.
+    pub(crate) fn url(&self) -> String {
+        let scheme = if self.secure { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// Requests that wait for an answer.
+    pub(crate) fn waiting(&self) -> usize {
+        self.requests.waiting_callers()
+    }
+
+    /// Requests that were answered, by endpoint and status.
+    pub(crate) fn counted(&self) -> Vec<(&'static str, u16, u64)> {
+        self.counted.all()
+    }
+
+    /// Takes no more requests; answers that are being made have so long. Then nobody waits for anything.
+    pub(crate) async fn stop(&self, within: Duration) {
+        self.outputs.close();
+        let front = self
+            .front
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(front) = front {
+            front.stop(within).await;
+        }
+        self.requests.close();
+    }
+}
+
+impl Serving {
+    /// The same at once.
+    pub(crate) fn stop_now(&self) {
+        self.outputs.close();
+        self.requests.close();
+        let mut front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
+        // Dropped, it ends.
+        *front = None;
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let runtime = self
+            .runtime
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(runtime) = runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn kept(kept: &config::Kept, mark: &'static str) -> Result<Answers, Failure> {
+    let mark = mark.parse();
+    let mark = mark.map_err(|_| anyhow::anyhow!("the mark of kept answers is no header"))?;
+    Ok(Answers::new(KeptOptions {
+        ttl: kept.ttl,
+        bytes: kept.bytes,
+        mark,
+    }))
+}
+
+/// Answers that equal requests share: kept for a while, or only while they are made.
+fn shared(configured: &config::Gateway) -> Result<Option<openai::Shared>, Failure> {
+    let none = config::Kept {
+        ttl: Duration::ZERO,
+        bytes: 64 << 20,
+    };
+    let kinds = (configured.cache.as_ref(), configured.share_equal_requests);
+    let store = match kinds {
+        (Some(cache), _) => cache,
+        (None, true) => &none,
+        (None, false) => return Ok(None),
+    };
+    Ok(Some(openai::Shared {
+        answers: kept(store, "x-cache")?,
+        everyone: false,
+    }))
+}
+
+fn bounds(limits: &config::GatewayLimits) -> FrontBounds {
+    let usual = FrontBounds::default();
+    FrontBounds {
+        connections: limits.connections,
+        connections_of_a_peer: limits.connections_per_address,
+        head_time: limits.header_deadline,
+        body_time: limits.body_deadline,
+        write_time: limits.write_deadline,
+        idle: limits.idle,
+        // At least one body of the greatest length must fit.
+        bodies: usual.bodies.max(limits.body),
+        ..usual
+    }
+}
+
+fn ingest<'a>(
+    pipeline: &'a Pipeline,
+    configured: &'a config::Gateway,
+    gateway: &'a Gateway,
+) -> impl Iterator<Item = IngestOptions> + 'a {
+    let sources = pipeline.sources.iter().enumerate();
+    sources.filter_map(move |(index, source)| match &source.kind {
+        SourceKind::Ingest(ingest) => Some(IngestOptions {
+            source: source.name.clone(),
+            log: gateway.logs.get(&index)?.clone(),
+            decoder: decoder(&source.decoding),
+            key_header: (ingest.key_header.as_ref()).and_then(|name| name.parse().ok()),
+            headers: (ingest.headers.iter())
+                .filter_map(|name| name.parse().ok())
+                .collect(),
+            max_records: ingest.max_records,
+            max_body: configured.limits.body,
+        }),
+        _ => None,
+    })
+}
+
+/// What of the pipeline the gateway serves, for those who look at it before it runs.
+pub(crate) fn described(pipeline: &Pipeline) -> Vec<String> {
+    let mut lines = Vec::new();
+    for source in &pipeline.sources {
+        match &source.kind {
+            SourceKind::Gateway(route) => {
+                let endpoints: Vec<&str> = route.endpoints.iter().map(|one| one.name()).collect();
+                lines.push(format!(
+                    "{} for {}, through source {}",
+                    endpoints.join(", "),
+                    route.models.join(", "),
+                    source.name
+                ));
+            }
+            SourceKind::Ingest(_) => lines.push(format!("POST /v1/ingest/{}", source.name)),
+            _ => {}
+        }
+    }
+    let outputs = pipeline.sinks.iter();
+    let outputs = outputs.filter(|sink| matches!(sink.kind, SinkKind::Output { .. }));
+    lines.extend(outputs.map(|sink| format!("GET /v1/outputs/{}", sink.name)));
+    for (index, feed) in pipeline.feeds.iter().enumerate() {
+        if let FeedKind::Output { .. } = feed.kind {
+            let of = of_stages(&pipeline.senders(index));
+            lines.push(format!("GET /v1/outputs/{}, {of}", feed.name));
+        }
+    }
+    lines
+}

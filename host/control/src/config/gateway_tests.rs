@@ -1,0 +1,238 @@
+//! What a pipeline file says of the gateway is what is meant; the mistakes are in `tests/config/gateway-*.toml`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tidegate_contract::{CommitPoint, SourceClass};
+
+use super::*;
+
+fn parsed(content: &str) -> Result<Pipeline, Mistakes> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config");
+    parse(
+        Path::new("pipeline.toml"),
+        &directory.join("pipeline.toml"),
+        content.to_owned(),
+    )
+}
+
+fn full() -> Pipeline {
+    parsed(include_str!("../../tests/config/gateway.toml")).unwrap()
+}
+
+fn route<'p>(pipeline: &'p Pipeline, name: &str) -> &'p Route {
+    let source = pipeline.sources.iter().find(|one| one.name == name);
+    match &source.unwrap().kind {
+        SourceKind::Gateway(route) => route,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_gateway_is_what_is_typed() {
+    let pipeline = full();
+    let gateway = pipeline.gateway.as_ref().unwrap();
+    assert_eq!(gateway.address.to_string(), "0.0.0.0:8443");
+    let tls = gateway.tls.as_ref().unwrap();
+    assert!(tls.certificate.ends_with("tests/config/cert.pem"));
+    assert!(tls.private_key.ends_with("tests/config/key.pem"));
+    assert_eq!(
+        gateway.origins,
+        ["https://app.example", "http://localhost:3000"]
+    );
+    let seconds = Duration::from_secs;
+    let limits = GatewayLimits {
+        connections: 500,
+        connections_per_address: 20,
+        body: 4 << 20,
+        header_deadline: seconds(5),
+        body_deadline: seconds(20),
+        write_deadline: seconds(15),
+        idle: seconds(30),
+        wrong_keys: 5,
+    };
+    assert_eq!(gateway.limits, limits);
+    let cache = Kept {
+        ttl: seconds(600),
+        bytes: 32 << 20,
+    };
+    assert_eq!(gateway.cache, Some(cache));
+    assert_eq!(gateway.idempotency.ttl, seconds(3600));
+    assert_eq!(gateway.idempotency.bytes, 64 << 20);
+    assert!(gateway.share_equal_requests);
+}
+
+#[test]
+fn keys_and_tokens_may_what_is_typed() {
+    let pipeline = full();
+    let gateway = pipeline.gateway.unwrap();
+    let [app, batch] = gateway.keys.as_slice() else {
+        panic!("{:?}", gateway.keys);
+    };
+    assert!(matches!(app.secret, KeySecret::Digest([0x2b, 0xb8, ..])));
+    let scope = Scope {
+        endpoints: Some(vec![Endpoint::Chat, Endpoint::Outputs]),
+        models: Some(vec!["support".into()]),
+    };
+    assert_eq!((app.name.as_str(), &app.scope), ("app", &scope));
+    let quota = Quota {
+        requests: Some(60),
+        tokens: Some(100_000),
+        streams: Some(4),
+    };
+    assert_eq!(app.quota, quota);
+    assert_eq!(batch.secret, KeySecret::Variable("BATCH_KEY".into()));
+    assert_eq!(
+        (&batch.scope, batch.quota),
+        (&Scope::default(), Quota::default())
+    );
+    let tokens = gateway.tokens.unwrap();
+    assert_eq!(tokens.algorithm, TokenAlgorithm::Es256);
+    assert!(matches!(&tokens.keys, TokenKeys::File(path) if path.ends_with("jwks.json")));
+    assert_eq!(tokens.leeway, Duration::from_secs(30));
+    assert_eq!(tokens.audience.as_deref(), Some("front"));
+}
+
+#[test]
+fn a_route_has_what_its_stages_make_unless_it_says_otherwise() {
+    let pipeline = full();
+    let chat = route(&pipeline, "chat");
+    assert_eq!(chat.models, ["support", "gpt-4o-mini"]);
+    let three = [Endpoint::Chat, Endpoint::Responses, Endpoint::Completions];
+    // Not `rerank`: the stage that classifies is not the one that answers.
+    assert_eq!(chat.endpoints, three);
+    assert_eq!(chat.headers, ["x-session", "x-tenant"]);
+    assert_eq!(chat.key_header.as_deref(), Some("x-session"));
+    assert_eq!((chat.priority, chat.max_waiting), (1, 100));
+    let vectors = route(&pipeline, "vectors");
+    assert_eq!(vectors.models, ["mini"]);
+    assert_eq!(vectors.endpoints, [Endpoint::Embeddings]);
+    assert_eq!(vectors.deadline, Duration::from_secs(600));
+    let answer = pipeline.stage("answer").unwrap();
+    let StageKind::Model(asks) = &pipeline.stages[answer].kind else {
+        panic!("no model stage");
+    };
+    assert!(asks.messages && asks.prompt.parts.is_empty());
+    assert_eq!(asks.tokens, [pipeline.stage("restore").unwrap()]);
+}
+
+#[test]
+fn a_remote_model_is_what_is_typed_and_has_defaults() {
+    let pipeline = full();
+    let model = |name: &str| pipeline.models.iter().find(|one| one.name == name).unwrap();
+    let big = model("big").remote.as_ref().unwrap();
+    let protocol = RemoteProtocol::OpenAi {
+        vllm: true,
+        completion_tokens: false,
+    };
+    assert_eq!(big.protocol, protocol);
+    assert_eq!(
+        (big.url.as_str(), big.model.as_str()),
+        ("https://models.example/v1", "large-instruct")
+    );
+    assert_eq!(model("big").context, Some(32_768));
+    assert_eq!(
+        (big.attempts, big.in_flight, big.max_tokens),
+        (2, 32, Some(1024))
+    );
+    assert_eq!(big.hedge, RemoteHedge::After(Duration::from_millis(800)));
+    let breaker = RemoteBreaker {
+        least: 3,
+        share: 0.9,
+        open: Duration::from_secs(30),
+        ..RemoteBreaker::default()
+    };
+    assert_eq!(big.breaker, breaker);
+    let timeouts = RemoteTimeouts {
+        connect: Duration::from_secs(2),
+        between: Duration::from_secs(20),
+        ..RemoteTimeouts::default()
+    };
+    assert_eq!(big.timeouts, timeouts);
+    assert!(big.certificates.as_ref().unwrap().ends_with("cert.pem"));
+    let mood = model("mood").remote.as_ref().unwrap();
+    assert_eq!((mood.model.as_str(), mood.attempts), ("mood", 3));
+    let RemoteProtocol::Kserve { labels, input, .. } = &mood.protocol else {
+        panic!("{:?}", mood.protocol);
+    };
+    assert_eq!(
+        (labels.join(" "), input.as_str()),
+        ("glad sad".into(), "text")
+    );
+    assert!(model("support").remote.is_none());
+}
+
+#[test]
+fn the_field_of_an_answer_is_that_of_the_stage_before() {
+    let pipeline = parsed(
+        "[pipeline]\nname = \"p\"\n[gateway]\n[source.a]\ntype = \"gateway\"\n[model.m]\npath = \"model\"\n\
+         [[stage]]\nname = \"say\"\nmodel = \"m\"\nmessages = true\nfield = \"said\"\n\
+         [[stage]]\nname = \"after\"\noperator = \"redact.wasm\"\n[sink.b]\ntype = \"gateway\"\n",
+    )
+    .unwrap();
+    let field = "said".to_owned();
+    assert_eq!(pipeline.sinks[0].kind, SinkKind::Gateway { field });
+    assert_eq!(pipeline.sources[0].kind.class(), SourceClass::Caller);
+    assert_eq!(pipeline.commit_point(), CommitPoint::Log);
+    let gateway = pipeline.gateway.unwrap();
+    assert_eq!(gateway.address.to_string(), "127.0.0.1:8080");
+    assert!(gateway.keys.is_empty() && gateway.cache.is_none());
+}
+
+#[test]
+fn a_url_of_keys_is_not_fetched_in_the_open() {
+    let with = |url: &str| {
+        parsed(&format!(
+            "[pipeline]\nname = \"p\"\n[gateway]\n[gateway.tokens]\nalgorithm = \"RS256\"\n\
+             keys-url = \"{url}\"\nkeys-refresh = \"1m\"\n[source.a]\ntype = \"ingest\"\n[sink.b]\ntype = \"output\"\n"
+        ))
+    };
+    for url in [
+        "https://login.example/keys",
+        "http://127.0.0.1:9000/keys",
+        "http://localhost/keys",
+        "http://[::1]:80/keys",
+    ] {
+        assert!(with(url).is_ok(), "{url}");
+    }
+    for url in [
+        "http://login.example/keys",
+        "http://127.0.0.1.example/keys",
+        "http://localhost@login.example/keys",
+        "https:///keys",
+        "ftp://login.example/keys",
+        "https://login.example/a b",
+    ] {
+        assert!(with(url).is_err(), "{url}");
+    }
+}
+
+#[test]
+fn feeds_are_what_is_typed_and_stages_send_to_those_they_name() {
+    let pipeline = parsed(include_str!("../../tests/config/feeds.toml")).unwrap();
+    let names: Vec<&str> = pipeline.feeds.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["live", "topic"]);
+    let output = FeedKind::Output {
+        max_records: 1000,
+        max_bytes: 1 << 20,
+    };
+    assert_eq!(pipeline.feeds[0].kind, output);
+    let FeedKind::Kafka {
+        topic,
+        queue,
+        patience,
+    } = &pipeline.feeds[1].kind
+    else {
+        panic!("{:?}", pipeline.feeds[1]);
+    };
+    assert_eq!(topic.brokers, ["one:9092", "two:9092"]);
+    assert_eq!(topic.topic, "tickets");
+    assert_eq!(topic.properties["compression.type"], "zstd");
+    assert_eq!((*queue, *patience), (500, Duration::from_secs(2)));
+    assert_eq!(pipeline.senders(0), ["answer"]);
+    assert_eq!(pipeline.senders(1), ["answer", "sort"]);
+    // Its client is checked as those of sinks are, and it has no part in what a cut is.
+    let ends = pipeline.kafka_ends();
+    assert!(ends.iter().any(|(name, _)| name == "feed topic"));
+    assert_eq!(pipeline.commit_point(), CommitPoint::Log);
+}

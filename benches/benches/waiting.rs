@@ -175,6 +175,8 @@ impl Told {
                 text: "It is on its way.".into(),
                 tokens: vec![1, 2, 3],
                 finish: Finish::End,
+                reasoning: String::new(),
+                calls: Vec::new(),
                 logprobs: Vec::new(),
             };
             request.reply.done(Ok(Answer {
@@ -225,6 +227,7 @@ impl Waits {
             name: "told".into(),
             model: model.clone(),
             ask: Ask::Generate {
+                from_record: false,
                 raw: true,
                 system: None,
                 parameters: Box::new(Parameters::default()),
@@ -238,6 +241,8 @@ impl Waits {
             max_in_flight: in_flight,
             max_in_flight_per_key: in_flight,
             deadline: None,
+            tokens: Vec::new(),
+            token_feeds: Vec::new(),
             attempts: 1,
             into: AnswerInto::Attributes,
             field: "answer".into(),
@@ -248,6 +253,7 @@ impl Waits {
                 targets: vec![Target::Stage(0)],
                 fixed: true,
                 positions: Positions::Cuts,
+                called: false,
                 identities: vec!["endless".into()],
             }],
             stages: vec![Stage {
@@ -260,6 +266,7 @@ impl Waits {
             batch: 256,
             batch_bytes: 4 << 20,
             cut_interval: Duration::from_millis(10),
+            callers: None,
             drain: Duration::ZERO,
         };
         let parts = WorkerParts {

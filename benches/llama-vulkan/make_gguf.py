@@ -38,6 +38,8 @@ def main(kind: str, path: str) -> None:
     writer.add_token_types(types)
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
+    # For servers: messages as they are.
+    writer.add_chat_template("{% for message in messages %}{{ message['content'] }}{% endfor %}")
 
     def matrix(name: str, rows: int, width: int) -> None:
         values = random.standard_normal((rows, width), dtype=np.float32) * width**-0.5

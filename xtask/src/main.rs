@@ -1,5 +1,6 @@
 //! What a newcomer runs: `cargo xtask demo` and `cargo xtask test`. Both install what is missing.
 
+mod clients;
 mod demo;
 mod docs;
 mod fuzz;
@@ -31,6 +32,7 @@ const USAGE: &str = "cargo xtask COMMAND
   operators     build the shipped operators and the test guests into target/operators, those of other languages with
                 tidegate build
   toolchains    make the test guests of other languages (C, Go, JavaScript, Python) anew, the committed ones included
+  clients       fetch the clients that the gateway is tested with into target/clients
   docs          make the book of docs/ in target/book, and look at every link in it; test --full does too
   planted       put faults into a copy of the sources, one at a time, and see that the scenes on Kafka find them
   kafka         run an Apache Kafka broker for tests until Enter is pressed; the lines kill and start kill it and start
@@ -81,6 +83,7 @@ fn run() -> Result<()> {
             toolchains::small(&root)?;
             toolchains::large(&root)
         }
+        ["clients"] => clients::fetch(&root),
         ["docs"] => docs::book(&root),
         ["planted"] => planted::find_all(&root, &kafka::start_or_find(&root)?),
         ["kafka"] => {

@@ -315,7 +315,7 @@ impl Toolchains {
 }
 
 /// Whether a file is other than its copy.
-fn is_new(file: &Path, copied: &Path) -> Result<bool> {
+pub(crate) fn is_new(file: &Path, copied: &Path) -> Result<bool> {
     let wanted = fs::read(file).with_context(|| cannot("read", file))?;
     match fs::read(copied) {
         Ok(had) => Ok(had != wanted),

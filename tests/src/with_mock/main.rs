@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use tidegate_codec::DecoderOptions;
 use tidegate_connect::kafka::{
-    ChangelogOptions, ChangelogPartitions, KafkaCommitter, KafkaSink, KafkaSinkOptions,
-    KafkaSource, KafkaSourceOptions, TransactionOptions,
+    ChangelogOptions, ChangelogPartitions, KafkaCommitter, KafkaFeed, KafkaFeedOptions, KafkaSink,
+    KafkaSinkOptions, KafkaSource, KafkaSourceOptions, TransactionOptions,
 };
-use tidegate_contract::{CommitLog, CommitPoint, FileLayer, Sink};
+use tidegate_contract::{CommitLog, CommitPoint, FileLayer, Sink, TokenFeed};
 use tidegate_control::config::{self, Ask, Pipeline, SinkKind, SourceKind, StageKind};
 use tidegate_flow::{
     AnswerInto, Controls, ModelStage, Order, Positions, Run, Source, Stage, Target, Topology,
@@ -26,6 +26,7 @@ use tidegate_flow::{
 };
 use tidegate_state::{Cuts, Disk, LogCommitter, StateDirectory};
 use tidegate_telemetry::Meters;
+use tidegate_tests::mock;
 
 use model::Mock;
 
@@ -159,6 +160,7 @@ fn topology(pipeline: &Pipeline, model: Arc<Mock>) -> Result<Topology, Failure> 
         name: pipeline.models[asks.model].name.clone(),
         model,
         ask: tidegate_flow::Ask::Generate {
+            from_record: false,
             raw: generate.raw,
             system: generate.system.clone(),
             parameters: Box::new(generate.parameters.clone()),
@@ -176,6 +178,8 @@ fn topology(pipeline: &Pipeline, model: Arc<Mock>) -> Result<Topology, Failure> 
         max_in_flight: asks.max_in_flight,
         max_in_flight_per_key: asks.max_in_flight_per_key,
         deadline: asks.deadline,
+        tokens: Vec::new(),
+        token_feeds: token_feeds(pipeline, topic.brokers.join(","))?,
         attempts: asks.attempts,
         into: match asks.into {
             config::Into::Member => AnswerInto::Member,
@@ -193,6 +197,7 @@ fn topology(pipeline: &Pipeline, model: Arc<Mock>) -> Result<Topology, Failure> 
                 CommitPoint::Log => Positions::CutsAndSource,
                 CommitPoint::Transaction { .. } => Positions::Cuts,
             },
+            called: false,
             identities: vec![format!("kafka topic {}", topic.topic)],
         }],
         stages: vec![Stage {
@@ -205,8 +210,19 @@ fn topology(pipeline: &Pipeline, model: Arc<Mock>) -> Result<Topology, Failure> 
         batch: pipeline.batch,
         batch_bytes: 4 << 20,
         cut_interval: pipeline.cut_interval,
+        callers: None,
         drain: Duration::from_secs(30),
     })
+}
+
+/// Where the variable says that tokens go.
+fn token_feeds(pipeline: &Pipeline, brokers: String) -> Result<Vec<Arc<dyn TokenFeed>>, Failure> {
+    let Some(topic) = std::env::var_os(mock::TOKENS_TO) else {
+        return Ok(Vec::new());
+    };
+    let topic = topic.to_string_lossy();
+    let feed = KafkaFeed::open(KafkaFeedOptions::new(brokers, topic, &pipeline.name))?;
+    Ok(vec![Arc::new(feed)])
 }
 
 /// SIGTERM ends the run after a cut; one that has not begun ends at once.

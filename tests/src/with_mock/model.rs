@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidegate_contract::{
-    Answer, Choice, Finish, Made, Model, ModelError, ModelFacts, ModelTask, Prompt, Request,
-    RequestId, Timings,
+    Answer, Choice, Finish, Lane, Made, Model, ModelError, ModelFacts, ModelTask, Piece, Prompt,
+    Request, RequestId, Timings,
 };
 use tidegate_tests::mock::{self, Call};
 
@@ -22,6 +22,7 @@ pub(crate) struct Mock {
     running: Arc<AtomicUsize>,
     requests: Mutex<Sender<Running>>,
     seed: u64,
+    drifts: bool,
 }
 
 /// A request, and when its next token is due.
@@ -32,6 +33,30 @@ struct Running {
     pace: Duration,
     tokens: [u32; mock::TOKENS],
     made: usize,
+    /// Tokens whose text was told as pieces.
+    told: usize,
+}
+
+impl Running {
+    /// Tells the text up to this token, that of tokens which were there already too.
+    fn tell_up_to(&mut self, made: usize) {
+        while self.told < made {
+            let word = mock::text(&self.tokens[self.told..=self.told]);
+            let text = match self.told {
+                0 => word,
+                _ => format!(" {word}"),
+            };
+            self.request.reply.piece(&Piece {
+                choice: 0,
+                index: self.told as u32,
+                lane: Lane::Content,
+                text: &text,
+                begins: None,
+                logprobs: &[],
+            });
+            self.told += 1;
+        }
+    }
 }
 
 impl PartialEq for Running {
@@ -71,6 +96,7 @@ impl Mock {
             running,
             requests: Mutex::new(requests),
             seed,
+            drifts: std::env::var_os(mock::DRIFTS).is_some(),
         })
     }
 }
@@ -94,8 +120,10 @@ fn answer_all(taken: &Receiver<Running>, running: &AtomicUsize) {
         {
             let Some(mut next) = waiting.pop() else { break };
             if let Some(token) = next.tokens.get(next.made) {
-                let text = mock::text(&[*token]);
-                next.request.reply.token(next.made as u32, *token, &text);
+                let token = *token;
+                let text = mock::text(&[token]);
+                next.tell_up_to(next.made + 1);
+                next.request.reply.token(next.made as u32, token, &text);
                 next.made += 1;
                 next.due += next.pace;
                 waiting.push(next);
@@ -113,6 +141,8 @@ fn answer(tokens: &[u32]) -> Answer {
             text: mock::text(tokens),
             tokens: tokens.to_vec(),
             finish: Finish::End,
+            reasoning: String::new(),
+            calls: Vec::new(),
             logprobs: Vec::new(),
         }]),
         prompt_tokens: 1,
@@ -135,7 +165,7 @@ impl Model for Mock {
             return Err((request, error));
         };
         let prompt = match prompt {
-            Prompt::Chat(messages) => messages.last().map_or("", |last| last.content.as_str()),
+            Prompt::Chat(chat) => (chat.messages.last()).map_or("", |last| last.content.as_str()),
             Prompt::Raw(text) => text.as_str(),
         };
         let (limit, forced) = (self.limit, forced_prefix.clone());
@@ -146,7 +176,13 @@ impl Model for Mock {
         if taken.is_err() {
             return Err((request, ModelError::Full { limit }));
         }
-        let tokens = mock::tokens(prompt);
+        let mut tokens = mock::tokens(prompt);
+        if self.drifts {
+            for (index, token) in tokens.iter_mut().enumerate() {
+                let own = *token ^ std::process::id();
+                *token = forced.get(index).copied().unwrap_or(own);
+            }
+        }
         let pace = mock::takes(self.seed, prompt) / mock::TOKENS as u32;
         let call = Call {
             prompt: prompt.to_owned(),
@@ -170,6 +206,7 @@ impl Model for Mock {
             pace,
             tokens,
             made: forced.len(),
+            told: 0,
         };
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         requests.send(running).map_err(|back| {

@@ -13,6 +13,7 @@ mod own;
 mod partitions;
 mod stopping;
 mod takeover;
+mod tokens;
 mod until;
 
 use std::collections::{BTreeMap, BTreeSet};

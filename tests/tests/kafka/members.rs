@@ -106,6 +106,8 @@ fn member(topic: &str, model: Arc<Slow>, disk: &MemoryDisk) -> Run {
         max_in_flight: 4,
         max_in_flight_per_key: 4,
         deadline: None,
+        tokens: Vec::new(),
+        token_feeds: Vec::new(),
         attempts: 1,
         into: AnswerInto::Attributes,
         field: "vector".into(),
@@ -116,6 +118,7 @@ fn member(topic: &str, model: Arc<Slow>, disk: &MemoryDisk) -> Run {
             targets: vec![Target::Stage(0)],
             fixed: false,
             positions: Positions::CutsAndSource,
+            called: false,
             identities: vec![format!("kafka topic {topic}")],
         }],
         stages: vec![Stage {
@@ -128,6 +131,7 @@ fn member(topic: &str, model: Arc<Slow>, disk: &MemoryDisk) -> Run {
         batch: 64,
         batch_bytes: 1 << 20,
         cut_interval: Duration::from_millis(5),
+        callers: None,
         drain: Duration::from_secs(1),
     };
     let meters = Arc::new(Meters::new("member", ["slow"]));

@@ -15,6 +15,7 @@ use crate::native::{Scripted, answer, asked, asking, made, run_stage};
 fn generating(model: Arc<Scripted>, parameters: Parameters) -> ModelStage {
     ModelStage {
         ask: Ask::Generate {
+            from_record: false,
             raw: false,
             system: None,
             parameters: Box::new(parameters),
@@ -29,6 +30,8 @@ fn choice(text: &str, finish: Finish) -> Choice {
         text: text.into(),
         tokens: text.bytes().map(u32::from).collect(),
         finish,
+        reasoning: String::new(),
+        calls: Vec::new(),
         logprobs: Vec::new(),
     }
 }

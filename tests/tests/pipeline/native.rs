@@ -22,11 +22,11 @@ use tidegate_telemetry::Meters;
 pub(crate) fn asked(request: &Request) -> (String, Vec<u32>) {
     match &request.task {
         ModelTask::Generate {
-            prompt: Prompt::Chat(messages),
+            prompt: Prompt::Chat(chat),
             forced_prefix,
             ..
         } => (
-            messages.last().unwrap().content.clone(),
+            chat.messages.last().unwrap().content.clone(),
             forced_prefix.clone(),
         ),
         ModelTask::Generate {
@@ -44,6 +44,8 @@ pub(crate) fn answer(text: String, tokens: Vec<u32>) -> Answer {
         text,
         tokens,
         finish: Finish::End,
+        reasoning: String::new(),
+        calls: Vec::new(),
         logprobs: Vec::new(),
     }]))
 }
@@ -63,6 +65,7 @@ pub(crate) fn asking(model: Arc<dyn Model>, prompt: &str) -> ModelStage {
         name: "model".into(),
         model,
         ask: Ask::Generate {
+            from_record: false,
             raw: false,
             system: None,
             parameters: Box::new(Parameters {
@@ -79,6 +82,8 @@ pub(crate) fn asking(model: Arc<dyn Model>, prompt: &str) -> ModelStage {
         max_in_flight: 64,
         max_in_flight_per_key: 4,
         deadline: None,
+        tokens: Vec::new(),
+        token_feeds: Vec::new(),
         attempts: 1,
         into: AnswerInto::Value,
         field: "answer".into(),
@@ -222,6 +227,7 @@ pub(crate) fn run_stage(stage: ModelStage, sinks: &[&str], lines: &[&str]) -> Le
             targets: vec![Target::Stage(0)],
             fixed: true,
             positions: Positions::Cuts,
+            called: false,
             identities: vec!["input.jsonl".into()],
         }],
         stages: vec![Stage {
@@ -234,6 +240,7 @@ pub(crate) fn run_stage(stage: ModelStage, sinks: &[&str], lines: &[&str]) -> Le
         batch: 8,
         batch_bytes: 1 << 20,
         cut_interval: Duration::from_millis(5),
+        callers: None,
         drain: Duration::from_secs(5),
     };
     let log: Arc<dyn CommitLog> = Arc::new(log);

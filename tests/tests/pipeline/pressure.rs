@@ -161,6 +161,7 @@ fn a_slow_model_stops_the_reader_and_a_faster_one_lets_it_go_on() {
             targets: vec![Target::Stage(0)],
             fixed: true,
             positions: Positions::Cuts,
+            called: false,
             identities: Vec::new(),
         }],
         stages: vec![Stage {
@@ -173,6 +174,7 @@ fn a_slow_model_stops_the_reader_and_a_faster_one_lets_it_go_on() {
         batch: 256,
         batch_bytes: 1 << 20,
         cut_interval: Duration::from_millis(5),
+        callers: None,
         drain: Duration::from_secs(1),
     };
     let source = Eager {

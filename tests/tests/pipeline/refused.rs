@@ -97,6 +97,7 @@ fn what_a_sink_refuses_when_it_is_flushed_is_a_dead_letter_counted_once() {
             targets: vec![Target::Sink(0)],
             fixed: true,
             positions: Positions::Cuts,
+            called: false,
             identities: vec!["in.jsonl".into()],
         }],
         stages: Vec::new(),
@@ -105,6 +106,7 @@ fn what_a_sink_refuses_when_it_is_flushed_is_a_dead_letter_counted_once() {
         batch: 16,
         batch_bytes: 1 << 20,
         cut_interval: Duration::from_millis(1),
+        callers: None,
         drain: Duration::from_secs(1),
     };
     let meters = Arc::new(Meters::new("refused", []));

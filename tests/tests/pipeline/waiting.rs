@@ -248,6 +248,7 @@ impl Input {
                 },
                 fixed: true,
                 positions: Positions::Cuts,
+                called: false,
                 identities: vec!["input.jsonl".into()],
             }],
             stages,
@@ -256,6 +257,7 @@ impl Input {
             batch: 8,
             batch_bytes: 4 << 20,
             cut_interval: Duration::ZERO,
+            callers: None,
             drain: Duration::from_secs(5),
         };
         let run = Run::start(topology, vec![parts], log, recovered, meters.clone())

@@ -98,6 +98,7 @@ fn run(input: &Path, disk: &MemoryDisk, full: bool) -> Ended {
             targets: vec![Target::Sink(0)],
             fixed: true,
             positions: Positions::Cuts,
+            called: false,
             identities: vec!["a.jsonl".into(), "b.jsonl".into()],
         }],
         stages: Vec::new(),
@@ -106,6 +107,7 @@ fn run(input: &Path, disk: &MemoryDisk, full: bool) -> Ended {
         batch: 16,
         batch_bytes: 1 << 20,
         cut_interval: Duration::ZERO,
+        callers: None,
         drain: Duration::from_secs(1),
     };
     let meters = Arc::new(Meters::new("workers", []));

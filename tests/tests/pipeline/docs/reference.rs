@@ -16,7 +16,29 @@ zzzzzzzzzzzzzzzz = 1
 zzzzzzzzzzzzzzzz = 1
 [admin]
 zzzzzzzzzzzzzzzz = 1
+[gateway]
+cache = { zzzzzzzzzzzzzzzz = 1 }
+idempotency = { zzzzzzzzzzzzzzzz = 1 }
+zzzzzzzzzzzzzzzz = 1
+[gateway.key.k]
+zzzzzzzzzzzzzzzz = 1
+[gateway.tokens]
+zzzzzzzzzzzzzzzz = 1
 [model.m]
+zzzzzzzzzzzzzzzz = 1
+[model.far]
+type = "openai"
+zzzzzzzzzzzzzzzz = 1
+[model.remote]
+type = "kserve"
+breaker = { zzzzzzzzzzzzzzzz = 1 }
+timeouts = { zzzzzzzzzzzzzzzz = 1 }
+zzzzzzzzzzzzzzzz = 1
+[source.requests]
+type = "gateway"
+zzzzzzzzzzzzzzzz = 1
+[source.sent]
+type = "ingest"
 zzzzzzzzzzzzzzzz = 1
 [source.table]
 type = "file"
@@ -54,9 +76,36 @@ zzzzzzzzzzzzzzzz = 1
 [sink.topic]
 type = "kafka"
 zzzzzzzzzzzzzzzz = 1
+[feed.tokens]
+type = "output"
+zzzzzzzzzzzzzzzz = 1
+[feed.topic]
+type = "kafka"
+zzzzzzzzzzzzzzzz = 1
+[sink.reply]
+type = "gateway"
+zzzzzzzzzzzzzzzz = 1
+[sink.feed]
+type = "output"
+zzzzzzzzzzzzzzzz = 1
 "#;
 
 type Keys = BTreeMap<String, BTreeSet<String>>;
+
+/// Tables of the gateway that have a heading of their own.
+const OF_GATEWAY: [&str; 2] = ["key", "tokens"];
+
+/// The kind of a table by the parts of its name, and where the names of its keys begin.
+fn kind(parts: &[&str]) -> (String, String) {
+    let prefix = |part: Option<&&str>| part.map(|part| format!("{part}.")).unwrap_or_default();
+    match parts {
+        ["gateway", part, ..] if OF_GATEWAY.contains(part) => {
+            (format!("gateway.{part}"), String::new())
+        }
+        ["gateway", ..] => ("gateway".to_owned(), prefix(parts.get(1))),
+        _ => (parts[0].to_owned(), prefix(parts.get(2))),
+    }
+}
 
 /// The keys that the program knows, by kind of table: `[stage.a.limits]` is of `stage`, its keys are `limits.KEY`.
 fn known() -> Keys {
@@ -70,12 +119,9 @@ fn known() -> Keys {
         };
         let table = before.rsplit_once('[').unwrap().1.trim_end_matches(']');
         let parts: Vec<&str> = table.split('.').collect();
-        let prefix = parts
-            .get(2)
-            .map(|part| format!("{part}."))
-            .unwrap_or_default();
+        let (table, prefix) = kind(&parts);
         let names = names.split(", ").map(|name| format!("{prefix}{name}"));
-        keys.entry(parts[0].to_owned()).or_default().extend(names);
+        keys.entry(table).or_default().extend(names);
     }
     assert!(keys.len() >= 7, "{said}");
     keys
@@ -85,10 +131,11 @@ fn known() -> Keys {
 fn written() -> Keys {
     let mut keys = Keys::new();
     for (heading, names) in Page::read("docs/src/reference/pipeline-file.md").first_cells() {
-        let table = match heading.trim_matches(['[', ']']).split('.').next() {
+        let parts: Vec<&str> = heading.trim_matches(['[', ']']).split('.').collect();
+        let table = match heading.starts_with('[') {
+            true => kind(&parts).0,
             // Parts of what a stage has stand under headings of their own.
-            Some(word) if heading.starts_with('[') => word.to_owned(),
-            _ => "stage".to_owned(),
+            false => "stage".to_owned(),
         };
         keys.entry(table).or_default().extend(names);
     }
@@ -105,6 +152,15 @@ fn the_reference_has_every_key_of_the_pipeline_file() {
     }
     if let Some(source) = known.get_mut("source") {
         source.remove("changelog");
+    }
+    if let Some(gateway) = known.get_mut("gateway") {
+        for table in ["cache", "idempotency", "key", "tokens"] {
+            gateway.remove(table);
+        }
+    }
+    if let Some(model) = known.get_mut("model") {
+        model.remove("breaker");
+        model.remove("timeouts");
     }
     known.remove("admin");
     assert_eq!(known, written);

@@ -526,6 +526,7 @@ impl Setting {
                     true => Positions::Cuts,
                     false => Positions::CutsAndSource,
                 },
+                called: false,
                 identities: (0..self.partitions).map(|p| format!("in-{p}")).collect(),
             }],
             stages: match &self.after {
@@ -540,6 +541,7 @@ impl Setting {
             batch: 8,
             batch_bytes: 1 << 20,
             cut_interval: self.cut_interval,
+            callers: None,
             drain: Duration::from_secs(5),
         };
         Run::start(topology, vec![parts], log, recovered, self.meters.clone()).unwrap()

@@ -1,0 +1,14 @@
+//! Records that somebody waits for: what they ask, who hears of them, and how their answers are shown. Sources, sinks,
+//! operators and models are native here; tasks, cuts and the log are the real ones.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod asking;
+mod counts;
+mod feeding;
+mod gone;
+mod listening;
+mod native;
+mod setting;
+mod table;
+mod tokens;

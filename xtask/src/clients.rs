@@ -1,0 +1,58 @@
+//! The clients that the gateway is tested with, as they are published: OpenAI's for Python and Node.js, LangChain's, and
+//! schemathesis. They stay in `target/clients`.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::operators::target_directory;
+use crate::setup;
+use crate::steps::run;
+use crate::toolchains::is_new;
+
+/// Fetches what is not there yet, or is there in another version.
+pub(crate) fn fetch(root: &Path) -> Result<()> {
+    setup::pip()?;
+    setup::node()?;
+    let sources = root.join("tests/clients");
+    let place = target_directory(root).join("clients");
+    let (python, node) = (place.join("python"), place.join("node"));
+    for directory in [&python, &node] {
+        fs::create_dir_all(directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
+    }
+    let (wanted, installed) = (
+        sources.join("requirements.txt"),
+        python.join("requirements.txt"),
+    );
+    if is_new(&wanted, &installed)? {
+        run(Command::new("python3")
+            .args(["-m", "pip", "install", "-q", "--no-warn-conflicts"])
+            .args(["--root-user-action=ignore", "--upgrade", "--target"])
+            .arg(&python)
+            .arg("-r")
+            .arg(&wanted))?;
+        copy(&wanted, &installed)?;
+    }
+    let (wanted, installed) = (sources.join("package.json"), node.join("installed.json"));
+    if is_new(&wanted, &installed)? {
+        copy(&wanted, &node.join("package.json"))?;
+        run(Command::new("npm")
+            .args(["install", "--no-audit", "--no-fund", "--silent"])
+            .current_dir(&node))?;
+        copy(&wanted, &installed)?;
+    }
+    // A module finds its libraries beside itself.
+    copy(
+        &sources.join("openai_node.mjs"),
+        &node.join("openai_node.mjs"),
+    )
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::copy(from, to)
+        .map(drop)
+        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
+}

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_contract::{
     Answer, Assigned, Assignment, Choice, CommitError, CommitLog, CommitLogError, CommitPoint,
-    Committer, Cut, DeadLetter, Done, Finish, Made, Model, ModelError, ModelFacts, Parameters,
+    Committer, Cut, DeadLetter, Finish, Made, Model, ModelError, ModelFacts, Parameters,
     Participants, Partition, PromptTemplate, Recovered, Request, RequestId, Settled, Sink,
     SinkError, SinkPosition, Source, SourceError, SourceEvent, TaskId, TaskImage, Timings,
 };
@@ -77,21 +77,12 @@ impl Source for Endless {
             next: self.next,
         })
     }
-    fn seek(&mut self, _: Partition, _: u64) -> Result<(), SourceError> {
-        Ok(())
-    }
     fn pause(&mut self, _: Partition) -> Result<(), SourceError> {
         self.paused = true;
         Ok(())
     }
     fn resume(&mut self, _: Partition) -> Result<(), SourceError> {
         self.paused = false;
-        Ok(())
-    }
-    fn commit(&mut self, _: &[Done]) -> Result<(), SourceError> {
-        Ok(())
-    }
-    fn close(&mut self) -> Result<(), SourceError> {
         Ok(())
     }
 }

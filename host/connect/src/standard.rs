@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError, bounded};
 use tidegate_codec::{DecoderOptions, Encoder, encode_dead_letter};
 use tidegate_contract::{
-    Assigned, DeadLetter, Done, Partition, Sink, SinkError, SinkPosition, Source, SourceError,
+    Assigned, DeadLetter, Partition, Sink, SinkError, SinkPosition, Source, SourceError,
     SourceEvent,
 };
 use tidegate_record::PublicRecord;
@@ -204,14 +204,6 @@ impl Source for StandardSource {
 
     fn resume(&mut self, _partition: Partition) -> Result<(), SourceError> {
         self.paused = false;
-        Ok(())
-    }
-
-    fn commit(&mut self, _done: &[Done]) -> Result<(), SourceError> {
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<(), SourceError> {
         Ok(())
     }
 }

@@ -93,8 +93,14 @@ pub trait Source: Send {
     ) -> Result<SourceEvent, SourceError>;
 
     /// Reading of an assigned partition goes on at this position. Called after `Assigned` when the cuts know
-    /// better than the source.
-    fn seek(&mut self, partition: Partition, position: u64) -> Result<(), SourceError>;
+    /// better than the source. One whose positions nobody keeps is never told, and refuses.
+    fn seek(&mut self, partition: Partition, position: u64) -> Result<(), SourceError> {
+        Err(SourceError::Position {
+            place: format!("partition {}", partition.number),
+            position,
+            why: "what went by cannot be read again".into(),
+        })
+    }
 
     /// The partition gives no records until it is resumed; one that is paused between `Assigned` and the next poll gives
     /// none at all. That it has ended may be told meanwhile.
@@ -105,7 +111,10 @@ pub trait Source: Send {
 
     /// What is done, to be kept. A source that keeps no positions does nothing. [`SourceError::NotYet`] is no end: the
     /// same is told again later, until the source's patience is over and it answers with another error.
-    fn commit(&mut self, done: &[Done]) -> Result<(), SourceError>;
+    fn commit(&mut self, done: &[Done]) -> Result<(), SourceError> {
+        let _ = done;
+        Ok(())
+    }
 
     /// Called once before the first poll. A source whose records somebody waits for keeps `wake`, calls it from any thread
     /// whenever it has something while it is not being polled, and returns true: the worker may be waiting for something
@@ -116,7 +125,9 @@ pub trait Source: Send {
     }
 
     /// Called once before the worker ends, after the last commit.
-    fn close(&mut self) -> Result<(), SourceError>;
+    fn close(&mut self) -> Result<(), SourceError> {
+        Ok(())
+    }
 }
 
 /// A source that cannot go on.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tidegate_codec::{Encoder, EncoderOptions};
 use tidegate_connect::file::FileSink;
 use tidegate_contract::{
-    Assigned, CommitLog, CommitPoint, Done, Model, ModelError, ModelFacts, Partition, Request,
-    Sink, Source, SourceError, SourceEvent,
+    Assigned, CommitLog, CommitPoint, Model, ModelError, ModelFacts, Partition, Request, Sink,
+    Source, SourceError, SourceEvent,
 };
 use tidegate_flow::{
     ModelStage, Order, Positions, Run, Stage, StageKind, Target, Topology, WorkerParts,
@@ -93,12 +93,6 @@ impl Source for Eager {
     }
     fn resume(&mut self, _: Partition) -> Result<(), SourceError> {
         self.paused = false;
-        Ok(())
-    }
-    fn commit(&mut self, _: &[Done]) -> Result<(), SourceError> {
-        Ok(())
-    }
-    fn close(&mut self) -> Result<(), SourceError> {
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File};
 use tidegate_codec::DecoderOptions;
-use tidegate_contract::{Assigned, Done, Partition, Source, SourceError, SourceEvent};
+use tidegate_contract::{Assigned, Partition, Source, SourceError, SourceEvent};
 
 use crate::lines::{Gathered, Lines, Stopped};
 use crate::now_micros;
@@ -174,14 +174,6 @@ impl Source for FileSource {
 
     fn resume(&mut self, partition: Partition) -> Result<(), SourceError> {
         self.file(partition)?.paused = false;
-        Ok(())
-    }
-
-    fn commit(&mut self, _done: &[Done]) -> Result<(), SourceError> {
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<(), SourceError> {
         Ok(())
     }
 }

@@ -205,8 +205,4 @@ impl Source for IngestSource {
         }
         Ok(())
     }
-
-    fn close(&mut self) -> Result<(), SourceError> {
-        Ok(())
-    }
 }

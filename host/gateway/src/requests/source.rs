@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tidegate_contract::{Assigned, Done, Partition, Rejected, Source, SourceError, SourceEvent};
+use tidegate_contract::{Assigned, Partition, Rejected, Source, SourceError, SourceEvent};
 use tidegate_record::{BatchBuilder, NewRecord, RecordId};
 
 use super::queue::{Came, Queue, Queued, Wake};
@@ -130,10 +130,6 @@ impl Source for GatewaySource {
 
     fn resume(&mut self, _: Partition) -> Result<(), SourceError> {
         self.paused = false;
-        Ok(())
-    }
-
-    fn commit(&mut self, _: &[Done]) -> Result<(), SourceError> {
         Ok(())
     }
 

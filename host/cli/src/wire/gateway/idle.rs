@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_contract::{Done, Partition, Source, SourceError, SourceEvent};
+use tidegate_contract::{Partition, Source, SourceError, SourceEvent};
 
 /// Requests and ingest logs are one partition, which the first worker has.
 pub(super) struct Idle {
@@ -25,23 +25,11 @@ impl Source for Idle {
         Ok(SourceEvent::Idle)
     }
 
-    fn seek(&mut self, _: Partition, _: u64) -> Result<(), SourceError> {
-        Ok(())
-    }
-
     fn pause(&mut self, _: Partition) -> Result<(), SourceError> {
         Ok(())
     }
 
     fn resume(&mut self, _: Partition) -> Result<(), SourceError> {
-        Ok(())
-    }
-
-    fn commit(&mut self, _: &[Done]) -> Result<(), SourceError> {
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<(), SourceError> {
         Ok(())
     }
 }

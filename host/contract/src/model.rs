@@ -266,6 +266,18 @@ pub trait Reply: Send {
         let _ = piece;
     }
 
+    /// Whether [`piece`](Reply::piece) and [`choice_ended`](Reply::choice_ended) are of any use: where they are not, no
+    /// pieces are made. Asked once, before the first.
+    fn wants_pieces(&self) -> bool {
+        true
+    }
+
+    /// One of several answers has ended before the others: no piece of it comes after this. That all have ended is said
+    /// by [`done`](Reply::done).
+    fn choice_ended(&mut self, choice: u32) {
+        let _ = choice;
+    }
+
     /// The end of the request. Called exactly once.
     fn done(self: Box<Self>, result: Result<Answer, ModelError>);
 }

@@ -27,7 +27,8 @@ pub(crate) struct AnswerText {
     decoded: usize,
     /// Log-probabilities of tokens, with where the text of each begins.
     logprobs: VecDeque<(usize, TokenLogprob)>,
-    pieces: Vec<AnswerPiece>,
+    /// Parts that were not handed on; none where nobody wants any.
+    pieces: Option<Vec<AnswerPiece>>,
 }
 
 /// The lanes of an answer so far.
@@ -60,11 +61,12 @@ impl Lanes {
 }
 
 impl AnswerText {
-    /// Of tokens that `detokenizer` is given from here on.
+    /// Of tokens that `detokenizer` is given from here on. `told`: somebody wants the parts of it as they are made.
     pub(crate) fn new(
         detokenizer: Detokenizer,
         stop: &[String],
         lanes: Option<LaneParser>,
+        told: bool,
     ) -> AnswerText {
         AnswerText {
             detokenizer,
@@ -78,14 +80,16 @@ impl AnswerText {
             }),
             decoded: 0,
             logprobs: VecDeque::new(),
-            pieces: Vec::new(),
+            pieces: told.then(Vec::new),
         }
     }
 
     /// Takes a token; what ends the answer with it: a stop string that is complete, or the only call that is wanted.
     pub(crate) fn push(&mut self, token: u32, logprob: Option<TokenLogprob>) -> Option<Finish> {
-        self.logprobs
-            .extend(logprob.map(|logprob| (self.decoded, logprob)));
+        if self.pieces.is_some() {
+            let logprob = logprob.map(|logprob| (self.decoded, logprob));
+            self.logprobs.extend(logprob);
+        }
         let mut decoded = String::new();
         self.detokenizer.push(token, &mut decoded);
         if self.take(&decoded) {
@@ -130,6 +134,7 @@ impl AnswerText {
         let mut segments = Vec::new();
         match &mut self.lanes {
             Some(lanes) => lanes.parser.push(text, &mut segments),
+            None if self.pieces.is_none() => {}
             None => segments.push(Segment {
                 lane: Lane::Content,
                 text: text.to_owned(),
@@ -146,19 +151,24 @@ impl AnswerText {
             if let Some(lanes) = &mut self.lanes {
                 lanes.take(&segment);
             }
+            // Taken out so that both can be changed.
+            let Some(mut pieces) = self.pieces.take() else {
+                continue;
+            };
             let logprobs = self.logprobs_of(&segment);
-            match self.pieces.last_mut() {
+            match pieces.last_mut() {
                 Some(last) if last.lane == segment.lane && segment.begins.is_none() => {
                     last.text.push_str(&segment.text);
                     last.logprobs.extend(logprobs);
                 }
-                _ => self.pieces.push(AnswerPiece {
+                _ => pieces.push(AnswerPiece {
                     lane: segment.lane,
                     text: segment.text,
                     begins: segment.begins,
                     logprobs,
                 }),
             }
+            self.pieces = Some(pieces);
         }
     }
 
@@ -180,7 +190,7 @@ impl AnswerText {
 
     /// What became certain since it was asked last.
     pub(crate) fn take_pieces(&mut self) -> Vec<AnswerPiece> {
-        std::mem::take(&mut self.pieces)
+        self.pieces.as_mut().map_or(Vec::new(), std::mem::take)
     }
 
     /// Whether there are calls in it.

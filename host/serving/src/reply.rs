@@ -9,11 +9,22 @@ use crate::answer::AnswerPiece;
 /// A reply that is answered exactly once, with `Closed` if nobody else did, and whose panics end here.
 pub(crate) struct GuardedReply {
     reply: Option<Box<dyn Reply>>,
+    wants_pieces: bool,
 }
 
 impl GuardedReply {
     pub(crate) fn new(reply: Box<dyn Reply>) -> GuardedReply {
-        GuardedReply { reply: Some(reply) }
+        let mut wants_pieces = false;
+        guarded(|| wants_pieces = reply.wants_pieces());
+        GuardedReply {
+            reply: Some(reply),
+            wants_pieces,
+        }
+    }
+
+    /// Whether parts of answers are of any use.
+    pub(crate) fn wants_pieces(&self) -> bool {
+        self.wants_pieces
     }
 
     /// Hands on a token; false if the reply panicked.
@@ -41,6 +52,14 @@ impl GuardedReply {
             };
             guarded(|| reply.piece(&piece))
         })
+    }
+
+    /// One of several answers has ended before the others; false if the reply panicked.
+    pub(crate) fn choice_ended(&mut self, choice: u32) -> bool {
+        match &mut self.reply {
+            Some(reply) if self.wants_pieces => guarded(|| reply.choice_ended(choice)),
+            _ => true,
+        }
     }
 
     /// Ends the request.

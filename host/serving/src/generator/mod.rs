@@ -82,6 +82,19 @@ impl Generation {
         let index = sequence.made().saturating_sub(1) as u32;
         self.open.reply.pieces(sequence.choice, index, &pieces)
     }
+
+    /// Keeps an answer that has ended, and hands on what it held back; false if the reply panicked.
+    fn complete(&mut self, mut sequence: Sequence, finish: Finish) -> bool {
+        let mut told = self.tell(&mut sequence);
+        let number = sequence.choice;
+        if let Some(place) = self.choices.get_mut(number as usize) {
+            *place = Some(sequence.into_choice(finish));
+        }
+        if self.choices.iter().any(Option::is_none) {
+            told &= self.open.reply.choice_ended(number);
+        }
+        told
+    }
 }
 
 /// Everything of a decoder model but the decoder.
@@ -191,7 +204,12 @@ impl Generator {
                 prompt.clone(),
                 if choice == 0 { &prefix } else { &[] },
                 Arc::clone(&parameters),
-                AnswerText::new(detokenizer.as_ref().clone(), &parameters.stop, lanes),
+                AnswerText::new(
+                    detokenizer.as_ref().clone(),
+                    &parameters.stop,
+                    lanes,
+                    generation.open.reply.wants_pieces(),
+                ),
                 constraint,
                 &self.limits.end_tokens,
             );
@@ -200,10 +218,7 @@ impl Generator {
                     told &= generation.tell(&mut sequence);
                     sequences.push(sequence);
                 }
-                Ok((mut sequence, Some(finish))) => {
-                    told &= generation.tell(&mut sequence);
-                    generation.choices[choice as usize] = Some(sequence.into_choice(finish));
-                }
+                Ok((sequence, Some(finish))) => told &= generation.complete(sequence, finish),
                 Err(error) => return self.count_failure(generation.open, error),
             }
         }
@@ -372,10 +387,8 @@ impl Generator {
             sequence.end();
         }
         if let Some(generation) = self.requests.get_mut(&sequence.request) {
-            generation.tell(&mut sequence);
-            if let Some(place) = generation.choices.get_mut(sequence.choice as usize) {
-                *place = Some(sequence.into_choice(finish));
-            }
+            // A reply that panicked is of no more use, and the answer ends here all the same.
+            let _ = generation.complete(sequence, finish);
         }
     }
 

@@ -7,6 +7,7 @@ mod golden;
 mod lanes;
 mod models;
 mod order;
+mod parts;
 mod same;
 pub(crate) mod support;
 mod text;

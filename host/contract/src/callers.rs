@@ -1,5 +1,6 @@
 //! Callers: those outside who wait for what becomes of a record.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_record::RecordId;
@@ -79,9 +80,14 @@ pub trait Callers: Send + Sync {
     /// How this one wants to be served; none if nobody waits for the record.
     fn terms(&self, caller: CallerId) -> Option<Terms>;
 
-    /// A model is asked for this caller's answer, at this attempt: whoever is to see the answer as it is made. An
-    /// attempt that fails is followed by a higher one, which begins anew.
+    /// A model is asked for what this caller will be answered with, at this attempt: whoever is to see it as it is made.
+    /// Only asked where no other answer can come in its place. An attempt that fails is followed by a higher one, which
+    /// begins anew.
     fn listen(&self, caller: CallerId, attempt: u32) -> Option<Box<dyn Listener>>;
+
+    /// The record that a sink is given next for this caller has this answer of a model; none if no model was heard on its
+    /// way.
+    fn brings(&self, caller: CallerId, answer: Option<Arc<Answer>>);
 
     /// What became of the record, or of a piece of it.
     fn tell(&self, caller: CallerId, became: &Became<'_>);
@@ -94,7 +100,4 @@ pub trait Callers: Send + Sync {
 pub trait Listener: Send {
     /// A part of it.
     fn piece(&mut self, piece: &Piece<'_>);
-
-    /// The whole of it, before the record goes on with it.
-    fn answer(&mut self, answer: &Answer);
 }

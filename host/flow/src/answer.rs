@@ -16,6 +16,8 @@ const MODEL: &str = "model";
 /// Follows the field's name where all choices of an answer, or their log-probabilities, were asked for, or one of them has
 /// reasoning or calls.
 const CHOICES: &str = "_choices";
+/// Follows the field's name where the number of the answer is, of a record that a caller waits for.
+const NUMBER: &str = "_number";
 
 /// The headers that name the answer as feeds of tokens do.
 const REQUEST: &str = "token-request";
@@ -31,12 +33,19 @@ struct Shown {
     choices: Option<String>,
 }
 
-/// The changes to an answered record: the attributes, and the value if the stage says so.
+/// The private attribute by which a record brings its answer to a caller.
+pub(crate) fn number_name(field: &str) -> String {
+    format!("{field}{NUMBER}")
+}
+
+/// The changes to an answered record: the attributes, and the value if the stage says so. `number` is what a caller's
+/// answer is known by.
 pub(crate) fn patch(
     stage_name: &str,
     stage: &ModelStage,
     entry: &Entry,
     answer: &Answer,
+    number: Option<u64>,
     id: RecordId,
 ) -> PatchBuilder {
     let wants = asked::wants(stage, entry);
@@ -69,6 +78,9 @@ pub(crate) fn patch(
         attribute(&choices_field, choices);
     }
     attribute(MODEL, &origin(stage, entry, wants, answer, id).to_string());
+    if let Some(number) = number {
+        attribute(&number_name(&stage.field), &number.to_string());
+    }
     name_attempt(stage_name, entry, &mut patch);
     patch
 }

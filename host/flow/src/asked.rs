@@ -53,8 +53,8 @@ impl From<ModelError> for Refusal {
 pub(crate) struct Asked {
     /// The rendered prompt, which the entry keeps; empty where the record itself says it.
     pub text: String,
-    /// What the record itself says.
-    own: Option<Box<AskingRecord>>,
+    /// What the model is asked, without a forced prefix.
+    pub task: ModelTask,
     /// How the record itself wants it made.
     pub wants: Option<Arc<Wants>>,
 }
@@ -79,8 +79,8 @@ pub(crate) fn asked(
             false => entry.prompt.clone(),
         };
         return Ok(Asked {
+            task: task(stage, text.clone()),
             text,
-            own: None,
             wants: None,
         });
     };
@@ -113,50 +113,67 @@ pub(crate) fn asked(
         }
     }
     let parameters = own.parameters.over(stage_parameters);
+    let system = match &stage.ask {
+        Ask::Generate { system, .. } => system.as_deref(),
+        Ask::Embed | Ask::Classify { .. } => None,
+    };
     Ok(Asked {
         text: String::new(),
-        own: Some(Box::new(own)),
+        task: ModelTask::Generate {
+            prompt: own.into_prompt(system),
+            forced_prefix: Vec::new(),
+            parameters: parameters.clone(),
+        },
         wants: Some(Arc::new(Wants { parameters, seed })),
     })
 }
 
+/// What a stage asks with a rendered prompt.
+fn task(stage: &ModelStage, text: String) -> ModelTask {
+    let Ask::Generate {
+        raw,
+        system,
+        parameters,
+        ..
+    } = &stage.ask
+    else {
+        return ModelTask::Encode { text };
+    };
+    let prompt = match raw {
+        true => Prompt::Raw(text),
+        false => {
+            let system = system.iter().map(|text| Message::new(Role::System, text));
+            let messages = system.chain([Message::new(Role::User, text)]);
+            Prompt::Chat(messages.collect::<Vec<_>>().into())
+        }
+    };
+    ModelTask::Generate {
+        prompt,
+        forced_prefix: Vec::new(),
+        parameters: parameters.as_ref().clone(),
+    }
+}
+
 impl Asked {
     /// The question as a text: the same for the same question.
-    pub(crate) fn canonical(&self) -> String {
-        match &self.own {
-            Some(own) => written(own),
+    pub(crate) fn canonical(&self, stage: &ModelStage, entry: &Entry) -> String {
+        match from_record(stage) {
+            Some(_) => canonical(stage, entry),
             None => self.text.clone(),
         }
     }
 
-    /// What the model is asked.
-    pub(crate) fn task(self, stage: &ModelStage, forced_prefix: Vec<u32>) -> ModelTask {
-        let Ask::Generate {
-            raw,
-            system,
-            parameters,
-            ..
-        } = &stage.ask
-        else {
-            return ModelTask::Encode { text: self.text };
-        };
-        let parameters = match &self.wants {
-            Some(wants) => wants.parameters.clone(),
-            None => parameters.as_ref().clone(),
-        };
-        let prompt = match (self.own, raw) {
-            (Some(own), _) => own.into_prompt(system.as_deref()),
-            (None, true) => Prompt::Raw(self.text),
-            (None, false) => {
-                let system = system.iter().map(|text| Message::new(Role::System, text));
-                let messages = system.chain([Message::new(Role::User, self.text)]);
-                Prompt::Chat(messages.collect::<Vec<_>>().into())
-            }
-        };
-        ModelTask::Generate {
-            prompt,
-            forced_prefix,
-            parameters,
+    /// What the model is asked where it has made these tokens already.
+    pub(crate) fn going_on(self, made: Vec<u32>) -> ModelTask {
+        match self.task {
+            ModelTask::Generate {
+                prompt, parameters, ..
+            } => ModelTask::Generate {
+                prompt,
+                forced_prefix: made,
+                parameters,
+            },
+            encode => encode,
         }
     }
 }

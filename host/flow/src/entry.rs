@@ -6,7 +6,7 @@ use std::time::Instant;
 use tidegate_contract::Answer;
 use tidegate_record::{Batch, RecordId, RecordView};
 
-use crate::asked::Wants;
+use crate::asked::{Asked, Wants};
 use crate::showing::Showing;
 
 /// Digest of a model that was replaced while a record was given to it: no model has it, so its tokens are of no use.
@@ -38,6 +38,8 @@ pub(crate) struct Entry {
     pub prompt: String,
     /// How the record itself wants its answer made, once that is known.
     pub wants: Option<Arc<Wants>>,
+    /// What the model is to be asked, where it had no room when it was.
+    pub asked: Option<Box<Asked>>,
     /// Tokens of the answer so far, written by the engine.
     pub tokens: Tokens,
     /// JSON text of the operators' versions when it came in.
@@ -175,6 +177,8 @@ impl Entry {
         if *self.model != *digest && !matches!(self.state, State::Answered(_)) {
             self.tokens = Tokens::default();
             self.model = digest.into();
+            // What fits depends on the model.
+            self.asked = None;
         }
     }
 }

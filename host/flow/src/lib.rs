@@ -29,6 +29,7 @@ mod entry;
 mod error;
 mod feeding;
 mod handlers;
+mod hearing;
 mod kept;
 mod ledger;
 mod output;
@@ -48,6 +49,6 @@ pub use counts::Counts;
 pub use error::FlowError;
 pub use run::{Controls, Ended, Run, SwitchReport, WorkerParts};
 pub use topology::{
-    AnswerInto, Ask, ModelStage, OperatorStage, Order, Positions, Source, Stage, StageKind, Target,
-    Topology,
+    AnswerInto, Ask, Called, ModelStage, OperatorStage, Order, Positions, Source, Stage, StageKind,
+    Target, Topology,
 };

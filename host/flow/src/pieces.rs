@@ -19,13 +19,21 @@ pub(crate) struct OwnedPiece {
     pub logprobs: Vec<TokenLogprob>,
 }
 
+/// Something that was made of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Part {
+    Piece(OwnedPiece),
+    /// One of several answers has ended before the others.
+    ChoiceEnded(u32),
+}
+
 /// What was made of a request and its worker has not seen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pieces(Arc<Mutex<Unseen>>);
 
 #[derive(Debug, Default)]
 struct Unseen {
-    pieces: Vec<OwnedPiece>,
+    parts: Vec<Part>,
     /// The worker was woken, and has not looked since.
     woken: bool,
 }
@@ -38,10 +46,10 @@ impl Pieces {
     /// Adds a piece. Returns whether the worker is to be woken.
     pub(crate) fn add(&self, piece: &Piece<'_>) -> bool {
         let mut unseen = self.lock();
-        match unseen.pieces.last_mut() {
+        match unseen.parts.last_mut() {
             // One step of the handlers for both. What has log-probabilities stays by itself: they are left out where its
             // text is changed, and stay elsewhere.
-            Some(last)
+            Some(Part::Piece(last))
                 if (last.choice, last.lane) == (piece.choice, piece.lane)
                     && piece.begins.is_none()
                     && last.logprobs.is_empty()
@@ -50,23 +58,30 @@ impl Pieces {
                 last.index = piece.index;
                 last.text.push_str(piece.text);
             }
-            _ => unseen.pieces.push(OwnedPiece {
+            _ => unseen.parts.push(Part::Piece(OwnedPiece {
                 choice: piece.choice,
                 index: piece.index,
                 lane: piece.lane,
                 text: piece.text.to_owned(),
                 begins: (piece.begins).map(|(id, name)| (id.to_owned(), name.to_owned())),
                 logprobs: piece.logprobs.to_vec(),
-            }),
+            })),
         }
         !std::mem::replace(&mut unseen.woken, true)
     }
 
+    /// One of several answers has ended. Returns whether the worker is to be woken.
+    pub(crate) fn end_choice(&self, choice: u32) -> bool {
+        let mut unseen = self.lock();
+        unseen.parts.push(Part::ChoiceEnded(choice));
+        !std::mem::replace(&mut unseen.woken, true)
+    }
+
     /// What the worker has not seen. It is woken again for what comes after.
-    pub(crate) fn take(&self) -> Vec<OwnedPiece> {
+    pub(crate) fn take(&self) -> Vec<Part> {
         let mut unseen = self.lock();
         unseen.woken = false;
-        std::mem::take(&mut unseen.pieces)
+        std::mem::take(&mut unseen.parts)
     }
 }
 
@@ -101,12 +116,16 @@ mod tests {
             ..piece(Lane::Reasoning, 3, "d")
         };
         assert!(!pieces.add(&with));
+        assert!(!pieces.end_choice(0));
         let taken = pieces.take();
         let texts: Vec<_> = taken
             .iter()
-            .map(|one| (one.index, one.text.as_str()))
+            .map(|one| match one {
+                Part::Piece(one) => (one.index, one.text.as_str()),
+                Part::ChoiceEnded(choice) => (*choice, "ended"),
+            })
             .collect();
-        assert_eq!(texts, [(1, "ab"), (2, "c"), (3, "d")]);
+        assert_eq!(texts, [(1, "ab"), (2, "c"), (3, "d"), (0, "ended")]);
         assert!(pieces.take().is_empty());
         assert!(pieces.add(&piece(Lane::Content, 4, "e")));
     }

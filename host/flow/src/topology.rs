@@ -24,11 +24,19 @@ pub struct Topology {
     pub batch_bytes: usize,
     /// Longest time between two cuts while something happens.
     pub cut_interval: Duration,
-    /// Those who wait for what becomes of records, where a source has such. All sources that have are read by one worker.
-    pub callers: Option<Arc<dyn Callers>>,
+    /// Those who wait for what becomes of records, where a source has such.
+    pub callers: Option<Called>,
     /// How long a stopping run waits for what is in flight of sources that keep positions by themselves: another process
     /// that reads on would ask again.
     pub drain: Duration,
+}
+
+/// Those who wait, and where they are answered. All sources that have such are read by one worker.
+pub struct Called {
+    /// Those who wait.
+    pub callers: Arc<dyn Callers>,
+    /// The sinks that answer them, by index, with the member of a record's value that each takes for the answer.
+    pub sinks: BTreeMap<usize, String>,
 }
 
 /// A source of the topology.
@@ -172,6 +180,21 @@ pub enum Ask {
     },
 }
 
+impl Stage {
+    /// Who takes any of its outputs.
+    pub(crate) fn outputs(&self) -> impl Iterator<Item = Target> {
+        let named = match &self.kind {
+            StageKind::Operator(kind) => Some(&kind.named),
+            StageKind::Model(kind) => match &kind.ask {
+                Ask::Classify { routes, .. } => Some(routes),
+                _ => None,
+            },
+        };
+        let named = named.into_iter().flat_map(BTreeMap::values).flatten();
+        self.targets.iter().chain(named).copied()
+    }
+}
+
 impl ModelStage {
     /// How to generate, where the model is asked to.
     pub(crate) fn parameters(&self) -> Option<&Parameters> {
@@ -221,9 +244,9 @@ impl Topology {
 
     /// Those who wait for records of a source, if somebody does.
     pub(crate) fn callers_of(&self, source: u16) -> Option<&dyn Callers> {
-        let callers = self.callers.as_deref()?;
+        let called = self.callers.as_ref()?;
         let source = self.sources.get(usize::from(source))?;
-        source.called.then_some(callers)
+        source.called.then_some(called.callers.as_ref())
     }
 
     /// Index of the source with this name.

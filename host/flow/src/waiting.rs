@@ -10,6 +10,7 @@ use std::time::Instant;
 use tidegate_contract::{self as contract, EntryKey, EntryPart};
 use tidegate_record::RecordView;
 
+use crate::asked::Asked;
 use crate::entry::{Entry, EntryId, Grown, KeptParts, Lane, State};
 use crate::kept;
 use crate::showing::Showing;
@@ -160,6 +161,12 @@ impl Waiting {
     pub(crate) fn showing(&mut self, number: u64) -> Option<&mut Option<Box<Showing>>> {
         let entry = self.entries.get_mut(&number)?;
         Some(&mut entry.showing)
+    }
+
+    /// What the model of an entry is to be asked: no cut has that.
+    pub(crate) fn asked(&mut self, number: u64) -> Option<&mut Option<Box<Asked>>> {
+        let entry = self.entries.get_mut(&number)?;
+        Some(&mut entry.asked)
     }
 
     /// Entries in order of arrival.
@@ -392,6 +399,7 @@ mod tests {
             state,
             prompt: String::new(),
             wants: None,
+            asked: None,
             tokens: Tokens::default(),
             versions: "[]".into(),
             model: "sha256:model".into(),

@@ -1,10 +1,13 @@
 //! Records that say themselves what is asked.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tidegate_contract::{
-    Call, Finish, ModelError, ModelTask, Parameters, Prompt, Role, Structure, Terms, TokenLogprob,
+    Call, Finish, Model, ModelError, ModelFacts, ModelTask, Parameters, Prompt, Request, RequestId,
+    Role, Structure, Terms, TokenLogprob,
 };
 use tidegate_flow::{Ask, Target};
 
@@ -183,4 +186,63 @@ fn a_raw_prompt_goes_to_the_model_as_it_is_and_nobodys_terms_are_the_stages() {
     running.end();
     assert_eq!(table.answer(offset).unwrap()["answer"], " a time");
     assert!(table.attempts(offset).is_empty(), "nobody listens");
+}
+
+/// A model that has no room for so many submissions, and counts how often texts are counted.
+#[derive(Default)]
+struct Full {
+    refuses: AtomicUsize,
+    counted: AtomicUsize,
+    taken: Mutex<Vec<Request>>,
+}
+
+impl Model for Full {
+    fn submit(&self, request: Request) -> Result<(), (Request, ModelError)> {
+        let less = |left: usize| left.checked_sub(1);
+        let refuses = &self.refuses;
+        if (refuses.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less)).is_ok() {
+            return Err((request, ModelError::Full { limit: 0 }));
+        }
+        self.taken.lock().unwrap().push(request);
+        Ok(())
+    }
+    fn cancel(&self, _: RequestId) {}
+    fn count_tokens(&self, _: &str) -> Result<usize, ModelError> {
+        self.counted.fetch_add(1, Ordering::SeqCst);
+        Ok(1)
+    }
+    fn truncate<'a>(&self, text: &'a str, _: usize) -> Result<&'a str, ModelError> {
+        Ok(text)
+    }
+    fn facts(&self) -> ModelFacts {
+        Held::new().facts()
+    }
+}
+
+#[test]
+fn a_record_is_read_once_however_long_its_model_has_no_room() {
+    let model = Arc::new(Full::default());
+    model.refuses.store(20, Ordering::SeqCst);
+    let running = Setting::new(vec![asking("ask", model.clone(), vec![ANSWERS])]).start();
+    let table = running.table.clone();
+    // Longer than the stage's limit of tokens has to be counted.
+    let long = "a".repeat(200);
+    let offset = table.ask(chat(&long));
+    tidegate_tests::until("it is taken", PATIENCE, || {
+        !model.taken.lock().unwrap().is_empty()
+    });
+    assert_eq!(model.refuses.load(Ordering::SeqCst), 0);
+    assert_eq!(model.counted.load(Ordering::SeqCst), 1);
+    let request = model.taken.lock().unwrap().remove(0);
+    let ModelTask::Generate {
+        prompt: Prompt::Chat(asked),
+        ..
+    } = &request.task
+    else {
+        panic!("it is a chat");
+    };
+    assert_eq!(asked.messages[0].content, long);
+    request.reply.done(Ok(answer("yes")));
+    running.end();
+    assert_eq!(table.answer(offset).unwrap()["answer"], "yes");
 }

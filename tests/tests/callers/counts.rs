@@ -1,14 +1,15 @@
-//! Every piece of every record has one end, and its caller hears of it.
+//! Every piece of every record has one end, and its caller hears of it; and what a caller is told of a model is said of the
+//! piece that it is answered with.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use tidegate_contract::ModelError;
+use tidegate_contract::{AnswerLane, Lane, Made, ModelError, OperatorError, Through, TokenHandler};
 use tidegate_flow::{Stage, Target};
 
-use crate::native::{Held, Native, Says, answer};
+use crate::native::{Held, Native, Says, answer, piece};
 use crate::setting::*;
-use crate::table::End;
+use crate::table::{End, Table};
 
 /// SplitMix64: the same topologies and outcomes for the same seed.
 fn mix(mut state: u64) -> u64 {
@@ -39,15 +40,36 @@ fn targets(random: &mut Random, stage: usize, stages: usize) -> Vec<Target> {
     targets
 }
 
-fn stage(random: &mut Random, at: usize, stages: usize) -> Stage {
+/// Lets everything through.
+struct Passes;
+
+impl TokenHandler for Passes {
+    fn open(&mut self, _: u64, _: &AnswerLane<'_>) -> Result<(), OperatorError> {
+        Ok(())
+    }
+    fn step(&mut self, _: u64, text: &str, _: bool) -> Result<Through, OperatorError> {
+        let text = text.to_owned();
+        Ok(Through { text, end: None })
+    }
+    fn close(&mut self, _: u64) {}
+}
+
+/// A stage with these among those behind it that handle tokens.
+fn stage(random: &mut Random, at: usize, stages: usize, handling: &[usize]) -> Stage {
     let main = targets(random, at, stages);
     let seed = random.below(u64::MAX);
     let name = format!("stage-{at}");
-    if random.below(3) == 0 {
+    if handling.contains(&at) {
+        let slot = Native::with_handlers(|| Ok(Box::new(Passes)));
+        return operator(&name, slot, main, Vec::new());
+    }
+    if random.below(5) < 2 {
         let asked = Mutex::new(0u64);
-        let model = Held::answering(move |_| {
+        let model = Held::answering(move |request| {
             let mut asked = asked.lock().unwrap();
             *asked += 1;
+            let text = format!("stage-{at} says {asked}");
+            request.reply.piece(&piece(0, &text[..5]));
             match mix(seed ^ *asked) % 8 {
                 0 => Err(ModelError::EmptyPrompt),
                 1 => Err(ModelError::Device("lost".into())),
@@ -56,10 +78,20 @@ fn stage(random: &mut Random, at: usize, stages: usize) -> Stage {
                     why: "busy".into(),
                     again: true,
                 }),
-                _ => Ok(answer("yes")),
+                _ => {
+                    request.reply.piece(&piece(1, &text[5..]));
+                    Ok(answer(&text))
+                }
             }
         });
-        return asking(&name, model, main);
+        let mut stage = stage_of(model);
+        if random.below(4) == 0 {
+            stage.field = "aside".into();
+        }
+        if random.below(4) > 0 {
+            stage.tokens = handling.iter().copied().filter(|of| *of > at).collect();
+        }
+        return model_stage(&name, stage, main);
     }
     let side = targets(random, at, stages);
     let seen = Mutex::new(HashMap::<_, u64>::new());
@@ -84,11 +116,46 @@ fn stage(random: &mut Random, at: usize, stages: usize) -> Stage {
     operator(&name, slot, main, side)
 }
 
-fn every_piece_ends_once(seed: u64, takes_back: usize) {
+/// What was told of the models that were heard: how many records were heard as they were made, and how many came with
+/// what a model said.
+#[derive(Default)]
+struct Told {
+    early: usize,
+    brought: usize,
+}
+
+fn check_what_was_told(table: &Table, offset: u64, seed: u64, told: &mut Told) {
+    let values = table.values(offset);
+    let brought = table.brought(offset);
+    assert_eq!(values.len(), brought.len());
+    let member = |value: &str, name: &str| -> Option<String> {
+        let value: serde_json::Value = serde_json::from_str(value).unwrap();
+        value.get(name)?.as_str().map(str::to_owned)
+    };
+    for (value, brought) in values.iter().zip(&brought) {
+        // Of the last that wrote the member which the sink takes, or of the last at all.
+        let said = member(value, "answer").or_else(|| member(value, "aside"));
+        let text = brought.as_ref().map(|answer| match &answer.made {
+            Made::Choices(choices) => choices[0].text.clone(),
+            made => panic!("not a text but {made:?}"),
+        });
+        assert_eq!(text, said, "seed {seed}, offset {offset}");
+        told.brought += usize::from(said.is_some());
+    }
+    let sent = values.iter().find_map(|value| member(value, "answer"));
+    if let (Some(sent), Some(last)) = (sent, table.attempts(offset).last()) {
+        let early = table.text(offset, *last, Lane::Content);
+        assert_eq!(early, sent, "seed {seed}, offset {offset}");
+        told.early += 1;
+    }
+}
+
+fn every_piece_ends_once(seed: u64, takes_back: usize) -> Told {
     let mut random = Random(seed);
     let stages = 1 + random.below(5) as usize;
+    let handling: Vec<usize> = (0..stages).filter(|_| random.below(5) == 0).collect();
     let stages: Vec<Stage> = (0..stages)
-        .map(|at| stage(&mut random, at, stages))
+        .map(|at| stage(&mut random, at, stages, &handling))
         .collect();
     let mut setting = Setting::new(stages);
     setting.takes_back = takes_back;
@@ -121,14 +188,26 @@ fn every_piece_ends_once(seed: u64, takes_back: usize) {
         (counts.output, counts.dropped, counts.dead),
         "seed {seed}"
     );
+    let mut told = Told::default();
+    for offset in offsets {
+        check_what_was_told(&table, offset, seed, &mut told);
+    }
+    told
 }
 
 #[test]
 fn every_piece_of_every_record_has_one_end_whatever_the_pipeline_makes_of_it() {
     let topologies = if tidegate_tests::full() { 2000 } else { 150 };
+    let (mut early, mut brought) = (0, 0);
     for seed in 0..topologies {
-        every_piece_ends_once(seed, 0);
+        let told = every_piece_ends_once(seed, 0);
+        early += told.early;
+        brought += told.brought;
     }
+    assert!(
+        early > 100 && brought > 2 * early,
+        "{early} were shown early, {brought} came with an answer"
+    );
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Answers as they are made, and how soon.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_contract::{Answer, Lane, Made, ModelError, ModelTask, Piece, TokenLogprob};
+use tidegate_flow::Target;
+use tidegate_tests::until;
 
-use crate::native::{Held, answer, piece};
+use crate::native::{Held, Native, Says, answer, piece};
 use crate::setting::*;
 use crate::table::Seen;
 
@@ -53,9 +56,8 @@ fn a_listener_sees_every_lane_as_it_is_made_and_then_the_answer() {
     let seen = table.seen(offset, 1);
     let likely: Vec<usize> = seen
         .iter()
-        .filter_map(|seen| match seen {
-            Seen::Piece { logprobs, .. } => Some(*logprobs),
-            Seen::Answer(_) => None,
+        .map(|seen| match seen {
+            Seen::Piece { logprobs, .. } => *logprobs,
         })
         .collect();
     assert_eq!(likely[..3], [0, 1, 0]);
@@ -64,7 +66,7 @@ fn a_listener_sees_every_lane_as_it_is_made_and_then_the_answer() {
         "So it is",
         "what was not told before too"
     );
-    assert_eq!(seen.last(), Some(&Seen::Answer(whole)));
+    assert_eq!(table.brought(offset), [Some(Arc::new(whole))]);
     assert!(seen.iter().any(|seen| matches!(
         seen,
         Seen::Piece { begins: Some((id, name)), .. } if id == "call_1" && name == "go"
@@ -93,13 +95,7 @@ fn an_attempt_that_fails_is_followed_by_a_higher_one_that_begins_anew() {
     running.end();
     assert_eq!(table.attempts(offset), [1, 2]);
     assert_eq!(table.text(offset, 2, Lane::Content), "One two");
-    let answers = |attempt| {
-        let seen = table.seen(offset, attempt);
-        seen.iter()
-            .filter(|seen| matches!(seen, Seen::Answer(_)))
-            .count()
-    };
-    assert_eq!((answers(1), answers(2)), (0, 1));
+    assert_eq!(table.brought(offset).len(), 1);
 }
 
 #[test]
@@ -203,4 +199,169 @@ fn requests_are_answered_while_another_is_in_flight_and_the_time_it_takes_is_sho
         let (median, longest) = latency(busy);
         eprintln!("in flight beside it: {busy}; median {median:?}, longest {longest:?}");
     }
+}
+
+/// The words of an answer, one by one.
+fn say(request: &mut tidegate_contract::Request, words: &[&str]) {
+    for (index, word) in (0..).zip(words) {
+        request.reply.piece(&piece(index, word));
+    }
+}
+
+/// The first choice's text of what a piece brought.
+fn said(brought: &Option<Arc<Answer>>) -> &str {
+    match brought.as_deref() {
+        Some(Answer {
+            made: Made::Choices(choices),
+            ..
+        }) => &choices[0].text,
+        other => panic!("no text but {other:?}"),
+    }
+}
+
+#[test]
+fn an_answer_is_shown_early_where_the_other_pieces_of_a_split_come_to_no_caller() {
+    let model = Held::new();
+    let slot = Native::new(|_| Says::Split(vec![1, 0]));
+    let running = Setting::new(vec![
+        operator("split", slot, vec![Target::Stage(1)], vec![ELSEWHERE]),
+        asking("ask", model.clone(), vec![ANSWERS]),
+    ])
+    .start();
+    let table = running.table.clone();
+    let offset = table.ask(chat("a"));
+    let mut request = model.next();
+    say(&mut request, &["It ", "is"]);
+    until("it is seen", PATIENCE, || {
+        table.text(offset, 1, Lane::Content) == "It is"
+    });
+    request.reply.done(Ok(answer("It is")));
+    running.end();
+    assert_eq!(said(&table.brought(offset)[0]), "It is");
+}
+
+#[test]
+fn of_several_pieces_that_are_asked_none_is_shown_early_and_what_is_told_is_of_the_one_that_is_sent()
+ {
+    let model = Held::new();
+    let slot = Native::new(|_| Says::Split(vec![0, 0]));
+    let running = Setting::new(vec![
+        operator("split", slot, vec![Target::Stage(1)], Vec::new()),
+        asking("ask", model.clone(), vec![ANSWERS]),
+    ])
+    .start();
+    let table = running.table.clone();
+    let offset = table.ask(chat("a"));
+    let (mut first, mut second) = (model.next(), model.next());
+    assert!(!first.reply.wants_pieces(), "nobody sees it");
+    say(&mut first, &["first"]);
+    say(&mut second, &["second"]);
+    second.reply.done(Ok(answer("second")));
+    until("it is out", PATIENCE, || table.values(offset).len() == 1);
+    first.reply.done(Ok(answer("first")));
+    running.end();
+    assert!(table.attempts(offset).is_empty());
+    let brought = table.brought(offset);
+    assert_eq!((said(&brought[0]), said(&brought[1])), ("second", "first"));
+    assert_eq!(table.answer(offset).unwrap()["answer"], "second");
+}
+
+#[test]
+fn of_two_stages_that_generate_the_last_is_heard() {
+    let (drafts, answers) = (Held::new(), Held::new());
+    let running = Setting::new(vec![
+        asking("draft", drafts.clone(), vec![Target::Stage(1)]),
+        asking("answer", answers.clone(), vec![ANSWERS]),
+    ])
+    .start();
+    let table = running.table.clone();
+    let offset = table.ask(chat("a"));
+    let draft = drafts.next();
+    assert!(!draft.reply.wants_pieces(), "nobody sees it");
+    draft.reply.done(Ok(answer("a draft")));
+    let mut request = answers.next();
+    say(&mut request, &["An ", "answer"]);
+    until("it is seen", PATIENCE, || {
+        table.text(offset, 1, Lane::Content) == "An answer"
+    });
+    request.reply.done(Ok(answer("An answer")));
+    running.end();
+    assert_eq!(said(&table.brought(offset)[0]), "An answer");
+}
+
+#[test]
+fn a_route_to_one_of_several_models_is_heard_as_it_answers() {
+    let (small, large) = (Held::new(), Held::new());
+    let slot = Native::new(|record| match record.value() {
+        Some(value) if value.windows(4).any(|part| part == b"hard") => Says::Route(1),
+        _ => Says::Pass,
+    });
+    let running = Setting::new(vec![
+        operator(
+            "choose",
+            slot,
+            vec![Target::Stage(1)],
+            vec![Target::Stage(2)],
+        ),
+        asking("small", small.clone(), vec![ANSWERS]),
+        asking("large", large.clone(), vec![ANSWERS]),
+    ])
+    .start();
+    let table = running.table.clone();
+    for (text, model) in [("easy", small), ("hard", large)] {
+        let offset = table.ask(chat(text));
+        let mut request = model.next();
+        say(&mut request, &[text]);
+        until("it is seen", PATIENCE, || {
+            table.text(offset, 1, Lane::Content) == text
+        });
+        request.reply.done(Ok(answer(text)));
+        until("it is out", PATIENCE, || table.left(offset) == 0);
+        assert_eq!(said(&table.brought(offset)[0]), text);
+    }
+    running.end();
+}
+
+#[test]
+fn a_model_whose_answer_goes_elsewhere_is_not_heard() {
+    let (audits, answers) = (Held::new(), Held::new());
+    let mut setting = Setting::new(vec![
+        asking("audit", audits.clone(), vec![ELSEWHERE]),
+        asking("answer", answers.clone(), vec![ANSWERS]),
+    ]);
+    setting.targets = vec![Target::Stage(0), Target::Stage(1)];
+    let running = setting.start();
+    let table = running.table.clone();
+    let offset = table.ask(chat("a"));
+    let (mut audit, mut request) = (audits.next(), answers.next());
+    say(&mut audit, &["harmless"]);
+    say(&mut request, &["Yes"]);
+    until("it is seen", PATIENCE, || {
+        table.text(offset, 1, Lane::Content) == "Yes"
+    });
+    request.reply.done(Ok(answer("Yes")));
+    until("it is out", PATIENCE, || table.values(offset).len() == 1);
+    audit.reply.done(Ok(answer("harmless")));
+    running.end();
+    let brought = table.brought(offset);
+    assert_eq!((brought.len(), said(&brought[0])), (1, "Yes"));
+}
+
+#[test]
+fn what_is_told_is_of_the_stage_whose_member_the_sink_takes() {
+    let (answers, summaries) = (Held::new(), Held::new());
+    let mut summary = stage_of(summaries.clone());
+    summary.field = "summary".into();
+    let running = Setting::new(vec![
+        asking("answer", answers.clone(), vec![Target::Stage(1)]),
+        model_stage("sum-up", summary, vec![ANSWERS]),
+    ])
+    .start();
+    let table = running.table.clone();
+    let offset = table.ask(chat("a"));
+    answers.next().reply.done(Ok(answer("All of it")));
+    summaries.next().reply.done(Ok(answer("In short")));
+    running.end();
+    assert!(table.attempts(offset).is_empty(), "either may yet be lost");
+    assert_eq!(said(&table.brought(offset)[0]), "All of it");
 }

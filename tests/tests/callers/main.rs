@@ -7,6 +7,7 @@ mod asking;
 mod counts;
 mod feeding;
 mod gone;
+mod lanes;
 mod listening;
 mod native;
 mod setting;

@@ -10,8 +10,8 @@ use tidegate_contract::{
     TaskId, TaskImage,
 };
 use tidegate_flow::{
-    AnswerInto, Ask, Ended, ModelStage, OperatorStage, Order, Positions, Run, Source, Stage,
-    StageKind, Target, Topology, WorkerParts,
+    AnswerInto, Ask, Called, Ended, ModelStage, OperatorStage, Order, Positions, Run, Source,
+    Stage, StageKind, Target, Topology, WorkerParts,
 };
 use tidegate_record::PublicRecord;
 use tidegate_state::{FileCommitLog, LogCommitter, MemoryDisk, StateKey};
@@ -24,7 +24,7 @@ use crate::table::{Answers, Incoming, Table};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Takes everything and keeps nothing.
-struct Nowhere;
+pub(crate) struct Nowhere;
 
 impl Sink for Nowhere {
     fn write(&mut self, _: PublicRecord<'_>) -> Result<(), SinkError> {
@@ -133,7 +133,10 @@ impl Setting {
             batch: self.batch,
             batch_bytes: self.batch_bytes,
             cut_interval: self.cut_interval,
-            callers: Some(Arc::new(self.table.clone())),
+            callers: Some(Called {
+                callers: Arc::new(self.table.clone()),
+                sinks: [(0, "answer".to_owned())].into(),
+            }),
             drain: Duration::from_secs(20),
         };
         let incoming = Incoming {

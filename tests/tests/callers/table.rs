@@ -5,8 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tidegate_contract::{
-    Answer, Assigned, Became, CallerId, Callers, DeadLetter, Done, Lane, Listener, ModelError,
-    Partition, Piece, Sink, SinkError, SinkPosition, Source, SourceError, SourceEvent, Terms,
+    Answer, Assigned, Became, CallerId, Callers, DeadLetter, Lane, Listener, ModelError, Partition,
+    Piece, Sink, SinkError, SinkPosition, Source, SourceError, SourceEvent, Terms,
 };
 use tidegate_record::{BatchBuilder, NewRecord, PublicRecord, RecordId};
 
@@ -34,7 +34,6 @@ pub(crate) enum Seen {
         begins: Option<(String, String)>,
         logprobs: usize,
     },
-    Answer(Answer),
 }
 
 #[derive(Default)]
@@ -46,6 +45,8 @@ struct Inner {
     gone: Vec<u64>,
     /// By offset and attempt.
     seen: BTreeMap<(u64, u32), Vec<Seen>>,
+    /// What each piece brought that came to the sink.
+    brought: BTreeMap<u64, Vec<Option<Arc<Answer>>>>,
     incoming: VecDeque<(u64, Vec<u8>)>,
     next: u64,
     /// What the sink was given: offset and value.
@@ -142,6 +143,30 @@ impl Table {
         texts.collect()
     }
 
+    /// What each piece brought that came to the sink: what a model has said.
+    pub(crate) fn brought(&self, offset: u64) -> Vec<Option<Arc<Answer>>> {
+        let inner = self.lock();
+        inner.brought.get(&offset).cloned().unwrap_or_default()
+    }
+
+    /// The values of the pieces that came to the sink.
+    pub(crate) fn values(&self, offset: u64) -> Vec<String> {
+        let inner = self.lock();
+        let answers = inner.answers.iter().filter(|(of, ..)| *of == offset);
+        answers
+            .map(|(_, value, _)| String::from_utf8_lossy(value).into_owned())
+            .collect()
+    }
+
+    /// Whether a piece has come to the sink with the member that it takes for the answer.
+    fn is_answered(&self, offset: u64) -> bool {
+        let answer = |value: &String| {
+            let value: serde_json::Value = serde_json::from_str(value).unwrap();
+            value.get("answer").is_some()
+        };
+        self.values(offset).iter().any(answer)
+    }
+
     /// The attempts that were listened to.
     pub(crate) fn attempts(&self, offset: u64) -> Vec<u32> {
         let inner = self.lock();
@@ -171,9 +196,18 @@ impl Callers for Table {
 
     fn listen(&self, caller: CallerId, attempt: u32) -> Option<Box<dyn Listener>> {
         let place = (caller.offset, attempt);
-        // Pieces of one record, and stages one after another, have attempts of their own.
-        self.lock().seen.entry(place).or_default();
+        // As the gateway: whoever has an answer hears no other.
+        if self.is_answered(caller.offset) {
+            return None;
+        }
+        let before = self.lock().seen.insert(place, Vec::new());
+        assert_eq!(before, None, "one stage, and one piece, is heard");
         Some(Box::new(Hears(self.clone(), place)))
+    }
+
+    fn brings(&self, caller: CallerId, answer: Option<Arc<Answer>>) {
+        let mut inner = self.lock();
+        inner.brought.entry(caller.offset).or_default().push(answer);
     }
 
     fn tell(&self, caller: CallerId, became: &Became<'_>) {
@@ -236,10 +270,6 @@ impl Listener for Hears {
             begins: piece.begins.map(|(id, name)| (id.into(), name.into())),
             logprobs: piece.logprobs.len(),
         });
-    }
-
-    fn answer(&mut self, answer: &Answer) {
-        self.push(Seen::Answer(answer.clone()));
     }
 }
 
@@ -304,15 +334,9 @@ impl Source for Incoming {
         self.paused = false;
         Ok(())
     }
-    fn commit(&mut self, _: &[Done]) -> Result<(), SourceError> {
-        Ok(())
-    }
     fn wakes(&mut self, wake: Arc<dyn Fn() + Send + Sync>) -> bool {
         self.table.lock().wake = Some(wake);
         true
-    }
-    fn close(&mut self) -> Result<(), SourceError> {
-        Ok(())
     }
 }
 
@@ -323,6 +347,9 @@ impl Sink for Answers {
     fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
         let value = record.value().unwrap_or_default().to_vec();
         if value.ends_with(b"unwritable") {
+            let mut inner = self.0.lock();
+            let brought = inner.brought.get_mut(&record.id().offset);
+            brought.expect("it was told what comes").pop();
             return Err(SinkError::Encode {
                 format: "json",
                 why: "it says so".into(),

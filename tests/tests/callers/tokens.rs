@@ -13,7 +13,7 @@ use tidegate_tests::until;
 
 use crate::native::{Held, Native, answer, choice, choices, piece};
 use crate::setting::*;
-use crate::table::{End, Seen};
+use crate::table::End;
 
 /// Which lanes are open, of all handlers of a test.
 type Open = Arc<Mutex<Vec<(u64, u32, Lane)>>>;
@@ -108,7 +108,7 @@ fn names(open: &Open) -> Native {
 }
 
 /// A model whose tokens the stage after it handles.
-fn handled(model: Arc<Held>, slot: Native) -> Vec<Stage> {
+pub(crate) fn handled(model: Arc<Held>, slot: Native) -> Vec<Stage> {
     let mut stage = stage_of(model);
     stage.tokens = vec![1];
     vec![
@@ -137,10 +137,11 @@ fn the_text_that_handlers_let_through_is_seen_and_is_the_answer() {
     running.end();
     assert_eq!(table.text(offset, 1, Lane::Content), "Dear Anna, a < b<");
     assert_eq!(table.answer(offset).unwrap()["answer"], "Dear Anna, a < b<");
-    let Some(Seen::Answer(whole)) = table.seen(offset, 1).pop() else {
-        panic!("the answer is told");
-    };
-    let Made::Choices(choices) = whole.made else {
+    let whole = table
+        .brought(offset)
+        .remove(0)
+        .expect("a model has answered");
+    let Made::Choices(choices) = &whole.made else {
         panic!("it is a text");
     };
     assert_eq!(choices[0].text, "Dear Anna, a < b<");
@@ -191,10 +192,11 @@ fn a_handler_ends_an_answer_and_the_model_need_not_go_on() {
             until("it is out", PATIENCE, || table.left(offset) == 0);
             assert_eq!(table.text(offset, 1, Lane::Content), "So far, so ");
             assert_eq!(table.answer(offset).unwrap()["answer"], "So far, so ");
-            let Some(Seen::Answer(whole)) = table.seen(offset, 1).pop() else {
-                panic!("the answer is told");
-            };
-            let Made::Choices(choices) = whole.made else {
+            let whole = table
+                .brought(offset)
+                .remove(0)
+                .expect("a model has answered");
+            let Made::Choices(choices) = &whole.made else {
                 panic!("it is a text");
             };
             assert_eq!(choices[0].finish.name(), finish);

@@ -108,7 +108,7 @@ pub(crate) fn topology(
         batch: pipeline.batch,
         batch_bytes: BATCH_BYTES,
         cut_interval: pipeline.cut_interval,
-        callers: gateway.and_then(Gateway::callers),
+        callers: gateway.and_then(|gateway| gateway.callers(pipeline)),
         // What clients were waited for is taken from it.
         drain: match gateway {
             Some(_) => DRAIN.saturating_sub(PARTING),

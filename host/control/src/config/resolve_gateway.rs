@@ -474,47 +474,6 @@ impl Pipeline {
         all.into_iter().collect()
     }
 
-    /// Whether what those stages say is what their clients read: whoever stands behind one is among its handlers of
-    /// tokens, and has seen the answer as it was made; and no other stage of its way asks a model for an answer, which
-    /// would be shown too. Else nothing is shown before it has passed them.
-    pub fn answers_are_final(&self, source: usize) -> bool {
-        let asked = self.answering(source);
-        let generates = |stage: &usize| {
-            let kind = self.stages.get(*stage).map(|stage| &stage.kind);
-            matches!(kind, Some(StageKind::Model(asks)) if matches!(asks.ask, Ask::Generate(_)))
-        };
-        let on_its_way = |stage: &usize| reaches(source, &self.stages[*stage].inputs, &self.stages);
-        let mut others = (0..self.stages.len()).filter(|stage| !asked.contains(stage));
-        if others.any(|stage| generates(&stage) && on_its_way(&stage)) {
-            return false;
-        }
-        let handles = |stage: usize| {
-            asked.iter().all(|asked| match &self.stages[*asked].kind {
-                StageKind::Model(asks) => asks.tokens.contains(&stage),
-                StageKind::Operator(_) => false,
-            })
-        };
-        let (mut seen, mut waiting) = (BTreeSet::new(), Vec::new());
-        let replies = self
-            .replies()
-            .filter(|sink| reaches(source, &sink.inputs, &self.stages));
-        waiting.extend(replies.flat_map(|sink| &sink.inputs));
-        while let Some(input) = waiting.pop() {
-            let Node::Stage(stage) = input.from else {
-                // What no stage has asked of a model goes to the client as it came.
-                return false;
-            };
-            if asked.contains(&stage) || !seen.insert(stage) {
-                continue;
-            }
-            if !handles(stage) {
-                return false;
-            }
-            waiting.extend(&self.stages[stage].inputs);
-        }
-        true
-    }
-
     fn replies(&self) -> impl Iterator<Item = &Sink> {
         let replies = self.sinks.iter();
         replies.filter(|sink| matches!(sink.kind, SinkKind::Gateway { .. }))

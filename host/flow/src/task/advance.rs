@@ -8,6 +8,7 @@ use tidegate_telemetry::events::{ModelAsked, RecordsFannedOut};
 
 use super::{Task, room_of};
 use crate::error::FlowError;
+use crate::hearing::At;
 use crate::output::{Death, Output};
 use crate::topology::{Stage, StageKind, Target, Topology};
 use crate::waiting::lane;
@@ -18,21 +19,11 @@ const SLICE: Duration = Duration::from_millis(100);
 /// The stages that take each stage's outputs, whichever.
 pub(super) fn readers(topology: &Topology) -> Vec<Vec<usize>> {
     let of = |stage: &Stage| {
-        let named = match &stage.kind {
-            StageKind::Operator(kind) => Some(&kind.named),
-            StageKind::Model(kind) => match &kind.ask {
-                crate::topology::Ask::Classify { routes, .. } => Some(routes),
-                _ => None,
-            },
-        };
-        let named = named.into_iter().flat_map(|named| named.values().flatten());
-        let stages = stage.targets.iter().chain(named);
-        let mut stages: Vec<usize> = stages
-            .filter_map(|target| match target {
-                Target::Stage(stage) => Some(*stage),
-                Target::Sink(_) => None,
-            })
-            .collect();
+        let outputs = stage.outputs().filter_map(|target| match target {
+            Target::Stage(stage) => Some(stage),
+            Target::Sink(_) => None,
+        });
+        let mut stages: Vec<usize> = outputs.collect();
         stages.sort_unstable();
         stages.dedup();
         stages
@@ -59,12 +50,10 @@ impl Task {
             output.counts.dropped += records;
             output.meters.records_dropped.add(records);
             let stage = self.name(from);
-            output.tell_all(batch.view(), &Became::Untaken { stage });
+            output.tell_all(batch.view(), from.into(), &Became::Untaken { stage });
             return Ok(());
         };
-        if !others.is_empty() {
-            output.tell_all(batch.view(), &Became::Several(targets.len()));
-        }
+        output.sent(batch.view(), from.into(), targets);
         output.counts.split += records * others.len() as u64;
         RecordsFannedOut {
             records,
@@ -203,7 +192,7 @@ impl Task {
         output.bury(
             record,
             &Death {
-                stage: &self.topology.stages[stage].name,
+                at: At::Stage(stage),
                 reason,
                 component: None,
                 backtrace: None,

@@ -1,18 +1,20 @@
 //! A model stage: answers in, in the order of their lanes out.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_contract::{Answer, ModelError};
+use tidegate_contract::{Answer, Choice, Finish, Made, ModelError, ModelTask, Timings};
 use tidegate_record::{BatchBuilder, Patch};
 use tidegate_telemetry::events::{ModelAnswered, ModelFailed};
 
 use super::{Task, clock};
 use crate::asked::Refusal;
-use crate::entry::{State, Tokens};
+use crate::entry::{Entry, State};
 use crate::error::FlowError;
+use crate::hearing::At;
 use crate::output::{Death, Output};
 use crate::showing::Showing;
-use crate::topology::{Ask, StageKind};
+use crate::topology::{Ask, ModelStage, StageKind};
 
 /// How an answer goes on whose parts were shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,33 @@ pub(crate) enum Shown {
 
 /// What became of a request, and the answer as it was shown, if it was and is there.
 type Finished = (Result<Answer, ModelError>, Option<Box<Showing>>);
+
+/// An answer that handlers ended, of which the model that made it says nothing.
+fn ended_early(kind: &ModelStage, entry: &Entry, choices: u32) -> Answer {
+    let prompt_tokens = || {
+        let asked = crate::asked::asked(kind, entry, &entry.view()?).ok()?;
+        match &asked.task {
+            ModelTask::Generate { prompt, .. } => kind.model.prompt_tokens(prompt).ok(),
+            ModelTask::Encode { .. } => None,
+        }
+    };
+    let choice = |number: u32| Choice {
+        text: String::new(),
+        reasoning: String::new(),
+        calls: Vec::new(),
+        tokens: match number {
+            0 => entry.tokens.to_vec(),
+            _ => Vec::new(),
+        },
+        finish: Finish::Filtered,
+        logprobs: Vec::new(),
+    };
+    Answer {
+        made: Made::Choices((0..choices).map(choice).collect()),
+        prompt_tokens: prompt_tokens().unwrap_or_default() as u32,
+        timings: Timings::default(),
+    }
+}
 
 /// Bytes of answered records that go on in one batch.
 const MAX_ANSWERS: usize = 16 << 20;
@@ -59,13 +88,14 @@ impl Task {
         if !matches!(expected, Some(State::Submitted(id)) if *id == request) {
             return Ok(());
         }
-        if let Err(ModelError::Unknown(_)) = &result {
+        let finished = self.finish_showing(kind, stage, number, result);
+        if let Ok((Err(ModelError::Unknown(_)), _)) = &finished {
             // Unloaded with the record in its queue: it is asked again when the model is back, and this was no attempt.
             self.waiting[stage].change(number, |entry| entry.state = State::Queued);
             return Ok(());
         }
         output.counts.requests += 1;
-        let (result, mut showing) = match self.finish_showing(stage, number, result) {
+        let (result, mut showing) = match finished {
             Ok(finished) => finished,
             Err(why) => {
                 output.counts.failed += 1;
@@ -170,27 +200,34 @@ impl Task {
     /// What handlers make of the end of a request, and the answer as it was shown. An error is that of a handler.
     fn finish_showing(
         &mut self,
+        kind: &ModelStage,
         stage: usize,
         number: u64,
         result: Result<Answer, ModelError>,
     ) -> Result<Finished, String> {
-        let tokens = self.waiting[stage].get(number).map(|entry| &entry.tokens);
-        let tokens = tokens.map_or(Vec::new(), Tokens::to_vec);
-        let Some(place) = self.waiting[stage].showing(number) else {
+        let Some(Some(showing)) = self.waiting[stage].showing(number) else {
             return Ok((result, None));
         };
-        let Some(showing) = place else {
-            return Ok((result, None));
-        };
+        showing.go_on()?;
         let answer = match result {
-            Ok(answer) => Some(answer),
-            // What the handlers let through is the whole answer, whatever became of the rest.
-            Err(_) if showing.is_ended() => None,
+            Ok(answer) => answer,
             // Whoever sees it sees the next attempt too.
-            Err(error) => return Ok((Err(error), None)),
+            Err(error) if !showing.is_ended() => return Ok((Err(error), None)),
+            // What the handlers let through is the whole answer, whatever became of the rest.
+            Err(_) => {
+                let choices = showing.choices();
+                match self.waiting[stage].get(number) {
+                    Some(entry) => ended_early(kind, entry, choices),
+                    None => return Ok((result, None)),
+                }
+            }
         };
-        let finished = showing.finish(answer, tokens)?;
-        Ok((Ok(finished), place.take()))
+        let Some(Some(showing)) = self.waiting[stage].showing(number) else {
+            return Ok((Ok(answer), None));
+        };
+        let finished = showing.finish(answer)?;
+        let showing = self.waiting[stage].showing(number).and_then(Option::take);
+        Ok((Ok(finished), showing))
     }
 
     /// A waiting record ends as a dead letter.
@@ -208,7 +245,6 @@ impl Task {
         if let Some(showing) = &mut entry.showing {
             showing.lost();
         }
-        let topology = self.topology.clone();
         // The one that ends here is an attempt too.
         let attempts = entry.attempt + 1;
         ModelFailed {
@@ -224,7 +260,7 @@ impl Task {
             Some(record) => output.bury(
                 &record,
                 &Death {
-                    stage: &topology.stages[stage].name,
+                    at: At::Stage(stage),
                     reason,
                     component: None,
                     backtrace: None,
@@ -266,20 +302,27 @@ impl Task {
                 if bytes > MAX_ANSWERS {
                     break;
                 }
-                let Some(entry) = self.waiting[stage].remove(number) else {
+                let Some(mut entry) = self.waiting[stage].remove(number) else {
                     continue;
                 };
-                let (Some(record), State::Answered(answer)) = (entry.view(), &entry.state) else {
+                let State::Answered(answer) = std::mem::replace(&mut entry.state, State::Queued)
+                else {
+                    continue;
+                };
+                let answer: Arc<Answer> = answer.into();
+                let Some(record) = entry.view() else {
                     continue;
                 };
                 let described = &topology.stages[stage].name;
-                let patch = crate::answer::patch(described, kind, &entry, answer, record.id());
+                let heard = output.answered(record.id(), stage, &answer);
+                let id = record.id();
+                let patch = crate::answer::patch(described, kind, &entry, &answer, heard, id);
                 let mut bytes = Vec::new();
                 patch.write(&mut bytes);
                 let Ok(patch) = Patch::parse(&bytes) else {
                     continue;
                 };
-                let route = crate::answer::route(kind, answer);
+                let route = crate::answer::route(kind, &answer);
                 let at = match batches.iter().position(|(output, _)| *output == route) {
                     Some(at) => at,
                     None => {
@@ -302,15 +345,15 @@ impl Task {
                 ModelAnswered {
                     stage,
                     prompt_tokens: u64::from(answer.prompt_tokens),
-                    tokens: crate::answer::tokens(answer),
-                    finish: crate::answer::finish(answer),
+                    tokens: crate::answer::tokens(&answer),
+                    finish: crate::answer::finish(&answer),
                     queued: answer.timings.queued,
                     prefill: answer.timings.prefill,
                     decode: answer.timings.decode,
                 }
                 .emit(&output.meters);
                 output.finished.push((entry.arrived, 1));
-                self.has_left(stage, entry);
+                self.has_left(stage, entry, answer);
             }
             for (route, builder) in full.into_iter().chain(batches) {
                 if builder.is_empty() {

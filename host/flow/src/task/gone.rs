@@ -67,8 +67,8 @@ impl Task {
     pub(super) fn drop_gone(&self, stage: Option<usize>, id: RecordId, output: &mut Output) {
         output.counts.dropped += 1;
         output.meters.records_dropped.add(1);
-        let stage = self.name(stage);
-        output.tell(id, &Became::Dropped { stage });
+        let name = self.name(stage);
+        output.tell(id, stage.into(), &Became::Dropped { stage: name });
     }
 
     /// Whether nobody waits for a record any more that is on its way out of a stage.

@@ -23,7 +23,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_contract::{
-    CommitPoint, EntryKey, Operator, OperatorVersion, Partition, Rejected, RequestId, TaskImage,
+    Answer, CommitPoint, EntryKey, Operator, OperatorVersion, Partition, Rejected, RequestId,
+    TaskImage,
 };
 use tidegate_record::{ArenaFull, Batch, BatchBuilder, RecordId, RecordView};
 use tidegate_telemetry::Meters;
@@ -210,8 +211,11 @@ impl Task {
     }
 
     /// A record with its answer has left a stage.
-    fn has_left(&mut self, stage: usize, entry: Entry) {
-        if self.topology.commit_point != CommitPoint::Log {
+    fn has_left(&mut self, stage: usize, mut entry: Entry, answer: Arc<Answer>) {
+        // Of callers nothing comes again.
+        let called = self.topology.callers_of(self.partition.source).is_some();
+        if self.topology.commit_point != CommitPoint::Log && !called {
+            entry.state = State::Answered(Box::new(Arc::unwrap_or_clone(answer)));
             self.left.push((stage, entry));
         }
     }
@@ -479,6 +483,7 @@ impl Task {
             state: State::Queued,
             prompt: String::new(),
             wants: None,
+            asked: None,
             tokens: Tokens::default(),
             versions: self.versions.clone(),
             model: match &self.topology.stages[stage].kind {

@@ -13,6 +13,7 @@ use super::Task;
 use super::collected::{Collected, Fate, REASON_BYTES};
 use super::inbox::Untaken;
 use crate::error::FlowError;
+use crate::hearing::At;
 use crate::output::{Death, Output};
 use crate::topology::{Order, StageKind, Target};
 use crate::waiting::lane;
@@ -173,7 +174,7 @@ impl Task {
             output.bury(
                 record,
                 &Death {
-                    stage: &topology.stages[stage].name,
+                    at: At::Stage(stage),
                     reason,
                     component: Some(&version.digest),
                     backtrace,
@@ -220,11 +221,12 @@ impl Task {
                 // Before any piece has an end.
                 let more = (collected.split - split) as usize;
                 if more > 0 {
-                    output.tell(record.id(), &Became::Several(more + 1));
+                    output.multiplied(record.id(), At::Stage(stage), more + 1);
                 }
                 if collected.dropped > dropped {
-                    let stage = &topology.stages[stage].name;
-                    output.tell(record.id(), &Became::Dropped { stage });
+                    let name = &topology.stages[stage].name;
+                    let dropped = Became::Dropped { stage: name };
+                    output.tell(record.id(), At::Stage(stage), &dropped);
                 }
             }
             match fate {

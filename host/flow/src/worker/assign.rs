@@ -226,6 +226,7 @@ impl Worker {
             for mut restored in restored {
                 let came = restored.waits.come_from(partition.source);
                 came.map_err(|why| FlowError::State(format!("an in-flight entry: {why}")))?;
+                output.restored(&restored);
                 task.restore(restored)?;
             }
             for stage in 0..stages {
@@ -289,6 +290,7 @@ impl Worker {
             self.cancel(stage, request);
         }
         self.output.refused.gone(partition);
+        self.output.hearing.gone(partition);
         let Some(task) = self.tasks.remove(partition) else {
             return;
         };

@@ -48,7 +48,7 @@ impl Worker {
             return Ok(false);
         }
         let topology = self.shared.topology.clone();
-        let gone = topology.callers.as_ref().map(|callers| callers.take_gone());
+        let gone = (topology.callers.as_ref()).map(|called| called.callers.take_gone());
         let gone = gone.unwrap_or_default();
         let mut partitions: BTreeMap<Partition, BTreeSet<u64>> = BTreeMap::new();
         for caller in gone {

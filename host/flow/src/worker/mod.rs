@@ -118,6 +118,18 @@ impl Reply for TaskReply {
         }
     }
 
+    fn wants_pieces(&self) -> bool {
+        self.pieces.is_some()
+    }
+
+    fn choice_ended(&mut self, choice: u32) {
+        if let Some(pieces) = &self.pieces
+            && pieces.end_choice(choice)
+        {
+            let _ = self.sender.try_send(Completion::Pieces(self.request));
+        }
+    }
+
     fn done(self: Box<Self>, result: Result<Answer, ModelError>) {
         let TaskReply {
             sender,

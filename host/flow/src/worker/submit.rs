@@ -7,11 +7,12 @@ use tidegate_contract::{Callers, ModelError, Partition, Request, RequestId};
 use tidegate_record::{Origin, RecordId};
 
 use super::{MAX_SUBMITTED, TaskReply, Worker};
-use crate::asked;
+use crate::asked::{self, Asked};
 use crate::entry::{Entry, State, UNKNOWN_MODEL};
 use crate::error::FlowError;
 use crate::feeding::{self, Attempts, Fed};
 use crate::showing::{Of, Seen, Showing};
+use crate::task::Task;
 use crate::topology::{ModelStage, StageKind};
 
 impl Worker {
@@ -60,9 +61,22 @@ impl Worker {
             let Some(entry) = task.waiting[stage].get(number) else {
                 continue;
             };
+            let digest = kind.model.facts().digest;
+            if *entry.model != *digest {
+                task.waiting[stage].change(number, |entry| entry.goes_to(&digest));
+            }
+            // It is there where the model had no room when it was asked.
+            let before = task.waiting[stage].asked(number).and_then(Option::take);
+            let Some(entry) = task.waiting[stage].get(number) else {
+                continue;
+            };
             let Some(record) = entry.view() else { continue };
             let id = record.id();
-            let asked = match asked::asked(kind, entry, &record) {
+            let asked = match before {
+                Some(asked) => Ok(*asked),
+                None => asked::asked(kind, entry, &record),
+            };
+            let asked = match asked {
                 Ok(asked) => asked,
                 Err(refusal) => {
                     task.bury_entry(stage, number, &refusal, &mut self.output)?;
@@ -70,15 +84,9 @@ impl Worker {
                     continue;
                 }
             };
-            let digest = kind.model.facts().digest;
-            if *entry.model != *digest {
-                task.waiting[stage].change(number, |entry| entry.goes_to(&digest));
-            }
-            let Some(entry) = task.waiting[stage].get(number) else {
-                continue;
-            };
             let identity = (partition, stage, entry.id);
-            let kept = self.kept.take(&identity, || asked.canonical(), &digest);
+            let question = || asked.canonical(kind, entry);
+            let kept = self.kept.take(&identity, question, &digest);
             match kept {
                 None => {}
                 Some(Err(other)) => kind.model.cancel(RequestId(other)),
@@ -120,14 +128,18 @@ impl Worker {
                 match self.handlers.of(*of, &described.name, slot) {
                     Some(handler) => handlers.push(handler),
                     // Nothing is shown past it.
-                    None => return Ok(false),
+                    None => {
+                        keep_asked(&mut task, stage, number, asked);
+                        return Ok(false);
+                    }
                 }
             }
             let callers = topology.callers_of(partition.source);
             let callers = callers.filter(|_| id.origin == Origin::Source);
             let terms = callers.and_then(|callers| callers.terms(id.into()));
+            let is_heard = self.output.hearing.is_heard(stage, id.into());
             let seen = match (callers, &terms) {
-                (Some(callers), Some(_)) => {
+                (Some(callers), Some(_)) if is_heard => {
                     let before = task.waiting[stage].showing(number);
                     let before = before.and_then(|showing| showing.as_mut()?.take_seen());
                     task.waiting[stage]
@@ -176,11 +188,12 @@ impl Worker {
             let own_deadline = terms.and_then(|terms| terms.deadline);
             let deadline = kind.deadline.map(|deadline| Instant::now() + deadline);
             let (text, wants) = (asked.text.clone(), asked.wants.clone());
+            let made = entry.tokens.to_vec();
             let result = kind.model.submit(Request {
                 id: RequestId(request),
                 attempt,
                 seed: asked::seed(kind, wants.as_deref(), id),
-                task: asked.task(kind, entry.tokens.to_vec()),
+                task: asked.going_on(made),
                 class: terms.map_or(kind.class, |terms| terms.class),
                 deadline: own_deadline.into_iter().chain(deadline).min(),
                 reply: Box::new(reply),
@@ -201,7 +214,15 @@ impl Worker {
                     });
                 }
                 // No room, or unloaded: it may come back.
-                Err((_, ModelError::Full { .. } | ModelError::Unknown(_))) => return Ok(false),
+                Err((given_back, ModelError::Full { .. } | ModelError::Unknown(_))) => {
+                    let asked = Asked {
+                        text,
+                        task: given_back.task,
+                        wants,
+                    };
+                    keep_asked(&mut task, stage, number, asked);
+                    return Ok(false);
+                }
                 Err((_, error @ ModelError::Closed)) => {
                     return Err(FlowError::Model {
                         name: topology.stages[stage].name.clone(),
@@ -217,6 +238,13 @@ impl Worker {
             }
         }
         Ok(true)
+    }
+}
+
+/// The model is asked in another turn, and the record is not read again for that.
+fn keep_asked(task: &mut Task, stage: usize, number: u64, asked: Asked) {
+    if let Some(place) = task.waiting[stage].asked(number) {
+        *place = Some(Box::new(asked));
     }
 }
 

@@ -311,6 +311,7 @@ mod tests {
             state,
             prompt: String::new(),
             wants: None,
+            asked: None,
             tokens: Tokens::default(),
             versions: "[]".into(),
             model: "".into(),

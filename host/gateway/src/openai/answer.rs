@@ -1,5 +1,7 @@
 //! What a record's answer is, once the pipeline is done with it.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use tidegate_contract::{Call, Choice, Finish, Lane, Made, TokenLogprob};
 
@@ -63,7 +65,7 @@ pub(crate) fn conclude(
     } = reply;
     let text = |said: Option<&str>| text_of(&written.answer, said);
     let mut finished = Final::default();
-    match answer {
+    match answer.map(Arc::unwrap_or_clone) {
         None => {
             finished.vector = vector(&written.answer);
             finished.choices.push(own(text(None)));

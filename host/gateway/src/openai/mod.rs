@@ -296,7 +296,7 @@ impl Ready {
             model: asking.model.clone(),
             token_text: route.token_text.clone(),
         };
-        let shown = asking.stream && route.shown && asking.endpoint.has_pieces();
+        let shown = asking.stream && asking.endpoint.has_pieces();
         let job = run::Job {
             waiting: inner.requests.waiting(),
             source: route.source,

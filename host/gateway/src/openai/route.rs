@@ -138,8 +138,6 @@ pub struct Route {
     pub source: u16,
     /// What is checked before.
     pub bounds: Bounds,
-    /// Whether an answer is shown as it is made, or whole once the stages are done with it.
-    pub shown: bool,
     /// Counts prompts; none where only the model can.
     pub count: Option<Count>,
     /// Whether a request that names no temperature is greedy.

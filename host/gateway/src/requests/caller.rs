@@ -1,6 +1,6 @@
 //! One who waits for a record.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tidegate_contract::{Answer, CallerId, Terms};
 use tokio::sync::mpsc::UnboundedSender;
@@ -26,7 +26,8 @@ pub(super) struct State {
     pub(super) left: usize,
     /// Why there will be no answer, if it stays so.
     why: Option<Failure>,
-    pub(super) answer: Option<Answer>,
+    /// What the piece brings that comes to the sink just now.
+    pub(super) answer: Option<Arc<Answer>>,
     pub(super) shown: Shown,
     /// A piece came to the gateway, and had no answer.
     pub(super) came_without: bool,

@@ -1,6 +1,8 @@
 //! The port by which `flow` tells callers.
 
-use tidegate_contract::{Became, CallerId, Callers, Listener, Terms};
+use std::sync::Arc;
+
+use tidegate_contract::{Answer, Became, CallerId, Callers, Listener, Terms};
 
 use super::listening::Listening;
 use super::{Failure, Requests, lock};
@@ -13,6 +15,12 @@ impl Callers for Requests {
     fn listen(&self, caller: CallerId, attempt: u32) -> Option<Box<dyn Listener>> {
         let listening = Listening::begin(self.caller(caller)?, attempt)?;
         Some(Box::new(listening))
+    }
+
+    fn brings(&self, id: CallerId, answer: Option<Arc<Answer>>) {
+        if let Some(caller) = self.caller(id) {
+            lock(&caller.state).answer = answer;
+        }
     }
 
     fn tell(&self, id: CallerId, became: &Became<'_>) {

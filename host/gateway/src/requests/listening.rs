@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_contract::{Answer, Lane, Listener, Made, Piece};
+use tidegate_contract::{Lane, Listener, Piece};
 
 use super::caller::Caller;
 use super::{Failure, Heard, OwnedPiece, lock};
@@ -16,10 +16,8 @@ pub type Lanes = BTreeMap<(u32, Lane), String>;
 pub(super) struct Shown {
     lanes: Lanes,
     pieces: usize,
-    /// The attempt that is heard, and how often one began.
+    /// The attempt that is heard.
     attempt: u32,
-    begun: u64,
-    done: bool,
 }
 
 impl Shown {
@@ -31,32 +29,28 @@ impl Shown {
 /// One attempt at an answer.
 pub(super) struct Listening {
     caller: Arc<Caller>,
-    number: u64,
+    /// Most pieces that are heard.
+    most: usize,
+    attempt: u32,
     /// Bytes that this attempt has said. One that begins anew says again what was heard, which is passed over.
     said: BTreeMap<(u32, Lane), usize>,
 }
 
 impl Listening {
-    /// One attempt is heard at a time: of the pieces of a split the first, until its answer is done or a later attempt
-    /// takes its place.
+    /// One attempt is heard at a time: a later one takes the place of those before it. None where nobody wants to hear.
     pub(super) fn begin(caller: Arc<Caller>, attempt: u32) -> Option<Listening> {
-        let number = {
+        let most = caller.pieces?;
+        {
             let mut state = lock(&caller.state);
-            if state.over {
+            if state.over || attempt <= state.shown.attempt {
                 return None;
             }
-            let shown = &mut state.shown;
-            if !(shown.begun == 0 || shown.done || attempt > shown.attempt) {
-                return None;
-            }
-            shown.attempt = attempt;
-            shown.done = false;
-            shown.begun += 1;
-            shown.begun
-        };
+            state.shown.attempt = attempt;
+        }
         Some(Listening {
             caller,
-            number,
+            most,
+            attempt,
             said: BTreeMap::new(),
         })
     }
@@ -95,12 +89,9 @@ impl Listening {
 
 impl Listener for Listening {
     fn piece(&mut self, piece: &Piece<'_>) {
-        let caller = self.caller.clone();
-        let Some(most) = caller.pieces else {
-            return;
-        };
+        let (caller, most) = (self.caller.clone(), self.most);
         let mut state = lock(&caller.state);
-        if state.over || state.shown.begun != self.number {
+        if state.over || state.shown.attempt != self.attempt {
             return;
         }
         let heard = match self.new_of(piece, &mut state.shown.lanes) {
@@ -115,18 +106,5 @@ impl Listener for Listening {
         state.shown.pieces += 1;
         // Under the lock, so that nothing is said between.
         caller.say(heard);
-    }
-
-    fn answer(&mut self, answer: &Answer) {
-        let mut state = lock(&self.caller.state);
-        // What a later stage finds in a text is no answer in its place.
-        let said = matches!(&state.answer, Some(said) if matches!(said.made, Made::Choices(_)));
-        if said && matches!(answer.made, Made::Labels(_)) {
-            return;
-        }
-        if state.shown.begun == self.number {
-            state.answer = Some(answer.clone());
-            state.shown.done = true;
-        }
     }
 }

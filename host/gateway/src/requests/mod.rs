@@ -178,7 +178,7 @@ pub struct Reply {
     /// What the pipeline says.
     pub written: Written,
     /// What the model said, if one was asked.
-    pub answer: Option<Answer>,
+    pub answer: Option<Arc<Answer>>,
     /// What was already heard in pieces.
     pub shown: Lanes,
 }

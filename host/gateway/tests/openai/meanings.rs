@@ -1,7 +1,7 @@
 //! What becomes of a record, as HTTP says it.
 
 use serde_json::{Value, json};
-use tidegate_contract::{Became, Lane, ModelError};
+use tidegate_contract::{Became, Callers, Lane, ModelError};
 
 use crate::flow::{Gateway, Play, chat, header, says, whole};
 
@@ -208,6 +208,36 @@ async fn a_later_attempt_says_again_what_was_heard_and_nobody_hears_it_twice() {
     let contents: Vec<_> = text.matches(r#"{"content":""#).collect();
     assert_eq!(contents.len(), 3, "{text}");
     assert!(text.contains(r#"{"content":"Ann"}"#), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_listens_to_an_answer_that_is_asked_for_whole() {
+    let gateway = Gateway::new(|play| {
+        let mut heard = play.listen(1);
+        assert!(heard.listener.is_none(), "no pieces are to be made");
+        heard.answer(vec![crate::flow::choice("Hello")]);
+        play.answer("Hello");
+    });
+    let (status, body) = gateway.json(PATH, chat(json!({}))).await;
+    assert_eq!(status, 200, "{body}");
+    assert_eq!(body["choices"][0]["message"]["content"], "Hello");
+    assert_eq!(body["usage"]["completion_tokens"], 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_told_of_a_model_is_of_the_piece_that_is_sent() {
+    let gateway = Gateway::new(|play| {
+        play.tell(&Became::Several(2));
+        // One has what a model said, and comes without an answer; the other has one that no model made.
+        play.listen(1).answer(vec![crate::flow::choice("secret")]);
+        play.write(b"{}", 1);
+        play.requests.brings(play.id, None);
+        play.write(br#"{"answer": "own"}"#, 2);
+    });
+    let (status, body) = gateway.json(PATH, chat(json!({}))).await;
+    assert_eq!(status, 200, "{body}");
+    assert_eq!(body["choices"][0]["message"]["content"], "own");
+    assert_eq!(body["usage"]["total_tokens"], 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

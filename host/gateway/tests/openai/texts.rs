@@ -1,5 +1,7 @@
 //! `/v1/completions`, `/v1/embeddings`, `/v1/rerank`, choices and log-probabilities.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use tidegate_contract::{Answer, Callers, Choice, Lane, Made, Timings, TokenLogprob};
 
@@ -15,7 +17,7 @@ fn vectors(of: fn(&str) -> Vec<f32>) -> impl Fn(Play) + Send + Sync + 'static {
             prompt_tokens: 3,
             timings: Timings::default(),
         };
-        play.requests.listen(play.id, 1).unwrap().answer(&answer);
+        play.requests.brings(play.id, Some(Arc::new(answer)));
         play.answer(json!(vector));
     }
 }

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_codec::Encoder;
-use tidegate_contract::{Callers, FileLayer, IngestLog, Sink, Source};
+use tidegate_contract::{FileLayer, IngestLog, Sink, Source};
 use tidegate_control::config::{FeedKind, Pipeline, SinkKind, SourceKind};
+use tidegate_flow::Called;
 use tidegate_gateway::ingest::IngestSource;
 use tidegate_gateway::outputs::{OutputFeed, OutputLimits, OutputLog, OutputSink};
 use tidegate_gateway::requests::{Options, Requests};
@@ -97,10 +98,17 @@ impl Gateway {
         }))
     }
 
-    /// Those who wait for what becomes of records, if a source has such.
-    pub(crate) fn callers(&self) -> Option<Arc<dyn Callers>> {
-        let requests: Arc<dyn Callers> = Arc::new(self.requests.clone());
-        self.called.then_some(requests)
+    /// Those who wait for what becomes of records, if a source has such, and the sinks that answer them.
+    pub(crate) fn callers(&self, pipeline: &Pipeline) -> Option<Called> {
+        let sinks = pipeline.sinks.iter().enumerate();
+        let sinks = sinks.filter_map(|(index, sink)| match &sink.kind {
+            SinkKind::Gateway { field } => Some((index, field.clone())),
+            _ => None,
+        });
+        self.called.then(|| Called {
+            callers: Arc::new(self.requests.clone()),
+            sinks: sinks.collect(),
+        })
     }
 
     /// What tells the log of an ingest source from another.

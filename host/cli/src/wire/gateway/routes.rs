@@ -49,7 +49,6 @@ pub(super) fn routes(pipeline: &Pipeline, models: &Models, made: u64) -> Vec<Rou
             class: route.priority,
             source: index as u16,
             bounds: bounds(&asks),
-            shown: !stages.is_empty() && pipeline.answers_are_final(index),
             count: only.and_then(count),
             greedy: !asks.is_empty() && asks.iter().all(|(asks, _)| is_greedy(asks)),
             token_text: only.map(|(_, served)| {

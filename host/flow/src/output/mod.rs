@@ -1,5 +1,7 @@
 //! What a worker's tasks have done since its last cut: output in its sinks, and the counts of it.
 
+mod telling;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,6 +16,7 @@ use tidegate_telemetry::{LatencyRecorder, Meters};
 
 use crate::counts::Counts;
 use crate::error::FlowError;
+use crate::hearing::{At, Hearing};
 use crate::refused::Refused;
 use crate::topology::Topology;
 
@@ -35,13 +38,15 @@ pub(crate) struct Output {
     pub refused_late: HashMap<Partition, u64>,
     /// Records that a sink refuses for good, and why: they come again, and end as dead letters.
     pub refused: Refused,
+    /// Whose answers callers hear.
+    pub hearing: Hearing,
     /// When records were read that are finished since the last cut, and how many: their latency ends with the cut.
     pub finished: Vec<(Instant, u64)>,
 }
 
 /// Why a record cannot go on.
 pub(crate) struct Death<'a> {
-    pub stage: &'a str,
+    pub at: At,
     pub reason: &'a str,
     pub component: Option<&'a str>,
     pub backtrace: Option<&'a str>,
@@ -51,25 +56,6 @@ pub(crate) struct Death<'a> {
 }
 
 impl Output {
-    /// Tells whoever waits for a record what became of it, or of this piece of it.
-    pub(crate) fn tell(&self, id: RecordId, became: &Became<'_>) {
-        if let Some(callers) = self.topology.callers_of(id.source)
-            && id.origin == Origin::Source
-        {
-            callers.tell(id.into(), became);
-        }
-    }
-
-    /// Tells whoever waits for records of a batch, which are of one source, what became of each.
-    pub(crate) fn tell_all(&self, batch: BatchView<'_>, became: &Became<'_>) {
-        let source = batch.get(0).map(|first| first.id().source);
-        if source.is_some_and(|source| self.topology.callers_of(source).is_some()) {
-            for record in batch.records() {
-                self.tell(record.id(), became);
-            }
-        }
-    }
-
     /// The output of a worker with these sinks.
     pub(crate) fn new(
         topology: Arc<Topology>,
@@ -78,6 +64,7 @@ impl Output {
         meters: Arc<Meters>,
     ) -> Output {
         Output {
+            hearing: Hearing::new(&topology),
             topology,
             unsettled: vec![0; sinks.len()],
             sinks,
@@ -95,12 +82,13 @@ impl Output {
     pub(crate) fn write(&mut self, sink: usize, batch: BatchView<'_>) -> Result<(), FlowError> {
         let mut written = 0;
         let topology = self.topology.clone();
-        let first = batch.get(0).map_or(0, |first| first.id().source);
-        let is_called = topology.callers_of(first).is_some();
+        let called = batch.get(0).map(|first| first.id().source);
+        let called = called.and_then(|source| topology.callers_of(source));
+        let answers = called.filter(|_| self.hearing.answers(sink));
         for record in batch.records() {
             if let Some(reason) = self.refused.meet(sink, record.id()) {
                 let death = Death {
-                    stage: &topology.sinks[sink],
+                    at: At::Sink(sink),
                     reason: &reason,
                     component: None,
                     backtrace: None,
@@ -110,20 +98,27 @@ impl Output {
                 self.bury(&record, &death)?;
                 continue;
             }
+            if let Some(callers) = answers
+                && record.id().origin == Origin::Source
+            {
+                let answer = self.hearing.brought(&record, sink);
+                callers.brings(record.id().into(), answer);
+            }
             match self.sinks[sink].write(record.public()) {
                 Ok(()) => {
                     written += 1;
-                    if is_called {
+                    if called.is_some() {
                         // One that settles late may yet refuse it, which is of no interest to whoever waits for an answer.
-                        let sink = &topology.sinks[sink];
-                        self.tell(record.id(), &Became::Written { sink });
+                        let name = &topology.sinks[sink];
+                        let written = Became::Written { sink: name };
+                        self.tell(record.id(), At::Sink(sink), &written);
                     }
                 }
                 Err(error @ SinkError::Encode { .. }) => {
                     self.bury(
                         &record,
                         &Death {
-                            stage: &topology.sinks[sink],
+                            at: At::Sink(sink),
                             reason: &error.to_string(),
                             component: None,
                             backtrace: None,
@@ -169,6 +164,10 @@ impl Output {
         self.finished.clear();
         self.refused.cut_failed();
         for (name, record) in refused {
+            // Of callers nothing comes again.
+            if self.topology.callers_of(record.id.source).is_some() {
+                continue;
+            }
             let mut sinks = self.topology.sinks.iter();
             if let Some(sink) = sinks.position(|sink| *sink == name) {
                 self.refused.add(sink, record.id, record.reason);
@@ -184,10 +183,11 @@ impl Output {
     ) -> Result<(), FlowError> {
         let value = record.value();
         let topology = self.topology.clone();
+        let stage = name_of(&topology, record.id(), death.at);
         self.write_dead(&DeadLetter {
             id: record.id(),
             source: source_name(&topology, record.id()),
-            stage: death.stage,
+            stage,
             reason: death.reason,
             component: death.component,
             backtrace: death.backtrace,
@@ -198,8 +198,9 @@ impl Output {
         })?;
         self.tell(
             record.id(),
+            death.at,
             &Became::Dead {
-                stage: death.stage,
+                stage,
                 reason: death.reason,
                 error: death.error,
             },
@@ -228,6 +229,7 @@ impl Output {
         })?;
         self.tell(
             id,
+            At::Source,
             &Became::Dead {
                 stage: DECODE,
                 reason: &rejected.reason,
@@ -277,6 +279,14 @@ fn source_name(topology: &Topology, id: RecordId) -> &str {
         .sources
         .get(usize::from(id.source))
         .map_or("", |source| source.name.as_str())
+}
+
+fn name_of(topology: &Topology, id: RecordId, at: At) -> &str {
+    match at {
+        At::Source => source_name(topology, id),
+        At::Stage(stage) => &topology.stages[stage].name,
+        At::Sink(sink) => &topology.sinks[sink],
+    }
 }
 
 impl Participants for Output {
@@ -334,3 +344,6 @@ fn flush(name: &str, sink: &mut dyn Sink, cut: &mut Cut) -> Result<(), CommitErr
     cut.sinks.extend(position);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

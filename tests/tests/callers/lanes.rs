@@ -1,0 +1,204 @@
+//! Lanes of answers: when they end, and what their handlers hold back until then.
+
+use std::collections::BTreeMap;
+
+use tidegate_contract::{
+    AnswerEnd, AnswerLane, Call, Finish, Lane, Made, ModelError, OperatorError, Piece, Through,
+    TokenHandler,
+};
+use tidegate_tests::until;
+
+use crate::native::{Held, Native, choice, choices, piece};
+use crate::setting::*;
+use crate::table::Seen;
+use crate::tokens::handled;
+
+/// Keeps everything until the lane ends, and ends an answer at a full stop.
+struct Holds(BTreeMap<u64, String>);
+
+impl TokenHandler for Holds {
+    fn open(&mut self, number: u64, _: &AnswerLane<'_>) -> Result<(), OperatorError> {
+        self.0.insert(number, String::new());
+        Ok(())
+    }
+    fn step(&mut self, number: u64, text: &str, last: bool) -> Result<Through, OperatorError> {
+        let held = self.0.get_mut(&number).expect("the lane is open");
+        held.push_str(text);
+        if held.ends_with('.') {
+            return Ok(Through {
+                text: std::mem::take(held),
+                end: Some(AnswerEnd::Stop),
+            });
+        }
+        let text = match last {
+            true => std::mem::take(held),
+            false => String::new(),
+        };
+        Ok(Through { text, end: None })
+    }
+    fn close(&mut self, number: u64) {
+        self.0.remove(&number);
+    }
+}
+
+fn holds() -> Native {
+    Native::with_handlers(|| Ok(Box::new(Holds(BTreeMap::new()))))
+}
+
+/// Texts of the lanes that were seen, in the order in which they were.
+fn lanes_seen(seen: &[Seen]) -> Vec<(u32, Lane, String)> {
+    let pieces = seen.iter().map(|seen| match seen {
+        Seen::Piece {
+            choice, lane, text, ..
+        } => (*choice, *lane, text.clone()),
+    });
+    pieces.filter(|(.., text)| !text.is_empty()).collect()
+}
+
+#[test]
+fn what_is_held_back_of_a_lane_goes_out_when_the_next_lane_begins() {
+    let model = Held::new();
+    let running = Setting::new(handled(model.clone(), holds())).start();
+    let table = running.table.clone();
+    let offset = table.ask(chat("a"));
+    let mut request = model.next();
+    let lane = |lane, index, text| Piece {
+        lane,
+        ..piece(index, text)
+    };
+    request.reply.piece(&lane(Lane::Reasoning, 0, "hm"));
+    request.reply.piece(&piece(1, "So"));
+    until("the thought is seen", PATIENCE, || {
+        table.seen(offset, 1).len() == 1
+    });
+    request.reply.piece(&Piece {
+        begins: Some(("call_1", "go")),
+        ..lane(Lane::Arguments(0), 2, "{}")
+    });
+    // It speaks on after the call.
+    request.reply.piece(&piece(3, " it"));
+    request.reply.piece(&Piece {
+        begins: Some(("call_2", "go")),
+        ..lane(Lane::Arguments(1), 4, "[]")
+    });
+    let seen = || lanes_seen(&table.seen(offset, 1));
+    let text = |lane, text: &str| (0, lane, text.to_owned());
+    let before = [
+        text(Lane::Reasoning, "hm"),
+        text(Lane::Content, "So"),
+        text(Lane::Content, " it"),
+        text(Lane::Arguments(0), "{}"),
+    ];
+    until("those that ended are seen", PATIENCE, || {
+        seen().len() == before.len()
+    });
+    assert_eq!(seen(), before);
+    assert_eq!(table.left(offset), 1, "before its end");
+    let mut whole = choice("So it is");
+    whole.reasoning = "hm".into();
+    for (id, arguments) in [("call_1", "{}"), ("call_2", "[]")] {
+        whole.calls.push(Call {
+            id: id.into(),
+            name: "go".into(),
+            arguments: arguments.into(),
+        });
+    }
+    request.reply.done(Ok(choices(vec![whole])));
+    running.end();
+    let shown = &table.answer(offset).unwrap()["answer_choices"][0];
+    assert_eq!(
+        (&shown["text"], &shown["reasoning"]),
+        (&"So it is".into(), &"hm".into())
+    );
+    assert_eq!(shown["calls"][1]["arguments"], "[]");
+    assert_eq!(table.text(offset, 1, Lane::Content), "So it is");
+}
+
+#[test]
+fn what_is_held_back_of_one_answer_goes_out_when_it_ends_and_not_with_the_last() {
+    let model = Held::new();
+    let running = Setting::new(handled(model.clone(), holds())).start();
+    let table = running.table.clone();
+    let messages = serde_json::json!([{"role": "user", "content": "a"}]);
+    let value = serde_json::json!({"messages": messages, "parameters": {"n": 2}});
+    let offset = table.ask(value.to_string());
+    let mut request = model.next();
+    request.reply.piece(&piece(0, "first"));
+    request.reply.piece(&Piece {
+        choice: 1,
+        ..piece(0, "sec")
+    });
+    request.reply.choice_ended(0);
+    until("the first is seen", PATIENCE, || {
+        !table.seen(offset, 1).is_empty()
+    });
+    let first = (0, Lane::Content, "first".to_owned());
+    assert_eq!(lanes_seen(&table.seen(offset, 1)), [first]);
+    let both = vec![choice("first"), choice("second")];
+    request.reply.done(Ok(choices(both)));
+    running.end();
+    assert_eq!(
+        table.answer(offset).unwrap()["answer_choices"][1]["text"],
+        "second"
+    );
+}
+
+#[test]
+fn an_end_in_one_lane_lets_go_of_what_the_others_hold_back() {
+    let model = Held::new();
+    let running = Setting::new(handled(model.clone(), holds())).start();
+    let table = running.table.clone();
+    let offset = table.ask(chat("a"));
+    let mut request = model.next();
+    let mut tell = |lane, index, text| {
+        request.reply.piece(&Piece {
+            lane,
+            ..piece(index, text)
+        });
+    };
+    tell(Lane::Reasoning, 0, "hm");
+    tell(Lane::Content, 1, "So");
+    // What was thought goes on while something is said.
+    tell(Lane::Reasoning, 2, ", well");
+    tell(Lane::Content, 3, " it is.");
+    until("it is ended", PATIENCE, || model.has_ended(request.id));
+    tell(Lane::Reasoning, 4, " nobody");
+    request.reply.done(Err(ModelError::Cancelled));
+    running.end();
+    let shown = &table.answer(offset).unwrap()["answer_choices"][0];
+    assert_eq!(shown["reasoning"], "hm, well");
+    assert_eq!(
+        (&shown["text"], &shown["finish"]),
+        (&"So it is.".into(), &"stop".into())
+    );
+    assert_eq!(table.text(offset, 1, Lane::Reasoning), "hm, well");
+}
+
+#[test]
+fn an_answer_that_a_handler_has_ended_stays_when_the_model_is_unloaded_and_its_prompt_is_counted() {
+    let model = Held::new();
+    let running = Setting::new(handled(model.clone(), holds())).start();
+    let table = running.table.clone();
+    let offset = table.ask(chat("seven"));
+    let mut request = model.next();
+    request.reply.token(0, 9, "Yes.");
+    request.reply.piece(&piece(0, "Yes."));
+    let unloaded = ModelError::Unknown("native".into());
+    request.reply.done(Err(unloaded));
+    running.end();
+    assert!(!model.is_asked(), "it is not asked again");
+    assert_eq!(table.answer(offset).unwrap()["answer"], "Yes.");
+    let brought = table
+        .brought(offset)
+        .remove(0)
+        .expect("a model has answered");
+    // A token is a letter to this model.
+    assert_eq!(brought.prompt_tokens, 5);
+    let Made::Choices(choices) = &brought.made else {
+        panic!("it is a text");
+    };
+    assert_eq!(
+        (choices[0].tokens.as_slice(), choices[0].finish),
+        (&[9][..], Finish::Stop)
+    );
+}

@@ -4,8 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod asking;
+mod blocks;
 mod counts;
 mod feeding;
+mod gated;
 mod gone;
 mod lanes;
 mod listening;

@@ -15,6 +15,7 @@ mod ingest;
 mod mark;
 mod model;
 mod operator;
+mod parameters;
 mod prompt;
 mod sink;
 mod source;

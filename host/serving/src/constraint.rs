@@ -6,8 +6,6 @@ use tidegate_contract::{ModelError, Structure};
 use tidegate_grammar::{Compiler, GrammarError, Matcher, Vocabulary};
 use tidegate_text::Tokenizer;
 
-use crate::parameters::wrong;
-
 /// Most bytes of a structure that are repeated in an error.
 const SHOWN: usize = 80;
 
@@ -36,10 +34,10 @@ pub(crate) fn matcher(compiler: &Compiler, structure: &Structure) -> Result<Matc
         if shown.len() < text.len() {
             shown.push_str("...");
         }
-        wrong(
+        ModelError::parameter(
             "structure",
             shown,
-            &format!("one that can be compiled: {error}"),
+            format!("one that can be compiled: {error}"),
         )
     })
 }
@@ -94,5 +92,5 @@ impl Constraint {
 }
 
 fn failed(error: GrammarError) -> ModelError {
-    wrong("structure", error, "a text that the structure allows")
+    ModelError::parameter("structure", error, "a text that the structure allows")
 }

@@ -7,8 +7,6 @@ use tidegate_contract::{Conversation, Function, FunctionChoice, ModelError, Stru
 use tidegate_grammar::{CallGrammar, CallShape, Mark, Matcher, Otherwise, Reasoning};
 use tidegate_text::{AnswerForm, CallForm, Tag};
 
-use crate::parameters::wrong;
-
 /// Most functions of a conversation.
 const MOST_FUNCTIONS: usize = 128;
 
@@ -25,24 +23,24 @@ pub(crate) fn check(conversation: &Conversation) -> Result<(), ModelError> {
     let functions = &conversation.functions;
     if functions.len() > MOST_FUNCTIONS {
         let value = format!("{} functions", functions.len());
-        return Err(wrong(
+        return Err(ModelError::parameter(
             "functions",
             value,
-            &format!("at most {MOST_FUNCTIONS}"),
+            format!("at most {MOST_FUNCTIONS}"),
         ));
     }
     let mut names = HashSet::with_capacity(functions.len());
     for function in functions {
         let name = function.name.as_str();
         if name.is_empty() {
-            return Err(wrong(
+            return Err(ModelError::parameter(
                 "functions",
                 "one without a name",
                 "of names that are not empty",
             ));
         }
         if !names.insert(name) {
-            return Err(wrong(
+            return Err(ModelError::parameter(
                 "functions",
                 format!("{name:?} twice"),
                 "of each name once",
@@ -52,7 +50,7 @@ pub(crate) fn check(conversation: &Conversation) -> Result<(), ModelError> {
             Ok(Value::Object(_)) => {}
             Ok(_) => {
                 let value = format!("{name:?} with parameters that are no object");
-                return Err(wrong(
+                return Err(ModelError::parameter(
                     "functions",
                     value,
                     "of JSON Schemas that are objects",
@@ -60,7 +58,7 @@ pub(crate) fn check(conversation: &Conversation) -> Result<(), ModelError> {
             }
             Err(error) => {
                 let value = format!("{name:?} with parameters that are no JSON ({error})");
-                return Err(wrong(
+                return Err(ModelError::parameter(
                     "functions",
                     value,
                     "of JSON Schemas that are objects",
@@ -69,16 +67,18 @@ pub(crate) fn check(conversation: &Conversation) -> Result<(), ModelError> {
         }
     }
     match &conversation.function_choice {
-        FunctionChoice::Required if functions.is_empty() => Err(wrong(
+        FunctionChoice::Required if functions.is_empty() => Err(ModelError::parameter(
             "function_choice",
             "required",
             "auto or none where there are no functions",
         )),
-        FunctionChoice::Named(name) if !names.contains(name.as_str()) => Err(wrong(
-            "function_choice",
-            format!("{name:?}"),
-            "the name of one of the functions",
-        )),
+        FunctionChoice::Named(name) if !names.contains(name.as_str()) => {
+            Err(ModelError::parameter(
+                "function_choice",
+                format!("{name:?}"),
+                "the name of one of the functions",
+            ))
+        }
         _ => Ok(()),
     }
 }
@@ -142,7 +142,7 @@ pub(crate) fn matcher(
         };
         let structure = grammar
             .structure()
-            .map_err(|error| wrong("functions", "given", &error.to_string()))?;
+            .map_err(|error| ModelError::parameter("functions", "given", error.to_string()))?;
         compile(&structure)
     };
     let named = |error: ModelError| match error {
@@ -151,7 +151,7 @@ pub(crate) fn matcher(
                 .iter()
                 .map(|function| function.name.as_str())
                 .collect();
-            wrong("functions", names.join(", "), &limit)
+            ModelError::parameter("functions", names.join(", "), limit)
         }
         error => error,
     };

@@ -218,10 +218,10 @@ impl Loaded {
         });
         match compiler {
             Ok(compiler) => constraint::matcher(compiler, structure),
-            Err(reason) => Err(parameters::wrong(
+            Err(reason) => Err(ModelError::parameter(
                 "structure",
                 "asked for",
-                &format!("left out, this model's tokens allow none: {reason}"),
+                format!("left out, this model's tokens allow none: {reason}"),
             )),
         }
     }

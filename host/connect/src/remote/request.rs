@@ -5,8 +5,8 @@
 //! anew; and, for a server that knows no more than OpenAI's own, what an assistant thought in earlier turns.
 
 use tidegate_contract::{
-    Call, Conversation, Function, FunctionChoice, MOST_STOPS, Message, ModelError, Parameters,
-    Prompt, Role, Structure,
+    Call, Conversation, Function, FunctionChoice, Message, ModelError, Parameters, Prompt, Role,
+    Structure,
 };
 
 use super::estimate;
@@ -74,78 +74,22 @@ pub(crate) fn generate(
     })
 }
 
-fn wrong(name: &'static str, value: impl ToString, limit: impl Into<String>) -> ModelError {
-    ModelError::Parameter {
-        name,
-        value: value.to_string(),
-        limit: limit.into(),
-    }
-}
-
-fn check(p: &Parameters, most_tokens: u32) -> Result<(), ModelError> {
-    let number = |name, value: f32, fits: bool, limit| match fits && value.is_finite() {
-        true => Ok(()),
-        false => Err(wrong(name, value, limit)),
-    };
-    number(
-        "temperature",
-        p.temperature,
-        p.temperature >= 0.0,
-        "finite and at least 0",
-    )?;
-    number(
-        "top_p",
-        p.top_p,
-        p.top_p > 0.0 && p.top_p <= 1.0,
-        "above 0 and at most 1",
-    )?;
-    number(
-        "min_p",
-        p.min_p,
-        (0.0..1.0).contains(&p.min_p),
-        "at least 0 and below 1",
-    )?;
-    number(
-        "repetition_penalty",
-        p.repetition_penalty,
-        p.repetition_penalty > 0.0,
-        "finite and above 0",
-    )?;
-    for (name, value) in [
-        ("presence_penalty", p.presence_penalty),
-        ("frequency_penalty", p.frequency_penalty),
-    ] {
-        number(
-            name,
-            value,
-            (-2.0..=2.0).contains(&value),
-            "between -2 and 2",
-        )?;
-    }
-    for (_, bias) in &p.logit_bias {
-        number(
-            "logit_bias",
-            *bias,
-            (-100.0..=100.0).contains(bias),
-            "between -100 and 100",
-        )?;
-    }
-    if !(1..=most_tokens).contains(&p.max_tokens) {
+fn check(parameters: &Parameters, most_tokens: u32) -> Result<(), ModelError> {
+    parameters.check_ranges(MOST_CHOICES)?;
+    let tokens = parameters.max_tokens;
+    if !(1..=most_tokens).contains(&tokens) {
         let limit = format!("between 1 and {most_tokens}");
-        return Err(wrong("max_tokens", p.max_tokens, limit));
-    }
-    if !(1..=MOST_CHOICES).contains(&p.n) {
-        return Err(wrong("n", p.n, format!("between 1 and {MOST_CHOICES}")));
-    }
-    if p.stop.len() > MOST_STOPS {
-        let value = format!("{} strings", p.stop.len());
-        return Err(wrong("stop", value, format!("at most {MOST_STOPS}")));
+        return Err(ModelError::parameter("max_tokens", tokens, limit));
     }
     // Its tokens have numbers here, and a remote answer's have none.
-    if let Some(likeliest) = p.logprobs {
-        return Err(wrong("logprobs", likeliest, "none of a remote model"));
+    match parameters.logprobs {
+        Some(likeliest) => Err(ModelError::parameter(
+            "logprobs",
+            likeliest,
+            "none of a remote model",
+        )),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn sampling(
@@ -169,19 +113,27 @@ fn sampling(
     let more = dialect == Dialect::Vllm;
     if p.top_k > 0 {
         if !more {
-            return Err(wrong("top_k", p.top_k, "0 of a remote model"));
+            return Err(ModelError::parameter(
+                "top_k",
+                p.top_k,
+                "0 of a remote model",
+            ));
         }
         object.member("top_k", &p.top_k);
     }
     if p.min_p > 0.0 {
         if !more {
-            return Err(wrong("min_p", p.min_p, "0 of a remote model"));
+            return Err(ModelError::parameter(
+                "min_p",
+                p.min_p,
+                "0 of a remote model",
+            ));
         }
         object.member("min_p", &p.min_p);
     }
     if p.repetition_penalty != 1.0 {
         if !more {
-            return Err(wrong(
+            return Err(ModelError::parameter(
                 "repetition_penalty",
                 p.repetition_penalty,
                 "1 of a remote model",
@@ -217,7 +169,7 @@ fn structure(
     let mut outputs = Object::new();
     match structure {
         Structure::JsonSchema(schema) if !is_json(schema) => {
-            return Err(wrong("structure", "a schema", "JSON"));
+            return Err(ModelError::parameter("structure", "a schema", "JSON"));
         }
         Structure::JsonSchema(schema) if chat => {
             let mut named = Object::new();
@@ -236,7 +188,7 @@ fn structure(
                 Structure::Choice(_) => "a choice of texts",
                 Structure::Grammar(_) => "a grammar",
             };
-            return Err(wrong(
+            return Err(ModelError::parameter(
                 "structure",
                 value,
                 "a JSON Schema in a chat, of a remote model",
@@ -345,7 +297,7 @@ fn function(function: &Function) -> Result<String, ModelError> {
     }
     if !is_json(&function.parameters) {
         let value = format!("a schema of {:?}", function.name);
-        return Err(wrong("functions", value, "JSON"));
+        return Err(ModelError::parameter("functions", value, "JSON"));
     }
     object.raw("parameters", &function.parameters);
     if function.strict {

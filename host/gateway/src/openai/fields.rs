@@ -1,5 +1,7 @@
 //! Reading a JSON object member by member, with the name of the one that is wrong.
 
+use std::ops::RangeInclusive;
+
 use serde_json::{Map, Value};
 
 use super::error::ApiError;
@@ -101,12 +103,12 @@ impl Fields {
         }
     }
 
-    pub(crate) fn number(&mut self, name: &str, least: f64, most: f64) -> Read<Option<f32>> {
+    pub(crate) fn number(&mut self, name: &str, range: &RangeInclusive<f32>) -> Read<Option<f32>> {
         let Some(value) = self.any(name) else {
             return Ok(None);
         };
         let at = self.at(name);
-        number(&at, &value, least, most).map(Some)
+        number(&at, &value, range).map(Some)
     }
 
     pub(crate) fn integer(&mut self, name: &str, least: u64, most: u64) -> Read<Option<u64>> {
@@ -184,11 +186,12 @@ impl Fields {
 }
 
 /// A number within bounds.
-pub(crate) fn number(at: &str, value: &Value, least: f64, most: f64) -> Read<f32> {
+pub(crate) fn number(at: &str, value: &Value, range: &RangeInclusive<f32>) -> Read<f32> {
     let Some(found) = value.as_f64() else {
         return Err(wrong_type(at, value, "a number"));
     };
-    if !(least..=most).contains(&found) {
+    let (least, most) = (range.start(), range.end());
+    if !(f64::from(*least)..=f64::from(*most)).contains(&found) {
         let why = format!("{at} is {value}, must be from {least} to {most}");
         return Err(ApiError::invalid(at, "invalid_value", why));
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use tidegate_contract::{MOST_STOPS, Structure, Wishes};
+use tidegate_contract::{Parameters, Structure, Wishes};
 
 use super::error::ApiError;
 use super::fields::{Fields, number, text, wrong_type};
@@ -11,7 +11,9 @@ use super::fields::{Fields, number, text, wrong_type};
 type Read<T> = Result<T, ApiError>;
 
 /// Most answers to one prompt, as OpenAI's description has it.
-const MOST_CHOICES: u64 = 128;
+const MOST_CHOICES: u32 = 128;
+/// Highest temperature, as it has it.
+const MOST_HEAT: f32 = 2.0;
 /// Seeds are numbers that JSON holds exactly.
 const SEED: u64 = (1 << 53) - 1;
 /// Longest text of a user, and most pairs of metadata.
@@ -19,22 +21,34 @@ const MOST_PAIRS: usize = 16;
 
 /// Temperature, nucleus, penalties, bias, seed and stop strings.
 pub(crate) fn sampling(body: &mut Fields) -> Read<Wishes> {
-    Ok(Wishes {
-        temperature: body.number("temperature", 0.0, 2.0)?,
+    let wishes = Wishes {
+        temperature: temperature(body)?,
         top_p: top_p(body)?,
-        presence_penalty: body.number("presence_penalty", -2.0, 2.0)?,
-        frequency_penalty: body.number("frequency_penalty", -2.0, 2.0)?,
+        presence_penalty: body.number("presence_penalty", &Parameters::PENALTIES)?,
+        frequency_penalty: body.number("frequency_penalty", &Parameters::PENALTIES)?,
         logit_bias: bias(body)?,
-        n: body.integer("n", 1, MOST_CHOICES)?.map(|n| n as u32),
+        n: body
+            .integer("n", 1, u64::from(MOST_CHOICES))?
+            .map(|n| n as u32),
         stop: stop(body)?,
         seed: body.signed("seed")?.map(|seed| seed as u64 & SEED),
         ..Wishes::default()
-    })
+    };
+    let asked = wishes.over(&Parameters::default());
+    match asked.check_ranges(MOST_CHOICES) {
+        Ok(()) => Ok(wishes),
+        Err(error) => Err(ApiError::model(&error, "messages")),
+    }
+}
+
+/// How far from greedy the sampling is.
+pub(crate) fn temperature(body: &mut Fields) -> Read<Option<f32>> {
+    body.number("temperature", &(0.0..=MOST_HEAT))
 }
 
 /// The share of probability that is sampled from. None at all is as good as the likeliest alone.
 pub(crate) fn top_p(body: &mut Fields) -> Read<Option<f32>> {
-    let share = body.number("top_p", 0.0, 1.0)?;
+    let share = body.number("top_p", &(0.0..=1.0))?;
     Ok(share.map(|share| share.max(f32::MIN_POSITIVE)))
 }
 
@@ -53,7 +67,7 @@ fn bias(body: &mut Fields) -> Read<Option<BTreeMap<u32, f32>>> {
             let why = format!("{at} is named by {token:?}, must be by the number of a token");
             return Err(ApiError::invalid(&at, "invalid_value", why));
         };
-        bias.insert(token, number(&at, &value, -100.0, 100.0)?);
+        bias.insert(token, number(&at, &value, &Parameters::BIASES)?);
     }
     Ok(Some(bias))
 }
@@ -76,10 +90,6 @@ fn stop(body: &mut Fields) -> Read<Option<Vec<String>>> {
             ));
         }
     };
-    if list.len() > MOST_STOPS {
-        let why = format!("has {} strings, must have at most {MOST_STOPS}", list.len());
-        return Err(body.wrong("stop", why));
-    }
     if list.iter().any(String::is_empty) {
         return Err(body.wrong("stop", "has an empty string, must have none"));
     }

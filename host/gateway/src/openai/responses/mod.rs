@@ -72,7 +72,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<(Asking, Echo), ApiError> {
     let most = body.integer("max_output_tokens", 1, u64::from(u32::MAX))?;
     let wishes = Wishes {
         max_tokens: most.map(|most| most as u32),
-        temperature: body.number("temperature", 0.0, 2.0)?,
+        temperature: parameters::temperature(&mut body)?,
         top_p: parameters::top_p(&mut body)?,
         structure: form(&mut body)?,
         logprobs: logprobs_wanted(&mut body)?,

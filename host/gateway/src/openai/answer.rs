@@ -190,11 +190,13 @@ fn own(text: String) -> FinalChoice {
 
 /// JSON that means what the model said is what it said, to the byte.
 fn text_of(value: &Value, said: Option<&str>) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => said
-            .filter(|said| serde_json::from_str::<Value>(said).is_ok_and(|said| said == *other))
-            .map_or_else(|| other.to_string(), str::to_owned),
+    let means = |said: &&str| serde_json::from_str::<Value>(said).is_ok_and(|said| said == *value);
+    match (value, said) {
+        (Value::String(text), Some(said)) if text == said => text.clone(),
+        // Also a string: what was asked for as JSON stands as such in the record.
+        (_, Some(said)) if means(&said) => said.to_owned(),
+        (Value::String(text), _) => text.clone(),
+        (other, _) => other.to_string(),
     }
 }
 

@@ -144,6 +144,33 @@ async fn each_prompt_is_a_record_and_its_choices_are_counted_on() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn json_that_a_model_said_is_read_as_it_said_it() {
+    // As the answer stands in the record, where it was asked for as JSON, and as text.
+    let answers = [
+        ("\"order\"", json!("order")),
+        ("\"order\"", json!("\"order\"")),
+        ("{ \"a\" : 1 }", json!({"a": 1})),
+        ("[1, 2]", json!("[1, 2]")),
+    ];
+    for (said, written) in answers {
+        let gateway = Gateway::new(move |play: Play| {
+            let mut heard = play.listen(1);
+            heard.piece(0, Lane::Content, &said[..1]);
+            heard.answer(vec![choice(said)]);
+            play.write(json!({"answer": written}).to_string().as_bytes(), 0);
+        });
+        let body = json!({"model": "small", "prompt": "a"});
+        let (status, answer) = gateway.json("/v1/completions", body.clone()).await;
+        assert_eq!(status, 200, "{answer}");
+        assert_eq!(answer["choices"][0]["text"], said);
+        let mut body = body;
+        body["stream"] = true.into();
+        let (text, ended) = gateway.stream("/v1/completions", body).await;
+        assert!(ended, "{text}");
+    }
+}
+
 fn logprob(token: char) -> TokenLogprob {
     TokenLogprob {
         token: token as u32,

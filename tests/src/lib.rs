@@ -4,6 +4,7 @@
 
 pub mod mock;
 mod package;
+pub mod script_reader;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

@@ -69,4 +69,10 @@ pub trait TokenFeed: Send + Sync {
     /// Takes an event. Returns whether it did: what it has no room for now is offered again with what comes after it, and
     /// at last with the end.
     fn send(&self, event: &TokenEvent<'_>) -> bool;
+
+    /// Takes one of the last events of an answer: what is left of its texts, and its end. Nothing comes after them that
+    /// would take along what there was no room for, so that they go before other events.
+    fn send_last(&self, event: &TokenEvent<'_>) -> bool {
+        self.send(event)
+    }
 }

@@ -50,6 +50,8 @@ pub(crate) struct Fed {
 struct OfFeed {
     feed: Arc<dyn TokenFeed>,
     begun: bool,
+    /// Nothing comes after what is sent now.
+    is_last: bool,
     sent: BTreeMap<(u32, Lane), Sent>,
 }
 
@@ -80,6 +82,7 @@ impl Fed {
         let of = |feed: &Arc<dyn TokenFeed>| OfFeed {
             feed: feed.clone(),
             begun: false,
+            is_last: false,
             sent: BTreeMap::new(),
         };
         Fed {
@@ -95,13 +98,21 @@ impl Fed {
         self.attempt
     }
 
-    /// A lane has grown, or may have something that could not go out before.
+    /// A lane has grown.
     pub(crate) fn lane(&mut self, lane: &LaneSoFar<'_>) {
         self.each(|of, event| of.begin(event) && of.lane(event, lane));
     }
 
+    /// A lane is as long as it gets: what could not go out before goes now.
+    pub(crate) fn last_of_lane(&mut self, lane: &LaneSoFar<'_>) {
+        self.each(|of, event| {
+            of.is_last = true;
+            of.begin(event) && of.lane(event, lane)
+        });
+    }
+
     /// The answer is whole; its lanes have been told as they ended.
-    pub(crate) fn end(mut self, finishes: &[Finish], lanes: &[(u32, Lane, u64)]) {
+    pub(crate) fn end(self, finishes: &[Finish], lanes: &[(u32, Lane, u64)]) {
         let choices = finishes.iter().enumerate().map(|(choice, finish)| {
             let choice = choice as u32;
             let of = lanes.iter().filter(|(of, ..)| *of == choice);
@@ -112,14 +123,19 @@ impl Fed {
             }
         });
         let choices: Vec<ChoiceEnd> = choices.collect();
-        let what = TokenWhat::End { choices: &choices };
-        self.each(|of, event| of.begin(event) && of.feed.send(&TokenEvent { what, ..*event }));
+        self.last(TokenWhat::End { choices: &choices });
     }
 
     /// There will be no answer.
-    pub(crate) fn lost(mut self) {
-        let what = TokenWhat::Lost;
-        self.each(|of, event| of.begin(event) && of.feed.send(&TokenEvent { what, ..*event }));
+    pub(crate) fn lost(self) {
+        self.last(TokenWhat::Lost);
+    }
+
+    fn last(mut self, what: TokenWhat<'_>) {
+        self.each(|of, event| {
+            of.is_last = true;
+            of.begin(event) && of.send(&TokenEvent { what, ..*event })
+        });
     }
 
     fn each(&mut self, mut act: impl FnMut(&mut OfFeed, &TokenEvent<'_>) -> bool) {
@@ -136,8 +152,15 @@ impl Fed {
 }
 
 impl OfFeed {
+    fn send(&self, event: &TokenEvent<'_>) -> bool {
+        match self.is_last {
+            true => self.feed.send_last(event),
+            false => self.feed.send(event),
+        }
+    }
+
     fn begin(&mut self, event: &TokenEvent<'_>) -> bool {
-        self.begun = self.begun || self.feed.send(event);
+        self.begun = self.begun || self.send(event);
         self.begun
     }
 
@@ -150,7 +173,7 @@ impl OfFeed {
         if text.is_empty() && call.is_none() {
             return true;
         }
-        let taken = self.feed.send(&TokenEvent {
+        let taken = self.send(&TokenEvent {
             what: TokenWhat::Text {
                 choice: lane.choice,
                 lane: lane.lane,

@@ -20,6 +20,8 @@ use crate::setting::*;
 struct Kept {
     events: Mutex<Vec<OwnedEvent>>,
     is_full: AtomicBool,
+    /// Has room for the last events of answers all the same.
+    has_room_for_ends: AtomicBool,
 }
 
 impl TokenFeed for Kept {
@@ -27,13 +29,25 @@ impl TokenFeed for Kept {
         if self.is_full.load(Ordering::SeqCst) {
             return false;
         }
-        let event = parse_token_event(&encode_token_event(event)).unwrap();
-        self.events.lock().unwrap().push(event);
+        self.keep(event);
         true
+    }
+
+    fn send_last(&self, event: &TokenEvent<'_>) -> bool {
+        let takes = self.has_room_for_ends.load(Ordering::SeqCst);
+        if takes {
+            self.keep(event);
+        }
+        takes || self.send(event)
     }
 }
 
 impl Kept {
+    fn keep(&self, event: &TokenEvent<'_>) {
+        let event = parse_token_event(&encode_token_event(event)).unwrap();
+        self.events.lock().unwrap().push(event);
+    }
+
     fn len(&self) -> usize {
         self.events.lock().unwrap().len()
     }
@@ -202,4 +216,25 @@ fn a_model_that_has_no_room_tells_readers_nothing() {
     running.end();
     assert_eq!(feed.read(offset), (State::Complete, "yes".into()));
     assert_eq!(feed.attempts().len(), 1);
+}
+
+#[test]
+fn an_answer_that_ends_while_a_feed_is_full_goes_out_whole_with_its_end() {
+    for said_before in [false, true] {
+        let (model, feed) = (Held::new(), Arc::<Kept>::default());
+        feed.has_room_for_ends.store(true, Ordering::SeqCst);
+        let running = Setting::new(fed(model.clone(), &feed)).start();
+        let offset = running.table.ask(chat("a"));
+        let mut request = model.next();
+        if said_before {
+            request.reply.piece(&piece(0, "So"));
+            until("it is fed", PATIENCE, || !feed.texts().is_empty());
+        }
+        feed.is_full.store(true, Ordering::SeqCst);
+        let more = if said_before { " it" } else { "So it" };
+        request.reply.piece(&piece(1, more));
+        request.reply.done(Ok(answer("So it is")));
+        running.end();
+        assert_eq!(feed.read(offset), (State::Complete, "So it is".into()));
+    }
 }

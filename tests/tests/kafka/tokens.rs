@@ -10,7 +10,7 @@ use tidegate_codec::tokens::{OwnedWhat, State, TokenReader, parse_token_event};
 use tidegate_connect::kafka::{KafkaSource, KafkaSourceOptions};
 use tidegate_contract::{Lane, Source, SourceEvent};
 use tidegate_tests::mock::{self, Call};
-use tidegate_tests::{Running, Workspace, root, until};
+use tidegate_tests::{Running, Workspace, root, script_reader, until};
 
 use crate::{broker, produce, topic};
 
@@ -139,10 +139,12 @@ fn whoever_reads_tokens_ends_with_the_committed_answers_wherever_the_pipeline_wa
     assert!(running.terminate(PATIENCE).success(), "{}", words());
 
     let mut reader = TokenReader::default();
+    let mut events = Vec::new();
     let mut attempts: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
     for message in read(&tokens) {
         let event = parse_token_event(&message.value).unwrap();
         assert_eq!(message.key, event.request, "one answer, one partition");
+        events.push(String::from_utf8(message.value).unwrap());
         if matches!(event.what, OwnedWhat::Text { .. }) {
             let seen = attempts.entry(event.request.clone()).or_default();
             seen.insert(event.attempt);
@@ -151,6 +153,7 @@ fn whoever_reads_tokens_ends_with_the_committed_answers_wherever_the_pipeline_wa
     }
     let answers = read(&output);
     assert_eq!(answers.len(), RECORDS, "exactly once");
+    let scripted = script_reader::read(&events);
     for message in &answers {
         let request = &message.headers["token-request"];
         assert_eq!(reader.state(request), Some(State::Complete), "{request}");
@@ -162,6 +165,10 @@ fn whoever_reads_tokens_ends_with_the_committed_answers_wherever_the_pipeline_wa
         };
         assert_eq!(value["answer"], choice.lanes[&Lane::Content], "{request}");
         assert_eq!(choice.finish.as_deref(), Some("end"));
+        // The reader of the guide ends with the same.
+        let shown = &scripted[request];
+        assert_eq!(shown.state, "whole", "{request}");
+        assert_eq!(value["answer"], shown.lanes["0/content"], "{request}");
     }
     assert_eq!(reader.requests().count(), RECORDS);
     let replaced = attempts.values().filter(|seen| seen.len() > 1).count();

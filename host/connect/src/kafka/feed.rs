@@ -17,7 +17,7 @@ use rdkafka::producer::{
 };
 use rdkafka::types::RDKafkaErrorCode;
 use tidegate_codec::tokens::encode_token_event;
-use tidegate_contract::{TokenEvent, TokenFeed, TokenWhat};
+use tidegate_contract::{TokenEvent, TokenFeed};
 use tracing::{debug, warn};
 
 use super::client::{Settings, find};
@@ -26,7 +26,7 @@ use super::{LOG_INTERVAL, Properties};
 
 /// How long the last events may take to go out when the feed ends.
 const GOODBYE: Duration = Duration::from_secs(5);
-/// Of the queue, the share that texts leave free for the ends of answers: one in so many.
+/// Of the queue, the share that is left free for the ends of answers: one in so many.
 const FOR_ENDS: usize = 8;
 
 /// Which topic is fed, and how.
@@ -166,7 +166,7 @@ impl KafkaFeed {
         })
     }
 
-    /// Events that were taken and did not go out, or were the end of an answer and had no room.
+    /// Events that were taken and did not go out, or were the last of an answer and had no room.
     pub fn lost(&self) -> u64 {
         self.producer.context().lost.load(Ordering::Relaxed)
     }
@@ -174,11 +174,17 @@ impl KafkaFeed {
 
 impl TokenFeed for KafkaFeed {
     fn send(&self, event: &TokenEvent<'_>) -> bool {
-        let is_last = matches!(event.what, TokenWhat::End { .. } | TokenWhat::Lost);
         let waiting = usize::try_from(self.producer.in_flight_count()).unwrap_or_default();
-        if !is_last && waiting >= self.queue - self.queue / FOR_ENDS {
-            return false;
-        }
+        waiting < self.queue - self.queue / FOR_ENDS && self.enqueue(event, false)
+    }
+
+    fn send_last(&self, event: &TokenEvent<'_>) -> bool {
+        self.enqueue(event, true)
+    }
+}
+
+impl KafkaFeed {
+    fn enqueue(&self, event: &TokenEvent<'_>, is_last: bool) -> bool {
         let value = encode_token_event(event);
         let record = BaseRecord::to(&self.topic)
             .key(event.request)

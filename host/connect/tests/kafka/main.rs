@@ -4,6 +4,7 @@
 
 mod broker;
 mod changelog;
+mod feed;
 mod group;
 mod internal;
 mod properties;

@@ -1,4 +1,5 @@
-//! A wire to the broker that can lose the commit of a transaction, or the answer to it, or what is written after one.
+//! A wire to the broker that can lose the commit of a transaction, or the answer to it, or what is written after one, and
+//! that can be cut.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -26,6 +27,8 @@ pub(crate) enum Loses {
     WritesAfterEnd,
     /// What is written never comes to the broker.
     Writes,
+    /// There is no connection, and none can be made.
+    Everything,
 }
 
 /// In place of the broker: what it says of its own address is rewritten, so that all goes through here.
@@ -46,6 +49,9 @@ impl Proxy {
         let (port, loses, lost) = (proxy.port, proxy.loses.clone(), proxy.lost.clone());
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
+                if loses.load(Ordering::Acquire) == Loses::Everything as u8 {
+                    continue;
+                }
                 let Ok(broker) = TcpStream::connect(brokers()) else {
                     continue;
                 };
@@ -53,12 +59,13 @@ impl Proxy {
                 let (Ok(to_broker), Ok(to_client)) = (to_broker, to_client) else {
                     continue;
                 };
-                let (loses, lost) = (loses.clone(), lost.clone());
+                let (loses, cut, lost) = (loses.clone(), loses.clone(), lost.clone());
                 // The correlation ids of commits whose answers are to be lost, and of none other.
                 let silent = Arc::new(std::sync::Mutex::new(Vec::new()));
                 let answers = silent.clone();
+                let everything = loses.clone();
                 thread::spawn(move || {
-                    frames(client, to_broker, |frame| {
+                    frames(client, to_broker, &everything, |frame| {
                         let is_end = frame[..2] == END_TXN.to_be_bytes();
                         let is_write = frame[..2] == PRODUCE.to_be_bytes();
                         match loses.load(Ordering::Acquire) {
@@ -84,7 +91,7 @@ impl Proxy {
                     });
                 });
                 thread::spawn(move || {
-                    frames(broker, to_client, |frame| {
+                    frames(broker, to_client, &cut, |frame| {
                         rewrite(frame, port);
                         !answers.lock().unwrap().contains(&frame[..4].to_vec())
                     });
@@ -109,14 +116,22 @@ impl Proxy {
     }
 }
 
-/// Passes on what comes in frames of a length and so many bytes, if `pass` says so.
-fn frames(mut from: TcpStream, mut to: TcpStream, mut pass: impl FnMut(&mut [u8]) -> bool) {
+/// Passes on what comes in frames of a length and so many bytes, if `pass` says so, until everything is lost.
+fn frames(
+    mut from: TcpStream,
+    mut to: TcpStream,
+    loses: &AtomicU8,
+    mut pass: impl FnMut(&mut [u8]) -> bool,
+) {
     let mut copy = || -> std::io::Result<()> {
         loop {
             let mut length = [0; 4];
             from.read_exact(&mut length)?;
             let mut frame = vec![0; u32::from_be_bytes(length) as usize];
             from.read_exact(&mut frame)?;
+            if loses.load(Ordering::Acquire) == Loses::Everything as u8 {
+                return Ok(());
+            }
             if pass(&mut frame) {
                 to.write_all(&length)?;
                 to.write_all(&frame)?;

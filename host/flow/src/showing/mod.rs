@@ -104,7 +104,7 @@ impl Showing {
         let finishes: Vec<Finish> = choices.iter().map(|choice| choice.finish).collect();
         let mut lanes = Vec::with_capacity(self.lanes.len());
         for (place, through) in &self.lanes {
-            fed.lane(&through.so_far(*place));
+            fed.last_of_lane(&through.so_far(*place));
             let (choice, lane) = *place;
             lanes.push((choice, lane, through.text.chars().count() as u64));
         }

@@ -66,9 +66,9 @@ pub enum RemoteProtocol {
 pub struct RemoteTimeouts {
     /// For a connection.
     pub connect: Duration,
-    /// For the first of an answer.
+    /// For the first token of an answer.
     pub first: Duration,
-    /// Between its parts.
+    /// For each further part of it.
     pub between: Duration,
     /// For all of it.
     pub whole: Duration,

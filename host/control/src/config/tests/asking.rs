@@ -1,0 +1,108 @@
+//! What stages ask of models.
+
+use tidegate_contract::{Parameters, Speculation, Structure};
+
+use super::super::*;
+use super::{content, directory, parsed};
+
+#[test]
+fn what_a_model_stage_asks_is_what_is_typed() {
+    let pipeline = parsed(&content("models.toml")).unwrap();
+    assert_eq!(
+        pipeline.engine,
+        Engine {
+            memory: Some(4 << 30),
+            step_tokens: 128
+        }
+    );
+    let support = &pipeline.models[0];
+    assert_eq!(support.kv_memory, Some(256 << 20));
+    assert_eq!(support.kv_precision, KvPrecision::F32);
+    assert!(!support.reproducible);
+    assert_eq!(support.kernels.as_deref(), Some("portable"));
+    assert_eq!(support.draft, Some(directory().join("small.gguf")));
+    let stage = |index: usize| match &pipeline.stages[index].kind {
+        StageKind::Model(stage) => stage.as_ref(),
+        StageKind::Operator(_) => panic!("{index}"),
+    };
+    let parameters = |index: usize| match &stage(index).ask {
+        Ask::Generate(generate) => &generate.parameters,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(stage(0).ask, Ask::Embed);
+    let raw = |index: usize| matches!(&stage(index).ask, Ask::Generate(generate) if generate.raw);
+    assert!(raw(3) && !raw(2));
+    assert_eq!((stage(0).priority, stage(0).field.as_str()), (9, "vector"));
+    assert_eq!(stage(1).ask, Ask::Classify { threshold: 0.7 });
+    assert_eq!(stage(1).field, "labels");
+    let Ask::Generate(sort) = &stage(2).ask else {
+        panic!("{:?}", stage(2));
+    };
+    assert_eq!(
+        sort.parameters,
+        Parameters {
+            temperature: 0.7,
+            top_k: 40,
+            min_p: 0.05,
+            repetition_penalty: 1.1,
+            presence_penalty: 0.5,
+            frequency_penalty: -0.5,
+            logprobs: Some(2),
+            n: 3,
+            structure: Some(Structure::Choice(
+                ["refund", "delivery", "other"].map(str::to_owned).to_vec()
+            )),
+            speculation: Speculation::Off,
+            ..Parameters::default()
+        }
+    );
+    assert_eq!(
+        sort.bias,
+        [
+            (BiasedToken::Text(" yes".into()), 5.0),
+            (BiasedToken::Id(123), -100.0)
+        ]
+    );
+    assert_eq!(
+        parameters(3).structure,
+        Some(Structure::JsonSchema(
+            r#"{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}"#
+                .into()
+        ))
+    );
+    assert_eq!(
+        parameters(4).structure,
+        Some(Structure::JsonSchema(content("answer.schema.json")))
+    );
+    assert_eq!(parameters(4).speculation, Speculation::PromptLookup);
+    assert_eq!(
+        parameters(5).structure,
+        Some(Structure::Grammar(content("answer.lark")))
+    );
+    assert_eq!(
+        parameters(6).structure,
+        Some(Structure::Regex("[A-Z]{3}-[0-9]{1,4}".into()))
+    );
+}
+
+#[test]
+fn a_label_that_the_model_lacks_is_found_at_its_line() {
+    let pipeline = parsed(&content("models.toml")).unwrap();
+    let labels = |labels: &[&str]| labels.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(
+        check_labels(&pipeline, 1, &labels(&["toxic", "fine"])),
+        Ok(())
+    );
+    let mistakes = check_labels(&pipeline, 1, &labels(&["toxics", "fine"])).unwrap_err();
+    assert_eq!(mistakes.len(), 1);
+    assert_eq!(
+        mistakes[0].what,
+        "the model of stage \"moderate\" has no label \"toxic\"; did you mean \"moderate.toxics\"?"
+    );
+    assert_eq!(
+        mistakes[0].position.as_ref().unwrap().text,
+        "inputs = [\"moderate.toxic\"]"
+    );
+    let at = pipeline.mistake_of_model(&pipeline.models[1], "has no weights");
+    assert_eq!(at.position.unwrap().text, "[model.mini]");
+}

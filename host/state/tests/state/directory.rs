@@ -1,0 +1,68 @@
+//! The state directory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_contract::{CommitLogError, Recovered};
+use tidegate_state::{Disk, FileCommitLog, StateDirectory};
+
+fn open_directory(
+    path: &Path,
+) -> Result<(StateDirectory, FileCommitLog, Recovered), CommitLogError> {
+    StateDirectory::open(path, Arc::new(Disk))
+}
+
+#[test]
+fn a_state_directory_has_one_process_and_keeps_its_key() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("state");
+    let (first, log, _) = open_directory(&path).unwrap();
+    assert!(matches!(
+        open_directory(&path),
+        Err(CommitLogError::Locked { .. })
+    ));
+    drop(log);
+    let key = first.key().to_hex();
+    // What older versions locked is a file like others.
+    std::fs::write(path.join("lock"), "").unwrap();
+    assert_eq!(open_directory(&path).unwrap().0.key().to_hex(), key);
+    std::fs::write(path.join("key"), "short").unwrap();
+    assert!(
+        open_directory(&path)
+            .unwrap_err()
+            .to_string()
+            .contains("64 hexadecimal")
+    );
+}
+
+#[test]
+fn a_state_directory_is_its_own_or_empty() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("state");
+    let refused = |file: &str, bytes: &[u8]| {
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join(file), bytes).unwrap();
+        let error = open_directory(&path).unwrap_err();
+        assert!(matches!(error, CommitLogError::Foreign { .. }), "{error}");
+        assert!(error.to_string().contains(file), "{error}");
+        assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1);
+        assert_eq!(std::fs::read(path.join(file)).unwrap(), bytes);
+        std::fs::remove_dir_all(&path).unwrap();
+    };
+    refused("notes.txt", b"mine");
+    refused("commit.log", b"a log of git");
+    // What a start leaves that was cut short, at any point.
+    for (file, bytes) in [
+        ("commit.log", &b""[..]),
+        ("commit.log", b"TG"),
+        ("key.new", b""),
+    ] {
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join(file), bytes).unwrap();
+        drop(open_directory(&path).unwrap());
+        // Beside a log may lie what its owner puts there.
+        std::fs::write(path.join("notes.txt"), "mine").unwrap();
+        drop(open_directory(&path).unwrap());
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+}

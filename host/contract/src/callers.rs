@@ -100,4 +100,10 @@ pub trait Callers: Send + Sync {
 pub trait Listener: Send {
     /// A part of it.
     fn piece(&mut self, piece: &Piece<'_>);
+
+    /// Whether somebody was shown a part of it and cannot be told to forget it: a model that may say something else is
+    /// not asked again.
+    fn has_shown(&self) -> bool {
+        false
+    }
 }

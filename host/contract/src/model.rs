@@ -435,8 +435,8 @@ pub trait Model: Send + Sync {
     /// The request is of no more use; its reply still ends, with [`ModelError::Cancelled`] or an answer.
     fn cancel(&self, id: RequestId);
 
-    /// The first answer of a request has said enough: it ends with what it has, as [`Finish::Filtered`]. One that has
-    /// ended stays as it is.
+    /// A request has said enough: each of its answers ends with what it has, as [`Finish::Filtered`]. One that has ended
+    /// stays as it is.
     fn end(&self, id: RequestId) {
         self.cancel(id);
     }
@@ -489,7 +489,8 @@ pub trait Model: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The queue is full: ask again later.
+    /// The queue is full, or the model is left alone for now: ask again later. A request that ends with it was not made:
+    /// it counts as no attempt.
     #[error("the model's queue is full ({limit} requests)")]
     Full {
         /// Most requests that wait.
@@ -553,6 +554,8 @@ pub enum ModelError {
         why: String,
         /// Whether the same request may have an answer later.
         again: bool,
+        /// How long the server asks to be left alone before that: it puts the request off, which is no attempt.
+        after: Option<Duration>,
     },
     /// It was cancelled.
     #[error("cancelled")]

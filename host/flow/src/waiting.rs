@@ -39,6 +39,8 @@ pub(crate) struct Waiting {
     first: BTreeSet<u64>,
     /// The first of its lane, and to come again at this time.
     due: BTreeSet<(Instant, u64)>,
+    /// To come again at this time, wherever it stands in its lane.
+    delayed: BTreeSet<(Instant, u64)>,
     /// Entries that the last cut does not have, or has otherwise.
     changed: BTreeSet<u64>,
     /// Those whose answers have grown.
@@ -82,6 +84,7 @@ impl Waiting {
             answered: BTreeSet::new(),
             first: BTreeSet::new(),
             due: BTreeSet::new(),
+            delayed: BTreeSet::new(),
             changed: BTreeSet::new(),
             grown: Grown::default(),
             done: Vec::new(),
@@ -225,6 +228,26 @@ impl Waiting {
         self.due.first().map(|(due, _)| *due)
     }
 
+    /// When the next entry is due, wherever it stands in its lane: a model is asked again for those behind others, too.
+    pub(crate) fn next_delayed(&self) -> Option<Instant> {
+        self.delayed.first().map(|(due, _)| *due)
+    }
+
+    /// Those whose time has come have their turn. Returns whether there are any.
+    pub(crate) fn queue_delayed(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while let Some((due, number)) = self.delayed.first().copied()
+            && due <= now
+        {
+            let queued = self.change(number, |entry| entry.state = State::Queued);
+            if queued.is_none() {
+                break;
+            }
+            any = true;
+        }
+        any
+    }
+
     /// The numbers of the records with this offset.
     pub(crate) fn of_offset(&self, offset: u64) -> Vec<u64> {
         let id = |offset| EntryId {
@@ -315,7 +338,12 @@ impl Waiting {
                 of_key.queued.insert(number);
             }
             State::Submitted(_) => self.keys.entry(entry.key).or_default().taken += 1,
-            State::Answered(_) | State::Delayed(_) => {}
+            // It keeps its place: those behind it of its key are not asked before it.
+            State::Delayed(at) => {
+                self.keys.entry(entry.key).or_default().taken += 1;
+                self.delayed.insert((at, number));
+            }
+            State::Answered(_) => {}
         }
     }
 
@@ -349,7 +377,13 @@ impl Waiting {
                 }
             }
             State::Answered(_) => drop(self.answered.remove(&number)),
-            State::Delayed(at) => drop(self.due.remove(&(*at, number))),
+            State::Delayed(at) => {
+                self.due.remove(&(*at, number));
+                self.delayed.remove(&(*at, number));
+                if let Some(of_key) = self.keys.get_mut(&entry.key) {
+                    of_key.taken = of_key.taken.saturating_sub(1);
+                }
+            }
         }
     }
 
@@ -442,6 +476,27 @@ mod tests {
         waiting.remove(4);
         waiting.remove(5);
         assert!(ready(&waiting).is_empty() && waiting.keys.is_empty());
+    }
+
+    #[test]
+    fn one_that_the_model_put_off_keeps_its_place_and_has_its_turn_wherever_it_stands() {
+        let mut waiting = Waiting::new("ask", 2);
+        let now = Instant::now();
+        let later = now + Duration::from_secs(5);
+        for number in 1..=4 {
+            waiting.add(number, entry(7, number, State::Queued));
+        }
+        waiting.change(1, |entry| entry.state = State::Submitted(10));
+        waiting.change(2, |entry| entry.state = State::Delayed(later));
+        assert!(ready(&waiting).is_empty(), "two of the key are under way");
+        assert_eq!(waiting.next_delayed(), Some(later));
+        assert!(!waiting.queue_delayed(now));
+        assert!(waiting.queue_delayed(later));
+        assert_eq!(ready(&waiting), [2]);
+        assert_eq!(waiting.next_delayed(), None);
+        waiting.change(2, |entry| entry.state = State::Delayed(later));
+        waiting.remove(2);
+        assert_eq!((ready(&waiting), waiting.next_delayed()), (vec![3], None));
     }
 
     #[test]

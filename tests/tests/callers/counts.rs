@@ -77,6 +77,7 @@ fn stage(random: &mut Random, at: usize, stages: usize, handling: &[usize]) -> S
                     server: "there".into(),
                     why: "busy".into(),
                     again: true,
+                    after: None,
                 }),
                 _ => {
                     request.reply.piece(&piece(1, &text[5..]));

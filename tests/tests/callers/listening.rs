@@ -86,6 +86,7 @@ fn an_attempt_that_fails_is_followed_by_a_higher_one_that_begins_anew() {
         server: "there".into(),
         why: "reset".into(),
         again: true,
+        after: None,
     }));
     let mut request = model.next();
     assert_eq!((request.attempt, forced(&request.task)), (2, vec![1]));

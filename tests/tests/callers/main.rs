@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod again;
 mod asking;
 mod blocks;
 mod counts;

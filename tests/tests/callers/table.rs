@@ -52,6 +52,8 @@ struct Inner {
     /// What the sink was given: offset and value.
     answers: Vec<(u64, Vec<u8>, Instant)>,
     wake: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// What is seen stays seen.
+    shows_for_good: bool,
 }
 
 /// See the module.
@@ -86,6 +88,11 @@ impl Table {
             wake();
         }
         offset
+    }
+
+    /// From now on what listeners are shown cannot be taken back.
+    pub(crate) fn show_for_good(&self) {
+        self.lock().shows_for_good = true;
     }
 
     /// Nobody waits for this one from the beginning.
@@ -270,6 +277,11 @@ impl Listener for Hears {
             begins: piece.begins.map(|(id, name)| (id.into(), name.into())),
             logprobs: piece.logprobs.len(),
         });
+    }
+
+    fn has_shown(&self) -> bool {
+        let inner = self.0.lock();
+        inner.shows_for_good && inner.seen.get(&self.1).is_some_and(|seen| !seen.is_empty())
     }
 }
 

@@ -75,7 +75,9 @@ impl Served {
         until("the gateway", PATIENCE, || {
             let said = String::from_utf8(workspace.read("stderr.log")).unwrap();
             assert_eq!(running.ended(), None, "{said}");
-            let line = said.lines().find_map(|line| line.split_once("http://"));
+            let line = said
+                .lines()
+                .find_map(|line| line.split_once("gateway listens on http://"));
             address = line.map(|(_, address)| address.trim().to_owned());
             address.is_some()
         });
@@ -131,8 +133,18 @@ impl Served {
     }
 }
 
+/// Reads on until a text has come.
+pub(crate) fn read_until(stream: &mut TcpStream, seen: &mut Vec<u8>, text: &str) {
+    let mut buffer = [0; 4096];
+    while !String::from_utf8_lossy(seen).contains(text) {
+        let read = stream.read(&mut buffer).unwrap();
+        assert!(read > 0, "no {text:?}: {}", String::from_utf8_lossy(seen));
+        seen.extend(&buffer[..read]);
+    }
+}
+
 /// An answer of a connection that has ended; chunks are joined.
-fn read(bytes: &[u8]) -> Got {
+pub(crate) fn read(bytes: &[u8]) -> Got {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let (head, rest) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let status = head

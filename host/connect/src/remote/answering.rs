@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hyper::Uri;
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, timeout, timeout_at};
 
 use super::assembly::{Assembly, Stopped};
-use super::breaker::Outcome;
 use super::chunks::Chunk;
 use super::events::Chunks;
 use super::reply::GuardedReply;
@@ -19,30 +18,42 @@ use super::trouble::Trouble;
 /// How long the count of tokens may come after the end of the last choice.
 const AFTER_THE_END: Duration = Duration::from_secs(2);
 
-/// Asks until there is an answer, or there will be none. Once something was shown, nothing is tried again.
+/// What is asked, and how soon.
+pub(crate) struct Question<'a> {
+    pub uri: &'a Uri,
+    pub asked: &'a Asked,
+    pub class: u8,
+    pub deadline: Option<Instant>,
+    pub jitter: u64,
+}
+
+/// Asks until there is an answer, or there will be none. Once something was shown, nothing is tried again. While it waits
+/// for its next try it takes nobody's place.
 pub(crate) async fn answer(
     server: &Server,
-    uri: &Uri,
-    asked: &Asked,
-    deadline: Option<Instant>,
-    jitter: u64,
+    question: &Question<'_>,
+    started: &Mutex<Option<Instant>>,
     assembly: &Mutex<Assembly>,
     reply: &mut GuardedReply,
 ) -> Result<(), Stopped> {
-    let body = Bytes::copy_from_slice(asked.body.as_bytes());
+    let body = Bytes::copy_from_slice(question.asked.body.as_bytes());
     let mut tried = 0;
     loop {
         tried += 1;
         locked(assembly).begin();
-        let trouble = match once(server, uri, body.clone(), asked, assembly, reply).await {
+        let permit = server.gate.permit(question.class).await;
+        locked(started).get_or_insert_with(Instant::now);
+        let trouble = match once(server, question, &body, assembly, reply).await {
             Ok(()) => return Ok(()),
             Err(Stopped::Gone) => return Err(Stopped::Gone),
             Err(Stopped::Trouble(trouble)) => trouble,
         };
+        drop(permit);
         if locked(assembly).shown() {
             return Err(trouble.into());
         }
-        match server.again(&trouble, tried, deadline, jitter.rotate_left(tried * 7)) {
+        let jitter = question.jitter.rotate_left(tried * 7);
+        match server.again(&trouble, tried, question.deadline, jitter) {
             Some(wait) => sleep(wait).await,
             None => return Err(trouble.into()),
         }
@@ -51,36 +62,34 @@ pub(crate) async fn answer(
 
 async fn once(
     server: &Server,
-    uri: &Uri,
-    body: Bytes,
-    asked: &Asked,
+    question: &Question<'_>,
+    body: &Bytes,
     assembly: &Mutex<Assembly>,
     reply: &mut GuardedReply,
 ) -> Result<(), Stopped> {
-    let begin = || server.tried(begin(server, uri, body.clone(), asked));
-    let ((first, mut chunks), mut admission) = server.hedged(begin).await?;
     let limit = server.timeouts.whole;
-    let follow = follow(first, &mut chunks, assembly, reply);
-    let followed = match timeout(limit, follow).await {
+    let end = tokio::time::Instant::now() + limit;
+    let begin = || server.tried(begin(server, question, body.clone()));
+    let ((first, mut chunks), mut admission) = server.hedged(begin).await?;
+    let follow = follow(server, first, &mut chunks, assembly, reply);
+    let followed = match timeout_at(end, follow).await {
         Ok(followed) => followed,
         Err(_) => Err(Trouble::failed(format!("its answer has no end after {limit:?}")).into()),
     };
-    admission.told(match &followed {
-        Ok(()) => Outcome::Alive,
-        Err(Stopped::Trouble(trouble)) => trouble.outcome,
-        Err(Stopped::Gone) => Outcome::Unknown,
-    });
+    if let Err(Stopped::Trouble(trouble)) = &followed {
+        admission.failed(trouble);
+    }
     followed
 }
 
 /// Up to the first chunk that says something.
 async fn begin(
     server: &Server,
-    uri: &Uri,
+    question: &Question<'_>,
     body: Bytes,
-    asked: &Asked,
 ) -> Result<(Chunk, Chunks), Trouble> {
-    let response = server.ask(uri, body, asked.prompt_tokens).await?;
+    let prompt_tokens = question.asked.prompt_tokens;
+    let response = server.ask(question.uri, body, prompt_tokens).await?;
     let mut chunks = Chunks::new(server.http.clone(), response);
     while let Some(chunk) = chunks.next().await? {
         if chunk.says_something() {
@@ -92,6 +101,7 @@ async fn begin(
 
 /// From there to the end.
 async fn follow(
+    server: &Server,
     first: Chunk,
     chunks: &mut Chunks,
     assembly: &Mutex<Assembly>,
@@ -102,9 +112,14 @@ async fn follow(
         assembly.take(chunk, reply)?;
         Ok::<_, Stopped>(assembly.finished())
     };
+    let between = server.timeouts.between;
     let mut finished = take(first, reply)?;
     while !finished {
-        match chunks.next().await? {
+        // Comments keep a connection open, and are no part of an answer.
+        let next = timeout(between, chunks.next()).await;
+        let next =
+            next.unwrap_or_else(|_| Err(Trouble::failed(format!("nothing came for {between:?}"))));
+        match next? {
             Some(chunk) => finished = take(chunk, reply)?,
             None => {
                 return Err(Trouble::failed("its answer ended without a finish_reason").into());

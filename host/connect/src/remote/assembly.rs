@@ -27,8 +27,6 @@ pub(crate) struct Assembly {
     completion_tokens: Option<u64>,
     bytes: usize,
     shown: bool,
-    /// The first choice was ended from here.
-    first_ended: bool,
     started: Instant,
     first: Option<Instant>,
 }
@@ -69,7 +67,6 @@ impl Assembly {
             completion_tokens: None,
             bytes: 0,
             shown: false,
-            first_ended: false,
             started: Instant::now(),
             first: None,
         }
@@ -98,16 +95,12 @@ impl Assembly {
         self.choices.fill_with(Growing::default);
         self.completion_tokens = None;
         self.bytes = 0;
-        if self.first_ended {
-            self.end_first();
-        }
     }
 
-    /// The first choice ends here.
-    pub(crate) fn end_first(&mut self) {
-        self.first_ended = true;
-        if let Some(first) = self.choices.first_mut() {
-            first.finish.get_or_insert(Finish::Filtered);
+    /// Every choice that has no end ends here.
+    pub(crate) fn end(&mut self) {
+        for choice in &mut self.choices {
+            choice.finish.get_or_insert(Finish::Filtered);
         }
     }
 

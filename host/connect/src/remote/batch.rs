@@ -11,10 +11,9 @@ use tidegate_contract::ModelError;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::breaker::Outcome;
 use super::encoding::{Encoded, body, most_bytes, read};
 use super::estimate;
-use super::gate::Permit;
+use super::gate::{Gate, Permit};
 use super::model::Shared;
 use super::server::locked;
 use super::trouble::Trouble;
@@ -96,12 +95,36 @@ pub(crate) async fn encode(
         }
         locked(began).get_or_insert_with(Instant::now);
         // Not here: who brought the others must not end with this one.
-        tokio::spawn(call(shared.clone(), items, permit));
+        let turn = Turn {
+            gate: shared.server.gate.clone(),
+            class,
+            permit: Some(permit),
+        };
+        tokio::spawn(call(shared.clone(), items, turn));
+    }
+}
+
+/// A call's right to run, which it gives back while it waits for its next try.
+struct Turn {
+    gate: Arc<Gate>,
+    class: u8,
+    permit: Option<Permit>,
+}
+
+impl Turn {
+    async fn take(&mut self) {
+        if self.permit.is_none() {
+            self.permit = Some(self.gate.permit(self.class).await);
+        }
+    }
+
+    fn give_back(&mut self) {
+        self.permit = None;
     }
 }
 
 /// A call for these texts, while anybody waits for one of them.
-async fn call(shared: Arc<Shared>, items: Vec<Item>, permit: Permit) {
+async fn call(shared: Arc<Shared>, items: Vec<Item>, mut turn: Turn) {
     let mut senders = Vec::with_capacity(items.len());
     let mut texts = Vec::with_capacity(items.len());
     let mut deadline = None;
@@ -117,12 +140,13 @@ async fn call(shared: Arc<Shared>, items: Vec<Item>, permit: Permit) {
     }
     let encoded = {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        while_waited_for(&mut senders, encode_all(&shared, &texts, deadline)).await
+        let work = encode_all(&shared, &mut turn, &texts, deadline);
+        while_waited_for(&mut senders, work).await
     };
     match encoded {
         None => {}
         Some(Ok(rows)) => {
-            drop(permit);
+            turn.give_back();
             for (sender, row) in senders.iter_mut().zip(rows) {
                 tell(sender, Ok(row));
             }
@@ -132,7 +156,8 @@ async fn call(shared: Arc<Shared>, items: Vec<Item>, permit: Permit) {
             for (sender, text) in senders.iter_mut().zip(&texts) {
                 let texts = [text.as_str()];
                 let one = std::slice::from_mut(sender);
-                let encoded = while_waited_for(one, encode_all(&shared, &texts, deadline)).await;
+                let work = encode_all(&shared, &mut turn, &texts, deadline);
+                let encoded = while_waited_for(one, work).await;
                 if let Some(encoded) = encoded {
                     let row = encoded.map(|mut rows| rows.remove(0));
                     tell(sender, row.map_err(|trouble| shared.server.error(trouble)));
@@ -140,7 +165,7 @@ async fn call(shared: Arc<Shared>, items: Vec<Item>, permit: Permit) {
             }
         }
         Some(Err(trouble)) => {
-            drop(permit);
+            turn.give_back();
             for sender in &mut senders {
                 tell(sender, Err(shared.server.error(trouble.clone())));
             }
@@ -179,6 +204,7 @@ async fn while_waited_for<T>(senders: &mut [Sender], work: impl Future<Output = 
 /// Asks until there is an answer, or there will be none. A row for each text.
 async fn encode_all(
     shared: &Shared,
+    turn: &mut Turn,
     texts: &[&str],
     deadline: Option<Instant>,
 ) -> Result<Vec<Encoded>, Trouble> {
@@ -193,20 +219,23 @@ async fn encode_all(
             let answer = server.http.whole(response.into_body(), most).await?;
             read(&shared.protocol.kind, texts, &answer).map_err(Trouble::wrong)
         };
-        let (rows, mut admission) = server.tried(asked).await?;
-        admission.told(Outcome::Alive);
+        let (rows, _) = server.tried(asked).await?;
         Ok(rows)
     };
     let mut tried = 0;
     loop {
         tried += 1;
+        turn.take().await;
         let trouble = match server.hedged(once).await {
             Ok(rows) => return Ok(rows),
             Err(trouble) => trouble,
         };
         let jitter = body.len() as u64 * u64::from(tried);
         match server.again(&trouble, tried, deadline, jitter) {
-            Some(wait) => sleep(wait).await,
+            Some(wait) => {
+                turn.give_back();
+                sleep(wait).await;
+            }
             None => return Err(trouble),
         }
     }

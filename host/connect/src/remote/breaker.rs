@@ -18,13 +18,16 @@ pub(crate) enum Outcome {
     Unknown,
 }
 
-/// A breaker: closed while the server is well, open while it is left alone, half open while one request tries it.
+/// A breaker: closed while the server is well, open while it is left alone, half open while one request tries it. A
+/// server that is well may ask to be left alone for a while, too.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     options: BreakerOptions,
     /// Begin, tries and failures of each part.
     parts: [(Option<Instant>, u32, u32); PARTS],
     state: State,
+    /// Until when the server has asked to be left alone.
+    rests: Option<Instant>,
     /// How often it has opened.
     pub opened: u64,
 }
@@ -43,8 +46,8 @@ pub(crate) enum Admitted {
     Yes,
     /// As the one that tries the server.
     Probe,
-    /// No, for so long at least.
-    No(Duration),
+    /// No.
+    No,
 }
 
 impl Breaker {
@@ -53,20 +56,20 @@ impl Breaker {
             options,
             parts: [(None, 0, 0); PARTS],
             state: State::Closed,
+            rests: None,
             opened: 0,
         }
     }
 
     /// Asks whether a try goes; [`told`](Breaker::told) must follow one that does.
     pub(crate) fn admit(&mut self, now: Instant) -> Admitted {
-        if let State::Open { until } = self.state {
-            if now < until {
-                return Admitted::No(until - now);
-            }
+        if self.refuses(now) {
+            return Admitted::No;
+        }
+        if let State::Open { .. } = self.state {
             self.state = State::HalfOpen { probing: false };
         }
         match &mut self.state {
-            State::HalfOpen { probing: true } => Admitted::No(Duration::ZERO),
             State::HalfOpen { probing } => {
                 *probing = true;
                 Admitted::Probe
@@ -75,7 +78,8 @@ impl Breaker {
         }
     }
 
-    /// What came of a try. Those that began before the breaker opened say nothing any more.
+    /// What came of a try, once for each: as soon as the server is known to answer, or when it did not. Those that began
+    /// before the breaker opened say nothing any more.
     pub(crate) fn told(&mut self, probe: bool, outcome: Outcome, now: Instant) {
         match (&mut self.state, probe) {
             (State::HalfOpen { probing }, true) => match outcome {
@@ -87,20 +91,44 @@ impl Breaker {
                 Outcome::Unknown => *probing = false,
             },
             (State::Closed, false) if outcome != Outcome::Unknown => {
-                self.count(outcome == Outcome::Failed, now);
-                let (tries, failures) = self.counted(now);
-                let share = f64::from(failures) / f64::from(tries.max(1));
-                if tries >= self.options.least && failures > 0 && share >= self.options.share {
-                    self.open(now);
-                }
+                self.count(1, u32::from(outcome == Outcome::Failed), now);
+                self.open_if_sick(now);
             }
             _ => {}
         }
     }
 
-    /// Whether requests are refused.
+    /// An answer broke off whose server was told to be well when it began.
+    pub(crate) fn broke_off(&mut self, now: Instant) {
+        if let State::Closed = self.state {
+            self.count(0, 1, now);
+            self.open_if_sick(now);
+        }
+    }
+
+    /// The server asks to be left alone.
+    pub(crate) fn rest(&mut self, until: Instant) {
+        self.rests = self.rests.max(Some(until));
+    }
+
+    /// Whether the server is left alone.
     pub(crate) fn is_open(&self, now: Instant) -> bool {
-        matches!(self.state, State::Open { until } if now < until)
+        let rests = self.rests.is_some_and(|until| now < until);
+        rests || matches!(self.state, State::Open { until } if now < until)
+    }
+
+    /// Whether no try goes now: the server is left alone, or one request tries it.
+    pub(crate) fn refuses(&self, now: Instant) -> bool {
+        self.is_open(now) || matches!(self.state, State::HalfOpen { probing: true })
+    }
+
+    fn open_if_sick(&mut self, now: Instant) {
+        let (tries, failures) = self.counted(now);
+        // Tries may be forgotten before the answers break off that they began.
+        let share = f64::from(failures) / f64::from(tries.max(failures).max(1));
+        if tries >= self.options.least && failures > 0 && share >= self.options.share {
+            self.open(now);
+        }
     }
 
     fn open(&mut self, now: Instant) {
@@ -114,16 +142,16 @@ impl Breaker {
         self.options.window / PARTS as u32
     }
 
-    fn count(&mut self, failed: bool, now: Instant) {
+    fn count(&mut self, tried: u32, failed: u32, now: Instant) {
         let part = self.part();
-        let (begin, tries, failures) = &mut self.parts[0];
+        let begin = self.parts[0].0;
         if begin.is_none_or(|begin| now.saturating_duration_since(begin) >= part) {
             self.parts.rotate_right(1);
-            self.parts[0] = (Some(now), 1, u32::from(failed));
-        } else {
-            *tries = tries.saturating_add(1);
-            *failures = failures.saturating_add(u32::from(failed));
+            self.parts[0] = (Some(now), 0, 0);
         }
+        let (_, tries, failures) = &mut self.parts[0];
+        *tries = tries.saturating_add(tried);
+        *failures = failures.saturating_add(failed);
     }
 
     fn counted(&self, now: Instant) -> (u32, u32) {
@@ -171,10 +199,12 @@ mod tests {
         let (mut breaker, now) = breaker();
         tries(&mut breaker, now, &[Alive, Alive, Failed, Failed]);
         assert!(breaker.is_open(now));
-        assert_eq!(breaker.admit(now + SECOND), Admitted::No(4 * SECOND));
+        assert_eq!(breaker.admit(now + 4 * SECOND), Admitted::No);
         let later = now + 5 * SECOND;
+        assert!(!breaker.refuses(later));
         assert_eq!(breaker.admit(later), Admitted::Probe);
-        assert_eq!(breaker.admit(later), Admitted::No(Duration::ZERO));
+        assert!(breaker.refuses(later) && !breaker.is_open(later));
+        assert_eq!(breaker.admit(later), Admitted::No);
         breaker.told(true, Alive, later);
         // What failed before is forgotten.
         tries(&mut breaker, later, &[Failed, Alive, Alive, Alive]);
@@ -190,7 +220,7 @@ mod tests {
         breaker.told(true, Unknown, later);
         assert_eq!(breaker.admit(later), Admitted::Probe);
         breaker.told(true, Failed, later);
-        assert_eq!(breaker.admit(later), Admitted::No(5 * SECOND));
+        assert_eq!(breaker.admit(later + 4 * SECOND), Admitted::No);
         assert_eq!(breaker.opened, 2);
     }
 
@@ -202,7 +232,34 @@ mod tests {
         let later = now + 5 * SECOND;
         assert_eq!(breaker.admit(later), Admitted::Probe);
         breaker.told(false, Alive, later);
-        assert_eq!(breaker.admit(later), Admitted::No(Duration::ZERO));
+        assert_eq!(breaker.admit(later), Admitted::No);
+    }
+
+    #[test]
+    fn an_answer_that_breaks_off_is_a_failure_of_the_try_that_began_it() {
+        let (mut breaker, now) = breaker();
+        tries(&mut breaker, now, &[Alive; 4]);
+        breaker.broke_off(now);
+        assert!(!breaker.is_open(now), "one of four");
+        breaker.broke_off(now);
+        assert!(breaker.is_open(now), "two of four");
+        // It says nothing of a server that is tried anew.
+        let later = now + 5 * SECOND;
+        assert_eq!(breaker.admit(later), Admitted::Probe);
+        breaker.broke_off(later);
+        breaker.told(true, Alive, later);
+        assert!(!breaker.refuses(later));
+    }
+
+    #[test]
+    fn a_server_that_asks_for_it_is_left_alone_and_is_well() {
+        let (mut breaker, now) = breaker();
+        breaker.rest(now + 3 * SECOND);
+        breaker.rest(now + SECOND);
+        assert!(breaker.is_open(now + 2 * SECOND));
+        assert_eq!(breaker.admit(now + 2 * SECOND), Admitted::No);
+        assert_eq!(breaker.admit(now + 3 * SECOND), Admitted::Yes);
+        assert_eq!(breaker.opened, 0);
     }
 
     #[test]

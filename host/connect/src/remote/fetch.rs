@@ -28,7 +28,7 @@ pub fn fetch_with(
     // A query may be part of it; what else an address must be is checked without.
     let bare = url.split('?').next().unwrap_or_default();
     let address = Address::new(bare, "").map_err(|error| error.to_string())?;
-    let http = Http::new(address.is_https(), roots, within, within, 0)
+    let http = Http::new(address.is_https(), roots, within, 0)
         .map_err(|error| error.to_string())?
         .with_headers(None, &[])
         .map_err(|error| error.to_string())?;
@@ -54,7 +54,7 @@ pub fn fetch_with(
         match got {
             Ok(Ok((_, Some(body)))) => Ok(body),
             Ok(Ok((status, None))) => Err(format!("the server says {status}")),
-            Ok(Err(trouble)) => Err(trouble.why),
+            Ok(Err(trouble)) => Err(trouble.told(&[])),
             Err(_) => Err(format!("it takes longer than {within:?}")),
         }
     };

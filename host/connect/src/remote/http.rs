@@ -39,7 +39,14 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) struct Http {
     client: Client<Timed<HttpsConnector<HttpConnector>>, Full<Bytes>>,
     headers: HeaderMap,
-    between: Duration,
+}
+
+/// The beginning of what a server says.
+#[derive(Debug, Default)]
+pub(crate) struct Beginning {
+    pub bytes: Vec<u8>,
+    /// There was more.
+    pub is_cut: bool,
 }
 
 impl Http {
@@ -47,7 +54,6 @@ impl Http {
         https: bool,
         roots: &Roots,
         connect: Duration,
-        between: Duration,
         kept: usize,
     ) -> Result<Http, RemoteError> {
         let mut http = HttpConnector::new();
@@ -70,7 +76,6 @@ impl Http {
         Ok(Http {
             client,
             headers: HeaderMap::new(),
-            between,
         })
     }
 
@@ -137,13 +142,10 @@ impl Http {
         sent.map_err(|error| Trouble::failed(with_causes(&error)))
     }
 
-    /// The next bytes of an answer; none at its end.
+    /// The next bytes of an answer; none at its end. Whoever waits for it says for how long.
     pub(crate) async fn next(&self, body: &mut Incoming) -> Result<Option<Bytes>, Trouble> {
         loop {
-            let frame = timeout(self.between, body.frame())
-                .await
-                .map_err(|_| Trouble::failed(format!("nothing came for {:?}", self.between)))?;
-            match frame {
+            match body.frame().await {
                 None => return Ok(None),
                 Some(Ok(frame)) => {
                     // Trailers say nothing.
@@ -174,12 +176,14 @@ impl Http {
     }
 
     /// The beginning of what comes with an error: what else is wrong with it is of no interest.
-    pub(crate) async fn beginning(&self, mut body: Incoming, limit: usize) -> Vec<u8> {
-        let mut beginning = Vec::new();
+    pub(crate) async fn beginning(&self, mut body: Incoming, limit: usize) -> Beginning {
+        let mut beginning = Beginning::default();
         while let Ok(Some(bytes)) = self.next(&mut body).await {
-            let left = limit - beginning.len();
-            beginning.extend_from_slice(&bytes[..bytes.len().min(left)]);
-            if beginning.len() == limit {
+            let left = limit - beginning.bytes.len();
+            let taken = bytes.len().min(left);
+            beginning.bytes.extend_from_slice(&bytes[..taken]);
+            beginning.is_cut = bytes.len() > left;
+            if beginning.is_cut {
                 break;
             }
         }

@@ -36,6 +36,9 @@ const LOOKUPS: usize = 2;
 /// - **Going on**: no server goes on after tokens. What was made before is forgotten, and the answer begins anew.
 /// - **Trying again**: what failed is tried again within attempts, budget and deadline, as long as no piece was shown.
 ///   Afterwards the request ends with [`ModelError::Remote`].
+/// - **Leaving alone**: while the breaker is open, or for as long as the server asked for, requests are given back with
+///   [`ModelError::Full`]. How long the server asked for is told with the request that it said it to: whoever asks waits,
+///   and no place is taken meanwhile.
 /// - **Cancelling** closes the connection, so that the server stops too.
 pub struct RemoteModel {
     shared: Arc<Shared>,
@@ -82,7 +85,6 @@ impl RemoteModel {
             address.is_https(),
             &options.roots,
             options.timeouts.connect,
-            options.timeouts.between,
             options.concurrency,
         )?
         .with_headers(key, &options.headers)?;
@@ -207,11 +209,10 @@ impl Model for RemoteModel {
             return Err((request, ModelError::Closed));
         }
         // While the server is left alone a request is given back: whoever asks waits, and it was no attempt.
-        let left_alone = locked(&server.breaker).is_open(server.clock.now());
+        let left_alone = server.is_left_alone();
         let Some(place) = (!left_alone).then(|| server.gate.enter()).flatten() else {
             add(&server.counters.refused, 1);
-            let limit = server.gate.places();
-            return Err((request, ModelError::Full { limit }));
+            return Err((request, server.full()));
         };
         add(&server.counters.asked, 1);
         locked(&server.budget).asked();

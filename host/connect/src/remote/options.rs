@@ -183,9 +183,10 @@ impl Kserve {
 pub struct RemoteTimeouts {
     /// For a connection, TLS included.
     pub connect: Duration,
-    /// From there to the first of an answer.
+    /// For the first token of an answer, connection and queue of the server included; of vectors and labels, for all of
+    /// them.
     pub first: Duration,
-    /// Between bytes.
+    /// After it, for each further part of an answer. Comments that keep a connection open are none.
     pub between: Duration,
     /// For a whole answer.
     pub whole: Duration,

@@ -24,7 +24,7 @@ use super::trouble::{self, Trouble};
 
 /// Most bytes of an error that are read.
 const MOST_ERROR: usize = 16 << 10;
-/// Longest wait between tries that the server has not asked for.
+/// Longest wait between tries.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(8);
 
 /// A server.
@@ -54,19 +54,42 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct Admission<'a> {
     server: &'a Server,
     probe: bool,
-    outcome: Outcome,
+    told: bool,
 }
 
 impl Admission<'_> {
-    pub(crate) fn told(&mut self, outcome: Outcome) {
-        self.outcome = outcome;
+    /// The server has begun to answer: it is well, however long the rest takes.
+    fn began(&mut self) {
+        self.tell(Outcome::Alive);
+    }
+
+    /// It came to nothing.
+    pub(crate) fn failed(&mut self, trouble: &Trouble) {
+        let now = self.server.clock.now();
+        match self.told {
+            true if trouble.outcome == Outcome::Failed => {
+                locked(&self.server.breaker).broke_off(now);
+            }
+            true => {}
+            false => self.tell(trouble.outcome),
+        }
+        if let Some(wait) = trouble.wait.filter(|_| trouble.again) {
+            locked(&self.server.breaker).rest(now + wait);
+        }
+    }
+
+    fn tell(&mut self, outcome: Outcome) {
+        self.told = true;
+        let now = self.server.clock.now();
+        locked(&self.server.breaker).told(self.probe, outcome, now);
     }
 }
 
 impl Drop for Admission<'_> {
     fn drop(&mut self) {
-        let now = self.server.clock.now();
-        locked(&self.server.breaker).told(self.probe, self.outcome, now);
+        if !self.told {
+            self.tell(Outcome::Unknown);
+        }
     }
 }
 
@@ -77,32 +100,33 @@ impl Server {
         let probe = match admitted {
             Admitted::Yes => false,
             Admitted::Probe => true,
-            Admitted::No(left) => {
-                return Err(Trouble {
-                    wait: Some(left),
-                    ..Trouble::not_asked("it has failed too often and is left alone for now")
-                });
-            }
+            Admitted::No => return Err(Trouble::not_asked("it is left alone for now")),
         };
         Ok(Admission {
             server: self,
             probe,
-            outcome: Outcome::Unknown,
+            told: false,
         })
     }
 
-    /// Whether it is left alone.
-    pub(crate) fn left_alone(&self) -> Option<Trouble> {
-        let open = locked(&self.breaker).is_open(self.clock.now());
-        open.then(|| Trouble::not_asked("it has failed too often and is left alone for now"))
+    /// Whether it is left alone, or one request is trying it.
+    pub(crate) fn is_left_alone(&self) -> bool {
+        locked(&self.breaker).refuses(self.clock.now())
     }
 
-    /// A trouble as the model's answer, without secrets.
-    pub(crate) fn error(&self, mut trouble: Trouble) -> ModelError {
-        for secret in &self.secrets {
-            trouble.why = secret.struck_from(&trouble.why);
+    /// A trouble as the model's answer. A request that was not sent is given back.
+    pub(crate) fn error(&self, trouble: Trouble) -> ModelError {
+        match trouble.was_asked() {
+            true => trouble.into_error(&self.address, &self.secrets),
+            false => self.full(),
         }
-        trouble.into_error(&self.address)
+    }
+
+    /// There is no room for a request now.
+    pub(crate) fn full(&self) -> ModelError {
+        ModelError::Full {
+            limit: self.gate.places(),
+        }
     }
 
     /// Sends a request; the head of an answer that is one.
@@ -127,8 +151,8 @@ impl Server {
         ))
     }
 
-    /// A try with its bound of time and its word to the breaker. What it gives keeps the admission, if there is more to
-    /// come.
+    /// A try, up to the first of its answer, with its bound of time and its word to the breaker. What it gives keeps the
+    /// admission, if there is more to come.
     pub(crate) async fn tried<'a, T>(
         &'a self,
         work: impl Future<Output = Result<T, Trouble>>,
@@ -143,10 +167,11 @@ impl Server {
         match result {
             Ok(given) => {
                 locked(&self.lateness).began(began.elapsed());
+                admission.began();
                 Ok((given, admission))
             }
             Err(trouble) => {
-                admission.told(trouble.outcome);
+                admission.failed(&trouble);
                 Err(trouble)
             }
         }
@@ -194,9 +219,10 @@ impl Server {
                         add(&self.counters.hedge_wins, 1);
                         return Ok(given);
                     }
-                    // What is wrong with the first is told: the second may only not have been let through.
+                    // What is wrong with the first is told, unless only the second was refused for good: it may not even
+                    // have been let through.
                     Err(trouble) => match first_failed.take() {
-                        Some(first) => return Err(if first.again { first } else { trouble }),
+                        Some(first) => return Err(if trouble.again { first } else { trouble }),
                         None => second_failed = true,
                     },
                 },
@@ -204,7 +230,8 @@ impl Server {
         }
     }
 
-    /// How long to wait before the next try; none if there is none.
+    /// How long to wait before the next try; none if there is none. What the server asks for is waited elsewhere: whoever
+    /// asked is told, and no place is taken meanwhile.
     pub(crate) fn again(
         &self,
         trouble: &Trouble,
@@ -212,18 +239,14 @@ impl Server {
         deadline: Option<Instant>,
         jitter: u64,
     ) -> Option<Duration> {
-        if !trouble.again || trouble.outcome == Outcome::Unknown || tried >= self.attempts {
+        let now = trouble.again && trouble.was_asked() && trouble.wait.is_none();
+        if !now || tried >= self.attempts {
             return None;
         }
-        let wait = match trouble.wait {
-            Some(wait) => wait,
-            None => {
-                let doubled = 2_u32.saturating_pow(tried.saturating_sub(1));
-                let wait = self.backoff.saturating_mul(doubled).min(LONGEST_BACKOFF);
-                // Up to a quarter less, so that those who failed together do not come back together.
-                wait.mul_f64(1.0 - (jitter % 1000) as f64 / 4000.0)
-            }
-        };
+        let doubled = 2_u32.saturating_pow(tried.saturating_sub(1));
+        let wait = self.backoff.saturating_mul(doubled).min(LONGEST_BACKOFF);
+        // Up to a quarter less, so that those who failed together do not come back together.
+        let wait = wait.mul_f64(1.0 - (jitter % 1000) as f64 / 4000.0);
         let in_time = deadline.is_none_or(|deadline| Instant::now() + wait < deadline);
         if !in_time || !locked(&self.budget).take(self.clock.now()) {
             return None;

@@ -9,7 +9,7 @@ use tidegate_contract::{
 use tokio::sync::watch;
 use tokio::time::sleep_until;
 
-use super::answering::answer;
+use super::answering::{Question, answer};
 use super::assembly::{Assembly, Stopped};
 use super::batch;
 use super::encoding::Encoded;
@@ -26,7 +26,7 @@ use super::stats::add;
 pub(crate) enum Signal {
     /// Nothing yet.
     Go,
-    /// Its first answer has said enough.
+    /// Its answers have said enough.
     End,
     /// Nobody waits for it.
     Cancel,
@@ -106,22 +106,22 @@ impl Task {
             Prompt::Raw(_) => &shared.protocol.completions,
         };
         let server = &shared.server;
-        if let Some(trouble) = server.left_alone() {
-            return Err(server.error(trouble));
-        }
         let assembly = Mutex::new(Assembly::new(&asked));
-        let (class, deadline, jitter) = (self.class, self.deadline, self.seed ^ self.id.0);
+        let deadline = self.deadline;
         let started = Mutex::new(None);
         let (reply, signals) = (&mut self.reply, &mut self.signals);
-        let work = async {
-            let _permit = server.gate.permit(class).await;
-            locked(&started).get_or_insert_with(Instant::now);
-            answer(server, uri, &asked, deadline, jitter, &assembly, reply).await
+        let question = Question {
+            uri,
+            asked: &asked,
+            class: self.class,
+            deadline,
+            jitter: self.seed ^ self.id.0,
         };
+        let work = answer(server, &question, &started, &assembly, reply);
         let worked = tokio::select! {
             biased;
             // First, so that what comes after a signal is not taken any more.
-            ended = ended(signals, &assembly, asked.choices) => ended,
+            ended = ended(signals) => ended.map(|()| locked(&assembly).end()),
             () = passed(deadline) => Err(ModelError::Expired { made: locked(&assembly).made() }),
             worked = work => worked.map_err(|stopped| match stopped {
                 Stopped::Trouble(trouble) => server.error(trouble),
@@ -147,10 +147,6 @@ impl Task {
         }
         if text.is_empty() {
             return Err(ModelError::EmptyPrompt);
-        }
-        let server = &shared.server;
-        if let Some(trouble) = server.left_alone() {
-            return Err(server.error(trouble));
         }
         let started = Mutex::new(None);
         let work = batch::encode(&shared, self.class, text, self.deadline, &started);
@@ -180,12 +176,8 @@ impl Task {
     }
 }
 
-/// When a request ends from outside: `Ok` if with what it has. Of several answers the others go on.
-async fn ended(
-    signals: &mut watch::Receiver<Signal>,
-    assembly: &Mutex<Assembly>,
-    choices: u32,
-) -> Result<(), ModelError> {
+/// When a request ends from outside: `Ok` if with what it has.
+async fn ended(signals: &mut watch::Receiver<Signal>) -> Result<(), ModelError> {
     loop {
         if signals.changed().await.is_err() {
             return Err(ModelError::Closed);
@@ -194,12 +186,7 @@ async fn ended(
         match signal {
             Signal::Go => {}
             Signal::Cancel => return Err(ModelError::Cancelled),
-            Signal::End => {
-                locked(assembly).end_first();
-                if choices == 1 {
-                    return Ok(());
-                }
-            }
+            Signal::End => return Ok(()),
         }
     }
 }

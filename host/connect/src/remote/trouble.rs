@@ -8,6 +8,8 @@ use serde_json::Value;
 use tidegate_contract::ModelError;
 
 use super::breaker::Outcome;
+use super::http::Beginning;
+use super::secret::Secret;
 
 /// Most characters of what a server says that are told on.
 const MOST_SAID: usize = 400;
@@ -17,7 +19,10 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Why a try came to nothing, and what is to be done.
 #[derive(Clone, Debug)]
 pub(crate) struct Trouble {
+    /// As long as it came, and with what the server repeats of secrets: see [`told`](Trouble::told).
     pub why: String,
+    /// What the server said was cut off.
+    pub is_cut: bool,
     /// Whether the same request may have an answer later.
     pub again: bool,
     /// What it says of the server.
@@ -35,6 +40,7 @@ impl Trouble {
     pub(crate) fn failed(why: impl Into<String>) -> Trouble {
         Trouble {
             why: why.into(),
+            is_cut: false,
             again: true,
             outcome: Outcome::Failed,
             wait: None,
@@ -60,26 +66,41 @@ impl Trouble {
         }
     }
 
+    /// Whether the server was asked.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.outcome != Outcome::Unknown
+    }
+
+    /// As it may be told: without secrets, and only then in one short line.
+    pub(crate) fn told(&self, secrets: &[Secret]) -> String {
+        let struck = secrets.iter().fold(self.why.clone(), |text, secret| {
+            secret.struck_from(&text, self.is_cut)
+        });
+        shortened(&struck)
+    }
+
     /// As the model's answer.
-    pub(crate) fn into_error(self, server: &str) -> ModelError {
+    pub(crate) fn into_error(self, server: &str, secrets: &[Secret]) -> ModelError {
+        let why = self.told(secrets);
         self.refusal.unwrap_or_else(|| ModelError::Remote {
             server: server.to_owned(),
-            why: self.why,
+            why,
             again: self.again,
+            after: self.wait.filter(|_| self.again),
         })
     }
 }
 
-/// What a status with its headers and body means. `prompt` is the estimate of the prompt's tokens, `context` what the
-/// server has room for as far as it is known here.
+/// What a status with its headers and the beginning of its body means. `prompt` is the estimate of the prompt's tokens,
+/// `context` what the server has room for as far as it is known here.
 pub(crate) fn of_status<B>(
     response: &Response<B>,
-    body: &[u8],
+    body: &Beginning,
     prompt: usize,
     context: u32,
 ) -> Trouble {
     let status = response.status();
-    let said = Said::of(body);
+    let said = Said::of(&body.bytes);
     let words = match status {
         StatusCode::UNAUTHORIZED => "the key is not accepted",
         StatusCode::FORBIDDEN => "the key may not ask this model",
@@ -93,20 +114,24 @@ pub(crate) fn of_status<B>(
     }
     let overruled = header(response.headers(), "x-should-retry");
     let usual = matches!(status.as_u16(), 408 | 409 | 425 | 429) || status.is_server_error();
+    let wait = wait(response.headers());
+    // One that says when it will have time is well.
+    let is_busy = status == StatusCode::SERVICE_UNAVAILABLE && wait.is_some();
     let failed = status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT;
     let trouble = Trouble {
         why,
+        is_cut: body.is_cut,
         again: match overruled {
             Some("true") => true,
             Some("false") => false,
             _ => usual,
         },
-        outcome: if failed {
+        outcome: if failed && !is_busy {
             Outcome::Failed
         } else {
             Outcome::Alive
         },
-        wait: wait(response.headers()),
+        wait,
         refusal: None,
         request: matches!(status.as_u16(), 400 | 413 | 422),
     };
@@ -140,11 +165,12 @@ fn header<'a>(headers: &'a HeaderMap, name: &'static str) -> Option<&'a str> {
     value.to_str().ok().map(str::trim)
 }
 
-/// How long the server asks for: milliseconds before seconds, as clients read them. A date is not read.
+/// How long the server asks for: milliseconds before seconds, as clients read them. A date is not read, and none at all is
+/// no wait.
 fn wait(headers: &HeaderMap) -> Option<Duration> {
     let number = |text: &str| {
         let number = text.parse::<f64>().ok()?;
-        (number.is_finite() && number >= 0.0).then_some(number)
+        (number.is_finite() && number > 0.0).then_some(number)
     };
     let ms = header(headers, "retry-after-ms").and_then(number);
     let seconds = ms.map(|ms| ms / 1000.0).or_else(|| {
@@ -170,7 +196,7 @@ impl Said {
         match serde_json::from_slice::<Value>(body) {
             Ok(value) => Said::of_value(&value),
             Err(_) => Said {
-                message: shortened(&String::from_utf8_lossy(body)),
+                message: String::from_utf8_lossy(body).into_owned(),
                 ..Said::default()
             },
         }
@@ -194,9 +220,9 @@ impl Said {
         })
             // Servers that have no code of their own say it in OpenAI's words.
             || message.contains("maximum context length");
-        let mut message = shortened(message);
+        let mut message = message.to_owned();
         if let Some(param) = text("param").filter(|param| !param.is_empty()) {
-            message = format!("{message} ({})", shortened(param));
+            message = format!("{message} ({param})");
         }
         Said {
             message,
@@ -207,7 +233,7 @@ impl Said {
     }
 }
 
-/// One line of it.
+/// The beginning of it, in one line.
 fn shortened(text: &str) -> String {
     let line = text.trim().chars().map(|c| match c {
         c if c.is_control() => ' ',
@@ -229,7 +255,16 @@ mod tests {
         for (name, value) in headers {
             response = response.header(*name, *value);
         }
-        of_status(&response.body(()).unwrap(), body.as_bytes(), 7, 100)
+        let body = Beginning {
+            bytes: body.as_bytes().to_vec(),
+            is_cut: false,
+        };
+        of_status(&response.body(()).unwrap(), &body, 7, 100)
+    }
+
+    /// What a status is told as, in a line.
+    fn line(status: u16, body: &str) -> String {
+        told(status, &[], body).told(&[])
     }
 
     #[test]
@@ -265,7 +300,7 @@ mod tests {
         let both = [("retry-after", "2"), ("retry-after-ms", "20")];
         assert_eq!(wait(&both), Some(Duration::from_millis(20)));
         assert_eq!(wait(&[("retry-after", "86400")]), Some(LONGEST_WAIT));
-        for other in ["-1", "NaN", "inf", "Wed, 21 Oct 2015 07:28:00 GMT", ""] {
+        for other in ["0", "-1", "NaN", "inf", "Wed, 21 Oct 2015 07:28:00 GMT", ""] {
             assert_eq!(wait(&[("retry-after", other)]), None, "{other}");
         }
     }
@@ -273,26 +308,44 @@ mod tests {
     #[test]
     fn every_shape_of_error_has_its_message_in_one_line() {
         let openai = r#"{"error":{"message":"no such\nvoice","type":"invalid_request_error","param":"voice","code":null}}"#;
-        assert_eq!(
-            told(400, &[], openai).why,
-            "400 Bad Request: no such voice (voice)"
-        );
+        assert_eq!(line(400, openai), "400 Bad Request: no such voice (voice)");
         let flat = r#"{"object":"error","message":"bad","code":40303}"#;
-        assert_eq!(told(422, &[], flat).why, "422 Unprocessable Entity: bad");
+        assert_eq!(line(422, flat), "422 Unprocessable Entity: bad");
         assert_eq!(
-            told(500, &[], r#"{"error":"oh"}"#).why,
+            line(500, r#"{"error":"oh"}"#),
             "500 Internal Server Error: oh"
         );
         assert_eq!(
-            told(404, &[], r#"{"detail":"Not Found"}"#).why,
+            line(404, r#"{"detail":"Not Found"}"#),
             "404 no such model, or no such address: Not Found"
         );
-        assert_eq!(
-            told(502, &[], "<html>\r\nbad").why,
-            "502 Bad Gateway: <html>  bad"
-        );
-        let long = told(400, &[], &"x".repeat(100_000)).why;
+        assert_eq!(line(502, "<html>\r\nbad"), "502 Bad Gateway: <html>  bad");
+        let long = line(400, &"x".repeat(100_000));
         assert!(long.chars().count() < 500);
+    }
+
+    #[test]
+    fn a_secret_is_struck_out_before_a_text_is_shortened() {
+        let secret = "sk-0123456789";
+        for before in 0..MOST_SAID + 20 {
+            let body = format!("{}{secret} and more", "x".repeat(before));
+            let said = told(401, &[], &body).told(&[Secret::new(secret)]);
+            assert!(!said.contains("sk"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_says_when_it_has_time_is_no_sick_one() {
+        let busy = told(503, &[("retry-after", "3")], "");
+        assert_eq!((busy.again, busy.outcome), (true, Outcome::Alive));
+        let error = busy.into_error("http://there", &[]);
+        let ModelError::Remote { after, .. } = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(after, Some(Duration::from_secs(3)));
+        // A failure stays one, whatever else it says.
+        let failed = told(500, &[("retry-after", "3")], "");
+        assert_eq!(failed.outcome, Outcome::Failed);
     }
 
     #[test]

@@ -85,21 +85,6 @@ fn a_line_without_an_end_is_cut_off_at_a_bound() {
 }
 
 #[test]
-fn a_server_that_stalls_is_left_after_the_time_between_bytes() {
-    let server = Server::start(|asked| {
-        asked.begin();
-        asked.event(&said("half"));
-        asked.wait_for_the_end();
-    });
-    let mut options = server.options();
-    options.timeouts.between = std::time::Duration::from_millis(50);
-    let model = tidegate_connect::remote::RemoteModel::open(options).unwrap();
-    let (why, again) = remote(ask(&model, hello()).result());
-    assert!(why.contains("nothing came for 50ms"), "{why}");
-    assert!(again);
-}
-
-#[test]
 fn where_the_stream_is_cut_into_packets_changes_nothing() {
     let server = Server::start(|asked| {
         asked.begin();

@@ -68,38 +68,41 @@ fn an_answer_that_has_said_enough_ends_with_what_it_has() {
 }
 
 #[test]
-fn of_several_answers_the_first_may_end_and_the_others_go_on() {
-    let (ended, go_on) = mpsc::channel();
-    let go_on = Mutex::new(go_on);
+fn of_several_answers_that_have_said_enough_each_ends_with_what_it_has() {
+    let (gone, told) = mpsc::channel();
     let server = Server::start(move |asked| {
         let part = |index, text| json!({"choices": [{"index": index, "delta": {"content": text}}]});
         asked.begin();
+        asked.event(
+            &json!({"choices": [{"index": 1, "delta": {"content": "b"}, "finish_reason": "stop"}]}),
+        );
+        asked.event(&part(2, "c"));
         asked.event(&part(0, "a"));
-        go_on.lock().unwrap().recv_timeout(LIMIT).unwrap();
-        asked.event(&part(0, "too much"));
-        asked.event(&part(1, "b"));
-        asked.event(&json!({"choices": [{"index": 1, "delta": {}, "finish_reason": "stop"}]}));
-        asked.end();
+        gone.send(asked.wait_for_the_end()).unwrap();
     });
     let model = server.model();
     let prompt = Prompt::Chat(vec![Message::new(Role::User, "x")].into());
     let parameters = Parameters {
-        n: 2,
+        n: 4,
         ..Parameters::default()
     };
     let running = ask(&model, generate(prompt, parameters));
-    running.piece();
+    for _ in 0..3 {
+        running.piece();
+    }
     model.end(running.id);
-    ended.send(()).unwrap();
     let choices = choices(running.result());
-    assert_eq!(
-        (choices[0].text.as_str(), choices[0].finish),
-        ("a", Finish::Filtered)
-    );
-    assert_eq!(
-        (choices[1].text.as_str(), choices[1].finish),
-        ("b", Finish::End)
-    );
+    let ends = choices
+        .iter()
+        .map(|choice| (choice.text.as_str(), choice.finish));
+    let expected = [
+        ("a", Finish::Filtered),
+        ("b", Finish::End),
+        ("c", Finish::Filtered),
+        ("", Finish::Filtered),
+    ];
+    assert_eq!(ends.collect::<Vec<_>>(), expected);
+    assert!(told.recv_timeout(LIMIT).unwrap(), "the server goes on");
 }
 
 #[test]

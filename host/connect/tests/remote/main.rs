@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod alone;
 mod broken;
 mod chat;
 mod encode;
 mod ending;
 mod secure;
+mod server;
 mod support;
 mod trying;
+mod waiting;

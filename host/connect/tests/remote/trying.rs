@@ -1,16 +1,13 @@
-//! Trying again, trying twice, and leaving a server alone.
+//! Trying again, and trying twice.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::sync::mpsc;
+use std::time::Duration;
 
-use tidegate_connect::remote::{
-    BreakerOptions, Clock, Hedge, RemoteModel, RemoteTimeouts, RetryBudget, Secret,
-};
-use tidegate_contract::{Model as _, ModelError};
+use tidegate_connect::remote::{Hedge, RemoteModel, RemoteTimeouts, RetryBudget, Secret};
+use tidegate_contract::{Message, Model as _, Prompt, Role};
 
-use crate::support::{LIMIT, Server, ask, hello, remote, request, said, text};
+use crate::support::{LIMIT, Server, ask, generate, hello, remote, text};
 
 #[test]
 fn what_fails_before_anything_is_shown_is_tried_again() {
@@ -36,34 +33,25 @@ fn after_the_last_attempt_the_last_failure_is_told() {
 }
 
 #[test]
-fn a_server_that_asks_to_be_left_alone_is_asked_again_no_sooner() {
-    let times = Arc::new(Mutex::new(Vec::new()));
-    let noted = times.clone();
-    let server = Server::start(move |asked| {
-        noted.lock().unwrap().push(Instant::now());
-        match asked.number {
-            0 => asked.answer(429, "retry-after-ms: 120\r\nretry-after: 60\r\n", "{}"),
-            _ => asked.say(&["now"]),
-        }
+fn a_request_that_waits_for_its_next_try_takes_nobodys_place() {
+    let server = Server::start(|asked| match asked.number {
+        0 => asked.answer(500, "", "{}"),
+        _ => asked.say(&["at once"]),
     });
-    assert_eq!(text(ask(&server.model(), hello()).result()), "now");
-    let times = times.lock().unwrap();
-    assert!(times[1] - times[0] >= Duration::from_millis(120));
-}
-
-#[test]
-fn a_wait_that_passes_the_deadline_is_not_waited() {
-    let server = Server::start(|asked| asked.answer(429, "retry-after: 50\r\n", "{}"));
-    let model = server.model();
-    let deadline = Instant::now() + LIMIT;
-    let (request, running) = crate::support::request(hello(), Some(deadline));
-    tidegate_contract::Model::submit(&model, request)
-        .map_err(|(_, error)| error)
-        .unwrap();
-    let (why, again) = remote(running.result());
-    assert!(why.starts_with("429"), "{why}");
-    assert!(again);
-    assert!(Instant::now() < deadline);
+    let mut options = server.options();
+    options.concurrency = 1;
+    options.backoff = LIMIT;
+    let model = RemoteModel::open(options).unwrap();
+    let waits = ask(&model, hello());
+    let prompt = Prompt::Chat(vec![Message::new(Role::User, "another")].into());
+    let other = ask(
+        &model,
+        generate(prompt, tidegate_contract::Parameters::default()),
+    );
+    assert_eq!(text(other.result()), "at once");
+    assert_eq!(server.body(1)["messages"][0]["content"], "another");
+    model.cancel(waits.id);
+    assert!(waits.result().is_err());
 }
 
 #[test]
@@ -125,53 +113,6 @@ fn the_first_try_goes_on_if_it_speaks_first_and_the_second_is_let_go() {
 }
 
 #[test]
-fn a_server_that_fails_is_left_alone_until_one_request_has_tried_it() {
-    let well = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let is_well = well.clone();
-    let server = Server::start(move |asked| match is_well.load(Ordering::SeqCst) {
-        true => asked.say(&["well"]),
-        false => asked.answer(500, "", "{}"),
-    });
-    let seconds = Arc::new(AtomicU64::new(0));
-    let (begin, turned) = (Instant::now(), seconds.clone());
-    let mut options = server.options();
-    options.attempts = 1;
-    options.clock = Clock::new(move || begin + Duration::from_secs(turned.load(Ordering::SeqCst)));
-    options.breaker = BreakerOptions {
-        least: 4,
-        ..BreakerOptions::default()
-    };
-    let model = RemoteModel::open(options).unwrap();
-    for _ in 0..4 {
-        remote(ask(&model, hello()).result());
-    }
-    assert!(model.stats().breaker_open);
-    // What is asked meanwhile is given back: it waits where it is, and this was no attempt.
-    let given_back = || {
-        let (request, _running) = request(hello(), None);
-        let refused = model.submit(request).map_err(|(_, error)| error);
-        assert!(
-            matches!(refused, Err(ModelError::Full { .. })),
-            "{refused:?}"
-        );
-    };
-    given_back();
-    assert_eq!(server.requests(), 4, "it is asked though it is left alone");
-    // The one that tries it finds it ill, and it is left alone again.
-    seconds.store(10, Ordering::SeqCst);
-    remote(ask(&model, hello()).result());
-    given_back();
-    assert_eq!(server.requests(), 5);
-    well.store(true, Ordering::SeqCst);
-    seconds.store(20, Ordering::SeqCst);
-    for _ in 0..3 {
-        assert_eq!(text(ask(&model, hello()).result()), "well");
-    }
-    let stats = model.stats();
-    assert_eq!((stats.breaker_opened, stats.breaker_open), (2, false));
-}
-
-#[test]
 fn a_server_that_is_not_there_or_never_begins_is_told_as_such() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", free.local_addr().unwrap());
@@ -198,24 +139,6 @@ fn a_server_that_is_not_there_or_never_begins_is_told_as_such() {
     let model = RemoteModel::open(options).unwrap();
     let (why, _) = remote(ask(&model, hello()).result());
     assert!(why.contains("no answer began in 50ms"), "{why}");
-}
-
-#[test]
-fn a_drip_of_pieces_has_its_end_too() {
-    let server = Server::start(|asked| {
-        use std::io::Write;
-        asked.begin();
-        let event = format!("data: {}\n\n", said("x"));
-        let chunk = format!("{:x}\r\n{event}\r\n", event.len());
-        while asked.stream.write_all(chunk.as_bytes()).is_ok() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    });
-    let mut options = server.options();
-    options.timeouts.whole = Duration::from_millis(100);
-    let model = RemoteModel::open(options).unwrap();
-    let (why, _) = remote(ask(&model, hello()).result());
-    assert!(why.contains("no end after 100ms"), "{why}");
 }
 
 #[test]

@@ -89,6 +89,11 @@ impl Showing {
         self.choices
     }
 
+    /// Whether somebody was shown a part of it that cannot be taken back. Feeds can: they are told of the next attempt.
+    pub(crate) fn has_shown(&self) -> bool {
+        self.seen.as_ref().is_some_and(Seen::has_shown)
+    }
+
     /// There will be no answer.
     pub(crate) fn lost(&mut self) {
         if let Some(fed) = self.fed.take() {

@@ -39,6 +39,10 @@ impl Seen {
         }
     }
 
+    pub(super) fn has_shown(&self) -> bool {
+        self.listener.has_shown()
+    }
+
     /// The answer is made again from its beginning, and is the same as far as it was.
     pub(super) fn again(mut self) -> Seen {
         self.skips = self.bytes.clone();

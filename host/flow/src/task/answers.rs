@@ -89,8 +89,9 @@ impl Task {
             return Ok(());
         }
         let finished = self.finish_showing(kind, stage, number, result);
-        if let Ok((Err(ModelError::Unknown(_)), _)) = &finished {
-            // Unloaded with the record in its queue: it is asked again when the model is back, and this was no attempt.
+        if let Ok((Err(ModelError::Unknown(_) | ModelError::Full { .. }), _)) = &finished {
+            // Unloaded, or left alone, with the record in its queue: it is asked again when the model is back, and this was
+            // no attempt.
             self.waiting[stage].change(number, |entry| entry.state = State::Queued);
             return Ok(());
         }
@@ -138,17 +139,11 @@ impl Task {
             }
             Err(error) => {
                 output.counts.failed += 1;
-                let again = matches!(
-                    error,
-                    ModelError::Device(_)
-                        | ModelError::Full { .. }
-                        | ModelError::Remote { again: true, .. }
-                );
-                let attempts = self.waiting[stage].get(number).map(|entry| entry.attempt);
-                if again && attempts.is_some_and(|attempts| attempts + 1 < kind.attempts) {
+                if let Some(next) = self.next_attempt(stage, number, kind.attempts, &error) {
                     let attempt = self.waiting[stage].change(number, |entry| {
-                        entry.attempt += 1;
-                        entry.state = State::Queued;
+                        // One that was put off was not made.
+                        entry.attempt += u32::from(matches!(next, State::Queued));
+                        entry.state = next;
                         entry.attempt
                     });
                     let (attempt, reason) = (attempt.unwrap_or_default(), error.to_string());
@@ -156,7 +151,7 @@ impl Task {
                     ModelFailed {
                         stage,
                         attempt,
-                        again,
+                        again: true,
                         reason: &reason,
                     }
                     .emit(&output.meters);
@@ -172,6 +167,42 @@ impl Task {
             }
         }
         self.send_answers(stage, output)
+    }
+
+    /// How a record waits to be asked again; none if it is not. A device goes on with the tokens that are there, and another
+    /// server does not: what somebody was shown of its answer would have to come again.
+    fn next_attempt(
+        &mut self,
+        stage: usize,
+        number: u64,
+        most: u32,
+        error: &ModelError,
+    ) -> Option<State> {
+        let entry = self.waiting[stage].get(number)?;
+        let again = (entry.attempt + 1 < most).then_some(State::Queued);
+        let after = match error {
+            ModelError::Device(_) => return again,
+            ModelError::Remote {
+                again: true, after, ..
+            } => *after,
+            _ => return None,
+        };
+        let showing = self.waiting[stage].showing(number)?.as_ref();
+        if showing.is_some_and(|showing| showing.has_shown()) {
+            return None;
+        }
+        let Some(after) = after else {
+            return again;
+        };
+        let due = Instant::now() + after;
+        let callers = self.topology.callers_of(self.partition.source);
+        let record = self.waiting[stage].get(number)?.view()?;
+        let terms = callers.and_then(|callers| callers.terms(record.id().into()));
+        let deadline = terms.and_then(|terms| terms.deadline);
+        // Whoever waits hears at once that it will not be in time.
+        deadline
+            .is_none_or(|deadline| due < deadline)
+            .then_some(State::Delayed(due))
     }
 
     /// Parts of an answer have come: handlers take them, and whoever sees the answer.

@@ -99,9 +99,15 @@ impl Task {
 
     /// When the next retry is due that can go unless a cut comes first, of a record or of a stage.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        let stages = (0..self.waiting.len()).filter(|stage| !self.is_held_here(*stage));
+        let stages = 0..self.waiting.len();
         let now = Instant::now();
         let of_stage = |stage: usize| {
+            if matches!(self.topology.stages[stage].kind, StageKind::Model(_)) {
+                return self.waiting[stage].next_delayed();
+            }
+            if self.is_held_here(stage) {
+                return None;
+            }
             if self.unavailable[stage] {
                 return Some(self.starts.until(stage).unwrap_or(now));
             }
@@ -117,7 +123,11 @@ impl Task {
         let mut any = false;
         let topology = self.topology.clone();
         for (stage, described) in topology.stages.iter().enumerate() {
-            if matches!(described.kind, StageKind::Model(_)) || self.must_wait(stage, now) {
+            if matches!(described.kind, StageKind::Model(_)) {
+                any |= self.waiting[stage].queue_delayed(now);
+                continue;
+            }
+            if self.must_wait(stage, now) {
                 continue;
             }
             if self.to_start[stage] || self.unavailable[stage] {

@@ -197,14 +197,21 @@ impl ApiError {
                 message: text,
                 ..ApiError::deadline()
             },
-            ModelError::Remote { again, .. } => {
-                let error = ApiError::new(
-                    StatusCode::BAD_GATEWAY,
-                    "server_error",
-                    "remote_failed",
-                    text,
-                );
-                if *again { error } else { error.never() }
+            ModelError::Remote {
+                again, after, why, ..
+            } => {
+                // Where that server is, is nobody's business outside.
+                let text = format!("The server of the model has no answer: {why}");
+                let status = match after {
+                    Some(_) => StatusCode::SERVICE_UNAVAILABLE,
+                    None => StatusCode::BAD_GATEWAY,
+                };
+                let error = ApiError::new(status, "server_error", "remote_failed", text);
+                match (again, after) {
+                    (true, Some(after)) => error.later(*after),
+                    (true, None) => error,
+                    (false, _) => error.never(),
+                }
             }
             _ => unavailable(text),
         }

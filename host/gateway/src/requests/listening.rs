@@ -107,4 +107,8 @@ impl Listener for Listening {
         // Under the lock, so that nothing is said between.
         caller.say(heard);
     }
+
+    fn has_shown(&self) -> bool {
+        lock(&self.caller.state).shown.pieces > 0
+    }
 }

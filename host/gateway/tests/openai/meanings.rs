@@ -128,10 +128,29 @@ async fn every_end_of_a_record_has_its_status() {
                     server,
                     why,
                     again: false,
+                    after: None,
                 }),
             );
         },
         (502, "remote_failed", None, no, None),
+    )
+    .await;
+    meaning(
+        |play| {
+            let (server, why) = ("a:1".to_owned(), "429".to_owned());
+            let after = Some(std::time::Duration::from_millis(6500));
+            let again = true;
+            dead(
+                &play,
+                Some(&ModelError::Remote {
+                    server,
+                    why,
+                    again,
+                    after,
+                }),
+            );
+        },
+        (503, "remote_failed", None, None, Some("7")),
     )
     .await;
     meaning(

@@ -1,0 +1,124 @@
+//! Models that have no answer yet: which of them are asked again, and when.
+
+use std::time::{Duration, Instant};
+
+use tidegate_contract::{Lane, ModelError, Terms};
+
+use crate::native::{Held, answer, piece};
+use crate::setting::*;
+use crate::table::End;
+
+/// Another server has no answer, and may have one after this time.
+fn put_off(after: Option<Duration>) -> ModelError {
+    ModelError::Remote {
+        server: "there".into(),
+        why: "429 Too Many Requests".into(),
+        again: true,
+        after,
+    }
+}
+
+#[test]
+fn a_server_that_says_when_is_asked_again_then_and_that_is_no_attempt() {
+    let model = Held::new();
+    let running = Setting::new(vec![asking("ask", model.clone(), vec![ANSWERS])]).start();
+    let table = running.table.clone();
+    let offset = table.ask(chat("a"));
+    let after = Duration::from_millis(30);
+    // More often than the stage has attempts.
+    for _ in 0..5 {
+        let request = model.next();
+        assert_eq!(request.attempt, 1);
+        let put = Instant::now();
+        request.reply.done(Err(put_off(Some(after))));
+        tidegate_tests::until("it is asked again", PATIENCE, || model.is_asked());
+        assert!(put.elapsed() >= after, "{:?}", put.elapsed());
+    }
+    model.next().reply.done(Ok(answer("at last")));
+    let ended = running.end();
+    assert_eq!(table.answer(offset).unwrap()["answer"], "at last");
+    assert_eq!(ended.counts.retried, 5);
+}
+
+#[test]
+fn those_behind_one_that_was_put_off_go_on_and_leave_after_it() {
+    let model = Held::new();
+    let mut stage = stage_of(model.clone());
+    stage.order = tidegate_flow::Order::Partition;
+    let stages = vec![model_stage("ask", stage, vec![ANSWERS])];
+    let running = Setting::new(stages).start();
+    let table = running.table.clone();
+    let first = table.ask(chat("first"));
+    let asked = model.next();
+    let second = table.ask(chat("second"));
+    let behind = model.next();
+    asked
+        .reply
+        .done(Err(put_off(Some(Duration::from_millis(30)))));
+    behind.reply.done(Ok(answer("second")));
+    let again = model.next();
+    assert!(table.answer(second).is_none(), "it has overtaken the first");
+    again.reply.done(Ok(answer("first")));
+    running.end();
+    assert!(table.answered_at(first) <= table.answered_at(second));
+    assert_eq!(table.answer(second).unwrap()["answer"], "second");
+}
+
+#[test]
+fn whoever_cannot_wait_so_long_hears_it_at_once() {
+    let model = Held::new();
+    let running = Setting::new(vec![asking("ask", model.clone(), vec![ANSWERS])]).start();
+    let table = running.table.clone();
+    let terms = Terms {
+        deadline: Some(Instant::now() + PATIENCE),
+        class: 3,
+    };
+    let offset = table.ask_with(chat("a"), Some(terms));
+    let error = put_off(Some(2 * PATIENCE));
+    model.next().reply.done(Err(error.clone()));
+    running.end();
+    match table.ends(offset).as_slice() {
+        [End::Dead(_, _, Some(told))] => assert_eq!(*told, error),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_was_shown_for_good_is_not_asked_for_again() {
+    for after in [None, Some(Duration::from_millis(1))] {
+        let model = Held::new();
+        let running = Setting::new(vec![asking("ask", model.clone(), vec![ANSWERS])]).start();
+        let table = running.table.clone();
+        table.show_for_good();
+        // Nothing of it was shown yet.
+        let offset = table.ask(chat("a"));
+        model.next().reply.done(Err(put_off(after)));
+        let mut request = model.next();
+        request.reply.piece(&piece(0, "One"));
+        let attempt = *table.attempts(offset).last().unwrap();
+        tidegate_tests::until("it is seen", PATIENCE, || {
+            table.text(offset, attempt, Lane::Content) == "One"
+        });
+        request.reply.done(Err(put_off(after)));
+        running.end();
+        assert!(!model.is_asked(), "it is asked again");
+        let ends = table.ends(offset);
+        assert!(matches!(ends.as_slice(), [End::Dead(..)]), "{ends:?}");
+    }
+}
+
+#[test]
+fn a_request_that_is_given_back_after_it_was_taken_was_no_attempt() {
+    let model = Held::new();
+    let running = Setting::new(vec![asking("ask", model.clone(), vec![ANSWERS])]).start();
+    let table = running.table.clone();
+    let offset = table.ask(chat("a"));
+    for _ in 0..5 {
+        let request = model.next();
+        assert_eq!(request.attempt, 1);
+        request.reply.done(Err(ModelError::Full { limit: 9 }));
+    }
+    model.next().reply.done(Ok(answer("room")));
+    running.end();
+    assert_eq!(table.answer(offset).unwrap()["answer"], "room");
+}

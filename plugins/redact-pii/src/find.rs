@@ -143,10 +143,13 @@ pub fn find(text: &str, kinds: Kinds, found: &mut Vec<Found>) {
     }
 }
 
-/// Adds a find that reaches back over others: those it overlaps were part of it. Returns where to look on.
-fn put(kind: Kind, start: usize, end: usize, from: usize, found: &mut Vec<Found>) -> usize {
-    while found.len() > from && found.last().is_some_and(|last| last.end > start) {
-        found.pop();
+/// Adds a find that reaches back over others: those it overlaps become part of it, with what of them stands before it.
+/// Returns where to look on.
+fn put(kind: Kind, mut start: usize, end: usize, from: usize, found: &mut Vec<Found>) -> usize {
+    while found.len() > from
+        && let Some(last) = found.pop_if(|last| last.end > start)
+    {
+        start = start.min(last.start);
     }
     found.push(Found { kind, start, end });
     end
@@ -159,9 +162,13 @@ fn is_word(letter: char) -> bool {
         || (!letter.is_ascii() && letter < '\u{2e80}' && letter.is_alphanumeric())
 }
 
-/// Whether a word stands right before this byte.
+/// Whether a word stands right before this byte. The letter of an escape, as `\n`, is none: a text may be the source of
+/// another, as a list that a program printed.
 fn word_before(text: &str, at: usize) -> bool {
-    text[..at].chars().next_back().is_some_and(is_word)
+    match text.as_bytes()[..at] {
+        [.., b'\\', b'n' | b'r' | b't' | b'b' | b'f'] => false,
+        _ => text[..at].chars().next_back().is_some_and(is_word),
+    }
 }
 
 /// Whether a word goes on at this byte.

@@ -10,7 +10,8 @@
 //! types a placeholder gets back what was typed and nobody else's data.
 //!
 //! In a JSON value only strings are touched (and integers that are card numbers and the like), everything else stays as
-//! it stands. Keys, headers and names of JSON members are not looked at.
+//! it stands. Keys, headers and names of JSON members are not looked at. A string that is JSON itself, as the arguments of
+//! a call are, is looked through as such, the names of its members included.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

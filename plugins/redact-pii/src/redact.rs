@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use tidegate_sdk::json::{
-    Edits, JsonError, MemberPath, NumberValue, Paths, Scalar, StringValue, looks_like_json, scalars,
+    Edits, JsonError, MemberPath, NumberValue, Paths, Scalar, StringValue, looks_like_json,
+    scalars, strings,
 };
 
 use crate::find::{Found, Kinds, find};
@@ -86,7 +87,10 @@ impl Rules {
                     names.add(&self.fields[*field].label, text);
                 }
                 // Escaped, it was not seen in the value as it stands.
-                Part::Searched(_, Cow::Owned(text)) => placeholders.reserve(text),
+                Part::Searched(_, Cow::Owned(text)) => {
+                    placeholders.reserve(text);
+                    reserve_within(text, placeholders);
+                }
                 _ => {}
             }
         }
@@ -110,25 +114,63 @@ impl Rules {
                     );
                 }
                 Part::Searched(string, text) => {
-                    if let Some(redacted) = self.redact_text(text, &names, placeholders) {
+                    if let Some(redacted) = self.redact_string(text, &names, placeholders) {
                         edits.replace(string, &redacted);
                     }
                 }
                 Part::SearchedNumber(number) => {
-                    let mut found = Vec::new();
-                    find(number.raw(), self.kinds, &mut found);
-                    if let [one] = found[..]
-                        && one.end - one.start == number.raw().len()
-                    {
-                        edits.replace_number(
-                            number,
-                            placeholders.of_number(one.kind.label(), number.raw()),
-                        );
-                    }
+                    self.redact_number(number, placeholders, &mut edits)
                 }
             }
         }
         (!edits.is_empty()).then(|| edits.apply(value))
+    }
+
+    fn redact_number(
+        &self,
+        number: &NumberValue<'_>,
+        placeholders: &mut Placeholders,
+        edits: &mut Edits,
+    ) {
+        let mut found = Vec::new();
+        find(number.raw(), self.kinds, &mut found);
+        if let [one] = found[..]
+            && one.end - one.start == number.raw().len()
+        {
+            edits.replace_number(
+                number,
+                placeholders.of_number(one.kind.label(), number.raw()),
+            );
+        }
+    }
+
+    /// A string of a JSON value with placeholders in it. One that is JSON itself, as the arguments of a call are, stays
+    /// so, and what is escaped in it is found.
+    fn redact_string(
+        &self,
+        text: &str,
+        names: &Names,
+        placeholders: &mut Placeholders,
+    ) -> Option<String> {
+        let mut edits = Edits::default();
+        let within = holds_values(text)
+            && scalars(text, |_, scalar| match scalar {
+                Scalar::String(string) => {
+                    if let Some(redacted) = self.redact_text(&string.decoded(), names, placeholders)
+                    {
+                        edits.replace(&string, &redacted);
+                    }
+                }
+                Scalar::Number(number) if is_integer(number.raw()) => {
+                    self.redact_number(&number, placeholders, &mut edits);
+                }
+                _ => {}
+            })
+            .is_ok();
+        let within = (within && !edits.is_empty()).then(|| edits.apply(text));
+        // The names of its members, which that leaves out, or all of it.
+        let shown = within.as_deref().unwrap_or(text);
+        self.redact_text(shown, names, placeholders).or(within)
     }
 
     /// A text with placeholders in it, if it has anything to replace. Where a name stands in something found by its
@@ -174,4 +216,21 @@ impl Rules {
 /// Whether a JSON number is digits only, and few enough to come back as they were.
 fn is_integer(raw: &str) -> bool {
     raw.len() <= 19 && raw.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Reserves what looks like a placeholder in the strings of a text that is JSON, where it is escaped.
+fn reserve_within(text: &str, placeholders: &mut Placeholders) {
+    if holds_values(text) && text.contains('\\') {
+        // Of a text that turns out to be none, too much is reserved.
+        let _ = strings(text, |_, string| {
+            if let Cow::Owned(text) = string.decoded() {
+                placeholders.reserve(&text);
+            }
+        });
+    }
+}
+
+/// Whether a text begins like a JSON object or array.
+fn holds_values(text: &str) -> bool {
+    looks_like_json(text) && !text.trim_start().starts_with('"')
 }

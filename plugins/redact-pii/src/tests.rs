@@ -156,6 +156,32 @@ fn numbers_of_a_json_value_are_redacted_too() {
 }
 
 #[test]
+fn a_string_that_is_json_stays_so_and_what_is_escaped_in_it_is_found() {
+    let arguments = r#"{"to":"Zo\u00eb \"Z\" Ng","note":"\u00e5da\nada\u0040b.com","card":4111111111111111,"bob@b.com":[1]}"#;
+    let value = json!({"name": "Zoë", "call": {"arguments": arguments}, "text": "{zoë: a@b.com}"});
+    let answer = redact(
+        json!({"fields": {"name": "NAME"}}),
+        TestRecord::of(value.to_string()),
+    );
+    let redacted: Value = answer.record().json().unwrap();
+    let within: Value =
+        serde_json::from_str(redacted["call"]["arguments"].as_str().unwrap()).unwrap();
+    assert_eq!(
+        within,
+        json!({"to": "[NAME_1] \"Z\" Ng", "note": "åda\n[EMAIL_1]", "card": "[CARD_1]", "[EMAIL_2]": [1]})
+    );
+    assert_eq!(redacted["text"], "{[NAME_2]: [EMAIL_3]}");
+    // What was hidden is not hidden again.
+    let value = json!({"text": r#"{"at": "https://u:p@h.io/\n"}"#});
+    let answer = redact(json!({}), TestRecord::of(value.to_string()));
+    assert_eq!(map(&answer), json!({"[URL_CREDENTIALS_1]": "u:p"}));
+    // A placeholder that is escaped there is not given out.
+    let value = json!({"text": r#"["\u005bEMAIL_1]", "a@b.com"]"#});
+    let answer = redact(json!({}), TestRecord::of(value.to_string()));
+    assert!(answer.record().text().unwrap().contains("[EMAIL_2]"));
+}
+
+#[test]
 fn what_cannot_be_read_does_not_go_on_unseen() {
     assert!(
         redact(json!({}), TestRecord::of([0xff]))

@@ -2,8 +2,8 @@
 //!
 //! It reads the private attribute `pii.map` and replaces every placeholder that stands in it by the original, in one
 //! pass: an original that looks like a placeholder is not looked at again. A placeholder the map does not know stays.
-//! Then the attribute is removed. In a JSON value only strings are touched, and stay valid; a number that was redacted
-//! is a number again where its placeholder is the whole string.
+//! Then the attribute is removed. In a JSON value only strings are touched, and stay valid, those that are JSON themselves
+//! too; a number that was redacted is a number again where its placeholder is the whole string.
 //!
 //! On tokens it does the same while an answer is made, in what is said, in what is thought and in the arguments of calls,
 //! never in their ids and names. There a number stays text where its placeholder was the whole string: the quote before
@@ -116,7 +116,7 @@ impl RestorePii {
                 let decoded = string.decoded();
                 if let Some(number) = map.number(&decoded) {
                     edits.replace_by_number(&string, number);
-                } else if let Some(restored) = map.restore(&decoded) {
+                } else if let Some(restored) = within(map, &decoded) {
                     edits.replace(&string, &restored);
                 }
             });
@@ -125,6 +125,15 @@ impl RestorePii {
             }
         }
         map.restore(text)
+    }
+}
+
+/// A string of a JSON value with originals in it. One that is JSON itself, as the arguments of a call are, stays so.
+fn within(map: &Map, text: &str) -> Option<String> {
+    let holds_values = text.trim_start().starts_with(['{', '[']);
+    match holds_values && strings(text, |_, _| {}).is_ok() {
+        true => map.restore_json(text),
+        false => map.restore(text),
     }
 }
 

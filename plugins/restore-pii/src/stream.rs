@@ -26,7 +26,7 @@ impl Restoring {
             held: String::new(),
             text: match kind {
                 LaneKind::Arguments(_) => Text::Strings,
-                LaneKind::Content | LaneKind::Reasoning => Text::Unknown(None),
+                LaneKind::Content | LaneKind::Reasoning => Text::default(),
             },
         }
     }
@@ -78,7 +78,8 @@ impl Restoring {
     }
 }
 
-fn within_quotes(quoted: &str) -> &str {
+/// What stands within the quotes of a JSON string.
+pub(crate) fn within_quotes(quoted: &str) -> &str {
     quoted
         .strip_prefix('"')
         .and_then(|text| text.strip_suffix('"'))
@@ -87,7 +88,7 @@ fn within_quotes(quoted: &str) -> &str {
 
 /// What a lane's text is, as far as it was seen: an original within a string of JSON is escaped.
 #[derive(Debug)]
-enum Text {
+pub(crate) enum Text {
     /// Only space so far, and perhaps a bracket, after which it is seen what it is.
     Unknown(Option<char>),
     Prose,
@@ -100,9 +101,16 @@ enum Text {
     Strings,
 }
 
+impl Default for Text {
+    /// Nothing was seen.
+    fn default() -> Text {
+        Text::Unknown(None)
+    }
+}
+
 impl Text {
     /// Text that was let through as it came.
-    fn saw(&mut self, text: &str) {
+    pub(crate) fn saw(&mut self, text: &str) {
         for character in text.chars() {
             match self {
                 Text::Prose | Text::Strings => return,
@@ -133,7 +141,7 @@ impl Text {
     }
 
     /// Whether what follows, a placeholder, stands in a string.
-    fn is_in_a_string(&mut self, follows: &str) -> bool {
+    pub(crate) fn is_in_a_string(&mut self, follows: &str) -> bool {
         if let Text::Unknown(_) = self {
             self.saw(&follows[..1]);
             self.saw(&follows[1..2]);

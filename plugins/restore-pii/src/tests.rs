@@ -42,6 +42,22 @@ fn a_json_value_stays_valid() {
 }
 
 #[test]
+fn a_string_that_is_json_stays_valid_too() {
+    let arguments = r#"{"to": "[NAME_1]", "card": "[CARD_1]", "not": "\"[CARD_1]\"", "[EMAIL_1]": ["[EMAIL_1]"]}"#;
+    let value = json!({"arguments": arguments, "text": "[1] [NAME_1]", "list": "{[NAME_1]}"});
+    let answer = restore(json!({}), record(&value.to_string()));
+    let restored: Value = answer.record().json().unwrap();
+    let name = "Joe \"[EMAIL_1]\" Ng\n";
+    let within: Value = serde_json::from_str(restored["arguments"].as_str().unwrap()).unwrap();
+    assert_eq!(
+        within,
+        json!({"to": name, "card": 4111111111111111u64, "not": "\"4111111111111111\"", "a@b.com": ["a@b.com"]})
+    );
+    assert_eq!(restored["text"], format!("[1] {name}"));
+    assert_eq!(restored["list"], format!("{{{name}}}"));
+}
+
+#[test]
 fn only_the_configured_members_are_restored() {
     let answer = restore(
         json!({"paths": ["answer"]}),

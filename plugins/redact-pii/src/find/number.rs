@@ -64,7 +64,8 @@ impl<'a> Run<'a> {
     /// Whether a number may begin at this group: not behind a letter, or behind a sign that ties it to one.
     fn begins(&self, group: usize) -> bool {
         if group > 0 {
-            return self.groups[group].before == Separator::Space;
+            let before = self.groups[group].before;
+            return matches!(before, Separator::Space | Separator::Bracket);
         }
         let start = self.groups[0].start;
         match start.checked_sub(1).map(|at| self.bytes[at]) {
@@ -142,7 +143,16 @@ fn at_group(run: &Run<'_>, first: usize) -> Step {
             return is(Kind::Ssn, last);
         }
     }
-    match phone::at(run, first) {
+    // A telephone number has no length of its own: it ends before what is known by its form.
+    let known = |group: &usize| {
+        run.begins(*group) && (ip(run, *group).is_some() || card(run, *group).is_some())
+    };
+    let end = (first + 1..run.groups.len()).find(known);
+    let run = Run {
+        groups: &run.groups[..end.unwrap_or(run.groups.len())],
+        ..*run
+    };
+    match phone::at(&run, first) {
         Some((start, end, last)) => Step::Is(Kind::Phone, start, end, last),
         None => Step::Nothing,
     }

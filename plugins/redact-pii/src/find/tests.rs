@@ -57,6 +57,7 @@ fn url_credentials() {
             "postgres://⟦app:s3cret⟧@db.example.com:5432/main",
             "https://⟦ghp_16C7e42F292c6912E7⟧@github.com/x",
             "ftp://⟦user:p@ss⟧@host/",
+            "https://[URL_CREDENTIALS_1]@host, https://⟦[x]⟧@host",
             "amqp://⟦u:a/b?c#d⟧@host",
             "http://⟦u:p⟧@[::1]/",
             "see https://example.com/@user, https://example.com:8080/a@b or http://@x.y",
@@ -172,6 +173,54 @@ fn numbers_that_are_no_telephone_numbers() {
             "10:30:00 and 99.999.999 %",
         ],
     );
+}
+
+#[test]
+fn values_that_stand_next_to_one_another_are_all_found() {
+    for (text, kinds) in [
+        // A telephone number has no length of its own: it takes nothing of what is known by its form.
+        (
+            "⟦+46 70 123 45 67⟧ ⟦4111 1111 1111 1111⟧",
+            &[Kind::Phone, Kind::Card][..],
+        ),
+        (
+            "⟦+46 70 123 45 67⟧\t⟦4111-1111-1111-1111⟧ \\ x",
+            &[Kind::Phone, Kind::Card],
+        ),
+        ("⟦+46 70 123 45 67⟧ ⟦10.20.30.40⟧", &[Kind::Phone, Kind::Ip]),
+        (
+            "⟦+46 70 123 45 67⟧ (⟦10.20.30.40⟧)",
+            &[Kind::Phone, Kind::Ip],
+        ),
+        (
+            "⟦10.20.30.40⟧) ⟦4111 1111 1111 1111⟧",
+            &[Kind::Ip, Kind::Card],
+        ),
+        (
+            "⟦4111111111111111⟧ (⟦078-05-1120⟧)",
+            &[Kind::Card, Kind::Ssn],
+        ),
+        // Two that cannot be told apart go together, and nothing of the first stays.
+        ("⟦ada@example.com'bob@example.org⟧", &[Kind::Email]),
+        // In the source of a text, as a program prints it, the letter of an escape is no word.
+        (
+            "'\\n⟦+46 70 123 45 67⟧\\t⟦4111111111111111⟧\\n⟦DE89370400440532013000⟧'",
+            &[Kind::Phone, Kind::Card, Kind::Iban],
+        ),
+        (
+            "'\\n⟦10.20.30.40⟧\\r\\n⟦078-05-1120⟧'",
+            &[Kind::Ip, Kind::Ssn],
+        ),
+    ] {
+        let expected: Vec<&str> = text
+            .split('⟦')
+            .skip(1)
+            .filter_map(|part| part.split('⟧').next())
+            .collect();
+        let plain = text.replace(['⟦', '⟧'], "");
+        let expected: Vec<(Kind, &str)> = kinds.iter().copied().zip(expected).collect();
+        assert_eq!(found(&plain), expected, "in {plain:?}");
+    }
 }
 
 #[test]

@@ -33,7 +33,13 @@ pub(super) fn credentials_at(text: &str, at: usize) -> Option<(usize, usize)> {
     let host = bytes
         .get(end + 1)
         .is_some_and(|&byte| byte.is_ascii_alphanumeric() || byte >= 0x80 || byte == b'[');
-    (end > start && host).then_some((start, end))
+    (end > start && host && !is_placeholder(&bytes[start..end])).then_some((start, end))
+}
+
+/// Whether this was redacted already, as `[URL_CREDENTIALS_1]`: what hides something is not hidden again.
+fn is_placeholder(secret: &[u8]) -> bool {
+    let label = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
+    matches!(secret, [b'[', within @ .., b']'] if within.iter().all(label))
 }
 
 /// Whether what follows a colon cannot be a port and a path.

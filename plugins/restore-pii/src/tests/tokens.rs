@@ -160,27 +160,77 @@ fn readers_wait_for_less_than_a_fiftieth_of_a_token() {
         "Otherwise there is nothing more to do, and the matter is closed from our side. ",
     ];
     let text: String = (0..200).map(|n| SENTENCES[(n * 7 + n / 10) % 10]).collect();
-    let pieces = pieces(&text);
-    let operator = started();
-    let mut lane = operator.open(&with_map(TestLane::content())).unwrap();
-    // A step after which some text waits delays it by the token that comes next.
-    let (mut delays, mut in_a_row, mut longest) = (0, 0, 0);
-    let (mut given, mut through) = (0, 0);
-    for piece in &pieces {
-        given += piece.len();
-        through += lane.step(piece, false).text.len();
-        in_a_row = if given == through { 0 } else { in_a_row + 1 };
-        delays += usize::from(in_a_row > 0);
-        longest = longest.max(in_a_row);
+    let waits = Waits::of(&[&text]);
+    assert!(waits.tokens > 3000 && waits.delays > 0, "{waits:?}");
+    assert!(waits.mean() <= 0.02 && waits.longest <= 2, "{waits:?}");
+}
+
+/// How long readers wait.
+#[derive(Debug, Default)]
+struct Waits {
+    tokens: usize,
+    /// Steps after which some text waits: each delays it by the token that comes next.
+    delays: usize,
+    /// Most such steps in a row.
+    longest: usize,
+}
+
+impl Waits {
+    fn of(answers: &[&str]) -> Waits {
+        let operator = started();
+        let mut waits = Waits::default();
+        for answer in answers {
+            let mut lane = operator.open(&with_map(TestLane::content())).unwrap();
+            let (mut in_a_row, mut given, mut through) = (0, 0, 0);
+            for piece in pieces(answer) {
+                given += piece.len();
+                through += lane.step(piece, false).text.len();
+                in_a_row = if given == through { 0 } else { in_a_row + 1 };
+                waits.tokens += 1;
+                waits.delays += usize::from(in_a_row > 0);
+                waits.longest = waits.longest.max(in_a_row);
+            }
+        }
+        waits
     }
-    let mean = delays as f64 / pieces.len() as f64;
-    assert!(
-        pieces.len() > 3000 && delays > 0,
-        "{} {delays}",
-        pieces.len()
-    );
-    assert!(mean <= 0.02, "{delays} of {} tokens: {mean}", pieces.len());
-    assert!(longest <= 2, "{longest}");
+
+    fn mean(&self) -> f64 {
+        self.delays as f64 / self.tokens as f64
+    }
+}
+
+/// What people wrote: the guides of this project, with their tables, links and code, and, where it is, what customers
+/// of a bank wrote, which is not part of this project.
+#[test]
+fn what_people_wrote_waits_no_longer() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let guides = [
+        "kafka.md",
+        "models.md",
+        "production.md",
+        "gateway.md",
+        "tokens.md",
+        "index.md",
+    ];
+    let guides: Vec<String> = guides
+        .iter()
+        .map(|name| std::fs::read_to_string(root.join("docs/src").join(name)).unwrap())
+        .collect();
+    let mut texts = vec![guides];
+    let customers = root.join("../shared/data/banking77/train.csv");
+    match std::fs::read_to_string(&customers) {
+        Ok(lines) => texts.push(lines.lines().skip(1).map(str::to_owned).collect()),
+        Err(_) => println!(
+            "{} is not here: only the guides are read",
+            customers.display()
+        ),
+    }
+    for answers in texts {
+        let answers: Vec<&str> = answers.iter().map(String::as_str).collect();
+        let waits = Waits::of(&answers);
+        assert!(waits.tokens > 10_000, "{waits:?}");
+        assert!(waits.mean() <= 0.02 && waits.longest <= 2, "{waits:?}");
+    }
 }
 
 proptest! {

@@ -3,9 +3,18 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod answers;
+mod beside;
 mod client;
+mod conversations;
+mod doors;
+mod echo;
 mod feeds;
+mod figures;
+mod frames;
+mod gone;
+mod hostile;
 mod keys;
+mod private;
 mod published;
 mod records;
 mod remote;
@@ -13,4 +22,8 @@ mod remote_chain;
 #[path = "../../../host/connect/tests/remote/server.rs"]
 #[allow(dead_code)] // The room it belongs to uses the rest of it.
 mod server;
+mod signed;
+mod starting;
+mod streams;
 mod tokens;
+mod vectors;

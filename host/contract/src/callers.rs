@@ -77,7 +77,8 @@ impl Became<'_> {
 
 /// Those who wait. Called on the threads of workers: must not block.
 pub trait Callers: Send + Sync {
-    /// How this one wants to be served; none if nobody waits for the record.
+    /// How this one wants to be served; none if nobody waits for the record. The deadline may be later when it is asked for
+    /// again: a request that has expired by then goes on.
     fn terms(&self, caller: CallerId) -> Option<Terms>;
 
     /// A model is asked for what this caller will be answered with, at this attempt: whoever is to see it as it is made.
@@ -94,6 +95,11 @@ pub trait Callers: Send + Sync {
 
     /// Callers that have gone since this was last asked: their requests are cancelled, and their records end here.
     fn take_gone(&self) -> Vec<CallerId>;
+
+    /// A run begins, and this is what an earlier one left of a source: these records, and of each how many pieces have
+    /// not ended. Returns those that are still wanted, by somebody who will ask again: they go on as if their callers
+    /// were there. All others end here. Told of each partition once, also if nothing is left of it.
+    fn left(&self, source: u16, left: &[(CallerId, usize)]) -> Vec<CallerId>;
 }
 
 /// Sees an answer as it is made, after the token handlers of its stage. Must not block.

@@ -52,6 +52,8 @@ pub(crate) struct Entry {
     pub showing: Option<Box<Showing>>,
     /// The last attempt as feeds of tokens know it; 0 where there was none.
     pub fed: u64,
+    /// The deadline of its caller that the model was given, where that is the one that counts.
+    pub until: Option<Instant>,
 }
 
 /// A record in a stage: its offset, its emit, and 0, or more where the same one waits there more than once.

@@ -94,7 +94,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Waits {
-    /// Its records.
+    /// How many records it has.
     pub(crate) fn len(&self) -> usize {
         match self {
             Waits::Entry { .. } => 1,
@@ -108,6 +108,15 @@ impl Waits {
             Waits::Entry { entry, .. } => entry.id.offset,
             Waits::Untaken { id, .. } => id.offset,
         }
+    }
+
+    /// Its records.
+    pub(crate) fn records(&self) -> impl Iterator<Item = RecordId> + '_ {
+        let batch = match self {
+            Waits::Entry { entry, .. } => &entry.record,
+            Waits::Untaken { batch, .. } => batch,
+        };
+        batch.view().records().map(|record| record.id())
     }
 
     /// The records' source has this index in the pipeline, which it need not have had when they were read.
@@ -346,6 +355,7 @@ impl Parts {
             },
             showing: None,
             fed: progress.fed,
+            until: None,
         };
         let waits = Waits::Entry {
             entry: Box::new(entry),
@@ -474,6 +484,7 @@ mod tests {
             asked: None,
             showing: None,
             fed: 9,
+            until: None,
             prompt: "a prompt".into(),
             tokens: Tokens::new(vec![5, 6]),
             versions: "[]".into(),

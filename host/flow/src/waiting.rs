@@ -440,6 +440,7 @@ mod tests {
             kept: KeptParts::default(),
             showing: None,
             fed: 0,
+            until: None,
         }
     }
 

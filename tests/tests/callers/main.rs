@@ -11,6 +11,7 @@ mod feeding;
 mod gated;
 mod gone;
 mod lanes;
+mod left;
 mod listening;
 mod native;
 mod setting;

@@ -54,6 +54,10 @@ struct Inner {
     wake: Option<Arc<dyn Fn() + Send + Sync>>,
     /// What is seen stays seen.
     shows_for_good: bool,
+    /// Of an earlier run: the offsets that are still wanted.
+    wanted: Vec<u64>,
+    /// What the run was told that an earlier one left: offsets and pieces.
+    was_left: Option<Vec<(u64, usize)>>,
 }
 
 /// See the module.
@@ -98,6 +102,23 @@ impl Table {
     /// Nobody waits for this one from the beginning.
     pub(crate) fn forget_terms(&self, offset: u64) {
         self.lock().terms.remove(&offset);
+    }
+
+    /// Somebody will ask again for these records of an earlier run. What is asked here comes after them.
+    pub(crate) fn wants(&self, offsets: &[u64], next: u64) {
+        let mut inner = self.lock();
+        (inner.wanted, inner.next) = (offsets.to_vec(), next);
+    }
+
+    /// What an earlier run left.
+    pub(crate) fn was_left(&self) -> Option<Vec<(u64, usize)>> {
+        self.lock().was_left.clone()
+    }
+
+    /// A caller waits until then.
+    pub(crate) fn waits_until(&self, offset: u64, deadline: Instant) {
+        let mut inner = self.lock();
+        inner.terms.get_mut(&offset).unwrap().deadline = Some(deadline);
     }
 
     /// A caller goes. What was not read yet is nobody's to end.
@@ -256,6 +277,27 @@ impl Callers for Table {
             offset,
         };
         gone.into_iter().map(of).collect()
+    }
+
+    fn left(&self, source: u16, left: &[(CallerId, usize)]) -> Vec<CallerId> {
+        assert_eq!(source, 0);
+        let mut inner = self.lock();
+        assert_eq!(inner.was_left, None, "it is told once");
+        let counts = left.iter().map(|(caller, pieces)| (caller.offset, *pieces));
+        inner.was_left = Some(counts.collect());
+        let mut wanted = Vec::new();
+        for (caller, pieces) in left {
+            inner.left.insert(caller.offset, *pieces as i64);
+            if inner.wanted.contains(&caller.offset) {
+                let terms = Terms {
+                    deadline: None,
+                    class: 3,
+                };
+                inner.terms.insert(caller.offset, terms);
+                wanted.push(*caller);
+            }
+        }
+        wanted
     }
 }
 

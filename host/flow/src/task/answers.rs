@@ -95,6 +95,13 @@ impl Task {
             self.waiting[stage].change(number, |entry| entry.state = State::Queued);
             return Ok(());
         }
+        if let Ok((Err(ModelError::Expired { .. } | ModelError::Hopeless { .. }), _)) = &finished
+            && self.has_longer(stage, number)
+        {
+            // It goes on from its tokens, and this was no attempt.
+            self.waiting[stage].change(number, |entry| entry.state = State::Queued);
+            return Ok(());
+        }
         output.counts.requests += 1;
         let (result, mut showing) = match finished {
             Ok(finished) => finished,
@@ -203,6 +210,21 @@ impl Task {
         deadline
             .is_none_or(|deadline| due < deadline)
             .then_some(State::Delayed(due))
+    }
+
+    /// Whether the caller of an entry waits longer by now than the model was told.
+    fn has_longer(&self, stage: usize, number: u64) -> bool {
+        let entry = self.waiting[stage].get(number);
+        let callers = self.topology.callers_of(self.partition.source);
+        let told = entry.and_then(|entry| Some((entry.until?, entry.view()?.id())));
+        let (Some((until, id)), Some(callers)) = (told, callers) else {
+            return false;
+        };
+        let terms = callers.terms(id.into());
+        terms.is_some_and(|terms| {
+            let deadline = terms.deadline;
+            deadline.is_none_or(|later| later > until && later > Instant::now())
+        })
     }
 
     /// Parts of an answer have come: handlers take them, and whoever sees the answer.

@@ -493,6 +493,7 @@ impl Task {
             kept: KeptParts::default(),
             showing: None,
             fed: 0,
+            until: None,
         })
     }
 }

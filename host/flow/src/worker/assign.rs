@@ -220,15 +220,24 @@ impl Worker {
     }
 
     /// Gives a task what waited at its last cut.
-    fn restore(&mut self, partition: Partition, restored: Vec<Restored>) -> Result<(), FlowError> {
+    fn restore(
+        &mut self,
+        partition: Partition,
+        mut restored: Vec<Restored>,
+    ) -> Result<(), FlowError> {
+        for restored in &mut restored {
+            let came = restored.waits.come_from(partition.source);
+            came.map_err(|why| FlowError::State(format!("an in-flight entry: {why}")))?;
+        }
+        let unwanted = self.unwanted(partition, &restored);
         let stages = self.shared.topology.stages.len();
         self.with_task(partition, |task, output| {
-            for mut restored in restored {
-                let came = restored.waits.come_from(partition.source);
-                came.map_err(|why| FlowError::State(format!("an in-flight entry: {why}")))?;
+            for restored in restored {
                 output.restored(&restored);
                 task.restore(restored)?;
             }
+            // Nothing of it is with a model yet.
+            task.end_gone(&unwanted, output)?;
             for stage in 0..stages {
                 task.send_answers(stage, output)?;
             }

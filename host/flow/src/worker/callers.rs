@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidegate_contract::{Partition, RequestId};
+use tidegate_contract::{CallerId, Partition, RequestId};
+use tidegate_record::Origin;
 
 use super::{Completion, Worker};
 use crate::error::FlowError;
+use crate::kept::Restored;
 use crate::task::Shown;
 use crate::topology::StageKind;
 
@@ -40,6 +42,29 @@ impl Worker {
         sources
             .filter(called)
             .filter(|source| self.tasks.reads(*source))
+    }
+
+    /// The offsets of records that an earlier run left and that no caller will ask for.
+    pub(super) fn unwanted(&self, partition: Partition, restored: &[Restored]) -> BTreeSet<u64> {
+        let Some(callers) = self.shared.topology.callers_of(partition.source) else {
+            return BTreeSet::new();
+        };
+        let mut left: BTreeMap<CallerId, usize> = BTreeMap::new();
+        let mut unwanted = BTreeSet::new();
+        for id in restored
+            .iter()
+            .flat_map(|restored| restored.waits.records())
+        {
+            unwanted.insert(id.offset);
+            if id.origin == Origin::Source {
+                *left.entry(id.into()).or_default() += 1;
+            }
+        }
+        let left: Vec<(CallerId, usize)> = left.into_iter().collect();
+        for wanted in callers.left(partition.source, &left) {
+            unwanted.remove(&wanted.offset);
+        }
+        unwanted
     }
 
     /// Ends the records of callers that have gone, and the requests that models have for them.

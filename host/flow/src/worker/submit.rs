@@ -187,6 +187,7 @@ impl Worker {
             let attempt = entry.attempt + 1;
             let own_deadline = terms.and_then(|terms| terms.deadline);
             let deadline = kind.deadline.map(|deadline| Instant::now() + deadline);
+            let until = own_deadline.filter(|own| deadline.is_none_or(|of_stage| *own <= of_stage));
             let (text, wants) = (asked.text.clone(), asked.wants.clone());
             let made = entry.tokens.to_vec();
             let result = kind.model.submit(Request {
@@ -208,6 +209,7 @@ impl Worker {
                         (entry.prompt, entry.wants) = (text, wants);
                         entry.state = State::Submitted(request);
                         entry.fed = attempt_fed.unwrap_or(entry.fed);
+                        entry.until = until;
                         if replaced {
                             entry.model = UNKNOWN_MODEL.into();
                         }

@@ -318,6 +318,7 @@ mod tests {
             kept: KeptParts::default(),
             showing: None,
             fed: 0,
+            until: None,
         }
     }
 

@@ -1,0 +1,179 @@
+//! What an earlier run left of callers' records, and callers that wait longer than they said.
+
+use std::time::{Duration, Instant};
+
+use tidegate_contract::{Lane, ModelError, ModelTask, Terms};
+use tidegate_flow::{Order, Target};
+use tidegate_state::MemoryDisk;
+use tidegate_tests::until;
+
+use crate::native::{Held, Native, Says, answer, piece};
+use crate::setting::*;
+use crate::table::{End, Seen, Table};
+
+fn forced(task: &ModelTask) -> Vec<u32> {
+    match task {
+        ModelTask::Generate { forced_prefix, .. } => forced_prefix.clone(),
+        ModelTask::Encode { .. } => Vec::new(),
+    }
+}
+
+/// A run over the disk of an earlier one.
+fn again(disk: &MemoryDisk, mut setting: Setting, wanted: &[u64]) -> (Running, Table) {
+    setting.disk = disk.clone();
+    setting.table.wants(wanted, 100);
+    let table = setting.table.clone();
+    (setting.start(), table)
+}
+
+/// Ends a run with what is in flight.
+fn leave(running: Running) {
+    running.run.controls().stop();
+    let ended = running.run.join();
+    assert!(ended.error.is_none(), "{:?}", ended.error);
+}
+
+#[test]
+fn what_is_wanted_of_an_earlier_run_goes_on_from_its_tokens_and_the_rest_ends() {
+    let model = Held::new();
+    let setting = Setting::new(vec![asking("ask", model.clone(), vec![ANSWERS])]);
+    let disk = setting.disk.clone();
+    let running = setting.start();
+    let (wanted, other) = (
+        running.table.ask(chat("wanted")),
+        running.table.ask(chat("other")),
+    );
+    let (mut first, _second) = (model.next(), model.next());
+    first.reply.piece(&piece(15, "Grüß"));
+    // As many as a cut takes for themselves.
+    let tokens: Vec<u32> = (0..16).collect();
+    for token in &tokens {
+        first.reply.token(*token, *token, "");
+    }
+    leave(running);
+
+    let model = Held::new();
+    let setting = Setting::new(vec![asking("ask", model.clone(), vec![ANSWERS])]);
+    let (running, table) = again(&disk, setting, &[wanted]);
+    let mut request = model.next();
+    assert_eq!((request.class, forced(&request.task)), (3, tokens));
+    request.reply.piece(&piece(15, "Grüß"));
+    request.reply.piece(&piece(16, " Gott"));
+    request.reply.done(Ok(answer("Grüß Gott")));
+    running.end();
+    assert!(!model.is_asked(), "nobody wants the other one");
+    assert_eq!(table.was_left(), Some(vec![(wanted, 1), (other, 1)]));
+    assert_eq!(table.ends(other), [End::Dropped("ask".into())]);
+    // From its beginning: this life has shown nothing of it.
+    let attempt = table.attempts(wanted)[0];
+    assert_eq!(table.text(wanted, attempt, Lane::Content), "Grüß Gott");
+    assert_eq!(table.answer(wanted).unwrap()["answer"], "Grüß Gott");
+}
+
+#[test]
+fn a_run_with_nothing_left_says_so_and_pieces_are_counted() {
+    let split = || {
+        let slot = Native::new(|_| Says::Split(vec![0; 3]));
+        operator("split", slot, vec![Target::Stage(1)], Vec::new())
+    };
+    let model = Held::new();
+    let setting = Setting::new(vec![split(), asking("ask", model.clone(), vec![ANSWERS])]);
+    let disk = setting.disk.clone();
+    let running = setting.start();
+    let table = running.table.clone();
+    let offset = table.ask(chat("a"));
+    let requests: Vec<_> = (0..3).map(|_| model.next()).collect();
+    assert_eq!(table.was_left(), Some(Vec::new()));
+    let mut requests = requests.into_iter();
+    requests.next().unwrap().reply.done(Ok(answer("one")));
+    until("one is out", PATIENCE, || table.left(offset) == 2);
+    leave(running);
+
+    let model = Held::new();
+    let setting = Setting::new(vec![split(), asking("ask", model.clone(), vec![ANSWERS])]);
+    let (running, table) = again(&disk, setting, &[offset]);
+    for _ in 0..2 {
+        model.next().reply.done(Ok(answer("more")));
+    }
+    running.end();
+    assert_eq!(table.was_left(), Some(vec![(offset, 2)]));
+}
+
+#[test]
+fn an_answer_that_waited_behind_its_lane_is_told_of_after_a_restart() {
+    waited_behind_its_lane(true);
+    waited_behind_its_lane(false);
+}
+
+fn waited_behind_its_lane(first_is_wanted: bool) {
+    let stage = |model| {
+        let mut stage = stage_of(model);
+        stage.order = Order::Partition;
+        vec![model_stage("ask", stage, vec![ANSWERS])]
+    };
+    let model = Held::new();
+    let setting = Setting::new(stage(model.clone()));
+    let disk = setting.disk.clone();
+    let running = setting.start();
+    let (first, second) = (running.table.ask(chat("a")), running.table.ask(chat("b")));
+    let (_first, mut behind) = (model.next(), model.next());
+    let table = running.table.clone();
+    // The log has the tokens as the model told them.
+    for (index, byte) in (0u32..).zip("second".bytes()) {
+        behind.reply.token(index, u32::from(byte), "");
+    }
+    behind.reply.done(Ok(answer("second")));
+    until("it is answered", PATIENCE, || {
+        let seen = table.seen(second, 1);
+        seen.iter().any(|seen| matches!(seen, Seen::Answer(_)))
+    });
+    leave(running);
+
+    let model = Held::new();
+    let wanted: &[u64] = if first_is_wanted {
+        &[first, second]
+    } else {
+        &[second]
+    };
+    let (running, table) = again(&disk, Setting::new(stage(model.clone())), wanted);
+    if first_is_wanted {
+        model.next().reply.done(Ok(answer("first")));
+    }
+    running.end();
+    assert!(!model.is_asked(), "the second was answered before");
+    assert_eq!(table.seen(second, 1), [Seen::Answer(answer("second"))]);
+    assert_eq!(table.answer(second).unwrap()["answer"], "second");
+}
+
+#[test]
+fn a_request_whose_caller_waits_longer_by_now_goes_on_from_its_tokens() {
+    let model = Held::new();
+    let running = Setting::new(vec![asking("ask", model.clone(), vec![ANSWERS])]).start();
+    let table = running.table.clone();
+    let said = Instant::now() + Duration::from_secs(600);
+    let terms = Terms {
+        deadline: Some(said),
+        class: 1,
+    };
+    let (longer, same) = (
+        table.ask_with(chat("longer"), Some(terms)),
+        table.ask_with(chat("same"), Some(terms)),
+    );
+    let (mut first, second) = (model.next(), model.next());
+    assert_eq!(first.deadline, Some(said));
+    first.reply.token(0, 1, "One");
+    let later = said + Duration::from_secs(60);
+    table.waits_until(longer, later);
+    let expired = || Err(ModelError::Expired { made: 1 });
+    first.reply.done(expired());
+    second.reply.done(expired());
+    let request = model.next();
+    assert_eq!(
+        (request.attempt, request.deadline, forced(&request.task)),
+        (1, Some(later), vec![1])
+    );
+    request.reply.done(Ok(answer("One two")));
+    running.end();
+    assert_eq!(table.answer(longer).unwrap()["answer"], "One two");
+    assert!(matches!(table.ends(same)[..], [End::Dead(..)]));
+}

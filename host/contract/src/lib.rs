@@ -12,6 +12,7 @@ mod feed;
 mod files;
 mod guarantee;
 mod ingest;
+mod keyed;
 mod mark;
 mod model;
 mod operator;
@@ -39,6 +40,7 @@ pub use guarantee::{CommitPoint, Level, SinkClass, SourceClass, Wanted};
 pub use ingest::{
     IdempotencyKey, IngestBatch, IngestError, IngestLog, IngestRecord, Ingested, LoggedRecord,
 };
+pub use keyed::{KeyedChange, KeyedLog, KeyedLogError, KeyedValue};
 pub use mark::{Keeper, LARGEST_MARK, Mark, Store, UnknownMark};
 pub use model::{
     Answer, Call, Choice, Conversation, Finish, Function, FunctionChoice, Lane, MOST_STOPS, Made,

@@ -24,7 +24,7 @@ const INSTANCE: &str = "instance";
 
 /// What a state directory may have in it without a commit log: what a start that was cut short leaves, what is left
 /// when the log was taken away, and what is on a disk of its own.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "commit.log.new",
     "key",
     "key.new",
@@ -32,6 +32,7 @@ const NAMES: [&str; 11] = [
     "instance.new",
     // What an older version left there.
     "lock",
+    "answers",
     "compiled",
     "components",
     "dead-letters.jsonl",

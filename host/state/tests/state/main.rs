@@ -8,6 +8,7 @@ mod damage;
 mod directory;
 mod disk;
 mod holders;
+mod keyed;
 mod keys;
 mod sinks;
 

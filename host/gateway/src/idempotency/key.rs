@@ -9,7 +9,7 @@ pub const HEADER: &str = "idempotency-key";
 const LONGEST: usize = 255;
 
 /// A digest of parts, each with its length before it, so that no two lists of parts have one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
@@ -22,6 +22,24 @@ impl Digest {
         }
         let mut bytes = [0; 32];
         bytes.copy_from_slice(context.finish().as_ref());
+        Digest(bytes)
+    }
+
+    /// The digest itself.
+    pub(crate) fn bytes(&self) -> [u8; 32] {
+        self.0
+    }
+
+    /// A number that follows from it.
+    pub(crate) fn number(&self) -> u64 {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&self.0[..8]);
+        u64::from_le_bytes(bytes)
+    }
+}
+
+impl From<[u8; 32]> for Digest {
+    fn from(bytes: [u8; 32]) -> Digest {
         Digest(bytes)
     }
 }

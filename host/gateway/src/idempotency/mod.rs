@@ -1,24 +1,44 @@
 //! Answers that several read: of a request that is repeated, of equal ones at once, and of equal ones later.
 //!
 //! One structure serves all three. An answer is made by a task of its own, into a recording that any number of readers
-//! follow from its beginning; the task ends with its last reader, so that a client that goes still frees what it asked
-//! for. What has ended well is kept for a while, within a bound of bytes.
+//! follow from its beginning, each until a deadline of its own. What has ended well is kept for a while, within a bound
+//! of bytes of which each client has its share.
+//!
+//! The making ends with its last reader, so that a client that goes frees what it asked for; but not where answers are
+//! lasting: there whoever goes may ask again. Those may outlive the process, too: what is being made is noted with the
+//! record that it is made of, so that the next process knows it, and what is finished is durable before its end is told.
 
+mod finished;
+mod journal;
 pub mod key;
+mod making;
 mod recording;
+mod shares;
+mod stored;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::header::{HeaderName, HeaderValue};
+use tidegate_contract::{KeyedLog, KeyedValue};
 use tokio::time::Instant;
 
-use crate::exchange::{Answered, Content};
+use self::finished::{Finished, is_momentary};
+use self::journal::Journal;
+use self::making::Ending;
+pub(crate) use self::making::Left;
+pub use self::making::Making;
+use self::recording::{Reader, Recording};
+use self::shares::Shares;
+pub(crate) use self::stored::Begun;
+use self::stored::{Stored, StoredAnswer};
+use crate::exchange::Answered;
+use crate::requests::Patience;
 use key::Digest;
-use recording::{Reader, Recording};
 
 /// How long and how much is kept.
 #[derive(Clone, Debug)]
@@ -29,6 +49,8 @@ pub struct Options {
     pub bytes: usize,
     /// The header of an answer that was made for another request.
     pub mark: HeaderName,
+    /// Whether an answer is made to its end when nobody reads it any more.
+    pub lasting: bool,
 }
 
 /// Answers by key. A copy is the same.
@@ -37,24 +59,46 @@ pub struct Answers(Arc<Inner>);
 
 struct Inner {
     options: Options,
-    kept: Mutex<Kept>,
+    known: Mutex<Known>,
+    journal: Option<Journal>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct Known {
     by_key: HashMap<Digest, Entry>,
-    /// Finished ones, oldest first.
-    finished: VecDeque<(Instant, Digest, u64)>,
-    bytes: usize,
-    /// Number of the last recording.
+    /// Those that nobody makes.
+    shares: Shares,
+    /// Number of the last entry.
     last: u64,
 }
 
 struct Entry {
     number: u64,
+    client: Digest,
     body: Digest,
-    recording: Arc<Recording>,
-    bytes: usize,
+    answer: Answer,
+    /// When it is forgotten; none while it is made.
+    until: Option<Instant>,
+}
+
+enum Answer {
+    /// In the making, or finished.
+    Recorded(Arc<Recording>),
+    /// An earlier process was making it.
+    Left(Left),
+}
+
+/// Someone who asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Joining {
+    /// Whose share of the bound an answer takes that is made for this one.
+    pub client: Digest,
+    /// What tells the answer.
+    pub key: Digest,
+    /// What was asked. One key stands for one thing.
+    pub body: Digest,
+    /// How long this one waits.
+    pub until: Instant,
 }
 
 /// An answer that is there, or will be.
@@ -66,17 +110,54 @@ pub type Joined = Pin<Box<dyn Future<Output = Answered> + Send>>;
 pub struct OtherBody;
 
 impl Answers {
-    /// An empty store.
+    /// An empty store that ends with the process.
     pub fn new(options: Options) -> Answers {
         Answers(Arc::new(Inner {
             options,
-            kept: Mutex::default(),
+            known: Mutex::default(),
+            journal: None,
         }))
+    }
+
+    /// One that outlives the process, in a log that has these values.
+    pub fn over(
+        options: Options,
+        log: Box<dyn KeyedLog>,
+        values: Vec<KeyedValue>,
+    ) -> io::Result<Answers> {
+        let mut known = Known::default();
+        let (now, seconds) = (Instant::now(), seconds());
+        for KeyedValue { key, until, value } in values {
+            let left = until.saturating_sub(seconds);
+            // What another version wrote otherwise is not known.
+            if let (1.., Some(stored)) = (left, Stored::read(&value)) {
+                let answer = match stored.answer {
+                    StoredAnswer::Begun(begun) => Answer::Left(Left::new(begun)),
+                    StoredAnswer::Finished(finished) => Answer::Recorded(Recording::of(finished)),
+                };
+                let bytes = value.len();
+                let until = now + Duration::from_secs(left).min(options.time());
+                let entry = known.entry(stored.client, stored.body, answer);
+                known.put(Digest::from(key), entry);
+                known.keep(Digest::from(key), bytes, until);
+            }
+        }
+        let answers = Answers(Arc::new(Inner {
+            options,
+            known: Mutex::new(known),
+            journal: Some(Journal::new(log)?),
+        }));
+        let bound = answers.0.options.bytes;
+        answers.forget(|known| {
+            let over = known.shares.bytes() > bound;
+            over.then(|| known.shares.take_of_largest()).flatten()
+        });
+        Ok(answers)
     }
 
     /// How many answers are made or kept.
     pub fn len(&self) -> usize {
-        self.kept().by_key.len()
+        self.known().by_key.len()
     }
 
     /// Whether there is none.
@@ -84,63 +165,96 @@ impl Answers {
         self.len() == 0
     }
 
+    /// Forgets what is too old.
+    pub fn forget_old(&self) {
+        let now = Instant::now();
+        self.forget(|known| known.shares.take_old(now));
+    }
+
+    /// The process ends. What is being made is left to the next one.
+    pub fn close(&self) {
+        if let Some(journal) = &self.0.journal {
+            journal.close();
+        }
+    }
+
+    /// What an earlier process was making, and nobody has asked for again: when it is forgotten.
+    pub(crate) fn left(&self) -> Vec<(Left, Instant)> {
+        let known = self.known();
+        let left = known
+            .by_key
+            .values()
+            .filter_map(|entry| match &entry.answer {
+                Answer::Left(left) => Some((left.clone(), entry.until?)),
+                Answer::Recorded(_) => None,
+            });
+        left.collect()
+    }
+
     /// The answer of this key: one that is there or in the making, if the body is the same; else this one, which is
     /// made from now on.
     pub fn join<F>(
         &self,
-        key: Digest,
-        body: Digest,
-        make: impl FnOnce() -> F,
+        joining: Joining,
+        make: impl FnOnce(Making) -> F,
     ) -> Result<Joined, OtherBody>
     where
         F: Future<Output = Answered> + Send + 'static,
     {
+        self.forget_old();
+        let Joining { key, until, .. } = joining;
         let (reader, fresh) = {
-            let mut kept = self.kept();
-            kept.forget_old(Instant::now());
-            let there = match kept.by_key.get(&key) {
-                Some(entry) if entry.body != body => return Err(OtherBody),
-                Some(entry) => Reader::new(&entry.recording),
-                None => None,
+            let mut known = self.known();
+            let there = match known.by_key.get(&key) {
+                Some(entry) if entry.body != joining.body => return Err(OtherBody),
+                Some(entry) => match &entry.answer {
+                    Answer::Recorded(recording) => Reader::new(recording, until).ok_or(None),
+                    Answer::Left(left) => Err(Some(left.clone())),
+                },
+                None => Err(None),
             };
             match there {
-                Some(reader) => (reader, None),
-                None => {
-                    let (reader, recording) = Reader::first();
-                    kept.last += 1;
-                    let number = kept.last;
-                    let entry = Entry {
-                        number,
-                        body,
-                        recording: recording.clone(),
-                        bytes: 0,
+                Ok(reader) => (reader, None),
+                Err(left) => {
+                    let patience = match &left {
+                        Some(left) => left.patience.clone(),
+                        None => Patience::until(until),
                     };
-                    kept.by_key.insert(key, entry);
-                    (reader, Some((recording, number)))
+                    let lasting = self.0.options.lasting;
+                    let (reader, recording) = Reader::first(patience, lasting, until);
+                    let answer = Answer::Recorded(recording.clone());
+                    let entry = known.entry(joining.client, joining.body, answer);
+                    let number = entry.number;
+                    known.put(key, entry);
+                    (reader, Some((recording, number, left)))
                 }
             }
         };
         let is_fresh = fresh.is_some();
-        if let Some((recording, number)) = fresh {
+        if let Some((recording, number, left)) = fresh {
+            let making = Making {
+                answers: self.clone(),
+                joining,
+                patience: recording.patience.clone(),
+                left: left.clone(),
+            };
             let ending = Ending {
                 answers: self.clone(),
-                key,
+                joining,
                 number,
                 recording: recording.clone(),
+                left,
+                finished: None,
             };
-            let task = tokio::spawn(make_answer(make(), ending));
+            let task = tokio::spawn(ending.record(make(making)));
             recording.made_by(task.abort_handle());
         }
         let mark = self.0.options.mark.clone();
         Ok(Box::pin(async move {
             let mut answered = reader.answered().await;
             if !is_fresh {
-                // What is left of a quota was said to another, at another time.
-                let stale = |name: &HeaderName| {
-                    name.as_str().starts_with("x-ratelimit-")
-                        || name.as_str().starts_with("ratelimit")
-                };
-                answered.headers.retain(|(name, _)| !stale(name));
+                // Said to another, at another time.
+                answered.headers.retain(|(name, _)| !is_momentary(name));
                 answered
                     .headers
                     .push((mark, HeaderValue::from_static("true")));
@@ -149,112 +263,122 @@ impl Answers {
         }))
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A recording has ended: it is kept, or forgotten.
-    fn ended(&self, key: Digest, number: u64, recording: &Recording) {
+    /// Whether this would be kept.
+    fn is_kept(&self, finished: &Finished) -> bool {
         let options = &self.0.options;
-        let size = recording.worth_keeping();
-        let mut kept = self.kept();
-        let Some(entry) = kept
-            .by_key
-            .get_mut(&key)
-            .filter(|entry| entry.number == number)
-        else {
-            return;
+        finished.size() <= options.bytes && !options.ttl.is_zero()
+    }
+
+    /// What the journal has of a key.
+    fn stored(&self, joining: &Joining, answer: StoredAnswer) -> KeyedValue {
+        let stored = Stored {
+            client: joining.client,
+            body: joining.body,
+            answer,
         };
-        let Some(size) = size.filter(|size| *size <= options.bytes && !options.ttl.is_zero())
-        else {
-            kept.by_key.remove(&key);
+        KeyedValue {
+            key: joining.key.bytes(),
+            until: seconds() + self.0.options.time().as_secs(),
+            value: stored.write(),
+        }
+    }
+
+    /// A recording has ended: it is kept, or forgotten, or left as it was.
+    fn ended(&self, ending: &Ending) {
+        let key = ending.joining.key;
+        let mut known = self.known();
+        let ours = known.by_key.get(&key);
+        if ours.is_none_or(|entry| entry.number != ending.number) {
             return;
-        };
-        entry.bytes = size;
-        kept.bytes += size;
-        kept.finished
-            .push_back((Instant::now() + options.ttl, key, number));
-        while kept.bytes > options.bytes {
-            kept.forget_oldest();
         }
-    }
-}
-
-impl Kept {
-    fn forget_old(&mut self, now: Instant) {
-        while self
-            .finished
-            .front()
-            .is_some_and(|(until, ..)| *until <= now)
-        {
-            self.forget_oldest();
+        let now = Instant::now();
+        match (&ending.finished, &ending.left) {
+            (Some(finished), _) => {
+                let until = now + self.0.options.ttl;
+                known.keep(key, finished.size(), until);
+            }
+            // Whoever asks next may have more luck.
+            (None, Some(left)) => {
+                let answer = Answer::Left(left.clone());
+                let (client, body) = (ending.joining.client, ending.joining.body);
+                let entry = known.entry(client, body, answer);
+                known.put(key, entry);
+                known.keep(key, 0, now + self.0.options.time());
+            }
+            (None, None) => known.remove(key),
         }
+        drop(known);
+        let bound = self.0.options.bytes;
+        self.forget(|known| {
+            let over = known.shares.bytes() > bound;
+            over.then(|| known.shares.take_of_largest()).flatten()
+        });
     }
 
-    fn forget_oldest(&mut self) {
-        let Some((_, key, number)) = self.finished.pop_front() else {
-            self.bytes = 0;
-            return;
-        };
-        if self
-            .by_key
-            .get(&key)
-            .is_some_and(|entry| entry.number == number)
-            && let Some(entry) = self.by_key.remove(&key)
-        {
-            self.bytes = self.bytes.saturating_sub(entry.bytes);
-        }
-    }
-}
-
-/// Ends a recording however its task ends.
-struct Ending {
-    answers: Answers,
-    key: Digest,
-    number: u64,
-    recording: Arc<Recording>,
-}
-
-impl Ending {
-    /// Kept or forgotten before its readers hear of the end: who asks again after it must not find what is not kept.
-    fn settle(&self) {
-        self.answers.ended(self.key, self.number, &self.recording);
-        self.recording.tell();
-    }
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        // Of one that was settled this changes nothing.
-        if self.recording.end() {
-            self.settle();
-        }
-    }
-}
-
-async fn make_answer<F: Future<Output = Answered>>(make: F, ending: Ending) {
-    let Answered {
-        status,
-        headers,
-        content,
-    } = make.await;
-    let recording = &ending.recording;
-    match content {
-        Content::Whole { media_type, bytes } => {
-            recording.begin(status, headers, Some((media_type, bytes)));
-            ending.settle();
-        }
-        Content::Events(mut parts) => {
-            recording.begin(status, headers, None);
-            recording.tell();
-            while let Some(part) = parts.recv().await {
-                if recording.add(part) {
-                    return ending.settle();
-                }
-                recording.tell();
+    /// Forgets what is taken out of the shares, as long as something is.
+    fn forget(&self, mut take: impl FnMut(&mut Known) -> Option<shares::Kept>) {
+        let mut known = self.known();
+        while let Some(kept) = take(&mut known) {
+            known.by_key.remove(&kept.key);
+            if let Some(journal) = &self.0.journal {
+                journal.forget(kept.key.bytes());
             }
         }
-        // A connection that is taken over is nobody else's; endpoints here take none.
-        Content::Upgraded(_) => {}
     }
+}
+
+impl Options {
+    /// How long an answer is known that nobody makes, at least so long that its client can ask again.
+    fn time(&self) -> Duration {
+        self.ttl.max(Duration::from_secs(60))
+    }
+}
+
+impl Known {
+    fn entry(&mut self, client: Digest, body: Digest, answer: Answer) -> Entry {
+        self.last += 1;
+        Entry {
+            number: self.last,
+            client,
+            body,
+            answer,
+            until: None,
+        }
+    }
+
+    fn put(&mut self, key: Digest, entry: Entry) {
+        self.remove(key);
+        self.by_key.insert(key, entry);
+    }
+
+    fn remove(&mut self, key: Digest) {
+        if let Some(entry) = self.by_key.remove(&key)
+            && let Some(until) = entry.until
+        {
+            self.shares.remove((until, entry.number));
+        }
+    }
+
+    /// An entry that nobody makes any more stays until then.
+    fn keep(&mut self, key: Digest, bytes: usize, until: Instant) {
+        if let Some(entry) = self.by_key.get_mut(&key) {
+            entry.until = Some(until);
+            let kept = shares::Kept {
+                key,
+                client: entry.client,
+                bytes,
+            };
+            self.shares.add((until, entry.number), kept);
+        }
+    }
+}
+
+/// Since the Unix epoch.
+fn seconds() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }

@@ -8,14 +8,22 @@ use hyper::header::{HeaderName, HeaderValue};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until};
 
+use super::finished::{Body, Finished};
 use crate::exchange::{Answered, Content, Part};
 use crate::openai::error::ApiError;
+use crate::openai::late;
+use crate::requests::Patience;
 
 /// One answer.
 pub(super) struct Recording {
     state: Mutex<State>,
     changed: watch::Sender<()>,
+    /// How long those who read it wait for it.
+    pub(super) patience: Patience,
+    /// Whether it is made to its end without readers, too.
+    lasting: bool,
 }
 
 #[derive(Default)]
@@ -30,16 +38,31 @@ struct State {
     task: Option<AbortHandle>,
 }
 
-impl Default for Recording {
-    fn default() -> Recording {
-        Recording {
+impl Recording {
+    fn new(patience: Patience, lasting: bool) -> Arc<Recording> {
+        Arc::new(Recording {
             state: Mutex::default(),
             changed: watch::Sender::new(()),
-        }
+            patience,
+            lasting,
+        })
     }
-}
 
-impl Recording {
+    /// One that has ended.
+    pub(super) fn of(finished: Finished) -> Arc<Recording> {
+        let recording = Recording::new(Patience::until(Instant::now()), true);
+        {
+            let mut state = recording.state();
+            state.head = Some((finished.status, finished.headers));
+            match finished.body {
+                Body::Whole(bytes) => state.whole = Some((Body::MEDIA_TYPE, bytes)),
+                Body::Stream(bytes) => state.parts.push(Part::Last(bytes)),
+            }
+            state.over = true;
+        }
+        recording
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -84,60 +107,69 @@ impl Recording {
         self.changed.send_replace(());
     }
 
-    /// Its bytes, if the same would be answered later: a failure of the moment is not, nor is what an operator refused (it
-    /// may have another mind then), nor a stream that broke.
-    pub(super) fn worth_keeping(&self) -> Option<usize> {
+    /// The stream, if it ends in order with this part.
+    pub(super) fn finished(&self, last: &Part) -> Option<Finished> {
+        let Part::Last(last) = last else {
+            return None;
+        };
         let state = self.state();
-        let (status, headers) = state.head.as_ref()?;
-        let momentary = !status.is_success();
-        let mut size = 256 + headers.len() * 64;
-        match &state.whole {
-            Some((_, bytes)) => size += bytes.len(),
-            None if !matches!(state.parts.last(), Some(Part::Last(_))) => return None,
-            None => {
-                for part in &state.parts {
-                    let (Part::Bytes(bytes) | Part::Last(bytes) | Part::Broken(bytes)) = part;
-                    size += bytes.len() + 48;
-                }
-            }
+        let (status, headers) = state.head.clone()?;
+        let mut bytes = Vec::new();
+        for part in &state.parts {
+            let (Part::Bytes(part) | Part::Last(part) | Part::Broken(part)) = part;
+            bytes.extend_from_slice(part);
         }
-        (!momentary).then_some(size)
+        bytes.extend_from_slice(last);
+        Finished::of(status, headers, Body::Stream(bytes.into()))
     }
 }
 
-/// One who reads. With the last of them the making ends.
+/// One who reads. With the last of them the making ends, unless it lasts.
 pub(super) struct Reader {
     recording: Arc<Recording>,
     changed: watch::Receiver<()>,
+    until: Instant,
 }
 
 impl Reader {
-    /// A recording with its first reader.
-    pub(super) fn first() -> (Reader, Arc<Recording>) {
-        let recording = Arc::new(Recording::default());
+    /// A recording with its first reader, who waits until then; others may wait longer.
+    pub(super) fn first(
+        patience: Patience,
+        lasting: bool,
+        until: Instant,
+    ) -> (Reader, Arc<Recording>) {
+        let recording = Recording::new(patience, lasting);
         recording.state().readers = 1;
-        let reader = Reader {
-            recording: recording.clone(),
-            changed: recording.changed.subscribe(),
-        };
-        (reader, recording)
+        (Reader::of(&recording, until), recording)
     }
 
-    /// None of a recording that was abandoned.
-    pub(super) fn new(recording: &Arc<Recording>) -> Option<Reader> {
+    /// One who waits until then. None of a recording that was abandoned.
+    pub(super) fn new(recording: &Arc<Recording>, until: Instant) -> Option<Reader> {
         let mut state = recording.state();
         if state.abandoned {
             return None;
         }
         state.readers += 1;
         drop(state);
-        Some(Reader {
-            recording: recording.clone(),
-            changed: recording.changed.subscribe(),
-        })
+        Some(Reader::of(recording, until))
     }
 
-    /// The answer, once its head is known. The making bounds the wait: it has a deadline.
+    fn of(recording: &Arc<Recording>, until: Instant) -> Reader {
+        recording.patience.lasts(until);
+        Reader {
+            recording: recording.clone(),
+            changed: recording.changed.subscribe(),
+            until,
+        }
+    }
+
+    /// Returns when this one waits no longer and others do: a making that nobody waits for any longer says so itself.
+    async fn is_late(&self) {
+        sleep_until(self.until).await;
+        self.recording.patience.exceeds(self.until).await;
+    }
+
+    /// The answer, once its head is known.
     pub(super) async fn answered(mut self) -> Answered {
         loop {
             {
@@ -162,8 +194,13 @@ impl Reader {
                     return ApiError::gone().answered();
                 }
             }
-            // An error would mean that the recording has gone, and it is held here.
-            let _ = self.changed.changed().await;
+            let mut changed = self.changed.clone();
+            tokio::select! {
+                biased;
+                // An error would mean that the recording has gone, and it is held here.
+                _ = changed.changed() => self.changed = changed,
+                () = self.is_late() => return ApiError::deadline().answered(),
+            }
         }
     }
 
@@ -189,9 +226,15 @@ impl Reader {
             if over {
                 return;
             }
+            let mut changed = self.changed.clone();
             tokio::select! {
+                biased;
                 () = to.closed() => return,
-                _ = self.changed.changed() => {}
+                _ = changed.changed() => self.changed = changed,
+                () = self.is_late() => {
+                    let _ = to.send(Part::Broken(late().into()));
+                    return;
+                }
             }
         }
     }
@@ -201,7 +244,7 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let mut state = self.recording.state();
         state.readers -= 1;
-        if state.readers > 0 || state.over {
+        if state.readers > 0 || state.over || self.recording.lasting {
             return;
         }
         state.abandoned = true;

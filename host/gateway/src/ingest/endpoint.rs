@@ -140,7 +140,10 @@ fn append(
     let idempotency = key.map(|key| {
         let scope = [asked.who.name.as_bytes(), source.source.as_bytes()];
         let with = record_key.unwrap_or_default();
-        let body = [media.name().as_bytes(), with, &asked.body[..]];
+        let mut body = vec![media.name().as_bytes(), with, &asked.body[..]];
+        for (name, value) in &headers {
+            body.extend([name.as_bytes(), value.unwrap_or_default()]);
+        }
         idempotency::digests(&key, &scope, &body)
     });
     let batch = IngestBatch {

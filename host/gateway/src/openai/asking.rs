@@ -64,6 +64,13 @@ impl Question {
         }
     }
 
+    /// A seed, where a text is asked for and the client names none.
+    pub(crate) fn seed_by(&mut self, seed: u64) {
+        if self.input.is_none() {
+            self.asking.parameters.seed.get_or_insert(seed);
+        }
+    }
+
     /// Whether the same answer comes each time: greedy, or with a seed.
     pub(crate) fn is_settled(&self, greedy: bool) -> bool {
         let parameters = &self.asking.parameters;
@@ -115,6 +122,17 @@ pub(crate) fn headers(route: &Route, asked: &Asked) -> Vec<(String, Vec<u8>)> {
         }
     }
     headers
+}
+
+/// What of a request's head becomes part of its records, name and value one after another.
+pub(crate) fn header_parts<'a>(route: &'a Route, asked: &'a Asked) -> Vec<&'a [u8]> {
+    let mut parts = Vec::new();
+    for name in route.key_header.iter().chain(&route.headers) {
+        for value in asked.headers.get_all(name) {
+            parts.extend([name.as_str().as_bytes(), value.as_bytes()]);
+        }
+    }
+    parts
 }
 
 /// The records of a request.

@@ -47,5 +47,12 @@ pub(crate) fn data(out: &mut Vec<u8>, value: &Value) {
     out.extend_from_slice(b"\n\n");
 }
 
+/// The end of a stream for one who waits no longer while others do. All clients take data with `error` for one.
+pub(crate) fn late() -> Vec<u8> {
+    let mut out = Vec::new();
+    data(&mut out, &ApiError::deadline().body());
+    out
+}
+
 /// The end of a stream.
 pub(crate) const DONE: &[u8] = b"data: [DONE]\n\n";

@@ -25,28 +25,32 @@ mod run;
 mod tools;
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::StatusCode;
-use tidegate_contract::Terms;
+use tidegate_contract::CallerId;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use admission::Admission;
+use admission::{Admission, Reserved};
 use asking::Asking;
 use error::ApiError;
 use form::Form;
 use framing::Head;
+pub(crate) use framing::late;
 use route::{Endpoint, ModelEntry, Route};
 
 use crate::access::{Scope, Who};
 use crate::exchange::{Answered, Asked, Gone};
-use crate::idempotency::Answers;
 use crate::idempotency::key::{self, Digest};
-use crate::requests::Requests;
+use crate::idempotency::{Answers, Begun, Joining, Making};
+use crate::requests::{Expected, NewRecord, Patience, Requests};
 
 /// Bodies below this are counted where they are read: more would hold up others.
 const COUNTED_AT_ONCE: usize = 16 * 1024;
+
+/// Seeds are below this: within what a JSON number holds exactly.
+const SEEDS: u64 = 1 << 53;
 
 /// What the endpoints are made of.
 #[derive(Clone)]
@@ -94,8 +98,24 @@ struct Inner {
 }
 
 impl OpenAi {
-    /// Endpoints over these routes.
+    /// Endpoints over these routes. What an earlier process was making is expected of the pipeline from now on: it must
+    /// not have begun.
     pub fn new(options: Options) -> OpenAi {
+        let left = options.repeated.iter().flat_map(Answers::left);
+        for (left, until) in left {
+            let mut routes = options.routes.iter();
+            let Some(route) = routes.find(|route| route.name == left.begun.route) else {
+                continue;
+            };
+            options.requests.expect(Expected {
+                caller: caller(route, left.begun.offset),
+                class: route.class,
+                pieces: left.begun.pieces,
+                allowance: left.begun.allowance,
+                patience: left.patience,
+                until,
+            });
+        }
         OpenAi(Arc::new(Inner {
             requests: options.requests,
             routes: options.routes.into_iter().map(Arc::new).collect(),
@@ -169,6 +189,7 @@ impl OpenAi {
         let route = self.route(&asked.who, endpoint, &asking.model)?;
         form.check(&route)?;
         let time = deadline::deadline(&asked.headers, route.deadline)?;
+        let until = Instant::now() + time;
         let key = key::of(&asked.headers).map_err(|bad| {
             let why = format!("The header {} {bad}", key::HEADER);
             ApiError::invalid(key::HEADER, "invalid_value", why)
@@ -176,20 +197,33 @@ impl OpenAi {
         let mut question = Ready {
             openai: self.clone(),
             gone: Some(asked.gone.clone()),
-            deadline: Instant::now() + time,
+            patience: Patience::until(until),
+            time,
             asking,
             form,
             route,
+            making: None,
         };
         let (Some(key), Some(repeated)) = (key, &self.0.repeated) else {
             return Ok(question.answer(asked).await);
         };
         let who = asked.who.name.clone();
         let scope = Digest::of([who.as_bytes(), endpoint.name().as_bytes(), key.as_bytes()]);
-        let body = Digest::of([&asked.body[..]]);
-        let joined = repeated.join(scope, body, move || async move {
-            // Who asks is one reader of several: the making ends with the last.
-            question.gone = None;
+        let headers = asking::header_parts(&question.route, &asked);
+        let body = Digest::of([&asked.body[..]].into_iter().chain(headers));
+        // Asked anew, also by another process, it is the same answer.
+        for (index, question) in (0u64..).zip(&mut question.asking.questions) {
+            let seed = Digest::of([&scope.bytes()[..], &index.to_le_bytes()]);
+            question.seed_by(seed.number() % SEEDS);
+        }
+        let joining = Joining {
+            client: Digest::of([who.as_bytes()]),
+            key: scope,
+            body,
+            until,
+        };
+        let joined = repeated.join(joining, move |making| async move {
+            question.made_by(making);
             question.answer(asked).await
         });
         match joined {
@@ -212,12 +246,24 @@ struct Ready {
     asking: Asking,
     form: Form,
     route: Arc<Route>,
-    deadline: Instant,
+    /// How long those who read the answer wait.
+    patience: Patience,
+    /// How long the one who asks does.
+    time: Duration,
     /// None where others may read the answer.
     gone: Option<Gone>,
+    /// Of an answer that several may read.
+    making: Option<Making>,
 }
 
 impl Ready {
+    /// Who asks is one reader of several.
+    fn made_by(&mut self, making: Making) {
+        self.gone = None;
+        self.patience = making.patience().clone();
+        self.making = Some(making);
+    }
+
     async fn answer(self, asked: Asked) -> Answered {
         let answered = self.try_answer(asked).await;
         answered.unwrap_or_else(|error| error.answered())
@@ -232,13 +278,20 @@ impl Ready {
         })?;
         let greedy = self.route.greedy;
         let settled = |question: &asking::Question| question.is_settled(greedy);
-        let shared = inner.shared.clone();
+        // A repeated request is shared with its repetitions, and with nobody else: it has an end of its own.
+        let shared = inner.shared.clone().filter(|_| self.making.is_none());
         match shared.filter(|_| self.asking.questions.iter().all(settled)) {
             None => self.go(asked, prompt_tokens, values)?.await,
             Some(shared) => {
                 let key = self.shared_key(&asked, &values, shared.everyone);
-                let joined = shared.answers.join(key, key, move || async move {
-                    self.gone = None;
+                let joining = Joining {
+                    client: Digest::of([asked.who.name.as_bytes()]),
+                    key,
+                    body: key,
+                    until: self.patience.deadline(),
+                };
+                let joined = shared.answers.join(joining, move |making| async move {
+                    self.made_by(making);
                     match self.go(asked, prompt_tokens, values) {
                         Ok(answered) => answered.await.unwrap_or_else(|error| error.answered()),
                         Err(error) => error.answered(),
@@ -267,12 +320,8 @@ impl Ready {
             parts.push(asked.who.name.as_bytes().to_vec());
             parts.extend(self.asking.key(&self.route, asked));
         }
-        for name in self.route.key_header.iter().chain(&self.route.headers) {
-            for value in asked.headers.get_all(name) {
-                parts.push(name.as_str().into());
-                parts.push(value.as_bytes().to_vec());
-            }
-        }
+        let headers = asking::header_parts(&self.route, asked);
+        parts.extend(headers.into_iter().map(<[u8]>::to_vec));
         parts.extend_from_slice(values);
         Digest::of(parts.iter().map(Vec::as_slice))
     }
@@ -297,25 +346,71 @@ impl Ready {
             token_text: route.token_text.clone(),
         };
         let shown = asking.stream && asking.endpoint.has_pieces();
+        let pieces = shown.then(|| most_pieces(route, asking));
+        let records = asking::records(asking, values, route, &asked);
+        Ok(async move {
+            Ok(self
+                .run(head, records, pieces, reserved, prompt_tokens)
+                .await)
+        })
+    }
+
+    /// Asks, or goes on with what an earlier process has asked.
+    async fn run(
+        mut self,
+        mut head: Head,
+        mut records: Vec<NewRecord>,
+        pieces: Option<usize>,
+        reserved: Box<dyn Reserved>,
+        prompt_tokens: u64,
+    ) -> Answered {
+        let (inner, asking, route) = (&self.openai.0, &self.asking, &self.route);
+        let mut waiting = inner.requests.waiting().patient(self.patience.clone());
+        let mut making = self.making.take();
+        if let Some(left) = making.as_ref().and_then(Making::left) {
+            let caller = caller(route, left.begun.offset);
+            let resumed = inner.requests.resume(caller, self.patience.deadline());
+            if let Some(resumed) = resumed.await {
+                waiting = resumed;
+                (head.id, head.created) = (left.begun.id.clone(), left.begun.created);
+                records.clear();
+                making = None;
+            }
+        }
+        let begun = Begun {
+            route: route.name.clone(),
+            offset: 0,
+            pieces,
+            allowance: self.time,
+            id: head.id.clone(),
+            created: head.created,
+        };
         let job = run::Job {
-            waiting: inner.requests.waiting(),
+            waiting,
             source: route.source,
-            records: asking::records(asking, values, route, &asked),
-            terms: Terms {
-                deadline: Some(self.deadline.into_std()),
-                class: route.class,
-            },
-            deadline: self.deadline,
+            records,
+            class: route.class,
+            patience: self.patience,
             gone: self.gone,
             framing: self.form.framing(head, asking),
             stream: asking.stream,
-            pieces: shown.then(|| most_pieces(route, asking)),
+            pieces,
             reserved,
             prompt_tokens,
             prompt: asking.endpoint.prompt(),
             token_text: route.token_text.clone(),
+            begun: making.map(|making| (making, begun)),
         };
-        Ok(async move { Ok(run::run(job).await) })
+        run::run(job).await
+    }
+}
+
+/// A record of a route, as the pipeline knows it.
+fn caller(route: &Route, offset: u64) -> CallerId {
+    CallerId {
+        source: route.source,
+        partition: 0,
+        offset,
     }
 }
 

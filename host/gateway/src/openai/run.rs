@@ -16,7 +16,8 @@ use super::error::ApiError;
 use super::framing::Framing;
 use super::route::TokenText;
 use crate::exchange::{Answered, Content, Gone, Part};
-use crate::requests::{Heard, NewRecord, OwnedPiece, Refused, Waiting};
+use crate::idempotency::{Begun, Making};
+use crate::requests::{Heard, NewRecord, OwnedPiece, Patience, Refused, Waiting};
 
 /// How long a client hears nothing: both common ones give up after some minutes.
 const SILENCE: Duration = Duration::from_secs(15);
@@ -28,9 +29,11 @@ const AT_ONCE: usize = 64;
 pub(crate) struct Job {
     pub(crate) waiting: Waiting,
     pub(crate) source: u16,
+    /// None where `waiting` has been asked already, with one.
     pub(crate) records: Vec<NewRecord>,
-    pub(crate) terms: Terms,
-    pub(crate) deadline: Instant,
+    pub(crate) class: u8,
+    /// How long those who read the answer wait.
+    pub(crate) patience: Patience,
     /// None where it ends with its readers.
     pub(crate) gone: Option<Gone>,
     pub(crate) framing: Box<dyn Framing>,
@@ -44,6 +47,8 @@ pub(crate) struct Job {
     pub(crate) prompt: &'static str,
     /// Shows tokens.
     pub(crate) token_text: Option<TokenText>,
+    /// Who is told of which record an answer is made, if it is one.
+    pub(crate) begun: Option<(Making, Begun)>,
 }
 
 /// Asks, and answers with what the first header can say.
@@ -78,8 +83,8 @@ struct Running {
     source: u16,
     left: VecDeque<(usize, NewRecord)>,
     answers: Vec<Option<Final>>,
-    terms: Terms,
-    deadline: Instant,
+    class: u8,
+    patience: Patience,
     gone: Option<Gone>,
     framing: Box<dyn Framing>,
     stream: bool,
@@ -120,10 +125,10 @@ impl Running {
         let mut running = Running {
             waiting: job.waiting,
             source: job.source,
-            answers: job.records.iter().map(|_| None).collect(),
+            answers: (0..job.records.len().max(1)).map(|_| None).collect(),
             left: job.records.into_iter().enumerate().collect(),
-            terms: job.terms,
-            deadline: job.deadline,
+            class: job.class,
+            patience: job.patience,
             gone: job.gone,
             framing: job.framing,
             stream: job.stream,
@@ -137,7 +142,16 @@ impl Running {
             prompt: job.prompt,
             token_text: job.token_text,
         };
+        // Of several records some may be done when the others are not: those are asked anew together.
+        let begun = job.begun.filter(|_| running.answers.len() == 1);
+        if let Some((making, _)) = &begun {
+            making.begins();
+        }
         running.ask()?;
+        if let (Some((making, begun)), Some(caller)) = (begun, running.waiting.callers().next()) {
+            let offset = caller.offset;
+            making.begun(Begun { offset, ..begun });
+        }
         Ok(running)
     }
 
@@ -147,9 +161,14 @@ impl Running {
             let Some((tag, record)) = self.left.pop_front() else {
                 break;
             };
+            // The patience of those who wait says the deadline.
+            let terms = Terms {
+                deadline: None,
+                class: self.class,
+            };
             let asked = self
                 .waiting
-                .ask(self.source, tag, record, self.terms, self.pieces);
+                .ask(self.source, tag, record, terms, self.pieces);
             match asked {
                 Ok(()) => {}
                 Err(Refused::Full { record, .. }) if self.waiting.open() > 0 => {
@@ -166,14 +185,21 @@ impl Running {
         self.left.is_empty() && self.answers.iter().all(Option::is_some)
     }
 
-    /// What is heard next, before this time; none if nothing is.
-    async fn next(&mut self, until: Instant) -> Result<Option<Event>, ApiError> {
+    /// What is heard next, within this time if one is given; none if nothing is.
+    async fn next(&mut self, within: Option<Duration>) -> Result<Option<Event>, ApiError> {
+        let until = within.map(|within| Instant::now() + within);
+        let silent = async {
+            match until {
+                Some(until) => sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
         let heard = tokio::select! {
             biased;
             () = gone(&mut self.gone) => return Err(ApiError::gone()),
             heard = self.waiting.hear() => heard,
-            () = sleep_until(self.deadline) => return Err(ApiError::deadline()),
-            () = sleep_until(until) => return Ok(None),
+            () = self.patience.is_over() => return Err(ApiError::deadline()),
+            () = silent => return Ok(None),
         };
         self.take(heard).map(Some)
     }
@@ -207,7 +233,7 @@ impl Running {
 
     async fn whole(mut self) -> Result<Answered, ApiError> {
         while !self.is_done() {
-            self.next(self.deadline).await?;
+            self.next(None).await?;
         }
         let (answers, usage) = self.answers();
         let body = self.framing.whole(&answers, usage)?;
@@ -224,7 +250,7 @@ impl Running {
     /// The first header goes out with the first piece, so that an error before it has a status; or after a while
     /// without one, so that the client goes on waiting.
     async fn stream(mut self) -> Result<Answered, ApiError> {
-        let first = self.next(Instant::now() + SILENCE).await?;
+        let first = self.next(Some(SILENCE)).await?;
         let (to, parts) = unbounded_channel();
         let mut out = Vec::new();
         self.framing.begin(&mut out);
@@ -284,7 +310,7 @@ impl Running {
             }
             let heard = tokio::select! {
                 () = to.closed() => return,
-                heard = self.next(Instant::now() + SILENCE) => heard,
+                heard = self.next(Some(SILENCE)) => heard,
             };
             match heard {
                 Ok(Some(event)) => self.write(event, &mut out),

@@ -6,18 +6,32 @@ use tidegate_contract::{Answer, CallerId, Terms};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::listening::Shown;
-use super::{Failure, Heard, Reply, Written, lock};
+use super::{Failure, Heard, Patience, Reply, Written, lock};
 
 /// One who waits.
 pub(super) struct Caller {
     pub(super) id: CallerId,
-    pub(super) terms: Terms,
+    terms: Terms,
+    /// Whose deadline counts, where others may join.
+    pub(super) patience: Option<Patience>,
     /// Whether pieces are heard, and most of them.
     pub(super) pieces: Option<usize>,
     /// Which record of the request it is.
     tag: usize,
     to: UnboundedSender<(usize, Heard)>,
     pub(super) state: Mutex<State>,
+}
+
+/// How one waits.
+pub(super) struct Asks {
+    pub(super) terms: Terms,
+    pub(super) patience: Option<Patience>,
+    /// Most pieces that are heard, if any are.
+    pub(super) pieces: Option<usize>,
+    /// Which record of the request it is.
+    pub(super) tag: usize,
+    /// Pieces of the record that have not ended.
+    pub(super) left: usize,
 }
 
 /// What is known of a record.
@@ -33,31 +47,44 @@ pub(super) struct State {
     pub(super) came_without: bool,
     /// Nothing more is heard.
     pub(super) over: bool,
+    /// There is no answer.
+    pub(super) failed: bool,
 }
 
 impl Caller {
-    pub(super) fn new(
-        id: CallerId,
-        terms: Terms,
-        pieces: Option<usize>,
-        tag: usize,
-        to: UnboundedSender<(usize, Heard)>,
-    ) -> Caller {
+    pub(super) fn new(id: CallerId, asks: Asks, to: UnboundedSender<(usize, Heard)>) -> Caller {
         Caller {
             id,
-            terms,
-            pieces,
-            tag,
+            terms: asks.terms,
+            patience: asks.patience,
+            pieces: asks.pieces,
+            tag: asks.tag,
             to,
             state: Mutex::new(State {
-                left: 1,
+                left: asks.left,
                 why: None,
                 answer: None,
                 shown: Shown::default(),
                 came_without: false,
                 over: false,
+                failed: false,
             }),
         }
+    }
+
+    /// How it wants to be served, as of now.
+    pub(super) fn terms(&self) -> Terms {
+        let patience = self.patience.as_ref();
+        let latest = patience.map(|patience| patience.deadline().into_std());
+        Terms {
+            deadline: latest.or(self.terms.deadline),
+            ..self.terms
+        }
+    }
+
+    /// Whether there will be no answer.
+    pub(super) fn has_failed(&self) -> bool {
+        lock(&self.state).failed
     }
 
     /// Says something; whoever has gone hears nothing.
@@ -83,7 +110,12 @@ impl Caller {
 
     /// There is no answer. Returns whether that is news.
     pub(super) fn fail(&self, failure: Failure) -> bool {
-        let news = !std::mem::replace(&mut lock(&self.state).over, true);
+        let news = {
+            let mut state = lock(&self.state);
+            let news = !std::mem::replace(&mut state.over, true);
+            state.failed |= news;
+            news
+        };
         if news {
             self.say(Heard::Failed(failure));
         }

@@ -9,7 +9,7 @@ use super::{Failure, Requests, lock};
 
 impl Callers for Requests {
     fn terms(&self, caller: CallerId) -> Option<Terms> {
-        self.caller(caller).map(|caller| caller.terms)
+        self.caller(caller).map(|caller| caller.terms())
     }
 
     fn listen(&self, caller: CallerId, attempt: u32) -> Option<Box<dyn Listener>> {
@@ -62,5 +62,9 @@ impl Callers for Requests {
 
     fn take_gone(&self) -> Vec<CallerId> {
         std::mem::take(&mut *lock(&self.0.gone))
+    }
+
+    fn left(&self, source: u16, left: &[(CallerId, usize)]) -> Vec<CallerId> {
+        self.begin_with(source, left)
     }
 }

@@ -99,7 +99,7 @@ impl Listener for Listening {
             Ok(Some(new)) if state.shown.pieces < most => Heard::Piece(new),
             // More pieces than an answer has tokens are as wrong as other ones.
             Ok(Some(_)) | Err(()) => {
-                state.over = true;
+                (state.over, state.failed) = (true, true);
                 Heard::Failed(Failure::Contradicted)
             }
         };

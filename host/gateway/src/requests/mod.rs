@@ -8,7 +8,9 @@
 
 mod caller;
 mod callers;
+mod left;
 mod listening;
+mod patience;
 mod queue;
 mod sink;
 mod source;
@@ -20,9 +22,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate_contract::{Answer, CallerId, Lane, ModelError, TokenLogprob};
+use tokio::sync::watch;
 
 use caller::Caller;
+pub use left::Expected;
+use left::Left;
 pub use listening::Lanes;
+pub use patience::Patience;
 use queue::Queue;
 pub use sink::GatewaySink;
 pub use source::GatewaySource;
@@ -54,6 +60,10 @@ struct Inner {
     options: Options,
     callers: Mutex<HashMap<CallerId, Arc<Caller>>>,
     gone: Mutex<Vec<CallerId>>,
+    /// Of an earlier life. Its lock is taken before that of the callers.
+    left: Mutex<Left>,
+    /// Told when the pipeline has begun with a source.
+    begun: watch::Sender<()>,
     queues: Mutex<Queues>,
     next: AtomicU64,
 }
@@ -82,6 +92,8 @@ impl Requests {
             options,
             callers: Mutex::default(),
             gone: Mutex::default(),
+            left: Mutex::default(),
+            begun: watch::Sender::new(()),
             queues: Mutex::default(),
             // A life that gives fewer than 2^20 a millisecond never comes to the next one's.
             next: AtomicU64::new(millis << 20),

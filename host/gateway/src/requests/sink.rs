@@ -1,24 +1,34 @@
 //! The sink that answers: what the stages are done with is what the caller reads.
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 use tidegate_contract::{CallerId, DeadLetter, Sink, SinkError, SinkPosition};
 use tidegate_record::{Origin, PublicRecord};
 
-use super::{Failure, Requests, Written};
+use super::{Failure, Patience, Requests, Written};
 
 /// Follows the answer's name where all choices of it are.
 const CHOICES: &str = "_choices";
 /// The member that stages write vectors to where their `field` says nothing else.
 const EMBEDDING: &str = "embedding";
 
-/// Answers at once: nothing is ever pending.
+/// How long a cut waits for answers to be kept. After that it goes on: after a kill they are made anew.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Answers at once. Nothing is pending but answers that are to outlive the process: a cut that lets go of their records
+/// waits until they are kept.
 pub struct GatewaySink {
     requests: Requests,
+    unsettled: Vec<Patience>,
 }
 
 impl GatewaySink {
     pub(super) fn new(requests: Requests) -> GatewaySink {
-        GatewaySink { requests }
+        GatewaySink {
+            requests,
+            unsettled: Vec::new(),
+        }
     }
 
     /// The answer in a record. What the model said, if it is the whole value, is one whatever it looks like.
@@ -66,6 +76,8 @@ impl Sink for GatewaySink {
         match self.find(&record, said.as_deref()) {
             Some(written) => {
                 self.requests.forget(caller.id);
+                let patience = caller.patience.clone();
+                self.unsettled.extend(patience.filter(Patience::is_open));
                 caller.answer(written);
             }
             // Another piece may still bring one.
@@ -80,14 +92,20 @@ impl Sink for GatewaySink {
     }
 
     fn pending(&self) -> usize {
-        0
+        self.unsettled.len()
     }
 
     fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError> {
+        let until = Instant::now() + PATIENCE;
+        for patience in self.unsettled.drain(..) {
+            patience.wait_settled(until);
+        }
         Ok(None)
     }
 
-    fn discard(&mut self) {}
+    fn discard(&mut self) {
+        self.unsettled.clear();
+    }
 
     fn recover(&mut self, _: &[SinkPosition]) -> Result<(), SinkError> {
         Ok(())

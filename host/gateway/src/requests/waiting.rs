@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tidegate_contract::{CallerId, Terms};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::caller::Caller;
+use super::caller::{Asks, Caller};
 use super::queue::Queued;
-use super::{Failure, Heard, Requests, lock};
+use super::{Failure, Heard, Patience, Requests, lock};
 
 /// A record to be made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,6 +54,7 @@ pub struct Waiting {
     heard: UnboundedReceiver<(usize, Heard)>,
     /// Those that are not answered, by their number in the request.
     open: Vec<(usize, CallerId)>,
+    patience: Option<Patience>,
 }
 
 impl Waiting {
@@ -64,7 +65,14 @@ impl Waiting {
             to,
             heard,
             open: Vec::new(),
+            patience: None,
         }
+    }
+
+    /// The same, where others may join and wait longer: that is the deadline, whatever the terms of a record say.
+    pub fn patient(mut self, patience: Patience) -> Waiting {
+        self.patience = Some(patience);
+        self
     }
 
     /// Asks with one more record, `tag` being its number in the request, through this source. Pieces are heard where a
@@ -82,7 +90,14 @@ impl Waiting {
             partition: 0,
             offset: self.requests.next_offset(),
         };
-        let caller = Caller::new(id, terms, pieces, tag, self.to.clone());
+        let asks = Asks {
+            terms,
+            patience: self.patience.clone(),
+            pieces,
+            tag,
+            left: 1,
+        };
+        let caller = Caller::new(id, asks, self.to.clone());
         let queue = self.requests.queue(source);
         // Known before it can be read.
         lock(&self.requests.0.callers).insert(id, Arc::new(caller));
@@ -99,6 +114,32 @@ impl Waiting {
         }
         self.open.push((tag, id));
         Ok(())
+    }
+
+    /// Waits for a record that is in the pipeline already, in so many pieces. It is the first of the request.
+    pub(super) fn take_on(
+        &mut self,
+        id: CallerId,
+        terms: Terms,
+        pieces: Option<usize>,
+        left: usize,
+    ) -> Arc<Caller> {
+        let asks = Asks {
+            terms,
+            patience: self.patience.clone(),
+            pieces,
+            tag: 0,
+            left,
+        };
+        let caller = Arc::new(Caller::new(id, asks, self.to.clone()));
+        lock(&self.requests.0.callers).insert(id, caller.clone());
+        self.open.push((0, id));
+        caller
+    }
+
+    /// The records that have not been answered.
+    pub fn callers(&self) -> impl Iterator<Item = CallerId> + '_ {
+        self.open.iter().map(|(_, id)| *id)
     }
 
     /// How many have not been answered.

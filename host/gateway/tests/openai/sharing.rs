@@ -22,6 +22,7 @@ fn answers(bytes: usize) -> Answers {
         ttl: Duration::from_secs(60),
         bytes,
         mark: HeaderName::from_static("idempotent-replayed"),
+        lasting: false,
     })
 }
 
@@ -111,7 +112,7 @@ async fn a_duplicate_of_a_stream_that_runs_gets_all_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_making_ends_with_its_last_reader() {
+async fn the_making_of_a_shared_answer_ends_with_its_last_reader() {
     let store = answers(1 << 20);
     let kept = store.clone();
     let (to, read) = std::sync::mpsc::channel();
@@ -120,9 +121,15 @@ async fn the_making_ends_with_its_last_reader() {
             play.listen(1).piece(0, Lane::Content, "Hel");
             to.send(()).unwrap();
         },
-        |options| options.repeated = Some(kept),
+        |options| {
+            options.shared = Some(Shared {
+                answers: kept,
+                everyone: false,
+            });
+        },
     );
-    let ask = || with_header(asked(PATH, &chat(json!({"stream": true}))), KEY, "a");
+    let body = chat(json!({"stream": true, "temperature": 0}));
+    let ask = || asked(PATH, &body);
     let first = gateway.send(ask()).await;
     let second = gateway.send(ask()).await;
     read.recv_timeout(PATIENCE).unwrap();

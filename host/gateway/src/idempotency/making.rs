@@ -1,0 +1,150 @@
+//! The making of an answer: what it knows of those who wait, and how it ends.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::finished::{Body, Finished};
+use super::recording::Recording;
+use super::stored::{Begun, StoredAnswer};
+use super::{Answers, Joining};
+use crate::exchange::{Answered, Content, Part};
+use crate::requests::Patience;
+
+/// An answer that an earlier process was making.
+#[derive(Clone, Debug)]
+pub(crate) struct Left {
+    pub(crate) begun: Begun,
+    /// How long those who ask for it wait. Whoever makes it has the same.
+    pub(crate) patience: Patience,
+}
+
+impl Left {
+    pub(super) fn new(begun: Begun) -> Left {
+        Left {
+            begun,
+            patience: Patience::until(Instant::now()),
+        }
+    }
+}
+
+/// What whoever makes an answer knows of it.
+pub struct Making {
+    pub(super) answers: Answers,
+    pub(super) joining: Joining,
+    pub(super) patience: Patience,
+    pub(super) left: Option<Left>,
+}
+
+impl Making {
+    /// How long those who read it wait.
+    pub(crate) fn patience(&self) -> &Patience {
+        &self.patience
+    }
+
+    /// What an earlier process has of it.
+    pub(crate) fn left(&self) -> Option<&Left> {
+        self.left.as_ref()
+    }
+
+    /// Before its one record is asked for: the answer is to be kept before the record is let go of.
+    pub(crate) fn begins(&self) {
+        if self.answers.0.journal.is_some() {
+            self.patience.is_kept();
+        }
+    }
+
+    /// Notes for the next process what it is made of.
+    pub(crate) fn begun(&self, begun: Begun) {
+        if let Some(journal) = &self.answers.0.journal {
+            let value = self
+                .answers
+                .stored(&self.joining, StoredAnswer::Begun(begun));
+            journal.note(value);
+        }
+    }
+}
+
+/// Ends a recording however its task ends.
+pub(super) struct Ending {
+    pub(super) answers: Answers,
+    pub(super) joining: Joining,
+    pub(super) number: u64,
+    pub(super) recording: Arc<Recording>,
+    pub(super) left: Option<Left>,
+    /// What is kept of it.
+    pub(super) finished: Option<Finished>,
+}
+
+impl Ending {
+    /// Makes the answer.
+    pub(super) async fn record<F: Future<Output = Answered>>(mut self, make: F) {
+        let Answered {
+            status,
+            headers,
+            content,
+        } = make.await;
+        match content {
+            Content::Whole { media_type, bytes } => {
+                let body = Body::Whole(bytes.clone());
+                let finished = Finished::of(status, headers.clone(), body);
+                self.keep(finished.filter(|_| media_type == Body::MEDIA_TYPE))
+                    .await;
+                self.recording
+                    .begin(status, headers, Some((media_type, bytes)));
+                self.settle();
+            }
+            Content::Events(mut parts) => {
+                self.recording.begin(status, headers, None);
+                self.recording.tell();
+                while let Some(part) = parts.recv().await {
+                    if !matches!(part, Part::Bytes(_)) {
+                        self.keep(self.recording.finished(&part)).await;
+                    }
+                    if self.recording.add(part) {
+                        return self.settle();
+                    }
+                    self.recording.tell();
+                }
+            }
+            // A connection that is taken over is nobody else's; endpoints here take none.
+            Content::Upgraded(_) => {}
+        }
+    }
+
+    /// What is kept is durable before anyone is told the end, and what is not is left to be asked anew.
+    async fn keep(&mut self, finished: Option<Finished>) {
+        self.finished = finished.filter(|finished| self.answers.is_kept(finished));
+        let Some(journal) = &self.answers.0.journal else {
+            return;
+        };
+        match &self.finished {
+            Some(finished) => {
+                let finished = StoredAnswer::Finished(finished.clone());
+                journal
+                    .keep(self.answers.stored(&self.joining, finished))
+                    .await;
+            }
+            None if self.left.is_none() => journal.forget(self.joining.key.bytes()),
+            None => {}
+        }
+    }
+
+    /// Kept or forgotten before its readers hear of the end: who asks again after it must not find what is not kept.
+    fn settle(&self) {
+        self.answers.ended(self);
+        self.recording.patience.settle();
+        self.recording.tell();
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // Of one that was settled this changes nothing.
+        if self.recording.end() {
+            self.finished = None;
+            self.settle();
+        }
+    }
+}

@@ -14,6 +14,7 @@ mod frames;
 mod gone;
 mod hostile;
 mod keys;
+mod killed;
 mod private;
 mod published;
 mod records;

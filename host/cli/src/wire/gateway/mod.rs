@@ -10,12 +10,14 @@ use std::sync::Arc;
 
 use tidegate_codec::Encoder;
 use tidegate_contract::{FileLayer, IngestLog, Sink, Source};
-use tidegate_control::config::{FeedKind, Pipeline, SinkKind, SourceKind};
+use tidegate_control::config::{self, FeedKind, Pipeline, SinkKind, SourceKind};
 use tidegate_flow::Called;
+use tidegate_gateway::idempotency::{self, Answers};
 use tidegate_gateway::ingest::IngestSource;
+use tidegate_gateway::openai;
 use tidegate_gateway::outputs::{OutputFeed, OutputLimits, OutputLog, OutputSink};
 use tidegate_gateway::requests::{Options, Requests};
-use tidegate_state::{FileIngestLog, IngestLimits, StateDirectory};
+use tidegate_state::{FileIngestLog, FileKeyedLog, IngestLimits, PrivateDisk, StateDirectory};
 
 use self::idle::Idle;
 pub(crate) use self::serving::{Serving, described};
@@ -33,18 +35,20 @@ pub(crate) struct Gateway {
     logs: BTreeMap<usize, Arc<dyn IngestLog>>,
     /// Of output sinks and feeds, by their name.
     outputs: BTreeMap<String, Arc<OutputLog>>,
+    /// Answers to requests with an idempotency key, which outlive the process.
+    repeated: Answers,
 }
 
 impl Gateway {
-    /// Opens the logs of ingest sources in the state directory; none without a gateway.
+    /// Opens the logs of ingest sources and of answers in the state directory; none without a gateway.
     pub(crate) fn open(
         pipeline: &Pipeline,
         state: &StateDirectory,
         layer: &Arc<dyn FileLayer>,
     ) -> Result<Option<Gateway>, Failure> {
-        if pipeline.gateway.is_none() {
+        let Some(configured) = &pipeline.gateway else {
             return Ok(None);
-        }
+        };
         let mut logs: BTreeMap<usize, Arc<dyn IngestLog>> = BTreeMap::new();
         let (mut queue, mut called) = (1, false);
         for (index, source) in pipeline.sources.iter().enumerate() {
@@ -95,6 +99,7 @@ impl Gateway {
             called,
             logs,
             outputs,
+            repeated: repeated(&configured.idempotency, state, called)?,
         }))
     }
 
@@ -150,6 +155,25 @@ impl Gateway {
     pub(super) fn feed(&self, name: &str) -> Option<OutputFeed> {
         Some(OutputFeed::new(self.outputs.get(name)?.clone()))
     }
+}
+
+/// Answers to requests with an idempotency key. Where nobody asks there is nothing to be kept.
+fn repeated(kept: &config::Kept, state: &StateDirectory, called: bool) -> Result<Answers, Failure> {
+    let options = idempotency::Options {
+        lasting: true,
+        ..serving::kept(kept, "idempotent-replayed")?
+    };
+    if !called {
+        return Ok(Answers::new(options));
+    }
+    let path = state.path().join("answers").join("log");
+    let key = Arc::new(state.key().clone());
+    let opened = FileKeyedLog::open(Arc::new(PrivateDisk), &path, key, openai::clock());
+    let opened = opened.map_err(anyhow::Error::new)?;
+    if let Some(lost) = &opened.lost {
+        tracing::warn!(path = %path.display(), "the log of answers to requests with an idempotency key: {lost}");
+    }
+    Ok(Answers::over(options, Box::new(opened.log), opened.values)?)
 }
 
 /// Where an output keeps what it shows.

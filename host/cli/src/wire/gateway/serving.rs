@@ -32,6 +32,7 @@ pub(crate) struct Serving {
     secure: bool,
     front: Mutex<Option<Front>>,
     requests: Requests,
+    repeated: Answers,
     outputs: Outputs,
     counted: Counted,
     /// Last: the front is on it.
@@ -57,7 +58,7 @@ impl Serving {
             routes: routes(pipeline, models, openai::clock()),
             admission: Arc::new(Quotas),
             clock: openai::clock,
-            repeated: Some(kept(&configured.idempotency, "idempotent-replayed")?),
+            repeated: Some(gateway.repeated.clone()),
             shared: shared(configured)?,
         });
         let outputs = gateway.outputs.iter().map(|(name, log)| OutputOptions {
@@ -85,6 +86,10 @@ impl Serving {
             bounds: bounds(&configured.limits),
             ..FrontOptions::new(configured.address, access)
         };
+        runtime.spawn(forget_old(
+            gateway.repeated.clone(),
+            gateway.requests.clone(),
+        ));
         let front = {
             let _inside = runtime.enter();
             Front::bind(options, Arc::new(endpoints)).map_err(Failure::usage)?
@@ -94,6 +99,7 @@ impl Serving {
             secure: configured.tls.is_some(),
             front: Mutex::new(Some(front)),
             requests: gateway.requests.clone(),
+            repeated: gateway.repeated.clone(),
             outputs,
             counted,
             runtime: Mutex::new(Some(runtime)),
@@ -127,6 +133,7 @@ impl Serving {
         if let Some(front) = front {
             front.stop(within).await;
         }
+        self.repeated.close();
         self.requests.close();
     }
 }
@@ -135,6 +142,7 @@ impl Serving {
     /// The same at once.
     pub(crate) fn stop_now(&self) {
         self.outputs.close();
+        self.repeated.close();
         self.requests.close();
         let mut front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
         // Dropped, it ends.
@@ -154,14 +162,15 @@ impl Drop for Serving {
     }
 }
 
-fn kept(kept: &config::Kept, mark: &'static str) -> Result<Answers, Failure> {
+pub(super) fn kept(kept: &config::Kept, mark: &'static str) -> Result<KeptOptions, Failure> {
     let mark = mark.parse();
     let mark = mark.map_err(|_| anyhow::anyhow!("the mark of kept answers is no header"))?;
-    Ok(Answers::new(KeptOptions {
+    Ok(KeptOptions {
         ttl: kept.ttl,
         bytes: kept.bytes,
         mark,
-    }))
+        lasting: false,
+    })
 }
 
 /// Answers that equal requests share: kept for a while, or only while they are made.
@@ -177,9 +186,19 @@ fn shared(configured: &config::Gateway) -> Result<Option<openai::Shared>, Failur
         (None, false) => return Ok(None),
     };
     Ok(Some(openai::Shared {
-        answers: kept(store, "x-cache")?,
+        answers: Answers::new(kept(store, "x-cache")?),
         everyone: false,
     }))
+}
+
+/// Lets go of answers whose time is over, also while nobody asks.
+async fn forget_old(repeated: Answers, requests: Requests) {
+    let mut turns = tokio::time::interval(Duration::from_secs(10));
+    loop {
+        turns.tick().await;
+        repeated.forget_old();
+        requests.forget_left();
+    }
 }
 
 fn bounds(limits: &config::GatewayLimits) -> FrontBounds {

@@ -101,12 +101,12 @@ impl Guest {
         match exports.handler {
             Handler::Version0_1 => {
                 let (said,): (version0_1::WitDescription,) =
-                    self.call(revision, exports.describe, ())?;
+                    self.prepare(revision, exports.describe, ())?;
                 Ok(said.said())
             }
             Handler::Packed | Handler::Plain => {
                 let (said,): (Result<version1::WitDescription, WitFailure>,) =
-                    self.call(revision, exports.describe, (config,))?;
+                    self.prepare(revision, exports.describe, (config,))?;
                 said.map(|said| Ok(said.said()))
                     .map_err(|failure| self.said(failure.failure()))
             }
@@ -118,12 +118,12 @@ impl Guest {
         match exports.handler {
             Handler::Version0_1 => {
                 let (result,): (Result<(), String>,) =
-                    self.call(revision, exports.init, (config,))?;
+                    self.prepare(revision, exports.init, (config,))?;
                 result.map_err(|text| self.said(Failure::answer(&text)))
             }
             Handler::Packed | Handler::Plain => {
                 let (result,): (Result<(), WitFailure>,) =
-                    self.call(revision, exports.init, (config,))?;
+                    self.prepare(revision, exports.init, (config,))?;
                 result.map_err(|failure| self.said(failure.failure()))
             }
         }
@@ -148,15 +148,16 @@ impl Guest {
         let arena = |layout| (Arena(Excerpt::new(batch, reads, layout, seed)),);
         let outcomes = match handler {
             Handler::Version0_1 => {
-                let (answer,): Answer0 = self.ask(arena(Layout::Version1))?;
+                let (answer,): Answer0 = self.invoke(self.process, arena(Layout::Version1))?;
                 answer.map_err(|text| self.said(Failure::text_of(&text)))?
             }
             Handler::Packed => {
-                let (answer,): Answer1 = self.ask(arena(Layout::Version2))?;
+                let (answer,): Answer1 = self.invoke(self.process, arena(Layout::Version2))?;
                 answer.map_err(|failure| self.said(failure.failure()))?
             }
             Handler::Plain => {
-                let (answer,): AnswerPlain = self.ask((WitBatch::of(batch, reads, seed),))?;
+                let (answer,): AnswerPlain =
+                    self.invoke(self.process, (WitBatch::of(batch, reads, seed),))?;
                 let answer = answer.map_err(|failure| self.said(failure.failure()))?;
                 let description = &revision.description;
                 answer
@@ -176,19 +177,56 @@ impl Guest {
         Ok(Answered { outcomes, effects })
     }
 
-    /// Calls `process`.
-    fn ask<Params, Return>(&mut self, params: Params) -> Result<Return, Failure>
+    /// Calls a function of the guest. What a call may take is said before.
+    fn invoke<Params, Return>(&mut self, function: Func, params: Params) -> Result<Return, Failure>
     where
         Params: ComponentNamedList + Lower,
         Return: ComponentNamedList + Lift + 'static,
     {
         caught(|| {
-            self.process
+            function
                 .typed::<Params, Return>(&self.store)
-                .and_then(|process| process.call(&mut self.store, params))
+                .and_then(|function| function.call(&mut self.store, params))
         })
         .map_err(|panic| Failure::answer(&panic))?
         .map_err(|error| self.failure(&error))
+    }
+
+    /// A call that has no batch, within its time: there is no clock in it, and its chance is the same each time.
+    fn call<Params, Return>(
+        &mut self,
+        revision: &Revision,
+        allowed: Allowed,
+        function: Func,
+        params: Params,
+    ) -> Result<Return, Failure>
+    where
+        Params: ComponentNamedList + Lower,
+        Return: ComponentNamedList + Lift + 'static,
+    {
+        self.store.data_mut().begin(0, 0);
+        arm(&mut self.store, allowed);
+        let _running = revision.component.engine.inner.ticker.running();
+        let answer = self.invoke(function, params)?;
+        self.in_time()?;
+        Ok(answer)
+    }
+
+    /// A call before any batch, of one of its exports.
+    fn prepare<Params, Return>(
+        &mut self,
+        revision: &Revision,
+        export: ComponentExportIndex,
+        params: Params,
+    ) -> Result<Return, Failure>
+    where
+        Params: ComponentNamedList + Lower,
+        Return: ComponentNamedList + Lift + 'static,
+    {
+        let function = self.instance.get_func(&mut self.store, export);
+        let function = function.ok_or_else(|| Failure::answer("an export is no function"))?;
+        let allowed = Allowed::Start(revision.context.limits.init_deadline);
+        self.call(revision, allowed, function, params)
     }
 
     /// Outcomes of the last answer, by kind.
@@ -207,33 +245,6 @@ impl Guest {
         if !pending.is_empty() {
             revision.metrics.count(std::mem::take(pending));
         }
-    }
-
-    fn call<Params, Return>(
-        &mut self,
-        revision: &Revision,
-        function: ComponentExportIndex,
-        params: Params,
-    ) -> Result<Return, Failure>
-    where
-        Params: ComponentNamedList + Lower,
-        Return: ComponentNamedList + Lift + 'static,
-    {
-        self.store.data_mut().begin(0, 0);
-        arm(
-            &mut self.store,
-            Allowed::Start(revision.context.limits.init_deadline),
-        );
-        let _running = revision.component.engine.inner.ticker.running();
-        let answer = caught(|| {
-            self.instance
-                .get_typed_func::<Params, Return>(&mut self.store, function)
-                .and_then(|function| function.call(&mut self.store, params))
-        })
-        .map_err(|panic| Failure::answer(&panic))?
-        .map_err(|error| self.failure(&error))?;
-        self.in_time()?;
-        Ok(answer)
     }
 
     /// Whether what the host has done for the running call is done in time, lifting its answer included.

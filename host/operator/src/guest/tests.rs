@@ -71,7 +71,7 @@ impl Guest {
             Allowed::Batch(revision.context.limits.deadline),
         );
         let _running = revision.component.engine.inner.ticker.running();
-        let (answer,): Answer1 = self.ask((arena,))?;
+        let (answer,): Answer1 = self.invoke(self.process, (arena,))?;
         answer.map_err(|failure| self.said(failure.failure()))
     }
 }

@@ -1,13 +1,12 @@
-//! Calls of a guest's handler of tokens. Each has the deadline of a batch; there is no clock in them, and no chance.
+//! Calls of a guest's handler of tokens. Each has the deadline of a batch.
 
 use tidegate_contract::{AnswerLane, Through};
 use wasmtime::Store;
-use wasmtime::component::{ComponentNamedList, Func, Instance, Lift, Lower};
+use wasmtime::component::{Func, Instance};
 
 use super::Guest;
 use crate::failure::Failure;
-use crate::host::{Allowed, Host, arm};
-use crate::panics::caught;
+use crate::host::{Allowed, Host};
 use crate::revision::Revision;
 use crate::world::tokens::{
     OpenParams, Opened, StepParams, Stepped, TokenExports, WitLane, WitPiece,
@@ -54,7 +53,7 @@ impl Guest {
     ) -> Result<(), Failure> {
         let lane = WitLane::of(lane, revision.description.version.reads);
         let open = self.token_functions()?.open;
-        let (opened,): Opened = self.call_tokens(revision, open, (number, lane))?;
+        let (opened,): Opened = self.call(revision, of_piece(revision), open, (number, lane))?;
         opened.map_err(|failure| self.said(failure.failure()))
     }
 
@@ -65,7 +64,8 @@ impl Guest {
         piece: WitPiece<'_>,
     ) -> Result<Through, Failure> {
         let step = self.token_functions()?.step;
-        let (answer,): Stepped = self.call_tokens(revision, step, (&[piece][..],))?;
+        let pieces = (&[piece][..],);
+        let (answer,): Stepped = self.call(revision, of_piece(revision), step, pieces)?;
         let verdicts = answer.map_err(|failure| self.said(failure.failure()))?;
         let found = verdicts.len();
         match <[_; 1]>::try_from(verdicts) {
@@ -79,39 +79,15 @@ impl Guest {
     /// Ends a lane.
     pub(crate) fn close_lane(&mut self, revision: &Revision, number: u64) -> Result<(), Failure> {
         let close = self.token_functions()?.close;
-        self.call_tokens(revision, close, (number,))
+        self.call(revision, of_piece(revision), close, (number,))
     }
 
     fn token_functions(&self) -> Result<TokenFunctions, Failure> {
         self.tokens
             .ok_or_else(|| Failure::answer("it exports no handler of tokens"))
     }
+}
 
-    fn call_tokens<Params, Return>(
-        &mut self,
-        revision: &Revision,
-        function: Func,
-        params: Params,
-    ) -> Result<Return, Failure>
-    where
-        Params: ComponentNamedList + Lower,
-        Return: ComponentNamedList + Lift + 'static,
-    {
-        // The same for each call: what a handler lets through depends on the text alone.
-        self.store.data_mut().begin(0, 0);
-        arm(
-            &mut self.store,
-            Allowed::Batch(revision.context.limits.deadline),
-        );
-        let _running = revision.component.engine.inner.ticker.running();
-        let answer = caught(|| {
-            function
-                .typed::<Params, Return>(&self.store)
-                .and_then(|function| function.call(&mut self.store, params))
-        })
-        .map_err(|panic| Failure::answer(&panic))?
-        .map_err(|error| self.failure(&error))?;
-        self.in_time()?;
-        Ok(answer)
-    }
+fn of_piece(revision: &Revision) -> Allowed {
+    Allowed::Batch(revision.context.limits.deadline)
 }

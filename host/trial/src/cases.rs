@@ -1,10 +1,11 @@
-//! Cases: batches of records, and what an operator is to answer. One format for all languages, whose SDKs run the same
+//! Cases: batches of records, and what an operator is to answer; texts, and what goes on of them. One format for all languages, whose SDKs run the same
 //! files natively; `plugin-sdk/cases.schema.json` is its schema.
 
 mod bytes;
 mod expected;
 mod read;
 mod records;
+mod tokens;
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use crate::outcome::{Class, Pairs, Patch, Piece};
 
 pub use read::CasesError;
 pub(crate) use records::time;
+pub(crate) use tokens::{ExpectedThrough, TokensCase, word};
 
 /// Most cases of a file.
 pub const MAX_CASES: usize = 10_000;
@@ -43,7 +45,7 @@ pub struct CaseFile {
     pub(crate) text: String,
 }
 
-/// One batch, and what an operator that was started for it is to answer.
+/// One batch or text, and what an operator that was started for it is to answer.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// What it shows; no two of a file have the same.
@@ -58,6 +60,8 @@ pub struct Case {
     pub(crate) seed: [u8; 16],
     pub(crate) limits: LimitChanges,
     pub(crate) records: Vec<CaseRecord>,
+    /// In place of records, a text that a model makes.
+    pub(crate) tokens: Option<TokensCase>,
     pub(crate) expected: Expected,
     /// Every line that is logged.
     pub(crate) log: Option<Vec<(Level, Text)>>,
@@ -127,7 +131,7 @@ fn borrowed(pairs: &Pairs) -> Vec<(&str, Option<&[u8]>)> {
 /// What is to come of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Expected {
-    /// It does not say.
+    /// It does not say; of a text its `tokens` do.
     Nothing,
     /// One outcome for each record.
     Outcomes(Vec<ExpectedOutcome>),

@@ -182,7 +182,7 @@ impl Differences {
         }
     }
 
-    fn bytes(&mut self, place: &str, expected: Option<&[u8]>, came: Option<&[u8]>) {
+    pub(crate) fn bytes(&mut self, place: &str, expected: Option<&[u8]>, came: Option<&[u8]>) {
         if expected == came {
             return;
         }

@@ -8,7 +8,7 @@
 //! - Every mistake in a file of cases is said with its file, its line, its case and its member.
 //! - Each case has an instance that was started for it, so cases do not depend on their order.
 //! - A case passes only if its records come to the same one by one: answers that depend on how records are batched differ
-//!   after a failure, or with another source.
+//!   after a failure, or with another source. So it is with a text that a model makes, however it is cut.
 //! - Files, cases, records, lines and time are bounded; what is shown of an operator's words cannot disturb a terminal.
 //! - Of a file that is updated only what differs is written anew.
 
@@ -27,6 +27,7 @@ mod records;
 mod report;
 mod run;
 mod show;
+mod tokens;
 mod trial;
 mod update;
 mod write;

@@ -12,6 +12,7 @@ use crate::cases::{Case, CaseRecord, Expected, ExpectedOutcome, Measurement, bat
 use crate::heard::{Heard, Lines};
 use crate::metrics::{Sums, counted};
 use crate::outcome::{Came, Class, Refusal};
+use crate::tokens::{self, Handled, Unhandled};
 
 /// Slots that are kept: most cases have one configuration.
 const SLOTS: usize = 4;
@@ -38,6 +39,8 @@ pub(crate) enum End {
         came: Vec<Came>,
         alone: Option<Vec<Came>>,
     },
+    /// What went on of a text.
+    Handled(Handled),
     /// It took longer than a case may.
     Late(Duration),
     /// Something else: the records are too large for a batch, or the answer is none.
@@ -112,6 +115,19 @@ impl Runner {
             Ok(started) => started,
             Err(error) => return nothing(refused(error)),
         };
+        if let Some(text) = &case.tokens {
+            let (end, lines) = match tokens::handle(&started.slot, &started.heard, text, until) {
+                Ok(mut handled) => {
+                    let lines = std::mem::take(&mut handled.lines);
+                    (End::Handled(handled), lines)
+                }
+                Err(unhandled) => (ended_text(unhandled, time), started.heard.take()),
+            };
+            return Ran {
+                lines,
+                ..nothing(end)
+            };
+        }
         let batch = match batch(&case.records, case.clock) {
             Ok(batch) => batch,
             Err(refused) => return nothing(End::Broken(refused.to_string())),
@@ -320,6 +336,14 @@ fn one_by_one(
         alone.extend(came.map_err(|stopped| ended(stopped, time))?);
     }
     Ok(Some(alone))
+}
+
+fn ended_text(unhandled: Unhandled, time: Duration) -> End {
+    match unhandled {
+        Unhandled::Failed(refusal) => End::Failed(refusal),
+        Unhandled::Broken(why) => End::Broken(why),
+        Unhandled::Late => End::Late(time),
+    }
 }
 
 fn ended(stopped: Stopped, time: Duration) -> End {

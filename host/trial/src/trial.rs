@@ -15,7 +15,7 @@ use crate::outcome::{Came, Class, Refusal};
 use crate::report::{CaseReport, Report};
 use crate::run::{End, Ran, Runner};
 use crate::update::{self, Differs};
-use crate::{show, write};
+use crate::{show, tokens, write};
 
 /// How cases are run.
 #[derive(Clone, Debug)]
@@ -266,10 +266,26 @@ fn compare(case: &Case, ran: &Ran) -> (Differences, Option<Differs>) {
             );
             writable = one_by_one(&mut found, came, alone.as_deref());
         }
+        (Expected::Nothing, End::Handled(handled)) => {
+            if let Some(text) = &case.tokens {
+                tokens::compare(&mut found, text, handled);
+            }
+            // Golden is what every cut comes to.
+            writable = handled.is_the_same_however_cut();
+            differs.through = !found.0.is_empty();
+        }
         (expected, end) => {
+            let given = if case.tokens.is_some() {
+                "text"
+            } else {
+                "batch"
+            };
             let came = match end {
                 End::Refused(came) => format!("a start that is refused: {}", shown(came)),
-                End::Failed(came) => format!("a batch that fails: {}", shown(came)),
+                End::Failed(came) => format!("a {given} that fails: {}", shown(came)),
+                End::Handled(handled) => {
+                    format!("the text {}", show::text(&handled.came.sum(), ""))
+                }
                 _ => "outcomes".to_owned(),
             };
             let expected = match expected {
@@ -281,10 +297,11 @@ fn compare(case: &Case, ran: &Ran) -> (Differences, Option<Differs>) {
                 }
                 Expected::Failure(expected) => {
                     format!(
-                        "a batch that fails: {}",
+                        "a {given} that fails: {}",
                         show::json(&write::failure(expected))
                     )
                 }
+                _ if case.tokens.is_some() => "a text that goes on".to_owned(),
                 _ => "outcomes".to_owned(),
             };
             found.add("the case", expected, came);

@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use crate::cases::{Case, CaseFile, Expected};
+use crate::cases::{Case, CaseFile, Expected, ExpectedThrough, Places, TokensCase, word};
 use crate::outcome::Came;
 use crate::run::{End, Ran};
+use crate::tokens::Through;
 use crate::write::{self, spaced};
 
 /// Longest list that is written on one line.
@@ -17,6 +18,8 @@ const LINE: usize = 100;
 pub(crate) struct Differs {
     /// The records whose outcomes do.
     pub(crate) records: Vec<usize>,
+    /// What goes on of a text, or how it ends.
+    pub(crate) through: bool,
     pub(crate) log: bool,
     pub(crate) metrics: bool,
 }
@@ -36,16 +39,45 @@ pub(crate) fn edits(
     ran: &Ran,
     differs: &Differs,
 ) -> Option<Vec<Edit>> {
-    let End::Answered { came, .. } = &ran.end else {
-        return None;
-    };
+    let mut edits = Vec::new();
+    match (&ran.end, &case.tokens) {
+        (End::Answered { came, .. }, None) => of_outcomes(file, case, came, differs, &mut edits)?,
+        (End::Handled(handled), Some(text)) if differs.through => {
+            of_text(file, text, &handled.came, &mut edits);
+        }
+        (End::Handled(_), Some(_)) => {}
+        _ => return None,
+    }
+    let places = &case.places;
+    if let (true, Some(place)) = (differs.log, &places.log) {
+        if ran.lines.more > 0 {
+            return None;
+        }
+        let lines = ran.lines.kept.iter();
+        let lines = lines.map(|(level, line)| write::line(*level, line.as_str()));
+        edits.push(in_place(&file.text, place, lines.collect()));
+    }
+    if let (true, Some(place)) = (differs.metrics, &places.metrics) {
+        let metrics = ran.metrics.iter().map(write::measurement).collect();
+        edits.push(in_place(&file.text, place, metrics));
+    }
+    Some(edits)
+}
+
+/// What makes a case say what became of its records.
+fn of_outcomes(
+    file: &CaseFile,
+    case: &Case,
+    came: &[Came],
+    differs: &Differs,
+    edits: &mut Vec<Edit>,
+) -> Option<()> {
     let poisoned = |came: &Came| matches!(came, Came::Poison { .. });
     let written = |at: &usize| came.get(*at).is_none_or(poisoned);
     if differs.records.iter().any(written) {
         return None;
     }
     let places = &case.places;
-    let mut edits = Vec::new();
     match (&case.expected, &places.outcomes) {
         (Expected::Outcomes(_), Some(_)) => {
             for &at in &differs.records {
@@ -64,19 +96,44 @@ pub(crate) fn edits(
         }
         _ => return None,
     }
-    if let (true, Some(place)) = (differs.log, &places.log) {
-        if ran.lines.more > 0 {
-            return None;
+    Some(())
+}
+
+/// What makes a case say what went on of its text: of each piece, if it said that before.
+fn of_text(file: &CaseFile, text: &TokensCase, came: &Through, edits: &mut Vec<Edit>) {
+    let places = &text.places;
+    let mut more = String::new();
+    let through = match &text.through {
+        Some(ExpectedThrough::Each(_)) => spaced(&Value::from(came.each.clone())),
+        _ => Value::from(came.sum()).to_string(),
+    };
+    let end = came.end.map(|end| format!("\"{}\"", word(end)));
+    for (name, place, now) in [
+        ("through", &places.through, Some(through)),
+        ("end", &places.end, end),
+    ] {
+        match (place, now) {
+            (Some(place), Some(text)) => edits.push(Edit {
+                place: place.clone(),
+                text,
+            }),
+            // Without one the answer does not end, and null says so.
+            (Some(place), None) => edits.push(Edit {
+                place: place.clone(),
+                text: "null".to_owned(),
+            }),
+            (None, Some(text)) => {
+                more += &behind(&file.text, &places.tokens, &places.last, name, &text)
+            }
+            (None, None) => {}
         }
-        let lines = ran.lines.kept.iter();
-        let lines = lines.map(|(level, line)| write::line(*level, line.as_str()));
-        edits.push(in_place(&file.text, place, lines.collect()));
     }
-    if let (true, Some(place)) = (differs.metrics, &places.metrics) {
-        let metrics = ran.metrics.iter().map(write::measurement).collect();
-        edits.push(in_place(&file.text, place, metrics));
+    if !more.is_empty() {
+        edits.push(Edit {
+            place: places.last.end..places.last.end,
+            text: more,
+        });
     }
-    Some(edits)
 }
 
 /// The text with all of the edits, which do not overlap.
@@ -102,17 +159,28 @@ fn in_place(text: &str, place: &Range<usize>, items: Vec<Value>) -> Edit {
 
 /// A member after the last one of a case, on a line of its own if that has one.
 fn new_member(text: &str, case: &Case, name: &str, items: Vec<Value>) -> Edit {
-    let last = &case.places.last;
-    let indentation = indentation(text, last.start);
-    let is_on_lines = text[case.places.case.start..last.start].contains('\n');
-    let between = match is_on_lines {
-        true => format!(",\n{indentation}"),
-        false => ", ".to_owned(),
-    };
+    let Places { case, last, .. } = &case.places;
+    let list = list(&items, indentation(text, last.start));
     Edit {
         place: last.end..last.end,
-        text: format!("{between}\"{name}\": {}", list(&items, indentation)),
+        text: behind(text, case, last, name, &list),
     }
+}
+
+/// What stands behind the last member of an object where another one follows.
+fn behind(
+    text: &str,
+    object: &Range<usize>,
+    last: &Range<usize>,
+    name: &str,
+    value: &str,
+) -> String {
+    let is_on_lines = text[object.start..last.start].contains('\n');
+    let between = match is_on_lines {
+        true => format!(",\n{}", indentation(text, last.start)),
+        false => ", ".to_owned(),
+    };
+    format!("{between}\"{name}\": {value}")
 }
 
 /// What the line of this byte begins with.

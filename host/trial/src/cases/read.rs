@@ -13,6 +13,7 @@ use super::bytes::Made;
 use super::records::{MICROS, record};
 use super::{
     Case, CaseFile, Expected, LimitChanges, MAX_CASES, MAX_FILE, MAX_RECORDS, Places, expected,
+    tokens,
 };
 use crate::json::{Mistake, Node, quoted};
 
@@ -182,9 +183,9 @@ fn name(node: &Node<'_>) -> Result<String, Mistake> {
 }
 
 fn case(node: Node<'_>, name: String, config: &str, made: &mut Made) -> Result<Case, Mistake> {
-    const MEMBERS: [&str; 12] = [
-        "name", "config", "clock", "seed", "limits", "sandbox", "records", "outcomes", "log",
-        "metrics", "failure", "refused",
+    const MEMBERS: [&str; 13] = [
+        "name", "config", "clock", "seed", "limits", "sandbox", "records", "tokens", "outcomes",
+        "log", "metrics", "failure", "refused",
     ];
     let [
         _,
@@ -194,6 +195,7 @@ fn case(node: Node<'_>, name: String, config: &str, made: &mut Made) -> Result<C
         limits,
         sandbox,
         records,
+        tokens,
         outcomes,
         log,
         metrics,
@@ -212,6 +214,15 @@ fn case(node: Node<'_>, name: String, config: &str, made: &mut Made) -> Result<C
         metrics: metrics.as_ref().map(Node::span),
         ..Places::default()
     };
+    if tokens.is_some() {
+        let beside = [&records, &outcomes, &metrics, &clock, &refused];
+        let names = ["records", "outcomes", "metrics", "clock", "refused"];
+        for (beside, name) in beside.into_iter().zip(names) {
+            if let Some(beside) = beside {
+                return Err(beside.mistake(format!("a case that has tokens has no {name}")));
+            }
+        }
+    }
     if let (Some(records), Some(_)) = (&records, &refused) {
         return Err(records.mistake("a case whose configuration is refused has no records"));
     }
@@ -222,6 +233,15 @@ fn case(node: Node<'_>, name: String, config: &str, made: &mut Made) -> Result<C
     let records = records.iter().enumerate();
     let records: Result<Vec<_>, _> = records.map(|(at, node)| record(node, at, made)).collect();
     let records = records?;
+    let tokens = match &tokens {
+        Some(node) => Some((tokens::tokens(node, made)?, node)),
+        None => None,
+    };
+    if let (Some((tokens, node)), Some(_)) = (&tokens, &failure)
+        && (tokens.through.is_some() || tokens.end.is_some())
+    {
+        return Err(node.mistake("a text that fails has neither \"through\" nor \"end\""));
+    }
     let expected = match (&outcomes, &failure, &refused) {
         (None, None, None) => Expected::Nothing,
         (Some(outcomes), None, None) => {
@@ -251,6 +271,7 @@ fn case(node: Node<'_>, name: String, config: &str, made: &mut Made) -> Result<C
         seed: seed.map_or(Ok(SEED), |node| read_seed(&node))?,
         limits: limits.map_or(Ok(LimitChanges::default()), |node| read_limits(&node))?,
         records,
+        tokens: tokens.map(|(tokens, _)| tokens),
         expected,
         log: log.as_ref().map(lines).transpose()?,
         metrics: metrics.as_ref().map(measured).transpose()?,

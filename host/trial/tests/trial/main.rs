@@ -8,4 +8,5 @@ mod measured;
 mod reading;
 mod runs;
 mod support;
+mod texts;
 mod updated;

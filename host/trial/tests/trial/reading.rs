@@ -80,12 +80,16 @@ fn everything_the_format_has_is_read_and_fits_the_schema() {
             {"name": "a failure", "records": [{}], "failure": {"class": "transient", "code": "not-now", "message": {"contains": ["busy"]}}},
             {"name": "a refusal", "refused": {"message": "no"}},
             {"name": "nothing yet", "records": [{}]},
+            {"name": "a text", "tokens": {"lane": "reasoning", "model": "m", "choice": 1, "record": "r", "attributes": [["a", "b"]],
+                                          "pieces": ["a", ""], "through": ["a", ""], "end": "stop"}, "log": []},
+            {"name": "in sum", "tokens": {"lane": {"arguments": 7}, "pieces": ["a"], "through": "a", "end": null}},
+            {"name": "a text that fails", "tokens": {"pieces": ["a"]}, "failure": {"code": "no"}},
         ],
     });
     let read = read(&all).unwrap();
     assert!(fits(&all));
     let names: Vec<_> = read.cases.iter().map(|case| case.name.as_str()).collect();
-    assert_eq!(names.len(), 5);
+    assert_eq!(names.len(), 8);
     assert_eq!(read.cases[0].line, 7, "{names:?}");
 }
 
@@ -134,6 +138,40 @@ fn what_is_wrong_is_refused_by_the_reader_and_by_the_schema() {
         (
             of_case(json!({"name": "a", "limits": {"memory": "64MB"}})),
             "limits.memory: \"64MB\" is not a size",
+        ),
+        (
+            of_case(json!({"name": "a", "tokens": {}})),
+            "tokens: it has no \"pieces\"",
+        ),
+        (
+            of_case(json!({"name": "a", "tokens": {"pieces": []}})),
+            "tokens.pieces: 0 pieces, from 1 to 10000 can be",
+        ),
+        (
+            of_case(json!({"name": "a", "tokens": {"pieces": ["a"], "lane": "said"}})),
+            "tokens.lane: \"said\" is not \"content\", \"reasoning\" or {\"arguments\": 0}",
+        ),
+        (
+            of_case(json!({"name": "a", "tokens": {"pieces": ["a"], "lane": {"arguments": -1}}})),
+            "tokens.lane.arguments: -1 is not the index of a call",
+        ),
+        (
+            of_case(json!({"name": "a", "tokens": {"pieces": ["a"], "through": 1}})),
+            "tokens.through: 1 is not a text, or a list of one for each piece",
+        ),
+        (
+            of_case(json!({"name": "a", "tokens": {"pieces": ["a"], "end": "now"}})),
+            "tokens.end: \"now\" is not \"stop\", \"filtered\" or null",
+        ),
+        (
+            of_case(json!({"name": "a", "tokens": {"pieces": ["a"]}, "records": []})),
+            "records: a case that has tokens has no records",
+        ),
+        (
+            of_case(
+                json!({"name": "a", "tokens": {"pieces": ["a"], "end": "stop"}, "failure": {"code": "no"}}),
+            ),
+            "a text that fails has neither \"through\" nor \"end\"",
         ),
         (
             of_case(json!({"name": "a", "limits": {"deadline": "soon"}})),

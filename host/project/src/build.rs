@@ -12,19 +12,18 @@ mod remembered;
 mod rust;
 mod staged;
 mod tested;
+mod world;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tidegate_component::{
-    Names, Producer, digest, embed, encode, imports, module_imports, sign, strip,
-};
+use tidegate_component::{Names, Producer, digest, encode, imports, module_imports, sign, strip};
 
 use self::lock::Work;
 pub use self::native::NativeTests;
 use crate::disk;
-use crate::language::{Grant, Language};
+use crate::language::{Grant, Handler, Language};
 use crate::project::{Project, ProjectError};
 use crate::toolchain::{BuildError, Machine};
 
@@ -223,16 +222,12 @@ impl<'a> Build<'a> {
         self.machine().command(program, &self.directory)
     }
 
-    /// The world with what is granted, and nothing else.
-    fn world(&self) -> &'static str {
-        match self.is_granted(Grant::Log) {
-            true => "packed-operator",
-            false => "packed-operator-alone",
-        }
-    }
-
     fn is_granted(&self, grant: Grant) -> bool {
         self.project.grants().contains(&grant)
+    }
+
+    fn handles_tokens(&self) -> bool {
+        self.project.handlers().contains(&Handler::Tokens)
     }
 
     /// A file in `build/`, which is there and no link.
@@ -248,7 +243,8 @@ impl<'a> Build<'a> {
         Ok(path)
     }
 
-    /// Writes the glue between the contract and the SDK, which names the operator's main source.
+    /// Writes the glue between the contract and the SDK, which names the operator's main source and its handlers, and has a
+    /// part for each of these.
     fn write_glue(&self, extension: &str, file: &str, entry: &str) -> Result<PathBuf, BuildError> {
         let glue = self.project.sdk().join("glue");
         let alone = glue.join(format!("alone.{extension}"));
@@ -257,25 +253,32 @@ impl<'a> Build<'a> {
             true => granted,
             false => alone,
         };
-        let text = fs::read_to_string(&source).map_err(ProjectError::disk("read", &source))?;
-        let text = text.replace("{{entry}}", entry);
+        let handlers = self.project.handlers();
+        let parts = handlers
+            .iter()
+            .map(|handler| glue.join(format!("{}.{extension}", handler.word())));
+        let mut text = String::new();
+        for part in [source].into_iter().chain(parts) {
+            text += &fs::read_to_string(&part).map_err(ProjectError::disk("read", &part))?;
+        }
+        let words: Vec<&str> = handlers.iter().map(|handler| handler.word()).collect();
+        let text = text
+            .replace("{{entry}}", entry)
+            .replace("{{handlers}}", &words.join(" "));
         let within = Path::new("build").join(file);
         disk::write_if_other(&self.directory, &within, text.as_bytes())?;
         Ok(self.directory.join(within))
     }
 
-    /// The component of a core module: its type is embedded if it does not carry one. A call of what is not granted is told
-    /// before the encoder does.
-    fn encode(&self, module: &Path, world: Option<&str>) -> Result<Vec<u8>, BuildError> {
-        let mut bytes = fs::read(module).map_err(ProjectError::disk("read", module))?;
+    /// The component of a core module, which carries its type. A call of what is not granted is told before the encoder does.
+    fn encode(&self, module: &Path) -> Result<Vec<u8>, BuildError> {
+        self.encoded(fs::read(module).map_err(ProjectError::disk("read", module))?)
+    }
+
+    fn encoded(&self, module: Vec<u8>) -> Result<Vec<u8>, BuildError> {
         self.project
-            .check_imports(module_imports(&bytes).into_iter())?;
-        if let Some(world) = world {
-            let wit = self.project.wit();
-            let wit = fs::read_to_string(&wit).map_err(ProjectError::disk("read", &wit))?;
-            embed(&mut bytes, &wit, world)?;
-        }
-        Ok(encode(&bytes)?)
+            .check_imports(module_imports(&module).into_iter())?;
+        Ok(encode(&module)?)
     }
 
     /// The SDK that it is built with, as a component says it.

@@ -137,3 +137,29 @@ impl Grant {
         }
     }
 }
+
+/// An interface of the contract that an operator exports beside the one for records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Handler {
+    /// The text of answers, as a model makes them.
+    Tokens,
+}
+
+impl Handler {
+    /// All of them.
+    pub const ALL: [Handler; 1] = [Handler::Tokens];
+
+    /// As manifests have it, and what operators say of themselves: `tokens`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Handler::Tokens => "tokens",
+        }
+    }
+
+    /// The world of the contract that has its export.
+    pub(crate) fn world(self) -> &'static str {
+        match self {
+            Handler::Tokens => "token-handler",
+        }
+    }
+}

@@ -35,7 +35,7 @@ mod toolchain;
 pub use build::{BuildOptions, Built, NativeTests};
 pub use command::{end_all, run_aloud};
 pub use create::NewProject;
-pub use language::{Engine, Grant, Language};
+pub use language::{Engine, Grant, Handler, Language};
 pub use manifest::Manifest;
 pub use mistake::{Mistake, Mistakes};
 pub use name::{Name, NameError};

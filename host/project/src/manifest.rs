@@ -4,7 +4,7 @@ mod reader;
 
 use std::path::Path;
 
-use crate::language::{Engine, Grant, Language};
+use crate::language::{Engine, Grant, Handler, Language};
 use crate::mistake::Mistakes;
 use crate::name::Name;
 use reader::{Found, Reader};
@@ -25,6 +25,8 @@ pub struct Manifest {
     pub(crate) entry_places: Vec<(usize, usize)>,
     /// What it imports, each once, in their order.
     pub grants: Vec<Grant>,
+    /// What it exports beside the interface for records, each once, in their order. Rust says so in its sources.
+    pub handlers: Vec<Handler>,
     /// What runs its JavaScript; the default for every other language.
     pub engine: Engine,
     /// Where its cases are, relative to the project or above it; `*` in a file's name stands for any text. None where it
@@ -56,6 +58,7 @@ impl Manifest {
         let grants = Grant::ALL.map(|grant| (grant.word(), grant));
         let mut grants: Vec<Grant> = reader.words("grants", &grants);
         grants.sort();
+        let handlers = read_handlers(&reader, language);
         let engine = check_engine(&reader, language);
         let cases = reader.texts("cases", MOST, false);
         for pattern in cases.iter().flatten() {
@@ -73,6 +76,7 @@ impl Manifest {
             entry,
             entry_places,
             grants,
+            handlers,
             engine: engine.unwrap_or_default(),
             cases,
         })
@@ -143,6 +147,22 @@ fn check_entry(
         (found.value, place)
     };
     entry.into_iter().map(with_place).unzip()
+}
+
+fn read_handlers(reader: &Reader<'_>, language: Option<Language>) -> Vec<Handler> {
+    if language == Some(Language::Rust) {
+        for found in reader.texts("handlers", MOST, false).unwrap_or_default() {
+            reader.wrong(
+                &found,
+                "Rust says it in its sources, as #[operator(..., tokens)]: leave handlers out",
+            );
+        }
+        return Vec::new();
+    }
+    let words = Handler::ALL.map(|handler| (handler.word(), handler));
+    let mut handlers = reader.words("handlers", &words);
+    handlers.sort();
+    handlers
 }
 
 fn check_engine(reader: &Reader<'_>, language: Option<Language>) -> Option<Engine> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use wildmatch::WildMatchPattern;
 
 use crate::disk;
-use crate::language::{Grant, Language};
+use crate::language::{Grant, Handler, Language};
 use crate::manifest::Manifest;
 use crate::mistake::{Mistake, Mistakes};
 use crate::name::Name;
@@ -194,6 +194,11 @@ impl Project {
     /// What it imports.
     pub fn grants(&self) -> &[Grant] {
         &self.manifest.grants
+    }
+
+    /// What it exports beside the interface for records.
+    pub fn handlers(&self) -> &[Handler] {
+        &self.manifest.handlers
     }
 
     /// The component that is built of it.

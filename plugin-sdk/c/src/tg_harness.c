@@ -8,8 +8,12 @@
 #include "parts/changed.c"
 #include "parts/measured.c"
 #include "parts/harness.c"
+#ifdef TIDEGATE_TOKENS
+#include "parts/harness_tokens.c"
+#endif
 #include "parts/case_reader.c"
 #include "parts/case_compare.c"
+#include "parts/case_tokens.c"
 #include "parts/cases.c"
 #else
 typedef int tg_no_harness;

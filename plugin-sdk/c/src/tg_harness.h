@@ -113,6 +113,21 @@ const tg_test_series *tg_test_measured(uint32_t *count);
 /// The sum of a counter over all its labels.
 double tg_test_counter(const char *name);
 
+/// What went on of a piece, or of a text in sum, and how the answer ended. It is there until the next batch.
+typedef struct tg_test_through {
+    tg_bytes text;
+    tg_ending end;
+} tg_test_through;
+
+// Of an operator that handles tokens, compiled with -DTIDEGATE_TOKENS.
+/// Opens a lane; what is null or 0 in it is that of the content of the first choice. 0 if it is refused: tg_test_failure
+/// says how.
+uint64_t tg_test_open(const tg_lane *lane);
+/// Gives the next text of a lane. False if it fails.
+bool tg_test_step(uint64_t lane, tg_bytes text, bool is_last, tg_test_through *through);
+/// Gives all of the text in these pieces, as far as the answer goes, and closes the lane.
+bool tg_test_run_lane(uint64_t lane, const tg_bytes *pieces, uint32_t count, tg_test_through *sum);
+
 /// Runs the cases of files, `cases/*.json`, that need no sandbox: each one counts as a test.
 void tg_test_cases(const char *pattern);
 

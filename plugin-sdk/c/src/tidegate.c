@@ -11,6 +11,10 @@
 #include "parts/json.c"
 #include "parts/config.c"
 #include "parts/runner.c"
+#include "parts/tokens.c"
 #ifdef __wasm__
 #include "parts/guest.c"
+#ifdef TIDEGATE_TOKENS
+#include "parts/guest_tokens.c"
+#endif
 #endif

@@ -552,6 +552,92 @@ extern const tg_operator tg_the_operator;
 /// Makes the operator of this program: TG_OPERATOR(.name = "redact", .version = "1.0.0", .process = redact).
 #define TG_OPERATOR(...) const tg_operator tg_the_operator = {__VA_ARGS__}
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Tokens: the text of answers as a model makes them, before anyone has read it. operator.toml has
+// `handlers = ["tokens"]`, and the program TG_TOKENS beside TG_OPERATOR.
+
+typedef enum tg_lane_kind {
+    /// What is said.
+    TG_CONTENT,
+    /// What is thought before.
+    TG_REASONING,
+    /// The arguments of a call: JSON text, which may be cut anywhere. What is put into a string there has to be escaped
+    /// as JSON is: tg_write_json.
+    TG_ARGUMENTS
+} tg_lane_kind;
+
+/// One text of an answer. It is valid while `open` runs, and so is everything it points to.
+typedef struct tg_lane {
+    /// The record that the answer is for, as it stands in logs.
+    tg_bytes identity;
+    /// The model's name in the pipeline.
+    tg_bytes model;
+    /// Which of the answers that were asked for, counted from 0.
+    uint32_t choice;
+    tg_lane_kind kind;
+    /// Of arguments the index of their call, counted from 0.
+    uint32_t call;
+    /// The record's private attributes, in order; none if the operator does not read them.
+    const tg_pair *attributes;
+    uint32_t attribute_count;
+} tg_lane;
+
+/// The value of the last private attribute of this name; null if there is none.
+tg_bytes tg_lane_attribute(const tg_lane *lane, const char *name);
+
+typedef enum tg_ending {
+    TG_NO_END,
+    /// At a word, as by a stop string.
+    TG_STOP,
+    /// Because it may not be said.
+    TG_FILTERED
+} tg_ending;
+
+/// The next text of a lane.
+typedef struct tg_step {
+    /// What was held back, and behind it the new text. It may be empty.
+    tg_bytes text;
+    /// Nothing comes after it: what is held back is gone.
+    bool is_last;
+    /// What is kept for the lane.
+    void *state;
+} tg_step;
+
+// What goes on depends on the text and on the lane alone, however the text is cut into pieces: there is no clock and no
+// chance. Text of which nothing is said ends here.
+
+/// This text goes on, behind what was let through before. It is copied.
+void tg_let_through(tg_step *step, tg_bytes text);
+/// The last so many bytes of the text come again, before the next.
+void tg_hold_back(tg_step *step, uint32_t bytes);
+/// The answer ends behind what is let through.
+void tg_end_answer(tg_step *step, tg_ending how);
+/// Fails, and with it every lane of the instance.
+void tg_fail_lanes(tg_step *step, tg_class failure, const char *code, const char *format, ...) TG_PRINTF(4, 5);
+
+/// What handles tokens.
+typedef struct tg_tokens {
+    /// Bytes that are kept for each lane, zero at first; 0 for none. Many are open at the same time.
+    size_t state;
+    /// Begins a lane. False after tg_refuse, which refuses it, and with it the answer. NULL if there is nothing to do.
+    bool (*open)(const tg_lane *lane, void *state);
+    /// Says what goes on of the next text of a lane.
+    void (*step)(tg_step *step);
+    /// Frees what the state points to. NULL if there is nothing to do.
+    void (*close)(void *state);
+} tg_tokens;
+
+extern const tg_tokens tg_the_tokens;
+
+/// Makes the handler of tokens of this program: TG_TOKENS(.step = step).
+#ifdef TIDEGATE_TOKENS
+#define TG_TOKENS(...) const tg_tokens tg_the_tokens = {__VA_ARGS__}
+#elif defined(__cplusplus)
+#define TG_TOKENS(...) static_assert(false, "write handlers = [\"tokens\"] in operator.toml")
+#else
+#define TG_TOKENS(...) _Static_assert(0, "write handlers = [\"tokens\"] in operator.toml")
+#endif
+
 #ifdef __cplusplus
 }
 #endif

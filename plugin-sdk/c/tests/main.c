@@ -37,5 +37,6 @@ int main(int count, char **arguments) {
     test_config();
     test_cases();
     test_declared();
+    test_tokens();
     return tg_test_end();
 }

@@ -17,5 +17,6 @@ void test_json(void);
 void test_config(void);
 void test_cases(void);
 void test_declared(void);
+void test_tokens(void);
 
 #endif

@@ -14,7 +14,7 @@ warnings="-Wall -Wextra -Wpedantic -Werror"
 [ $# -ne 0 ] || set -- cc $(command -v clang || true)
 for compiler in "$@"; do
     # shellcheck disable=SC2086 # These are several words.
-    flags="-std=c17 $warnings -O1 -g -I../src"
+    flags="-std=c17 $warnings -O1 -g -I../src -DTIDEGATE_TOKENS"
     sanitizers="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
     echo 'int main(void) { return 0; }' > "$out/none.c"
     # shellcheck disable=SC2086

@@ -42,6 +42,7 @@ var conformance = tidegate.Operator[Config]{
 	Outputs: outputs(),
 	Metrics: []tidegate.Metric{seen, words, lastBytes, valueBytes},
 	Start:   start,
+	Tokens:  handler,
 }
 
 func init() { tidegate.Run(conformance) }

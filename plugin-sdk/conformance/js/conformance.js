@@ -8,7 +8,9 @@ import {
   choice,
   counter,
   deadLetter,
+  decodeText,
   drop,
+  end,
   gauge,
   histogram,
   integer,
@@ -178,6 +180,69 @@ const BEHAVIOURS = {
   clock: (record) => replace({ value: String(record.exactNow) }),
 };
 
+const WORD = "END";
+
+/** Ends the answer at the word, and holds back what may become it. */
+function until(how) {
+  let held = "";
+  return (text, last) => {
+    held += text;
+    const at = held.indexOf(WORD);
+    if (at >= 0) return end(held.slice(0, at), how);
+    let kept = last ? 0 : Math.min(held.length, WORD.length - 1);
+    while (!WORD.startsWith(held.slice(held.length - kept))) kept--;
+    const through = held.slice(0, held.length - kept);
+    held = held.slice(held.length - kept);
+    return through;
+  };
+}
+
+/** Holds back all but so many last units of the text. */
+function holding(most) {
+  let held = "";
+  return (text, last) => {
+    held += text;
+    const through = held.slice(0, last ? held.length : -most);
+    held = held.slice(through.length);
+    return through;
+  };
+}
+
+function told(lane) {
+  const kind = lane.call === null ? lane.kind : `${lane.kind} ${lane.call}`;
+  const attributes = lane.attributes.map(([name, value]) => `${name}=${decodeText(value)}`);
+  return [lane.identity, lane.model, lane.choice, kind, ...attributes, `last a=${lane.attributeText("a") ?? ""}`].join("|");
+}
+
+const HANDLERS = {
+  upper: () => (text) => text.replace(/[a-z]+/g, (letters) => letters.toUpperCase()),
+  hold: () => holding(Infinity),
+  // A character may have two units: the SDK keeps its halves together.
+  tail: () => holding(1),
+  silent: () => () => "",
+  stop: () => until("stop"),
+  filter: () => until("filtered"),
+  lane: (lane) => (_, last) => (last ? told(lane) : ""),
+  log: () => {
+    log.info("a lane opens");
+    return (text, last) => {
+      if (last) log.debug("its text ends");
+      return text;
+    };
+  },
+  refuse: () => {
+    throw permanent("no-lane", "the lane asks for it");
+  },
+  "refuse-transient": () => {
+    throw transient("no-lane", "the lane asks for it");
+  },
+  fail: () => (text) => {
+    if (text === "bad") throw permanent("asked-for", "the text asks for it");
+    return text;
+  },
+  throw: () => boom,
+};
+
 export default operator({
   name: "conformance",
   version: "1.0.0",
@@ -211,4 +276,6 @@ export default operator({
     if (!Object.hasOwn(BEHAVIOURS, asked)) return deadLetter(`unknown behaviour "${asked}"`);
     return BEHAVIOURS[asked](record, config);
   },
+
+  tokens: (lane) => (Object.hasOwn(HANDLERS, lane.model) ? HANDLERS[lane.model](lane) : (text) => text),
 });

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Callable, Dict, List, Literal, Optional
+from typing import Annotated, Any, Callable, Dict, List, Literal, Optional, Union
 
 from tidegate import (
     DROP,
@@ -14,17 +14,21 @@ from tidegate import (
     Answer,
     BadConfiguration,
     Counter,
+    End,
     FieldError,
     Gauge,
     Histogram,
+    Lane,
     Length,
     Permanent,
     Range,
     Record,
     Remove,
     Set,
+    Step,
     Transient,
     dead_letter,
+    end,
     log,
     operator,
     piece,
@@ -70,6 +74,7 @@ class Config:
     outputs=["left", "right", *(f"out-{number}" for number in range(3, 17))],
     config=Config,
     metrics=[SEEN, WORDS, LAST_BYTES, VALUE_BYTES],
+    tokens=True,
 )
 class Conformance:
     def __init__(self, config: Config) -> None:
@@ -91,6 +96,10 @@ class Conformance:
         if name == b"config":
             return replace(value=compact(shown(self.config)))
         return dead_letter(f'unknown behaviour "{name.decode()}"')
+
+    def open(self, lane: Lane) -> Step:
+        handler = HANDLERS.get(lane.model)
+        return (lambda text, last: text) if handler is None else handler(lane)
 
 
 def reason(record: Record) -> str:
@@ -257,4 +266,93 @@ BEHAVIOURS: Dict[str, Callable[[Record], Answer]] = {
     "random": draw,
     "headers-count": lambda record: replace(value=str(len(record.headers))),
     "clock": lambda record: replace(value=str(record.now)),
+}
+
+
+class Until:
+    """Ends the answer at a word, and holds back what may become it."""
+
+    WORD = "END"
+
+    def __init__(self, how: Literal["stop", "filtered"]) -> None:
+        self.how = how
+        self.held = ""
+
+    def __call__(self, text: str, last: bool) -> Union[str, End]:
+        self.held += text
+        at = self.held.find(self.WORD)
+        if at >= 0:
+            return end(self.held[:at], self.how)
+        kept = 0 if last else min(len(self.held), len(self.WORD) - 1)
+        while not self.WORD.startswith(self.held[len(self.held) - kept :]):
+            kept -= 1
+        through = self.held[: len(self.held) - kept]
+        self.held = self.held[len(through) :]
+        return through
+
+
+class Holding:
+    """Holds back so many characters at the end of the text; None for all of them."""
+
+    def __init__(self, most: Optional[int]) -> None:
+        self.most = most
+        self.held = ""
+
+    def __call__(self, text: str, last: bool) -> str:
+        self.held += text
+        most = 0 if last else len(self.held) if self.most is None else self.most
+        through = self.held[: max(len(self.held) - most, 0)]
+        self.held = self.held[len(through) :]
+        return through
+
+
+def told(lane: Lane) -> Step:
+    kind = lane.kind if lane.call is None else f"{lane.kind} {lane.call}"
+    attributes = [f"{name}={value.decode()}" for name, value in lane.attributes]
+    parts = [lane.identity, lane.model, str(lane.choice), kind, *attributes, f"last a={lane.attribute_text('a') or ''}"]
+    return lambda text, last: "|".join(parts) if last else ""
+
+
+def logged(lane: Lane) -> Step:
+    log.info("a lane opens")
+
+    def step(text: str, last: bool) -> str:
+        if last:
+            log.debug("its text ends")
+        return text
+
+    return step
+
+
+def refuse(lane: Lane) -> Step:
+    raise Permanent("no-lane", "the lane asks for it")
+
+
+def refuse_for_now(lane: Lane) -> Step:
+    raise Transient("no-lane", "the lane asks for it")
+
+
+def fail(text: str, last: bool) -> str:
+    if text == "bad":
+        raise Permanent("asked-for", "the text asks for it")
+    return text
+
+
+def boom(text: str, last: bool) -> str:
+    raise RuntimeError("boom")
+
+
+HANDLERS: Dict[str, Callable[[Lane], Step]] = {
+    "upper": lambda lane: lambda text, last: text.translate(UPPER),
+    "hold": lambda lane: Holding(None),
+    "tail": lambda lane: Holding(1),
+    "silent": lambda lane: lambda text, last: "",
+    "stop": lambda lane: Until("stop"),
+    "filter": lambda lane: Until("filtered"),
+    "lane": told,
+    "log": logged,
+    "refuse": refuse,
+    "refuse-transient": refuse_for_now,
+    "fail": lambda lane: fail,
+    "throw": lambda lane: boom,
 }

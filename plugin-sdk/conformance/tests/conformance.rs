@@ -256,7 +256,7 @@ macro_rules! files {
     };
 }
 
-files!(bytes configuration effects failures hostile outcomes patches splits);
+files!(bytes configuration effects failures hostile outcomes patches splits tokens);
 language!(
     c,
     "conformance.c",

@@ -72,6 +72,7 @@ type caseOf struct {
 	Metrics  *[]caseMetric   `json:"metrics"`
 	Failure  *caseFailure    `json:"failure"`
 	Refused  *caseFailure    `json:"refused"`
+	Tokens   *caseTokens     `json:"tokens"`
 }
 
 func readCases(file string) (*caseFile, error) {
@@ -114,6 +115,9 @@ func runCase[Config any](operator Operator[Config], config string, one caseOf) e
 			return fmt.Errorf("seed is %q, expected 32 hexadecimal digits", one.Seed)
 		}
 		harness.SetSeed([16]byte(seed))
+	}
+	if one.Tokens != nil {
+		return one.Tokens.run(harness, one)
 	}
 	records := make([]TestRecord, len(one.Records))
 	for index, record := range one.Records {

@@ -36,6 +36,10 @@ func exportDescribe(config unsafe.Pointer, length uint32) unsafe.Pointer {
 			bounds: abiList(metric.bounds),
 		}
 	}
+	var handlers []string
+	if exported.handlesTokens {
+		handlers = []string{"tokens"}
+	}
 	return answerOf(abiDescription{
 		name:         abiString(exported.name),
 		version:      abiString(exported.version),
@@ -43,6 +47,7 @@ func exportDescribe(config unsafe.Pointer, length uint32) unsafe.Pointer {
 		reads:        uint32(exported.reads),
 		outputs:      abiStrings(outputs),
 		metrics:      abiList(metrics),
+		handlers:     abiStrings(handlers),
 	})
 }
 

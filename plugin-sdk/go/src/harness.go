@@ -23,6 +23,8 @@ type Harness struct {
 	seed     [16]byte
 	lines    []LogLine
 	measured []measurement
+	// Lanes that were opened.
+	opened uint64
 }
 
 // NewHarness starts the operator with a configuration, JSON text; "" is an empty one. It fails the test if the operator

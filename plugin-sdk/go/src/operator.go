@@ -33,6 +33,9 @@ type Operator[Config any] struct {
 	Start func(Config) (Process, error)
 	// Process is the function for records where nothing has to be made of the configuration. Set it or Start.
 	Process Process
+	// Tokens makes of the configuration what handles the text of answers as a model makes them; operator.toml then has
+	// handlers = ["tokens"]. It is called after Start.
+	Tokens func(Config) (OpenLane, error)
 }
 
 // NoConfig is the configuration of an operator that has none; any key is an error.
@@ -57,12 +60,20 @@ type program struct {
 	name, version string
 	reads         Fields
 	metrics       []*metric
+	handlesTokens bool
 	// What is wrong with how it is declared.
 	wrong error
 	// The schema of its configuration, and its outputs under one.
 	schema  string
 	outputs func(config string) ([]string, error)
-	start   func(config string) (Process, []string, error)
+	start   func(config string) (started, error)
+}
+
+// started is what an operator does under a configuration.
+type started struct {
+	process Process
+	open    OpenLane
+	outputs []string
 }
 
 func (o Operator[Config]) program() *program {
@@ -74,6 +85,8 @@ func (o Operator[Config]) program() *program {
 		schema:  schema,
 		outputs: o.outputsUnder,
 		start:   o.start,
+
+		handlesTokens: o.Tokens != nil,
 	}
 	for _, metric := range o.Metrics {
 		made.metrics = append(made.metrics, metric.metric())
@@ -82,6 +95,7 @@ func (o Operator[Config]) program() *program {
 	if (o.Start == nil) == (o.Process == nil) {
 		made.wrong = errors.Join(made.wrong, errors.New("it needs either Start or Process"))
 	}
+	made.wrong = errors.Join(made.wrong, checkHandlers(o.Tokens != nil))
 	if o.OutputsOf != nil && o.Outputs != nil {
 		made.wrong = errors.Join(made.wrong, errors.New("it needs at most one of Outputs and OutputsOf"))
 	}
@@ -106,23 +120,28 @@ func (o Operator[Config]) outputsOf(config Config) []string {
 	return o.Outputs
 }
 
-func (o Operator[Config]) start(config string) (Process, []string, error) {
+func (o Operator[Config]) start(config string) (started, error) {
 	read, err := ReadConfig[Config](config)
 	if err != nil {
-		return nil, nil, err
+		return started{}, err
 	}
-	outputs := o.outputsOf(read)
-	if err := checkOutputs(outputs); err != nil {
-		return nil, nil, err
+	made := started{process: o.Process, outputs: o.outputsOf(read)}
+	if err := checkOutputs(made.outputs); err != nil {
+		return started{}, err
 	}
-	if o.Start == nil {
-		return o.Process, outputs, nil
+	if o.Start != nil {
+		made.process, err = o.Start(read)
+		if err == nil && made.process == nil {
+			err = Permanent("no-process", "Start gave neither a function for records nor an error")
+		}
 	}
-	process, err := o.Start(read)
-	if err == nil && process == nil {
-		err = Permanent("no-process", "Start gave neither a function for records nor an error")
+	if err == nil && o.Tokens != nil {
+		made.open, err = o.Tokens(read)
+		if err == nil && made.open == nil {
+			err = Permanent("no-open", "Tokens gave neither a function for lanes nor an error")
+		}
 	}
-	return process, outputs, err
+	return made, err
 }
 
 // Run makes an operator what this program is. Call it once, from func init: for WebAssembly func main is never called.

@@ -12,6 +12,8 @@ type running struct {
 	metrics []*metric
 	process Process
 	outputs []string
+	open    OpenLane
+	lanes   map[uint64]*lane
 	batch   batch
 	answer  answer
 	context Context
@@ -59,11 +61,12 @@ func (p *program) startWith(config string) (r *running, failure *Failure) {
 		return nil, failure
 	}
 	defer failPanic(&failure)
-	process, outputs, err := p.start(config)
+	made, err := p.start(config)
 	if err != nil {
 		return nil, configFailure(err)
 	}
-	r = &running{name: p.name, metrics: p.metrics, process: process, outputs: outputs}
+	r = &running{name: p.name, metrics: p.metrics, process: made.process, outputs: made.outputs}
+	r.open, r.lanes = made.open, make(map[uint64]*lane)
 	r.context = Context{Context: context.Background(), running: r}
 	return r, nil
 }

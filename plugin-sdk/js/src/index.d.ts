@@ -202,6 +202,44 @@ export function histogram<const Names extends string = never>(
   options?: { labels?: readonly Names[]; bounds?: readonly number[] },
 ): Histogram<Names>;
 
+/** One text of an answer, as a model makes it. */
+export interface Lane {
+  /** The record that the answer is for, as it stands in logs. */
+  readonly identity: string;
+  /** The model's name in the pipeline. */
+  readonly model: string;
+  /** Which of the answers that were asked for, counted from 0. */
+  readonly choice: number;
+  /**
+   * What is said, what is thought before, or the arguments of a call: JSON text, which may be cut anywhere. What is put into
+   * a string there has to be escaped as JSON is.
+   */
+  readonly kind: "content" | "reasoning" | "arguments";
+  /** Of arguments the index of their call, counted from 0; else null. */
+  readonly call: number | null;
+  /** The value of the record's last private attribute of this name; null if there is none, or `reads` does not name them. */
+  attribute(name: string): Uint8Array | null;
+  /** The same as text; null if it is not UTF-8. */
+  attributeText(name: string): string | null;
+  /** All private attributes of the record in order. */
+  readonly attributes: readonly [name: string, value: Uint8Array][];
+}
+
+/** What goes on where the answer ends: `end` makes it. */
+export interface End {
+  readonly text: string;
+  readonly how: "stop" | "filtered";
+}
+
+/** This text goes on, and the answer ends behind it: at a word, as by a stop string, or because it may not be said. */
+export function end(text: string, how: "stop" | "filtered"): End;
+
+/**
+ * Gets the next text of a lane and says what of it goes on, with what was held back before. With `last` nothing comes after
+ * it. What goes on depends on the text alone, however it is cut into pieces.
+ */
+export type Step = (text: string, last: boolean) => string | End;
+
 declare const value: unique symbol;
 
 /** What a value of the configuration can be. */
@@ -258,6 +296,11 @@ export interface Definition<Outputs extends string, Config, State> {
   start?: (config: Config) => State;
   /** Says what becomes of a record; true passes, false drops. What it throws makes a dead letter of the record alone. */
   process: (record: Record, config: Config, state: State) => Outcome<NoInfer<Outputs>> | boolean;
+  /**
+   * Handles the text of answers as a model makes them: makes of each lane the function that gets its text. operator.toml has
+   * `handlers = ["tokens"]`. What it throws refuses the lane; what a step throws ends every lane of the instance.
+   */
+  tokens?: (lane: Lane, config: Config, state: State) => Step;
 }
 
 /** An operator that was declared: the default export of the entry. */

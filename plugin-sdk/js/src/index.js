@@ -7,3 +7,4 @@ export { counter, gauge, histogram } from "./metrics.js";
 export { operator } from "./operator.js";
 export { add, deadLetter, drop, pass, remove, replace, retry, route, set, split } from "./outcome.js";
 export { FieldError, decodeText, encodeText } from "./text.js";
+export { end } from "./tokens.js";

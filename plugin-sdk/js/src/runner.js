@@ -9,6 +9,7 @@ import { isOutOfMemory } from "./memory.js";
 import { measureInto, takeBackMeasured } from "./metrics.js";
 import { closeBatch, nextRecord, openBatch, record } from "./record.js";
 import { FieldError } from "./text.js";
+import { Lanes } from "./tokens.js";
 import { reasonOf } from "./trace.js";
 
 /** An operator that was started with a configuration, and answers batches. */
@@ -30,6 +31,8 @@ export class Runner {
       throw permanent("exception", reasonOf(error));
     }
     this.outputs = outputs;
+    /** Of an operator that handles tokens. */
+    this.lanes = new Lanes(definition.tokens, config, state);
     this.#process = definition.process;
     this.#config = config;
     this.#state = state;

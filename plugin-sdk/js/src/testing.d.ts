@@ -64,6 +64,31 @@ export interface Answer {
 /** Of a counter the sum, of a gauge the last value, of a histogram count and sum. */
 export type MeasuredValue = number | { count: number; sum: number };
 
+/** A lane for a test. What is left out is that of what the first choice of `model` says. */
+export interface GivenLane {
+  identity?: string;
+  model?: string;
+  choice?: number;
+  kind?: "content" | "reasoning" | "arguments";
+  /** Of arguments the index of their call. */
+  call?: number;
+  attributes?: GivenPairs;
+}
+
+/** What went on of a piece, and how the answer ended: null if it did not. */
+export interface Through {
+  text: string;
+  end: "stop" | "filtered" | null;
+}
+
+/** A lane under test. */
+export class OpenLane {
+  /** Gives the next text of the lane. */
+  step(text: string, last?: boolean): Through;
+  /** Gives all of the text in these pieces, as far as the answer goes: what went on in sum and of each piece. */
+  run(pieces: readonly string[]): Through & { each: string[] };
+}
+
 /** An operator under test: started as the host does it, and given only the fields that it reads. */
 export class Harness {
   /** Starts it. Throws a `Failure` if it refuses its configuration. */
@@ -81,6 +106,8 @@ export class Harness {
   run(records: readonly GivenRecord[]): Answer[];
   /** Runs a batch of one record. */
   runOne(record: GivenRecord): Answer;
+  /** Opens a lane of an answer. Throws what the operator refuses it with. */
+  open(lane?: GivenLane): OpenLane;
   /** Everything that was measured and counts. */
   readonly metrics: { name: string; labels: { [label: string]: string }; value: MeasuredValue }[];
   /** What one metric has under these labels; undefined if it was not measured. */

@@ -7,6 +7,7 @@ import { beStrict } from "./patch.js";
 import { Runner } from "./runner.js";
 import { decodeAnswer } from "./testing/decode.js";
 import { encodeBatch } from "./testing/encode.js";
+import { OpenLane, laneOf } from "./testing/lane.js";
 import { Measured } from "./testing/measured.js";
 import { TestRecord } from "./testing/record.js";
 
@@ -55,6 +56,14 @@ export class Harness {
 
   runOne(record) {
     return this.run([record])[0];
+  }
+
+  open(lane = {}) {
+    const { tokens, name, reads } = this.operator.definition;
+    if (tokens === undefined) throw new TypeError(`operator ${name} has no \`tokens\``);
+    this.#log();
+    // The operator is told what it reads, as by the host.
+    return new OpenLane(this.#runner.lanes, laneOf(reads.includes("attributes") ? lane : { ...lane, attributes: [] }));
   }
 
   get metrics() {

@@ -221,6 +221,7 @@ test("the component says what the operator is, and fails in the words of the con
   const lines = [];
   const component = packed(
     operator({ ...base, outputs: ["left"], metrics: [counter("a_total", "A", { labels: ["k"] })], config: object({ n: integer() }), process: () => (log.info("line"), pass) }),
+    [],
     (level, line) => lines.push([level, line]),
   );
   const described = component.describe("{}");

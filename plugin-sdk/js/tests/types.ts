@@ -1,6 +1,6 @@
 // What the types allow and refuse: `tsc --strict --noEmit --module esnext --moduleResolution bundler --target es2022 --lib es2024 tests/types.ts`.
 
-import { type Infer, boolean, choice, counter, deadLetter, integer, list, map, object, operator, pass, remove, replace, route, set, split, string } from "../src/index.js";
+import { type Infer, boolean, choice, counter, deadLetter, end, integer, list, map, object, operator, pass, remove, replace, route, set, split, string } from "../src/index.js";
 
 const config = object({
   longest: integer({ minimum: 1 }).default(80),
@@ -80,3 +80,29 @@ operator({
 replace({ vaule: "x" });
 // @ts-expect-error: a number is no bytes
 replace({ value: 5 });
+
+operator({
+  name: "tokens",
+  version: "0.1.0",
+  reads: ["attributes"],
+  config,
+  start: ({ words }) => new Set(words),
+  process: () => pass,
+  tokens(lane, { longest }, state) {
+    const kind: "content" | "reasoning" | "arguments" = lane.kind;
+    let length = lane.attribute(kind)?.length ?? lane.choice + (lane.call ?? 0);
+    return (text, last) => {
+      length += text.length;
+      return length > longest || state.has(text) ? end(text, last ? "stop" : "filtered") : text;
+    };
+  },
+});
+
+operator({
+  name: "wrong-tokens",
+  version: "0.1.0",
+  reads: [],
+  process: () => pass,
+  // @ts-expect-error: a step answers with text or an end
+  tokens: () => () => pass,
+});

@@ -37,6 +37,7 @@ from .outcomes import (
     split,
 )
 from .record import Record, RecordId
+from .tokens import End, Lane, Step, end
 
 __version__ = "0.1.0"
 
@@ -49,10 +50,12 @@ __all__ = [
     "Change",
     "Counter",
     "Data",
+    "End",
     "Failure",
     "FieldError",
     "Gauge",
     "Histogram",
+    "Lane",
     "Length",
     "Name",
     "NoConfig",
@@ -65,8 +68,10 @@ __all__ = [
     "RecordId",
     "Remove",
     "Set",
+    "Step",
     "Transient",
     "dead_letter",
+    "end",
     "log",
     "micros",
     "moment",

@@ -13,6 +13,7 @@ from .configuration import NoConfig, config_schema
 from .metrics import Metric
 from .outcomes import Outcome
 from .record import Record
+from .tokens import Handler
 
 Field = Literal["key", "value", "headers", "attributes"]
 Answer = Union[Outcome, bool]
@@ -71,6 +72,8 @@ class Declared:
     config: Type[Any]
     schema: str
     made: Callable[..., Any]
+    tokens: bool
+    """Whether it handles tokens: it is a class with a method `open`."""
     root: str
     """The directory of its source."""
 
@@ -80,17 +83,16 @@ class Declared:
             return self.outputs
         return _outputs(dict.fromkeys(self.outputs(config)))
 
-    def start(self, config: Any) -> Callable[[Record], Any]:
-        """Makes the operator of its configuration: what it does with a record."""
+    def start(self, config: Any) -> Tuple[Callable[[Record], Any], Optional[Handler]]:
+        """Makes the operator of its configuration: what it does with a record, and what handles tokens."""
         plain = self.config is NoConfig
         if isinstance(self.made, type):
             one = self.made() if plain else self.made(config)
-            process: Callable[[Record], Any] = one.process
-            return process
+            return one.process, one if self.tokens else None
         if plain:
-            return self.made
+            return self.made, None
         function = self.made
-        return lambda record: function(record, config)
+        return lambda record: function(record, config), None
 
 
 @overload
@@ -101,6 +103,7 @@ def operator(
     reads: Sequence[Field] = ...,
     outputs: Sequence[str] = ...,
     metrics: Sequence[Metric] = ...,
+    tokens: bool = ...,
 ) -> Plain: ...
 @overload
 def operator(
@@ -111,6 +114,7 @@ def operator(
     reads: Sequence[Field] = ...,
     outputs: Union[Sequence[str], Callable[[C], Iterable[str]]] = ...,
     metrics: Sequence[Metric] = ...,
+    tokens: bool = ...,
 ) -> Configured[C]: ...
 def operator(
     *,
@@ -120,6 +124,7 @@ def operator(
     reads: Sequence[Field] = (),
     outputs: Union[Sequence[str], Callable[[Any], Iterable[str]]] = (),
     metrics: Sequence[Metric] = (),
+    tokens: bool = False,
 ) -> Any:
     """Declares an operator: a function of a record (and its configuration), or a class with a method `process`.
 
@@ -128,6 +133,8 @@ def operator(
     - `outputs` are its named outputs beside the main one, or a function that makes them of the configuration.
     - `config` is a dataclass. A function is given it with each record, a class when it is made.
     - `metrics` are those that it measures.
+    - `tokens` says that it handles the text of answers as a model makes them: it is a class with a method `open(lane)`,
+      which returns what gets the text of that lane, and operator.toml has `handlers = ["tokens"]`.
 
     An instance of a class is made once for each task, and again after a trap or a deadline: keep in it what can be made
     of the configuration, or lost.
@@ -158,9 +165,11 @@ def operator(
 
     def declare(made: Any) -> Any:
         _check(made, name, config)
+        if tokens:
+            _check_tokens(made, name)
         file = sys.modules[made.__module__].__file__ or "."
         root = os.path.dirname(os.path.abspath(file))
-        declared = Declared(name, version, tuple(reads), found, tuple(metrics), kind, schema, made, root)
+        declared = Declared(name, version, tuple(reads), found, tuple(metrics), kind, schema, made, tokens, root)
         setattr(made, MARK, declared)
         return made
 
@@ -198,6 +207,18 @@ def _check(made: Any, name: str, config: Optional[Type[Any]]) -> None:
         raise TypeError(f"{shown}, the operator {name!r}, does not take ({', '.join(takes)})") from None
     if inspect.iscoroutinefunction(process) or inspect.isgeneratorfunction(process):
         raise TypeError(f"the operator {name!r} is a coroutine or a generator, expected a function that returns an outcome")
+
+
+def _check_tokens(made: Any, name: str) -> None:
+    if not isinstance(made, type):
+        raise TypeError(f"{made.__qualname__}, the operator {name!r}, handles tokens: write a class with process and open")
+    opened = getattr(made, "open", None)
+    try:
+        if opened is None:
+            raise TypeError
+        inspect.signature(opened).bind("self", "lane")
+    except TypeError:
+        raise TypeError(f"{made.__name__}, the operator {name!r}, has no method open(self, lane)") from None
 
 
 def declared_by(made: Any) -> Declared:

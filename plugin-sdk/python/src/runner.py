@@ -12,6 +12,7 @@ from .failures import Failure, Permanent, brief, shown
 from .operators import Declared
 from .outcomes import DEAD, DROP, DROPPED, NOTHING, PASS, PASSED, Outcome, Routed, Split, dead_letter
 from .record import Record
+from .tokens import Lanes
 
 # As the head of a batch, with the number of records, then actions, payloads and their length, number and table of
 # sections.
@@ -31,11 +32,13 @@ class Runner:
         self.declared = declared
         try:
             self.outputs = declared.named_outputs(read)
-            self._process = declared.start(read)
+            self._process, handler = declared.start(read)
         except Failure:
             raise
         except Exception as error:
             raise Permanent("exception", shown(error, declared.root)) from error
+        self.lanes = Lanes(handler, declared.root) if handler is not None else None
+        """Of an operator that handles tokens."""
         self._numbers = {name: _U16(index + 1) for index, name in enumerate(self.outputs)}
         self._places = {metric: index for index, metric in enumerate(declared.metrics)}
 

@@ -3,7 +3,8 @@
 use tidegate_record::Fields;
 
 use crate::metrics::Declaration;
-use crate::{Configuration, Outcome, Output, Record};
+use crate::tokens::BoxedStep;
+use crate::{Configuration, Lane, Outcome, Output, Record};
 
 /// An operator.
 ///
@@ -157,4 +158,11 @@ impl From<&str> for Failure {
 pub trait Described: Operator {
     /// What it is.
     const DESCRIPTION: Description;
+
+    /// A lane of its handler of tokens, for cases; none if it has none.
+    #[doc(hidden)]
+    fn open_lane(&self, lane: &Lane<'_>) -> Option<Result<BoxedStep<'_>, Failure>> {
+        let _ = lane;
+        None
+    }
 }

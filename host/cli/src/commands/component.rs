@@ -45,7 +45,7 @@ pub(crate) fn component(
     let made = Made::of(&bytes);
     print(&format!(
         "name      {}\nversion   {}\nlanguage  {}\nsdk       {}\nmade by   {}\nsize      {}\n\
-         digest    {}\nimports   {}\noutputs   {}\nconfig    {}\n",
+         digest    {}\nimports   {}\noutputs   {}\nhandlers  {}\nconfig    {}\n",
         version.name,
         version.version,
         made.language,
@@ -55,6 +55,11 @@ pub(crate) fn component(
         component.digest(),
         list(component.imports()),
         list(&version.outputs),
+        if description.handles_tokens {
+            "tokens"
+        } else {
+            "none"
+        },
         schema(&description.config_schema),
     ))?;
     if let Some(path) = output {

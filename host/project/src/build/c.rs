@@ -34,6 +34,7 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
     if build.is_granted(Grant::Log) {
         flags.push("-DTIDEGATE_LOG".to_owned());
     }
+    flags.extend(defined(build).map(str::to_owned));
     let (objects, said) = Objects::new(build, &clang, &compiler, flags)?.compile()?;
     let out = build.fresh("core.wasm")?;
     let mut command = build.command(clang);
@@ -46,7 +47,7 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
         .filter(|said| !said.is_empty())
         .collect();
     Ok(Made {
-        component: build.encode(&out, Some(build.world()))?,
+        component: build.encode_in_world(&out)?,
         producers: vec![
             Producer::language("C"),
             Producer::processed_by("clang", &compiler),
@@ -55,6 +56,11 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
         names: Names::Keep,
         said: said.join("\n"),
     })
+}
+
+/// What the sources are told of handlers, here and in tests on this machine.
+pub(super) fn defined(build: &Build<'_>) -> Option<&'static str> {
+    build.handles_tokens().then_some("-DTIDEGATE_TOKENS")
 }
 
 /// The stack lies before the data, so that one that is too deep traps and writes over nothing.

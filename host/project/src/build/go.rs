@@ -28,8 +28,13 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
         // Without `-s` the names of functions stay, for the backtrace of a trap. The linker's check is off for one
         // function of the runtime, which the SDK names.
         .arg("-ldflags=-w -buildid= -checklinkname=0");
-    if build.is_granted(Grant::Log) {
-        command.args(["-tags", "tidegate_log"]);
+    let tags = [
+        build.is_granted(Grant::Log).then_some("tidegate_log"),
+        build.handles_tokens().then_some("tidegate_tokens"),
+    ];
+    let tags: Vec<&str> = tags.into_iter().flatten().collect();
+    if !tags.is_empty() {
+        command.args(["-tags", &tags.join(",")]);
     }
     command
         .arg("-o")
@@ -40,7 +45,7 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
         .env("CGO_ENABLED", "0");
     let said = work(&mut command)?;
     Ok(Made {
-        component: build.encode(&out, Some(build.world()))?,
+        component: build.encode_in_world(&out)?,
         producers: vec![
             Producer::language("Go"),
             Producer::processed_by("go", &compiler),

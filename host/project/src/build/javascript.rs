@@ -160,7 +160,9 @@ fn quickjs(
         .current_dir(stage)
         .arg(QUICKJS.package(modules).join("cli.mjs"))
         .args(["--sync", "--stub-wasi", "--module-root", ".", "-n"])
-        .args([build.world(), "-w", "tidegate/wit/tidegate.wit", "-j"])
+        .args([build.world(), "-w"])
+        .arg(build.wit_file()?)
+        .arg("-j")
         .arg(module)
         .arg("-o")
         .arg(out);
@@ -210,7 +212,8 @@ fn spidermonkey(
         .arg(build.directory.join(script))
         .arg(SPIDERMONKEY.package(modules).join("src/componentize.js"))
         .arg(stage.join(module))
-        .args(["tidegate/wit/tidegate.wit", build.world()])
+        .arg(build.wit_file()?)
+        .arg(build.world())
         .arg(out)
         .args(UNUSED);
     Ok(quiet(&work(&mut command)?.text()))

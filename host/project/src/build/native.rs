@@ -110,6 +110,7 @@ impl Build<'_> {
                 "-Wextra",
                 "-DTIDEGATE_NATIVE",
             ])
+            .args(c::defined(self))
             .args(["-I.", "-Itidegate", "-o"])
             .arg(&program)
             .args(tests)

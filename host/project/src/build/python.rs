@@ -27,7 +27,9 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
     let (component, said) = build.remembered(&tool, sources, |stage, out| {
         command
             .current_dir(stage)
-            .args(["-d", "tidegate/wit/tidegate.wit", "-w", build.world()])
+            .arg("-d")
+            .arg(build.wit_file()?)
+            .args(["-w", build.world()])
             .args(["componentize", GLUE, "-p", "build", "-p", ".", "-o"])
             .arg(out);
         let said = work(&mut command)?;

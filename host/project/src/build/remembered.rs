@@ -15,8 +15,6 @@ use crate::toolchain::BuildError;
 
 /// Most bytes of components that are kept; those that were not asked for the longest go first.
 const KEPT: u64 = 1 << 30;
-/// The contract, within a project.
-const WIT: &str = "tidegate/wit/tidegate.wit";
 
 /// A component, and what its tool said as it made it.
 type Told = (Vec<u8>, String);
@@ -31,7 +29,7 @@ impl Build<'_> {
         mut sources: Vec<PathBuf>,
         make: impl FnOnce(&Path, &Path) -> Result<String, BuildError>,
     ) -> Result<Told, BuildError> {
-        sources.push(PathBuf::from(WIT));
+        sources.push(self.wit_file()?);
         sources.sort();
         sources.dedup();
         let kept = self.machine().kept("built");

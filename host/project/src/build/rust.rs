@@ -46,7 +46,7 @@ pub(super) fn make(build: &Build<'_>) -> Result<Made, BuildError> {
     })?;
     Ok(Made {
         // The bindings of the SDK carry the world.
-        component: build.encode(&module, None)?,
+        component: build.encode(&module)?,
         producers: vec![
             Producer::language("Rust"),
             Producer::processed_by("rustc", &compiler),

@@ -124,6 +124,50 @@ fn what_an_operator_calls_has_to_be_granted_in_its_manifest() {
     assert_eq!(own(&loud), ["tidegate:operator/log@1.0.0"]);
 }
 
+/// The interface of those that handle tokens, as exports of a component have it.
+const TOKENS: &str = "tidegate:operator/tokens@1.0.0";
+
+/// A manifest with this line more.
+fn with(project: &Project, line: &str) -> Project {
+    let file = project.directory().join("operator.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text + line).unwrap();
+    Project::open(project.directory()).unwrap()
+}
+
+#[test]
+fn an_operator_exports_what_its_manifest_says_that_it_handles_and_nothing_else() {
+    let place = place();
+    let handler = "static void step(tg_step *step) { tg_let_through(step, step->text); }\n\
+        TG_TOKENS(.step = step);\n";
+    let directory = place.path().join("see");
+    let plain = made(Language::C, "see", &directory);
+    assert!(!names(&fs::read(built(&plain).path).unwrap(), TOKENS));
+    let said = |project: &Project| match project.build(&BuildOptions::here()) {
+        Err(BuildError::Failed { said, .. }) => said,
+        other => panic!("{other:?}"),
+    };
+    // The manifest alone: there is nothing to export.
+    let project = with(&plain, "handlers = [\"tokens\"]\n");
+    let missing = said(&project);
+    assert!(
+        missing.contains("undefined symbol: tg_the_tokens"),
+        "{missing}"
+    );
+    let source = fs::read_to_string(directory.join("see.c")).unwrap();
+    fs::write(directory.join("see.c"), source + handler).unwrap();
+    let handles = built(&project);
+    assert!(names(&fs::read(&handles.path).unwrap(), TOKENS));
+    assert_eq!(own(&handles), Vec::<&str>::new());
+    // The sources alone: nobody would call it.
+    let unsaid = said(&plain);
+    // Clang shows the text as it stands in the header.
+    assert!(
+        unsaid.contains("write handlers = [\\\"tokens\\\"] in operator.toml"),
+        "{unsaid}"
+    );
+}
+
 #[test]
 fn a_compile_error_goes_through_as_the_toolchain_writes_it() {
     let place = place();

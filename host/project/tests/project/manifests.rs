@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use tidegate_project::{Engine, Grant, Language, Manifest, Name, Project, ProjectError};
+use tidegate_project::{Engine, Grant, Handler, Language, Manifest, Name, Project, ProjectError};
 
 fn parse(text: &str) -> Result<Manifest, String> {
     Manifest::parse(text, Path::new("operator.toml")).map_err(|mistakes| mistakes.to_string())
@@ -32,8 +32,25 @@ fn a_manifest_says_what_an_operator_is_made_of() {
     let least = parse("name = \"a\"\nlanguage = \"rust\"").unwrap();
     assert_eq!(least.cases, None);
     assert!(least.entry.is_empty() && least.grants.is_empty());
+    assert_eq!(least.handlers, []);
+    let handles = "name = \"a\"\nlanguage = \"go\"\nhandlers = [\"tokens\"]";
+    assert_eq!(parse(handles).unwrap().handlers, [Handler::Tokens]);
     let c = parse("name = \"a\"\nlanguage = \"c\"\nentry = [\"a.c\", \"src/b.c\"]").unwrap();
     assert_eq!(c.entry, ["a.c", "src/b.c"]);
+}
+
+#[test]
+fn rust_says_in_its_sources_what_it_handles() {
+    let said = refused("name = \"a\"\nlanguage = \"rust\"\nhandlers = [\"tokens\"]");
+    assert_eq!(
+        said.trim_end(),
+        "operator.toml:3:13: handlers[1]: Rust says it in its sources, as #[operator(..., tokens)]: leave handlers out"
+    );
+    let said = refused("name = \"a\"\nlanguage = \"go\"\nhandlers = [\"timers\"]");
+    assert!(
+        said.contains("handlers[1]: \"timers\" is not known; write one of tokens"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -39,6 +39,11 @@ static void run_case(tg_json json, tg_json usual_config) {
         if (!is_started && refused.at) compare_failure(refused);
         return;
     }
+    tg_json tokens = tg_json_member(json, "tokens");
+    if (tokens.at) {
+        run_tokens(tokens, failure, log);
+        return;
+    }
     tg_json records = tg_json_member(json, "records");
     uint32_t count = count_of(records), index = 0;
     tg_test_record *given = (tg_test_record *)room(count, sizeof *given);

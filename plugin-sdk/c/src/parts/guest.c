@@ -138,7 +138,13 @@ EXPORTED(PACKED "describe") const void *tg_guest_describe(const uint8_t *config,
     described->outputs.at = outputs;
     described->outputs.length = tg_running.output_count;
     described->metrics = metrics_of(with->metrics, tg_running.metric_count);
+#ifdef TIDEGATE_TOKENS
+    static const list tokens = {"tokens", 6};
+    described->handlers.at = &tokens;
+    described->handlers.length = 1;
+#else
     described->handlers.length = 0;
+#endif
     described->extensions.length = 0;
     return &result;
 }

@@ -42,6 +42,9 @@ bool tg_test_start(const char *config) {
     line_count = 0;
     tg_test_forget_measured();
     tg_running.is_started = false;
+#ifdef TIDEGATE_TOKENS
+    tg_lanes_forget(&tg_the_tokens);
+#endif
     if (!tg_begin(&tg_the_operator, tg_str(config), true)) return false;
     tg_running.is_started = tg_test_is_declared(&tg_the_operator);
     return tg_running.is_started;

@@ -159,6 +159,14 @@ void tg_refuse_record(tg_bytes reason);
 // What was measured for the current record does not count.
 void tg_forget_samples(void);
 
+// Lanes of what handles tokens. False: the failure is set. What a step lets through is put behind what `out` has.
+bool tg_lane_open(const tg_tokens *with, uint64_t number, const tg_lane *opened);
+bool tg_lane_step(const tg_tokens *with, uint64_t number, tg_bytes text, bool is_last, tg_buffer *out,
+                  tg_ending *ending);
+void tg_lane_close(const tg_tokens *with, uint64_t number);
+// Closes every lane, for a fresh start.
+void tg_lanes_forget(const tg_tokens *with);
+
 // Where lines for the log go: the host, or the harness.
 void tg_host_log(tg_level level, tg_bytes line);
 

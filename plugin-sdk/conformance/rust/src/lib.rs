@@ -5,6 +5,7 @@
 
 mod extremes;
 mod show;
+mod tokens;
 
 use std::time::Duration;
 
@@ -114,7 +115,8 @@ pub struct Conformance(Config);
 #[operator(
     name = "conformance",
     version = "1.0.0",
-    metrics = [SEEN, WORDS, LAST, BYTES]
+    metrics = [SEEN, WORDS, LAST, BYTES],
+    tokens
 )]
 impl Operator for Conformance {
     type Config = Config;

@@ -7,6 +7,7 @@ import { Failure } from "../failure.js";
 import { Harness } from "../testing.js";
 import { bytesOf, pairsOf, patchOf, repeated } from "./format.js";
 import { difference } from "./compare.js";
+import { ofTokens } from "./tokens.js";
 
 /** Registers a test of node:test for each case of the files that runs outside of the sandbox. */
 export function runCases(operator, ...paths) {
@@ -45,6 +46,15 @@ function differencesOf(operator, one, config) {
   if (one.refused !== undefined) return ["it starts, expected to be refused"];
   if (one.clock !== undefined) harness.clock = BigInt(one.clock);
   if (one.seed !== undefined) harness.seed = Uint8Array.from(Buffer.from(one.seed, "hex"));
+  if (one.tokens !== undefined) {
+    let found;
+    try {
+      found = ofTokens(harness, one);
+    } catch (error) {
+      return failed(error, one.failure, "failure");
+    }
+    return [...found, ...lines(harness.logLines, one.log)];
+  }
   let answers;
   try {
     answers = harness.run((one.records ?? []).map(recordOf));

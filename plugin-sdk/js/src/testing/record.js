@@ -69,7 +69,8 @@ export function asBytes(given) {
   throw new TypeError(`a field of a record is ${typeof given}, expected text, a Uint8Array or null`);
 }
 
-function asPairs(given) {
+/** Pairs of what they are given as: a list, or an object. */
+export function asPairs(given) {
   const pairs = Array.isArray(given) ? given : Object.entries(given);
   return pairs.map(([name, value]) => [name, asBytes(value)]);
 }

@@ -12,6 +12,7 @@ checked and applied as the host does. What only the built component does, a trap
 from .answers import Refused
 from .cases import run_cases
 from .harness import Answer, Harness
+from .lanes import OpenLane, TestLane, Through
 from .records import TestRecord
 
-__all__ = ["Answer", "Harness", "Refused", "TestRecord", "run_cases"]
+__all__ = ["Answer", "Harness", "OpenLane", "Refused", "TestLane", "TestRecord", "Through", "run_cases"]

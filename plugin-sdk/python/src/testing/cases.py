@@ -18,14 +18,16 @@ from ..operators import declared_by
 from ..record import RecordId, strict_json
 from .answers import Came, Patch, Refused
 from .harness import CLOCK, SEED, Harness
+from .lanes import IDENTITY, TestLane
 from .records import TestRecord
 
 _MEMBERS = (
     *("name", "config", "clock", "seed", "limits", "sandbox", "records", "outcomes"),
-    *("log", "metrics", "failure", "refused"),
+    *("log", "metrics", "failure", "refused", "tokens"),
 )
 _RECORD = ("key", "value", "headers", "attributes", "event-time", "id")
 _PATCH = ("to", "key", "value", "headers", "attributes", "event-time")
+_TOKENS = ("lane", "model", "choice", "record", "attributes", "pieces", "through", "end")
 _SHOWN = 120
 
 
@@ -84,6 +86,8 @@ def _run(operator: Any, case: Dict[str, Any], config: Any) -> List[str]:
         return _failed("refused", failure, case.get("refused"))
     if "refused" in case:
         return ["it starts, expected to be refused"]
+    if "tokens" in case:
+        return _tokens(harness, case)
     records = [_record(index, record) for index, record in enumerate(case.get("records", []))]
     expected = [_Expected(outcome) for outcome in case.get("outcomes", [])]
     try:
@@ -103,6 +107,50 @@ def _run(operator: Any, case: Dict[str, Any], config: Any) -> List[str]:
     if "metrics" in case:
         found += _metrics(case["metrics"], harness)
     return found
+
+
+def _tokens(harness: Harness, case: Dict[str, Any]) -> List[str]:
+    """The differences of a case that gives a text in pieces, and says what goes through."""
+    tokens = case["tokens"]
+    _known(tokens, _TOKENS, "tokens")
+    kind: Any = tokens.get("lane", "content")
+    call: int = 0
+    if isinstance(kind, dict):
+        _known(kind, ("arguments",), "the lane")
+        call, kind = kind["arguments"], "arguments"
+    elif kind not in ("content", "reasoning"):
+        raise WrongCase(f"the lane is {_shown(kind)}, expected content, reasoning or arguments")
+    given: Dict[str, Any] = {name: tokens[name] for name in ("model", "choice") if name in tokens}
+    pairs = _pairs(tokens.get("attributes", []))
+    lane = TestLane(kind, call=call, identity=tokens.get("record", IDENTITY), attributes=pairs, **given)
+    pieces: List[str] = tokens["pieces"]
+    try:
+        each = harness.open(lane).each(pieces)
+    except Failure as failure:
+        return _failed("failure", failure, case.get("failure"))
+    lines = list(harness.log)
+    if "failure" in case:
+        return ["no failure came"]
+    if "through" not in tokens:
+        return ["it expects neither what goes through nor a failure"]
+    texts, came_end = [through.text for through in each], each[-1].end
+    whole, came = "".join(pieces), "".join(texts)
+    wanted = tokens["through"]
+    found = _differs("through", wanted, texts if isinstance(wanted, list) else came)
+    found += _differs("end", tokens.get("end"), came_end)
+    for cut, again in (("in one piece", [whole]), ("character by character", list(whole) or [""])):
+        try:
+            other = harness.open(lane).run(again)
+        except Failure as failure:
+            found.append(f"the same text {cut}: fails: {failure}")
+            continue
+        found += _differs(f"the same text {cut}, through", came, other.text)
+        found += _differs(f"the same text {cut}, end", came_end, other.end)
+    return found + (_lines(case["log"], lines) if "log" in case else [])
+
+
+def _differs(what: str, expected: Any, came: Any) -> List[str]:
+    return [] if expected == came else [f"{what}: expected {_shown(expected)}, came {_shown(came)}"]
 
 
 def _failed(what: str, failure: Failure, expected: Optional[Dict[str, Any]]) -> List[str]:

@@ -12,7 +12,9 @@ from ..metrics import Metric, cut
 from ..operators import declared_by
 from ..record import RecordId
 from ..runner import Runner
+from ..tokens import Lane
 from .answers import Came, Patch, Refused, Sample, read
+from .lanes import OpenLane, TestLane
 from .records import Pairs, TestRecord, pack, placed, replaced
 
 CLOCK = 1_700_000_000_000_000
@@ -119,6 +121,18 @@ class Harness:
         # What belongs to a record that comes again does not count.
         self.samples += [sample for sample in samples if came[sample.record].action != "retry"]
         return came
+
+    def open(self, lane: Optional[Lane] = None) -> OpenLane:
+        """Opens a lane of an answer, made by `TestLane`. The operator is told what it reads, as by the host.
+
+        Raises the `Failure` that refuses it.
+        """
+        if self._runner.lanes is None:
+            raise TypeError(f"the operator {self.declared.name!r} handles no tokens")
+        lane = lane or TestLane()
+        if "attributes" not in self.declared.reads:
+            lane = dataclasses.replace(lane, attributes=())
+        return OpenLane(self._runner.lanes, lane, self.log)
 
     def counter(self, metric: Union[Metric, str], **labels: str) -> int:
         """The sum of a counter since it was started, under these values of its labels."""

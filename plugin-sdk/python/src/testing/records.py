@@ -24,7 +24,7 @@ def _bytes(data: Optional[Data]) -> Optional[bytes]:
     return data.encode() if isinstance(data, str) else None if data is None else bytes(data)
 
 
-def _pairs(pairs: NewPairs) -> Pairs:
+def pairs_of(pairs: NewPairs) -> Pairs:
     found = pairs.items() if isinstance(pairs, Mapping) else pairs
     return tuple((name, _bytes(value)) for name, value in found)
 
@@ -56,8 +56,8 @@ class TestRecord:
         mine = object.__setattr__
         mine(self, "value", _bytes(value))
         mine(self, "key", _bytes(key))
-        mine(self, "headers", _pairs(headers))
-        mine(self, "attributes", _pairs(attributes))
+        mine(self, "headers", pairs_of(headers))
+        mine(self, "attributes", pairs_of(attributes))
         mine(self, "event_time", event_time)
         mine(self, "id", id)
 

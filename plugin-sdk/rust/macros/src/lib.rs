@@ -219,6 +219,22 @@ fn described(arguments: &Arguments, self_type: &Type) -> Tokens {
         true => quote!(#self_type, tokens),
         false => quote!(#self_type),
     };
+    let open_lane = handles_tokens.then(|| {
+        quote! {
+            #[cfg(not(target_family = "wasm"))]
+            fn open_lane(
+                &self,
+                lane: &::tidegate_sdk::Lane<'_>,
+            ) -> ::core::option::Option<
+                ::core::result::Result<
+                    ::tidegate_sdk::tokens::BoxedStep<'_>,
+                    ::tidegate_sdk::Failure,
+                >,
+            > {
+                ::core::option::Option::Some(::tidegate_sdk::tokens::boxed(self, lane))
+            }
+        }
+    });
     quote! {
         impl ::tidegate_sdk::Described for #self_type {
             const DESCRIPTION: ::tidegate_sdk::Description = ::tidegate_sdk::Description {
@@ -229,6 +245,8 @@ fn described(arguments: &Arguments, self_type: &Type) -> Tokens {
                 panics: ::tidegate_sdk::Panics::#panics,
                 handles_tokens: #handles_tokens,
             };
+
+            #open_lane
         }
 
         ::tidegate_sdk::__export_operator!(#export);

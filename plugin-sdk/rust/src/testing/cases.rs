@@ -5,6 +5,7 @@ mod bytes;
 mod compare;
 mod found;
 mod read;
+mod tokens;
 
 use std::any::Any;
 use std::fmt::Write as _;
@@ -107,8 +108,25 @@ fn differences<T: Described>(case: &Case) -> Vec<String> {
         measured: found::Measured::default(),
     };
     let ended = run.start().and_then(|()| run.process(&case.records));
-    let wrong = match (&case.expected, ended) {
-        (Expected::Outcomes(expected), Ok(())) => compare::outcomes(expected, &run.outcomes),
+    let wrong = match (&case.tokens, ended) {
+        (Some(tokens), Ok(())) => tokens::differences(&mut run, case, tokens),
+        (_, ended) => differences_of(&case.expected, &run.outcomes, ended),
+    };
+    let log = case.log.as_ref().map(|log| compare::log(log, &run.lines));
+    let metrics = case.metrics.as_ref();
+    let metrics = metrics.map(|metrics| compare::metrics(metrics, &run.measured.values::<T>()));
+    let beside = log.into_iter().chain(metrics).flatten();
+    wrong.into_iter().chain(beside).collect()
+}
+
+/// What differs of the outcomes, or of how it ended without them.
+fn differences_of(
+    expected: &Expected,
+    outcomes: &[Value],
+    ended: Result<(), Ended>,
+) -> Vec<String> {
+    match (expected, ended) {
+        (Expected::Outcomes(expected), Ok(())) => compare::outcomes(expected, outcomes),
         (Expected::Outcomes(_), Err(Ended::Refused(why))) => {
             vec![format!(": it does not start: {}", compare::shown(&why))]
         }
@@ -124,12 +142,7 @@ fn differences<T: Described>(case: &Case) -> Vec<String> {
         }
         (Expected::Failure(_), _) => vec![": expected that it fails the batch, it answers".into()],
         (Expected::Refused(_), _) => vec![": expected that it does not start, it does".into()],
-    };
-    let log = case.log.as_ref().map(|log| compare::log(log, &run.lines));
-    let metrics = case.metrics.as_ref();
-    let metrics = metrics.map(|metrics| compare::metrics(metrics, &run.measured.values::<T>()));
-    let beside = log.into_iter().chain(metrics).flatten();
-    wrong.into_iter().chain(beside).collect()
+    }
 }
 
 /// How a case ended without outcomes: class, code and message, of those that there are.

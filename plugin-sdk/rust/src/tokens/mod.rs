@@ -107,6 +107,12 @@ impl<'a> Lane<'a> {
             .find(|(known, _)| known == name)
             .map(|(_, value)| value.as_slice())
     }
+
+    /// All private attributes of the record, in order; a name may repeat.
+    pub fn attributes(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+        let attributes = self.attributes.iter();
+        attributes.map(|(name, value)| (name.as_str(), value.as_slice()))
+    }
 }
 
 /// How a handler ends an answer.
@@ -143,6 +149,19 @@ impl Through {
             end: Some(end),
         }
     }
+}
+
+/// Gets the next text of a lane, and whether it is the last.
+#[doc(hidden)]
+pub type BoxedStep<'a> = Box<dyn FnMut(&str, bool) -> Through + 'a>;
+
+/// A lane without the type of what is kept for it.
+#[doc(hidden)]
+pub fn boxed<'a, T: Tokens>(operator: &'a T, lane: &Lane<'_>) -> Result<BoxedStep<'a>, Failure> {
+    let mut answer = operator.open(lane)?;
+    Ok(Box::new(move |text, last| {
+        operator.step(&mut answer, text, last)
+    }))
 }
 
 /// The lanes of a component that are open.

@@ -315,3 +315,62 @@ fn every_guide_is_written_so_that_it_can_be_followed() {
         );
     }
 }
+
+/// The operator of `docs/src/operators/tokens.md` in a language, in a project with nothing else of its own.
+fn handles_tokens_as_its_page_says(language: &str) {
+    let page = Page::read("docs/src/operators/tokens.md");
+    let folder = tempfile::tempdir().unwrap();
+    let project = folder.path().join("plain-text");
+    let mut session = Session::new(folder.path(), kept(language));
+    let mut type_in = |command: String| {
+        let (typed, status) = session.run(&command);
+        assert!(status.success(), "{command}\n{}", typed.printed());
+        typed.printed()
+    };
+    type_in(format!("tidegate new plain-text --lang {language}"));
+    let mut written = 0;
+    for block in page.blocks() {
+        let is_cases = block.language == "json";
+        if let (true, Some(file)) = (
+            is_cases || block.heading.to_lowercase() == language,
+            block.named("file"),
+        ) {
+            std::fs::write(project.join(file), &block.text).unwrap();
+            written += 1;
+        }
+    }
+    assert_eq!(written, 2, "the operator and its cases");
+    if language != "rust" {
+        let manifest = project.join("operator.toml");
+        let text = std::fs::read_to_string(&manifest).unwrap();
+        std::fs::write(&manifest, text + "handlers = [\"tokens\"]\n").unwrap();
+    }
+    let said = type_in("cd plain-text && tidegate test --no-native".to_owned());
+    assert!(said.contains("2 passed, 0 failed"), "{said}");
+}
+
+#[test]
+fn the_page_on_tokens_has_an_operator_in_rust() {
+    let _alone = RUST.lock().unwrap_or_else(PoisonError::into_inner);
+    handles_tokens_as_its_page_says("rust");
+}
+
+#[test]
+fn the_page_on_tokens_has_an_operator_in_c() {
+    handles_tokens_as_its_page_says("c");
+}
+
+#[test]
+fn the_page_on_tokens_has_an_operator_in_javascript() {
+    handles_tokens_as_its_page_says("javascript");
+}
+
+#[test]
+fn the_page_on_tokens_has_an_operator_in_python() {
+    handles_tokens_as_its_page_says("python");
+}
+
+#[test]
+fn the_page_on_tokens_has_an_operator_in_go() {
+    handles_tokens_as_its_page_says("go");
+}

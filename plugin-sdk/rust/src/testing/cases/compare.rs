@@ -47,7 +47,7 @@ fn outcome(expected: &Value, found: &Value) -> Option<String> {
 }
 
 /// The first difference of two values, after the path to it.
-fn difference(expected: &Value, found: &Value) -> Option<String> {
+pub(super) fn difference(expected: &Value, found: &Value) -> Option<String> {
     match (expected, found) {
         (Value::Object(parts), Value::String(text)) if parts.contains_key("contains") => {
             let parts = expected["contains"].as_array()?;

@@ -5,6 +5,7 @@ use tidegate_record::layout::MAX_PIECES;
 use tidegate_record::{Origin, RecordId};
 
 use super::bytes;
+use super::tokens::{self, TokensCase};
 use crate::Timestamp;
 use crate::testing::TestRecord;
 
@@ -20,13 +21,15 @@ pub(super) struct Case {
     pub(super) seed: [u8; 16],
     pub(super) sandbox: bool,
     pub(super) records: Vec<TestRecord>,
+    /// In place of records.
+    pub(super) tokens: Option<TokensCase>,
     pub(super) expected: Expected,
     pub(super) log: Option<Vec<Value>>,
     pub(super) metrics: Option<Vec<Value>>,
 }
 
 pub(super) enum Expected {
-    /// One for each record.
+    /// One for each record; none of a text.
     Outcomes(Vec<Value>),
     /// Of the whole batch.
     Failure(Value),
@@ -55,8 +58,8 @@ pub(super) fn cases(text: &str) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-const MEMBERS: [&str; 12] = [
-    "name", "config", "clock", "seed", "limits", "sandbox", "records", "outcomes", "log",
+const MEMBERS: [&str; 13] = [
+    "name", "config", "clock", "seed", "limits", "sandbox", "records", "tokens", "outcomes", "log",
     "metrics", "failure", "refused",
 ];
 
@@ -75,6 +78,7 @@ fn case(value: &Value, config: &Value, name: String) -> Result<Case, String> {
         .filter(|name| members.contains_key(*name))
         .collect();
     let expected = match there[..] {
+        [] if members.contains_key("tokens") => Expected::Outcomes(Vec::new()),
         ["outcomes"] => Expected::Outcomes(outcomes(value, records.len())?),
         ["failure"] => {
             Expected::Failure(failure(&value["failure"]).map_err(|why| format!("failure{why}"))?)
@@ -109,6 +113,10 @@ fn case(value: &Value, config: &Value, name: String) -> Result<Case, String> {
         },
         sandbox: is_sandbox.ok_or("sandbox is neither true nor false")?,
         records,
+        tokens: members
+            .get("tokens")
+            .map(|tokens| tokens::read(tokens).map_err(|why| format!("tokens{why}")))
+            .transpose()?,
         expected,
         log: lists("log")?,
         metrics: lists("metrics")?,
@@ -194,10 +202,10 @@ fn identity(value: Option<&Value>, index: u64) -> Result<RecordId, String> {
     })
 }
 
-type OwnedPairs = Vec<(String, Option<Vec<u8>>)>;
+pub(super) type OwnedPairs = Vec<(String, Option<Vec<u8>>)>;
 
 /// A list of pairs, an object, or one pair many times.
-fn pairs(value: Option<&Value>) -> Result<OwnedPairs, String> {
+pub(super) fn pairs(value: Option<&Value>) -> Result<OwnedPairs, String> {
     let pair = |value: &Value| match value.as_array().map(Vec::as_slice) {
         Some([Value::String(name), value]) => Ok((
             name.clone(),
@@ -379,7 +387,7 @@ fn whole(value: &Value) -> Result<i64, String> {
         .ok_or_else(|| format!(" is {value}, expected a whole number"))
 }
 
-fn list<'a>(value: &'a Value, name: &str) -> Result<&'a Vec<Value>, String> {
+pub(super) fn list<'a>(value: &'a Value, name: &str) -> Result<&'a Vec<Value>, String> {
     let found = &value[name];
     found
         .as_array()

@@ -1,0 +1,3 @@
+
+// Of an operator that handles tokens.
+export { tokens } from "../tidegate/component.js";

@@ -1,0 +1,5 @@
+
+# Of an operator that handles tokens.
+from tidegate.component import tokens
+
+Tokens = tokens()

@@ -11,6 +11,7 @@ mod contract;
 mod deploy;
 mod descriptions;
 mod functions;
+mod handlers;
 mod heard;
 mod hostile;
 mod lifting;

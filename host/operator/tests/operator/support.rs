@@ -18,6 +18,15 @@ pub(crate) const HOSTILE_OF_OLD: &[u8] = include_bytes!("../fixtures/released/0.
 pub(crate) static ENGINE: LazyLock<Engine> =
     LazyLock::new(|| Engine::new(EngineOptions::default()).unwrap());
 
+/// For components that take seconds: what is compiled once is kept.
+pub(crate) static KEEPING: LazyLock<Engine> = LazyLock::new(|| {
+    Engine::new(EngineOptions {
+        cache_dir: Some(compiled()),
+        ..EngineOptions::default()
+    })
+    .unwrap()
+});
+
 /// Where `cargo xtask operators` puts what it builds.
 pub(crate) fn operators() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
@@ -25,6 +34,17 @@ pub(crate) fn operators() -> PathBuf {
         PathBuf::from,
     );
     target.join("operators")
+}
+
+fn compiled() -> PathBuf {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let directory = operators().join("compiled");
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&directory)
+        .unwrap();
+    directory
 }
 
 /// A guest of `tests/guests` or `tests/toolchains`, as built for WebAssembly.

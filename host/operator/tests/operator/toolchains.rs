@@ -1,33 +1,10 @@
 //! Operators that others' toolchains have made, of `tests/toolchains`: each starts, answers, and takes another's place.
 
-use std::path::PathBuf;
-use std::sync::LazyLock;
-
 use tidegate_contract::{Operator, OperatorError};
-use tidegate_operator::{ComponentSlot, Engine, EngineOptions, Grants, SlotOptions, Ungranted};
+use tidegate_operator::{ComponentSlot, Grants, SlotOptions, Ungranted};
 use tidegate_record::{Batch, BatchBuilder, NewRecord};
 
 use crate::support::*;
-
-/// What is compiled once is kept: these components take seconds.
-static KEEPING: LazyLock<Engine> = LazyLock::new(|| {
-    Engine::new(EngineOptions {
-        cache_dir: Some(compiled()),
-        ..EngineOptions::default()
-    })
-    .unwrap()
-});
-
-fn compiled() -> PathBuf {
-    use std::os::unix::fs::DirBuilderExt as _;
-    let directory = operators().join("compiled");
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&directory)
-        .unwrap();
-    directory
-}
 
 /// What is committed: the toolchain and the contract that it made a component for.
 const ALWAYS: [&str; 10] = [

@@ -43,9 +43,9 @@ pub use ingest::{
 pub use keyed::{KeyedChange, KeyedLog, KeyedLogError, KeyedValue};
 pub use mark::{Keeper, LARGEST_MARK, Mark, Store, UnknownMark};
 pub use model::{
-    Answer, Call, Choice, Conversation, Finish, Function, FunctionChoice, Lane, MOST_STOPS, Made,
-    Makes, Message, Model, ModelError, ModelFacts, ModelTask, Parameters, Piece, Prompt, Reply,
-    Request, RequestId, Role, Speculation, Structure, Timings, TokenLogprob,
+    Answer, Call, Choice, Conversation, Finish, Function, FunctionChoice, Lane, MOST_CALLS,
+    MOST_STOPS, Made, Makes, Message, Model, ModelError, ModelFacts, ModelTask, Parameters, Piece,
+    Prompt, Reply, Request, RequestId, Role, Speculation, Structure, Timings, TokenLogprob,
 };
 pub use operator::{
     DeadLetterCause, Effects, KeptRevision, Loss, Operator, OperatorError, OperatorVersion,

@@ -126,6 +126,9 @@ impl From<Vec<Message>> for Conversation {
 /// Most stop strings of a request.
 pub const MOST_STOPS: usize = 64;
 
+/// Most calls of functions in one answer.
+pub const MOST_CALLS: usize = 128;
+
 /// How to generate. How the parts of the sampling follow each other is said at [`crate::Sampling`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tidegate_contract::{Answer, Call, Choice, Finish, Lane, Made, Piece, Timings};
+use tidegate_contract::{Answer, Call, Choice, Finish, Lane, MOST_CALLS, Made, Piece, Timings};
 
 use super::chunks::{CallDelta, Chunk, ChunkChoice, Delta, Usage};
 use super::reply::GuardedReply;
@@ -12,8 +12,6 @@ use super::trouble::Trouble;
 
 /// Most bytes of all texts of an answer.
 const MOST_TEXT: usize = 32 << 20;
-/// Most calls of a choice.
-const MOST_CALLS: usize = 128;
 
 /// An answer in the making.
 #[derive(Debug)]

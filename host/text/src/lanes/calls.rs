@@ -89,12 +89,12 @@ impl LaneParser {
     }
 
     pub(super) fn call_ended(&mut self) {
-        self.complete = true;
+        self.complete = self.calls >= self.most;
         self.fresh = true;
-        self.state = if self.several {
-            State::Between
-        } else {
+        self.state = if self.complete {
             State::Done
+        } else {
+            State::Between
         };
     }
 

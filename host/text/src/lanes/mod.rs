@@ -12,7 +12,7 @@ mod object;
 #[cfg(test)]
 mod tests;
 
-use tidegate_contract::Lane;
+use tidegate_contract::{Lane, MOST_CALLS};
 
 use crate::{AnswerForm, CallForm};
 pub(crate) use ids::characters;
@@ -66,7 +66,8 @@ enum After {
 pub struct LaneParser {
     form: AnswerForm,
     names: Vec<String>,
-    several: bool,
+    /// Most calls.
+    most: u32,
     seed: u64,
     state: State,
     /// What is not decided.
@@ -78,17 +79,19 @@ pub struct LaneParser {
     /// Nothing but white space and calls has come as content.
     bare: bool,
     calls: u32,
+    /// All calls have come.
     complete: bool,
 }
 
 impl LaneParser {
     /// At the beginning of an answer. `thinks`: inside the reasoning, which the prompt has opened. `names`: the functions
-    /// that may be called. `several`: whether it may call more than one; if not, nothing comes after the first.
+    /// that may be called. `several`: whether it may call more than one, [`MOST_CALLS`] at most. Nothing comes after the
+    /// last that may.
     pub fn new(form: &AnswerForm, thinks: bool, names: Vec<String>, several: bool) -> LaneParser {
         LaneParser {
             form: form.clone(),
             names,
-            several,
+            most: if several { MOST_CALLS as u32 } else { 1 },
             seed: 0,
             state: if thinks {
                 State::Reasoning
@@ -116,9 +119,9 @@ impl LaneParser {
         self.seed
     }
 
-    /// Whether the only call that may come has come.
+    /// Whether the last call that may come has come.
     pub fn is_complete(&self) -> bool {
-        self.complete && !self.several
+        self.complete
     }
 
     /// How many calls have begun.

@@ -207,6 +207,25 @@ fn where_one_call_is_wanted_nothing_comes_behind_it() {
 }
 
 #[test]
+fn an_answer_has_no_more_calls_than_anyone_may_keep() {
+    let call = "<tool_call>{\"name\": \"time\", \"arguments\": {}}</tool_call>";
+    let mut parser = parser(CallForm::Tagged, false);
+    let mut out = Vec::new();
+    for _ in 1..MOST_CALLS {
+        parser.push(call, &mut out);
+    }
+    assert!(!parser.is_complete());
+    for _ in 0..3 {
+        parser.push(call, &mut out);
+    }
+    assert!(parser.is_complete());
+    parser.push(" and more", &mut out);
+    parser.finish(&mut out);
+    let expected = vec![("time", "{}"); MOST_CALLS];
+    assert_eq!(joined(&out), lanes("", "", &expected));
+}
+
+#[test]
 fn arguments_come_as_they_are_written_and_content_that_is_certain_is_not_held_back() {
     let mut parser = parser(CallForm::Tagged, false);
     let mut texts = Vec::new();

@@ -90,6 +90,13 @@ pub trait Callers: Send + Sync {
     /// way.
     fn brings(&self, caller: CallerId, answer: Option<Arc<Answer>>);
 
+    /// What counts the tokens of this attempt as the model makes them: those whose text is held back, and those that
+    /// nobody is shown, too. Dropped when the model has ended the request.
+    fn tally(&self, caller: CallerId, attempt: u32) -> Option<Arc<dyn Tally>> {
+        let _ = (caller, attempt);
+        None
+    }
+
     /// What became of the record, or of a piece of it.
     fn tell(&self, caller: CallerId, became: &Became<'_>);
 
@@ -112,4 +119,13 @@ pub trait Listener: Send {
     fn has_shown(&self) -> bool {
         false
     }
+}
+
+/// Counts what a model makes for a caller. Called on the engine's thread: must not block.
+pub trait Tally: Send + Sync {
+    /// A model has taken the request, and with it the prompt.
+    fn asked(&self);
+
+    /// The answer with this number, counted from 0, has so many tokens by now.
+    fn made(&self, choice: u32, tokens: u32);
 }

@@ -24,7 +24,7 @@ mod tokens;
 mod vocabulary;
 mod wishes;
 
-pub use callers::{Became, CallerId, Callers, Listener, Terms};
+pub use callers::{Became, CallerId, Callers, Listener, Tally, Terms};
 pub use commit::{
     Assignment, CommitError, CommitLog, CommitLogError, Committer, Cut, Entry, EntryCipher,
     EntryKey, EntryPart, KeptPosition, MoveState, Moved, Participants, Recovered, Settled,

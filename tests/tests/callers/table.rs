@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_contract::{
     Answer, Assigned, Became, CallerId, Callers, DeadLetter, Lane, Listener, ModelError, Partition,
-    Piece, Sink, SinkError, SinkPosition, Source, SourceError, SourceEvent, Terms,
+    Piece, Sink, SinkError, SinkPosition, Source, SourceError, SourceEvent, Tally, Terms,
 };
 use tidegate_record::{BatchBuilder, NewRecord, PublicRecord, RecordId};
 
@@ -36,6 +36,16 @@ pub(crate) enum Seen {
     },
 }
 
+/// What a model has made of an attempt.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Counted {
+    pub(crate) asked: bool,
+    /// Tokens of each choice.
+    pub(crate) tokens: BTreeMap<u32, u32>,
+    /// The model has let go.
+    pub(crate) over: bool,
+}
+
 #[derive(Default)]
 struct Inner {
     /// Pieces that have not ended, by offset.
@@ -47,6 +57,8 @@ struct Inner {
     seen: BTreeMap<(u64, u32), Vec<Seen>>,
     /// What each piece brought that came to the sink.
     brought: BTreeMap<u64, Vec<Option<Arc<Answer>>>>,
+    /// What models have made, by offset and attempt.
+    made: BTreeMap<(u64, u32), Counted>,
     incoming: VecDeque<(u64, Vec<u8>)>,
     next: u64,
     /// What the sink was given: offset and value.
@@ -156,6 +168,16 @@ impl Table {
             .unwrap_or_default()
     }
 
+    /// What was made of an attempt.
+    pub(crate) fn made(&self, offset: u64, attempt: u32) -> Counted {
+        let inner = self.lock();
+        inner
+            .made
+            .get(&(offset, attempt))
+            .cloned()
+            .unwrap_or_default()
+    }
+
     /// The texts that were seen of a lane of the first choice, put together.
     pub(crate) fn text(&self, offset: u64, attempt: u32, of: Lane) -> String {
         let seen = self.seen(offset, attempt);
@@ -236,6 +258,10 @@ impl Callers for Table {
     fn brings(&self, caller: CallerId, answer: Option<Arc<Answer>>) {
         let mut inner = self.lock();
         inner.brought.entry(caller.offset).or_default().push(answer);
+    }
+
+    fn tally(&self, caller: CallerId, attempt: u32) -> Option<Arc<dyn Tally>> {
+        Some(Arc::new(Counts(self.clone(), (caller.offset, attempt))))
     }
 
     fn tell(&self, caller: CallerId, became: &Became<'_>) {
@@ -324,6 +350,32 @@ impl Listener for Hears {
     fn has_shown(&self) -> bool {
         let inner = self.0.lock();
         inner.shows_for_good && inner.seen.get(&self.1).is_some_and(|seen| !seen.is_empty())
+    }
+}
+
+struct Counts(Table, (u64, u32));
+
+impl Counts {
+    fn change(&self, change: impl FnOnce(&mut Counted)) {
+        change(self.0.lock().made.entry(self.1).or_default());
+    }
+}
+
+impl Tally for Counts {
+    fn asked(&self) {
+        self.change(|made| made.asked = true);
+    }
+
+    fn made(&self, choice: u32, tokens: u32) {
+        self.change(|made| {
+            made.tokens.insert(choice, tokens);
+        });
+    }
+}
+
+impl Drop for Counts {
+    fn drop(&mut self) {
+        self.change(|made| made.over = true);
     }
 }
 

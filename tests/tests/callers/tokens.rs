@@ -13,7 +13,7 @@ use tidegate_tests::until;
 
 use crate::native::{Held, Native, answer, choice, choices, piece};
 use crate::setting::*;
-use crate::table::End;
+use crate::table::{Counted, End};
 
 /// Which lanes are open, of all handlers of a test.
 type Open = Arc<Mutex<Vec<(u64, u32, Lane)>>>;
@@ -146,6 +146,40 @@ fn the_text_that_handlers_let_through_is_seen_and_is_the_answer() {
     };
     assert_eq!(choices[0].text, "Dear Anna, a < b<");
     assert!(open.lock().unwrap().is_empty(), "every lane is closed");
+}
+
+#[test]
+fn tokens_are_counted_as_they_are_made_seen_or_not_and_until_the_model_lets_go() {
+    let (model, open) = (Held::new(), Open::default());
+    let running = Setting::new(handled(model.clone(), names(&open))).start();
+    let table = running.table.clone();
+    let offset = table.ask(chat("a"));
+    let mut request = model.next();
+    until("it is said that a model is asked", PATIENCE, || {
+        table.made(offset, 1).asked
+    });
+    // The handler holds it back, and the next token has no text yet.
+    request.reply.piece(&piece(0, "<"));
+    request.reply.token(0, 7, "<");
+    request.reply.token(1, 8, "");
+    let counted = |tokens| Counted {
+        asked: true,
+        tokens: BTreeMap::from([(0, tokens)]),
+        over: false,
+    };
+    assert_eq!(table.made(offset, 1), counted(2));
+    table.goes(offset);
+    until("it is cancelled", PATIENCE, || {
+        model.has_cancelled(request.id)
+    });
+    assert_eq!(table.seen(offset, 1), []);
+    request.reply.token(2, 9, "b");
+    assert_eq!(table.made(offset, 1), counted(3));
+    request.reply.done(Err(ModelError::Cancelled));
+    until("the model has let go", PATIENCE, || {
+        table.made(offset, 1).over
+    });
+    running.end();
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender};
 use tidegate_contract::{
     Answer, Committer, Made, ModelError, MoveState, Partition, Piece, Reply, SourceError,
-    SourceEvent, TaskId,
+    SourceEvent, Tally, TaskId,
 };
 use tidegate_telemetry::Meters;
 
@@ -101,16 +101,24 @@ struct TaskReply {
     tokens: Tokens,
     /// Where parts of the answer go, if somebody is to see them.
     pieces: Option<Pieces>,
+    /// Who counts what is made, if somebody waits for it.
+    tally: Option<Arc<dyn Tally>>,
     meters: Arc<Meters>,
 }
 
 impl Reply for TaskReply {
-    fn token(&mut self, _index: u32, token: u32, _text: &str) {
+    fn token(&mut self, index: u32, token: u32, _text: &str) {
         self.tokens.push(token);
+        if let Some(tally) = &self.tally {
+            tally.made(0, index.saturating_add(1));
+        }
         self.meters.add_tokens(1);
     }
 
     fn piece(&mut self, piece: &Piece<'_>) {
+        if let Some(tally) = &self.tally {
+            tally.made(piece.choice, piece.index.saturating_add(1));
+        }
         if let Some(pieces) = &self.pieces
             && pieces.add(piece)
         {
@@ -119,7 +127,7 @@ impl Reply for TaskReply {
     }
 
     fn wants_pieces(&self) -> bool {
-        self.pieces.is_some()
+        self.pieces.is_some() || self.tally.is_some()
     }
 
     fn choice_ended(&mut self, choice: u32) {

@@ -158,6 +158,12 @@ impl Worker {
                 _ => None,
             };
             let attempt_fed = fed.as_ref().map(Fed::attempt);
+            let tally = match (callers, &terms, task.waiting[stage].get(number)) {
+                (Some(callers), Some(_), Some(entry)) => {
+                    callers.tally(id.into(), entry.attempt + 1)
+                }
+                _ => None,
+            };
             let is_shown = seen.is_some() || fed.is_some() || !handlers.is_empty();
             let showing = is_shown.then(|| {
                 let of = Of {
@@ -182,6 +188,7 @@ impl Worker {
                 request,
                 tokens: entry.tokens.clone(),
                 pieces,
+                tally: tally.clone(),
                 meters: self.output.meters.clone(),
             };
             let attempt = entry.attempt + 1;
@@ -204,6 +211,9 @@ impl Worker {
             match result {
                 Ok(()) => {
                     self.submitted += 1;
+                    if let Some(tally) = tally {
+                        tally.asked();
+                    }
                     self.requests.insert(request, (partition, stage, number));
                     task.waiting[stage].change(number, |entry| {
                         (entry.prompt, entry.wants) = (text, wants);

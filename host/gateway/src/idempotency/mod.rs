@@ -9,6 +9,7 @@
 //! record that it is made of, so that the next process knows it, and what is finished is durable before its end is told.
 
 mod finished;
+pub(crate) mod header;
 mod journal;
 pub mod key;
 mod making;

@@ -19,9 +19,10 @@ use super::Refusal;
 use super::decode::{Media, Shared, records};
 use super::idempotency;
 use crate::exchange::{Answered, Asked, Content};
+use crate::idempotency::header;
 
 const PREFIX: &str = "/v1/ingest/";
-/// Requests that are decoded and written at once; more wait.
+/// Requests of a source that are decoded and written at once; more wait.
 const AT_ONCE: usize = 32;
 /// How long a request waits for its turn.
 const TURN: Duration = Duration::from_secs(10);
@@ -48,17 +49,28 @@ pub struct IngestOptions {
 /// All sources that clients post to. Clones are of the same.
 #[derive(Clone, Debug)]
 pub struct Ingest {
-    sources: Arc<HashMap<String, Arc<IngestOptions>>>,
+    sources: Arc<HashMap<String, Posted>>,
+}
+
+/// A source, and the turns of its requests: one with a slow disk holds up no other.
+#[derive(Clone, Debug)]
+struct Posted {
+    options: Arc<IngestOptions>,
     turns: Arc<Semaphore>,
 }
 
 impl Ingest {
     /// With these sources.
     pub fn new(sources: impl IntoIterator<Item = IngestOptions>) -> Ingest {
-        let named = |options: IngestOptions| (options.source.clone(), Arc::new(options));
+        let named = |options: IngestOptions| {
+            let source = Posted {
+                options: Arc::new(options),
+                turns: Arc::new(Semaphore::new(AT_ONCE)),
+            };
+            (source.options.source.clone(), source)
+        };
         Ingest {
             sources: Arc::new(sources.into_iter().map(named).collect()),
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
         }
     }
 
@@ -69,7 +81,10 @@ impl Ingest {
 
     async fn keep(&self, asked: Asked) -> Result<Answered, Refusal> {
         let name = asked.path.strip_prefix(PREFIX).unwrap_or_default();
-        let source = self.sources.get(name).cloned().ok_or_else(|| {
+        let Posted {
+            options: source,
+            turns,
+        } = self.sources.get(name).cloned().ok_or_else(|| {
             let message = format!("there is no ingest source at {}", asked.path);
             Refusal::new(StatusCode::NOT_FOUND, "unknown_source", message)
         })?;
@@ -91,7 +106,7 @@ impl Ingest {
             let message = "too many requests are being written";
             Refusal::new(StatusCode::TOO_MANY_REQUESTS, "busy", message).after(1)
         };
-        let turn = timeout(TURN, self.turns.clone().acquire_owned()).await;
+        let turn = timeout(TURN, turns.acquire_owned()).await;
         let turn = turn.ok().and_then(Result::ok).ok_or_else(busy)?;
         let name = source.source.clone();
         // It goes on if the client goes away: what it asked for may be on the disk already.
@@ -120,7 +135,10 @@ fn append(
         let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         return Err(Refusal::new(status, "unsupported_encoding", message).of("Content-Encoding"));
     }
-    let key = idempotency::key(&asked.headers)?;
+    let key = header::key(&asked.headers).map_err(|bad| {
+        let why = format!("the header {} {bad}", header::NAME);
+        Refusal::bad("invalid_idempotency_key", why).of(header::NAME)
+    })?;
     let record_key = source.key_header.as_ref();
     let record_key = record_key.and_then(|name| asked.headers.get(name));
     let record_key = record_key.map(|value| value.as_bytes());
@@ -176,7 +194,7 @@ fn refused(error: &IngestError) -> Refusal {
         }
         IngestError::OtherBody => {
             let status = StatusCode::UNPROCESSABLE_ENTITY;
-            Refusal::new(status, "idempotency_key_reused", message).of("Idempotency-Key")
+            Refusal::new(status, "idempotency_key_reused", message).of(header::NAME)
         }
         IngestError::Slow { .. } => {
             Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "ingest_slow", message).after(5)

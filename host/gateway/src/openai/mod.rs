@@ -42,8 +42,8 @@ use route::{Endpoint, ModelEntry, Route};
 
 use crate::access::{Scope, Who};
 use crate::exchange::{Answered, Asked, Gone};
-use crate::idempotency::key::{self, Digest};
-use crate::idempotency::{Answers, Begun, Joining, Making};
+use crate::idempotency::key::Digest;
+use crate::idempotency::{Answers, Begun, Joining, Making, header};
 use crate::requests::{Expected, NewRecord, Patience, Requests};
 
 /// Bodies below this are counted where they are read: more would hold up others.
@@ -190,9 +190,9 @@ impl OpenAi {
         form.check(&route)?;
         let time = deadline::deadline(&asked.headers, route.deadline)?;
         let until = Instant::now() + time;
-        let key = key::of(&asked.headers).map_err(|bad| {
-            let why = format!("The header {} {bad}", key::HEADER);
-            ApiError::invalid(key::HEADER, "invalid_value", why)
+        let key = header::key(&asked.headers).map_err(|bad| {
+            let why = format!("The header {} {bad}", header::NAME);
+            ApiError::invalid(header::NAME, "invalid_idempotency_key", why)
         })?;
         let mut question = Ready {
             openai: self.clone(),
@@ -231,9 +231,9 @@ impl OpenAi {
             Err(other) => Err(ApiError {
                 status: StatusCode::UNPROCESSABLE_ENTITY,
                 ..ApiError::invalid(
-                    key::HEADER,
+                    header::NAME,
                     "idempotency_key_reused",
-                    format!("The header {}: {other}", key::HEADER),
+                    format!("The header {}: {other}", header::NAME),
                 )
             }),
         }

@@ -1,13 +1,19 @@
 //! Posting records.
 
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
 use hyper::Method;
 use serde_json::{Value, json};
 use tidegate_codec::DecoderOptions;
-use tidegate_contract::IngestLog;
+use tidegate_contract::{IngestBatch, IngestError, IngestLog, Ingested, LoggedRecord};
 use tidegate_gateway::ingest::{Ingest, IngestOptions};
-use tidegate_state::{Fault, Lasting, MemoryDisk};
+use tidegate_state::{Fault, FileIngestLog, Lasting, MemoryDisk};
+use tokio::task::JoinSet;
 
-use crate::asking::{asked, ingest, log, options, whole};
+use crate::asking::{PATIENCE, asked, ingest, log, options, whole};
 
 const LINES: (&str, &str) = ("content-type", "application/x-ndjson");
 
@@ -160,12 +166,12 @@ async fn the_same_key_with_the_same_body_is_answered_the_same_and_kept_once() {
     let disk = MemoryDisk::new();
     let (ingest, log) = ingest(&disk);
     post(&ingest, &[LINES], "0").await;
-    let (_, first) = post(&ingest, &[LINES, ("idempotency-key", "abc\"")], "1\n2").await;
+    let (_, first) = post(&ingest, &[LINES, ("idempotency-key", "abc")], "1\n2").await;
     assert_eq!(first.get("replayed"), None);
     let mut again = first.clone();
     again["replayed"] = true.into();
     // Quoted or bare, and also after a restart.
-    let quoted = [LINES, ("idempotency-key", "\"abc\\\"\"")];
+    let quoted = [LINES, ("idempotency-key", "\"abc\"")];
     assert_eq!(post(&ingest, &quoted, "1\n2").await, (200, again.clone()));
     drop((ingest, log));
     let (ingest, log) = crate::asking::ingest(&disk.restart(0));
@@ -197,7 +203,7 @@ async fn a_key_that_is_none_is_refused() {
     let disk = MemoryDisk::new();
     let (ingest, log) = ingest(&disk);
     let long = "k".repeat(256);
-    for key in ["", "\"\"", "\"open", "\"a\"b", "\"a\\x\"", &long] {
+    for key in ["", "\"\"", "bare\"", "\"open", "\"a\"b", "\"a\\x\"", &long] {
         let (status, body) = post(&ingest, &[LINES, ("idempotency-key", key)], "1").await;
         let code = &body["error"]["code"];
         assert_eq!(
@@ -271,4 +277,76 @@ async fn many_clients_at_once_are_all_kept_once() {
     values.sort();
     expected.sort();
     assert_eq!(values, expected);
+}
+
+/// A log that writes nothing before the test says so.
+#[derive(Debug)]
+struct Stuck {
+    log: Arc<FileIngestLog>,
+    free: (Mutex<bool>, Condvar),
+    asked: AtomicUsize,
+}
+
+impl IngestLog for Stuck {
+    fn append(&self, batch: &IngestBatch) -> Result<Ingested, IngestError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let free = self.free.0.lock().unwrap();
+        let waited = self
+            .free
+            .1
+            .wait_timeout_while(free, PATIENCE, |free| !*free);
+        assert!(!waited.unwrap().1.timed_out(), "it is stuck for good");
+        self.log.append(batch)
+    }
+    fn read(&self, from: u64, most: usize, bytes: usize) -> Result<Vec<LoggedRecord>, IngestError> {
+        self.log.read(from, most, bytes)
+    }
+    fn wait(&self, offset: u64, wait: Duration) -> bool {
+        self.log.wait(offset, wait)
+    }
+    fn offsets(&self) -> Range<u64> {
+        self.log.offsets()
+    }
+    fn done(&self, offset: u64) -> Result<(), IngestError> {
+        self.log.done(offset)
+    }
+    fn identity(&self) -> String {
+        self.log.identity()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_whose_disk_is_slow_holds_up_no_other() {
+    let (slow, quick) = (MemoryDisk::new(), MemoryDisk::new());
+    let stuck = Arc::new(Stuck {
+        log: log(&slow),
+        free: (Mutex::new(false), Condvar::new()),
+        asked: AtomicUsize::new(0),
+    });
+    let of_slow = IngestOptions {
+        source: "slow".into(),
+        ..options(stuck.clone())
+    };
+    let ingest = Ingest::new([of_slow, options(log(&quick))]);
+    let mut waiting = JoinSet::new();
+    for _ in 0..40 {
+        let ingest = ingest.clone();
+        waiting.spawn(async move {
+            let (request, _here) = asked(Method::POST, "/v1/ingest/slow", &[LINES], "1");
+            whole(ingest.answer(request).await).0
+        });
+    }
+    // All its turns are taken.
+    let until = Instant::now() + PATIENCE;
+    while stuck.asked.load(Ordering::SeqCst) < 32 {
+        assert!(Instant::now() < until, "it is not asked");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(post(&ingest, &[LINES], "1").await.0, 200);
+    assert_eq!(stuck.asked.load(Ordering::SeqCst), 32);
+    *stuck.free.0.lock().unwrap() = true;
+    stuck.free.1.notify_all();
+    while let Some(status) = waiting.join_next().await {
+        assert_eq!(status.unwrap(), 200);
+    }
 }

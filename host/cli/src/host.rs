@@ -261,7 +261,7 @@ impl Host for RunningHost {
         let remote: Vec<_> = self.remote.iter().map(|model| model.stats()).collect();
         text += &remote_metrics(&remote);
         if let Some(serving) = &self.serving {
-            text += &gateway_metrics(serving.waiting(), &serving.counted());
+            text += &serving.metrics();
         }
         Some(text)
     }
@@ -375,20 +375,6 @@ fn remote_metrics(models: &[RemoteStats]) -> String {
                 model.name
             );
         }
-    }
-    text
-}
-
-/// What the gateway has answered, and what waits.
-fn gateway_metrics(waiting: usize, counted: &[(&'static str, u16, u64)]) -> String {
-    let mut text = format!(
-        "# TYPE tidegate_gateway_requests_waiting gauge\ntidegate_gateway_requests_waiting {waiting}\n\
-         # TYPE tidegate_gateway_requests_total counter\n"
-    );
-    for (endpoint, status, count) in counted {
-        text += &format!(
-            "tidegate_gateway_requests_total{{endpoint=\"{endpoint}\",status=\"{status}\"}} {count}\n"
-        );
     }
     text
 }

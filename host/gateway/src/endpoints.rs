@@ -1,4 +1,4 @@
-//! All endpoints of the gateway: which path is whose, who may, and how many were answered.
+//! All endpoints of the gateway: which path is whose, what a key must be for, and how many were answered.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -13,6 +13,7 @@ use crate::front::{Endpoints, Limits};
 use crate::ingest::Ingest;
 use crate::openai::OpenAi;
 use crate::openai::error::ApiError;
+use crate::openai::route::Endpoint;
 use crate::outputs::Outputs;
 
 /// Whether the process answers, without a key.
@@ -56,17 +57,7 @@ impl Place {
     /// The word that counters have.
     fn name(self, path: &str) -> &'static str {
         match self {
-            Place::OpenAi => {
-                let last = path.strip_prefix("/v1/").unwrap_or_default();
-                match last {
-                    "chat/completions" => "chat",
-                    "completions" => "completions",
-                    "responses" => "responses",
-                    "embeddings" => "embeddings",
-                    "rerank" => "rerank",
-                    _ => "models",
-                }
-            }
+            Place::OpenAi => Endpoint::of(path).map_or("models", Endpoint::name),
             Place::Ingest => "ingest",
             Place::Outputs => "outputs",
             Place::Health => "health",
@@ -87,8 +78,6 @@ impl Endpoints for Everything {
         Box::pin(async move {
             let answered = match place {
                 Place::OpenAi => openai.answer(asked).await,
-                Place::Ingest if !asked.who.may(Scope::Ingest, None) => denied(Scope::Ingest),
-                Place::Outputs if !asked.who.may(Scope::Outputs, None) => denied(Scope::Outputs),
                 Place::Ingest => ingest.answer(asked).await,
                 Place::Outputs => outputs.answer(asked).await,
                 Place::Health => healthy(),
@@ -108,9 +97,18 @@ impl Endpoints for Everything {
             true => self.max_body,
             false => 0,
         };
+        let asks = Endpoint::of(path);
+        let scope = match place {
+            Place::OpenAi => Some(asks.map_or(Scope::Models, Endpoint::scope)),
+            Place::Ingest => Some(Scope::Ingest),
+            Place::Outputs => Some(Scope::Outputs),
+            Place::Health | Place::Nowhere => None,
+        };
         Limits {
             body,
             open: place == Place::Health,
+            scope,
+            lasts: asks.is_some() || place == Place::Outputs,
         }
     }
 }
@@ -124,12 +122,6 @@ fn healthy() -> Answered {
             bytes: "{\"status\":\"ok\"}".into(),
         },
     }
-}
-
-/// To someone whose key is for other things.
-fn denied(scope: Scope) -> Answered {
-    let message = format!("This key may not use {}", scope.name());
-    ApiError::no_path(StatusCode::FORBIDDEN, message).answered()
 }
 
 /// How many requests were answered, by endpoint and status. A copy is the same.

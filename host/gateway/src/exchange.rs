@@ -103,6 +103,14 @@ impl Takeover {
         Takeover(Box::new(move |connection| Box::pin(speak(connection))))
     }
 
+    /// Keeps something until the connection has ended.
+    pub(crate) fn holding<T: Send + 'static>(self, held: T) -> Takeover {
+        Takeover::new(|connection| async move {
+            let _held = held;
+            self.speak(connection).await;
+        })
+    }
+
     /// Does it. Ends when the connection does.
     pub fn speak(self, connection: Box<dyn Duplex>) -> Spoken {
         (self.0)(connection)

@@ -18,6 +18,7 @@ address = "127.0.0.1:0"
 [gateway.key.reader]
 digest = "{DIGEST}"
 endpoints = ["outputs"]
+requests-per-minute = 1000
 [source.events]
 type = "ingest"
 [sink.feed]
@@ -28,8 +29,21 @@ type = "output"
     assert_eq!(served.post("/v1/ingest/events", &record).status, 401);
     let key = ("authorization", "Bearer secret");
     let json = ("content-type", "application/json");
-    let got = served.send("POST", "/v1/ingest/events", &[key, json], "{}");
-    assert_eq!(got.status, 403, "{got:?}");
+    for path in [
+        "/v1/ingest/events",
+        "/v1/chat/completions",
+        "/v1/embeddings",
+    ] {
+        let got = served.send("POST", path, &[key, json], "{}");
+        assert_eq!(got.status, 403, "{got:?}");
+        assert_eq!(got.json()["error"]["code"], "endpoint_not_allowed");
+        assert!(
+            got.head.contains("x-ratelimit-remaining-requests: "),
+            "{got:?}"
+        );
+    }
+    // Whoever has a key may see which models there are.
+    assert_eq!(served.send("GET", "/v1/models", &[key], "").status, 200);
     let got = served.send(
         "GET",
         "/v1/models",

@@ -141,12 +141,12 @@ pub struct Scope {
 /// How much someone may ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
-    /// Requests a minute.
+    /// Requests a minute, of every kind.
     pub requests: Option<u64>,
     /// Tokens of prompts and answers a minute.
     pub tokens: Option<u64>,
-    /// Answers at once.
-    pub streams: Option<u64>,
+    /// Requests at once, of those that wait for a model or follow an output.
+    pub concurrent: Option<u64>,
 }
 
 /// A static key.
@@ -232,7 +232,7 @@ pub struct Route {
     pub deadline: Duration,
     /// Goes first with the models: 0 before 9.
     pub priority: u8,
-    /// Most requests that wait at once.
+    /// Most records that wait at once: from when they are asked until a model has made the first of their answer.
     pub max_waiting: usize,
     pub(crate) places: Box<RoutePlaces>,
 }

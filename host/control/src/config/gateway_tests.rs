@@ -78,7 +78,7 @@ fn keys_and_tokens_may_what_is_typed() {
     let quota = Quota {
         requests: Some(60),
         tokens: Some(100_000),
-        streams: Some(4),
+        concurrent: Some(4),
     };
     assert_eq!(app.quota, quota);
     assert_eq!(batch.secret, KeySecret::Variable("BATCH_KEY".into()));

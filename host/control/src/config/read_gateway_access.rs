@@ -152,7 +152,7 @@ fn read_quota(table: &Table<'_>) -> Quota {
     Quota {
         requests: number("requests-per-minute", MOST),
         tokens: number("tokens-per-minute", MOST),
-        streams: number("streams", 1_000_000),
+        concurrent: number("concurrent-requests", 1_000_000),
     }
 }
 

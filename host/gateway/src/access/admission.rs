@@ -94,7 +94,7 @@ impl Access {
             }
         }
         for (name, quota) in &options.quotas {
-            if [quota.requests, quota.tokens, quota.streams].contains(&Some(0)) {
+            if [quota.requests, quota.tokens, quota.concurrent].contains(&Some(0)) {
                 return Err(AccessError::Zero(name.clone()));
             }
         }

@@ -160,8 +160,8 @@ pub struct Quota {
     pub requests: Option<u64>,
     /// Tokens a minute, of prompts and answers; any number without.
     pub tokens: Option<u64>,
-    /// Streams at once; any number without.
-    pub streams: Option<u64>,
+    /// Requests at once, of those that wait for a model or follow an output; any number without.
+    pub concurrent: Option<u64>,
 }
 
 /// Who may come.

@@ -1,4 +1,4 @@
-//! Quotas: taken before the work, settled after it.
+//! Quotas: requests and tokens are taken before the work, and tokens settled after it.
 //!
 //! A bucket holds what may still be used and refills all the time, so that no minute begins with a rush.
 
@@ -12,14 +12,36 @@ use super::clock::Clock;
 use super::options::Quota;
 
 /// More was asked for than there is at the moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("The limit of {limit} {what} is reached")]
 pub struct Exceeded {
-    /// Which limit: `requests`, `tokens` or `streams`.
-    pub what: &'static str,
-    /// The limit, a minute or at once.
+    /// Which limit.
+    pub what: Limit,
+    /// What it is.
     pub limit: u64,
     /// When asking again can help, at least a second; none if it never can.
     pub after: Option<Duration>,
+}
+
+/// What a quota limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Requests a minute.
+    Requests,
+    /// Tokens a minute.
+    Tokens,
+    /// Requests at once.
+    Concurrent,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Limit::Requests => "requests a minute",
+            Limit::Tokens => "tokens a minute",
+            Limit::Concurrent => "requests at once",
+        })
+    }
 }
 
 /// What may still be used of a limit a minute.
@@ -56,7 +78,7 @@ impl Bucket {
         )
     }
 
-    fn lacks(&self, amount: u64, what: &'static str) -> Option<Exceeded> {
+    fn lacks(&self, amount: u64, what: Limit) -> Option<Exceeded> {
         // A thousandth less than whole is what rounding leaves of a full bucket.
         if self.left + 1e-3 >= amount as f64 {
             return None;
@@ -80,8 +102,8 @@ pub(super) struct Account {
 struct Used {
     requests: Option<Bucket>,
     tokens: Option<Bucket>,
-    streams: u64,
-    most_streams: Option<u64>,
+    concurrent: u64,
+    most_concurrent: Option<u64>,
 }
 
 impl fmt::Debug for Account {
@@ -96,8 +118,8 @@ impl Account {
         let used = Used {
             requests: quota.requests.map(|limit| Bucket::new(limit, now)),
             tokens: quota.tokens.map(|limit| Bucket::new(limit, now)),
-            streams: 0,
-            most_streams: quota.streams,
+            concurrent: 0,
+            most_concurrent: quota.concurrent,
         };
         Account {
             clock,
@@ -120,38 +142,24 @@ impl Account {
     /// Whether nothing of it is in use: forgetting it gives nobody more than he has.
     pub(super) fn is_full(&self) -> bool {
         let used = self.used();
-        used.streams == 0
+        used.concurrent == 0
             && [&used.requests, &used.tokens]
                 .into_iter()
                 .flatten()
                 .all(|bucket| bucket.left >= bucket.limit as f64)
     }
 
-    /// Takes a request, so many tokens, and a stream; all or nothing.
-    pub(super) fn reserve(
-        self: &Arc<Account>,
-        tokens: u64,
-        stream: bool,
-    ) -> Result<Reservation, Exceeded> {
+    /// Takes a request, and where it lasts, a place among those at once; both or nothing.
+    pub(super) fn begin(self: &Arc<Account>, lasts: bool) -> Result<UnderWay, Exceeded> {
         let mut used = self.used();
-        let lacking = used
-            .requests
-            .as_ref()
-            .and_then(|bucket| bucket.lacks(1, "requests"));
-        let lacking = lacking.or_else(|| {
-            used.tokens
-                .as_ref()
-                .and_then(|bucket| bucket.lacks(tokens, "tokens"))
-        });
-        if let Some(exceeded) = lacking {
+        let lacking = used.requests.as_ref();
+        if let Some(exceeded) = lacking.and_then(|bucket| bucket.lacks(1, Limit::Requests)) {
             return Err(exceeded);
         }
-        if let Some(limit) = used
-            .most_streams
-            .filter(|limit| stream && used.streams >= *limit)
-        {
+        let full = |limit: &u64| lasts && used.concurrent >= *limit;
+        if let Some(limit) = used.most_concurrent.filter(full) {
             return Err(Exceeded {
-                what: "streams",
+                what: Limit::Concurrent,
                 limit,
                 after: Some(Duration::from_secs(1)),
             });
@@ -159,40 +167,31 @@ impl Account {
         if let Some(bucket) = &mut used.requests {
             bucket.left -= 1.0;
         }
-        if let Some(bucket) = &mut used.tokens {
+        used.concurrent += u64::from(lasts);
+        drop(used);
+        Ok(UnderWay {
+            account: self.clone(),
+            lasts,
+        })
+    }
+
+    /// Takes so many tokens.
+    pub(super) fn reserve(self: &Arc<Account>, tokens: u64) -> Result<Reservation, Exceeded> {
+        if let Some(bucket) = &mut self.used().tokens {
+            if let Some(exceeded) = bucket.lacks(tokens, Limit::Tokens) {
+                return Err(exceeded);
+            }
             bucket.left -= tokens as f64;
         }
-        used.streams += u64::from(stream);
-        drop(used);
         Ok(Reservation {
             account: self.clone(),
             tokens,
-            stream,
         })
-    }
-}
-
-/// Tokens, and perhaps a stream, that are reserved for a request. Dropped without being settled, the tokens are given
-/// back; the request stays counted.
-#[derive(Debug)]
-pub struct Reservation {
-    account: Arc<Account>,
-    tokens: u64,
-    stream: bool,
-}
-
-impl Reservation {
-    /// The work is done: what it used more or less than was reserved is taken or given back. The stream is free again.
-    pub fn settle(self, used: u64) {
-        // Dropping gives back what was reserved. Taking first would not do: a bucket that is full takes nothing back.
-        if let Some(bucket) = &mut self.account.used().tokens {
-            bucket.left -= used as f64;
-        }
     }
 
     /// What is left, as OpenAI says it in headers. Limits that there are not are not named.
-    pub fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
-        let used = self.account.used();
+    pub(super) fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
+        let used = self.used();
         let mut headers = Vec::new();
         if let Some(bucket) = &used.requests {
             let [limit, remaining, reset] = [
@@ -214,13 +213,41 @@ impl Reservation {
     }
 }
 
+/// A request that is under way. Dropped, its place is free again; the request stays counted.
+#[derive(Debug)]
+pub struct UnderWay {
+    account: Arc<Account>,
+    lasts: bool,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.account.used().concurrent -= u64::from(self.lasts);
+    }
+}
+
+/// Tokens that are reserved for a request. Dropped without being settled, they are given back.
+#[derive(Debug)]
+pub struct Reservation {
+    account: Arc<Account>,
+    tokens: u64,
+}
+
+impl Reservation {
+    /// The work is done: what it used more or less than was reserved is taken or given back.
+    pub fn settle(self, used: u64) {
+        // Dropping gives back what was reserved. Taking first would not do: a bucket that is full takes nothing back.
+        if let Some(bucket) = &mut self.account.used().tokens {
+            bucket.left -= used as f64;
+        }
+    }
+}
+
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let mut used = self.account.used();
-        if let Some(bucket) = &mut used.tokens {
+        if let Some(bucket) = &mut self.account.used().tokens {
             bucket.give(self.tokens as f64);
         }
-        used.streams -= u64::from(self.stream);
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use hyper::header::{HeaderName, HeaderValue};
+
 use super::clock::SystemClock;
 use super::options::{Permissions, Quota, Scope};
-use super::quota::{Account, Exceeded, Reservation};
+use super::quota::{Account, Exceeded, Reservation, UnderWay};
 
 /// Someone who may be here: by a key, by a token, or anyone where no keys are configured.
 #[derive(Clone, Debug)]
@@ -31,18 +33,31 @@ impl Who {
         Who::new("", Arc::default(), Arc::new(account))
     }
 
-    /// Whether this kind of request is allowed, of this model where one is named.
-    pub fn may(&self, scope: Scope, model: Option<&str>) -> bool {
+    /// Whether this kind of request is allowed.
+    pub fn may_use(&self, scope: Scope) -> bool {
         let scopes = self.permissions.scopes.as_ref();
-        let models = self.permissions.models.as_ref();
         scopes.is_none_or(|scopes| scopes.contains(&scope))
-            && model.is_none_or(|model| {
-                models.is_none_or(|models| models.iter().any(|allowed| allowed == model))
-            })
     }
 
-    /// Reserves a request and so many tokens, of its prompt and its answer at most, and a stream.
-    pub fn reserve(&self, tokens: u64, stream: bool) -> Result<Reservation, Exceeded> {
-        self.account.reserve(tokens, stream)
+    /// Whether this model may be asked, or seen at all.
+    pub fn may_ask(&self, model: &str) -> bool {
+        let models = self.permissions.models.as_ref();
+        models.is_none_or(|models| models.iter().any(|allowed| allowed == model))
+    }
+
+    /// Takes a request, before anything is done for it; where it lasts, until it waits for a model no more or follows no
+    /// output any more, one of those at once as well.
+    pub fn begin(&self, lasts: bool) -> Result<UnderWay, Exceeded> {
+        self.account.begin(lasts)
+    }
+
+    /// Takes so many tokens, of a prompt and its answer at most.
+    pub fn reserve(&self, tokens: u64) -> Result<Reservation, Exceeded> {
+        self.account.reserve(tokens)
+    }
+
+    /// What is left of a quota, for the headers of an answer; nothing without one.
+    pub fn left(&self) -> Vec<(HeaderName, HeaderValue)> {
+        self.account.headers()
     }
 }

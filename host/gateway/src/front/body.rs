@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep};
 
 use super::wire::Shared;
+use crate::access::UnderWay;
 use crate::exchange::Part;
 
 /// An event stream says this while it has nothing to say.
@@ -22,6 +23,8 @@ const ALIVE: &[u8] = b": alive\n\n";
 pub(super) struct InFlight {
     pub(super) wire: Shared,
     pub(super) _there: watch::Sender<bool>,
+    /// Its place among those of its key, until it is over.
+    pub(super) under_way: Option<UnderWay>,
 }
 
 impl Drop for InFlight {

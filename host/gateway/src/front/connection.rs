@@ -13,6 +13,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::refused::Refused;
 use super::service::{Service, serve};
 use super::wire::{Bounds, Shared, Verdict, Wire};
 use crate::exchange::Duplex;
@@ -29,13 +30,14 @@ pub(super) async fn attend(
     stop: watch::Receiver<bool>,
 ) {
     let shared = Shared::new(Wire::new(stream, bounds));
+    let refused = service.refused.clone();
     answer(&shared, peer, service, bounds, stop).await;
     let takeover = shared.wire().take_takeover();
     if let Some((upgrade, takeover)) = takeover {
         // It is there as soon as hyper has let go; it never comes where the client did not ask for another protocol.
         if let Ok(connection) = upgrade.await {
             let mut spoken = takeover.speak(Box::new(TokioIo::new(connection)));
-            watched(&shared, bounds, |cx| spoken.as_mut().poll(cx)).await;
+            watched(&shared, bounds, &refused, |cx| spoken.as_mut().poll(cx)).await;
         }
     } else if shared.wire().wants_linger() {
         let until = Instant::now() + LINGER;
@@ -51,7 +53,7 @@ async fn answer(
     bounds: Bounds,
     mut stop: watch::Receiver<bool>,
 ) {
-    let of_requests = shared.clone();
+    let (of_requests, refused) = (shared.clone(), service.refused.clone());
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         // The wire has its own clocks for heads. This one is behind them, should they ever fail.
@@ -69,7 +71,7 @@ async fn answer(
         let _ = stop.wait_for(|stop| *stop).await;
     });
     let mut stopped = false;
-    watched(shared, bounds, |cx| {
+    watched(shared, bounds, &refused, |cx| {
         if !stopped && stopping.as_mut().poll(cx).is_ready() {
             stopped = true;
             connection.as_mut().graceful_shutdown();
@@ -87,6 +89,7 @@ async fn answer(
 async fn watched(
     shared: &Shared,
     bounds: Bounds,
+    refused: &Refused,
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<()>,
 ) {
     let mut clock = pin!(tokio::time::sleep(bounds.idle));
@@ -95,7 +98,12 @@ async fn watched(
             return Poll::Ready(());
         }
         match shared.wire().attend(cx) {
-            Verdict::Cut => return Poll::Ready(()),
+            Verdict::Cut(reason) => {
+                if let Some(reason) = reason {
+                    refused.count(reason);
+                }
+                return Poll::Ready(());
+            }
             Verdict::Again => cx.waker().wake_by_ref(),
             Verdict::Wait(None) => {}
             Verdict::Wait(Some(until)) => {

@@ -10,6 +10,7 @@ use hyper::{Method, Request, StatusCode};
 
 use super::options::Cors;
 use super::refusal::Refusal;
+use super::refused::Reason;
 use crate::exchange::{Answered, Content};
 
 /// What a page may read beside the usual.
@@ -67,7 +68,7 @@ impl Origins {
     }
 
     /// The answer to a browser that asks whether it may ask.
-    pub(super) fn preflight<B>(&self, request: &Request<B>) -> Option<Answered> {
+    pub(super) fn preflight<B>(&self, request: &Request<B>) -> Option<Result<Answered, Refusal>> {
         let headers = request.headers();
         if request.method() != Method::OPTIONS
             || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
@@ -76,7 +77,8 @@ impl Origins {
         }
         if self.of(headers).is_none() {
             let why = "pages of this origin may not ask here";
-            return Some(Refusal::fixed(StatusCode::FORBIDDEN, "origin_not_allowed", why).answer());
+            let refusal = Refusal::fixed(StatusCode::FORBIDDEN, Reason::OriginNotAllowed, why);
+            return Some(Err(refusal));
         }
         let mut answer = vec![
             (
@@ -93,11 +95,11 @@ impl Origins {
             media_type: "",
             bytes: bytes::Bytes::new(),
         };
-        Some(Answered {
+        Some(Ok(Answered {
             status: StatusCode::NO_CONTENT,
             headers: answer,
             content,
-        })
+        }))
     }
 
     /// Adds to an answer what the page's browser wants to know.

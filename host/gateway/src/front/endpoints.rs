@@ -5,15 +5,20 @@ use std::pin::Pin;
 
 use hyper::Method;
 
+use crate::access::Scope;
 use crate::exchange::{Answered, Asked};
 
-/// Limits of a request that are known from its head.
+/// What is known of a request from its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of its body; more is refused with 413. None are read for 0.
     pub body: u64,
     /// Whether it needs no key. Who asks without one, or with a wrong one, is [`Who::anyone`](crate::access::Who::anyone).
     pub open: bool,
+    /// What its key must be for; any will do without.
+    pub scope: Option<Scope>,
+    /// Whether it waits for a model or follows an output: a key may have only so many of these at once.
+    pub lasts: bool,
 }
 
 /// Those who answer requests.

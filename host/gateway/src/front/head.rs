@@ -7,6 +7,7 @@
 use hyper::StatusCode;
 
 use super::refusal::Refusal;
+use super::refused::Reason;
 
 /// Most header lines of a request. It is hyper's own limit.
 const HEADERS: usize = 100;
@@ -69,7 +70,7 @@ pub(super) fn check(head: &[u8]) -> Result<Framing, Refusal> {
         _ => {
             return Err(Refusal::fixed(
                 StatusCode::HTTP_VERSION_NOT_SUPPORTED,
-                "version_not_supported",
+                Reason::VersionNotSupported,
                 "only HTTP/1.1 and HTTP/1.0 are spoken here",
             ));
         }
@@ -119,7 +120,7 @@ pub(super) fn check(head: &[u8]) -> Result<Framing, Refusal> {
         {
             return Err(Refusal::fixed(
                 StatusCode::EXPECTATION_FAILED,
-                "expectation_failed",
+                Reason::ExpectationFailed,
                 "only `100-continue` can be expected",
             ));
         }
@@ -254,5 +255,5 @@ fn is_host(host: &[u8]) -> bool {
 }
 
 fn malformed(what: &'static str) -> Refusal {
-    Refusal::fixed(StatusCode::BAD_REQUEST, "malformed_request", what)
+    Refusal::fixed(StatusCode::BAD_REQUEST, Reason::MalformedRequest, what)
 }

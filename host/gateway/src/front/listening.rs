@@ -18,6 +18,7 @@ use super::cors::Origins;
 use super::endpoints::Endpoints;
 use super::options::{FrontBounds, FrontOptions};
 use super::refusal::Refusal;
+use super::refused::{Reason, Refused};
 use super::service::{Service, made_id};
 use super::tls::{Stamp, Tls};
 use super::wire::Bounds;
@@ -73,6 +74,7 @@ pub enum FrontError {
 #[derive(Debug)]
 pub struct Front {
     address: SocketAddr,
+    refused: Refused,
     stop: watch::Sender<Option<Duration>>,
     accepting: JoinHandle<()>,
 }
@@ -107,12 +109,14 @@ impl Front {
         let address = listener.local_addr().map_err(failed)?;
 
         let bodies = Arc::new(Semaphore::new(bounds.bodies >> 10));
+        let refused = Refused::default();
         let service = Arc::new(Service {
             endpoints,
             access: access.clone(),
             origins,
             bounds: bounds.clone(),
             bodies,
+            refused: refused.clone(),
         });
         let (tls, stamp) = match tls {
             Some((tls, stamp)) => (Some(Arc::new(tls)), Some(stamp)),
@@ -135,6 +139,7 @@ impl Front {
         let accepting = tokio::spawn(accepting.run(stopping));
         Ok(Front {
             address,
+            refused,
             stop,
             accepting,
         })
@@ -143,6 +148,11 @@ impl Front {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What it has refused.
+    pub fn refused(&self) -> Refused {
+        self.refused.clone()
     }
 
     /// Takes no more connections and requests, gives the answers that are being made so long, and ends.
@@ -278,10 +288,14 @@ impl Accepting {
         // Pieces of an answer are small and wanted at once.
         let _ = stream.set_nodelay(true);
         let Some(place) = self.places.take(peer, self.bounds.connections_of_a_peer) else {
+            self.service.refused.count(Reason::TooManyConnections);
             // A new socket takes a few hundred bytes without waiting. With TLS there is nobody to say it to yet.
             if self.tls.is_none() {
-                let answer =
-                    Refusal::busy("there are too many connections at the moment").raw(&made_id());
+                let answer = Refusal::busy(
+                    Reason::TooManyConnections,
+                    "there are too many connections at the moment",
+                )
+                .raw(&made_id());
                 let _ = stream.try_write(&answer);
                 // So many may read it in peace; the rest may see a reset.
                 if let Ok(turned_away) = self.places.turned_away.clone().try_acquire_owned() {
@@ -317,7 +331,7 @@ impl Accepting {
                 Some(tls) => match tokio::time::timeout(bounds.head_time, tls.accept(stream)).await
                 {
                     Ok(Ok(stream)) => Box::new(stream),
-                    Ok(Err(_)) | Err(_) => return,
+                    Ok(Err(_)) | Err(_) => return service.refused.count(Reason::TlsFailed),
                 },
             };
             connection::attend(stream, peer, service, bounds, told).await;

@@ -4,6 +4,7 @@
 //! reads its body and asks the endpoints. Everything has a bound and a deadline: connections, heads, bodies, writes.
 
 mod body;
+mod collecting;
 mod connection;
 mod cors;
 mod endpoints;
@@ -12,6 +13,7 @@ mod listening;
 mod near;
 mod options;
 mod refusal;
+mod refused;
 mod service;
 mod tls;
 mod wire;
@@ -19,3 +21,4 @@ mod wire;
 pub use endpoints::{Endpoints, Limits};
 pub use listening::{Front, FrontError};
 pub use options::{Cors, FrontBounds, FrontOptions, TlsFiles};
+pub use refused::{Reason, Refused};

@@ -6,6 +6,7 @@ use hyper::header::{HOST, HeaderMap, ORIGIN};
 use hyper::{StatusCode, Uri};
 
 use super::refusal::Refusal;
+use super::refused::Reason;
 
 /// Refuses what a page of another site has a browser send, also one whose name was made to lead to this machine. Pages of
 /// `allowed` origins may ask, and those that this server's own address has.
@@ -16,7 +17,7 @@ pub(super) fn check(headers: &HeaderMap, allowed: bool) -> Result<(), Refusal> {
     if host.is_some_and(|host| !is_near(host)) {
         return Err(Refusal::fixed(
             StatusCode::FORBIDDEN,
-            "host_not_allowed",
+            Reason::HostNotAllowed,
             "without keys only this machine may ask: the Host must be localhost or a loopback address",
         ));
     }
@@ -32,7 +33,7 @@ pub(super) fn check(headers: &HeaderMap, allowed: bool) -> Result<(), Refusal> {
     }
     Err(Refusal::fixed(
         StatusCode::FORBIDDEN,
-        "origin_not_allowed",
+        Reason::OriginNotAllowed,
         "without keys only pages of the origins in the pipeline file may ask",
     ))
 }

@@ -6,13 +6,15 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 
+use super::refused::Reason;
+use crate::access::Exceeded;
 use crate::exchange::{Answered, Content};
 
 /// A refused request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     status: StatusCode,
-    code: &'static str,
+    reason: Reason,
     message: Cow<'static, str>,
     /// Seconds until asking again can help; none if the same request never can.
     after: Option<u64>,
@@ -22,12 +24,12 @@ impl Refusal {
     /// One that the same request meets always.
     pub(super) fn fixed(
         status: StatusCode,
-        code: &'static str,
+        reason: Reason,
         message: impl Into<Cow<'static, str>>,
     ) -> Refusal {
         Refusal {
             status,
-            code,
+            reason,
             message: message.into(),
             after: None,
         }
@@ -36,13 +38,13 @@ impl Refusal {
     /// One that ends by itself after so many seconds, at least one.
     pub(super) fn passing(
         status: StatusCode,
-        code: &'static str,
+        reason: Reason,
         message: impl Into<Cow<'static, str>>,
         after: u64,
     ) -> Refusal {
         Refusal {
             status,
-            code,
+            reason,
             message: message.into(),
             after: Some(after.max(1)),
         }
@@ -51,22 +53,42 @@ impl Refusal {
     pub(super) fn head_too_large(message: impl Into<Cow<'static, str>>) -> Refusal {
         Refusal::fixed(
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            "head_too_large",
+            Reason::HeadTooLarge,
             message,
         )
     }
 
     pub(super) fn body_too_large(limit: u64) -> Refusal {
         let message = format!("the body exceeds {limit} bytes");
-        Refusal::fixed(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
+        Refusal::fixed(StatusCode::PAYLOAD_TOO_LARGE, Reason::BodyTooLarge, message)
     }
 
     pub(super) fn slow(what: &'static str) -> Refusal {
-        Refusal::passing(StatusCode::REQUEST_TIMEOUT, "request_timeout", what, 1)
+        Refusal::passing(StatusCode::REQUEST_TIMEOUT, Reason::RequestTimeout, what, 1)
     }
 
-    pub(super) fn busy(what: &'static str) -> Refusal {
-        Refusal::passing(StatusCode::SERVICE_UNAVAILABLE, "overloaded", what, 1)
+    pub(super) fn busy(reason: Reason, what: &'static str) -> Refusal {
+        Refusal::passing(StatusCode::SERVICE_UNAVAILABLE, reason, what, 1)
+    }
+
+    pub(super) fn exceeded(exceeded: &Exceeded) -> Refusal {
+        // A place among the requests at once, and one of those a minute, always come.
+        let after = exceeded
+            .after
+            .unwrap_or_default()
+            .as_millis()
+            .div_ceil(1000);
+        Refusal::passing(
+            StatusCode::TOO_MANY_REQUESTS,
+            Reason::RateLimitExceeded,
+            exceeded.to_string(),
+            u64::try_from(after).unwrap_or(u64::MAX),
+        )
+    }
+
+    /// Why, for the count.
+    pub(super) fn reason(&self) -> Reason {
+        self.reason
     }
 
     /// The type that OpenAI gives errors of this status.
@@ -85,7 +107,7 @@ impl Refusal {
             "message": self.message,
             "type": self.kind(),
             "param": null,
-            "code": self.code,
+            "code": self.reason.name(),
         }});
         Bytes::from(body.to_string())
     }

@@ -4,22 +4,22 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body::Body as _;
-use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode, Version};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Instant;
+use tokio::sync::Semaphore;
 
 use super::body::{InFlight, Sent};
+use super::collecting::collect;
 use super::cors::Origins;
-use super::endpoints::Endpoints;
+use super::endpoints::{Endpoints, Limits};
 use super::options::FrontBounds;
 use super::refusal::Refusal;
+use super::refused::{Reason, Refused};
 use super::wire::Shared;
-use crate::access::{Access, Denied};
+use crate::access::{Access, Denied, UnderWay, Who};
 use crate::exchange::{Answered, Asked, Content, Gone};
 
 /// Longest id of a request that a client may give.
@@ -35,6 +35,8 @@ pub(super) struct Service {
     pub(super) bounds: FrontBounds,
     /// KiB of bodies that may still be held.
     pub(super) bodies: Arc<Semaphore>,
+    /// What was refused.
+    pub(super) refused: Refused,
 }
 
 /// Answers a request. Dropped when the client goes.
@@ -46,10 +48,12 @@ pub(super) async fn serve(
 ) -> Result<Response<Sent>, Infallible> {
     let upgrade = hyper::upgrade::on(&mut request);
     let (there, gone) = Gone::new();
-    let in_flight = InFlight {
+    let mut in_flight = InFlight {
         wire: wire.clone(),
         _there: there,
+        under_way: None,
     };
+    let mut known = None;
     let id = request_id(request.headers().get(&REQUEST_ID));
     let old = request.version() == Version::HTTP_10;
     let refused = wire.wire().take_refusal();
@@ -64,23 +68,32 @@ pub(super) async fn serve(
             .as_ref()
             .and_then(|origins| origins.preflight(&request))
         {
-            Some(answered) => Ok(answered),
-            None => ask(&service, &wire, peer, request, &id, gone).await,
+            Some(answered) => answered,
+            None => match enter(&service, peer, &request, &mut known).await {
+                Ok(entered) => {
+                    in_flight.under_way = entered.under_way;
+                    let asking = (entered.who, entered.limits.body);
+                    ask(&service, &wire, request, asking, &id, gone).await
+                }
+                Err(refusal) => Err(refusal),
+            },
         },
     };
+    let answered = answered.and_then(|answered| match answered.content {
+        Content::Events(_) if old => Err(Refusal::fixed(
+            StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+            Reason::VersionNotSupported,
+            "an event stream needs HTTP/1.1, for without chunks its end cannot be told from a break",
+        )),
+        _ => Ok(answered),
+    });
     let mut answered = answered.unwrap_or_else(|refusal| {
+        service.refused.count(refusal.reason());
         wire.wire().end_unless_read();
         refusal.answer()
     });
-    if old && matches!(answered.content, Content::Events(_)) {
-        let refusal = "an event stream needs HTTP/1.1, for without chunks its end cannot be told from a break";
-        answered = Refusal::fixed(
-            StatusCode::HTTP_VERSION_NOT_SUPPORTED,
-            "version_not_supported",
-            refusal,
-        )
-        .answer();
-    }
+    // What is left after all that was taken for it.
+    answered.headers.extend(known.iter().flat_map(Who::left));
 
     let mut response = Response::builder().status(answered.status);
     if let Some(headers) = response.headers_mut() {
@@ -116,6 +129,7 @@ pub(super) async fn serve(
     let body = match answered.content {
         Content::Whole { bytes, .. } => Sent::whole(bytes, in_flight),
         Content::Upgraded(takeover) => {
+            let takeover = takeover.holding(in_flight.under_way.take());
             wire.wire().open(upgrade, takeover);
             Sent::whole(Bytes::new(), in_flight)
         }
@@ -127,17 +141,24 @@ pub(super) async fn serve(
         .unwrap_or_else(|_| unreachable!("a response of typed parts")))
 }
 
-/// Lets the request in, reads its body, and asks the endpoint.
-async fn ask(
+/// Someone who was let in, and has taken a request of his quota.
+struct Entered {
+    who: Who,
+    limits: Limits,
+    /// None of requests that nobody counts.
+    under_way: Option<UnderWay>,
+}
+
+/// Lets the request in: by its key, what the key is for, and how much of it is left. Nothing of a body is read before.
+/// `known` is whoever it is of, also where it is refused.
+async fn enter<B>(
     service: &Service,
-    wire: &Shared,
     peer: IpAddr,
-    request: Request<Incoming>,
-    id: &str,
-    gone: Gone,
-) -> Result<Answered, Refusal> {
-    let path = request.uri().path().to_owned();
-    let limits = service.endpoints.limits(request.method(), &path);
+    request: &Request<B>,
+    known: &mut Option<Who>,
+) -> Result<Entered, Refusal> {
+    let path = request.uri().path();
+    let limits = service.endpoints.limits(request.method(), path);
     if service.access.lets_anyone_in() {
         let origins = service.origins.as_ref();
         let allowed = origins.and_then(|origins| origins.of(request.headers()));
@@ -145,19 +166,52 @@ async fn ask(
     }
     let who = match service.access.admit(request.headers(), peer).await {
         Ok(who) => who,
-        Err(_) if limits.open => crate::access::Who::anyone(),
+        Err(_) if limits.open => Who::anyone(),
         Err(denied) => return Err(refusal_of(denied)),
     };
-    if request.body().size_hint().lower() > limits.body {
-        return Err(Refusal::body_too_large(limits.body));
+    if limits.open {
+        return Ok(Entered {
+            who,
+            limits,
+            under_way: None,
+        });
+    }
+    *known = Some(who.clone());
+    let begun = who.begin(limits.lasts);
+    let under_way = begun.map_err(|exceeded| Refusal::exceeded(&exceeded))?;
+    if let Some(scope) = limits.scope.filter(|scope| !who.may_use(*scope)) {
+        return Err(Refusal::fixed(
+            StatusCode::FORBIDDEN,
+            Reason::EndpointNotAllowed,
+            format!("this key may not use {}", scope.name()),
+        ));
+    }
+    Ok(Entered {
+        who,
+        limits,
+        under_way: Some(under_way),
+    })
+}
+
+/// Reads the body of a request that was let in, and asks the endpoint.
+async fn ask(
+    service: &Service,
+    wire: &Shared,
+    request: Request<Incoming>,
+    (who, limit): (Who, u64),
+    id: &str,
+    gone: Gone,
+) -> Result<Answered, Refusal> {
+    if request.body().size_hint().lower() > limit {
+        return Err(Refusal::body_too_large(limit));
     }
     let (head, body) = request.into_parts();
-    let (body, _held) = collect(service, body, limits.body).await?;
+    let body = collect(service, body, limit).await?;
     wire.wire().read_whole();
     let asked = Asked {
         id: id.to_owned(),
         method: head.method,
-        path,
+        path: head.uri.path().to_owned(),
         query: head.uri.query().map(str::to_owned),
         headers: head.headers,
         body,
@@ -169,75 +223,16 @@ async fn ask(
 
 fn refusal_of(denied: Denied) -> Refusal {
     match denied {
-        Denied::Unknown(why) => Refusal::fixed(StatusCode::UNAUTHORIZED, "invalid_api_key", why),
+        Denied::Unknown(why) => {
+            Refusal::fixed(StatusCode::UNAUTHORIZED, Reason::InvalidApiKey, why)
+        }
         Denied::Guessing { after } => Refusal::passing(
             StatusCode::TOO_MANY_REQUESTS,
-            "too_many_failures",
+            Reason::TooManyFailures,
             "too many keys from this address were wrong",
             after.as_secs(),
         ),
     }
-}
-
-/// Reads a body, within its limits of size and time.
-async fn collect(
-    service: &Service,
-    mut body: Incoming,
-    limit: u64,
-) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Refusal> {
-    if body.is_end_stream() {
-        return Ok((Bytes::new(), None));
-    }
-    let bounds = &service.bounds;
-    let mut held: Option<OwnedSemaphorePermit> = None;
-    let mut whole = BytesMut::new();
-    let start = Instant::now();
-    let mut step = start + bounds.body_step;
-    let mut progress = 0;
-    loop {
-        let until = step.min(start + bounds.body_time);
-        let frame = match tokio::time::timeout_at(until, body.frame()).await {
-            Ok(None) => break,
-            Ok(Some(Ok(frame))) => frame,
-            Ok(Some(Err(_))) => {
-                let why = "the body ends early, or its chunks are malformed";
-                return Err(Refusal::fixed(
-                    StatusCode::BAD_REQUEST,
-                    "malformed_request",
-                    why,
-                ));
-            }
-            Err(_) => return Err(Refusal::slow("the body did not come in time")),
-        };
-        let Ok(data) = frame.into_data() else {
-            continue;
-        };
-        if whole.len() as u64 + data.len() as u64 > limit {
-            return Err(Refusal::body_too_large(limit));
-        }
-        let more = kib(whole.len() + data.len())
-            - held.as_ref().map_or(0, |held| held.num_permits() as u32);
-        if more > 0 {
-            let more = service.bodies.clone().try_acquire_many_owned(more);
-            let more =
-                more.map_err(|_| Refusal::busy("too many bodies are on their way at the moment"))?;
-            match &mut held {
-                Some(held) => held.merge(more),
-                None => held = Some(more),
-            }
-        }
-        whole.extend_from_slice(&data);
-        progress += data.len() as u64;
-        if progress >= bounds.body_progress {
-            progress = 0;
-            step = Instant::now() + bounds.body_step;
-        }
-    }
-    Ok((whole.freeze(), held))
-}
-
-fn kib(bytes: usize) -> u32 {
-    u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)
 }
 
 /// The client's own id if it is sane, else a made one.

@@ -1,23 +1,18 @@
-//! What the endpoints need to know of those who ask: may they, and how much.
+//! What the endpoints need to know of those who ask: which models are there for them, and how many tokens they may use.
 
-use hyper::header::{HeaderName, HeaderValue};
+use crate::access::{Exceeded, Reservation, Who};
 
-use crate::access::{Exceeded, Reservation, Scope, Who};
-
-/// Whether someone may do something, and how much of it is left.
+/// Whether someone may ask a model, and for how much of it.
 pub trait Admission: Send + Sync {
-    /// Whether this one may ask this model so.
-    fn may(&self, who: &Who, scope: Scope, model: &str) -> bool;
+    /// Whether this model is there for this one.
+    fn may(&self, who: &Who, model: &str) -> bool;
 
-    /// Takes so many tokens, and a stream, for a request.
-    fn reserve(&self, who: &Who, tokens: u64, stream: bool) -> Result<Box<dyn Reserved>, Exceeded>;
+    /// Takes so many tokens for a request.
+    fn reserve(&self, who: &Who, tokens: u64) -> Result<Box<dyn Reserved>, Exceeded>;
 }
 
 /// Tokens that are taken.
 pub trait Reserved: Send {
-    /// What is left, for the answer's headers.
-    fn headers(&self) -> Vec<(HeaderName, HeaderValue)>;
-
     /// So many were used.
     fn settle(self: Box<Self>, used: u64);
 }
@@ -27,20 +22,16 @@ pub trait Reserved: Send {
 pub struct Open;
 
 impl Admission for Open {
-    fn may(&self, _: &Who, _: Scope, _: &str) -> bool {
+    fn may(&self, _: &Who, _: &str) -> bool {
         true
     }
 
-    fn reserve(&self, _: &Who, _: u64, _: bool) -> Result<Box<dyn Reserved>, Exceeded> {
+    fn reserve(&self, _: &Who, _: u64) -> Result<Box<dyn Reserved>, Exceeded> {
         Ok(Box::new(Open))
     }
 }
 
 impl Reserved for Open {
-    fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
-        Vec::new()
-    }
-
     fn settle(self: Box<Self>, _: u64) {}
 }
 
@@ -49,20 +40,16 @@ impl Reserved for Open {
 pub struct Quotas;
 
 impl Admission for Quotas {
-    fn may(&self, who: &Who, scope: Scope, model: &str) -> bool {
-        who.may(scope, Some(model))
+    fn may(&self, who: &Who, model: &str) -> bool {
+        who.may_ask(model)
     }
 
-    fn reserve(&self, who: &Who, tokens: u64, stream: bool) -> Result<Box<dyn Reserved>, Exceeded> {
-        Ok(Box::new(who.reserve(tokens, stream)?))
+    fn reserve(&self, who: &Who, tokens: u64) -> Result<Box<dyn Reserved>, Exceeded> {
+        Ok(Box::new(who.reserve(tokens)?))
     }
 }
 
 impl Reserved for Reservation {
-    fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
-        Reservation::headers(self)
-    }
-
     fn settle(self: Box<Self>, used: u64) {
         Reservation::settle(*self, used);
     }

@@ -125,24 +125,27 @@ impl ApiError {
 
     /// The quota is used up.
     pub(crate) fn exceeded(exceeded: &Exceeded) -> ApiError {
-        let Exceeded { what, limit, after } = exceeded;
-        let message = format!("The limit of {limit} {what} is reached");
         let error = ApiError::new(
             StatusCode::TOO_MANY_REQUESTS,
             "rate_limit_error",
             "rate_limit_exceeded",
-            message,
+            exceeded.to_string(),
         );
-        match after {
-            Some(after) => error.later(*after),
+        match exceeded.after {
+            Some(after) => error.later(after),
             None => error.never(),
         }
+    }
+
+    /// Too much is worked on.
+    pub(crate) fn busy() -> ApiError {
+        unavailable("Too many long requests are being read at the moment".to_owned())
     }
 
     /// A queue that is full, or a pipeline that ends.
     pub(crate) fn refused(refused: &Refused) -> ApiError {
         match refused {
-            Refused::Full { limit, .. } => queue_full(*limit),
+            Refused::Full { limit } => queue_full(*limit),
             Refused::Closed => unavailable("The pipeline takes no more requests".to_owned()),
         }
     }

@@ -6,6 +6,7 @@
 
 pub mod admission;
 mod answer;
+mod aside;
 mod asking;
 mod chat;
 mod completions;
@@ -28,11 +29,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::StatusCode;
-use tidegate_contract::CallerId;
-use tokio::sync::Semaphore;
+use tidegate_contract::{CallerId, ModelError};
 use tokio::time::Instant;
 
-use admission::{Admission, Reserved};
+use admission::Admission;
+use aside::aside;
 use asking::Asking;
 use error::ApiError;
 use form::Form;
@@ -40,14 +41,14 @@ use framing::Head;
 pub(crate) use framing::late;
 use route::{Endpoint, ModelEntry, Route};
 
-use crate::access::{Scope, Who};
+use crate::access::Who;
 use crate::exchange::{Answered, Asked, Gone};
 use crate::idempotency::key::Digest;
 use crate::idempotency::{Answers, Begun, Joining, Making, header};
-use crate::requests::{Expected, NewRecord, Patience, Requests};
+use crate::requests::{Expected, NewRecord, Patience, Requests, Spending};
 
-/// Bodies below this are counted where they are read: more would hold up others.
-const COUNTED_AT_ONCE: usize = 16 * 1024;
+/// How long a long body waits until it is read.
+const READING: Duration = Duration::from_secs(10);
 
 /// Seeds are below this: within what a JSON number holds exactly.
 const SEEDS: u64 = 1 << 53;
@@ -128,9 +129,7 @@ impl OpenAi {
 
     /// Whether a path is one of these endpoints'.
     pub fn serves(path: &str) -> bool {
-        path == "/v1/models"
-            || path.starts_with("/v1/models/")
-            || Endpoint::ALL.iter().any(|endpoint| endpoint.path() == path)
+        path == "/v1/models" || path.starts_with("/v1/models/") || Endpoint::of(path).is_some()
     }
 
     /// Answers a request.
@@ -144,10 +143,7 @@ impl OpenAi {
             only(&asked, "GET")?;
             return self.models(&asked);
         }
-        let endpoint = Endpoint::ALL
-            .into_iter()
-            .find(|each| each.path() == asked.path);
-        let Some(endpoint) = endpoint else {
+        let Some(endpoint) = Endpoint::of(&asked.path) else {
             let message = format!("There is no {} {}", asked.method, asked.path);
             return Err(ApiError::no_path(StatusCode::NOT_FOUND, message));
         };
@@ -159,7 +155,7 @@ impl OpenAi {
         let mut entries: Vec<&ModelEntry> = Vec::new();
         for entry in self.0.routes.iter().flat_map(|route| &route.models) {
             let known = entries.iter().any(|other| other.name == entry.name);
-            if !known && self.0.admission.may(&asked.who, Scope::Models, &entry.name) {
+            if !known && self.0.admission.may(&asked.who, &entry.name) {
                 entries.push(entry);
             }
         }
@@ -179,13 +175,15 @@ impl OpenAi {
                 && route.models.iter().any(|entry| entry.name == model)
         });
         found
-            .filter(|_| self.0.admission.may(who, endpoint.scope(), model))
+            .filter(|_| self.0.admission.may(who, model))
             .cloned()
             .ok_or_else(|| ApiError::no_model(model))
     }
 
     async fn ask(&self, endpoint: Endpoint, asked: Asked) -> Result<Answered, ApiError> {
-        let (asking, form) = form::read(endpoint, &asked.body)?;
+        let body = asked.body.clone();
+        let read = move || form::read(endpoint, &body);
+        let (asking, form) = aside(&asked.body, Instant::now() + READING, read).await??;
         let route = self.route(&asked.who, endpoint, &asking.model)?;
         form.check(&route)?;
         let time = deadline::deadline(&asked.headers, route.deadline)?;
@@ -199,7 +197,7 @@ impl OpenAi {
             gone: Some(asked.gone.clone()),
             patience: Patience::until(until),
             time,
-            asking,
+            asking: Arc::new(asking),
             form,
             route,
             making: None,
@@ -212,7 +210,8 @@ impl OpenAi {
         let headers = asking::header_parts(&question.route, &asked);
         let body = Digest::of([&asked.body[..]].into_iter().chain(headers));
         // Asked anew, also by another process, it is the same answer.
-        for (index, question) in (0u64..).zip(&mut question.asking.questions) {
+        let questions = &mut Arc::make_mut(&mut question.asking).questions;
+        for (index, question) in (0u64..).zip(questions) {
             let seed = Digest::of([&scope.bytes()[..], &index.to_le_bytes()]);
             question.seed_by(seed.number() % SEEDS);
         }
@@ -243,7 +242,7 @@ impl OpenAi {
 /// A request whose form is right.
 struct Ready {
     openai: OpenAi,
-    asking: Asking,
+    asking: Arc<Asking>,
     form: Form,
     route: Arc<Route>,
     /// How long those who read the answer wait.
@@ -271,17 +270,24 @@ impl Ready {
 
     async fn try_answer(mut self, asked: Asked) -> Result<Answered, ApiError> {
         let inner = &self.openai.0;
-        let prompt_tokens = count(&self.route, &self.asking, asked.body.len()).await?;
-        let values = self.asking.values().map_err(|error| {
-            let why = format!("The request cannot be written: {error}");
-            ApiError::bad("invalid_json", why)
-        })?;
+        let (route, asking) = (self.route.clone(), self.asking.clone());
+        let prepare = move || {
+            let prompts = count(&route, &asking);
+            let prompts =
+                prompts.map_err(|error| ApiError::model(&error, asking.endpoint.prompt()))?;
+            let values = asking.values().map_err(|error| {
+                let why = format!("The request cannot be written: {error}");
+                ApiError::bad("invalid_json", why)
+            })?;
+            Ok::<_, ApiError>((prompts, values))
+        };
+        let (prompts, values) = aside(&asked.body, self.patience.deadline(), prepare).await??;
         let greedy = self.route.greedy;
         let settled = |question: &asking::Question| question.is_settled(greedy);
         // A repeated request is shared with its repetitions, and with nobody else: it has an end of its own.
         let shared = inner.shared.clone().filter(|_| self.making.is_none());
         match shared.filter(|_| self.asking.questions.iter().all(settled)) {
-            None => self.go(asked, prompt_tokens, values)?.await,
+            None => self.go(asked, &prompts, values)?.await,
             Some(shared) => {
                 let key = self.shared_key(&asked, &values, shared.everyone);
                 let joining = Joining {
@@ -292,7 +298,7 @@ impl Ready {
                 };
                 let joined = shared.answers.join(joining, move |making| async move {
                     self.made_by(making);
-                    match self.go(asked, prompt_tokens, values) {
+                    match self.go(asked, &prompts, values) {
                         Ok(answered) => answered.await.unwrap_or_else(|error| error.answered()),
                         Err(error) => error.answered(),
                     }
@@ -330,14 +336,14 @@ impl Ready {
     fn go(
         self,
         asked: Asked,
-        prompt_tokens: u64,
+        prompts: &[u64],
         values: Vec<Vec<u8>>,
     ) -> Result<impl Future<Output = Result<Answered, ApiError>> + Send + use<>, ApiError> {
         let (inner, asking, route) = (&self.openai.0, &self.asking, &self.route);
-        let tokens = prompt_tokens + most_tokens(route, asking);
+        let tokens = prompts.iter().sum::<u64>() + most_tokens(route, asking);
         let reserved = inner
             .admission
-            .reserve(&asked.who, tokens, asking.stream)
+            .reserve(&asked.who, tokens)
             .map_err(|exceeded| ApiError::exceeded(&exceeded))?;
         let head = Head {
             id: asked.id.clone(),
@@ -348,11 +354,8 @@ impl Ready {
         let shown = asking.stream && asking.endpoint.has_pieces();
         let pieces = shown.then(|| most_pieces(route, asking));
         let records = asking::records(asking, values, route, &asked);
-        Ok(async move {
-            Ok(self
-                .run(head, records, pieces, reserved, prompt_tokens)
-                .await)
-        })
+        let spending = Spending::new(prompts, |used| reserved.settle(used));
+        Ok(async move { Ok(self.run(head, records, pieces, spending).await) })
     }
 
     /// Asks, or goes on with what an earlier process has asked.
@@ -361,17 +364,16 @@ impl Ready {
         mut head: Head,
         mut records: Vec<NewRecord>,
         pieces: Option<usize>,
-        reserved: Box<dyn Reserved>,
-        prompt_tokens: u64,
+        spending: Arc<Spending>,
     ) -> Answered {
         let (inner, asking, route) = (&self.openai.0, &self.asking, &self.route);
-        let mut waiting = inner.requests.waiting().patient(self.patience.clone());
+        let mut resumed = None;
         let mut making = self.making.take();
         if let Some(left) = making.as_ref().and_then(Making::left) {
             let caller = caller(route, left.begun.offset);
-            let resumed = inner.requests.resume(caller, self.patience.deadline());
-            if let Some(resumed) = resumed.await {
-                waiting = resumed;
+            let left_there = inner.requests.resume(caller, self.patience.deadline());
+            resumed = left_there.await;
+            if resumed.is_some() {
                 (head.id, head.created) = (left.begun.id.clone(), left.begun.created);
                 records.clear();
                 making = None;
@@ -386,7 +388,8 @@ impl Ready {
             created: head.created,
         };
         let job = run::Job {
-            waiting,
+            requests: inner.requests.clone(),
+            resumed,
             source: route.source,
             records,
             class: route.class,
@@ -395,8 +398,7 @@ impl Ready {
             framing: self.form.framing(head, asking),
             stream: asking.stream,
             pieces,
-            reserved,
-            prompt_tokens,
+            spending,
             prompt: asking.endpoint.prompt(),
             token_text: route.token_text.clone(),
             begun: making.map(|making| (making, begun)),
@@ -425,45 +427,24 @@ fn only(asked: &Asked, method: &'static str) -> Result<(), ApiError> {
     })
 }
 
-/// Long prompts that are counted at once, by all clients together.
-static COUNTING: Semaphore = Semaphore::const_new(2);
-
-/// Tokens of all prompts, each of which must fit, and leave room for a token of an answer.
-async fn count(route: &Arc<Route>, asking: &Asking, bytes: usize) -> Result<u64, ApiError> {
-    let Some(count) = route.count.clone() else {
-        return Ok(0);
+/// Tokens of each prompt, which must fit, and leave room for a token of an answer.
+fn count(route: &Route, asking: &Asking) -> Result<Vec<u64>, ModelError> {
+    let Some(count) = &route.count else {
+        return Ok(vec![0; asking.questions.len()]);
     };
-    let (limit, prompt) = (route.bounds.context_tokens, asking.endpoint.prompt());
-    let generates = asking.endpoint.has_pieces();
-    let counted: Vec<_> = asking.questions.iter().map(|each| each.counted()).collect();
-    let counting = move || {
-        let mut sum = 0;
-        for record in &counted {
-            let tokens = count(record)?.tokens;
-            let most = (limit as usize).saturating_sub(usize::from(generates));
-            if tokens > most {
-                return Err(tidegate_contract::ModelError::PromptTooLong {
-                    tokens,
-                    limit: most,
-                });
-            }
-            sum += tokens as u64;
+    let limit = route.bounds.context_tokens as usize;
+    let most = limit.saturating_sub(usize::from(asking.endpoint.has_pieces()));
+    let counted = asking.questions.iter().map(|question| {
+        let tokens = count(&question.counted())?.tokens;
+        if tokens > most {
+            return Err(ModelError::PromptTooLong {
+                tokens,
+                limit: most,
+            });
         }
-        Ok(sum)
-    };
-    let counted = if bytes < COUNTED_AT_ONCE {
-        counting()
-    } else {
-        // Few at once, however many ask; who goes away meanwhile gives up its turn.
-        let turn = COUNTING.acquire().await;
-        let counted = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
-            counting()
-        });
-        let counted = counted.await;
-        counted.map_err(|_| ApiError::refused(&crate::requests::Refused::Closed))?
-    };
-    counted.map_err(|error| ApiError::model(&error, prompt))
+        Ok(tokens as u64)
+    });
+    counted.collect()
 }
 
 /// Most tokens of one answer.

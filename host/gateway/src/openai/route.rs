@@ -33,6 +33,11 @@ impl Endpoint {
         Endpoint::Rerank,
     ];
 
+    /// The one at this path.
+    pub(crate) fn of(path: &str) -> Option<Endpoint> {
+        Endpoint::ALL.into_iter().find(|each| each.path() == path)
+    }
+
     /// The word in records and configuration.
     pub fn name(self) -> &'static str {
         match self {

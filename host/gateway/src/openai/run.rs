@@ -1,6 +1,7 @@
 //! A request on its way: asks with its records, and makes an answer of what is heard of them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,14 +11,13 @@ use tidegate_contract::Terms;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
-use super::admission::Reserved;
 use super::answer::{Final, Usage, conclude};
 use super::error::ApiError;
 use super::framing::Framing;
 use super::route::TokenText;
 use crate::exchange::{Answered, Content, Gone, Part};
 use crate::idempotency::{Begun, Making};
-use crate::requests::{Heard, NewRecord, OwnedPiece, Patience, Refused, Waiting};
+use crate::requests::{Heard, NewRecord, OwnedPiece, Patience, Requests, Spending, Waiting};
 
 /// How long a client hears nothing: both common ones give up after some minutes.
 const SILENCE: Duration = Duration::from_secs(15);
@@ -27,9 +27,11 @@ const AT_ONCE: usize = 64;
 
 /// A request that may be asked.
 pub(crate) struct Job {
-    pub(crate) waiting: Waiting,
+    pub(crate) requests: Requests,
     pub(crate) source: u16,
-    /// None where `waiting` has been asked already, with one.
+    /// Its one record, where an earlier process has asked with it.
+    pub(crate) resumed: Option<Waiting>,
+    /// None of one that is resumed.
     pub(crate) records: Vec<NewRecord>,
     pub(crate) class: u8,
     /// How long those who read the answer wait.
@@ -40,9 +42,7 @@ pub(crate) struct Job {
     pub(crate) stream: bool,
     /// Most pieces of one record, where they are shown.
     pub(crate) pieces: Option<usize>,
-    pub(crate) reserved: Box<dyn Reserved>,
-    /// Tokens of its prompts, where they were counted.
-    pub(crate) prompt_tokens: u64,
+    pub(crate) spending: Arc<Spending>,
     /// The field that the prompt stands in.
     pub(crate) prompt: &'static str,
     /// Shows tokens.
@@ -53,15 +53,12 @@ pub(crate) struct Job {
 
 /// Asks, and answers with what the first header can say.
 pub(crate) async fn run(job: Job) -> Answered {
-    let headers = job.reserved.headers();
-    let answered = match Running::begin(job) {
+    let answered = match Running::begin(job).await {
         Err(error) => Err(error),
         Ok(running) if running.stream => running.stream().await,
         Ok(running) => running.whole().await,
     };
-    let mut answered = answered.unwrap_or_else(|error| error.answered());
-    answered.headers.extend(headers);
-    answered
+    answered.unwrap_or_else(|error| error.answered())
 }
 
 async fn gone(gone: &mut Option<Gone>) {
@@ -80,7 +77,6 @@ enum Event {
 
 struct Running {
     waiting: Waiting,
-    source: u16,
     left: VecDeque<(usize, NewRecord)>,
     answers: Vec<Option<Final>>,
     class: u8,
@@ -89,42 +85,30 @@ struct Running {
     framing: Box<dyn Framing>,
     stream: bool,
     pieces: Option<usize>,
-    spent: Spent,
+    spending: Arc<Spending>,
     prompt: &'static str,
     token_text: Option<TokenText>,
 }
 
-/// What is used of a reservation, told when the request is over, however it ends.
-struct Spent {
-    reserved: Option<Box<dyn Reserved>>,
-    /// Of a request that breaks off: tokens of prompts, and of each answer that was heard.
-    prompt: u64,
-    made: HashMap<(usize, u32), u64>,
-    /// Of one that does not.
-    used: Option<u64>,
-}
-
-impl Spent {
-    fn settle(&mut self) {
-        let heard: u64 = self.made.values().sum();
-        let broken = if heard == 0 { 0 } else { heard + self.prompt };
-        if let Some(reserved) = self.reserved.take() {
-            reserved.settle(self.used.unwrap_or(broken));
-        }
-    }
-}
-
-impl Drop for Spent {
-    fn drop(&mut self) {
-        self.settle();
-    }
-}
-
 impl Running {
-    fn begin(job: Job) -> Result<Running, ApiError> {
+    /// Takes the places of all its records before any of them is asked with.
+    async fn begin(mut job: Job) -> Result<Running, ApiError> {
+        let waiting = match job.resumed.take() {
+            Some(resumed) => resumed,
+            None => {
+                let (records, spending) = (job.records.len(), job.spending.clone());
+                let waiting = job.requests.wait(job.source, records, AT_ONCE, spending);
+                let waiting = tokio::select! {
+                    biased;
+                    () = gone(&mut job.gone) => return Err(ApiError::gone()),
+                    waiting = waiting => waiting.map_err(|refused| ApiError::refused(&refused))?,
+                    () = job.patience.is_over() => return Err(ApiError::deadline()),
+                };
+                waiting.patient(job.patience.clone())
+            }
+        };
         let mut running = Running {
-            waiting: job.waiting,
-            source: job.source,
+            waiting,
             answers: (0..job.records.len().max(1)).map(|_| None).collect(),
             left: job.records.into_iter().enumerate().collect(),
             class: job.class,
@@ -133,12 +117,7 @@ impl Running {
             framing: job.framing,
             stream: job.stream,
             pieces: job.pieces,
-            spent: Spent {
-                reserved: Some(job.reserved),
-                prompt: job.prompt_tokens,
-                made: HashMap::new(),
-                used: None,
-            },
+            spending: job.spending,
             prompt: job.prompt,
             token_text: job.token_text,
         };
@@ -155,9 +134,9 @@ impl Running {
         Ok(running)
     }
 
-    /// Asks with as many records as there is room for. A full queue is an error only to a request that has none in it.
+    /// Asks with as many records as may be under way at once.
     fn ask(&mut self) -> Result<(), ApiError> {
-        while self.waiting.open() < AT_ONCE {
+        while self.waiting.has_room() {
             let Some((tag, record)) = self.left.pop_front() else {
                 break;
             };
@@ -166,17 +145,8 @@ impl Running {
                 deadline: None,
                 class: self.class,
             };
-            let asked = self
-                .waiting
-                .ask(self.source, tag, record, terms, self.pieces);
-            match asked {
-                Ok(()) => {}
-                Err(Refused::Full { record, .. }) if self.waiting.open() > 0 => {
-                    self.left.push_front((tag, record));
-                    break;
-                }
-                Err(refused) => return Err(ApiError::refused(&refused)),
-            }
+            let asked = self.waiting.ask(tag, record, terms, self.pieces);
+            asked.map_err(|refused| ApiError::refused(&refused))?;
         }
         Ok(())
     }
@@ -206,11 +176,7 @@ impl Running {
 
     fn take(&mut self, (tag, heard): (usize, Heard)) -> Result<Event, ApiError> {
         match heard {
-            Heard::Piece(piece) => {
-                let made = self.spent.made.entry((tag, piece.choice)).or_default();
-                *made = (*made).max(u64::from(piece.index) + 1);
-                Ok(Event::Piece(tag, piece))
-            }
+            Heard::Piece(piece) => Ok(Event::Piece(tag, piece)),
             Heard::Failed(failure) => Err(ApiError::failed(&failure, self.prompt)),
             Heard::Answered(reply) => {
                 let (answer, rest) = conclude(*reply, self.token_text.as_ref())
@@ -227,7 +193,8 @@ impl Running {
     fn answers(&mut self) -> (Vec<Final>, Usage) {
         let answers: Vec<_> = self.answers.drain(..).flatten().collect();
         let usage = Usage::of(&answers);
-        self.spent.used = Some(usage.prompt + usage.answer);
+        // Before the end is read: whoever asks next counts on it.
+        self.spending.settle_at(usage.prompt + usage.answer);
         (answers, usage)
     }
 
@@ -296,8 +263,6 @@ impl Running {
             if self.is_done() {
                 let (answers, usage) = self.answers();
                 self.framing.end(&answers, usage, &mut out);
-                // Before the end is read: whoever asks next counts on it.
-                self.spent.settle();
                 let _ = to.send(Part::Last(out.into()));
                 return;
             }
@@ -319,7 +284,7 @@ impl Running {
             }
         };
         self.framing.broken(&broken, &mut out);
-        self.spent.settle();
+        self.waiting.settle();
         let _ = to.send(Part::Broken(out.into()));
     }
 }

@@ -6,6 +6,8 @@ use tidegate_contract::{Answer, CallerId, Terms};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::listening::Shown;
+use super::places::Place;
+use super::spending::Spending;
 use super::{Failure, Heard, Patience, Reply, Written, lock};
 
 /// One who waits.
@@ -17,8 +19,8 @@ pub(super) struct Caller {
     /// Whether pieces are heard, and most of them.
     pub(super) pieces: Option<usize>,
     /// Which record of the request it is.
-    tag: usize,
-    to: UnboundedSender<(usize, Heard)>,
+    pub(super) tag: usize,
+    pub(super) ways: Ways,
     pub(super) state: Mutex<State>,
 }
 
@@ -32,6 +34,15 @@ pub(super) struct Asks {
     pub(super) tag: usize,
     /// Pieces of the record that have not ended.
     pub(super) left: usize,
+}
+
+/// What a record has of its request.
+pub(super) struct Ways {
+    pub(super) to: UnboundedSender<(usize, Heard)>,
+    /// Where it waits; none of one that an earlier process has asked with.
+    pub(super) place: Option<Place>,
+    /// What it costs.
+    pub(super) spending: Arc<Spending>,
 }
 
 /// What is known of a record.
@@ -52,14 +63,14 @@ pub(super) struct State {
 }
 
 impl Caller {
-    pub(super) fn new(id: CallerId, asks: Asks, to: UnboundedSender<(usize, Heard)>) -> Caller {
+    pub(super) fn new(id: CallerId, asks: Asks, ways: Ways) -> Caller {
         Caller {
             id,
             terms: asks.terms,
             patience: asks.patience,
             pieces: asks.pieces,
             tag: asks.tag,
-            to,
+            ways,
             state: Mutex::new(State {
                 left: asks.left,
                 why: None,
@@ -87,9 +98,20 @@ impl Caller {
         lock(&self.state).failed
     }
 
+    /// A model has begun to answer it, or it has ended.
+    pub(super) fn waits_no_more(&self) {
+        if let Some(place) = &self.ways.place {
+            place.free();
+        }
+    }
+
     /// Says something; whoever has gone hears nothing.
     pub(super) fn say(&self, heard: Heard) {
-        let _ = self.to.send((self.tag, heard));
+        if !matches!(heard, Heard::Piece(_)) {
+            // Before it is told: whoever asks next counts on it.
+            self.waits_no_more();
+        }
+        let _ = self.ways.to.send((self.tag, heard));
     }
 
     /// The first answer counts.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::{Answer, Became, CallerId, Callers, Listener, Terms};
+use tidegate_contract::{Answer, Became, CallerId, Callers, Listener, Tally, Terms};
 
+use super::counting::Counting;
 use super::listening::Listening;
 use super::{Failure, Requests, lock};
 
@@ -17,8 +18,17 @@ impl Callers for Requests {
         Some(Box::new(listening))
     }
 
+    fn tally(&self, caller: CallerId, _: u32) -> Option<Arc<dyn Tally>> {
+        let counting = Counting::begin(self.caller(caller)?);
+        Some(Arc::new(counting))
+    }
+
     fn brings(&self, id: CallerId, answer: Option<Arc<Answer>>) {
         if let Some(caller) = self.caller(id) {
+            if let Some(answer) = &answer {
+                let spending = &caller.ways.spending;
+                spending.prompt(caller.tag, u64::from(answer.prompt_tokens));
+            }
             lock(&caller.state).answer = answer;
         }
     }

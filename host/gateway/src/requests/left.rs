@@ -114,7 +114,7 @@ impl Requests {
                 continue;
             };
             expected.patience.lasts(Instant::now() + expected.allowance);
-            let mut waiting = self.waiting().patient(expected.patience.clone());
+            let mut waiting = self.wait_left(id.source).patient(expected.patience.clone());
             let terms = Terms {
                 deadline: None,
                 class: expected.class,

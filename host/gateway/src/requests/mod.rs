@@ -8,15 +8,18 @@
 
 mod caller;
 mod callers;
+mod counting;
 mod left;
 mod listening;
 mod patience;
+mod places;
 mod queue;
 mod sink;
 mod source;
+mod spending;
 mod waiting;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -29,16 +32,21 @@ pub use left::Expected;
 use left::Left;
 pub use listening::Lanes;
 pub use patience::Patience;
+use places::Places;
 use queue::Queue;
 pub use sink::GatewaySink;
 pub use source::GatewaySource;
+pub use spending::Spending;
 pub use waiting::{NewRecord, Refused, Waiting};
 
 /// How many records wait, and where answers are found.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Most records of one source that wait to be read.
-    pub queue: usize,
+    /// Most records that wait, by the index of their source. A record waits until a model has made the first of its answer,
+    /// or it has ended.
+    pub waiting: BTreeMap<u16, usize>,
+    /// Most of a source that is not named there.
+    pub usual: usize,
     /// The member of a record's value, or its header, that is the answer.
     pub answer: String,
 }
@@ -46,7 +54,8 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            queue: 1024,
+            waiting: BTreeMap::new(),
+            usual: 1024,
             answer: "answer".to_owned(),
         }
     }
@@ -124,16 +133,38 @@ impl Requests {
         lock(&self.0.callers).len()
     }
 
-    /// Those of a request.
-    pub fn waiting(&self) -> Waiting {
-        Waiting::new(self.clone())
+    /// For a request of so many records of a source, of which at most so many are under way at once. Its places are taken
+    /// before anything is queued. One who finds a place and needs more waits for them; meanwhile nobody else is taken.
+    ///
+    /// # Errors
+    /// Every place is taken, or the pipeline ends.
+    pub async fn wait(
+        &self,
+        source: u16,
+        records: usize,
+        at_once: usize,
+        spending: Arc<Spending>,
+    ) -> Result<Waiting, Refused> {
+        let queue = self.queue(source);
+        let places = queue.places(records.min(at_once)).await?;
+        let places = Places::new(places, records);
+        let requests = self.clone();
+        Ok(Waiting::new(requests, source, queue, Some(places), spending))
+    }
+
+    /// For a record of a source that is in the pipeline already. Whoever has asked with it has gone, and pays nothing.
+    fn wait_left(&self, source: u16) -> Waiting {
+        let spending = Spending::new(&[0], |_| {});
+        Waiting::new(self.clone(), source, self.queue(source), None, spending)
     }
 
     fn queue(&self, index: u16) -> Arc<Queue> {
         let mut queues = lock(&self.0.queues);
         let closed = queues.closed;
         let queue = queues.by_source.entry(index).or_insert_with(|| {
-            let queue = Queue::new(self.0.options.queue);
+            let options = &self.0.options;
+            let most = options.waiting.get(&index).copied();
+            let queue = Queue::new(most.unwrap_or(options.usual));
             // A source that comes late ends, too.
             if closed {
                 queue.close();

@@ -6,8 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidegate_contract::CallerId;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
-use super::{NewRecord, lock};
+use super::{NewRecord, Refused, lock};
 
 /// A record that waits to be read.
 pub(super) struct Queued {
@@ -18,6 +19,10 @@ pub(super) struct Queued {
 /// The records of one source.
 pub(super) struct Queue {
     most: usize,
+    /// Places that are free.
+    places: Arc<Semaphore>,
+    /// Whoever waits for places: one at a time.
+    line: Semaphore,
     waiting: Mutex<Records>,
     came: Condvar,
     /// Wakes the worker that reads it, if it waits for something else.
@@ -44,8 +49,11 @@ pub(super) enum Came {
 
 impl Queue {
     pub(super) fn new(most: usize) -> Queue {
+        let most = most.max(1);
         Queue {
             most,
+            places: Arc::new(Semaphore::new(most)),
+            line: Semaphore::new(1),
             waiting: Mutex::default(),
             came: Condvar::new(),
             wake: Mutex::default(),
@@ -53,16 +61,29 @@ impl Queue {
         }
     }
 
-    pub(super) fn most(&self) -> usize {
-        self.most
+    /// So many places at once, or all there are. Whoever finds none is refused; whoever finds some waits for the rest,
+    /// and others find none meanwhile.
+    pub(super) async fn places(&self, count: usize) -> Result<OwnedSemaphorePermit, Refused> {
+        let count = u32::try_from(count.clamp(1, self.most)).unwrap_or(u32::MAX);
+        let full = || Refused::Full { limit: self.most };
+        match self.places.clone().try_acquire_many_owned(count) {
+            Ok(places) => return Ok(places),
+            Err(TryAcquireError::Closed) => return Err(Refused::Closed),
+            Err(TryAcquireError::NoPermits) if self.places.available_permits() == 0 => {
+                return Err(full());
+            }
+            Err(TryAcquireError::NoPermits) => {}
+        }
+        let _line = self.line.try_acquire().map_err(|_| full())?;
+        let places = self.places.clone().acquire_many_owned(count).await;
+        places.map_err(|_| Refused::Closed)
     }
 
-    /// Gives the record back if there is no room, and whether there may be later.
-    pub(super) fn push(&self, queued: Queued) -> Result<(), (Queued, bool)> {
+    /// Adds a record, which has its place.
+    pub(super) fn push(&self, queued: Queued) -> Result<(), Refused> {
         let mut records = lock(&self.waiting);
-        if records.closed || records.queue.len() >= self.most {
-            let later = !records.closed;
-            return Err((queued, later));
+        if records.closed {
+            return Err(Refused::Closed);
         }
         records.queue.push_back(queued);
         drop(records);
@@ -112,6 +133,7 @@ impl Queue {
 
     pub(super) fn close(&self) {
         lock(&self.waiting).closed = true;
+        self.places.close();
         self.came.notify_all();
     }
 

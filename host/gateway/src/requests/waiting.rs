@@ -5,8 +5,10 @@ use std::sync::Arc;
 use tidegate_contract::{CallerId, Terms};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::caller::{Asks, Caller};
-use super::queue::Queued;
+use super::caller::{Asks, Caller, Ways};
+use super::places::Places;
+use super::queue::{Queue, Queued};
+use super::spending::Spending;
 use super::{Failure, Heard, Patience, Requests, lock};
 
 /// A record to be made.
@@ -31,7 +33,7 @@ impl NewRecord {
     }
 }
 
-/// Why a record is not taken.
+/// Why a request is not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Too many wait.
@@ -39,8 +41,6 @@ pub enum Refused {
     Full {
         /// How many do.
         limit: usize,
-        /// The record, to be asked with again.
-        record: NewRecord,
     },
     /// The pipeline ends.
     #[error("the pipeline takes no more requests")]
@@ -50,6 +50,11 @@ pub enum Refused {
 /// The records of one request. Dropped, they are of no more use: those that are not answered end where they are.
 pub struct Waiting {
     requests: Requests,
+    source: u16,
+    queue: Arc<Queue>,
+    /// None where what is asked is in the pipeline already.
+    places: Option<Arc<Places>>,
+    spending: Arc<Spending>,
     to: UnboundedSender<(usize, Heard)>,
     heard: UnboundedReceiver<(usize, Heard)>,
     /// Those that are not answered, by their number in the request.
@@ -58,10 +63,20 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    pub(super) fn new(requests: Requests) -> Waiting {
+    pub(super) fn new(
+        requests: Requests,
+        source: u16,
+        queue: Arc<Queue>,
+        places: Option<Arc<Places>>,
+        spending: Arc<Spending>,
+    ) -> Waiting {
         let (to, heard) = unbounded_channel();
         Waiting {
             requests,
+            source,
+            queue,
+            places,
+            spending,
             to,
             heard,
             open: Vec::new(),
@@ -75,18 +90,19 @@ impl Waiting {
         self
     }
 
-    /// Asks with one more record, `tag` being its number in the request, through this source. Pieces are heard where a
-    /// most of them is given.
+    /// Asks with one more record, `tag` being its number in the request. Pieces are heard where a most of them is given.
+    ///
+    /// # Errors
+    /// The pipeline ends.
     pub fn ask(
         &mut self,
-        source: u16,
         tag: usize,
         record: NewRecord,
         terms: Terms,
         pieces: Option<usize>,
     ) -> Result<(), Refused> {
         let id = CallerId {
-            source,
+            source: self.source,
             partition: 0,
             offset: self.requests.next_offset(),
         };
@@ -97,20 +113,17 @@ impl Waiting {
             tag,
             left: 1,
         };
-        let caller = Caller::new(id, asks, self.to.clone());
-        let queue = self.requests.queue(source);
+        let ways = Ways {
+            to: self.to.clone(),
+            place: self.places.as_ref().map(|places| places.wait()),
+            spending: self.spending.clone(),
+        };
+        let caller = Caller::new(id, asks, ways);
         // Known before it can be read.
         lock(&self.requests.0.callers).insert(id, Arc::new(caller));
-        if let Err((queued, later)) = queue.push(Queued { id, record }) {
+        if let Err(refused) = self.queue.push(Queued { id, record }) {
             self.requests.forget(id);
-            return Err(if later {
-                Refused::Full {
-                    limit: queue.most(),
-                    record: queued.record,
-                }
-            } else {
-                Refused::Closed
-            });
+            return Err(refused);
         }
         self.open.push((tag, id));
         Ok(())
@@ -131,7 +144,12 @@ impl Waiting {
             tag: 0,
             left,
         };
-        let caller = Arc::new(Caller::new(id, asks, self.to.clone()));
+        let ways = Ways {
+            to: self.to.clone(),
+            place: None,
+            spending: self.spending.clone(),
+        };
+        let caller = Arc::new(Caller::new(id, asks, ways));
         lock(&self.requests.0.callers).insert(id, caller.clone());
         self.open.push((0, id));
         caller
@@ -142,9 +160,10 @@ impl Waiting {
         self.open.iter().map(|(_, id)| *id)
     }
 
-    /// How many have not been answered.
-    pub fn open(&self) -> usize {
-        self.open.len()
+    /// Whether one more may be asked with, beside those that have not been answered.
+    pub fn has_room(&self) -> bool {
+        let places = self.places.as_ref();
+        places.is_some_and(|places| self.open.len() < places.most())
     }
 
     /// What is heard next, and of which record. Waits for ever if nothing is open.
@@ -165,6 +184,13 @@ impl Waiting {
         Some((tag, heard))
     }
 
+    /// The request is over. What it has used is settled now if nothing more can be made, else once nothing can.
+    pub fn settle(&self) {
+        if self.open.is_empty() {
+            self.spending.settle();
+        }
+    }
+
     fn note(&mut self, tag: usize, heard: &Heard) {
         match heard {
             Heard::Piece(_) => {}
@@ -178,10 +204,13 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
+        self.settle();
+        if let Some(places) = &self.places {
+            places.end();
+        }
         for (_, id) in self.open.drain(..) {
-            let queue = self.requests.queue(id.source);
             // One that was not read is known to nobody.
-            let read = queue.remove(id).is_none();
+            let read = self.queue.remove(id).is_none();
             if self.requests.forget(id) && read {
                 lock(&self.requests.0.gone).push(id);
             }

@@ -261,7 +261,10 @@ async fn connections_beyond_the_limits_are_turned_away_until_there_is_room() {
         let mut client = Client::to(front.address()).await;
         client.say(get("/echo", "")).await;
         let answer = client.answer().await;
-        assert_eq!((answer.status, &*answer.error_code()), (503, "overloaded"));
+        assert_eq!(
+            (answer.status, &*answer.error_code()),
+            (503, "too_many_connections")
+        );
         assert!(client.ends().await);
         held.pop();
         let again = async {

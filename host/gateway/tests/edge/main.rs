@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod answers;
+mod begun;
 mod client;
 mod cors;
 mod framing;
@@ -11,5 +12,6 @@ mod keys;
 mod life;
 mod limits;
 mod quotas;
+mod refused;
 mod secure;
 mod served;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hyper::HeaderMap;
 use tidegate_gateway::access::{
-    Access, AccessError, AccessOptions, Key, Permissions, Quota, Scope, Secret, Who,
+    Access, AccessError, AccessOptions, Key, Limit, Permissions, Quota, Scope, Secret, Who,
 };
 
 use crate::keys::{Hands, key};
@@ -29,8 +29,8 @@ async fn limited(quota: Quota, clock: Arc<Hands>) -> Who {
         .unwrap()
 }
 
-fn header(of: &tidegate_gateway::access::Reservation, name: &str) -> String {
-    let found = of.headers().into_iter().find(|(header, _)| header == name);
+fn left(who: &Who, name: &str) -> String {
+    let found = who.left().into_iter().find(|(header, _)| header == name);
     found.unwrap().1.to_str().unwrap().to_owned()
 }
 
@@ -42,28 +42,28 @@ async fn tokens_are_reserved_before_and_settled_after() {
         ..Quota::default()
     };
     let who = limited(quota, clock.clone()).await;
-    let first = who.reserve(600, false).unwrap();
-    let exceeded = who.reserve(600, false).unwrap_err();
-    assert_eq!((exceeded.what, exceeded.limit), ("tokens", 1000));
+    let first = who.reserve(600).unwrap();
+    let exceeded = who.reserve(600).unwrap_err();
+    assert_eq!((exceeded.what, exceeded.limit), (Limit::Tokens, 1000));
     assert_eq!(exceeded.after, Some(Duration::from_secs(12)));
     // It used less than it might have.
     first.settle(100);
-    let second = who.reserve(900, false).unwrap();
-    assert_eq!(header(&second, "x-ratelimit-remaining-tokens"), "0");
-    assert_eq!(header(&second, "x-ratelimit-limit-tokens"), "1000");
-    assert_eq!(header(&second, "x-ratelimit-reset-tokens"), "1m0s");
+    let second = who.reserve(900).unwrap();
+    assert_eq!(left(&who, "x-ratelimit-remaining-tokens"), "0");
+    assert_eq!(left(&who, "x-ratelimit-limit-tokens"), "1000");
+    assert_eq!(left(&who, "x-ratelimit-reset-tokens"), "1m0s");
     // Dropped, it used nothing.
     drop(second);
-    let third = who.reserve(900, false).unwrap();
+    let third = who.reserve(900).unwrap();
     // More than was reserved is owed.
     third.settle(1900);
-    assert!(who.reserve(1, false).is_err());
+    assert!(who.reserve(1).is_err());
     clock.pass(Duration::from_secs(60));
-    assert!(who.reserve(1, false).is_err());
+    assert!(who.reserve(1).is_err());
     clock.pass(Duration::from_secs(6));
-    assert!(who.reserve(100, false).is_ok());
+    assert!(who.reserve(100).is_ok());
     assert_eq!(
-        who.reserve(1001, false).unwrap_err().after,
+        who.reserve(1001).unwrap_err().after,
         None,
         "it can never be had"
     );
@@ -80,44 +80,46 @@ async fn requests_are_counted_by_the_minute_and_come_back_one_by_one() {
         clock.clone(),
     )
     .await;
-    let first = who.reserve(5, false).unwrap();
-    assert_eq!(header(&first, "x-ratelimit-remaining-requests"), "1");
-    assert_eq!(header(&first, "x-ratelimit-reset-requests"), "30s");
+    let first = who.begin(false).unwrap();
+    assert_eq!(left(&who, "x-ratelimit-remaining-requests"), "1");
+    assert_eq!(left(&who, "x-ratelimit-reset-requests"), "30s");
     drop(first);
-    drop(who.reserve(5, false).unwrap());
-    let exceeded = who.reserve(5, false).unwrap_err();
+    drop(who.begin(true).unwrap());
+    let exceeded = who.begin(false).unwrap_err();
     assert_eq!(
         (exceeded.what, exceeded.after),
-        ("requests", Some(Duration::from_secs(30)))
+        (Limit::Requests, Some(Duration::from_secs(30)))
     );
     clock.pass(Duration::from_secs(30));
-    drop(who.reserve(5, false).unwrap());
-    assert!(who.reserve(5, false).is_err());
+    drop(who.begin(false).unwrap());
+    assert!(who.begin(false).is_err());
 }
 
 #[tokio::test]
-async fn streams_are_counted_while_they_last() {
+async fn requests_that_last_are_counted_while_they_do() {
     let who = limited(
         Quota {
-            streams: Some(2),
+            requests: Some(5),
+            concurrent: Some(2),
             ..Quota::default()
         },
         Arc::default(),
     )
     .await;
-    let first = who.reserve(1, true).unwrap();
-    let second = who.reserve(1, true).unwrap();
-    let exceeded = who.reserve(1, true).unwrap_err();
+    let first = who.begin(true).unwrap();
+    let second = who.begin(true).unwrap();
+    let exceeded = who.begin(true).unwrap_err();
     assert_eq!(
         (exceeded.what, exceeded.limit, exceeded.after),
-        ("streams", 2, Some(Duration::from_secs(1)))
+        (Limit::Concurrent, 2, Some(Duration::from_secs(1)))
     );
-    assert!(who.reserve(1, false).is_ok());
-    first.settle(1);
-    let third = who.reserve(1, true).unwrap();
+    // Who is refused for that has taken none of those a minute.
+    assert_eq!(left(&who, "x-ratelimit-remaining-requests"), "3");
+    assert!(who.begin(false).is_ok());
+    drop(first);
+    let third = who.begin(true).unwrap();
     drop((second, third));
-    assert!(who.reserve(1, true).is_ok());
-    assert_eq!(who.reserve(1, true).unwrap().headers(), []);
+    assert!(who.begin(true).is_ok());
 }
 
 #[tokio::test]
@@ -130,8 +132,10 @@ async fn all_requests_of_a_key_share_its_quota() {
         Arc::default(),
     )
     .await;
-    let _held = who.clone().reserve(10, false).unwrap();
-    assert!(who.reserve(1, false).is_err());
+    let _held = who.clone().reserve(10).unwrap();
+    assert!(who.reserve(1).is_err());
+    let anyone = Who::anyone();
+    assert_eq!(anyone.left(), [], "without a quota nothing is said of it");
 }
 
 #[tokio::test]
@@ -151,10 +155,10 @@ async fn a_key_may_what_its_scopes_and_models_say() {
         .admit(&headers, "127.0.0.1".parse().unwrap())
         .await
         .unwrap();
-    assert!(who.may(Scope::Chat, None) && who.may(Scope::Chat, Some("small")));
-    assert!(!who.may(Scope::Chat, Some("large")) && !who.may(Scope::Ingest, None));
+    assert!(who.may_use(Scope::Chat) && who.may_ask("small"));
+    assert!(!who.may_ask("large") && !who.may_use(Scope::Ingest));
     for scope in Scope::ALL {
-        assert!(Who::anyone().may(scope, Some("large")));
+        assert!(Who::anyone().may_use(scope) && Who::anyone().may_ask("large"));
         assert_eq!(Scope::named(scope.name()), Some(scope));
     }
 }

@@ -6,9 +6,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use hyper::header::{ALLOW, CONNECTION, HeaderValue, UPGRADE};
 use hyper::{Method, StatusCode};
-use tidegate_gateway::access::Access;
+use tidegate_gateway::access::{Access, Scope};
 use tidegate_gateway::exchange::{Answered, Asked, Content, Part, Takeover};
 use tidegate_gateway::front::{Endpoints, Front, FrontBounds, FrontOptions, Limits};
 use tokio::sync::mpsc;
@@ -16,14 +17,16 @@ use tokio::sync::mpsc;
 /// Most bytes of a body.
 pub(crate) const BODY: u64 = 100_000;
 
-/// `/echo` says what it was asked, `/events` sends what the test sends, `/wait` answers never, `/over` speaks
-/// another protocol.
+/// `/echo` says what it was asked, `/keep` keeps its body, `/events` sends what the test sends, `/wait` answers never,
+/// `/over` speaks another protocol. The last three last; `/fed` is for those who may ingest.
 #[derive(Default)]
 pub(crate) struct Served {
     /// Parts of the next `/events`.
     pub(crate) events: Mutex<Option<mpsc::UnboundedReceiver<Part>>>,
     /// Told when `/wait` begins (true), and when its future is dropped or its client has gone (false).
     pub(crate) waits: Mutex<Option<mpsc::UnboundedSender<bool>>>,
+    /// Bodies of `/keep`.
+    pub(crate) kept: Mutex<Vec<Bytes>>,
     /// Paths that came.
     pub(crate) seen: Mutex<Vec<String>>,
 }
@@ -34,6 +37,9 @@ impl Endpoints for Served {
         let events = (asked.path == "/events")
             .then(|| self.events.lock().unwrap().take().expect("no events"));
         let waits = self.waits.lock().unwrap().clone();
+        if asked.path == "/keep" {
+            self.kept.lock().unwrap().push(asked.body.clone());
+        }
         Box::pin(async move {
             match asked.path.as_str() {
                 "/events" => Answered {
@@ -72,7 +78,7 @@ impl Endpoints for Served {
                         .push((ALLOW, HeaderValue::from_static("GET, POST")));
                     answer
                 }
-                "/echo" | "/open" => {
+                "/echo" | "/open" | "/keep" | "/fed" => {
                     let said = serde_json::json!({
                         "id": asked.id,
                         "method": asked.method.as_str(),
@@ -91,6 +97,8 @@ impl Endpoints for Served {
         Limits {
             body: if method == Method::POST { BODY } else { 0 },
             open: path == "/open",
+            scope: (path == "/fed").then_some(Scope::Ingest),
+            lasts: ["/events", "/wait", "/over"].contains(&path),
         }
     }
 }

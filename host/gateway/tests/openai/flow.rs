@@ -10,7 +10,7 @@ use hyper::{HeaderMap, Method};
 use serde_json::{Value, json};
 use tidegate_contract::{
     Answer, Became, Call, CallerId, Callers, Choice, Finish, Lane, Listener, Made, Piece, Sink,
-    Source, SourceEvent, Timings, TokenLogprob,
+    Source, SourceEvent, Tally, Timings, TokenLogprob,
 };
 use tidegate_gateway::access::Who;
 use tidegate_gateway::exchange::{Answered, Asked, Content, Gone, Part};
@@ -42,6 +42,7 @@ impl Play {
             requests: self.requests.clone(),
             id: self.id,
             listener: self.requests.listen(self.id, attempt),
+            tally: self.requests.tally(self.id, attempt).unwrap(),
             index: 0,
             logprobs: Vec::new(),
         }
@@ -90,6 +91,7 @@ pub(crate) struct Heard {
     requests: Requests,
     id: CallerId,
     pub(crate) listener: Option<Box<dyn Listener>>,
+    pub(crate) tally: Arc<dyn Tally>,
     index: u32,
     /// What every piece is told with.
     pub(crate) logprobs: Vec<TokenLogprob>,
@@ -122,6 +124,10 @@ impl Heard {
     }
 
     pub(crate) fn answer(&mut self, choices: Vec<Choice>) {
+        self.tally.asked();
+        for (number, choice) in (0u32..).zip(&choices) {
+            self.tally.made(number, choice.tokens.len() as u32);
+        }
         let answer = Answer {
             made: Made::Choices(choices),
             prompt_tokens: 7,

@@ -1,13 +1,17 @@
 //! Clients that go, queues that are full, sources that pause.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tidegate_contract::{CallerId, Callers, Partition, Source, SourceEvent};
-use tidegate_gateway::requests::{NewRecord, Options, Refused, Requests, Waiting};
+use tidegate_contract::{Became, CallerId, Callers, Partition, Source, SourceEvent};
+use tidegate_gateway::requests::{
+    GatewaySource, Heard, NewRecord, Options, Refused, Requests, Spending, Waiting,
+};
 
-use crate::flow::{Gateway, PATIENCE, asked, chat};
+use crate::flow::{Gateway, PATIENCE, asked, chat, header, with_header};
 
 const PATH: &str = "/v1/chat/completions";
 
@@ -80,55 +84,182 @@ fn ask(waiting: &mut Waiting, tag: usize) -> Result<(), Refused> {
         value: b"{}".to_vec(),
         ..NewRecord::default()
     };
-    waiting.ask(3, tag, record, terms(), None)
+    waiting.ask(tag, record, terms(), None)
 }
 
-#[test]
-fn what_was_not_read_is_taken_back_and_a_full_queue_says_so() {
+fn uncounted() -> Arc<Spending> {
+    Spending::new(&[], |_| {})
+}
+
+/// A request of so many records of source 3.
+async fn wait(requests: &Requests, records: usize) -> Result<Waiting, Refused> {
+    requests.wait(3, records, 64, uncounted()).await
+}
+
+#[tokio::test]
+async fn what_was_not_read_is_taken_back_and_a_full_queue_says_so() {
     let requests = Requests::new(Options {
-        queue: 2,
+        waiting: BTreeMap::from([(3, 2)]),
         ..Options::default()
     });
-    let mut waiting = requests.waiting();
+    let mut waiting = wait(&requests, 2).await.unwrap();
     ask(&mut waiting, 0).unwrap();
     ask(&mut waiting, 1).unwrap();
-    assert!(matches!(
-        ask(&mut waiting, 2),
-        Err(Refused::Full { limit: 2, .. })
-    ));
+    assert!(!waiting.has_room());
+    let full = wait(&requests, 1).await.err();
+    assert_eq!(full, Some(Refused::Full { limit: 2 }));
+    // Another source has places of its own.
+    let other = requests.wait(4, 3, 64, uncounted()).await;
+    drop(other.unwrap());
     assert_eq!(requests.waiting_callers(), 2);
     drop(waiting);
     assert_eq!(requests.waiting_callers(), 0);
     // Nobody has seen them: there is nothing to be cancelled.
     assert_eq!(requests.take_gone(), []);
-    let mut waiting = requests.waiting();
+    let mut waiting = wait(&requests, 1).await.unwrap();
     ask(&mut waiting, 0).unwrap();
     requests.close();
     assert_eq!(ask(&mut waiting, 1), Err(Refused::Closed));
+    assert_eq!(wait(&requests, 1).await.err(), Some(Refused::Closed));
 }
 
-#[test]
-fn the_source_has_one_partition_one_reader_and_an_end_when_closed() {
+/// Reads what was asked of source 3.
+fn read(source: &mut GatewaySource) -> Vec<CallerId> {
+    soon(|| {
+        let event = source.poll(8, 1 << 20, Duration::from_millis(5)).unwrap();
+        let SourceEvent::Records { batch, .. } = event else {
+            return None;
+        };
+        let records = batch.view();
+        Some(records.records().map(|record| record.id().into()).collect())
+    })
+}
+
+#[tokio::test]
+async fn a_record_waits_until_a_model_has_made_the_first_of_its_answer() {
+    let requests = Requests::new(Options {
+        waiting: BTreeMap::from([(3, 1)]),
+        ..Options::default()
+    });
+    let mut source = requests.source(3);
+    let mut waiting = wait(&requests, 1).await.unwrap();
+    ask(&mut waiting, 0).unwrap();
+    let [id] = read(&mut source)[..] else {
+        panic!()
+    };
+    let full = Some(Refused::Full { limit: 1 });
+    assert_eq!(wait(&requests, 1).await.err(), full, "it was read");
+    let tally = requests.tally(id, 1).unwrap();
+    tally.asked();
+    assert_eq!(wait(&requests, 1).await.err(), full, "a model has it");
+    tally.made(0, 1);
+    let mut next = wait(&requests, 1).await.expect("it is answered by now");
+    ask(&mut next, 0).unwrap();
+    let [id] = read(&mut source)[..] else {
+        panic!()
+    };
+    // One that no model answers waits until it has ended.
+    assert_eq!(wait(&requests, 1).await.err(), full);
+    requests.tell(id, &Became::Dropped { stage: "mask" });
+    assert!(wait(&requests, 1).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_request_of_several_records_has_all_its_places_before_the_first_is_queued() {
+    let requests = Requests::new(Options {
+        waiting: BTreeMap::from([(3, 4)]),
+        ..Options::default()
+    });
+    let mut few = wait(&requests, 3).await.unwrap();
+    let several = tokio::spawn({
+        let requests = requests.clone();
+        async move { wait(&requests, 9).await }
+    });
+    // It has what there was, and waits for the rest: nobody else is taken meanwhile.
+    let until = tokio::time::Instant::now() + PATIENCE;
+    while let Ok(got) = wait(&requests, 1).await {
+        drop(got);
+        assert!(tokio::time::Instant::now() < until, "it does not wait");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(
+        wait(&requests, 2).await.err(),
+        Some(Refused::Full { limit: 4 })
+    );
+    ask(&mut few, 0).unwrap();
+    assert_eq!(requests.waiting_callers(), 1);
+    assert!(!several.is_finished());
+    drop(few);
+    let mut several = several.await.unwrap().unwrap();
+    for tag in 0..4 {
+        assert!(several.has_room());
+        ask(&mut several, tag).unwrap();
+    }
+    // Never more at once than there are places.
+    assert!(!several.has_room());
+    let mut source = requests.source(3);
+    let first = read(&mut source)[0];
+    requests.tell(first, &Became::Dropped { stage: "mask" });
+    assert!(matches!(several.hear().await, (0, Heard::Failed(_))));
+    // The place is the next record's.
+    assert!(wait(&requests, 1).await.is_err());
+    assert!(several.has_room());
+    ask(&mut several, 4).unwrap();
+    drop(several);
+    assert!(wait(&requests, 4).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_for_places_waits_no_longer_than_its_deadline() {
+    let gateway = Gateway::with(
+        |play| panic!("asked: {}", play.value),
+        |options| {
+            options.requests = Requests::new(Options {
+                waiting: BTreeMap::from([(0, 2)]),
+                ..Options::default()
+            });
+        },
+    );
+    let held = gateway.requests.wait(0, 1, 64, uncounted());
+    let _held = held.await.unwrap();
+    let body = json!({"model": "small", "input": ["a", "b"]});
+    let asked = with_header(
+        asked("/v1/embeddings", &body),
+        "x-tidegate-deadline-ms",
+        "50",
+    );
+    let answered = gateway.send(asked).await;
+    assert_eq!(answered.status, 504);
+    assert_eq!(gateway.requests.waiting_callers(), 0);
+    // A queue that has no place at all refuses at once.
+    let _rest = gateway.requests.wait(0, 1, 64, uncounted()).await;
+    let answered = gateway.ask("/v1/embeddings", body).await;
+    assert_eq!(answered.status, 429);
+    assert_eq!(header(&answered, "retry-after").as_deref(), Some("1"));
+}
+
+#[tokio::test]
+async fn the_source_has_one_partition_one_reader_and_an_end_when_closed() {
     let requests = Requests::new(Options::default());
-    let mut waiting = requests.waiting();
-    let wait = Duration::from_millis(5);
+    let mut waiting = wait(&requests, 3).await.unwrap();
+    let poll = Duration::from_millis(5);
     let mut source = requests.source(3);
     let mut other = requests.source(3);
     let partition = Partition {
         source: 3,
         number: 0,
     };
-    let Ok(SourceEvent::Assigned(assigned)) = source.poll(8, 1 << 20, wait) else {
+    let Ok(SourceEvent::Assigned(assigned)) = source.poll(8, 1 << 20, poll) else {
         panic!()
     };
     assert_eq!(assigned.len(), 1);
     assert_eq!(assigned[0].partition, partition);
-    let Ok(SourceEvent::Assigned(assigned)) = other.poll(8, 1 << 20, wait) else {
+    let Ok(SourceEvent::Assigned(assigned)) = other.poll(8, 1 << 20, poll) else {
         panic!()
     };
     assert!(assigned.is_empty());
     assert!(matches!(
-        source.poll(8, 1 << 20, wait),
+        source.poll(8, 1 << 20, poll),
         Ok(SourceEvent::Idle)
     ));
 
@@ -137,14 +268,14 @@ fn the_source_has_one_partition_one_reader_and_an_end_when_closed() {
     }
     source.pause(partition).unwrap();
     assert!(matches!(
-        source.poll(8, 1 << 20, wait),
+        source.poll(8, 1 << 20, poll),
         Ok(SourceEvent::Idle)
     ));
     source.resume(partition).unwrap();
     let mut read = 0;
     let mut last = 0;
     for _ in 0..2 {
-        let Ok(SourceEvent::Records { batch, next, .. }) = source.poll(2, 1 << 20, wait) else {
+        let Ok(SourceEvent::Records { batch, next, .. }) = source.poll(2, 1 << 20, poll) else {
             panic!()
         };
         for record in batch.view().records() {
@@ -156,36 +287,36 @@ fn the_source_has_one_partition_one_reader_and_an_end_when_closed() {
     assert_eq!(read, 3);
     requests.close();
     assert!(matches!(
-        source.poll(8, 1 << 20, wait),
+        source.poll(8, 1 << 20, poll),
         Ok(SourceEvent::End(_))
     ));
     assert!(matches!(
-        source.poll(8, 1 << 20, wait),
+        source.poll(8, 1 << 20, poll),
         Ok(SourceEvent::Idle)
     ));
     let mut late = requests.source(4);
     assert!(matches!(
-        late.poll(8, 1 << 20, wait),
+        late.poll(8, 1 << 20, poll),
         Ok(SourceEvent::Assigned(_))
     ));
     assert!(matches!(
-        late.poll(8, 1 << 20, wait),
+        late.poll(8, 1 << 20, poll),
         Ok(SourceEvent::End(_))
     ));
     drop(source);
     // Whoever comes next has the partition.
     let mut next = requests.source(3);
-    let Ok(SourceEvent::Assigned(assigned)) = next.poll(8, 1 << 20, wait) else {
+    let Ok(SourceEvent::Assigned(assigned)) = next.poll(8, 1 << 20, poll) else {
         panic!()
     };
     assert_eq!(assigned.len(), 1);
 }
 
-#[test]
-fn offsets_of_a_later_life_are_above_those_of_an_earlier_one() {
-    let offset = || {
+#[tokio::test]
+async fn offsets_of_a_later_life_are_above_those_of_an_earlier_one() {
+    let offset = async || {
         let requests = Requests::new(Options::default());
-        let mut waiting = requests.waiting();
+        let mut waiting = wait(&requests, 1).await.unwrap();
         ask(&mut waiting, 0).unwrap();
         let mut source = requests.source(3);
         source.poll(1, 1, Duration::ZERO).unwrap();
@@ -194,7 +325,7 @@ fn offsets_of_a_later_life_are_above_those_of_an_earlier_one() {
         };
         batch.view().get(0).unwrap().id().offset
     };
-    let first = offset();
+    let first = offset().await;
     std::thread::sleep(Duration::from_millis(3));
-    assert!(offset() > first + 1000);
+    assert!(offset().await > first + 1000);
 }

@@ -4,6 +4,7 @@
 mod bodies;
 mod chat;
 mod cuts;
+mod doors;
 mod flow;
 mod going;
 mod lives;

@@ -51,7 +51,7 @@ async fn more_texts_than_the_queue_holds_are_one_request() {
     let gateway = Gateway::with(vectors(|text| vec![text.len() as f32, 0.0]), |options| {
         options.requests =
             tidegate_gateway::requests::Requests::new(tidegate_gateway::requests::Options {
-                queue: 2,
+                usual: 2,
                 ..Default::default()
             });
     });

@@ -37,7 +37,7 @@ pub(super) fn access(gateway: &config::Gateway) -> Result<Access, Failure> {
             Quota {
                 requests: quota.requests,
                 tokens: quota.tokens,
-                streams: quota.streams,
+                concurrent: quota.concurrent,
             },
         );
         Permissions {

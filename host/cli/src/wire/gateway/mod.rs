@@ -2,6 +2,7 @@
 
 mod access;
 mod idle;
+mod metrics;
 mod routes;
 mod serving;
 
@@ -50,12 +51,11 @@ impl Gateway {
             return Ok(None);
         };
         let mut logs: BTreeMap<usize, Arc<dyn IngestLog>> = BTreeMap::new();
-        let (mut queue, mut called) = (1, false);
+        let mut waiting = BTreeMap::new();
         for (index, source) in pipeline.sources.iter().enumerate() {
             match &source.kind {
                 SourceKind::Gateway(route) => {
-                    called = true;
-                    queue = queue.max(route.max_waiting);
+                    waiting.insert(index as u16, route.max_waiting);
                 }
                 SourceKind::Ingest(ingest) => {
                     let directory = state.path().join("ingest").join(&source.name);
@@ -94,8 +94,14 @@ impl Gateway {
                 outputs.insert(feed.name.clone(), output_log(*max_records, *max_bytes)?);
             }
         }
+        let called = !waiting.is_empty();
+        let options = Options {
+            waiting,
+            answer,
+            ..Options::default()
+        };
         Ok(Some(Gateway {
-            requests: Requests::new(Options { queue, answer }),
+            requests: Requests::new(options),
             called,
             logs,
             outputs,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_control::config::{self, FeedKind, Pipeline, SinkKind, SourceKind};
 use tidegate_gateway::endpoints::{Counted, Everything};
-use tidegate_gateway::front::{Cors, Front, FrontBounds, FrontOptions, TlsFiles};
+use tidegate_gateway::front::{Cors, Front, FrontBounds, FrontOptions, Refused, TlsFiles};
 use tidegate_gateway::idempotency::{Answers, Options as KeptOptions};
 use tidegate_gateway::ingest::{Ingest, IngestOptions};
 use tidegate_gateway::openai::admission::Quotas;
@@ -17,6 +17,7 @@ use tokio::runtime::Runtime;
 
 use super::Gateway;
 use super::access::access;
+use super::metrics::metrics;
 use super::routes::routes;
 use crate::exit::Failure;
 use crate::wire::Models;
@@ -35,6 +36,7 @@ pub(crate) struct Serving {
     repeated: Answers,
     outputs: Outputs,
     counted: Counted,
+    refused: Refused,
     /// Last: the front is on it.
     runtime: Mutex<Option<Runtime>>,
 }
@@ -97,6 +99,7 @@ impl Serving {
         Ok(Arc::new(Serving {
             address: front.address(),
             secure: configured.tls.is_some(),
+            refused: front.refused(),
             front: Mutex::new(Some(front)),
             requests: gateway.requests.clone(),
             repeated: gateway.repeated.clone(),
@@ -120,6 +123,13 @@ impl Serving {
     /// Requests that were answered, by endpoint and status.
     pub(crate) fn counted(&self) -> Vec<(&'static str, u16, u64)> {
         self.counted.all()
+    }
+
+    /// All that is counted, as Prometheus reads it.
+    pub(crate) fn metrics(&self) -> String {
+        let refused = self.refused.all();
+        let refused = refused.map(|(reason, count)| (reason.name(), count));
+        metrics(self.waiting(), &self.counted(), refused)
     }
 
     /// Takes no more requests; answers that are being made have so long. Then nobody waits for anything.

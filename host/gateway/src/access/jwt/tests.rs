@@ -358,15 +358,11 @@ fn a_scope_claim_takes_away_and_never_adds() {
     };
     let less = scoped("openid tidegate:chat tidegate:ingest");
     assert!(
-        less.may(Scope::Chat, None)
-            && !less.may(Scope::Models, None)
-            && !less.may(Scope::Ingest, None)
+        less.may_use(Scope::Chat) && !less.may_use(Scope::Models) && !less.may_use(Scope::Ingest)
     );
     let same = scoped("openid profile");
     assert!(
-        same.may(Scope::Chat, None)
-            && same.may(Scope::Models, None)
-            && !same.may(Scope::Ingest, None)
+        same.may_use(Scope::Chat) && same.may_use(Scope::Models) && !same.may_use(Scope::Ingest)
     );
 }
 

@@ -1,0 +1,42 @@
+//! What the gateway counts, for those who scrape it.
+
+/// What the gateway has answered and refused, and what waits.
+pub(super) fn metrics(
+    waiting: usize,
+    counted: &[(&'static str, u16, u64)],
+    refused: impl Iterator<Item = (&'static str, u64)>,
+) -> String {
+    let mut text = format!(
+        "# TYPE tidegate_gateway_requests_waiting gauge\ntidegate_gateway_requests_waiting {waiting}\n\
+         # TYPE tidegate_gateway_requests_total counter\n"
+    );
+    for (endpoint, status, count) in counted {
+        text += &format!(
+            "tidegate_gateway_requests_total{{endpoint=\"{endpoint}\",status=\"{status}\"}} {count}\n"
+        );
+    }
+    text += "# TYPE tidegate_gateway_refused_total counter\n";
+    for (reason, count) in refused {
+        text += &format!("tidegate_gateway_refused_total{{reason=\"{reason}\"}} {count}\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_gateway_refuses_stands_beside_what_it_answers() {
+        let refused = [("invalid_api_key", 3), ("tls_failed", 0)];
+        let text = metrics(1, &[("chat", 200, 2)], refused.into_iter());
+        for line in [
+            "tidegate_gateway_requests_waiting 1",
+            "tidegate_gateway_requests_total{endpoint=\"chat\",status=\"200\"} 2",
+            "tidegate_gateway_refused_total{reason=\"invalid_api_key\"} 3",
+            "tidegate_gateway_refused_total{reason=\"tls_failed\"} 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{text}");
+        }
+    }
+}

@@ -1,15 +1,15 @@
 //! `/v1/chat/completions`.
 
 use serde_json::{Map, Value, json};
-use tidegate_contract::{AskingRecord, Lane};
+use tidegate_contract::Lane;
 
 use super::answer::{Final, FinalChoice, Usage, finish_reason};
-use super::asking::{Asking, Question};
+use super::asking::Asking;
 use super::error::ApiError;
 use super::fields::{Fields, Known};
 use super::framing::{DONE, Framing, Head, data};
 use super::route::Endpoint;
-use super::{logprobs, messages, parameters, tools};
+use super::{conversation, logprobs, messages, parameters, tools};
 use crate::requests::OwnedPiece;
 
 /// Members of a chat that are accepted without effect, and those that are refused.
@@ -48,27 +48,8 @@ pub(crate) fn read(bytes: &[u8]) -> Result<(Asking, bool), ApiError> {
     let newer = body.integer("max_completion_tokens", 1, u64::from(u32::MAX))?;
     wishes.max_tokens = newer.or(older).map(|most| most as u32);
     only_text(&mut body)?;
-    let (stream, usage) = parameters::stream(&mut body)?;
-    parameters::service_tier(&mut body)?;
-    let asking = Asking {
-        endpoint: Endpoint::Chat,
-        model,
-        user: body.text("user")?,
-        metadata: parameters::metadata(&mut body)?,
-        stream,
-        questions: vec![Question {
-            asking: AskingRecord {
-                messages,
-                functions: tools.functions,
-                function_choice: tools.choice,
-                parallel_calls: tools.parallel,
-                lanes: true,
-                parameters: wishes,
-                ..AskingRecord::default()
-            },
-            input: None,
-        }],
-    };
+    let (asking, usage) =
+        conversation::asking(&mut body, Endpoint::Chat, model, messages, tools, wishes)?;
     body.end(&KNOWN)?;
     Ok((asking, usage))
 }

@@ -10,6 +10,7 @@ mod aside;
 mod asking;
 mod chat;
 mod completions;
+mod conversation;
 mod deadline;
 mod embeddings;
 pub mod error;

@@ -5,13 +5,13 @@ mod input;
 mod items;
 
 use serde_json::{Map, Value, json};
-use tidegate_contract::{AskingRecord, Message, Role, Structure, Wishes};
+use tidegate_contract::{Message, Role, Structure, Wishes};
 
-use super::asking::{Asking, Question};
+use super::asking::Asking;
 use super::error::ApiError;
 use super::fields::{Fields, Known};
 use super::route::Endpoint;
-use super::{parameters, tools};
+use super::{conversation, parameters, tools};
 
 pub(crate) use framing::ResponseFraming;
 
@@ -79,27 +79,14 @@ pub(crate) fn read(bytes: &[u8]) -> Result<(Asking, Echo), ApiError> {
         ..Wishes::default()
     };
     truncation(&mut body)?;
-    let (stream, _) = parameters::stream(&mut body)?;
-    parameters::service_tier(&mut body)?;
-    let asking = Asking {
-        endpoint: Endpoint::Responses,
+    let (asking, _) = conversation::asking(
+        &mut body,
+        Endpoint::Responses,
         model,
-        user: body.text("user")?,
-        metadata: parameters::metadata(&mut body)?,
-        stream,
-        questions: vec![Question {
-            asking: AskingRecord {
-                messages,
-                functions: tools.functions,
-                function_choice: tools.choice,
-                parallel_calls: tools.parallel,
-                lanes: true,
-                parameters: wishes,
-                ..AskingRecord::default()
-            },
-            input: None,
-        }],
-    };
+        messages,
+        tools,
+        wishes,
+    )?;
     body.end(&KNOWN)?;
     Ok((asking, echo))
 }

@@ -1,0 +1,43 @@
+//! What chats and responses have in common, once their own members are read.
+
+use tidegate_contract::{AskingRecord, Message, Wishes};
+
+use super::asking::{Asking, Question};
+use super::error::ApiError;
+use super::fields::Fields;
+use super::parameters;
+use super::route::Endpoint;
+use super::tools::Tools;
+
+/// One conversation. The second says whether a stream ends with its usage.
+pub(super) fn asking(
+    body: &mut Fields,
+    endpoint: Endpoint,
+    model: String,
+    messages: Vec<Message>,
+    tools: Tools,
+    wishes: Wishes,
+) -> Result<(Asking, bool), ApiError> {
+    let (stream, usage) = parameters::stream(body)?;
+    parameters::service_tier(body)?;
+    let asking = Asking {
+        endpoint,
+        model,
+        user: body.text("user")?,
+        metadata: parameters::metadata(body)?,
+        stream,
+        questions: vec![Question {
+            asking: AskingRecord {
+                messages,
+                functions: tools.functions,
+                function_choice: tools.choice,
+                parallel_calls: tools.parallel,
+                lanes: true,
+                parameters: wishes,
+                ..AskingRecord::default()
+            },
+            input: None,
+        }],
+    };
+    Ok((asking, usage))
+}

@@ -23,7 +23,9 @@ fn again(disk: &MemoryDisk, mut setting: Setting, wanted: &[u64]) -> (Running, T
     setting.disk = disk.clone();
     setting.table.wants(wanted, 100);
     let table = setting.table.clone();
-    (setting.start(), table)
+    let running = setting.start();
+    until("it has begun", PATIENCE, || table.was_left().is_some());
+    (running, table)
 }
 
 /// Ends a run with what is in flight.

@@ -111,6 +111,8 @@ pub struct Conversation {
     /// Whether reasoning and calls are taken out of the text of the answer, each into a lane of its own. Without, an
     /// answer is one text, as the model wrote it.
     pub lanes: bool,
+    /// Whether the last message, an assistant's text, is the beginning of the answer: what is made goes on where it ends.
+    pub continues: bool,
 }
 
 impl From<Vec<Message>> for Conversation {

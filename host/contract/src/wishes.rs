@@ -30,6 +30,9 @@ pub struct AskingRecord {
     /// Whether reasoning and calls are taken out of the text.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lanes: bool,
+    /// Whether the last message, an assistant's text, is the beginning of the answer: see [`Conversation::continues`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub continues: bool,
     /// How to generate, where it differs from the stage.
     #[serde(default)]
     pub parameters: Wishes,
@@ -128,6 +131,7 @@ impl AskingRecord {
             function_choice: self.function_choice,
             parallel_calls: self.parallel_calls,
             lanes: self.lanes,
+            continues: self.continues,
         })
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use tidegate_contract::{
-    Conversation, Makes, ModelError, ModelFacts, ModelTask, Parameters, Prompt, Structure,
+    Conversation, FunctionChoice, Makes, Message, ModelError, ModelFacts, ModelTask, Parameters,
+    Prompt, Role, Structure,
 };
 use tidegate_grammar::{Compiler, Matcher};
 use tidegate_text::{Detokenizer, EncodedChat, LaneParser, PromptError, Tokenizer};
@@ -47,11 +48,17 @@ impl Loaded {
                 Makes::Text,
             ) => {
                 parameters::check(&parameters, self.vocabulary, self.most_choices)?;
+                if parameters.structure.is_some()
+                    && matches!(&prompt, Prompt::Chat(conversation) if conversation.continues)
+                {
+                    // What must be there from its first character on is not looked for behind another text.
+                    return Err(not_continued("of an answer with a structure"));
+                }
                 let tokens = self.prompt(&prompt, &forced_prefix)?;
                 let matcher =
                     self.matcher(&prompt, parameters.structure.as_ref(), tokens.thinks)?;
                 let lanes = self.lanes(&prompt, seed, &tokens, &parameters);
-                let tokens = tokens.tokens;
+                let EncodedChat { tokens, begun, .. } = tokens;
                 let shown = match lanes {
                     Some(_) => self.tokenizer.answer_form().shown.as_slice(),
                     None => &[],
@@ -62,7 +69,10 @@ impl Loaded {
                         match (&matcher, prompt) {
                             // The text that was held against it, to the byte.
                             (Some(_), _) => Detokenizer::verbatim(tokenizer),
-                            (None, Prompt::Chat(_)) => Detokenizer::new(tokenizer),
+                            (None, Prompt::Chat(_)) => {
+                                let begun = tokens.len().saturating_sub(begun);
+                                Detokenizer::after(tokenizer, &tokens[begun..])
+                            }
                             (None, Prompt::Raw(_)) => Detokenizer::after(tokenizer, &tokens),
                         }
                         .showing(shown),
@@ -97,6 +107,7 @@ impl Loaded {
             Prompt::Raw(text) => EncodedChat {
                 tokens: self.tokenizer.encode_raw(text).map_err(refused)?,
                 thinks: false,
+                begun: 0,
             },
         };
         let tokens = &prompt.tokens;
@@ -126,9 +137,12 @@ impl Loaded {
         }
         functions::check(conversation)?;
         let functions = functions::callable(conversation);
-        let encoded = self
-            .tokenizer
-            .encode_conversation(&conversation.messages, functions);
+        let encoded = match continued(conversation)? {
+            Some((begun, before)) => self.tokenizer.encode_continued(before, begun, functions),
+            None => self
+                .tokenizer
+                .encode_conversation(&conversation.messages, functions),
+        };
         encoded.map_err(refused)
     }
 
@@ -160,7 +174,10 @@ impl Loaded {
             (seed ^ u64::from(*token)).wrapping_mul(0x0000_0100_0000_01b3)
         });
         let thinks = encoded.thinks && functions::may_think(conversation, &parameters.structure);
-        let parser = LaneParser::new(form, thinks, names, several);
+        let mut parser = LaneParser::new(form, thinks, names, several);
+        if let (true, Some(begun)) = (conversation.continues, conversation.messages.last()) {
+            parser = parser.behind(&begun.content);
+        }
         conversation.lanes.then(|| Box::new(parser.with_seed(seed)))
     }
 
@@ -225,6 +242,33 @@ impl Loaded {
             )),
         }
     }
+}
+
+/// The beginning of the answer, where the conversation has it, and what stands before.
+fn continued(conversation: &Conversation) -> Result<Option<(&Message, &[Message])>, ModelError> {
+    if !conversation.continues {
+        return Ok(None);
+    }
+    let must_call = !matches!(
+        conversation.function_choice,
+        FunctionChoice::Auto | FunctionChoice::None
+    );
+    match conversation.messages.split_last() {
+        Some((last, before)) if last.role == Role::Assistant && last.calls.is_empty() => {
+            match (must_call, before) {
+                (true, _) => Err(not_continued("of an answer that must call a function")),
+                (false, []) => Err(ModelError::EmptyPrompt),
+                (false, before) => Ok(Some((last, before))),
+            }
+        }
+        _ => Err(not_continued(
+            "where the last message is no text of the assistant",
+        )),
+    }
+}
+
+fn not_continued(what: &str) -> ModelError {
+    ModelError::Prompt(format!("the beginning is given {what}"))
 }
 
 fn refused(error: PromptError) -> ModelError {

@@ -219,6 +219,16 @@ fn chat(
     });
     let messages = array(messages.collect::<Vec<_>>());
     object.raw("messages", &messages);
+    if conversation.continues {
+        // Others would answer the message instead of going on with it.
+        if server.dialect != Dialect::Vllm {
+            let why =
+                "the server cannot be told to go on with the last message: it needs dialect vllm";
+            return Err(ModelError::Prompt(why.to_owned()));
+        }
+        object.member("add_generation_prompt", &false);
+        object.member("continue_final_message", &true);
+    }
     if conversation.functions.is_empty() {
         return Ok(tokens);
     }
@@ -373,6 +383,7 @@ mod tests {
             function_choice: FunctionChoice::Named("weather".into()),
             parallel_calls: false,
             lanes: true,
+            continues: false,
         };
         let prompt = Prompt::Chat(conversation);
         let body = ask(Dialect::OpenAi, prompt.clone(), Parameters::default()).unwrap();
@@ -394,6 +405,23 @@ mod tests {
         let server = OpenAi::new("http://localhost", "there");
         let asked = generate(&server, 1000, 0, &prompt, &Parameters::default()).unwrap();
         assert!(asked.body.contains(r#"{"z":1,"a":2}"#));
+    }
+
+    #[test]
+    fn the_beginning_of_an_answer_is_given_to_servers_that_go_on_with_it() {
+        let messages = vec![
+            Message::new(Role::User, "hello"),
+            Message::new(Role::Assistant, "Hel"),
+        ];
+        let prompt = Prompt::Chat(Conversation {
+            continues: true,
+            ..messages.into()
+        });
+        let body = ask(Dialect::Vllm, prompt.clone(), Parameters::default()).unwrap();
+        assert_eq!(body["continue_final_message"], true);
+        assert_eq!(body["add_generation_prompt"], false);
+        let refused = ask(Dialect::OpenAi, prompt, Parameters::default());
+        assert!(matches!(refused, Err(ModelError::Prompt(_))), "{refused:?}");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tidegate_contract::{
-    Finish, Makes, Message, Model, ModelError, ModelTask, Prompt, Role, Speculation, Structure,
+    Conversation, Finish, Makes, Message, Model, ModelError, ModelTask, Parameters, Prompt, Role,
+    Speculation, Structure,
 };
 use tidegate_text::ChatMessage;
 
@@ -479,4 +480,67 @@ fn guesses_and_the_token_before_them_fill_a_tile_and_no_more() {
         assert_eq!(pending.choice().tokens, script[..60]);
         assert_eq!(rows.iter().max(), Some(&8), "{rows:?}");
     }
+}
+
+/// What is asked where an assistant has begun to answer "x".
+fn begun(text: &str) -> ModelTask {
+    let messages = vec![
+        Message::new(Role::User, "x"),
+        Message::new(Role::Assistant, text),
+    ];
+    ModelTask::Generate {
+        prompt: Prompt::Chat(Conversation {
+            continues: true,
+            lanes: true,
+            ..messages.into()
+        }),
+        forced_prefix: Vec::new(),
+        parameters: ask("x", 60).parameters,
+    }
+}
+
+#[test]
+fn an_answer_goes_on_where_its_beginning_ends() {
+    let answer = "One, two:  \n three.";
+    let (_engine, model, _control) = writing(bytes(answer), 64);
+    for (at, _) in answer.char_indices() {
+        let (request, pending) = Ask::request_of(begun(&answer[..at]), &ask("x", 60));
+        assert!(model.submit(request).is_ok());
+        let choice = pending.choice();
+        assert_eq!(
+            (choice.text.as_str(), choice.finish),
+            (&answer[at..], Finish::End)
+        );
+    }
+}
+
+#[test]
+fn the_beginning_of_an_answer_is_a_text_of_the_assistant_and_has_no_structure() {
+    let (_engine, model, _control) = writing(bytes("a"), 64);
+    let refused = |change: &dyn Fn(&mut Conversation, &mut Parameters)| {
+        let ModelTask::Generate {
+            prompt: Prompt::Chat(mut conversation),
+            mut parameters,
+            forced_prefix,
+        } = begun("a")
+        else {
+            unreachable!()
+        };
+        change(&mut conversation, &mut parameters);
+        let task = ModelTask::Generate {
+            prompt: Prompt::Chat(conversation),
+            forced_prefix,
+            parameters,
+        };
+        let (request, pending) = Ask::request_of(task, &ask("x", 60));
+        assert!(model.submit(request).is_ok());
+        matches!(pending.wait().1, Err(ModelError::Prompt(_)))
+    };
+    assert!(!refused(&|_, _| {}));
+    assert!(refused(&|_, parameters| {
+        parameters.structure = Some(Structure::Choice(vec!["a".into()]));
+    }));
+    assert!(refused(&|conversation, _| {
+        conversation.messages.truncate(1);
+    }));
 }

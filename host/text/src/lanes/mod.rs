@@ -114,6 +114,16 @@ impl LaneParser {
         self
     }
 
+    /// Behind the beginning of the answer, which has this text: no reasoning comes behind text.
+    #[must_use]
+    pub fn behind(mut self, text: &str) -> LaneParser {
+        if !text.is_empty() && matches!(self.state, State::Start) {
+            self.state = State::Content;
+            self.bare = text.trim().is_empty();
+        }
+        self
+    }
+
     /// What the ids of calls come from.
     pub fn seed(&self) -> u64 {
         self.seed

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::findings::Typed;
+use super::read_load::TypedLoadStep;
 
 /// The HTTP front of a pipeline.
 #[derive(Clone, Debug)]
@@ -234,7 +235,25 @@ pub struct Route {
     pub priority: u8,
     /// Most records that wait at once: from when they are asked until a model has made the first of their answer.
     pub max_waiting: usize,
+    /// What is done as they get more, in this order.
+    pub under_load: Vec<LoadStep>,
     pub(crate) places: Box<RoutePlaces>,
+}
+
+/// What is done once so many requests of a source wait, or the oldest so long. It is done beside what the steps before
+/// it do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadStep {
+    /// From so many waiting on.
+    pub waiting: Option<usize>,
+    /// From so long a wait of the oldest on.
+    pub oldest: Option<Duration>,
+    /// This model answers, by its index.
+    pub model: Option<usize>,
+    /// Most tokens of an answer.
+    pub max_tokens: Option<u32>,
+    /// Requests are told to come again.
+    pub refuse: bool,
 }
 
 /// Where a route stands in the file.
@@ -243,6 +262,7 @@ pub(crate) struct RoutePlaces {
     pub(crate) name: Typed<String>,
     pub(crate) models: Option<Vec<Typed<String>>>,
     pub(crate) endpoints: Option<Vec<Typed<Endpoint>>>,
+    pub(crate) under_load: Vec<TypedLoadStep>,
 }
 
 /// A source of records that clients send and need no answer to.

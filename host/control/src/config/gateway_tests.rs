@@ -117,6 +117,56 @@ fn a_route_has_what_its_stages_make_unless_it_says_otherwise() {
 }
 
 #[test]
+fn what_is_done_under_load_is_what_is_typed_and_its_stage_has_the_models_for_it() {
+    let pipeline = full();
+    let small = pipeline.models.iter().position(|one| one.name == "small");
+    let step = LoadStep {
+        waiting: None,
+        oldest: None,
+        model: None,
+        max_tokens: None,
+        refuse: false,
+    };
+    let steps = [
+        LoadStep {
+            waiting: Some(20),
+            model: small,
+            ..step
+        },
+        LoadStep {
+            waiting: Some(50),
+            oldest: Some(Duration::from_secs(5)),
+            max_tokens: Some(128),
+            ..step
+        },
+        LoadStep {
+            oldest: Some(Duration::from_secs(20)),
+            refuse: true,
+            ..step
+        },
+    ];
+    assert_eq!(route(&pipeline, "chat").under_load, steps);
+    assert!(route(&pipeline, "vectors").under_load.is_empty());
+    let asks = |name: &str| {
+        let stage = pipeline.stage(name).unwrap();
+        match &pipeline.stages[stage].kind {
+            StageKind::Model(asks) => asks,
+            other => panic!("{other:?}"),
+        }
+    };
+    let answer = asks("answer");
+    assert_eq!(answer.alternatives, Vec::from_iter(small));
+    assert!(answer.asks(answer.model) && answer.asks(small.unwrap()));
+    // All that wait, and the sequences of both models.
+    assert_eq!(
+        answer.max_in_flight,
+        100 + pipeline.models[answer.model].sequences + 4
+    );
+    assert!(asks("sort").alternatives.is_empty());
+    assert_eq!(asks("sort").max_in_flight, 64);
+}
+
+#[test]
 fn a_remote_model_is_what_is_typed_and_has_defaults() {
     let pipeline = full();
     let model = |name: &str| pipeline.models.iter().find(|one| one.name == name).unwrap();

@@ -27,6 +27,7 @@ mod read_form;
 mod read_gateway;
 mod read_gateway_access;
 mod read_gateway_ends;
+mod read_load;
 mod read_model;
 mod read_model_stage;
 mod read_remote_model;
@@ -37,6 +38,7 @@ mod reader;
 mod remote_models;
 mod resolve;
 mod resolve_gateway;
+mod resolve_load;
 mod resolve_model_stage;
 mod resolve_stage;
 #[cfg(test)]
@@ -58,7 +60,7 @@ use text::{SourceText, Span};
 pub use feeds::{Feed, FeedKind};
 pub use gateway::{
     Endpoint, Gateway, GatewayKey, GatewayLimits, GatewayTls, GatewayTokens, Ingest, Kept,
-    KeySecret, Quota, Route, Scope, TokenAlgorithm, TokenKeys,
+    KeySecret, LoadStep, Quota, Route, Scope, TokenAlgorithm, TokenKeys,
 };
 pub use guarantee::{Guarantee, GuaranteePart, guarantee};
 pub use internal::{Changelog, NewTopic};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidegate_contract::{Parameters, PromptPart, PromptTemplate};
 
+use super::findings::Typed;
 use super::remote_models::RemoteModel;
 use super::text::Span;
 
@@ -96,6 +97,8 @@ impl From<&str> for AdapterChoice {
 pub struct ModelStage {
     /// Index of the model.
     pub model: usize,
+    /// Those that answer in its place where a record asks for one: the models of sources under load.
+    pub alternatives: Vec<usize>,
     /// What it is asked.
     pub ask: Ask,
     /// The user message, the raw prompt, or the text to be encoded.
@@ -118,6 +121,8 @@ pub struct ModelStage {
     pub order: Order,
     /// Most records of a task that wait for the model.
     pub max_in_flight: usize,
+    /// The same, where the file says it.
+    pub(crate) in_flight: Option<Typed<usize>>,
     /// Most of them with the same key.
     pub max_in_flight_per_key: usize,
     /// Longest wait for an answer.
@@ -128,6 +133,13 @@ pub struct ModelStage {
     pub into: Into,
     /// Name of the attribute and the member that the answer becomes.
     pub field: String,
+}
+
+impl ModelStage {
+    /// Whether it asks the model with this index, always or where a record asks for it.
+    pub fn asks(&self, model: usize) -> bool {
+        self.model == model || self.alternatives.contains(&model)
+    }
 }
 
 /// What a stage asks of its model.

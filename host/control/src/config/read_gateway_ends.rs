@@ -5,13 +5,20 @@ use std::time::Duration;
 use super::findings::Typed;
 use super::gateway::{Endpoint, Ingest, Route, RoutePlaces};
 use super::read_gateway_access::{read_endpoints, read_names};
+use super::read_load::read_under_load;
 use super::read_model_stage::read_field;
 use super::reader::Table;
 use super::typed::TypedSinkKind;
 
 /// Keys of sources of the gateway alone.
-pub(crate) const ROUTE_KEYS: [&str; 5] =
-    ["models", "endpoints", "deadline", "priority", "max-waiting"];
+pub(crate) const ROUTE_KEYS: [&str; 6] = [
+    "models",
+    "endpoints",
+    "deadline",
+    "priority",
+    "max-waiting",
+    "under-load",
+];
 /// Keys of both sources that requests come from.
 pub(crate) const HEADER_KEYS: [&str; 2] = ["headers", "key-header"];
 /// Keys of ingest sources alone.
@@ -42,21 +49,25 @@ const SECRET: [&str; 5] = [
 pub(crate) fn read_route(name: &Typed<String>, table: &Table<'_>) -> Route {
     let times = Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
     let endpoints = read_endpoints(table, &Endpoint::OF_SOURCES);
+    let deadline = table
+        .duration("deadline", "s", times)
+        .map_or(Duration::from_secs(600), |typed| typed.value);
+    let max_waiting = table
+        .count("max-waiting", 1..=1_000_000)
+        .map_or(256, |typed| typed.value);
     Route {
         models: Vec::new(),
         endpoints: Vec::new(),
         headers: read_headers(table),
         key_header: read_key_header(table),
-        deadline: table
-            .duration("deadline", "s", times)
-            .map_or(Duration::from_secs(600), |typed| typed.value),
+        deadline,
         priority: table
             .number("priority", 0..=9)
             .map_or(0, |typed| typed.value as u8),
-        max_waiting: table
-            .count("max-waiting", 1..=1_000_000)
-            .map_or(256, |typed| typed.value),
+        max_waiting,
+        under_load: Vec::new(),
         places: Box::new(RoutePlaces {
+            under_load: read_under_load(table, max_waiting, deadline),
             name: name.clone(),
             models: read_names(table, "models"),
             endpoints,

@@ -147,6 +147,7 @@ pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<
             .word("order", &orders)
             .map_or(Order::Key, |typed| typed.value),
         max_in_flight,
+        in_flight,
         max_in_flight_per_key: per_key.map_or(4.min(max_in_flight), |typed| typed.value),
         deadline: table
             .duration(

@@ -12,6 +12,7 @@ use super::names::Names;
 use super::pipeline::{Decoding, KafkaSource, Pipeline, Sink, SinkKind, Source, SourceKind};
 use super::remote_models::RemoteModel;
 use super::resolve_gateway::{Ends, resolve_gateway};
+use super::resolve_load::{Answering, resolve_under_load};
 use super::resolve_stage::{resolve_stage, resolve_tokens};
 use super::topics::{check_groups, check_letters_are_not_read, warn_read};
 use super::typed::{TypedAdmin, TypedFile, TypedSource, TypedSourceKind};
@@ -123,6 +124,16 @@ pub(crate) fn resolve(
         sink_names: &sink_names,
     };
     let gateway = resolve_gateway(found, directory, typed.gateway, ends);
+    resolve_under_load(
+        found,
+        &mut Answering {
+            sources: &mut sources,
+            stages: &mut stages,
+            models: &models,
+            sinks: &sinks,
+            used: &mut used_models,
+        },
+    );
     let mut own = own_files(&state);
     let told = typed.dead_letters.is_some();
     let dead_letters = match typed.dead_letters.flatten() {

@@ -221,6 +221,17 @@ fn answering(inputs: &[Input], stages: &[Stage]) -> BTreeSet<usize> {
     asked
 }
 
+/// The stages that ask a model for what a source's clients are answered with.
+pub(crate) fn answering_of(source: usize, sinks: &[Sink], stages: &[Stage]) -> BTreeSet<usize> {
+    let replies = sinks
+        .iter()
+        .filter(|sink| matches!(sink.kind, SinkKind::Gateway { .. }));
+    replies
+        .flat_map(|sink| answering(&sink.inputs, stages))
+        .filter(|stage| reaches(source, &stages[*stage].inputs, stages))
+        .collect()
+}
+
 /// Whether records of a source get to these inputs.
 fn reaches(source: usize, inputs: &[Input], stages: &[Stage]) -> bool {
     let mut reached = vec![false; stages.len()];
@@ -279,13 +290,7 @@ fn check_fields(found: &Findings, ends: &Ends<'_>) {
 /// Names and endpoints of routes that do not say theirs: those of the stages that answer.
 fn fill_routes(found: &Findings, ends: &mut Ends<'_>) {
     for index in 0..ends.sources.len() {
-        let asked: BTreeSet<usize> = ends
-            .sinks
-            .iter()
-            .filter(|sink| matches!(sink.kind, SinkKind::Gateway { .. }))
-            .flat_map(|sink| answering(&sink.inputs, ends.stages))
-            .filter(|stage| reaches(index, &ends.stages[*stage].inputs, ends.stages))
-            .collect();
+        let asked = answering_of(index, ends.sinks, ends.stages);
         let asks = asked
             .iter()
             .filter_map(|stage| match &ends.stages[*stage].kind {
@@ -466,12 +471,9 @@ fn resolve_scope(found: &Findings, typed: TypedScope, served: &BTreeSet<&str>) -
 impl Pipeline {
     /// The stages that ask a model for what a source's clients are answered with.
     pub fn answering(&self, source: usize) -> Vec<usize> {
-        let replies = self.replies();
-        let all: BTreeSet<usize> = replies
-            .flat_map(|sink| answering(&sink.inputs, &self.stages))
-            .filter(|stage| reaches(source, &self.stages[*stage].inputs, &self.stages))
-            .collect();
-        all.into_iter().collect()
+        answering_of(source, &self.sinks, &self.stages)
+            .into_iter()
+            .collect()
     }
 
     fn replies(&self) -> impl Iterator<Item = &Sink> {

@@ -42,6 +42,7 @@ pub(crate) fn resolve_model_stage(
     };
     ModelStage {
         model: index,
+        alternatives: Vec::new(),
         ask,
         prompt,
         messages: typed.messages,
@@ -53,6 +54,7 @@ pub(crate) fn resolve_model_stage(
         priority: typed.priority,
         order: typed.order,
         max_in_flight: typed.max_in_flight,
+        in_flight: typed.in_flight,
         max_in_flight_per_key: typed.max_in_flight_per_key,
         deadline: typed.deadline,
         attempts: typed.attempts,

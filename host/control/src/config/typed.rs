@@ -208,6 +208,8 @@ pub(crate) struct TypedModelStage {
     pub(crate) priority: u8,
     pub(crate) order: Order,
     pub(crate) max_in_flight: usize,
+    /// The same, where it was typed.
+    pub(crate) in_flight: Option<Typed<usize>>,
     pub(crate) max_in_flight_per_key: usize,
     pub(crate) deadline: Option<Duration>,
     pub(crate) attempts: u32,

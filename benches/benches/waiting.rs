@@ -217,6 +217,7 @@ impl Waits {
         let stage = ModelStage {
             name: "told".into(),
             model: model.clone(),
+            alternatives: Vec::new(),
             ask: Ask::Generate {
                 from_record: false,
                 raw: true,

@@ -9,8 +9,8 @@ use tidegate_contract::Slot as _;
 use tidegate_control::config::Breaker;
 use tidegate_control::{
     ComponentVersion, DeployRefused, DeployReport, DeployRequest, GatewayReport, Host,
-    ModelRefused, ModelReport, Percentiles, RecordCounts, RunState, SlotCounters, SlotReport,
-    SlotTrouble, StatusReport,
+    ModelRefused, ModelReport, Percentiles, RecordCounts, RunState, ShedReport, SlotCounters,
+    SlotReport, SlotTrouble, StatusReport,
 };
 use tidegate_flow::Controls;
 use tidegate_operator::{Change, ComponentSlot, digest};
@@ -233,6 +233,7 @@ impl Host for RunningHost {
                 url: serving.url(),
                 waiting: serving.waiting() as u64,
                 answered: serving.counted().iter().map(|(.., count)| count).sum(),
+                shed: shed_reports(serving.shed()),
             }),
             swaps: now.swaps,
             max_swap_wait_ms: now.longest_swap_wait_ms,
@@ -377,6 +378,15 @@ fn remote_metrics(models: &[RemoteStats]) -> String {
         }
     }
     text
+}
+
+fn shed_reports(shed: Vec<(String, String, u64)>) -> Vec<ShedReport> {
+    let report = |(source, step, requests)| ShedReport {
+        source,
+        step,
+        requests,
+    };
+    shed.into_iter().map(report).collect()
 }
 
 #[cfg(test)]

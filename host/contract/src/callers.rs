@@ -97,6 +97,10 @@ pub trait Callers: Send + Sync {
         None
     }
 
+    /// The model of this name in the pipeline has begun to answer this caller: its first token is there. Called on the
+    /// threads of models, before the token is heard; again with each attempt, and each stage that asks a model.
+    fn begun(&self, caller: CallerId, model: &str);
+
     /// What became of the record, or of a piece of it.
     fn tell(&self, caller: CallerId, became: &Became<'_>);
 

@@ -97,6 +97,20 @@ pub struct GatewayReport {
     pub waiting: u64,
     /// Requests that have had one since the start, whatever it said.
     pub answered: u64,
+    /// What was done under load since the start.
+    #[serde(default)]
+    pub shed: Vec<ShedReport>,
+}
+
+/// With how many requests a step of a source under load has done something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShedReport {
+    /// The source.
+    pub source: String,
+    /// The number of its step, counted from 1, or `refused`.
+    pub step: String,
+    /// How many.
+    pub requests: u64,
 }
 
 /// What a running pipeline is doing.

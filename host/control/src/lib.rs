@@ -20,6 +20,7 @@ mod token;
 
 pub use api::{
     ComponentVersion, DeployRefused, DeployReport, DeployRequest, GatewayReport, Host, Percentiles,
-    RecordCounts, RevisionReport, RunState, SlotCounters, SlotReport, SlotTrouble, StatusReport,
+    RecordCounts, RevisionReport, RunState, ShedReport, SlotCounters, SlotReport, SlotTrouble,
+    StatusReport,
 };
 pub use models::{ModelRefused, ModelReport};

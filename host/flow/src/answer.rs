@@ -1,15 +1,16 @@
 //! What an answer does to its record.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tidegate_contract::{Answer, Choice, Finish, Made, Structure, TokenLogprob};
+use tidegate_contract::{Answer, Choice, Finish, Made, Model, Structure, TokenLogprob};
 use tidegate_record::{Change, MAX_PAIRS, PatchBuilder, RecordId};
 
 use crate::asked::{self, Wants};
 use crate::entry::{Entry, UNKNOWN_MODEL};
 use crate::feeding;
-use crate::topology::{AnswerInto, Ask, ModelStage};
+use crate::topology::{AnswerInto, Ask, Chosen, ModelStage};
 
 /// The private attribute with where the answer comes from, as JSON.
 const MODEL: &str = "model";
@@ -50,7 +51,8 @@ pub(crate) fn patch(
 ) -> PatchBuilder {
     let wants = asked::wants(stage, entry);
     let wants = wants.as_deref();
-    let shown = shown(stage, wants, answer);
+    let chosen = stage.chosen(wants.and_then(|wants| wants.which));
+    let shown = shown(stage, chosen, wants, answer);
     let choices_field = format!("{}{CHOICES}", stage.field);
     let mut patch = PatchBuilder::default();
     match stage.into {
@@ -151,7 +153,7 @@ pub(crate) fn finish(answer: &Answer) -> &'static str {
     }
 }
 
-fn shown(stage: &ModelStage, wants: Option<&Wants>, answer: &Answer) -> Shown {
+fn shown(stage: &ModelStage, chosen: Chosen<'_>, wants: Option<&Wants>, answer: &Answer) -> Shown {
     match &answer.made {
         Made::Choices(choices) => {
             let text = choices.first().map_or("", |choice| choice.text.as_str());
@@ -172,7 +174,7 @@ fn shown(stage: &ModelStage, wants: Option<&Wants>, answer: &Answer) -> Shown {
                 choices: all.then(|| {
                     let choices = choices
                         .iter()
-                        .map(|choice| choice_json(stage, choice, logprobs));
+                        .map(|choice| choice_json(chosen.model, choice, logprobs));
                     Value::Array(choices.collect()).to_string()
                 }),
             }
@@ -215,7 +217,7 @@ fn likeliest(labels: &[(String, f32)], threshold: f32) -> Option<(&str, f32)> {
     best.filter(|(_, score)| *score >= threshold)
 }
 
-fn choice_json(stage: &ModelStage, choice: &Choice, logprobs: bool) -> Value {
+fn choice_json(model: &Arc<dyn Model>, choice: &Choice, logprobs: bool) -> Value {
     let mut object = json!({
         "text": choice.text,
         "finish": choice.finish.name(),
@@ -228,14 +230,14 @@ fn choice_json(stage: &ModelStage, choice: &Choice, logprobs: bool) -> Value {
         object["calls"] = json!(choice.calls);
     }
     if logprobs {
-        let logprobs = choice.logprobs.iter().map(|each| logprob_json(stage, each));
+        let logprobs = choice.logprobs.iter().map(|each| logprob_json(model, each));
         object["logprobs"] = Value::Array(logprobs.collect());
     }
     object
 }
 
-fn logprob_json(stage: &ModelStage, logprob: &TokenLogprob) -> Value {
-    let token = |token: u32, logprob: f32| json!({"id": token, "text": stage.model.token_text(token), "logprob": logprob});
+fn logprob_json(model: &Arc<dyn Model>, logprob: &TokenLogprob) -> Value {
+    let token = |token: u32, logprob: f32| json!({"id": token, "text": model.token_text(token), "logprob": logprob});
     let mut object = token(logprob.token, logprob.logprob);
     let top = logprob.top.iter().map(|(id, logprob)| token(*id, *logprob));
     object["top"] = Value::Array(top.collect());
@@ -254,8 +256,9 @@ fn origin(
     let operators: Value =
         serde_json::from_str(&entry.versions).unwrap_or(Value::Array(Vec::new()));
     let digest = (*entry.model != *UNKNOWN_MODEL).then_some(&*entry.model);
+    let which = wants.and_then(|wants| wants.which);
     let mut model = json!({
-        "name": stage.name,
+        "name": stage.chosen(which).name,
         "digest": digest,
         "prompt_tokens": answer.prompt_tokens,
         "attempt": entry.attempt,

@@ -14,7 +14,7 @@ use tidegate_telemetry::plain;
 use crate::answer::record_seed;
 use crate::entry::Entry;
 use crate::prompt;
-use crate::topology::{Ask, ModelStage};
+use crate::topology::{Ask, Chosen, ModelStage, Which};
 
 /// A seed is below this: within what a JSON number holds exactly.
 const SEEDS: u64 = 1 << 53;
@@ -62,9 +62,30 @@ pub(crate) struct Asked {
 /// How a record wants its answer made.
 #[derive(Debug)]
 pub(crate) struct Wants {
+    /// The model that makes it.
+    pub which: Which,
     /// The record's own over the stage's.
     pub parameters: Parameters,
     seed: Option<u64>,
+}
+
+impl Wants {
+    fn of(stage: &ModelStage, own: &AskingRecord) -> Result<Wants, Refusal> {
+        let which = match &own.alternative {
+            None => None,
+            Some(name) => stage.which(name).ok_or_else(|| {
+                let name = plain(name, REASON_BYTES);
+                format!("alternative is {name:?}, which is no model of this stage")
+            })?,
+        };
+        let usual = Parameters::default();
+        let parameters = stage.chosen(which).parameters.unwrap_or(&usual);
+        Ok(Wants {
+            which,
+            parameters: own.parameters.over(parameters),
+            seed: own.parameters.seed,
+        })
+    }
 }
 
 /// What is asked for the record of an entry.
@@ -73,7 +94,7 @@ pub(crate) fn asked(
     entry: &Entry,
     record: &RecordView<'_>,
 ) -> Result<Asked, Refusal> {
-    let Some(stage_parameters) = from_record(stage) else {
+    if !says_itself(stage) {
         let text = match entry.prompt.is_empty() {
             true => prompt::render(stage, record)?,
             false => entry.prompt.clone(),
@@ -83,13 +104,15 @@ pub(crate) fn asked(
             text,
             wants: None,
         });
-    };
+    }
     let own = read(record)?;
     let seed = own.parameters.seed;
     if let Some(seed) = seed.filter(|seed| *seed >= SEEDS) {
         return Err(format!("seed is {seed}, must be below {SEEDS}").into());
     }
-    let fits = |text: &str| prompt::fits(stage, text);
+    let wants = Wants::of(stage, &own)?;
+    let chosen = stage.chosen(wants.which);
+    let fits = |text: &str| prompt::fits(chosen, text);
     match &own.prompt {
         Some(text) => fits(text)?,
         None if own.messages.is_empty() => {
@@ -106,13 +129,12 @@ pub(crate) fn asked(
                 .map(|message| message.content.len())
                 .sum();
             // A token has at least one byte.
-            if texts > stage.prompt_tokens {
+            if texts > chosen.prompt_tokens {
                 let texts = own.messages.iter().map(|message| message.content.as_str());
                 fits(&texts.collect::<String>())?;
             }
         }
     }
-    let parameters = own.parameters.over(stage_parameters);
     let system = match &stage.ask {
         Ask::Generate { system, .. } => system.as_deref(),
         Ask::Embed | Ask::Classify { .. } => None,
@@ -122,9 +144,9 @@ pub(crate) fn asked(
         task: ModelTask::Generate {
             prompt: own.into_prompt(system),
             forced_prefix: Vec::new(),
-            parameters: parameters.clone(),
+            parameters: wants.parameters.clone(),
         },
-        wants: Some(Arc::new(Wants { parameters, seed })),
+        wants: Some(Arc::new(wants)),
     })
 }
 
@@ -157,9 +179,9 @@ fn task(stage: &ModelStage, text: String) -> ModelTask {
 impl Asked {
     /// The question as a text: the same for the same question.
     pub(crate) fn canonical(&self, stage: &ModelStage, entry: &Entry) -> String {
-        match from_record(stage) {
-            Some(_) => canonical(stage, entry),
-            None => self.text.clone(),
+        match says_itself(stage) {
+            true => canonical(stage, entry),
+            false => self.text.clone(),
         }
     }
 
@@ -186,7 +208,7 @@ pub(crate) fn seed(stage: &ModelStage, wants: Option<&Wants>, id: RecordId) -> u
 
 /// The same of an entry.
 pub(crate) fn canonical(stage: &ModelStage, entry: &Entry) -> String {
-    if from_record(stage).is_none() {
+    if !says_itself(stage) {
         return entry.prompt.clone();
     }
     let own = entry.view().map(|record| read(&record));
@@ -206,13 +228,22 @@ pub(crate) fn wants(stage: &ModelStage, entry: &Entry) -> Option<Arc<Wants>> {
     if entry.wants.is_some() {
         return entry.wants.clone();
     }
-    let stage_parameters = from_record(stage)?;
+    if !says_itself(stage) {
+        return None;
+    }
     // The answer was there before a restart.
     let own = read(&entry.view()?).ok()?;
-    Some(Arc::new(Wants {
-        seed: own.parameters.seed,
-        parameters: own.parameters.over(stage_parameters),
-    }))
+    Wants::of(stage, &own).ok().map(Arc::new)
+}
+
+/// The model of a stage that an entry is for.
+pub(crate) fn chosen<'a>(stage: &'a ModelStage, entry: &Entry) -> Chosen<'a> {
+    // Where there is one, no record needs to be read for it.
+    let which = match stage.alternatives.is_empty() {
+        true => None,
+        false => wants(stage, entry).and_then(|wants| wants.which),
+    };
+    stage.chosen(which)
 }
 
 /// The parameters that an answer was made with.
@@ -221,19 +252,18 @@ pub(crate) fn parameters<'a>(
     wants: Option<&'a Wants>,
 ) -> Option<&'a Parameters> {
     let own = wants.map(|wants| &wants.parameters);
-    own.or(stage.parameters())
+    own.or(stage.chosen(None).parameters)
 }
 
-/// The stage's parameters, if its records say themselves what is asked.
-fn from_record(stage: &ModelStage) -> Option<&Parameters> {
-    match &stage.ask {
+/// Whether its records say themselves what is asked.
+fn says_itself(stage: &ModelStage) -> bool {
+    matches!(
+        &stage.ask,
         Ask::Generate {
             from_record: true,
-            parameters,
             ..
-        } => Some(parameters),
-        _ => None,
-    }
+        }
+    )
 }
 
 fn read(record: &RecordView<'_>) -> Result<AskingRecord, Refusal> {

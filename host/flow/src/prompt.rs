@@ -5,7 +5,7 @@ use tidegate_contract::{ModelError, PromptPart};
 use tidegate_record::RecordView;
 
 use crate::asked::Refusal;
-use crate::topology::ModelStage;
+use crate::topology::{Chosen, ModelStage};
 
 /// The user message for a record, cut to the stage's limit. `Err` is the reason for its dead letter.
 pub(crate) fn render(stage: &ModelStage, record: &RecordView<'_>) -> Result<String, Refusal> {
@@ -54,13 +54,13 @@ fn field(json: &Value, path: &[String], optional: bool) -> Result<String, String
 }
 
 /// Refuses a prompt that has more tokens than the stage takes.
-pub(crate) fn fits(stage: &ModelStage, text: &str) -> Result<(), Refusal> {
+pub(crate) fn fits(chosen: Chosen<'_>, text: &str) -> Result<(), Refusal> {
     // A token has at least one byte.
-    if text.len() <= stage.prompt_tokens {
+    if text.len() <= chosen.prompt_tokens {
         return Ok(());
     }
-    let tokens = stage.model.count_tokens(text)?;
-    let limit = stage.prompt_tokens;
+    let tokens = chosen.model.count_tokens(text)?;
+    let limit = chosen.prompt_tokens;
     match tokens <= limit {
         true => Ok(()),
         false => Err(ModelError::PromptTooLong { tokens, limit }.into()),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::{
-    Callers, CommitPoint, Model, Parameters, Partition, PromptTemplate, Slot, TaskId, TokenFeed,
+    Callers, CommitPoint, Model, Parameters, Partition, PromptTemplate, RequestId, Slot, TaskId,
+    TokenFeed,
 };
 
 /// A pipeline ready to run.
@@ -123,6 +124,8 @@ pub struct ModelStage {
     pub name: String,
     /// The model.
     pub model: Arc<dyn Model>,
+    /// Models that answer in its place, where a record says so: see [`AskingRecord`](tidegate_contract::AskingRecord).
+    pub alternatives: Vec<Alternative>,
     /// What it is asked.
     pub ask: Ask,
     /// The user message, or the text to be encoded.
@@ -153,6 +156,31 @@ pub struct ModelStage {
     pub into: AnswerInto,
     /// Name of the attribute, and of the member, that the answer becomes.
     pub field: String,
+}
+
+/// A model that answers in the place of a stage's own.
+pub struct Alternative {
+    /// Its name in the pipeline, by which records ask for it.
+    pub name: String,
+    /// The model.
+    pub model: Arc<dyn Model>,
+    /// Most tokens of what it is asked.
+    pub prompt_tokens: usize,
+    /// How it generates: as the stage says, in its own tokens.
+    pub parameters: Box<Parameters>,
+}
+
+/// Which model of a stage: none is its own, else one of its alternatives by index.
+pub(crate) type Which = Option<usize>;
+
+/// A model of a stage, and how it is asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Chosen<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) model: &'a Arc<dyn Model>,
+    pub(crate) prompt_tokens: usize,
+    /// Where it is asked for an answer.
+    pub(crate) parameters: Option<&'a Parameters>,
 }
 
 /// What a model is asked.
@@ -196,11 +224,49 @@ impl Stage {
 }
 
 impl ModelStage {
-    /// How to generate, where the model is asked to.
-    pub(crate) fn parameters(&self) -> Option<&Parameters> {
-        match &self.ask {
-            Ask::Generate { parameters, .. } => Some(parameters),
-            Ask::Embed | Ask::Classify { .. } => None,
+    /// One of its models.
+    pub(crate) fn chosen(&self, which: Which) -> Chosen<'_> {
+        match which.and_then(|which| self.alternatives.get(which)) {
+            Some(other) => Chosen {
+                name: &other.name,
+                model: &other.model,
+                prompt_tokens: other.prompt_tokens,
+                parameters: Some(&other.parameters),
+            },
+            None => Chosen {
+                name: &self.name,
+                model: &self.model,
+                prompt_tokens: self.prompt_tokens,
+                parameters: match &self.ask {
+                    Ask::Generate { parameters, .. } => Some(parameters),
+                    Ask::Embed | Ask::Classify { .. } => None,
+                },
+            },
+        }
+    }
+
+    /// The model of a name, if it is one of the stage's.
+    pub(crate) fn which(&self, name: &str) -> Option<Which> {
+        if name == self.name {
+            return Some(None);
+        }
+        let mut others = self.alternatives.iter();
+        others.position(|other| other.name == name).map(Some)
+    }
+
+    /// A request is of no more use, whichever of its models has it: to the others it is nothing.
+    pub(crate) fn cancel(&self, request: RequestId) {
+        self.model.cancel(request);
+        for other in &self.alternatives {
+            other.model.cancel(request);
+        }
+    }
+
+    /// A request has said enough, whichever of its models has it.
+    pub(crate) fn end(&self, request: RequestId) {
+        self.model.end(request);
+        for other in &self.alternatives {
+            other.model.end(request);
         }
     }
 }

@@ -159,6 +159,7 @@ fn topology(pipeline: &Pipeline, model: Arc<Mock>) -> Result<Topology, Failure> 
     let asks = ModelStage {
         name: pipeline.models[asks.model].name.clone(),
         model,
+        alternatives: Vec::new(),
         ask: tidegate_flow::Ask::Generate {
             from_record: false,
             raw: generate.raw,

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod again;
+mod alternatives;
 mod asking;
 mod blocks;
 mod counts;

@@ -126,6 +126,8 @@ pub(crate) struct Held {
     pub(crate) requests: Mutex<Vec<Request>>,
     pub(crate) cancelled: Mutex<Vec<RequestId>>,
     pub(crate) ended: Mutex<Vec<RequestId>>,
+    /// Most requests that it takes before one has ended; all where none is told.
+    pub(crate) most: Option<usize>,
     /// Answers at once, if the test says how.
     pub(crate) script: Option<Box<Script>>,
 }
@@ -173,7 +175,13 @@ impl Model for Held {
                 let answer = script(&mut request);
                 request.reply.done(answer);
             }
-            None => self.requests.lock().unwrap().push(request),
+            None => {
+                let mut requests = self.requests.lock().unwrap();
+                if let Some(limit) = self.most.filter(|most| requests.len() >= *most) {
+                    return Err((request, ModelError::Full { limit }));
+                }
+                requests.push(request);
+            }
         }
         Ok(())
     }

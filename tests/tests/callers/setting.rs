@@ -222,6 +222,7 @@ pub(crate) fn stage_of(model: Arc<dyn Model>) -> ModelStage {
     ModelStage {
         name: "model".into(),
         model,
+        alternatives: Vec::new(),
         ask: Ask::Generate {
             from_record: true,
             raw: false,

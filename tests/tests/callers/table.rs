@@ -59,6 +59,8 @@ struct Inner {
     brought: BTreeMap<u64, Vec<Option<Arc<Answer>>>>,
     /// What models have made, by offset and attempt.
     made: BTreeMap<(u64, u32), Counted>,
+    /// The models that have begun, by offset.
+    begun: BTreeMap<u64, Vec<String>>,
     incoming: VecDeque<(u64, Vec<u8>)>,
     next: u64,
     /// What the sink was given: offset and value.
@@ -224,6 +226,12 @@ impl Table {
         attempts.map(|(_, attempt)| *attempt).collect()
     }
 
+    /// The models that have begun to answer a record.
+    pub(crate) fn begun(&self, offset: u64) -> Vec<String> {
+        let inner = self.lock();
+        inner.begun.get(&offset).cloned().unwrap_or_default()
+    }
+
     /// What the sink has of a record, as JSON.
     pub(crate) fn answer(&self, offset: u64) -> Option<serde_json::Value> {
         let inner = self.lock();
@@ -262,6 +270,12 @@ impl Callers for Table {
 
     fn tally(&self, caller: CallerId, attempt: u32) -> Option<Arc<dyn Tally>> {
         Some(Arc::new(Counts(self.clone(), (caller.offset, attempt))))
+    }
+
+    fn begun(&self, caller: CallerId, model: &str) {
+        let mut inner = self.lock();
+        let begun = inner.begun.entry(caller.offset).or_default();
+        begun.push(model.to_owned());
     }
 
     fn tell(&self, caller: CallerId, became: &Became<'_>) {

@@ -96,6 +96,7 @@ fn member(topic: &str, model: Arc<Slow>, disk: &MemoryDisk) -> Run {
     let stage = ModelStage {
         name: "slow".into(),
         model,
+        alternatives: Vec::new(),
         ask: Ask::Embed,
         prompt: PromptTemplate::parse("{n}").unwrap(),
         truncate: None,

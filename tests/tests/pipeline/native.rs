@@ -64,6 +64,7 @@ pub(crate) fn asking(model: Arc<dyn Model>, prompt: &str) -> ModelStage {
     ModelStage {
         name: "model".into(),
         model,
+        alternatives: Vec::new(),
         ask: Ask::Generate {
             from_record: false,
             raw: false,

@@ -49,6 +49,16 @@ pub(crate) fn status(host: &HostArguments, as_json: bool) -> Result<(), Failure>
             "gateway   {}  answered {}  waiting {}\n",
             gateway.url, gateway.answered, gateway.waiting
         );
+        for shed in gateway.shed.iter().filter(|shed| shed.requests > 0) {
+            let step = match shed.step.as_str() {
+                "refused" => "refused".to_owned(),
+                number => format!("step {number}"),
+            };
+            text += &format!(
+                "  under load, source {}: {step} {}\n",
+                shed.source, shed.requests
+            );
+        }
     }
     text += &format!(
         "swaps     {}, longest wait {:.2} ms\n",

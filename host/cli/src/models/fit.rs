@@ -43,14 +43,14 @@ pub(crate) fn check(pipeline: &Pipeline) -> Result<(), Failure> {
     Err(Failure::Usage(mistakes.to_string()))
 }
 
-/// The stages that ask a model.
+/// The stages that ask a model, always or under load.
 pub(crate) fn asking(
     pipeline: &Pipeline,
     model: usize,
 ) -> impl Iterator<Item = (usize, &Stage, &ModelStage)> {
     let stages = pipeline.stages.iter().enumerate();
     stages.filter_map(move |(index, stage)| match &stage.kind {
-        StageKind::Model(kind) if kind.model == model => Some((index, stage, kind.as_ref())),
+        StageKind::Model(kind) if kind.asks(model) => Some((index, stage, kind.as_ref())),
         _ => None,
     })
 }

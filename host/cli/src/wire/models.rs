@@ -17,8 +17,7 @@ pub(crate) fn load(pipeline: &Arc<Pipeline>, adapter: Option<&str>) -> Result<Mo
     let adapters = Arc::new(Adapters::new(pipeline.engine));
     let mut models = Vec::new();
     for (index, model) in pipeline.models.iter().enumerate() {
-        let asks =
-            |kind: &StageKind| matches!(kind, StageKind::Model(stage) if stage.model == index);
+        let asks = |kind: &StageKind| matches!(kind, StageKind::Model(stage) if stage.asks(index));
         if !pipeline.stages.iter().any(|stage| asks(&stage.kind)) {
             models.push(None);
             continue;

@@ -8,7 +8,8 @@ use anyhow::Context;
 use tidegate_contract::{CommitPoint, Parameters, SourceClass, TokenFeed};
 use tidegate_control::config::{self, Input, Into, Node, Pipeline, SourceKind, StageKind};
 use tidegate_flow::{
-    AnswerInto, Ask, ModelStage, OperatorStage, Order, Positions, Source, Stage, Target, Topology,
+    Alternative, AnswerInto, Ask, ModelStage, OperatorStage, Order, Positions, Source, Stage,
+    Target, Topology,
 };
 use tidegate_operator::ComponentSlot;
 
@@ -84,7 +85,8 @@ pub(crate) fn topology(
             }
             StageKind::Model(stage) => {
                 let served = models.get(stage.model).and_then(Option::as_ref);
-                let stage = served.map(|served| model_stage(pipeline, index, stage, feeds, served));
+                let stage = served
+                    .map(|served| model_stage(pipeline, index, stage, feeds, (served, models)));
                 stage
                     .transpose()?
                     .map(|stage| tidegate_flow::StageKind::Model(Box::new(stage)))
@@ -122,23 +124,30 @@ fn model_stage(
     index: usize,
     stage: &config::ModelStage,
     feeds: &[Arc<dyn TokenFeed>],
-    served: &Served,
+    (served, models): (&Served, &Models),
 ) -> anyhow::Result<ModelStage> {
     let context = served.facts().context as usize;
+    let mut alternatives = Vec::new();
     let (room, ask) = match &stage.ask {
         config::Ask::Generate(generate) => {
-            let most = generate.parameters.max_tokens as usize;
-            let around = served.around_prompt(generate)?;
+            for other in &stage.alternatives {
+                let served = models.get(*other).and_then(Option::as_ref);
+                let name = &pipeline.models[*other].name;
+                let served = served.with_context(|| format!("model {name} is not loaded"))?;
+                alternatives.push(Alternative {
+                    name: name.clone(),
+                    model: served.model(),
+                    prompt_tokens: room(served, generate)?.max(1),
+                    parameters: Box::new(parameters(served, index, generate)),
+                });
+            }
             let ask = Ask::Generate {
                 raw: generate.raw,
                 system: generate.system.clone(),
                 from_record: stage.messages,
-                parameters: Box::new(Parameters {
-                    logit_bias: served.biases(index, generate),
-                    ..generate.parameters.clone()
-                }),
+                parameters: Box::new(parameters(served, index, generate)),
             };
-            (context.saturating_sub(most + around), ask)
+            (room(served, generate)?, ask)
         }
         config::Ask::Embed => (context.saturating_sub(served.special_tokens()), Ask::Embed),
         config::Ask::Classify { threshold } => {
@@ -152,6 +161,7 @@ fn model_stage(
     let truncate = stage.truncate.as_ref();
     Ok(ModelStage {
         name: pipeline.models[stage.model].name.clone(),
+        alternatives,
         ask,
         truncate: truncate
             .and_then(|cut| stage.prompt.parts.iter().position(|part| cut.matches(part))),
@@ -180,6 +190,20 @@ fn model_stage(
         field: stage.field.clone(),
         model: served.model(),
     })
+}
+
+/// Positions that an answer leaves to what is asked.
+fn room(served: &Served, generate: &config::Generate) -> anyhow::Result<usize> {
+    let taken = generate.parameters.max_tokens as usize + served.around_prompt(generate)?;
+    Ok((served.facts().context as usize).saturating_sub(taken))
+}
+
+/// How a model generates for the stage with this index.
+fn parameters(served: &Served, stage: usize, generate: &config::Generate) -> Parameters {
+    Parameters {
+        logit_bias: served.biases(stage, generate),
+        ..generate.parameters.clone()
+    }
 }
 
 /// Who takes an output.

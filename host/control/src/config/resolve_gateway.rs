@@ -475,9 +475,4 @@ impl Pipeline {
             .into_iter()
             .collect()
     }
-
-    fn replies(&self) -> impl Iterator<Item = &Sink> {
-        let replies = self.sinks.iter();
-        replies.filter(|sink| matches!(sink.kind, SinkKind::Gateway { .. }))
-    }
 }

@@ -38,8 +38,12 @@ impl Callers for Nobody {
         None
     }
     fn brings(&self, _: CallerId, _: Option<Arc<Answer>>) {}
+    fn begun(&self, _: CallerId, _: &str) {}
     fn tell(&self, _: CallerId, _: &Became<'_>) {}
     fn take_gone(&self) -> Vec<CallerId> {
+        Vec::new()
+    }
+    fn left(&self, _: u16, _: &[(CallerId, usize)]) -> Vec<CallerId> {
         Vec::new()
     }
 }

@@ -189,7 +189,8 @@ impl Task {
         let order = match &self.topology.stages[index].kind {
             StageKind::Operator(_) if !of_model => Order::Key,
             StageKind::Model(model) if of_model => {
-                entry.goes_to(&model.model.facts().digest);
+                let digest = crate::asked::chosen(model, &entry).model.facts().digest;
+                entry.goes_to(&digest);
                 model.order
             }
             _ => {
@@ -411,7 +412,7 @@ impl Task {
             };
             for (_, entry) in waiting.iter() {
                 if let State::Submitted(request) = entry.state {
-                    kind.model.cancel(RequestId(request));
+                    kind.cancel(RequestId(request));
                 }
             }
         }

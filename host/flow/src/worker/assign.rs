@@ -315,7 +315,7 @@ impl Worker {
         if let Some(StageKind::Model(kind)) =
             (self.shared.topology.stages.get(stage)).map(|stage| &stage.kind)
         {
-            kind.model.cancel(RequestId(request));
+            kind.cancel(RequestId(request));
         }
     }
 

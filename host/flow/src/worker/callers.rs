@@ -122,7 +122,7 @@ impl Worker {
             }
             Shown::Ended => {
                 if let StageKind::Model(kind) = &self.shared.topology.stages[stage].kind {
-                    kind.model.end(RequestId(request));
+                    kind.end(RequestId(request));
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! A worker: the thread that owns sources, sinks and tasks, and takes their cuts.
 
 mod assign;
+mod begins;
 mod callers;
 mod cut;
 mod kept_requests;
@@ -20,6 +21,7 @@ use tidegate_contract::{
 use tidegate_telemetry::Meters;
 
 use self::assign::Arriving;
+use self::begins::Begins;
 use self::cut::Committing;
 use self::kept_requests::KeptRequests;
 use self::tasks::Tasks;
@@ -103,11 +105,14 @@ struct TaskReply {
     pieces: Option<Pieces>,
     /// Who counts what is made, if somebody waits for it.
     tally: Option<Arc<dyn Tally>>,
+    /// Who is told that the answer has begun.
+    begins: Begins,
     meters: Arc<Meters>,
 }
 
 impl Reply for TaskReply {
     fn token(&mut self, index: u32, token: u32, _text: &str) {
+        self.begins.tell();
         self.tokens.push(token);
         if let Some(tally) = &self.tally {
             tally.made(0, index.saturating_add(1));
@@ -116,6 +121,7 @@ impl Reply for TaskReply {
     }
 
     fn piece(&mut self, piece: &Piece<'_>) {
+        self.begins.tell();
         if let Some(tally) = &self.tally {
             tally.made(piece.choice, piece.index.saturating_add(1));
         }

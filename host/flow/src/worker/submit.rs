@@ -6,6 +6,7 @@ use std::time::Instant;
 use tidegate_contract::{Callers, ModelError, Partition, Request, RequestId};
 use tidegate_record::{Origin, RecordId};
 
+use super::begins::Begins;
 use super::{MAX_SUBMITTED, TaskReply, Worker};
 use crate::asked::{self, Asked};
 use crate::entry::{Entry, State, UNKNOWN_MODEL};
@@ -13,7 +14,7 @@ use crate::error::FlowError;
 use crate::feeding::{self, Attempts, Fed};
 use crate::showing::{Of, Seen, Showing};
 use crate::task::Task;
-use crate::topology::{ModelStage, StageKind};
+use crate::topology::{ModelStage, StageKind, Which};
 
 impl Worker {
     /// Gives models the records whose turn it is, as far as models and limits take them.
@@ -52,6 +53,8 @@ impl Worker {
         let Some(mut task) = self.tasks.get_mut(partition) else {
             return Ok(true);
         };
+        // Models that take no more now: those for another one go past the records that wait for these.
+        let mut full: Vec<Which> = Vec::new();
         let mut from = 0;
         while let Some(number) = task.waiting[stage].next_ready(from) {
             from = number + 1;
@@ -61,9 +64,9 @@ impl Worker {
             let Some(entry) = task.waiting[stage].get(number) else {
                 continue;
             };
-            let digest = kind.model.facts().digest;
-            if *entry.model != *digest {
-                task.waiting[stage].change(number, |entry| entry.goes_to(&digest));
+            let which = entry.wants.as_ref().map(|wants| wants.which);
+            if which.is_some_and(|which| full.contains(&which)) {
+                continue;
             }
             // It is there where the model had no room when it was asked.
             let before = task.waiting[stage].asked(number).and_then(Option::take);
@@ -84,12 +87,25 @@ impl Worker {
                     continue;
                 }
             };
+            let which = asked.wants.as_ref().and_then(|wants| wants.which);
+            let chosen = kind.chosen(which);
+            if full.contains(&which) {
+                keep_asked(&mut task, stage, number, asked);
+                continue;
+            }
+            let digest = chosen.model.facts().digest;
+            if *entry.model != *digest {
+                task.waiting[stage].change(number, |entry| entry.goes_to(&digest));
+            }
+            let Some(entry) = task.waiting[stage].get(number) else {
+                continue;
+            };
             let identity = (partition, stage, entry.id);
             let question = || asked.canonical(kind, entry);
             let kept = self.kept.take(&identity, question, &digest);
             match kept {
                 None => {}
-                Some(Err(other)) => kind.model.cancel(RequestId(other)),
+                Some(Err(other)) => kind.cancel(RequestId(other)),
                 Some(Ok(kept)) => {
                     let request = kept.request;
                     task.waiting[stage].change(number, |entry| {
@@ -168,7 +184,7 @@ impl Worker {
             let showing = is_shown.then(|| {
                 let of = Of {
                     record: id.to_string(),
-                    model: kind.name.clone(),
+                    model: chosen.name.to_owned(),
                     attributes: attributes(task.waiting[stage].get(number), !handlers.is_empty()),
                 };
                 let parameters = asked::parameters(kind, asked.wants.as_deref());
@@ -189,6 +205,7 @@ impl Worker {
                 tokens: entry.tokens.clone(),
                 pieces,
                 tally: tally.clone(),
+                begins: Begins::new(&topology, id, terms.is_some(), chosen.name),
                 meters: self.output.meters.clone(),
             };
             let attempt = entry.attempt + 1;
@@ -197,7 +214,7 @@ impl Worker {
             let until = own_deadline.filter(|own| deadline.is_none_or(|of_stage| *own <= of_stage));
             let (text, wants) = (asked.text.clone(), asked.wants.clone());
             let made = entry.tokens.to_vec();
-            let result = kind.model.submit(Request {
+            let result = chosen.model.submit(Request {
                 id: RequestId(request),
                 attempt,
                 seed: asked::seed(kind, wants.as_deref(), id),
@@ -207,7 +224,7 @@ impl Worker {
                 reply: Box::new(reply),
             });
             // Replaced just now: which of the two has it is not known, and neither is whose tokens will come.
-            let replaced = kind.model.facts().digest != digest;
+            let replaced = chosen.model.facts().digest != digest;
             match result {
                 Ok(()) => {
                     self.submitted += 1;
@@ -233,7 +250,10 @@ impl Worker {
                         wants,
                     };
                     keep_asked(&mut task, stage, number, asked);
-                    return Ok(false);
+                    full.push(which);
+                    if full.len() > kind.alternatives.len() {
+                        return Ok(false);
+                    }
                 }
                 Err((_, error @ ModelError::Closed)) => {
                     return Err(FlowError::Model {

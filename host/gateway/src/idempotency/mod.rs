@@ -192,6 +192,12 @@ impl Answers {
         left.collect()
     }
 
+    /// Whether an answer of this key is there or in the making.
+    pub fn has(&self, key: Digest) -> bool {
+        self.forget_old();
+        self.known().by_key.contains_key(&key)
+    }
+
     /// The answer of this key: one that is there or in the making, if the body is the same; else this one, which is
     /// made from now on.
     pub fn join<F>(

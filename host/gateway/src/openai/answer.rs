@@ -25,6 +25,10 @@ pub(crate) struct FinalChoice {
     pub(crate) reasoning: String,
     pub(crate) calls: Vec<Call>,
     pub(crate) finish: Finish,
+    /// Its tokens.
+    pub(crate) tokens: usize,
+    /// The limit of tokens that ended it, where that was the load's and not the client's own.
+    pub(crate) shortened: Option<u32>,
     /// Of the content, where it is as the model made it.
     pub(crate) logprobs: Vec<TokenLogprob>,
 }
@@ -171,6 +175,8 @@ fn choices(made: Vec<Choice>, first: String, written: Option<&[Value]>) -> Vec<F
             reasoning: choice.reasoning,
             calls: choice.calls,
             finish: choice.finish,
+            tokens: choice.tokens.len(),
+            shortened: None,
             logprobs,
         }
     });
@@ -184,6 +190,8 @@ fn own(text: String) -> FinalChoice {
         reasoning: String::new(),
         calls: Vec::new(),
         finish: Finish::End,
+        tokens: 0,
+        shortened: None,
         logprobs: Vec::new(),
     }
 }
@@ -216,6 +224,16 @@ fn vector(value: &Value) -> Option<Vec<f32>> {
         .collect()
 }
 
+impl Final {
+    /// Load has limited the answer to so many tokens: says so where that ended it.
+    pub(crate) fn limited_to(&mut self, most: u32) {
+        for choice in &mut self.choices {
+            let ended = choice.finish == Finish::Length && choice.tokens >= most as usize;
+            choice.shortened = ended.then_some(most);
+        }
+    }
+}
+
 impl FinalChoice {
     fn lane(&self, lane: Lane) -> Option<&str> {
         match lane {
@@ -243,6 +261,14 @@ impl FinalChoice {
         }
         self.logprobs = from.map_or_else(Vec::new, |from| self.logprobs.split_off(from));
     }
+}
+
+/// What a choice, or the response that it is, says beside OpenAI's members: clients keep what they do not know.
+pub(crate) fn marked(choice: &FinalChoice, mut shown: Value) -> Value {
+    if let Some(most) = choice.shortened {
+        shown["tidegate"] = json!({"shortened": true, "max_tokens": most});
+    }
+    shown
 }
 
 /// OpenAI's five words, of which one has gone out of use.

@@ -24,7 +24,7 @@ pub(super) async fn aside<T: Send + 'static>(
         return Ok(work());
     }
     let turn = timeout_at(until, TURNS.acquire()).await;
-    let turn = turn.map_err(|_| ApiError::busy())?;
+    let turn = turn.map_err(|_| ApiError::no_turn())?;
     let body = body.clone();
     let worked = tokio::task::spawn_blocking(move || {
         let _held = (turn, body);

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use tidegate_contract::Lane;
 
-use super::answer::{Final, FinalChoice, Usage, finish_reason};
+use super::answer::{Final, FinalChoice, Usage, finish_reason, marked};
 use super::asking::Asking;
 use super::error::ApiError;
 use super::fields::{Fields, Known};
@@ -157,6 +157,10 @@ impl ChatFraming {
 }
 
 impl Framing for ChatFraming {
+    fn head(&mut self) -> &mut Head {
+        &mut self.head
+    }
+
     fn whole(&mut self, answers: &[Final], usage: Usage) -> Result<Value, ApiError> {
         let shown = self.head.token_text.as_ref();
         let choices = answers
@@ -164,12 +168,15 @@ impl Framing for ChatFraming {
             .flat_map(|answer| &answer.choices)
             .enumerate();
         let choices = choices.map(|(index, choice)| {
-            json!({
-                "index": index,
-                "message": self.message(choice),
-                "logprobs": logprobs::chat(&choice.logprobs, shown),
-                "finish_reason": finish_reason(choice.finish),
-            })
+            marked(
+                choice,
+                json!({
+                    "index": index,
+                    "message": self.message(choice),
+                    "logprobs": logprobs::chat(&choice.logprobs, shown),
+                    "finish_reason": finish_reason(choice.finish),
+                }),
+            )
         });
         let mut object = self.object("chat.completion", choices.collect());
         object.insert("usage".into(), usage.json());
@@ -209,12 +216,15 @@ impl Framing for ChatFraming {
         for (index, choice) in (0u32..).zip(choices) {
             // An answer may have no text at all.
             self.first(index, out);
-            let choice = json!({
-                "index": index,
-                "delta": {},
-                "logprobs": null,
-                "finish_reason": finish_reason(choice.finish),
-            });
+            let choice = marked(
+                choice,
+                json!({
+                    "index": index,
+                    "delta": {},
+                    "logprobs": null,
+                    "finish_reason": finish_reason(choice.finish),
+                }),
+            );
             self.chunk(json!([choice]), Value::Null, out);
         }
         if self.usage {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use tidegate_contract::{AskingRecord, Finish, Lane};
 
-use super::answer::{Final, Usage, finish_reason};
+use super::answer::{Final, Usage, finish_reason, marked};
 use super::asking::{Asking, Question};
 use super::error::ApiError;
 use super::fields::{Fields, Known, text, wrong_type};
@@ -144,11 +144,16 @@ impl CompletionFraming {
 }
 
 impl Framing for CompletionFraming {
+    fn head(&mut self) -> &mut Head {
+        &mut self.head
+    }
+
     fn whole(&mut self, answers: &[Final], usage: Usage) -> Result<Value, ApiError> {
         let shown = self.head.token_text.as_ref();
         let choices = self.each(answers).into_iter().map(|(index, choice)| {
             let logprobs = logprobs::completion(&choice.logprobs, shown, 0);
-            Self::choice(index, &choice.text, logprobs, Some(choice.finish))
+            let text = Self::choice(index, &choice.text, logprobs, Some(choice.finish));
+            marked(choice, text)
         });
         let mut object = self.object(choices.collect());
         object.insert("usage".into(), usage.json());
@@ -173,7 +178,10 @@ impl Framing for CompletionFraming {
 
     fn end(&mut self, answers: &[Final], usage: Usage, out: &mut Vec<u8>) {
         for (index, choice) in self.each(answers) {
-            let choice = Self::choice(index, "", Value::Null, Some(choice.finish));
+            let choice = marked(
+                choice,
+                Self::choice(index, "", Value::Null, Some(choice.finish)),
+            );
             self.chunk(json!([choice]), Value::Null, out);
         }
         if self.usage {

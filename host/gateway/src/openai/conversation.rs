@@ -5,9 +5,9 @@ use tidegate_contract::{AskingRecord, Message, Wishes};
 use super::asking::{Asking, Question};
 use super::error::ApiError;
 use super::fields::Fields;
-use super::parameters;
 use super::route::Endpoint;
 use super::tools::Tools;
+use super::{messages, parameters};
 
 /// One conversation. The second says whether a stream ends with its usage.
 pub(super) fn asking(
@@ -20,6 +20,16 @@ pub(super) fn asking(
 ) -> Result<(Asking, bool), ApiError> {
     let (stream, usage) = parameters::stream(body)?;
     parameters::service_tier(body)?;
+    let mut asking = AskingRecord {
+        messages,
+        functions: tools.functions,
+        function_choice: tools.choice,
+        parallel_calls: tools.parallel,
+        lanes: true,
+        parameters: wishes,
+        ..AskingRecord::default()
+    };
+    asking.continues = messages::continues(body, &asking)?;
     let asking = Asking {
         endpoint,
         model,
@@ -27,15 +37,7 @@ pub(super) fn asking(
         metadata: parameters::metadata(body)?,
         stream,
         questions: vec![Question {
-            asking: AskingRecord {
-                messages,
-                functions: tools.functions,
-                function_choice: tools.choice,
-                parallel_calls: tools.parallel,
-                lanes: true,
-                parameters: wishes,
-                ..AskingRecord::default()
-            },
+            asking,
             input: None,
         }],
     };

@@ -175,6 +175,10 @@ pub(crate) struct VectorFraming {
 }
 
 impl Framing for VectorFraming {
+    fn head(&mut self) -> &mut Head {
+        &mut self.head
+    }
+
     fn whole(&mut self, answers: &[Final], usage: Usage) -> Result<Value, ApiError> {
         let found = vectors(answers)?;
         for vector in &found {
@@ -211,6 +215,10 @@ pub(crate) struct RankFraming {
 }
 
 impl Framing for RankFraming {
+    fn head(&mut self) -> &mut Head {
+        &mut self.head
+    }
+
     fn whole(&mut self, answers: &[Final], usage: Usage) -> Result<Value, ApiError> {
         let vectors = vectors(answers)?;
         let Some((query, documents)) = vectors.split_first() else {

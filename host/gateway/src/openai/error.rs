@@ -12,6 +12,8 @@ use crate::access::Exceeded;
 use crate::exchange::{Answered, Content};
 use crate::requests::{AFTER, Failure, Refused};
 
+const BUSY: &str = "queue_full";
+
 /// A request that gets no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
@@ -138,16 +140,32 @@ impl ApiError {
     }
 
     /// Too much is worked on.
-    pub(crate) fn busy() -> ApiError {
+    pub(crate) fn no_turn() -> ApiError {
         unavailable("Too many long requests are being read at the moment".to_owned())
     }
 
     /// A queue that is full, or a pipeline that ends.
     pub(crate) fn refused(refused: &Refused) -> ApiError {
         match refused {
-            Refused::Full { limit } => queue_full(*limit),
+            Refused::Full { limit, after } => ApiError::busy(*limit, *after),
             Refused::Closed => unavailable("The pipeline takes no more requests".to_owned()),
         }
+    }
+
+    /// So many wait already; after this time there will be a place.
+    pub(crate) fn busy(waiting: usize, after: Duration) -> ApiError {
+        ApiError::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "rate_limit_error",
+            BUSY,
+            format!("{waiting} requests wait already"),
+        )
+        .later(after)
+    }
+
+    /// Whether it is that.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.code == BUSY
     }
 
     /// Why a record has no answer. `prompt` is the field that the prompt stands in.
@@ -183,7 +201,7 @@ impl ApiError {
     pub(crate) fn model(error: &ModelError, prompt: &str) -> ApiError {
         let text = sentence(error);
         match error {
-            ModelError::Full { limit } => queue_full(*limit),
+            ModelError::Full { limit } => ApiError::busy(*limit, AFTER),
             ModelError::PromptTooLong { tokens, limit } => ApiError::invalid(
                 prompt,
                 "context_length_exceeded",
@@ -274,17 +292,6 @@ fn parameter(name: &'static str) -> &'static str {
         "logprobs" => "top_logprobs",
         other => other,
     }
-}
-
-fn queue_full(limit: usize) -> ApiError {
-    let message = format!("{limit} requests wait already");
-    ApiError::new(
-        StatusCode::TOO_MANY_REQUESTS,
-        "rate_limit_error",
-        "queue_full",
-        message,
-    )
-    .later(AFTER)
 }
 
 fn denied(code: &'static str, message: String) -> ApiError {

@@ -20,6 +20,9 @@ pub(crate) struct Head {
 
 /// The form of an endpoint's answers. Records are known by their number in the request.
 pub(crate) trait Framing: Send {
+    /// What its answers say of themselves.
+    fn head(&mut self) -> &mut Head;
+
     /// The whole of it.
     fn whole(&mut self, answers: &[Final], usage: Usage) -> Result<Value, ApiError>;
 

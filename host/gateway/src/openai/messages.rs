@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
-use tidegate_contract::{Call, Message, Role};
+use tidegate_contract::{AskingRecord, Call, FunctionChoice, Message, Role};
 
 use super::error::ApiError;
 use super::fields::{Fields, Known, text, wrong_type};
@@ -18,6 +18,9 @@ const KNOWN: Known = Known {
         ("function_call", "it gave way to tool_calls"),
     ],
 };
+
+/// Whether the last message is gone on with, by the name that other servers have for it.
+const CONTINUES: &str = "continue_final_message";
 
 /// Reads the messages, oldest first.
 pub(crate) fn messages(list: Vec<Value>, path: &str) -> Read<Vec<Message>> {
@@ -34,6 +37,30 @@ pub(crate) fn messages(list: Vec<Value>, path: &str) -> Read<Vec<Message>> {
         messages.push(message);
     }
     Ok(messages)
+}
+
+/// Whether the last message is the beginning of the answer: an assistant's text, unless the client says otherwise. An
+/// answer that has a form from its first character on, or must be a call, has no other beginning.
+pub(crate) fn continues(body: &mut Fields, asking: &AskingRecord) -> Read<bool> {
+    let last = asking.messages.last();
+    let is_text = last.is_some_and(|last| last.role == Role::Assistant && last.calls.is_empty());
+    let must_call = !matches!(
+        asking.function_choice,
+        FunctionChoice::Auto | FunctionChoice::None
+    );
+    let is_free = !must_call && asking.parameters.structure.is_none();
+    match body.flag(CONTINUES)? {
+        Some(true) if !is_text => {
+            let why = "is true, and the last message is no text of the assistant";
+            Err(body.wrong(CONTINUES, why))
+        }
+        Some(true) if !is_free => {
+            let why =
+                "is true, and what has a form or must be a call is made from its beginning on";
+            Err(body.wrong(CONTINUES, why))
+        }
+        wanted => Ok(is_text && is_free && wanted.unwrap_or(true)),
+    }
 }
 
 /// The role of a name.

@@ -11,12 +11,14 @@ mod asking;
 mod chat;
 mod completions;
 mod conversation;
+mod cost;
 mod deadline;
 mod embeddings;
 pub mod error;
 mod fields;
 mod form;
 mod framing;
+pub mod load;
 mod logprobs;
 mod messages;
 mod models;
@@ -30,16 +32,18 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::StatusCode;
-use tidegate_contract::{CallerId, ModelError};
+use tidegate_contract::CallerId;
 use tokio::time::Instant;
 
 use admission::Admission;
 use aside::aside;
 use asking::Asking;
+use cost::{most_pieces, most_tokens};
 use error::ApiError;
 use form::Form;
 use framing::Head;
 pub(crate) use framing::late;
+use load::{Served, Shed};
 use route::{Endpoint, ModelEntry, Route};
 
 use crate::access::Who;
@@ -69,6 +73,8 @@ pub struct Options {
     pub repeated: Option<Answers>,
     /// Answers that equal requests share.
     pub shared: Option<Shared>,
+    /// What was done under load.
+    pub shed: Shed,
 }
 
 /// Answers that equal requests share, where the same answer comes each time: greedy ones, and those with a seed.
@@ -97,6 +103,7 @@ struct Inner {
     clock: fn() -> u64,
     repeated: Option<Answers>,
     shared: Option<Shared>,
+    shed: Shed,
 }
 
 impl OpenAi {
@@ -118,6 +125,11 @@ impl OpenAi {
                 until,
             });
         }
+        let under_load = options
+            .routes
+            .iter()
+            .filter(|route| !route.steps.is_empty());
+        under_load.for_each(|route| options.shed.add(route));
         OpenAi(Arc::new(Inner {
             requests: options.requests,
             routes: options.routes.into_iter().map(Arc::new).collect(),
@@ -125,6 +137,7 @@ impl OpenAi {
             clock: options.clock,
             repeated: options.repeated,
             shared: options.shared,
+            shed: options.shed,
         }))
     }
 
@@ -198,6 +211,7 @@ impl OpenAi {
             gone: Some(asked.gone.clone()),
             patience: Patience::until(until),
             time,
+            served: Served::default(),
             asking: Arc::new(asking),
             form,
             route,
@@ -250,6 +264,8 @@ struct Ready {
     patience: Patience,
     /// How long the one who asks does.
     time: Duration,
+    /// What load makes of it.
+    served: Served,
     /// None where others may read the answer.
     gone: Option<Gone>,
     /// Of an answer that several may read.
@@ -270,24 +286,20 @@ impl Ready {
     }
 
     async fn try_answer(mut self, asked: Asked) -> Result<Answered, ApiError> {
-        let inner = &self.openai.0;
-        let (route, asking) = (self.route.clone(), self.asking.clone());
-        let prepare = move || {
-            let prompts = count(&route, &asking);
-            let prompts =
-                prompts.map_err(|error| ApiError::model(&error, asking.endpoint.prompt()))?;
-            let values = asking.values().map_err(|error| {
-                let why = format!("The request cannot be written: {error}");
-                ApiError::bad("invalid_json", why)
-            })?;
-            Ok::<_, ApiError>((prompts, values))
-        };
-        let (prompts, values) = aside(&asked.body, self.patience.deadline(), prepare).await??;
+        let inner = self.openai.0.clone();
         let greedy = self.route.greedy;
         let settled = |question: &asking::Question| question.is_settled(greedy);
+        let settled = self.asking.questions.iter().all(settled);
         // A repeated request is shared with its repetitions, and with nobody else: it has an end of its own.
-        let shared = inner.shared.clone().filter(|_| self.making.is_none());
-        match shared.filter(|_| self.asking.questions.iter().all(settled)) {
+        let shared = inner.shared.as_ref();
+        let shared = shared.filter(|_| settled && self.making.is_none());
+        let prompts = match self.is_there(&asked, shared).await? {
+            // What is there costs nothing, whatever the load.
+            true => self.count(&asked, &[]).await?,
+            false => self.shed(&asked).await?,
+        };
+        let values = self.values(&asked).await?;
+        match shared {
             None => self.go(asked, &prompts, values)?.await,
             Some(shared) => {
                 let key = self.shared_key(&asked, &values, shared.everyone);
@@ -313,12 +325,31 @@ impl Ready {
         }
     }
 
+    /// The values of its records.
+    async fn values(&self, asked: &Asked) -> Result<Vec<Vec<u8>>, ApiError> {
+        let asking = self.asking.clone();
+        let writing = move || asking.values();
+        let values = aside(&asked.body, self.patience.deadline(), writing).await?;
+        values.map_err(|error| {
+            let why = format!("The request cannot be written: {error}");
+            ApiError::bad("invalid_json", why)
+        })
+    }
+
     /// What must be equal for an answer to be shared: the weights, the records, the form, and who asks.
     fn shared_key(&self, asked: &Asked, values: &[Vec<u8>], everyone: bool) -> Digest {
-        let entry = self.route.models.iter();
-        let entry = entry.clone().find(|entry| entry.name == self.asking.model);
+        let mut entries = self.route.models.iter();
+        let entry = entries.find(|entry| entry.name == self.asking.model);
+        let other = self
+            .served
+            .model
+            .and_then(|model| self.route.others.get(model));
+        let digest = other.map(|other| &other.digest);
+        let digest = digest.or(entry.map(|entry| &entry.digest));
         let mut parts: Vec<Vec<u8>> = vec![
-            entry.map_or_else(Vec::new, |entry| entry.digest.clone().into_bytes()),
+            digest.map_or_else(Vec::new, |digest| digest.clone().into_bytes()),
+            // A limit that load has set is told, the same limit of the client is not.
+            format!("{:?}", self.served.most_tokens).into_bytes(),
             self.route.name.clone().into_bytes(),
             self.asking.endpoint.name().into(),
             format!("{} {:?}", self.asking.stream, self.form).into_bytes(),
@@ -390,8 +421,10 @@ impl Ready {
         };
         let job = run::Job {
             requests: inner.requests.clone(),
+            model: asking.model.clone(),
+            served: self.served,
+            shed: inner.shed.clone(),
             resumed,
-            source: route.source,
             records,
             class: route.class,
             patience: self.patience,
@@ -401,8 +434,8 @@ impl Ready {
             pieces,
             spending,
             prompt: asking.endpoint.prompt(),
-            token_text: route.token_text.clone(),
             begun: making.map(|making| (making, begun)),
+            route: self.route.clone(),
         };
         run::run(job).await
     }
@@ -426,49 +459,4 @@ fn only(asked: &Asked, method: &'static str) -> Result<(), ApiError> {
         allow: Some(method),
         ..ApiError::no_path(StatusCode::METHOD_NOT_ALLOWED, message)
     })
-}
-
-/// Tokens of each prompt, which must fit, and leave room for a token of an answer.
-fn count(route: &Route, asking: &Asking) -> Result<Vec<u64>, ModelError> {
-    let Some(count) = &route.count else {
-        return Ok(vec![0; asking.questions.len()]);
-    };
-    let limit = route.bounds.context_tokens as usize;
-    let most = limit.saturating_sub(usize::from(asking.endpoint.has_pieces()));
-    let counted = asking.questions.iter().map(|question| {
-        let tokens = count(&question.counted())?.tokens;
-        if tokens > most {
-            return Err(ModelError::PromptTooLong {
-                tokens,
-                limit: most,
-            });
-        }
-        Ok(tokens as u64)
-    });
-    counted.collect()
-}
-
-/// Most tokens of one answer.
-fn most_answer(route: &Route, question: &asking::Question) -> u64 {
-    let most = route.bounds.answer_tokens;
-    let wanted = question.asking.parameters.max_tokens;
-    u64::from(wanted.map_or(most, |wanted| wanted.min(most)))
-}
-
-/// Most tokens of all answers.
-fn most_tokens(route: &Route, asking: &Asking) -> u64 {
-    if !asking.endpoint.has_pieces() {
-        return 0;
-    }
-    let answers = asking.questions.iter();
-    answers
-        .map(|each| most_answer(route, each) * u64::from(each.n()))
-        .sum()
-}
-
-/// Most pieces of one record: a token makes one, and the end of each lane may make another.
-fn most_pieces(route: &Route, asking: &Asking) -> usize {
-    let answers = asking.questions.iter();
-    let most = answers.map(|each| (2 * most_answer(route, each) + 64) * u64::from(each.n()));
-    most.max().unwrap_or(0) as usize
 }

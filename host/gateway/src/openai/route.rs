@@ -6,6 +6,7 @@ use std::time::Duration;
 use hyper::header::HeaderName;
 use tidegate_contract::{AskingRecord, ModelError};
 
+use super::load::{OtherModel, Step};
 use crate::access::Scope;
 
 /// What a model is asked for, by the path.
@@ -129,6 +130,12 @@ pub struct Route {
     pub name: String,
     /// The models that are asked through it.
     pub models: Vec<ModelEntry>,
+    /// The names in the pipeline of those that answer.
+    pub own: Vec<String>,
+    /// What is done under load, in this order.
+    pub steps: Vec<Step>,
+    /// The models that answer then.
+    pub others: Vec<OtherModel>,
     /// The endpoints that it serves.
     pub endpoints: Vec<Endpoint>,
     /// Headers of the request that its record has.

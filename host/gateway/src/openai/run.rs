@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
 use tidegate_contract::Terms;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
@@ -14,7 +14,8 @@ use tokio::time::{Instant, sleep_until};
 use super::answer::{Final, Usage, conclude};
 use super::error::ApiError;
 use super::framing::Framing;
-use super::route::TokenText;
+use super::load::{Served, Shed};
+use super::route::Route;
 use crate::exchange::{Answered, Content, Gone, Part};
 use crate::idempotency::{Begun, Making};
 use crate::requests::{Heard, NewRecord, OwnedPiece, Patience, Requests, Spending, Waiting};
@@ -22,13 +23,19 @@ use crate::requests::{Heard, NewRecord, OwnedPiece, Patience, Requests, Spending
 /// How long a client hears nothing: both common ones give up after some minutes.
 const SILENCE: Duration = Duration::from_secs(15);
 const COMMENT: &[u8] = b": the answer is being made\n\n";
+/// The header that names a model that answers in another's place.
+const MODEL: &str = "x-tidegate-model";
 /// Most records of one request that are in the pipeline at once.
 const AT_ONCE: usize = 64;
 
 /// A request that may be asked.
 pub(crate) struct Job {
     pub(crate) requests: Requests,
-    pub(crate) source: u16,
+    pub(crate) route: Arc<Route>,
+    /// The model that was asked for, as the client knows it.
+    pub(crate) model: String,
+    pub(crate) served: Served,
+    pub(crate) shed: Shed,
     /// Its one record, where an earlier process has asked with it.
     pub(crate) resumed: Option<Waiting>,
     /// None of one that is resumed.
@@ -45,18 +52,29 @@ pub(crate) struct Job {
     pub(crate) spending: Arc<Spending>,
     /// The field that the prompt stands in.
     pub(crate) prompt: &'static str,
-    /// Shows tokens.
-    pub(crate) token_text: Option<TokenText>,
     /// Who is told of which record an answer is made, if it is one.
     pub(crate) begun: Option<(Making, Begun)>,
 }
 
 /// Asks, and answers with what the first header can say.
 pub(crate) async fn run(job: Job) -> Answered {
+    let (shed, route, step) = (job.shed.clone(), job.route.clone(), job.served.step);
     let answered = match Running::begin(job).await {
-        Err(error) => Err(error),
-        Ok(running) if running.stream => running.stream().await,
-        Ok(running) => running.whole().await,
+        Err(error) => {
+            if error.is_busy() {
+                shed.count(&route, None);
+            }
+            Err(error)
+        }
+        Ok(running) => {
+            if step.is_some() {
+                shed.count(&route, step);
+            }
+            match running.stream {
+                true => running.stream().await,
+                false => running.whole().await,
+            }
+        }
     };
     answered.unwrap_or_else(|error| error.answered())
 }
@@ -77,6 +95,11 @@ enum Event {
 
 struct Running {
     waiting: Waiting,
+    route: Arc<Route>,
+    model: String,
+    served: Served,
+    /// The route's other model that answers.
+    by: Option<usize>,
     left: VecDeque<(usize, NewRecord)>,
     answers: Vec<Option<Final>>,
     class: u8,
@@ -87,7 +110,6 @@ struct Running {
     pieces: Option<usize>,
     spending: Arc<Spending>,
     prompt: &'static str,
-    token_text: Option<TokenText>,
 }
 
 impl Running {
@@ -97,7 +119,9 @@ impl Running {
             Some(resumed) => resumed,
             None => {
                 let (records, spending) = (job.records.len(), job.spending.clone());
-                let waiting = job.requests.wait(job.source, records, AT_ONCE, spending);
+                let waiting = job
+                    .requests
+                    .wait(job.route.source, records, AT_ONCE, spending);
                 let waiting = tokio::select! {
                     biased;
                     () = gone(&mut job.gone) => return Err(ApiError::gone()),
@@ -109,6 +133,10 @@ impl Running {
         };
         let mut running = Running {
             waiting,
+            route: job.route,
+            model: job.model,
+            served: job.served,
+            by: None,
             answers: (0..job.records.len().max(1)).map(|_| None).collect(),
             left: job.records.into_iter().enumerate().collect(),
             class: job.class,
@@ -119,19 +147,51 @@ impl Running {
             pieces: job.pieces,
             spending: job.spending,
             prompt: job.prompt,
-            token_text: job.token_text,
         };
         // Of several records some may be done when the others are not: those are asked anew together.
         let begun = job.begun.filter(|_| running.answers.len() == 1);
         if let Some((making, _)) = &begun {
             making.begins();
         }
+        running.answers(job.served.model);
         running.ask()?;
         if let (Some((making, begun)), Some(caller)) = (begun, running.waiting.callers().next()) {
             let offset = caller.offset;
             making.begun(Begun { offset, ..begun });
         }
         Ok(running)
+    }
+
+    /// This one of the route's other models answers, or its own.
+    fn answers(&mut self, by: Option<usize>) {
+        self.by = by;
+        let other = by.and_then(|by| self.route.others.get(by));
+        let head = self.framing.head();
+        (head.model, head.token_text) = match other {
+            Some(other) => (other.name.clone(), other.token_text.clone()),
+            None => (self.model.clone(), self.route.token_text.clone()),
+        };
+    }
+
+    /// A model has begun: what it is called by the client, if it is one that answers.
+    fn begun(&mut self, model: &str) {
+        let other = self
+            .route
+            .others
+            .iter()
+            .position(|other| other.name == model);
+        if (other.is_some() || self.route.own.iter().any(|own| own == model)) && other != self.by {
+            self.answers(other);
+        }
+    }
+
+    /// Says which model answers, where it is not the one that was asked for.
+    fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
+        let other = self.by.and_then(|by| self.route.others.get(by));
+        let name = other.and_then(|other| HeaderValue::from_str(&other.name).ok());
+        name.map(|name| (HeaderName::from_static(MODEL), name))
+            .into_iter()
+            .collect()
     }
 
     /// Asks with as many records as may be under way at once.
@@ -158,39 +218,52 @@ impl Running {
     /// What is heard next, within this time if one is given; none if nothing is.
     async fn next(&mut self, within: Option<Duration>) -> Result<Option<Event>, ApiError> {
         let until = within.map(|within| Instant::now() + within);
-        let silent = async {
-            match until {
-                Some(until) => sleep_until(until).await,
-                None => std::future::pending().await,
-            }
-        };
-        let heard = tokio::select! {
-            biased;
-            () = gone(&mut self.gone) => return Err(ApiError::gone()),
-            heard = self.waiting.hear() => heard,
-            () = self.patience.is_over() => return Err(ApiError::deadline()),
-            () = silent => return Ok(None),
-        };
-        self.take(heard).map(Some)
-    }
-
-    fn take(&mut self, (tag, heard): (usize, Heard)) -> Result<Event, ApiError> {
-        match heard {
-            Heard::Piece(piece) => Ok(Event::Piece(tag, piece)),
-            Heard::Failed(failure) => Err(ApiError::failed(&failure, self.prompt)),
-            Heard::Answered(reply) => {
-                let (answer, rest) = conclude(*reply, self.token_text.as_ref())
-                    .map_err(|failure| ApiError::failed(&failure, self.prompt))?;
-                if let Some(place) = self.answers.get_mut(tag) {
-                    *place = Some(answer);
+        loop {
+            let silent = async {
+                match until {
+                    Some(until) => sleep_until(until).await,
+                    None => std::future::pending().await,
                 }
-                self.ask()?;
-                Ok(Event::Rest(tag, rest))
+            };
+            let heard = tokio::select! {
+                biased;
+                () = gone(&mut self.gone) => return Err(ApiError::gone()),
+                heard = self.waiting.hear() => heard,
+                () = self.patience.is_over() => return Err(ApiError::deadline()),
+                () = silent => return Ok(None),
+            };
+            if let Some(event) = self.take(heard)? {
+                return Ok(Some(event));
             }
         }
     }
 
-    fn answers(&mut self) -> (Vec<Final>, Usage) {
+    /// What it means for the client; none where it means nothing.
+    fn take(&mut self, (tag, heard): (usize, Heard)) -> Result<Option<Event>, ApiError> {
+        match heard {
+            Heard::Begun(model) => {
+                self.begun(&model);
+                Ok(None)
+            }
+            Heard::Piece(piece) => Ok(Some(Event::Piece(tag, piece))),
+            Heard::Failed(failure) => Err(ApiError::failed(&failure, self.prompt)),
+            Heard::Answered(reply) => {
+                let token_text = self.framing.head().token_text.clone();
+                let (mut answer, rest) = conclude(*reply, token_text.as_ref())
+                    .map_err(|failure| ApiError::failed(&failure, self.prompt))?;
+                if let Some(most) = self.served.most_tokens {
+                    answer.limited_to(most);
+                }
+                if let Some(place) = self.answers.get_mut(tag) {
+                    *place = Some(answer);
+                }
+                self.ask()?;
+                Ok(Some(Event::Rest(tag, rest)))
+            }
+        }
+    }
+
+    fn finals(&mut self) -> (Vec<Final>, Usage) {
         let answers: Vec<_> = self.answers.drain(..).flatten().collect();
         let usage = Usage::of(&answers);
         // Before the end is read: whoever asks next counts on it.
@@ -202,11 +275,11 @@ impl Running {
         while !self.is_done() {
             self.next(None).await?;
         }
-        let (answers, usage) = self.answers();
+        let (answers, usage) = self.finals();
         let body = self.framing.whole(&answers, usage)?;
         Ok(Answered {
             status: StatusCode::OK,
-            headers: Vec::new(),
+            headers: self.headers(),
             content: Content::Whole {
                 media_type: "application/json",
                 bytes: Bytes::from(body.to_string()),
@@ -225,13 +298,12 @@ impl Running {
             None => out.extend_from_slice(COMMENT),
             Some(event) => self.write(event, &mut out),
         }
+        let mut headers = self.headers();
+        headers.push((CACHE_CONTROL, HeaderValue::from_static("no-cache")));
         tokio::spawn(self.go_on(to, out));
         Ok(Answered {
             status: StatusCode::OK,
-            headers: vec![(
-                HeaderName::from_static("cache-control"),
-                HeaderValue::from_static("no-cache"),
-            )],
+            headers,
             content: Content::Events(parts),
         })
     }
@@ -253,7 +325,8 @@ impl Running {
             let heard = loop {
                 match self.waiting.heard().map(|heard| self.take(heard)) {
                     None => break Ok(()),
-                    Some(Ok(event)) => self.write(event, &mut out),
+                    Some(Ok(Some(event))) => self.write(event, &mut out),
+                    Some(Ok(None)) => {}
                     Some(Err(error)) => break Err(error),
                 }
             };
@@ -261,7 +334,7 @@ impl Running {
                 break error;
             }
             if self.is_done() {
-                let (answers, usage) = self.answers();
+                let (answers, usage) = self.finals();
                 self.framing.end(&answers, usage, &mut out);
                 let _ = to.send(Part::Last(out.into()));
                 return;

@@ -49,6 +49,8 @@ pub(super) struct Ways {
 pub(super) struct State {
     /// Pieces of the record that have not ended.
     pub(super) left: usize,
+    /// The model that has begun last.
+    begun: Option<String>,
     /// Why there will be no answer, if it stays so.
     why: Option<Failure>,
     /// What the piece brings that comes to the sink just now.
@@ -73,6 +75,7 @@ impl Caller {
             ways,
             state: Mutex::new(State {
                 left: asks.left,
+                begun: None,
                 why: None,
                 answer: None,
                 shown: Shown::default(),
@@ -112,6 +115,17 @@ impl Caller {
             self.waits_no_more();
         }
         let _ = self.ways.to.send((self.tag, heard));
+    }
+
+    /// A model has begun to answer.
+    pub(super) fn begun(&self, model: &str) {
+        let mut state = lock(&self.state);
+        if state.over || state.begun.as_deref() == Some(model) {
+            return;
+        }
+        state.begun = Some(model.to_owned());
+        // Under the lock, so that no piece comes before it.
+        self.say(Heard::Begun(model.to_owned()));
     }
 
     /// The first answer counts.

@@ -1,6 +1,7 @@
 //! The port by which `flow` tells callers.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tidegate_contract::{Answer, Became, CallerId, Callers, Listener, Tally, Terms};
 
@@ -30,6 +31,14 @@ impl Callers for Requests {
                 spending.prompt(caller.tag, u64::from(answer.prompt_tokens));
             }
             lock(&caller.state).answer = answer;
+        }
+    }
+
+    fn begun(&self, id: CallerId, model: &str) {
+        self.queue(id.source).line.leave(id.offset, Instant::now());
+        if let Some(caller) = self.caller(id) {
+            caller.waits_no_more();
+            caller.begun(model);
         }
     }
 

@@ -25,7 +25,6 @@ impl Tally for Counting {
     }
 
     fn made(&self, choice: u32, tokens: u32) {
-        self.caller.waits_no_more();
         let spending = &self.caller.ways.spending;
         spending.made(self.caller.tag, self.attempt, choice, u64::from(tokens));
     }

@@ -10,6 +10,7 @@ mod caller;
 mod callers;
 mod counting;
 mod left;
+mod line;
 mod listening;
 mod patience;
 mod places;
@@ -22,7 +23,7 @@ mod waiting;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_contract::{Answer, CallerId, Lane, ModelError, TokenLogprob};
 use tokio::sync::watch;
@@ -30,6 +31,7 @@ use tokio::sync::watch;
 use caller::Caller;
 pub use left::Expected;
 use left::Left;
+pub use line::Load;
 pub use listening::Lanes;
 pub use patience::Patience;
 use places::Places;
@@ -149,7 +151,13 @@ impl Requests {
         let places = queue.places(records.min(at_once)).await?;
         let places = Places::new(places, records);
         let requests = self.clone();
-        Ok(Waiting::new(requests, source, queue, Some(places), spending))
+        Ok(Waiting::new(
+            requests,
+            source,
+            queue,
+            Some(places),
+            spending,
+        ))
     }
 
     /// For a record of a source that is in the pipeline already. Whoever has asked with it has gone, and pays nothing.
@@ -183,13 +191,26 @@ impl Requests {
     }
 
     fn forget(&self, id: CallerId) -> bool {
+        self.queue(id.source).line.leave(id.offset, Instant::now());
         lock(&self.0.callers).remove(&id).is_some()
+    }
+
+    /// How much waits in the source with this index.
+    pub fn load(&self, source: u16) -> Load {
+        self.queue(source).line.load(Instant::now())
+    }
+
+    /// When one who is sent away from this source may come again.
+    pub fn turn(&self, source: u16) -> Duration {
+        self.queue(source).line.turn(Instant::now())
     }
 }
 
 /// What is heard of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Heard {
+    /// The model of this name has begun to answer.
+    Begun(String),
     /// A part of its answer.
     Piece(OwnedPiece),
     /// Its answer; nothing follows.

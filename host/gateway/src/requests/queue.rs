@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tidegate_contract::CallerId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
+use super::line::Line;
 use super::{NewRecord, Refused, lock};
 
 /// A record that waits to be read.
@@ -21,9 +22,11 @@ pub(super) struct Queue {
     most: usize,
     /// Places that are free.
     places: Arc<Semaphore>,
-    /// Whoever waits for places: one at a time.
-    line: Semaphore,
+    /// The turn to wait for places: one has it at a time.
+    turn: Semaphore,
     waiting: Mutex<Records>,
+    /// Those who wait, here and beyond.
+    pub(super) line: Line,
     came: Condvar,
     /// Wakes the worker that reads it, if it waits for something else.
     wake: Mutex<Option<Wake>>,
@@ -53,8 +56,9 @@ impl Queue {
         Queue {
             most,
             places: Arc::new(Semaphore::new(most)),
-            line: Semaphore::new(1),
+            turn: Semaphore::new(1),
             waiting: Mutex::default(),
+            line: Line::default(),
             came: Condvar::new(),
             wake: Mutex::default(),
             taken: AtomicBool::new(false),
@@ -65,7 +69,10 @@ impl Queue {
     /// and others find none meanwhile.
     pub(super) async fn places(&self, count: usize) -> Result<OwnedSemaphorePermit, Refused> {
         let count = u32::try_from(count.clamp(1, self.most)).unwrap_or(u32::MAX);
-        let full = || Refused::Full { limit: self.most };
+        let full = || Refused::Full {
+            limit: self.most,
+            after: self.line.turn(Instant::now()),
+        };
         match self.places.clone().try_acquire_many_owned(count) {
             Ok(places) => return Ok(places),
             Err(TryAcquireError::Closed) => return Err(Refused::Closed),
@@ -74,7 +81,7 @@ impl Queue {
             }
             Err(TryAcquireError::NoPermits) => {}
         }
-        let _line = self.line.try_acquire().map_err(|_| full())?;
+        let _turn = self.turn.try_acquire().map_err(|_| full())?;
         let places = self.places.clone().acquire_many_owned(count).await;
         places.map_err(|_| Refused::Closed)
     }

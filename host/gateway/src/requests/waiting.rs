@@ -1,6 +1,7 @@
 //! The records of one request, and what is heard of them.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tidegate_contract::{CallerId, Terms};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -41,6 +42,8 @@ pub enum Refused {
     Full {
         /// How many do.
         limit: usize,
+        /// When there will be a place.
+        after: Duration,
     },
     /// The pipeline ends.
     #[error("the pipeline takes no more requests")]
@@ -121,6 +124,7 @@ impl Waiting {
         let caller = Caller::new(id, asks, ways);
         // Known before it can be read.
         lock(&self.requests.0.callers).insert(id, Arc::new(caller));
+        self.queue.line.enter(id.offset, Instant::now());
         if let Err(refused) = self.queue.push(Queued { id, record }) {
             self.requests.forget(id);
             return Err(refused);
@@ -193,7 +197,7 @@ impl Waiting {
 
     fn note(&mut self, tag: usize, heard: &Heard) {
         match heard {
-            Heard::Piece(_) => {}
+            Heard::Begun(_) | Heard::Piece(_) => {}
             Heard::Answered(_) => self.open.retain(|(open, _)| *open != tag),
             // One that contradicts itself goes on in the pipeline: it is ended there when this is dropped.
             Heard::Failed(Failure::Contradicted) => {}

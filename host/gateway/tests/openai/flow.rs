@@ -15,6 +15,7 @@ use tidegate_contract::{
 use tidegate_gateway::access::Who;
 use tidegate_gateway::exchange::{Answered, Asked, Content, Gone, Part};
 use tidegate_gateway::openai::admission::Open;
+use tidegate_gateway::openai::load::Shed;
 use tidegate_gateway::openai::route::{Bounds, Endpoint, ModelEntry, PromptCost, Route};
 use tidegate_gateway::openai::{OpenAi, Options};
 use tidegate_gateway::requests::{self, GatewaySink, Requests};
@@ -46,6 +47,11 @@ impl Play {
             index: 0,
             logprobs: Vec::new(),
         }
+    }
+
+    /// The model of this name has made its first token.
+    pub(crate) fn begun(&self, model: &str) {
+        self.requests.begun(self.id, model);
     }
 
     pub(crate) fn tell(&self, became: &Became<'_>) {
@@ -181,6 +187,7 @@ impl Gateway {
             clock: || 1_700_000_000,
             repeated: None,
             shared: None,
+            shed: Shed::default(),
         };
         change(&mut options);
         let requests = options.requests.clone();
@@ -280,6 +287,9 @@ pub(crate) fn route() -> Route {
     Route {
         name: "all".to_owned(),
         models: vec![model("small")],
+        own: vec!["support".to_owned()],
+        steps: Vec::new(),
+        others: Vec::new(),
         endpoints: Endpoint::ALL.to_vec(),
         headers: vec![HeaderName::from_static("x-tenant")],
         key_header: None,

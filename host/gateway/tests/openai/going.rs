@@ -96,6 +96,17 @@ async fn wait(requests: &Requests, records: usize) -> Result<Waiting, Refused> {
     requests.wait(3, records, 64, uncounted()).await
 }
 
+/// The limit that is reached.
+fn full(refused: Option<Refused>) -> Option<usize> {
+    match refused {
+        Some(Refused::Full { limit, after }) => {
+            assert!(after >= Duration::from_secs(1), "{after:?}");
+            Some(limit)
+        }
+        _ => None,
+    }
+}
+
 #[tokio::test]
 async fn what_was_not_read_is_taken_back_and_a_full_queue_says_so() {
     let requests = Requests::new(Options {
@@ -106,8 +117,7 @@ async fn what_was_not_read_is_taken_back_and_a_full_queue_says_so() {
     ask(&mut waiting, 0).unwrap();
     ask(&mut waiting, 1).unwrap();
     assert!(!waiting.has_room());
-    let full = wait(&requests, 1).await.err();
-    assert_eq!(full, Some(Refused::Full { limit: 2 }));
+    assert_eq!(full(wait(&requests, 1).await.err()), Some(2));
     // Another source has places of its own.
     let other = requests.wait(4, 3, 64, uncounted()).await;
     drop(other.unwrap());
@@ -147,19 +157,19 @@ async fn a_record_waits_until_a_model_has_made_the_first_of_its_answer() {
     let [id] = read(&mut source)[..] else {
         panic!()
     };
-    let full = Some(Refused::Full { limit: 1 });
-    assert_eq!(wait(&requests, 1).await.err(), full, "it was read");
+    let refused = async || full(wait(&requests, 1).await.err());
+    assert_eq!(refused().await, Some(1), "it was read");
     let tally = requests.tally(id, 1).unwrap();
     tally.asked();
-    assert_eq!(wait(&requests, 1).await.err(), full, "a model has it");
-    tally.made(0, 1);
+    assert_eq!(refused().await, Some(1), "a model has it");
+    requests.begun(id, "large");
     let mut next = wait(&requests, 1).await.expect("it is answered by now");
     ask(&mut next, 0).unwrap();
     let [id] = read(&mut source)[..] else {
         panic!()
     };
     // One that no model answers waits until it has ended.
-    assert_eq!(wait(&requests, 1).await.err(), full);
+    assert_eq!(refused().await, Some(1));
     requests.tell(id, &Became::Dropped { stage: "mask" });
     assert!(wait(&requests, 1).await.is_ok());
 }
@@ -182,10 +192,7 @@ async fn a_request_of_several_records_has_all_its_places_before_the_first_is_que
         assert!(tokio::time::Instant::now() < until, "it does not wait");
         tokio::task::yield_now().await;
     }
-    assert_eq!(
-        wait(&requests, 2).await.err(),
-        Some(Refused::Full { limit: 4 })
-    );
+    assert_eq!(full(wait(&requests, 2).await.err()), Some(4));
     ask(&mut few, 0).unwrap();
     assert_eq!(requests.waiting_callers(), 1);
     assert!(!several.is_finished());

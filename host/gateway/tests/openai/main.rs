@@ -8,6 +8,7 @@ mod doors;
 mod flow;
 mod going;
 mod lives;
+mod load;
 mod meanings;
 mod quotas;
 mod repeating;

@@ -1,10 +1,11 @@
 //! What the gateway counts, for those who scrape it.
 
-/// What the gateway has answered and refused, and what waits.
+/// What the gateway has answered and refused, what it has done under load, and what waits.
 pub(super) fn metrics(
     waiting: usize,
     counted: &[(&'static str, u16, u64)],
     refused: impl Iterator<Item = (&'static str, u64)>,
+    shed: &[(String, String, u64)],
 ) -> String {
     let mut text = format!(
         "# TYPE tidegate_gateway_requests_waiting gauge\ntidegate_gateway_requests_waiting {waiting}\n\
@@ -19,6 +20,15 @@ pub(super) fn metrics(
     for (reason, count) in refused {
         text += &format!("tidegate_gateway_refused_total{{reason=\"{reason}\"}} {count}\n");
     }
+    // Nothing where no source says what it does under load.
+    for (number, (source, step, count)) in shed.iter().enumerate() {
+        if number == 0 {
+            text += "# TYPE tidegate_gateway_shed_requests_total counter\n";
+        }
+        text += &format!(
+            "tidegate_gateway_shed_requests_total{{source=\"{source}\",step=\"{step}\"}} {count}\n"
+        );
+    }
     text
 }
 
@@ -29,12 +39,16 @@ mod tests {
     #[test]
     fn what_the_gateway_refuses_stands_beside_what_it_answers() {
         let refused = [("invalid_api_key", 3), ("tls_failed", 0)];
-        let text = metrics(1, &[("chat", 200, 2)], refused.into_iter());
+        let text = metrics(1, &[("chat", 200, 2)], refused.into_iter(), &[]);
+        assert!(!text.contains("shed"), "{text}");
+        let shed = [("chat".to_owned(), "refused".to_owned(), 4)];
+        let text = text + &metrics(0, &[], [].into_iter(), &shed);
         for line in [
             "tidegate_gateway_requests_waiting 1",
             "tidegate_gateway_requests_total{endpoint=\"chat\",status=\"200\"} 2",
             "tidegate_gateway_refused_total{reason=\"invalid_api_key\"} 3",
             "tidegate_gateway_refused_total{reason=\"tls_failed\"} 0",
+            "tidegate_gateway_shed_requests_total{source=\"chat\",step=\"refused\"} 4",
         ] {
             assert!(text.lines().any(|found| found == line), "{text}");
         }

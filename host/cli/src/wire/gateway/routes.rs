@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use tidegate_contract::{AskingRecord, Prompt};
-use tidegate_control::config::{self, Ask, ModelStage, Pipeline, SourceKind, StageKind};
-use tidegate_gateway::openai::route::{Bounds, Count, Endpoint, ModelEntry, PromptCost, Route};
+use tidegate_control::config::{self, Ask, LoadStep, ModelStage, Pipeline, SourceKind, StageKind};
+use tidegate_gateway::openai::load::{OtherModel, Step};
+use tidegate_gateway::openai::route::{
+    Bounds, Count, Endpoint, ModelEntry, PromptCost, Route, TokenText,
+};
 
 use crate::models::Served;
 use crate::wire::Models;
@@ -33,6 +36,7 @@ pub(super) fn routes(pipeline: &Pipeline, models: &Models, made: u64) -> Vec<Rou
             made,
             digest: digests.join(" "),
         });
+        let (steps, others) = under_load(pipeline, models, &asks, &route.under_load);
         let only = match asks.as_slice() {
             [one] => Some(*one),
             _ => None,
@@ -40,6 +44,11 @@ pub(super) fn routes(pipeline: &Pipeline, models: &Models, made: u64) -> Vec<Rou
         routes.push(Route {
             name: source.name.clone(),
             models: entries.collect(),
+            own: (asks.iter())
+                .map(|(asks, _)| pipeline.models[asks.model].name.clone())
+                .collect(),
+            steps,
+            others,
             endpoints: route.endpoints.iter().filter_map(endpoint).collect(),
             headers: (route.headers.iter())
                 .filter_map(|name| name.parse().ok())
@@ -49,15 +58,57 @@ pub(super) fn routes(pipeline: &Pipeline, models: &Models, made: u64) -> Vec<Rou
             class: route.priority,
             source: index as u16,
             bounds: bounds(&asks),
-            count: only.and_then(count),
+            count: only.and_then(|(asks, served)| count(asks, served)),
             greedy: !asks.is_empty() && asks.iter().all(|(asks, _)| is_greedy(asks)),
-            token_text: only.map(|(_, served)| {
-                let model = served.model();
-                Arc::new(move |token| model.token_text(token)) as _
-            }),
+            token_text: only.map(|(_, served)| token_text(served)),
         });
     }
     routes
+}
+
+/// The steps of a source, and the models that they name.
+fn under_load(
+    pipeline: &Pipeline,
+    models: &Models,
+    asks: &[(&ModelStage, &Served)],
+    steps: &[LoadStep],
+) -> (Vec<Step>, Vec<OtherModel>) {
+    let (mut indices, mut others) = (Vec::new(), Vec::new());
+    for index in steps.iter().filter_map(|step| step.model) {
+        if indices.contains(&index) {
+            continue;
+        }
+        let Some(served) = models.get(index).and_then(Option::as_ref) else {
+            continue;
+        };
+        // The stages that ask it, as if it were their own.
+        let stages = asks.iter().filter(|(asks, _)| asks.asks(index));
+        let stages: Vec<_> = stages.map(|(asks, _)| (*asks, served)).collect();
+        indices.push(index);
+        others.push(OtherModel {
+            name: pipeline.models[index].name.clone(),
+            digest: served.facts().digest,
+            bounds: bounds(&stages),
+            count: match stages.as_slice() {
+                [(asks, served)] => count(asks, served),
+                _ => None,
+            },
+            token_text: Some(token_text(served)),
+        });
+    }
+    let steps = steps.iter().map(|step| Step {
+        waiting: step.waiting,
+        oldest: step.oldest,
+        model: (step.model).and_then(|model| indices.iter().position(|index| *index == model)),
+        max_tokens: step.max_tokens,
+        refuse: step.refuse,
+    });
+    (steps.collect(), others)
+}
+
+fn token_text(served: &Served) -> TokenText {
+    let model = served.model();
+    Arc::new(move |token| model.token_text(token))
 }
 
 fn endpoint(endpoint: &config::Endpoint) -> Option<Endpoint> {
@@ -88,7 +139,7 @@ fn bounds(asks: &[(&ModelStage, &Served)]) -> Bounds {
 }
 
 /// Counts what a stage would ask; none where its own prompt is asked.
-fn count((asks, served): (&ModelStage, &Served)) -> Option<Count> {
+fn count(asks: &ModelStage, served: &Served) -> Option<Count> {
     let system = match &asks.ask {
         Ask::Generate(generate) if asks.messages => generate.system.clone(),
         Ask::Generate(_) => return None,

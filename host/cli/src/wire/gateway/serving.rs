@@ -10,6 +10,7 @@ use tidegate_gateway::front::{Cors, Front, FrontBounds, FrontOptions, Refused, T
 use tidegate_gateway::idempotency::{Answers, Options as KeptOptions};
 use tidegate_gateway::ingest::{Ingest, IngestOptions};
 use tidegate_gateway::openai::admission::Quotas;
+use tidegate_gateway::openai::load::Shed;
 use tidegate_gateway::openai::{self, OpenAi};
 use tidegate_gateway::outputs::{OutputOptions, Outputs};
 use tidegate_gateway::requests::Requests;
@@ -37,6 +38,7 @@ pub(crate) struct Serving {
     outputs: Outputs,
     counted: Counted,
     refused: Refused,
+    shed: Shed,
     /// Last: the front is on it.
     runtime: Mutex<Option<Runtime>>,
 }
@@ -55,6 +57,7 @@ impl Serving {
             .enable_all()
             .build()?;
         let access = Arc::new(access(configured)?);
+        let shed = Shed::default();
         let openai = OpenAi::new(openai::Options {
             requests: gateway.requests.clone(),
             routes: routes(pipeline, models, openai::clock()),
@@ -62,6 +65,7 @@ impl Serving {
             clock: openai::clock,
             repeated: Some(gateway.repeated.clone()),
             shared: shared(configured)?,
+            shed: shed.clone(),
         });
         let outputs = gateway.outputs.iter().map(|(name, log)| OutputOptions {
             name: name.clone(),
@@ -105,6 +109,7 @@ impl Serving {
             repeated: gateway.repeated.clone(),
             outputs,
             counted,
+            shed,
             runtime: Mutex::new(Some(runtime)),
         }))
     }
@@ -129,7 +134,12 @@ impl Serving {
     pub(crate) fn metrics(&self) -> String {
         let refused = self.refused.all();
         let refused = refused.map(|(reason, count)| (reason.name(), count));
-        metrics(self.waiting(), &self.counted(), refused)
+        metrics(self.waiting(), &self.counted(), refused, &self.shed())
+    }
+
+    /// Requests with which load has done something, by source and step.
+    pub(crate) fn shed(&self) -> Vec<(String, String, u64)> {
+        self.shed.all()
     }
 
     /// Takes no more requests; answers that are being made have so long. Then nobody waits for anything.
@@ -248,6 +258,28 @@ fn ingest<'a>(
     })
 }
 
+/// What is done when many requests of a source wait, in its order.
+fn under_load(pipeline: &Pipeline, route: &config::Route) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (number, step) in (1..).zip(&route.under_load) {
+        let waiting = step.waiting.map(|most| format!("{most} waiting"));
+        let oldest = step.oldest.map(|most| format!("a wait of {most:?}"));
+        let from: Vec<String> = waiting.into_iter().chain(oldest).collect();
+        let model = step.model.and_then(|model| pipeline.models.get(model));
+        let model = model.map(|model| format!("model {} answers", model.name));
+        let shorter = step.max_tokens;
+        let shorter = shorter.map(|most| format!("answers have {most} tokens at most"));
+        let refuse = step.refuse.then(|| "429".to_owned());
+        let does: Vec<String> = model.into_iter().chain(shorter).chain(refuse).collect();
+        let (from, does) = (from.join(" or "), does.join(", "));
+        lines.push(format!("  {number}. from {from}: {does}"));
+    }
+    if !lines.is_empty() {
+        lines.push(format!("  from {} waiting: 429", route.max_waiting));
+    }
+    lines
+}
+
 /// What of the pipeline the gateway serves, for those who look at it before it runs.
 pub(crate) fn described(pipeline: &Pipeline) -> Vec<String> {
     let mut lines = Vec::new();
@@ -261,6 +293,7 @@ pub(crate) fn described(pipeline: &Pipeline) -> Vec<String> {
                     route.models.join(", "),
                     source.name
                 ));
+                lines.extend(under_load(pipeline, route));
             }
             SourceKind::Ingest(_) => lines.push(format!("POST /v1/ingest/{}", source.name)),
             _ => {}

@@ -3,7 +3,7 @@
 use tidegate_contract::Level;
 
 use super::super::*;
-use super::{content, parsed, said};
+use super::{content, parsed};
 
 #[test]
 fn the_guarantee_is_that_of_the_weakest_part() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_contract::{Parameters, PromptPart};
 
 use super::super::*;
-use super::{content, directory, parsed, said};
+use super::{content, directory, parsed};
 
 #[test]
 fn a_topic_is_read_from_a_time_if_it_is_one() {

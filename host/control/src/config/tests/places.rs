@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::super::*;
-use super::{content, directory, parsed, said};
+use super::{content, parsed};
 
 #[test]
 fn no_output_goes_where_the_state_directory_has_its_own() {

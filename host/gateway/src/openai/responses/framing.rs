@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use tidegate_contract::{Finish, Lane};
 
-use super::super::answer::{Final, Usage, all_pieces};
+use super::super::answer::{Final, Usage, all_pieces, marked};
 use super::super::error::ApiError;
 use super::super::framing::{Framing, Head};
 use super::super::logprobs;
@@ -82,7 +82,12 @@ impl ResponseFraming {
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": usage.prompt + usage.answer,
         });
-        (status, self.response(status, Value::Null, cut, usage))
+        let response = self.response(status, Value::Null, cut, usage);
+        let response = match finish {
+            Some(choice) => marked(choice, response),
+            None => response,
+        };
+        (status, response)
     }
 
     fn event(&mut self, name: &str, more: Value, out: &mut Vec<u8>) {
@@ -175,6 +180,10 @@ impl ResponseFraming {
 }
 
 impl Framing for ResponseFraming {
+    fn head(&mut self) -> &mut Head {
+        &mut self.head
+    }
+
     fn whole(&mut self, answers: &[Final], usage: Usage) -> Result<Value, ApiError> {
         // The items are those of a stream.
         let mut unread = Vec::new();

@@ -1,0 +1,54 @@
+//! What a request costs, as far as that is known before it is asked: its prompts' tokens, and the most of its answers.
+
+use tidegate_contract::ModelError;
+
+use super::asking::{Asking, Question};
+use super::route::{Count, Route};
+
+/// Tokens of each prompt, which must fit, and leave room for a token of an answer.
+pub(super) fn count(
+    count: Option<&Count>,
+    limit: u32,
+    asking: &Asking,
+) -> Result<Vec<u64>, ModelError> {
+    let Some(count) = count else {
+        return Ok(vec![0; asking.questions.len()]);
+    };
+    let most = (limit as usize).saturating_sub(usize::from(asking.endpoint.has_pieces()));
+    let counted = asking.questions.iter().map(|question| {
+        let tokens = count(&question.counted())?.tokens;
+        if tokens > most {
+            return Err(ModelError::PromptTooLong {
+                tokens,
+                limit: most,
+            });
+        }
+        Ok(tokens as u64)
+    });
+    counted.collect()
+}
+
+/// Most tokens of one answer.
+fn most_answer(route: &Route, question: &Question) -> u64 {
+    let most = route.bounds.answer_tokens;
+    let wanted = question.asking.parameters.max_tokens;
+    u64::from(wanted.map_or(most, |wanted| wanted.min(most)))
+}
+
+/// Most tokens of all answers.
+pub(super) fn most_tokens(route: &Route, asking: &Asking) -> u64 {
+    if !asking.endpoint.has_pieces() {
+        return 0;
+    }
+    let answers = asking.questions.iter();
+    answers
+        .map(|each| most_answer(route, each) * u64::from(each.n()))
+        .sum()
+}
+
+/// Most pieces of one record: a token makes one, and the end of each lane may make another.
+pub(super) fn most_pieces(route: &Route, asking: &Asking) -> usize {
+    let answers = asking.questions.iter();
+    let most = answers.map(|each| (2 * most_answer(route, each) + 64) * u64::from(each.n()));
+    most.max().unwrap_or(0) as usize
+}

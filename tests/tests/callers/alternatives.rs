@@ -1,0 +1,119 @@
+//! Records that ask for another model than the stage's own.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tidegate_contract::{ModelTask, Parameters};
+use tidegate_flow::{Alternative, ModelStage};
+
+use crate::native::{Held, answer};
+use crate::setting::*;
+use crate::table::End;
+
+/// A stage that may ask "small" in the place of its own model.
+fn stage(own: Arc<Held>, small: Arc<Held>) -> ModelStage {
+    let mut stage = stage_of(own);
+    stage.alternatives = vec![Alternative {
+        name: "small".into(),
+        model: small,
+        prompt_tokens: 10,
+        parameters: Box::new(Parameters {
+            max_tokens: 16,
+            ..Parameters::default()
+        }),
+    }];
+    stage
+}
+
+fn instead(text: &str, model: &str) -> String {
+    let messages = json!([{"role": "user", "content": text}]);
+    json!({"messages": messages, "alternative": model}).to_string()
+}
+
+fn most_tokens(task: &ModelTask) -> u32 {
+    match task {
+        ModelTask::Generate { parameters, .. } => parameters.max_tokens,
+        ModelTask::Encode { .. } => 0,
+    }
+}
+
+#[test]
+fn a_record_is_answered_by_the_model_that_it_asks_for() {
+    let (own, small) = (Held::new(), Held::new());
+    let stage = stage(own.clone(), small.clone());
+    let running = Setting::new(vec![model_stage("ask", stage, vec![ANSWERS])]).start();
+    let table = running.table.clone();
+    let usual = table.ask(chat("a"));
+    let other = table.ask(instead("b", "small"));
+    let named = table.ask(instead("c", "model"));
+    let nobody = table.ask(instead("d", "tiny"));
+    let long = table.ask(instead("more than ten", "small"));
+    for offset in [usual, named] {
+        let mut request = own.next();
+        assert_eq!(most_tokens(&request.task), 64);
+        request.reply.token(0, 1, "a");
+        request.reply.token(1, 1, "a");
+        assert_eq!(table.begun(offset), ["model"]);
+        request.reply.done(Ok(answer("large")));
+    }
+    let mut request = small.next();
+    assert_eq!(most_tokens(&request.task), 16);
+    request.reply.token(0, 1, "a");
+    request.reply.done(Ok(answer("little")));
+    running.end();
+    assert_eq!(table.begun(other), ["small"]);
+    assert_eq!(table.answer(other).unwrap()["answer"], "little");
+    assert_eq!(table.answer(named).unwrap()["answer"], "large");
+    let dead = |offset, why: &str| match table.ends(offset).as_slice() {
+        [End::Dead(_, reason, _)] => assert!(reason.contains(why), "{reason}"),
+        other => panic!("{other:?}"),
+    };
+    dead(nobody, "alternative is \"tiny\"");
+    dead(long, "exceeds the limit of 10");
+}
+
+#[test]
+fn those_for_another_model_go_past_those_that_wait_for_a_full_one() {
+    let own = Arc::new(Held {
+        most: Some(1),
+        ..Held::default()
+    });
+    let small = Held::new();
+    let stage = stage(own.clone(), small.clone());
+    let running = Setting::new(vec![model_stage("ask", stage, vec![ANSWERS])]).start();
+    let table = running.table.clone();
+    let usual: Vec<u64> = (0..5).map(|_| table.ask(chat("a"))).collect();
+    let others: Vec<u64> = (0..3).map(|_| table.ask(instead("b", "small"))).collect();
+    for offset in others {
+        small.next().reply.done(Ok(answer("little")));
+        tidegate_tests::until("it is answered", PATIENCE, || {
+            table.answer(offset).is_some()
+        });
+    }
+    for offset in usual {
+        assert!(table.answer(offset).is_none());
+        own.next().reply.done(Ok(answer("large")));
+        tidegate_tests::until("it is answered", PATIENCE, || {
+            table.answer(offset).is_some()
+        });
+    }
+    running.end();
+}
+
+#[test]
+fn a_request_is_cancelled_with_whichever_model_has_it() {
+    let (own, small) = (Held::new(), Held::new());
+    let stage = stage(own.clone(), small.clone());
+    let running = Setting::new(vec![model_stage("ask", stage, vec![ANSWERS])]).start();
+    let table = running.table.clone();
+    let offset = table.ask(instead("b", "small"));
+    let request = small.next();
+    table.goes(offset);
+    tidegate_tests::until("it is cancelled", PATIENCE, || {
+        small.has_cancelled(request.id)
+    });
+    request
+        .reply
+        .done(Err(tidegate_contract::ModelError::Cancelled));
+    running.end();
+}

@@ -15,6 +15,7 @@ use tidegate_gateway::endpoints::{Counted, Everything};
 use tidegate_gateway::front::{Front, FrontOptions};
 use tidegate_gateway::ingest::Ingest;
 use tidegate_gateway::openai::admission::Open;
+use tidegate_gateway::openai::load::Shed;
 use tidegate_gateway::openai::route::{Bounds, Endpoint, ModelEntry, Route};
 use tidegate_gateway::openai::{OpenAi, Options};
 use tidegate_gateway::outputs::Outputs;
@@ -60,6 +61,9 @@ fn route() -> Route {
         count: None,
         greedy: true,
         token_text: None,
+        own: vec!["small".into()],
+        steps: Vec::new(),
+        others: Vec::new(),
     }
 }
 
@@ -116,6 +120,7 @@ impl World {
                 clock: || 0,
                 repeated: None,
                 shared: None,
+                shed: Shed::default(),
             }),
             ingest: Ingest::new(Vec::new()),
             outputs: Outputs::new(Vec::new(), Vec::new()),

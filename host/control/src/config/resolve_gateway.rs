@@ -305,7 +305,8 @@ fn fill_routes(found: &Findings, ends: &mut Ends<'_>) {
         let makes = |ask: &Ask| match ask {
             Ask::Generate(_) => &[Endpoint::Chat, Endpoint::Responses, Endpoint::Completions][..],
             Ask::Embed => &[Endpoint::Embeddings],
-            Ask::Classify { .. } => &[Endpoint::Rerank],
+            // Labels are no answer of any of them.
+            Ask::Classify { .. } => &[],
         };
         let made: BTreeSet<Endpoint> = asks
             .iter()

@@ -1,5 +1,6 @@
 //! `/v1/chat/completions`.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tidegate_contract::Lane;
 
@@ -73,8 +74,38 @@ fn only_text(body: &mut Fields) -> Result<(), ApiError> {
     }
 }
 
+const CHUNK: &str = "chat.completion.chunk";
+
+/// A part of a choice as an event. There is one for each token: no tree of values is made for it.
+#[derive(Serialize)]
+struct Chunk<'a, D> {
+    id: &'a str,
+    object: &'static str,
+    created: u64,
+    model: &'a str,
+    choices: [Delta<D>; 1],
+    /// Null before the end, where it is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<()>,
+}
+
+#[derive(Serialize)]
+struct Delta<D> {
+    index: u32,
+    delta: D,
+    logprobs: Value,
+    finish_reason: Option<&'static str>,
+}
+
+/// What is said.
+#[derive(Serialize)]
+struct Content<'a> {
+    content: &'a str,
+}
+
 /// The form of chats.
 pub(crate) struct ChatFraming {
+    id: String,
     head: Head,
     usage: bool,
     /// Choices that have begun.
@@ -84,6 +115,7 @@ pub(crate) struct ChatFraming {
 impl ChatFraming {
     pub(crate) fn new(head: Head, usage: bool, n: u32) -> ChatFraming {
         ChatFraming {
+            id: format!("chatcmpl-{}", head.id),
             head,
             usage,
             begun: vec![false; n as usize],
@@ -92,7 +124,7 @@ impl ChatFraming {
 
     fn object(&self, kind: &str, choices: Value) -> Map<String, Value> {
         let mut object = Map::new();
-        object.insert("id".into(), format!("chatcmpl-{}", self.head.id).into());
+        object.insert("id".into(), self.id.as_str().into());
         object.insert("object".into(), kind.into());
         object.insert("created".into(), self.head.created.into());
         object.insert("model".into(), self.head.model.as_str().into());
@@ -101,21 +133,28 @@ impl ChatFraming {
     }
 
     fn chunk(&self, choices: Value, usage: Value, out: &mut Vec<u8>) {
-        let mut object = self.object("chat.completion.chunk", choices);
+        let mut object = self.object(CHUNK, choices);
         if self.usage {
             object.insert("usage".into(), usage);
         }
         data(out, &Value::Object(object));
     }
 
-    fn delta(&self, choice: u32, delta: Value, logprobs: Value, out: &mut Vec<u8>) {
-        let choice = json!({
-            "index": choice,
-            "delta": delta,
-            "logprobs": logprobs,
-            "finish_reason": null,
-        });
-        self.chunk(json!([choice]), Value::Null, out);
+    fn delta(&self, index: u32, delta: impl Serialize, logprobs: Value, out: &mut Vec<u8>) {
+        let chunk = Chunk {
+            id: &self.id,
+            object: CHUNK,
+            created: self.head.created,
+            model: &self.head.model,
+            choices: [Delta {
+                index,
+                delta,
+                logprobs,
+                finish_reason: None,
+            }],
+            usage: self.usage.then_some(()),
+        };
+        data(out, &chunk);
     }
 
     /// The first chunk of a choice says who speaks.
@@ -190,7 +229,8 @@ impl Framing for ChatFraming {
             Lane::Content => {
                 let shown = self.head.token_text.as_ref();
                 let logprobs = logprobs::chat(&piece.logprobs, shown);
-                self.delta(choice, json!({"content": piece.text}), logprobs, out);
+                let content = &piece.text;
+                self.delta(choice, Content { content }, logprobs, out);
             }
             Lane::Reasoning => {
                 let delta = json!({"reasoning_content": piece.text});

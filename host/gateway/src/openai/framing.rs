@@ -1,5 +1,6 @@
 //! How answers become bytes: one form for each endpoint.
 
+use serde::Serialize;
 use serde_json::Value;
 
 use super::answer::{Final, Usage};
@@ -44,9 +45,10 @@ pub(crate) trait Framing: Send {
 }
 
 /// An event that is data alone.
-pub(crate) fn data(out: &mut Vec<u8>, value: &Value) {
+pub(crate) fn data(out: &mut Vec<u8>, value: &impl Serialize) {
     out.extend_from_slice(b"data: ");
-    out.extend_from_slice(value.to_string().as_bytes());
+    // Texts, numbers and lists of them, into memory: this cannot fail.
+    let _ = serde_json::to_writer(&mut *out, value);
     out.extend_from_slice(b"\n\n");
 }
 

@@ -17,6 +17,7 @@ use tracing::warn;
 
 use super::begin::{begin_group, to_commit};
 use super::client::{Settings, find, patiently};
+use super::leaving::Leaving;
 use super::member::Member;
 use super::native::Messages;
 use super::options::{KafkaSourceOptions, KafkaStart};
@@ -74,6 +75,8 @@ pub struct KafkaSource {
     id_asked: Instant,
     /// The partition whose turn it is.
     turn: i32,
+    /// Last: see there.
+    leaving: Leaving,
 }
 
 impl fmt::Debug for KafkaSource {
@@ -138,6 +141,7 @@ impl KafkaSource {
             probed: Instant::now(),
             id_asked: Instant::now(),
             turn: 0,
+            leaving: Leaving::default(),
         })
     }
 
@@ -540,6 +544,7 @@ impl Drop for KafkaSource {
                 "left the group with a change of assignment open"
             );
         }
+        self.leaving = Leaving::of(&self.consumer, &self.place);
     }
 }
 

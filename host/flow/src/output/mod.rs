@@ -184,18 +184,25 @@ impl Output {
         let value = record.value();
         let topology = self.topology.clone();
         let stage = name_of(&topology, record.id(), death.at);
-        self.write_dead(&DeadLetter {
-            id: record.id(),
-            source: source_name(&topology, record.id()),
-            stage,
-            reason: death.reason,
-            component: death.component,
-            backtrace: death.backtrace,
-            attempts: death.attempts,
-            key: record.key(),
-            value,
-            length: value.map_or(0, |value| value.len() as u64),
-        })?;
+        let called = topology.callers_of(record.id().source).is_some();
+        if called && death.error.is_some_and(is_askers_mistake) {
+            // Who asked is told, and asks otherwise: nobody would look for it among the dead letters, which whoever asks
+            // could fill.
+            self.counts.dropped += 1;
+        } else {
+            self.write_dead(&DeadLetter {
+                id: record.id(),
+                source: source_name(&topology, record.id()),
+                stage,
+                reason: death.reason,
+                component: death.component,
+                backtrace: death.backtrace,
+                attempts: death.attempts,
+                key: record.key(),
+                value,
+                length: value.map_or(0, |value| value.len() as u64),
+            })?;
+        }
         self.tell(
             record.id(),
             death.at,
@@ -343,6 +350,17 @@ fn flush(name: &str, sink: &mut dyn Sink, cut: &mut Cut) -> Result<(), CommitErr
     })?;
     cut.sinks.extend(position);
     Ok(())
+}
+
+/// Whether a model refused what was asked, whenever it is asked.
+fn is_askers_mistake(error: &ModelError) -> bool {
+    matches!(
+        error,
+        ModelError::PromptTooLong { .. }
+            | ModelError::EmptyPrompt
+            | ModelError::Prompt(_)
+            | ModelError::Parameter { .. }
+    )
 }
 
 #[cfg(test)]

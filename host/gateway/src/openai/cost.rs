@@ -5,7 +5,11 @@ use tidegate_contract::ModelError;
 use super::asking::{Asking, Question};
 use super::route::{Count, Route};
 
-/// Tokens of each prompt, which must fit, and leave room for a token of an answer.
+/// Longer tokens are hardly to be found: some vocabularies have long runs of spaces.
+const TOKEN_BYTES: usize = 64;
+
+/// Tokens of each prompt, which must fit, and leave room for a token of an answer. Of a text that cannot fit, as few as its
+/// bytes can be.
 pub(super) fn count(
     count: Option<&Count>,
     limit: u32,
@@ -16,7 +20,11 @@ pub(super) fn count(
     };
     let most = (limit as usize).saturating_sub(usize::from(asking.endpoint.has_pieces()));
     let counted = asking.questions.iter().map(|question| {
-        let tokens = count(&question.counted())?.tokens;
+        let tokens = match question.least_tokens() {
+            // A long text takes long to be cut into tokens, and much memory: nobody waits for what is too long anyway.
+            least if least > most => least,
+            _ => count(&question.counted())?.tokens,
+        };
         if tokens > most {
             return Err(ModelError::PromptTooLong {
                 tokens,
@@ -26,6 +34,15 @@ pub(super) fn count(
         Ok(tokens as u64)
     });
     counted.collect()
+}
+
+impl Question {
+    /// No fewer tokens than this, as no token has more bytes than some.
+    fn least_tokens(&self) -> usize {
+        let texts = self.asking.messages.iter().map(|message| &message.content);
+        let texts = texts.chain(&self.asking.prompt).chain(&self.input);
+        texts.map(String::len).sum::<usize>() / TOKEN_BYTES
+    }
 }
 
 /// Most tokens of one answer.

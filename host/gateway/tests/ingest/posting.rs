@@ -183,7 +183,7 @@ async fn the_same_key_with_the_same_body_is_answered_the_same_and_kept_once() {
         (422, &json!("idempotency_key_reused"))
     );
     // What becomes part of the records is part of what was asked.
-    let traced = [LINES, ("idempotency-key", "abc\""), ("traceparent", "00-1")];
+    let traced = [LINES, ("idempotency-key", "abc"), ("traceparent", "00-1")];
     assert_eq!(post(&ingest, &traced, "1\n2").await.0, 422);
     // The same bytes under another key, or of somebody else, are other records.
     assert_eq!(

@@ -559,7 +559,8 @@ pub enum ModelError {
         why: String,
         /// Whether the same request may have an answer later.
         again: bool,
-        /// How long the server asks to be left alone before that: it puts the request off, which is no attempt.
+        /// How long the server asks to be left alone before that. It is well, and puts the request off, which is no attempt;
+        /// none where it failed, whatever else it says.
         after: Option<Duration>,
     },
     /// It was cancelled.

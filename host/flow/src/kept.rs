@@ -7,7 +7,7 @@
 //! ```text
 //! record   = length u32 of a JSON header, the header (order, model, versions), the record as a batch of one
 //! prompt   = the prompt, UTF-8
-//! progress = JSON: attempt, tokens, model, answer, delay_ms, due_ms, fed
+//! progress = JSON: attempt, tokens, model, answer, delay_ms, due_ms, fed, put_off_ms
 //! batch    = length u32 of a JSON header, the header (order), the records as a batch
 //! taken    = JSON: records
 //! ```
@@ -87,6 +87,10 @@ struct Progress {
     /// The attempt as feeds of tokens know it.
     #[serde(default, skip_serializing_if = "is_zero")]
     fed: u64,
+    /// Milliseconds since a server put it off for the first time, when it was written: the time that the program is away
+    /// is not held against a record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    put_off_ms: Option<u64>,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -196,7 +200,7 @@ pub(crate) fn put(
     }
     let tokens = entry.tokens.to_vec();
     let queued = matches!(entry.state, State::Queued | State::Submitted(_));
-    let begun = !queued || entry.attempt > 0 || !tokens.is_empty();
+    let begun = !queued || entry.attempt > 0 || entry.put_off.is_some() || !tokens.is_empty();
     if (begun && (changed || !entry.kept.record)) || (entry.kept.progress && changed) {
         entry.kept.progress = true;
         part(EntryPart::Progress, json(&progress(entry, tokens)));
@@ -211,6 +215,9 @@ fn progress(entry: &Entry, tokens: Vec<u32>) -> Progress {
         tokens,
         model: entry.model.to_string(),
         fed: entry.fed,
+        put_off_ms: entry
+            .put_off
+            .map(|since| since.elapsed().as_millis() as u64),
         ..Progress::default()
     };
     match &entry.state {
@@ -356,6 +363,7 @@ impl Parts {
             showing: None,
             fed: progress.fed,
             until: None,
+            put_off: progress.put_off_ms.and_then(ago),
         };
         let waits = Waits::Entry {
             entry: Box::new(entry),
@@ -432,6 +440,11 @@ fn since_epoch() -> Duration {
         .unwrap_or_default()
 }
 
+/// So long before now; none before the machine's own time began.
+fn ago(milliseconds: u64) -> Option<Instant> {
+    Instant::now().checked_sub(Duration::from_millis(milliseconds))
+}
+
 /// How long a retry is still to wait. It is due at a point in time, so that a restart does not begin the delay again;
 /// and if the clock was set back, it waits no longer than it had to when it was written.
 fn left(delay_ms: u64, due_ms: Option<u64>, now: Duration) -> Duration {
@@ -485,6 +498,7 @@ mod tests {
             showing: None,
             fed: 9,
             until: None,
+            put_off: None,
             prompt: "a prompt".into(),
             tokens: Tokens::new(vec![5, 6]),
             versions: "[]".into(),
@@ -567,6 +581,22 @@ mod tests {
         let progress = put.last().unwrap();
         let text = String::from_utf8_lossy(&progress.payload);
         assert!(text.contains("\"due_ms\""), "{text}");
+    }
+
+    #[test]
+    fn how_long_a_record_is_put_off_goes_on_where_it_was() {
+        let minute = Duration::from_secs(60);
+        // Its turn has come again, and it was no attempt.
+        for state in [State::Queued, State::Delayed(Instant::now() + minute)] {
+            let mut one = Entry {
+                attempt: 0,
+                tokens: Tokens::default(),
+                put_off: Instant::now().checked_sub(minute),
+                ..entry(state)
+            };
+            let found = found(&mut one, "sha256:old");
+            assert!(found.put_off.unwrap().elapsed() >= minute);
+        }
     }
 
     #[test]

@@ -441,6 +441,7 @@ mod tests {
             showing: None,
             fed: 0,
             until: None,
+            put_off: None,
         }
     }
 

@@ -41,6 +41,56 @@ fn a_server_that_says_when_is_asked_again_then_and_that_is_no_attempt() {
 }
 
 #[test]
+fn a_record_that_nobody_waits_for_is_put_off_only_for_so_long_and_its_lane_goes_on() {
+    let model = Held::new();
+    let mut stage = stage_of(model.clone());
+    stage.order = tidegate_flow::Order::Partition;
+    stage.deadline = Some(Duration::from_millis(300));
+    let stages = vec![model_stage("ask", stage, vec![ANSWERS])];
+    let running = Setting::new(stages).start();
+    let table = running.table.clone();
+    let first = table.ask(chat("first"));
+    let mut asked = model.next();
+    let second = table.ask(chat("second"));
+    model.next().reply.done(Ok(answer("second")));
+    let error = put_off(Some(Duration::from_millis(10)));
+    let mut times = 0;
+    loop {
+        asked.reply.done(Err(error.clone()));
+        tidegate_tests::until("it is asked again, or ends", PATIENCE, || {
+            model.is_asked() || !table.ends(first).is_empty()
+        });
+        if !model.is_asked() {
+            break;
+        }
+        times += 1;
+        asked = model.next();
+        assert_eq!(asked.attempt, 1);
+    }
+    assert!(times > 0, "it is not put off at all");
+    let ended = running.end();
+    match table.ends(first).as_slice() {
+        [End::Dead(_, _, Some(told))] => assert_eq!(*told, error),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(table.answer(second).unwrap()["answer"], "second");
+    assert_eq!(ended.counts.retried, times);
+}
+
+#[test]
+fn no_server_puts_a_record_off_for_longer_than_ten_minutes() {
+    let model = Held::new();
+    let running = Setting::new(vec![asking("ask", model.clone(), vec![ANSWERS])]).start();
+    let table = running.table.clone();
+    let offset = table.ask(chat("a"));
+    let error = put_off(Some(Duration::from_secs(601)));
+    model.next().reply.done(Err(error));
+    let ended = running.end();
+    assert!(matches!(table.ends(offset).as_slice(), [End::Dead(..)]));
+    assert_eq!(ended.counts.retried, 0);
+}
+
+#[test]
 fn those_behind_one_that_was_put_off_go_on_and_leave_after_it() {
     let model = Held::new();
     let mut stage = stage_of(model.clone());

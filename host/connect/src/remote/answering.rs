@@ -72,11 +72,11 @@ async fn once(
     let begin = || server.tried(begin(server, question, body.clone()));
     let ((first, mut chunks), mut admission) = server.hedged(begin).await?;
     let follow = follow(server, first, &mut chunks, assembly, reply);
-    let followed = match timeout_at(end, follow).await {
+    let mut followed = match timeout_at(end, follow).await {
         Ok(followed) => followed,
         Err(_) => Err(Trouble::failed(format!("its answer has no end after {limit:?}")).into()),
     };
-    if let Err(Stopped::Trouble(trouble)) = &followed {
+    if let Err(Stopped::Trouble(trouble)) = &mut followed {
         admission.failed(trouble);
     }
     followed

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::options::BreakerOptions;
+use super::rest::Rest;
 
 /// Parts of the window; the oldest is forgotten as a whole.
 const PARTS: usize = 10;
@@ -26,8 +27,8 @@ pub(crate) struct Breaker {
     /// Begin, tries and failures of each part.
     parts: [(Option<Instant>, u32, u32); PARTS],
     state: State,
-    /// Until when the server has asked to be left alone.
-    rests: Option<Instant>,
+    /// What the server itself has asked for.
+    pub rest: Rest,
     /// How often it has opened.
     pub opened: u64,
 }
@@ -51,12 +52,12 @@ pub(crate) enum Admitted {
 }
 
 impl Breaker {
-    pub(crate) fn new(options: BreakerOptions) -> Breaker {
+    pub(crate) fn new(options: BreakerOptions, rest: Rest) -> Breaker {
         Breaker {
             options,
             parts: [(None, 0, 0); PARTS],
             state: State::Closed,
-            rests: None,
+            rest,
             opened: 0,
         }
     }
@@ -106,15 +107,9 @@ impl Breaker {
         }
     }
 
-    /// The server asks to be left alone.
-    pub(crate) fn rest(&mut self, until: Instant) {
-        self.rests = self.rests.max(Some(until));
-    }
-
     /// Whether the server is left alone.
     pub(crate) fn is_open(&self, now: Instant) -> bool {
-        let rests = self.rests.is_some_and(|until| now < until);
-        rests || matches!(self.state, State::Open { until } if now < until)
+        self.rest.lasts(now) || matches!(self.state, State::Open { until } if now < until)
     }
 
     /// Whether no try goes now: the server is left alone, or one request tries it.
@@ -182,7 +177,7 @@ mod tests {
             share: 0.5,
             open: 5 * SECOND,
         };
-        (Breaker::new(options), Instant::now())
+        (Breaker::new(options, Rest::new(SECOND)), Instant::now())
     }
 
     fn tries(breaker: &mut Breaker, now: Instant, outcomes: &[Outcome]) {
@@ -254,8 +249,8 @@ mod tests {
     #[test]
     fn a_server_that_asks_for_it_is_left_alone_and_is_well() {
         let (mut breaker, now) = breaker();
-        breaker.rest(now + 3 * SECOND);
-        breaker.rest(now + SECOND);
+        breaker.rest.asked(3 * SECOND, 0, now);
+        breaker.rest.asked(SECOND, 0, now);
         assert!(breaker.is_open(now + 2 * SECOND));
         assert_eq!(breaker.admit(now + 2 * SECOND), Admitted::No);
         assert_eq!(breaker.admit(now + 3 * SECOND), Admitted::Yes);

@@ -23,6 +23,7 @@ mod options;
 mod protocol;
 mod reply;
 mod request;
+mod rest;
 mod secret;
 mod server;
 mod sse;

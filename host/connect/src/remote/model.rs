@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -21,6 +22,7 @@ use super::lateness::Lateness;
 use super::options::{RemoteError, RemoteOptions};
 use super::protocol::Protocol;
 use super::reply::GuardedReply;
+use super::rest::Rest;
 use super::server::{Server, locked};
 use super::stats::{Counters, RemoteStats, add};
 use super::task::{Listed, Signal, Task};
@@ -37,8 +39,9 @@ const LOOKUPS: usize = 2;
 /// - **Trying again**: what failed is tried again within attempts, budget and deadline, as long as no piece was shown.
 ///   Afterwards the request ends with [`ModelError::Remote`].
 /// - **Leaving alone**: while the breaker is open, or for as long as the server asked for, requests are given back with
-///   [`ModelError::Full`]. How long the server asked for is told with the request that it said it to: whoever asks waits,
-///   and no place is taken meanwhile.
+///   [`ModelError::Full`]. Only a server that is well may ask for it, with 429 or 503. How long it asked for is told with
+///   the request that it said it to: whoever asks waits, and no place is taken meanwhile. It is no less than the backoff,
+///   doubled with each time that the server asks for it without an answer between.
 /// - **Cancelling** closes the connection, so that the server stops too.
 pub struct RemoteModel {
     shared: Arc<Shared>,
@@ -137,11 +140,12 @@ impl RemoteModel {
             hedge: options.hedge,
             context: options.context,
             gate: Gate::new(options.concurrency, options.queue),
-            breaker: Mutex::new(Breaker::new(options.breaker)),
+            breaker: Mutex::new(Breaker::new(options.breaker, Rest::new(options.backoff))),
             budget: Mutex::new(Budget::new(options.budget, options.clock.now())),
             clock: options.clock,
             lateness: Mutex::new(Lateness::default()),
             counters: Counters::default(),
+            jitter: AtomicU64::new(RandomState::new().hash_one(&options.name)),
         };
         Ok(RemoteModel {
             shared: Arc::new(Shared {

@@ -27,7 +27,8 @@ pub struct RemoteOptions {
     pub timeouts: RemoteTimeouts,
     /// How often a request is tried in all, at least 1.
     pub attempts: u32,
-    /// Wait before the second try, unless the server says how long; doubled each time, at most 8 s.
+    /// Wait before the second try, longer if the server says so; doubled each time, at most 8 s. A server that asks to be
+    /// left alone is so for no less.
     pub backoff: Duration,
     /// How much is tried again.
     pub budget: RetryBudget,

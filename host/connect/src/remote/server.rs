@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,9 @@ use super::trouble::{self, Trouble};
 
 /// Most bytes of an error that are read.
 const MOST_ERROR: usize = 16 << 10;
-/// Longest wait between tries.
+/// The golden section of 64 bits: its multiples are spread evenly, however many there are.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Longest wait between tries that no server asked for.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(8);
 
 /// A server.
@@ -44,10 +47,28 @@ pub(crate) struct Server {
     pub budget: Mutex<Budget>,
     pub lateness: Mutex<Lateness>,
     pub counters: Counters,
+    /// Differs for each request that is put off.
+    pub jitter: AtomicU64,
 }
 
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The wait after so many tries.
+pub(crate) fn backed_off(backoff: Duration, tried: u32) -> Duration {
+    let doubled = 2_u32.saturating_pow(tried.saturating_sub(1));
+    backoff.saturating_mul(doubled).min(LONGEST_BACKOFF)
+}
+
+/// Up to a quarter longer.
+pub(crate) fn spread(wait: Duration, jitter: u64) -> Duration {
+    wait.mul_f64(1.0 + quarter(jitter))
+}
+
+/// From 0 to a quarter; neighbours lie far apart.
+fn quarter(jitter: u64) -> f64 {
+    (jitter.wrapping_mul(GOLDEN) >> 32) as f64 / (1_u64 << 34) as f64
 }
 
 /// A try that the breaker let through, until it is told what came of it.
@@ -61,10 +82,11 @@ impl Admission<'_> {
     /// The server has begun to answer: it is well, however long the rest takes.
     fn began(&mut self) {
         self.tell(Outcome::Alive);
+        locked(&self.server.breaker).rest.answered();
     }
 
-    /// It came to nothing.
-    pub(crate) fn failed(&mut self, trouble: &Trouble) {
+    /// It came to nothing. A request that the server puts off is told for how long.
+    pub(crate) fn failed(&mut self, trouble: &mut Trouble) {
         let now = self.server.clock.now();
         match self.told {
             true if trouble.outcome == Outcome::Failed => {
@@ -73,8 +95,9 @@ impl Admission<'_> {
             true => {}
             false => self.tell(trouble.outcome),
         }
-        if let Some(wait) = trouble.wait.filter(|_| trouble.again) {
-            locked(&self.server.breaker).rest(now + wait);
+        if let Some(wait) = &mut trouble.rest {
+            let jitter = self.server.jitter.fetch_add(1, Ordering::Relaxed);
+            *wait = locked(&self.server.breaker).rest.asked(*wait, jitter, now);
         }
     }
 
@@ -170,8 +193,8 @@ impl Server {
                 admission.began();
                 Ok((given, admission))
             }
-            Err(trouble) => {
-                admission.failed(&trouble);
+            Err(mut trouble) => {
+                admission.failed(&mut trouble);
                 Err(trouble)
             }
         }
@@ -230,8 +253,8 @@ impl Server {
         }
     }
 
-    /// How long to wait before the next try; none if there is none. What the server asks for is waited elsewhere: whoever
-    /// asked is told, and no place is taken meanwhile.
+    /// How long to wait before the next try, which is no less than the server says; none if there is none. Until a server
+    /// that is well has time is waited elsewhere: whoever asked is told, and no place is taken meanwhile.
     pub(crate) fn again(
         &self,
         trouble: &Trouble,
@@ -239,14 +262,16 @@ impl Server {
         deadline: Option<Instant>,
         jitter: u64,
     ) -> Option<Duration> {
-        let now = trouble.again && trouble.was_asked() && trouble.wait.is_none();
+        let now = trouble.again && trouble.was_asked() && trouble.rest.is_none();
         if !now || tried >= self.attempts {
             return None;
         }
-        let doubled = 2_u32.saturating_pow(tried.saturating_sub(1));
-        let wait = self.backoff.saturating_mul(doubled).min(LONGEST_BACKOFF);
-        // Up to a quarter less, so that those who failed together do not come back together.
-        let wait = wait.mul_f64(1.0 - (jitter % 1000) as f64 / 4000.0);
+        let backoff = backed_off(self.backoff, tried);
+        // Those who failed together are not to come back together, nor before the server says.
+        let wait = match trouble.wait {
+            Some(asked) => spread(asked.max(backoff), jitter),
+            None => backoff.mul_f64(1.0 - quarter(jitter)),
+        };
         let in_time = deadline.is_none_or(|deadline| Instant::now() + wait < deadline);
         if !in_time || !locked(&self.budget).take(self.clock.now()) {
             return None;

@@ -27,8 +27,10 @@ pub(crate) struct Trouble {
     pub again: bool,
     /// What it says of the server.
     pub outcome: Outcome,
-    /// How long the server asks to be left alone.
+    /// How long the next try of this request waits at least: the server failed, and says when it may not.
     pub wait: Option<Duration>,
+    /// How long the server asks to be left alone: it is well, and puts the request off.
+    pub rest: Option<Duration>,
     /// What the request itself is refused with, where that has a name.
     pub refusal: Option<ModelError>,
     /// The request was refused for what it holds.
@@ -44,6 +46,7 @@ impl Trouble {
             again: true,
             outcome: Outcome::Failed,
             wait: None,
+            rest: None,
             refusal: None,
             request: false,
         }
@@ -86,7 +89,7 @@ impl Trouble {
             server: server.to_owned(),
             why,
             again: self.again,
-            after: self.wait.filter(|_| self.again),
+            after: self.rest,
         })
     }
 }
@@ -114,24 +117,27 @@ pub(crate) fn of_status<B>(
     }
     let overruled = header(response.headers(), "x-should-retry");
     let usual = matches!(status.as_u16(), 408 | 409 | 425 | 429) || status.is_server_error();
-    let wait = wait(response.headers());
-    // One that says when it will have time is well.
-    let is_busy = status == StatusCode::SERVICE_UNAVAILABLE && wait.is_some();
+    let again = match overruled {
+        Some("true") => true,
+        Some("false") => false,
+        _ => usual,
+    };
+    let asked = wait(response.headers());
+    // One that says when it will have time is well. With any other status the request may be at fault, and says so each
+    // time: it has its attempts.
+    let is_busy = matches!(status.as_u16(), 429 | 503) && asked.is_some();
     let failed = status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT;
     let trouble = Trouble {
         why,
         is_cut: body.is_cut,
-        again: match overruled {
-            Some("true") => true,
-            Some("false") => false,
-            _ => usual,
-        },
+        again,
         outcome: if failed && !is_busy {
             Outcome::Failed
         } else {
             Outcome::Alive
         },
-        wait,
+        wait: asked.filter(|_| again && !is_busy),
+        rest: asked.filter(|_| again && is_busy),
         refusal: None,
         request: matches!(status.as_u16(), 400 | 413 | 422),
     };
@@ -295,7 +301,7 @@ mod tests {
 
     #[test]
     fn the_wait_is_what_the_server_says_up_to_a_bound() {
-        let wait = |headers: &[_]| told(429, headers, "").wait;
+        let wait = |headers: &[_]| told(429, headers, "").rest;
         assert_eq!(wait(&[("retry-after", "2")]), Some(Duration::from_secs(2)));
         let both = [("retry-after", "2"), ("retry-after-ms", "20")];
         assert_eq!(wait(&both), Some(Duration::from_millis(20)));
@@ -343,9 +349,35 @@ mod tests {
             panic!("{error:?}");
         };
         assert_eq!(after, Some(Duration::from_secs(3)));
-        // A failure stays one, whatever else it says.
-        let failed = told(500, &[("retry-after", "3")], "");
-        assert_eq!(failed.outcome, Outcome::Failed);
+    }
+
+    #[test]
+    fn a_failure_stays_one_and_an_attempt_whatever_it_says_of_the_next() {
+        let again = [("retry-after", "3"), ("x-should-retry", "true")];
+        for (status, outcome) in [
+            (500, Outcome::Failed),
+            (502, Outcome::Failed),
+            (400, Outcome::Alive),
+            (409, Outcome::Alive),
+        ] {
+            let failed = told(status, &again, "");
+            assert_eq!((failed.again, failed.outcome), (true, outcome), "{status}");
+            assert_eq!(failed.wait, Some(Duration::from_secs(3)));
+            let error = failed.into_error("http://there", &[]);
+            let ModelError::Remote { after, .. } = error else {
+                panic!("{error:?}");
+            };
+            assert_eq!(after, None, "{status}");
+        }
+        // What is not tried again puts nothing off.
+        for status in [429, 503] {
+            let never = told(
+                status,
+                &[("retry-after", "3"), ("x-should-retry", "false")],
+                "",
+            );
+            assert_eq!((never.wait, never.rest), (None, None));
+        }
     }
 
     #[test]

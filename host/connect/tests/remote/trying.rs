@@ -1,8 +1,7 @@
 //! Trying again, and trying twice.
 
-use std::sync::Mutex;
-use std::sync::mpsc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
 
 use tidegate_connect::remote::{Hedge, RemoteModel, RemoteTimeouts, RetryBudget, Secret};
 use tidegate_contract::{Message, Model as _, Prompt, Role};
@@ -30,6 +29,34 @@ fn after_the_last_attempt_the_last_failure_is_told() {
     assert_eq!(why, "500 Internal Server Error: ill");
     assert!(again);
     assert_eq!(server.requests(), 3);
+}
+
+#[test]
+fn a_failure_that_says_when_is_tried_again_no_sooner_and_within_attempts_and_budget() {
+    let wait = Duration::from_millis(40);
+    for (status, more) in [(500, ""), (400, "x-should-retry: true\r\n")] {
+        for budget in [1.0, 0.0] {
+            let times = Arc::new(Mutex::new(Vec::new()));
+            let noted = times.clone();
+            let server = Server::start(move |asked| {
+                noted.lock().unwrap().push(Instant::now());
+                asked.answer(status, &format!("retry-after-ms: 40\r\n{more}"), "{}");
+            });
+            let mut options = server.options();
+            options.budget = RetryBudget {
+                share: budget,
+                least: 100.0 * budget,
+            };
+            let model = RemoteModel::open(options).unwrap();
+            let (_, again) = remote(ask(&model, hello()).result());
+            assert!(again);
+            let times = times.lock().unwrap();
+            assert_eq!(times.len(), if budget > 0.0 { 3 } else { 1 }, "{status}");
+            for two in times.windows(2) {
+                assert!(two[1] - two[0] >= wait, "{status}: {two:?}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -60,6 +60,10 @@ fn ended_early(kind: &ModelStage, entry: &Entry, choices: u32) -> Answer {
 /// Bytes of answered records that go on in one batch.
 const MAX_ANSWERS: usize = 16 << 20;
 
+/// The longest that another server may put a record off whose stage has no deadline: its lane, and in the end its
+/// partition, waits for it.
+const LONGEST_PUT_OFF: Duration = Duration::from_secs(600);
+
 /// Why a record has no answer; what ends by a deadline names the one of the stage.
 fn refusal(error: &ModelError, deadline: Option<Duration>) -> String {
     match (error, deadline) {
@@ -146,10 +150,15 @@ impl Task {
             }
             Err(error) => {
                 output.counts.failed += 1;
-                if let Some(next) = self.next_attempt(stage, number, kind.attempts, &error) {
+                if let Some(next) = self.next_attempt(stage, number, kind, &error) {
                     let attempt = self.waiting[stage].change(number, |entry| {
                         // One that was put off was not made.
-                        entry.attempt += u32::from(matches!(next, State::Queued));
+                        match next {
+                            State::Delayed(_) => {
+                                entry.put_off = entry.put_off.or(Some(Instant::now()))
+                            }
+                            _ => entry.attempt += 1,
+                        }
                         entry.state = next;
                         entry.attempt
                     });
@@ -182,11 +191,11 @@ impl Task {
         &mut self,
         stage: usize,
         number: u64,
-        most: u32,
+        kind: &ModelStage,
         error: &ModelError,
     ) -> Option<State> {
         let entry = self.waiting[stage].get(number)?;
-        let again = (entry.attempt + 1 < most).then_some(State::Queued);
+        let again = (entry.attempt + 1 < kind.attempts).then_some(State::Queued);
         let after = match error {
             ModelError::Device(_) => return again,
             ModelError::Remote {
@@ -201,15 +210,17 @@ impl Task {
         let Some(after) = after else {
             return again;
         };
-        let due = Instant::now() + after;
+        let now = Instant::now();
         let callers = self.topology.callers_of(self.partition.source);
-        let record = self.waiting[stage].get(number)?.view()?;
-        let terms = callers.and_then(|callers| callers.terms(record.id().into()));
-        let deadline = terms.and_then(|terms| terms.deadline);
+        let entry = self.waiting[stage].get(number)?;
+        let id = entry.view()?.id();
+        let terms = callers.and_then(|callers| callers.terms(id.into()));
+        // A server may put it off again and again, and those behind it wait.
+        let longest = entry.put_off.unwrap_or(now) + kind.deadline.unwrap_or(LONGEST_PUT_OFF);
+        let deadline = terms.and_then(|terms| terms.deadline).unwrap_or(longest);
+        let due = now + after;
         // Whoever waits hears at once that it will not be in time.
-        deadline
-            .is_none_or(|deadline| due < deadline)
-            .then_some(State::Delayed(due))
+        (due < deadline).then_some(State::Delayed(due))
     }
 
     /// Whether the caller of an entry waits longer by now than the model was told.

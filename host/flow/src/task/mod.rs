@@ -495,6 +495,7 @@ impl Task {
             showing: None,
             fed: 0,
             until: None,
+            put_off: None,
         })
     }
 }

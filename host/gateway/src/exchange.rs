@@ -10,7 +10,7 @@ use hyper::{HeaderMap, Method, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, watch};
 
-use crate::access::Who;
+use crate::access::{UnderWay, Who};
 
 /// A request whose head and body are within all limits, of someone who may be here.
 #[derive(Debug)]
@@ -29,6 +29,9 @@ pub struct Asked {
     pub body: Bytes,
     /// Who asks.
     pub who: Who,
+    /// Its place among those of its key, for what goes on when the one who asks has gone. None of requests that nobody
+    /// counts.
+    pub under_way: Option<UnderWay>,
     /// Whether the one who asks is still there.
     pub gone: Gone,
 }

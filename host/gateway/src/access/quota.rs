@@ -170,8 +170,10 @@ impl Account {
         used.concurrent += u64::from(lasts);
         drop(used);
         Ok(UnderWay {
-            account: self.clone(),
-            lasts,
+            _taken: Arc::new(Taken {
+                account: self.clone(),
+                lasts,
+            }),
         })
     }
 
@@ -213,14 +215,20 @@ impl Account {
     }
 }
 
-/// A request that is under way. Dropped, its place is free again; the request stays counted.
-#[derive(Debug)]
+/// A request that is under way. A copy is the same request. With the last of them its place is free again; the request
+/// stays counted.
+#[derive(Clone, Debug)]
 pub struct UnderWay {
+    _taken: Arc<Taken>,
+}
+
+#[derive(Debug)]
+struct Taken {
     account: Arc<Account>,
     lasts: bool,
 }
 
-impl Drop for UnderWay {
+impl Drop for Taken {
     fn drop(&mut self) {
         self.account.used().concurrent -= u64::from(self.lasts);
     }

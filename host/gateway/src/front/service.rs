@@ -71,9 +71,8 @@ pub(super) async fn serve(
             Some(answered) => answered,
             None => match enter(&service, peer, &request, &mut known).await {
                 Ok(entered) => {
-                    in_flight.under_way = entered.under_way;
-                    let asking = (entered.who, entered.limits.body);
-                    ask(&service, &wire, request, asking, &id, gone).await
+                    in_flight.under_way = entered.under_way.clone();
+                    ask(&service, &wire, request, entered, &id, gone).await
                 }
                 Err(refusal) => Err(refusal),
             },
@@ -198,10 +197,11 @@ async fn ask(
     service: &Service,
     wire: &Shared,
     request: Request<Incoming>,
-    (who, limit): (Who, u64),
+    entered: Entered,
     id: &str,
     gone: Gone,
 ) -> Result<Answered, Refusal> {
+    let limit = entered.limits.body;
     if request.body().size_hint().lower() > limit {
         return Err(Refusal::body_too_large(limit));
     }
@@ -215,7 +215,8 @@ async fn ask(
         query: head.uri.query().map(str::to_owned),
         headers: head.headers,
         body,
-        who,
+        who: entered.who,
+        under_way: entered.under_way,
         gone,
     };
     Ok(service.endpoints.answer(asked).await)

@@ -9,6 +9,7 @@ use super::finished::{Body, Finished};
 use super::recording::Recording;
 use super::stored::{Begun, StoredAnswer};
 use super::{Answers, Joining};
+use crate::access::UnderWay;
 use crate::exchange::{Answered, Content, Part};
 use crate::requests::Patience;
 
@@ -73,6 +74,8 @@ pub(super) struct Ending {
     pub(super) number: u64,
     pub(super) recording: Arc<Recording>,
     pub(super) left: Option<Left>,
+    /// The place of whoever asked, where it is made to its end without readers, too.
+    pub(super) under_way: Option<UnderWay>,
     /// What is kept of it.
     pub(super) finished: Option<Finished>,
 }
@@ -131,9 +134,11 @@ impl Ending {
         }
     }
 
-    /// Kept or forgotten before its readers hear of the end: who asks again after it must not find what is not kept.
-    fn settle(&self) {
+    /// Kept or forgotten before its readers hear of the end: who asks again after it must not find what is not kept, and
+    /// finds a place.
+    fn settle(&mut self) {
         self.answers.ended(self);
+        self.under_way = None;
         self.recording.patience.settle();
         self.recording.tell();
     }

@@ -37,6 +37,7 @@ use self::recording::{Reader, Recording};
 use self::shares::Shares;
 pub(crate) use self::stored::Begun;
 use self::stored::{Stored, StoredAnswer};
+use crate::access::UnderWay;
 use crate::exchange::Answered;
 use crate::requests::Patience;
 use key::Digest;
@@ -199,10 +200,12 @@ impl Answers {
     }
 
     /// The answer of this key: one that is there or in the making, if the body is the same; else this one, which is
-    /// made from now on.
+    /// made from now on. Where answers are lasting, the place of whoever asks is taken until this one is made: it goes on
+    /// without its reader.
     pub fn join<F>(
         &self,
         joining: Joining,
+        under_way: Option<UnderWay>,
         make: impl FnOnce(Making) -> F,
     ) -> Result<Joined, OtherBody>
     where
@@ -251,6 +254,7 @@ impl Answers {
                 number,
                 recording: recording.clone(),
                 left,
+                under_way: under_way.filter(|_| self.0.options.lasting),
                 finished: None,
             };
             let task = tokio::spawn(ending.record(make(making)));

@@ -194,7 +194,7 @@ impl OpenAi {
             .ok_or_else(|| ApiError::no_model(model))
     }
 
-    async fn ask(&self, endpoint: Endpoint, asked: Asked) -> Result<Answered, ApiError> {
+    async fn ask(&self, endpoint: Endpoint, mut asked: Asked) -> Result<Answered, ApiError> {
         let body = asked.body.clone();
         let read = move || form::read(endpoint, &body);
         let (asking, form) = aside(&asked.body, Instant::now() + READING, read).await??;
@@ -236,7 +236,8 @@ impl OpenAi {
             body,
             until,
         };
-        let joined = repeated.join(joining, move |making| async move {
+        let under_way = asked.under_way.take();
+        let joined = repeated.join(joining, under_way, move |making| async move {
             question.made_by(making);
             question.answer(asked).await
         });
@@ -309,13 +310,16 @@ impl Ready {
                     body: key,
                     until: self.patience.deadline(),
                 };
-                let joined = shared.answers.join(joining, move |making| async move {
-                    self.made_by(making);
-                    match self.go(asked, &prompts, values) {
-                        Ok(answered) => answered.await.unwrap_or_else(|error| error.answered()),
-                        Err(error) => error.answered(),
-                    }
-                });
+                // Each who reads it is under way for itself.
+                let joined = shared
+                    .answers
+                    .join(joining, None, move |making| async move {
+                        self.made_by(making);
+                        match self.go(asked, &prompts, values) {
+                            Ok(answered) => answered.await.unwrap_or_else(|error| error.answered()),
+                            Err(error) => error.answered(),
+                        }
+                    });
                 match joined {
                     Ok(answered) => Ok(answered.await),
                     // The body is the key: there is no other.

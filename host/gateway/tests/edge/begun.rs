@@ -186,6 +186,15 @@ async fn a_client_that_goes_gives_its_place_back() {
 }
 
 #[tokio::test]
+async fn work_that_goes_on_without_its_client_keeps_its_place() {
+    let (front, served) = front(at_once(1));
+    assert_eq!(ask(&front, "/work").await.status, 200);
+    assert_eq!(ask(&front, "/work").await.status, 429);
+    served.works.lock().unwrap().clear();
+    until_there_is_a_place(&front, &served).await;
+}
+
+#[tokio::test]
 async fn who_goes_over_to_another_protocol_keeps_its_place() {
     let (front, served) = front(at_once(1));
     let mut client = Client::to(front.address()).await;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::header::{ALLOW, CONNECTION, HeaderValue, UPGRADE};
 use hyper::{Method, StatusCode};
-use tidegate_gateway::access::{Access, Scope};
+use tidegate_gateway::access::{Access, Scope, UnderWay};
 use tidegate_gateway::exchange::{Answered, Asked, Content, Part, Takeover};
 use tidegate_gateway::front::{Endpoints, Front, FrontBounds, FrontOptions, Limits};
 use tokio::sync::mpsc;
@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 pub(crate) const BODY: u64 = 100_000;
 
 /// `/echo` says what it was asked, `/keep` keeps its body, `/events` sends what the test sends, `/wait` answers never,
-/// `/over` speaks another protocol. The last three last; `/fed` is for those who may ingest.
+/// `/over` speaks another protocol, `/work` has work that goes on. The last four last; `/fed` is for those who may ingest.
 #[derive(Default)]
 pub(crate) struct Served {
     /// Parts of the next `/events`.
@@ -27,6 +27,8 @@ pub(crate) struct Served {
     pub(crate) waits: Mutex<Option<mpsc::UnboundedSender<bool>>>,
     /// Bodies of `/keep`.
     pub(crate) kept: Mutex<Vec<Bytes>>,
+    /// What goes on of `/work`.
+    pub(crate) works: Mutex<Vec<UnderWay>>,
     /// Paths that came.
     pub(crate) seen: Mutex<Vec<String>>,
 }
@@ -39,6 +41,9 @@ impl Endpoints for Served {
         let waits = self.waits.lock().unwrap().clone();
         if asked.path == "/keep" {
             self.kept.lock().unwrap().push(asked.body.clone());
+        }
+        if asked.path == "/work" {
+            self.works.lock().unwrap().extend(asked.under_way.clone());
         }
         Box::pin(async move {
             match asked.path.as_str() {
@@ -78,7 +83,7 @@ impl Endpoints for Served {
                         .push((ALLOW, HeaderValue::from_static("GET, POST")));
                     answer
                 }
-                "/echo" | "/open" | "/keep" | "/fed" => {
+                "/echo" | "/open" | "/keep" | "/fed" | "/work" => {
                     let said = serde_json::json!({
                         "id": asked.id,
                         "method": asked.method.as_str(),
@@ -98,7 +103,7 @@ impl Endpoints for Served {
             body: if method == Method::POST { BODY } else { 0 },
             open: path == "/open",
             scope: (path == "/fed").then_some(Scope::Ingest),
-            lasts: ["/events", "/wait", "/over"].contains(&path),
+            lasts: ["/events", "/wait", "/over", "/work"].contains(&path),
         }
     }
 }

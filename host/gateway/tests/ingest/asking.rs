@@ -76,6 +76,7 @@ pub(crate) fn asked(
         headers: map,
         body: body.into(),
         who: ada(),
+        under_way: None,
         gone,
     };
     (asked, leave)

@@ -32,6 +32,7 @@ async fn serve(outputs: Outputs, stream: TcpStream) {
                 headers: request.headers().clone(),
                 body: Bytes::new(),
                 who: ada(),
+                under_way: None,
                 gone,
             };
             let answered = outputs.answer(asked).await;

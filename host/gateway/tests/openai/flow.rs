@@ -330,6 +330,7 @@ pub(crate) fn asked(path: &str, body: &Value) -> (watch::Sender<bool>, Asked) {
             body.to_string().into()
         },
         who,
+        under_way: None,
         gone,
     };
     (here, asked)

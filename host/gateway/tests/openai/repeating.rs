@@ -1,12 +1,15 @@
 //! Requests with an idempotency key: who reads their answers, how long, and what of them is kept.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hyper::HeaderMap;
 use hyper::header::HeaderName;
 use serde_json::{Value, json};
 use tidegate_contract::{CallerId, Callers, Lane};
+use tidegate_gateway::access::{Access, AccessOptions, Key, Permissions, Quota, Secret, Who};
 use tidegate_gateway::exchange::{Answered, Asked};
 use tidegate_gateway::idempotency::{Answers, Options as Keeping};
 use tokio::sync::watch;
@@ -91,6 +94,62 @@ async fn an_answer_is_made_to_its_end_without_its_reader_and_found_by_whoever_as
     assert!(ended);
     let shown = String::from_utf8(parts.concat()).unwrap();
     assert!(shown.contains("Hel") && shown.contains("lo"), "{shown}");
+}
+
+/// Someone who may have one request under way.
+async fn one_at_once() -> Who {
+    let digest = ring::digest::digest(&ring::digest::SHA256, b"sk");
+    let hex: String = digest.as_ref().iter().map(|b| format!("{b:02x}")).collect();
+    let quota = Quota {
+        concurrent: Some(1),
+        ..Quota::default()
+    };
+    let options = AccessOptions {
+        keys: vec![Key {
+            name: "ann".to_owned(),
+            secret: Secret::Digest(format!("sha256:{hex}")),
+            permissions: Permissions {
+                quota: Some("one".into()),
+                ..Permissions::default()
+            },
+        }],
+        quotas: BTreeMap::from([("one".to_owned(), quota)]),
+        ..AccessOptions::default()
+    };
+    let access = Access::new(options, None).unwrap();
+    let headers = HeaderMap::from_iter([("api-key".parse().unwrap(), "sk".parse().unwrap())]);
+    let here = "127.0.0.1".parse().unwrap();
+    access.admit(&headers, here).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_made_without_its_reader_keeps_the_place_of_its_request() {
+    for stream in [false, true] {
+        let InTwo { go, asked, gateway } = in_two();
+        let who = one_at_once().await;
+        let body = chat(json!({"stream": stream}));
+        let (_here, mut question) = ask(&body);
+        question.under_way = Some(who.begin(true).unwrap());
+        let openai = gateway.openai.clone();
+        let first = tokio::spawn(async move { openai.answer(question).await });
+        asked.recv_timeout(PATIENCE).unwrap();
+        first.abort();
+        drop(first.await);
+        assert!(who.begin(true).is_err(), "it is made all the same");
+        let again = tokio::spawn({
+            let openai = gateway.openai.clone();
+            let (_here, question) = ask(&body);
+            async move { openai.answer(question).await }
+        });
+        go.send(()).unwrap();
+        let again = again.await.unwrap();
+        match stream {
+            true => assert!(parts(again).await.1),
+            false => assert_eq!(text(again), "Hello"),
+        }
+        // Whoever has read the end may count on the place.
+        assert!(who.begin(true).is_ok());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::time::Instant;
 
@@ -19,6 +20,8 @@ pub(crate) struct Left {
     pub(crate) begun: Begun,
     /// How long those who ask for it wait. Whoever makes it has the same.
     pub(crate) patience: Patience,
+    /// Whether the pipeline was asked for it: it goes on here, or there is nothing of it.
+    taken: Arc<AtomicBool>,
 }
 
 impl Left {
@@ -26,7 +29,13 @@ impl Left {
         Left {
             begun,
             patience: Patience::until(Instant::now()),
+            taken: Arc::default(),
         }
+    }
+
+    /// The pipeline has said whether it has it. Whatever becomes of it now, nothing is left for another time.
+    pub(crate) fn take(&self) {
+        self.taken.store(true, Ordering::Release);
     }
 }
 
@@ -116,21 +125,19 @@ impl Ending {
         }
     }
 
-    /// What is kept is durable before anyone is told the end, and what is not is left to be asked anew.
+    /// What an earlier process has, unless the pipeline was asked for it.
+    pub(super) fn left(&self) -> Option<&Left> {
+        let left = self.left.as_ref();
+        left.filter(|left| !left.taken.load(Ordering::Acquire))
+    }
+
+    /// What is kept is durable before anyone is told the end.
     async fn keep(&mut self, finished: Option<Finished>) {
         self.finished = finished.filter(|finished| self.answers.is_kept(finished));
-        let Some(journal) = &self.answers.0.journal else {
-            return;
-        };
-        match &self.finished {
-            Some(finished) => {
-                let finished = StoredAnswer::Finished(finished.clone());
-                journal
-                    .keep(self.answers.stored(&self.joining, finished))
-                    .await;
-            }
-            None if self.left.is_none() => journal.forget(self.joining.key.bytes()),
-            None => {}
+        if let (Some(journal), Some(finished)) = (&self.answers.0.journal, &self.finished) {
+            let finished = StoredAnswer::Finished(finished.clone());
+            let value = self.answers.stored(&self.joining, finished);
+            journal.keep(value).await;
         }
     }
 

@@ -307,12 +307,12 @@ impl Answers {
             return;
         }
         let now = Instant::now();
-        match (&ending.finished, &ending.left) {
+        match (&ending.finished, ending.left()) {
             (Some(finished), _) => {
                 let until = now + self.0.options.ttl;
                 known.keep(key, finished.size(), until);
             }
-            // Whoever asks next may have more luck.
+            // Nobody has asked the pipeline for it: whoever asks next may.
             (None, Some(left)) => {
                 let answer = Answer::Left(left.clone());
                 let (client, body) = (ending.joining.client, ending.joining.body);
@@ -320,7 +320,12 @@ impl Answers {
                 known.put(key, entry);
                 known.keep(key, 0, now + self.0.options.time());
             }
-            (None, None) => known.remove(key),
+            (None, None) => {
+                known.remove(key);
+                if let Some(journal) = &self.0.journal {
+                    journal.forget(key.bytes());
+                }
+            }
         }
         drop(known);
         let bound = self.0.options.bytes;

@@ -25,6 +25,12 @@ pub(crate) struct Begun {
     pub(crate) id: String,
     /// When it was asked, seconds since the Unix epoch.
     pub(crate) created: u64,
+    /// Tokens of its prompt, as they were counted.
+    pub(crate) prompt: u64,
+    /// The model that answers in the place of the route's own, by its name.
+    pub(crate) model: Option<String>,
+    /// Most tokens of its answer, where load made them fewer than were asked for.
+    pub(crate) most_tokens: Option<u32>,
 }
 
 /// What is stored under a key.
@@ -147,6 +153,9 @@ mod tests {
             allowance: Duration::from_millis(1500),
             id: "req".into(),
             created: 7,
+            prompt: 11,
+            model: Some("tiny".into()),
+            most_tokens: Some(10),
         };
         for answer in [
             StoredAnswer::Begun(begun),

@@ -63,9 +63,10 @@ pub(super) fn most_tokens(route: &Route, asking: &Asking) -> u64 {
         .sum()
 }
 
-/// Most pieces of one record: a token makes one, and the end of each lane may make another.
-pub(super) fn most_pieces(route: &Route, asking: &Asking) -> usize {
+/// Most pieces of one record, where they are shown: a token makes one, and the end of each lane may make another.
+pub(super) fn pieces(route: &Route, asking: &Asking) -> Option<usize> {
+    let shown = asking.stream && asking.endpoint.has_pieces();
     let answers = asking.questions.iter();
     let most = answers.map(|each| (2 * most_answer(route, each) + 64) * u64::from(each.n()));
-    most.max().unwrap_or(0) as usize
+    shown.then(|| most.max().unwrap_or(0) as usize)
 }

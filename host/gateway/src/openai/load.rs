@@ -17,7 +17,7 @@ use super::error::ApiError;
 use super::route::{Bounds, Count, Route, TokenText};
 use super::{Ready, Shared};
 use crate::exchange::Asked;
-use crate::idempotency::Making;
+use crate::idempotency::Begun;
 use crate::requests::Load;
 
 /// One step.
@@ -75,6 +75,16 @@ pub(crate) struct Served {
 }
 
 impl Served {
+    /// What was done with a request that an earlier process has asked with. Its step was counted there.
+    pub(crate) fn of(begun: &Begun, route: &Route) -> Served {
+        let others = &mut route.others.iter();
+        Served {
+            step: None,
+            model: others.position(|other| begun.model.as_ref() == Some(&other.name)),
+            most_tokens: begun.most_tokens,
+        }
+    }
+
     /// The models that may answer in the place of the route's own, the last step's first, with that step's number.
     pub(crate) fn models(steps: &[Step], asking: &Asking) -> Vec<(usize, usize)> {
         if !asking.endpoint.has_pieces() || !asking.questions.iter().all(Question::suits_others) {
@@ -131,9 +141,6 @@ impl Ready {
         asked: &Asked,
         shared: Option<&Shared>,
     ) -> Result<bool, ApiError> {
-        if self.making.as_ref().and_then(Making::left).is_some() {
-            return Ok(true);
-        }
         let Some(shared) = shared.filter(|_| !self.route.steps.is_empty()) else {
             return Ok(false);
         };

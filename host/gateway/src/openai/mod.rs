@@ -24,6 +24,7 @@ mod messages;
 mod models;
 mod parameters;
 mod responses;
+mod resuming;
 pub mod route;
 mod run;
 mod tools;
@@ -32,13 +33,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::StatusCode;
-use tidegate_contract::CallerId;
 use tokio::time::Instant;
 
 use admission::Admission;
 use aside::aside;
 use asking::Asking;
-use cost::{most_pieces, most_tokens};
+use cost::{most_tokens, pieces};
 use error::ApiError;
 use form::Form;
 use framing::Head;
@@ -49,8 +49,8 @@ use route::{Endpoint, ModelEntry, Route};
 use crate::access::Who;
 use crate::exchange::{Answered, Asked, Gone};
 use crate::idempotency::key::Digest;
-use crate::idempotency::{Answers, Begun, Joining, Making, header};
-use crate::requests::{Expected, NewRecord, Patience, Requests, Spending};
+use crate::idempotency::{Answers, Joining, Making, header};
+use crate::requests::{Patience, Requests, Spending};
 
 /// How long a long body waits until it is read.
 const READING: Duration = Duration::from_secs(10);
@@ -110,21 +110,7 @@ impl OpenAi {
     /// Endpoints over these routes. What an earlier process was making is expected of the pipeline from now on: it must
     /// not have begun.
     pub fn new(options: Options) -> OpenAi {
-        let left = options.repeated.iter().flat_map(Answers::left);
-        for (left, until) in left {
-            let mut routes = options.routes.iter();
-            let Some(route) = routes.find(|route| route.name == left.begun.route) else {
-                continue;
-            };
-            options.requests.expect(Expected {
-                caller: caller(route, left.begun.offset),
-                class: route.class,
-                pieces: left.begun.pieces,
-                allowance: left.begun.allowance,
-                patience: left.patience,
-                until,
-            });
-        }
+        resuming::expect(&options);
         let under_load = options
             .routes
             .iter()
@@ -294,6 +280,10 @@ impl Ready {
         // A repeated request is shared with its repetitions, and with nobody else: it has an end of its own.
         let shared = inner.shared.as_ref();
         let shared = shared.filter(|_| settled && self.making.is_none());
+        if let Some(resumed) = self.resume(&asked).await? {
+            drop(asked);
+            return Ok(run::run(self.goes_on(resumed)).await);
+        }
         let prompts = match self.is_there(&asked, shared).await? {
             // What is there costs nothing, whatever the load.
             true => self.count(&asked, &[]).await?,
@@ -301,7 +291,7 @@ impl Ready {
         };
         let values = self.values(&asked).await?;
         match shared {
-            None => self.go(asked, &prompts, values)?.await,
+            None => Ok(self.go(asked, &prompts, values)?.await),
             Some(shared) => {
                 let key = self.shared_key(&asked, &values, shared.everyone);
                 let joining = Joining {
@@ -316,7 +306,7 @@ impl Ready {
                     .join(joining, None, move |making| async move {
                         self.made_by(making);
                         match self.go(asked, &prompts, values) {
-                            Ok(answered) => answered.await.unwrap_or_else(|error| error.answered()),
+                            Ok(answered) => answered.await,
                             Err(error) => error.answered(),
                         }
                     });
@@ -370,87 +360,56 @@ impl Ready {
 
     /// Reserves, and asks.
     fn go(
-        self,
+        mut self,
         asked: Asked,
         prompts: &[u64],
         values: Vec<Vec<u8>>,
-    ) -> Result<impl Future<Output = Result<Answered, ApiError>> + Send + use<>, ApiError> {
+    ) -> Result<impl Future<Output = Answered> + Send + use<>, ApiError> {
         let (inner, asking, route) = (&self.openai.0, &self.asking, &self.route);
         let tokens = prompts.iter().sum::<u64>() + most_tokens(route, asking);
         let reserved = inner
             .admission
             .reserve(&asked.who, tokens)
             .map_err(|exceeded| ApiError::exceeded(&exceeded))?;
+        let created = (inner.clock)();
+        let records = asking::records(asking, values, route, &asked);
+        let begun = self.begun(&asked.id, created, prompts);
+        let begun = self.making.take().map(|making| (making, begun));
+        let spending = Spending::new(prompts, |used| reserved.settle(used));
+        Ok(run::run(run::Job {
+            records,
+            begun,
+            ..self.job(asked.id, created, spending)
+        }))
+    }
+
+    /// A request with this id, which asks with nothing.
+    fn job(self, id: String, created: u64, spending: Arc<Spending>) -> run::Job {
+        let (inner, asking, route) = (&self.openai.0, &self.asking, &self.route);
         let head = Head {
-            id: asked.id.clone(),
-            created: (inner.clock)(),
+            id,
+            created,
             model: asking.model.clone(),
             token_text: route.token_text.clone(),
         };
-        let shown = asking.stream && asking.endpoint.has_pieces();
-        let pieces = shown.then(|| most_pieces(route, asking));
-        let records = asking::records(asking, values, route, &asked);
-        let spending = Spending::new(prompts, |used| reserved.settle(used));
-        Ok(async move { Ok(self.run(head, records, pieces, spending).await) })
-    }
-
-    /// Asks, or goes on with what an earlier process has asked.
-    async fn run(
-        mut self,
-        mut head: Head,
-        mut records: Vec<NewRecord>,
-        pieces: Option<usize>,
-        spending: Arc<Spending>,
-    ) -> Answered {
-        let (inner, asking, route) = (&self.openai.0, &self.asking, &self.route);
-        let mut resumed = None;
-        let mut making = self.making.take();
-        if let Some(left) = making.as_ref().and_then(Making::left) {
-            let caller = caller(route, left.begun.offset);
-            let left_there = inner.requests.resume(caller, self.patience.deadline());
-            resumed = left_there.await;
-            if resumed.is_some() {
-                (head.id, head.created) = (left.begun.id.clone(), left.begun.created);
-                records.clear();
-                making = None;
-            }
-        }
-        let begun = Begun {
-            route: route.name.clone(),
-            offset: 0,
-            pieces,
-            allowance: self.time,
-            id: head.id.clone(),
-            created: head.created,
-        };
-        let job = run::Job {
+        run::Job {
             requests: inner.requests.clone(),
             model: asking.model.clone(),
             served: self.served,
             shed: inner.shed.clone(),
-            resumed,
-            records,
+            resumed: None,
+            records: Vec::new(),
             class: route.class,
             patience: self.patience,
             gone: self.gone,
             framing: self.form.framing(head, asking),
             stream: asking.stream,
-            pieces,
+            pieces: pieces(route, asking),
             spending,
             prompt: asking.endpoint.prompt(),
-            begun: making.map(|making| (making, begun)),
+            begun: None,
             route: self.route.clone(),
-        };
-        run::run(job).await
-    }
-}
-
-/// A record of a route, as the pipeline knows it.
-fn caller(route: &Route, offset: u64) -> CallerId {
-    CallerId {
-        source: route.source,
-        partition: 0,
-        offset,
+        }
     }
 }
 

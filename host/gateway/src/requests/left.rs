@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::{CallerId, Terms};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::caller::Caller;
 use super::{Patience, Requests, Waiting, lock};
@@ -29,6 +29,11 @@ pub struct Expected {
     /// It is let go of then.
     pub until: Instant,
 }
+
+/// Nobody waits any longer, and the pipeline has not begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the pipeline has not begun")]
+pub struct NotBegun;
 
 /// What is known of one.
 enum Known {
@@ -54,28 +59,35 @@ impl Requests {
     }
 
     /// What is heard of a record that was left: from its beginning, and what comes. None if the pipeline does not have
-    /// it, or has no answer to it. Waits until the pipeline has begun, at most until then.
-    pub async fn resume(&self, id: CallerId, until: Instant) -> Option<Waiting> {
+    /// it, or has no answer to it.
+    ///
+    /// # Errors
+    /// It is not known yet, and nobody waits any longer. It stays expected.
+    pub async fn resume(
+        &self,
+        id: CallerId,
+        patience: &Patience,
+    ) -> Result<Option<Waiting>, NotBegun> {
         let mut begun = self.0.begun.subscribe();
         loop {
             begun.mark_unchanged();
             {
                 let mut left = lock(&self.0.left);
                 match left.0.remove(&id) {
-                    None => return None,
+                    None => return Ok(None),
                     Some(Known::There {
                         waiting, caller, ..
                     }) => {
                         // From now on there is somebody who keeps it.
                         caller.patience.iter().for_each(Patience::is_kept);
-                        return (!caller.has_failed()).then_some(waiting);
+                        return Ok((!caller.has_failed()).then_some(waiting));
                     }
                     Some(expected) => drop(left.0.insert(id, expected)),
                 }
             }
             tokio::select! {
-                () = sleep_until(until) => return None,
-                changed = begun.changed() => if changed.is_err() { return None },
+                () = patience.is_over() => return Err(NotBegun),
+                changed = begun.changed() => changed.map_err(|_| NotBegun)?,
             }
         }
     }

@@ -29,8 +29,8 @@ use tidegate_contract::{Answer, CallerId, Lane, ModelError, TokenLogprob};
 use tokio::sync::watch;
 
 use caller::Caller;
-pub use left::Expected;
 use left::Left;
+pub use left::{Expected, NotBegun};
 pub use line::Load;
 pub use listening::Lanes;
 pub use patience::Patience;

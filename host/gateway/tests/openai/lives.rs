@@ -11,6 +11,7 @@ use tidegate_contract::{
 };
 use tidegate_gateway::exchange::Asked;
 use tidegate_gateway::idempotency::Answers;
+use tidegate_gateway::openai::Options;
 use tidegate_state::{Fault, FileKeyedLog, Lasting, MemoryDisk, OpenedKeyedLog, StateKey};
 use tokio::sync::watch;
 
@@ -29,17 +30,38 @@ fn open(disk: &MemoryDisk) -> OpenedKeyedLog {
 
 /// A process over this disk.
 fn life(disk: &MemoryDisk, script: impl Fn(Play) + Send + Sync + 'static) -> Gateway {
+    life_with(disk, script, |_| {})
+}
+
+/// One with other options.
+pub(crate) fn life_with(
+    disk: &MemoryDisk,
+    script: impl Fn(Play) + Send + Sync + 'static,
+    change: impl FnOnce(&mut Options),
+) -> Gateway {
     let OpenedKeyedLog { log, values, .. } = open(disk);
     let answers = Answers::over(keeping(1 << 20), Box::new(log), values).unwrap();
-    Gateway::with(script, |options| options.repeated = Some(answers))
+    Gateway::with(script, |options| {
+        options.repeated = Some(answers);
+        change(options);
+    })
+}
+
+/// Waits until a process finds something on this disk, or nothing.
+pub(crate) async fn found(disk: &MemoryDisk, something: bool) {
+    let until = tokio::time::Instant::now() + PATIENCE;
+    while open(&killed(disk)).values.is_empty() == something {
+        assert!(tokio::time::Instant::now() < until, "{something}");
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
 }
 
 /// The disk as a process finds it after the one before was killed.
-fn killed(disk: &MemoryDisk) -> MemoryDisk {
+pub(crate) fn killed(disk: &MemoryDisk) -> MemoryDisk {
     disk.restart(1 << 30)
 }
 
-fn ask(body: &Value) -> (watch::Sender<bool>, Asked) {
+pub(crate) fn ask(body: &Value) -> (watch::Sender<bool>, Asked) {
     with_header(asked(PATH, body), "idempotency-key", "a")
 }
 
@@ -52,7 +74,7 @@ fn text(body: &[u8]) -> Value {
     body["choices"].clone()
 }
 
-fn nobody(_: Play) {
+pub(crate) fn nobody(_: Play) {
     panic!("nothing is asked");
 }
 
@@ -93,7 +115,7 @@ async fn an_answer_whose_end_was_told_is_given_again_by_every_later_process() {
 }
 
 /// A process that is killed when a part of an answer was shown. Returns the disk, the record, and what was shown.
-async fn broken_off(body: &Value) -> (MemoryDisk, CallerId, String) {
+pub(crate) async fn broken_off(body: &Value) -> (MemoryDisk, CallerId, String) {
     let disk = MemoryDisk::new();
     let (to, read) = channel();
     let gateway = life(&disk, move |play| {
@@ -108,24 +130,25 @@ async fn broken_off(body: &Value) -> (MemoryDisk, CallerId, String) {
     let Some(tidegate_gateway::exchange::Part::Bytes(shown)) = parts.recv().await else {
         panic!("nothing is shown");
     };
-    let until = tokio::time::Instant::now() + PATIENCE;
-    while open(&killed(&disk)).values.is_empty() {
-        assert!(tokio::time::Instant::now() < until, "it is not noted");
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    }
+    found(&disk, true).await;
     let shown = String::from_utf8(shown.to_vec()).unwrap();
     (killed(&disk), id, shown)
 }
 
-/// The pipeline goes on with a record from its beginning.
-fn goes_on(gateway: &Gateway, id: CallerId) {
-    let play = Play {
+/// A record that the pipeline has of an earlier life.
+pub(crate) fn left(gateway: &Gateway, id: CallerId) -> Play {
+    Play {
         requests: gateway.requests.clone(),
         id,
         value: json!({}),
         key: None,
         headers: Vec::new(),
-    };
+    }
+}
+
+/// The pipeline goes on with it from its beginning.
+pub(crate) fn goes_on(gateway: &Gateway, id: CallerId) {
+    let play = left(gateway, id);
     let mut heard = play.listen(1);
     for text in ["Hel", "lo"] {
         heard.piece(0, Lane::Content, text);

@@ -18,7 +18,7 @@ use crate::flow::{Gateway, PATIENCE, Play, asked, chat, choice, header, parts, r
 
 const CHAT: &str = "/v1/chat/completions";
 
-fn from(waiting: usize) -> Step {
+pub(crate) fn from(waiting: usize) -> Step {
     Step {
         waiting: Some(waiting),
         ..Step::default()
@@ -26,7 +26,7 @@ fn from(waiting: usize) -> Step {
 }
 
 /// From one waiting on the model "tiny" answers, from two on with ten tokens, from three on nobody does.
-fn steps(options: &mut Options) {
+pub(crate) fn steps(options: &mut Options) {
     let mut route = route();
     let tiny = Step {
         model: Some(0),
@@ -109,7 +109,7 @@ impl Held {
 }
 
 /// Answers with a text that was cut after as many tokens as it has characters.
-fn cut(play: &Play, model: &str, text: &str) {
+pub(crate) fn cut(play: &Play, model: &str, text: &str) {
     play.begun(model);
     let mut heard = play.listen(1);
     heard.piece(0, Lane::Content, text);

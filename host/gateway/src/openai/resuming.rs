@@ -25,6 +25,7 @@ pub(super) fn expect(options: &Options) {
         options.requests.expect(Expected {
             caller: caller(route, left.begun.offset),
             class: route.class,
+            prompt: left.begun.prompt,
             pieces: left.begun.pieces,
             allowance: left.begun.allowance,
             patience: left.patience,
@@ -90,8 +91,8 @@ impl Ready {
         let resumed = resumed.map_err(|_| ApiError::deadline())?;
         left.take();
         Ok(resumed.map(|waiting| Resumed {
+            spending: waiting.paid_by(|used| reserved.settle(used)),
             waiting,
-            spending: Spending::new(&[begun.prompt], |used| reserved.settle(used)),
             served,
             asking,
             begun,

@@ -20,6 +20,8 @@ pub struct Expected {
     pub caller: CallerId,
     /// Its priority class.
     pub class: u8,
+    /// Tokens of its prompt, as far as they are known.
+    pub prompt: u64,
     /// Most pieces that are heard, if any are.
     pub pieces: Option<usize>,
     /// How long it may go on before somebody asks for it.
@@ -126,7 +128,8 @@ impl Requests {
                 continue;
             };
             expected.patience.lasts(Instant::now() + expected.allowance);
-            let mut waiting = self.wait_left(id.source).patient(expected.patience.clone());
+            let waiting = self.wait_left(id.source, expected.prompt);
+            let mut waiting = waiting.patient(expected.patience.clone());
             let terms = Terms {
                 deadline: None,
                 class: expected.class,

@@ -160,9 +160,10 @@ impl Requests {
         ))
     }
 
-    /// For a record of a source that is in the pipeline already. Whoever has asked with it has gone, and pays nothing.
-    fn wait_left(&self, source: u16) -> Waiting {
-        let spending = Spending::new(&[0], |_| {});
+    /// For a record of a source that is in the pipeline already, with a prompt of so many tokens. Whoever has asked with
+    /// it has gone, and pays nothing until it asks again.
+    fn wait_left(&self, source: u16, prompt: u64) -> Waiting {
+        let spending = Spending::new(&[prompt], |_| {});
         Waiting::new(self.clone(), source, self.queue(source), None, spending)
     }
 

@@ -51,6 +51,11 @@ impl Spending {
         })
     }
 
+    /// Whoever asks with a record that was left pays for it from now on, with what was counted before.
+    pub(super) fn paid_by(&self, settle: impl FnOnce(u64) + Send + 'static) {
+        *lock(&self.settle) = Some(Box::new(settle));
+    }
+
     /// The request is over, and has used what was counted.
     pub fn settle(&self) {
         let used = lock(&self.costs).iter().map(Cost::sum).sum();

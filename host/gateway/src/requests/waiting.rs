@@ -181,6 +181,12 @@ impl Waiting {
         (tag, heard)
     }
 
+    /// What a record that was left costs, which this pays from now on.
+    pub fn paid_by(&self, settle: impl FnOnce(u64) + Send + 'static) -> Arc<Spending> {
+        self.spending.paid_by(settle);
+        self.spending.clone()
+    }
+
     /// What was heard already.
     pub fn heard(&mut self) -> Option<(usize, Heard)> {
         let (tag, heard) = self.heard.try_recv().ok()?;

@@ -1,8 +1,8 @@
 //! What a kill leaves of requests with an idempotency key: how they were served, and when it is of no more use.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tidegate_contract::{Became, Callers, Lane};
@@ -13,6 +13,7 @@ use tidegate_state::MemoryDisk;
 use crate::flow::{Gateway, PATIENCE, Play, asked, chat, header, parts, says, whole, with_header};
 use crate::lives::{ask, broken_off, found, goes_on, killed, left, life_with, nobody};
 use crate::load::{cut, from, steps};
+use crate::quotas::Ledger;
 
 const PATH: &str = "/v1/chat/completions";
 
@@ -144,4 +145,28 @@ async fn a_key_whose_answer_failed_in_a_later_life_stands_for_nothing() {
         let corrected = chat(json!({"max_tokens": 5}));
         assert_eq!(status(&gateway, &corrected).await, 200);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_again_pays_for_what_a_later_life_made_also_where_it_fails() {
+    let body = chat(json!({"stream": true, "max_tokens": 9}));
+    let (disk, id, _) = broken_off(&body).await;
+    let ledger = Ledger::default();
+    let kept = ledger.clone();
+    let gateway = life_with(&disk, nobody, |options| options.admission = Arc::new(kept));
+    assert_eq!(gateway.requests.left(0, &[(id, 1)]), [id]);
+    let play = left(&gateway, id);
+    let mut heard = play.listen(1);
+    heard.tally.asked();
+    // Before anybody asks for it, and after.
+    heard.tally.made(0, 1);
+    heard.piece(0, Lane::Content, "Hel");
+    let again = gateway.send(ask(&body)).await;
+    heard.tally.made(0, 3);
+    drop(heard);
+    play.tell(&Became::Dropped { stage: "judge" });
+    assert!(!parts(again).await.1);
+    // The prompt has 2 tokens.
+    assert_eq!(ledger.settled().await, 2 + 3);
+    assert_eq!(ledger.entries(), [(2 + 9, Some(2 + 3))]);
 }

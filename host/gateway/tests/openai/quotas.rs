@@ -15,10 +15,10 @@ const PATH: &str = "/v1/chat/completions";
 
 /// What was reserved and settled, in order.
 #[derive(Clone, Default)]
-struct Ledger(Arc<Mutex<Vec<Entry>>>);
+pub(crate) struct Ledger(Arc<Mutex<Vec<Entry>>>);
 
 /// Reserved tokens, and what was used of them.
-type Entry = (u64, Option<u64>);
+pub(crate) type Entry = (u64, Option<u64>);
 
 struct Taken(Ledger, usize);
 
@@ -52,12 +52,12 @@ impl Reserved for Taken {
 }
 
 impl Ledger {
-    fn entries(&self) -> Vec<Entry> {
+    pub(crate) fn entries(&self) -> Vec<Entry> {
         self.0.lock().unwrap().clone()
     }
 
     /// What was settled, once it is.
-    async fn settled(&self) -> u64 {
+    pub(crate) async fn settled(&self) -> u64 {
         let until = tokio::time::Instant::now() + PATIENCE;
         loop {
             if let Some((_, Some(used))) = self.entries().last() {

@@ -170,6 +170,13 @@ impl Assembly {
                 "error" => return Err(Trouble::failed("its answer ended with an error").into()),
                 _ => Finish::End,
             });
+            // That the last has ended is said with the answer.
+            if !self.finished() {
+                self.shown = true;
+                if !reply.choice_ended(number) {
+                    return Err(Stopped::Gone);
+                }
+            }
         }
         Ok(())
     }

@@ -20,6 +20,14 @@ impl GuardedReply {
         }
     }
 
+    /// One of several answers has ended before the others; false if the reply panicked.
+    pub(crate) fn choice_ended(&mut self, choice: u32) -> bool {
+        match &mut self.0 {
+            Some(reply) => guarded(|| reply.choice_ended(choice)),
+            None => true,
+        }
+    }
+
     /// Ends the request.
     pub(crate) fn done(&mut self, result: Result<Answer, ModelError>) {
         if let Some(reply) = self.0.take() {

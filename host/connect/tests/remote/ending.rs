@@ -10,7 +10,9 @@ use tidegate_contract::{
     Answer, Finish, Message, Model, ModelError, Parameters, Piece, Prompt, Reply, Role,
 };
 
-use crate::support::{LIMIT, Server, ask, choices, finish, generate, hello, request, said, text};
+use crate::support::{
+    LIMIT, Server, Told, ask, choices, finish, generate, hello, request, said, text,
+};
 
 /// A server that says something and then waits until the client has gone.
 fn talks_on() -> (Server, mpsc::Receiver<bool>) {
@@ -103,6 +105,33 @@ fn of_several_answers_that_have_said_enough_each_ends_with_what_it_has() {
     ];
     assert_eq!(ends.collect::<Vec<_>>(), expected);
     assert!(told.recv_timeout(LIMIT).unwrap(), "the server goes on");
+}
+
+#[test]
+fn a_choice_that_ends_before_the_others_is_told_when_it_does() {
+    let (go, wait) = mpsc::channel();
+    let wait = Mutex::new(wait);
+    let server = Server::start(move |asked| {
+        let part = |index, text, finish: Option<&str>| json!({"choices": [{"index": index, "delta": {"content": text}, "finish_reason": finish}]});
+        asked.begin();
+        asked.event(&part(1, "b", Some("stop")));
+        wait.lock().unwrap().recv_timeout(LIMIT).unwrap();
+        asked.event(&part(0, "a", Some("length")));
+        asked.end();
+    });
+    let model = server.model();
+    let prompt = Prompt::Chat(vec![Message::new(Role::User, "x")].into());
+    let parameters = Parameters {
+        n: 2,
+        ..Parameters::default()
+    };
+    let running = ask(&model, generate(prompt, parameters));
+    assert!(matches!(running.told(), Told::Piece(piece) if piece.choice == 1));
+    assert!(matches!(running.told(), Told::Ended(1)));
+    go.send(()).unwrap();
+    assert!(matches!(running.told(), Told::Piece(piece) if piece.choice == 0));
+    // That all have ended is said by the answer.
+    assert!(matches!(running.told(), Told::Done(Ok(_))));
 }
 
 #[test]

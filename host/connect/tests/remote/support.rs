@@ -43,6 +43,8 @@ pub(crate) struct Shown {
 /// What a reply was told.
 pub(crate) enum Told {
     Piece(Shown),
+    /// A choice has ended before the others.
+    Ended(u32),
     Done(Result<Answer, ModelError>),
 }
 
@@ -65,6 +67,10 @@ impl Reply for Keeps {
         }));
     }
 
+    fn choice_ended(&mut self, choice: u32) {
+        let _ = self.0.send(Told::Ended(choice));
+    }
+
     fn done(self: Box<Self>, result: Result<Answer, ModelError>) {
         let _ = self.0.send(Told::Done(result));
     }
@@ -77,11 +83,19 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// What it is told next.
+    pub(crate) fn told(&self) -> Told {
+        self.told.recv_timeout(LIMIT).unwrap()
+    }
+
     /// The next piece.
     pub(crate) fn piece(&self) -> Shown {
-        match self.told.recv_timeout(LIMIT).unwrap() {
-            Told::Piece(piece) => piece,
-            Told::Done(result) => panic!("it ended: {result:?}"),
+        loop {
+            match self.told() {
+                Told::Piece(piece) => return piece,
+                Told::Ended(_) => {}
+                Told::Done(result) => panic!("it ended: {result:?}"),
+            }
         }
     }
 
@@ -89,8 +103,9 @@ impl Running {
     pub(crate) fn all(self) -> (Vec<Shown>, Result<Answer, ModelError>) {
         let mut pieces = Vec::new();
         loop {
-            match self.told.recv_timeout(LIMIT).unwrap() {
+            match self.told() {
                 Told::Piece(piece) => pieces.push(piece),
+                Told::Ended(_) => {}
                 Told::Done(result) => {
                     assert!(self.told.recv_timeout(LIMIT).is_err(), "told twice");
                     return (pieces, result);

@@ -88,6 +88,24 @@ async fn empty_lines_before_a_request_keep_no_connection() {
 }
 
 #[tokio::test]
+async fn an_empty_line_begins_a_head() {
+    // Whoever never asks anything would stay for longer than any wait of a test.
+    let (front, _served) = bounded(|bounds| {
+        bounds.head_time = SHORT;
+        bounds.idle = LIMIT * 10;
+    });
+    for asks_before in [false, true] {
+        let mut client = Client::to(front.address()).await;
+        if asks_before {
+            client.say(get("/echo", "")).await;
+            assert_eq!(client.answer().await.status, 200);
+        }
+        client.say("\r\n").await;
+        assert!(client.ends().await);
+    }
+}
+
+#[tokio::test]
 async fn a_body_that_stops_or_drips_is_refused() {
     let (front, _served) = bounded(|bounds| {
         bounds.body_step = SHORT;

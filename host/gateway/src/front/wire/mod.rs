@@ -26,7 +26,7 @@ use crate::exchange::{Duplex, Takeover};
 pub(super) struct Bounds {
     /// Bytes of a head, and of what is read ahead.
     pub(super) head: usize,
-    /// From the first byte of a head to its last.
+    /// From the first byte of a head to its last. An empty line before it is a part of it.
     pub(super) head_time: Duration,
     /// Between requests.
     pub(super) idle: Duration,
@@ -197,11 +197,12 @@ impl Wire {
         }
         let now = Instant::now();
         let waiting = match self.phase {
-            Phase::Head if self.ahead.is_empty() => Some(self.since + self.bounds.idle),
-            Phase::Head => Some(self.since + self.bounds.head_time),
+            Phase::Head if self.has_begun() => Some(self.since + self.bounds.head_time),
+            Phase::Head => Some(self.since + self.bounds.idle),
             _ => None,
         };
         if waiting.is_some_and(|until| until <= now) {
+            // An answer to an empty line alone could be taken for that to the next request.
             if self.ahead.is_empty() {
                 return Verdict::Cut(None);
             }
@@ -214,6 +215,11 @@ impl Wire {
             return Verdict::Cut(Some(Reason::ReaderStopped));
         }
         Verdict::Wait(waiting.into_iter().chain(blocked).min())
+    }
+
+    /// Whether anything has come of the next request.
+    fn has_begun(&self) -> bool {
+        self.slipped || !self.ahead.is_empty()
     }
 
     /// Notes whether writing goes on.

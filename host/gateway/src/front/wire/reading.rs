@@ -31,7 +31,7 @@ impl Wire {
             self.ended = true;
             return Poll::Ready(Ok(false));
         }
-        if self.ahead.is_empty() {
+        if !self.has_begun() {
             self.since = Instant::now();
         }
         self.ahead.extend_from_slice(buffer.filled());

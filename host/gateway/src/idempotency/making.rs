@@ -131,13 +131,16 @@ impl Ending {
         left.filter(|left| !left.taken.load(Ordering::Acquire))
     }
 
-    /// What is kept is durable before anyone is told the end.
+    /// What is kept is durable before anyone is told the end, if the disk is quick enough for those who wait.
     async fn keep(&mut self, finished: Option<Finished>) {
         self.finished = finished.filter(|finished| self.answers.is_kept(finished));
         if let (Some(journal), Some(finished)) = (&self.answers.0.journal, &self.finished) {
             let finished = StoredAnswer::Finished(finished.clone());
             let value = self.answers.stored(&self.joining, finished);
-            journal.keep(value).await;
+            let (now, until) = (Instant::now(), self.recording.patience.deadline());
+            // Where nobody waits any longer, the disk has the time that it may have.
+            let until = Some(until).filter(|until| *until > now);
+            journal.keep(value, until).await;
         }
     }
 

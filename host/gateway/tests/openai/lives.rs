@@ -4,16 +4,21 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use hyper::StatusCode;
 use serde_json::{Value, json};
 use tidegate_contract::{
     Became, CallerId, Callers, KeyedChange, KeyedLog, KeyedLogError, Lane, Sink,
 };
-use tidegate_gateway::exchange::Asked;
-use tidegate_gateway::idempotency::Answers;
+use tidegate_gateway::exchange::{Answered, Asked, Content, Part};
+use tidegate_gateway::idempotency::key::Digest;
+use tidegate_gateway::idempotency::{Answers, Joining};
 use tidegate_gateway::openai::Options;
 use tidegate_state::{Fault, FileKeyedLog, Lasting, MemoryDisk, OpenedKeyedLog, StateKey};
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::flow::{
     Gateway, PATIENCE, Play, asked, chat, choice, header, parts, says, whole, with_header,
@@ -261,6 +266,81 @@ impl KeyedLog for Told {
             self.1.lock().unwrap().push("kept");
         }
         Ok(())
+    }
+}
+
+/// A log whose disk hangs until the test has ended.
+#[derive(Debug)]
+struct Hangs(Mutex<Receiver<()>>);
+
+impl KeyedLog for Hangs {
+    fn write(&mut self, _: &[KeyedChange], _: bool) -> Result<(), KeyedLogError> {
+        let _ = self.0.lock().unwrap().recv();
+        Ok(())
+    }
+}
+
+/// The clock stands still but where all wait for it.
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_hangs_holds_no_answer_up() {
+    /// Less than a cut waits.
+    const LIMIT: Duration = Duration::from_secs(4);
+    let (_held, hangs) = channel();
+    let log = Box::new(Hangs(Mutex::new(hangs)));
+    let answers = Answers::over(keeping(1 << 20), log, Vec::new()).unwrap();
+    let join = |number: u8, stream: bool, patience: Duration| {
+        let digest = Digest::from([number; 32]);
+        let joining = Joining {
+            client: digest,
+            key: digest,
+            body: digest,
+            until: Instant::now() + patience,
+        };
+        let content = match stream {
+            true => {
+                let (to, parts) = unbounded_channel();
+                to.send(Part::Bytes("Hel".into())).unwrap();
+                to.send(Part::Last("lo".into())).unwrap();
+                Content::Events(parts)
+            }
+            false => Content::Whole {
+                media_type: "application/json",
+                bytes: "Hello".into(),
+            },
+        };
+        let answered = Answered {
+            status: StatusCode::OK,
+            headers: Vec::new(),
+            content,
+        };
+        answers.join(joining, |_| async { answered }).unwrap()
+    };
+    let mut number = 0;
+    let mut waits = async |stream, patience| {
+        number += 1;
+        let began = Instant::now();
+        let answered = join(number, stream, patience).await;
+        assert_eq!(answered.status, 200);
+        let said = match stream {
+            true => {
+                let (said, ended) = parts(answered).await;
+                assert!(ended);
+                said.concat()
+            }
+            false => whole(answered).to_vec(),
+        };
+        assert_eq!(said, b"Hello");
+        began.elapsed()
+    };
+    // No longer than it has.
+    let short = Duration::from_millis(500);
+    for stream in [false, true] {
+        assert!(waits(stream, short).await <= short + Duration::from_millis(1));
+    }
+    assert!(waits(true, PATIENCE).await < LIMIT);
+    // It is known by now.
+    for stream in [false, true] {
+        assert_eq!(waits(stream, PATIENCE).await, Duration::ZERO);
     }
 }
 

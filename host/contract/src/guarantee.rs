@@ -134,7 +134,7 @@ impl CommitPoint {
             ),
             (SourceClass::Caller, _) => (
                 Level::MayLose,
-                "the connection of a request ends with a crash; whoever asks again is asked for nothing that is there",
+                "the connection of a request ends with a crash; with the same Idempotency-Key its answer goes on",
             ),
             (SourceClass::Ingest, _) => (
                 Level::ExactlyOnce,

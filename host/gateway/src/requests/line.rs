@@ -46,6 +46,10 @@ impl Line {
         let mut state = lock(&self.0);
         if state.since.remove(&offset).is_some() {
             state.pace.freed(now);
+            if state.since.is_empty() {
+                // Nobody waits any more: there are places for all who were sent away.
+                state.pace.promised = None;
+            }
         }
     }
 
@@ -155,6 +159,16 @@ mod tests {
         assert_eq!(later, Duration::from_millis(5400));
         let last = (0..100).map(|_| line.turn(now)).last();
         assert_eq!(last, Some(LONGEST));
+    }
+
+    #[test]
+    fn what_was_promised_ends_when_nobody_waits_any_more() {
+        let (line, begin) = (Line::default(), Instant::now());
+        line.enter(0, begin);
+        let promised = (0..100).map(|_| line.turn(begin)).last();
+        assert_eq!(promised, Some(LONGEST));
+        line.leave(0, begin + second(1));
+        assert_eq!(line.turn(begin + second(1)), second(1));
     }
 
     #[test]

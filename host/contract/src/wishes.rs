@@ -12,7 +12,8 @@ use crate::model::{
 /// A request in a record: one JSON object. Other members are the record's own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AskingRecord {
-    /// The model that answers in the place of the stage's own: one of the alternatives that the stage has.
+    /// The model that answers in the place of the stage's own, in stages that have it as an alternative; other stages ask
+    /// their own. One that no stage of the pipeline has is a mistake of the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alternative: Option<String>,
     /// The chat, oldest first; none of a text to be gone on with.

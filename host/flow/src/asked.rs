@@ -14,7 +14,7 @@ use tidegate_telemetry::plain;
 use crate::answer::record_seed;
 use crate::entry::Entry;
 use crate::prompt;
-use crate::topology::{Ask, Chosen, ModelStage, Which};
+use crate::topology::{Ask, Chosen, ModelStage, Topology, Which};
 
 /// A seed is below this: within what a JSON number holds exactly.
 const SEEDS: u64 = 1 << 53;
@@ -70,26 +70,36 @@ pub(crate) struct Wants {
 }
 
 impl Wants {
-    fn of(stage: &ModelStage, own: &AskingRecord) -> Result<Wants, Refusal> {
-        let which = match &own.alternative {
-            None => None,
-            Some(name) => stage.which(name).ok_or_else(|| {
-                let name = plain(name, REASON_BYTES);
-                format!("alternative is {name:?}, which is no model of this stage")
-            })?,
-        };
+    fn of(stage: &ModelStage, which: Which, own: &AskingRecord) -> Wants {
         let usual = Parameters::default();
         let parameters = stage.chosen(which).parameters.unwrap_or(&usual);
-        Ok(Wants {
+        Wants {
             which,
             parameters: own.parameters.over(parameters),
             seed: own.parameters.seed,
-        })
+        }
+    }
+}
+
+/// The model of a stage that a record asks for. A model of other stages is none of this one, which answers with its own:
+/// the record asks for it there. One that no stage has is a mistake of the record.
+fn which(topology: &Topology, stage: &ModelStage, own: &AskingRecord) -> Result<Which, Refusal> {
+    let Some(name) = &own.alternative else {
+        return Ok(None);
+    };
+    match stage.which(name) {
+        Some(which) => Ok(which),
+        None if topology.has_model(name) => Ok(None),
+        None => {
+            let name = plain(name, REASON_BYTES);
+            Err(format!("alternative is {name:?}, which is no model of this pipeline").into())
+        }
     }
 }
 
 /// What is asked for the record of an entry.
 pub(crate) fn asked(
+    topology: &Topology,
     stage: &ModelStage,
     entry: &Entry,
     record: &RecordView<'_>,
@@ -110,7 +120,7 @@ pub(crate) fn asked(
     if let Some(seed) = seed.filter(|seed| *seed >= SEEDS) {
         return Err(format!("seed is {seed}, must be below {SEEDS}").into());
     }
-    let wants = Wants::of(stage, &own)?;
+    let wants = Wants::of(stage, which(topology, stage, &own)?, &own);
     let chosen = stage.chosen(wants.which);
     let fits = |text: &str| prompt::fits(chosen, text);
     match &own.prompt {
@@ -233,7 +243,9 @@ pub(crate) fn wants(stage: &ModelStage, entry: &Entry) -> Option<Arc<Wants>> {
     }
     // The answer was there before a restart.
     let own = read(&entry.view()?).ok()?;
-    Wants::of(stage, &own).ok().map(Arc::new)
+    let name = own.alternative.as_ref();
+    let which = name.and_then(|name| stage.which(name)).flatten();
+    Some(Arc::new(Wants::of(stage, which, &own)))
 }
 
 /// The model of a stage that an entry is for.

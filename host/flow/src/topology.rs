@@ -299,6 +299,14 @@ impl Topology {
         self.stages.iter().position(|stage| stage.name == name)
     }
 
+    /// Whether any stage has a model of this name.
+    pub(crate) fn has_model(&self, name: &str) -> bool {
+        self.stages.iter().any(|stage| match &stage.kind {
+            StageKind::Model(kind) => kind.which(name).is_some(),
+            StageKind::Operator(_) => false,
+        })
+    }
+
     /// What the task of a partition is called in cuts.
     pub(crate) fn task_id(&self, partition: Partition) -> TaskId {
         let source = self.sources.get(usize::from(partition.source));

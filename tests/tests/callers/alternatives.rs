@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tidegate_contract::{ModelTask, Parameters};
-use tidegate_flow::{Alternative, ModelStage};
+use tidegate_flow::{Alternative, ModelStage, Target};
 
 use crate::native::{Held, answer};
 use crate::setting::*;
@@ -98,6 +98,40 @@ fn those_for_another_model_go_past_those_that_wait_for_a_full_one() {
         });
     }
     running.end();
+}
+
+#[test]
+fn a_stage_on_the_way_that_has_not_the_model_answers_with_its_own() {
+    let (draft, own, small, audit) = (Held::new(), Held::new(), Held::new(), Held::new());
+    let named = |name: &str, model: Arc<Held>| ModelStage {
+        name: name.into(),
+        field: name.into(),
+        ..stage_of(model)
+    };
+    let stages = vec![
+        model_stage(
+            "before",
+            named("draft", draft.clone()),
+            vec![Target::Stage(1), Target::Stage(2)],
+        ),
+        model_stage("ask", stage(own.clone(), small.clone()), vec![ANSWERS]),
+        model_stage("beside", named("audit", audit.clone()), vec![ELSEWHERE]),
+    ];
+    let running = Setting::new(stages).start();
+    let table = running.table.clone();
+    let shed = table.ask(instead("a", "small"));
+    let nobody = table.ask(instead("b", "tiny"));
+    draft.next().reply.done(Ok(answer("drafted")));
+    small.next().reply.done(Ok(answer("little")));
+    audit.next().reply.done(Ok(answer("fine")));
+    running.end();
+    assert_eq!(table.answer(shed).unwrap()["answer"], "little");
+    assert_eq!(table.answer(shed).unwrap()["draft"], "drafted");
+    match table.ends(nobody).as_slice() {
+        [End::Dead(_, reason, _)] => assert!(reason.contains("\"tiny\""), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(own.requests.lock().unwrap().is_empty());
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::error::FlowError;
 use crate::hearing::At;
 use crate::output::{Death, Output};
 use crate::showing::Showing;
-use crate::topology::{Ask, ModelStage, StageKind};
+use crate::topology::{Ask, ModelStage, StageKind, Topology};
 
 /// How an answer goes on whose parts were shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +31,12 @@ pub(crate) enum Shown {
 type Finished = (Result<Answer, ModelError>, Option<Box<Showing>>);
 
 /// An answer that handlers ended, of which the model that made it says nothing.
-fn ended_early(kind: &ModelStage, entry: &Entry, choices: u32) -> Answer {
+fn ended_early(topology: &Topology, kind: &ModelStage, entry: &Entry, choices: u32) -> Answer {
     let prompt_tokens = || {
-        let asked = crate::asked::asked(kind, entry, &entry.view()?).ok()?;
+        let asked = crate::asked::asked(topology, kind, entry, &entry.view()?).ok()?;
+        let chosen = kind.chosen(asked.wants.as_ref().and_then(|wants| wants.which));
         match &asked.task {
-            ModelTask::Generate { prompt, .. } => kind.model.prompt_tokens(prompt).ok(),
+            ModelTask::Generate { prompt, .. } => chosen.model.prompt_tokens(prompt).ok(),
             ModelTask::Encode { .. } => None,
         }
     };
@@ -281,7 +282,7 @@ impl Task {
             Err(_) => {
                 let choices = showing.choices();
                 match self.waiting[stage].get(number) {
-                    Some(entry) => ended_early(kind, entry, choices),
+                    Some(entry) => ended_early(&self.topology, kind, entry, choices),
                     None => return Ok((result, None)),
                 }
             }

@@ -77,7 +77,7 @@ impl Worker {
             let id = record.id();
             let asked = match before {
                 Some(asked) => Ok(*asked),
-                None => asked::asked(kind, entry, &record),
+                None => asked::asked(&topology, kind, entry, &record),
             };
             let asked = match asked {
                 Ok(asked) => asked,

@@ -16,6 +16,24 @@ const SHORT: u64 = 8;
 
 /// A stage that asks a server that answers nobody, and in its place a model that is here.
 fn pipeline(large: &str) -> String {
+    let steps = format!(
+        r#"
+[[source.chat.under-load]]
+waiting = 1
+model = "small"
+[[source.chat.under-load]]
+waiting = 2
+max-tokens = {SHORT}
+[[source.chat.under-load]]
+waiting = 3
+refuse = true
+"#
+    );
+    with_steps(large, &steps)
+}
+
+/// The same with these steps.
+fn with_steps(large: &str, steps: &str) -> String {
     let small = root().join("examples/support-bot/model");
     format!(
         r#"
@@ -26,15 +44,7 @@ address = "127.0.0.1:0"
 [source.chat]
 type = "gateway"
 max-waiting = 10
-[[source.chat.under-load]]
-waiting = 1
-model = "small"
-[[source.chat.under-load]]
-waiting = 2
-max-tokens = {SHORT}
-[[source.chat.under-load]]
-waiting = 3
-refuse = true
+{steps}
 [model.large]
 type = "openai"
 url = "http://{large}/v1"
@@ -73,8 +83,13 @@ fn status(served: &Served) -> Value {
 
 /// One more waits for the model that does not answer: tokens by their numbers are for that one alone.
 fn hold(served: &Served, waiting: u64) -> TcpStream {
+    hold_of(served, "", waiting)
+}
+
+/// The same of a user.
+fn hold_of(served: &Served, user: &str, waiting: u64) -> TcpStream {
     let json = [("content-type", "application/json")];
-    let body = chat(&[("logit_bias", json!({"5": 1}))]);
+    let body = chat(&[("logit_bias", json!({"5": 1})), ("user", user.into())]);
     let stream = served.open("POST", CHAT, &json, &body.to_string());
     until("it waits", PATIENCE, || {
         status(served)["gateway"]["waiting"] == waiting
@@ -161,6 +176,27 @@ fn a_smaller_model_answers_then_answers_are_shorter_and_then_there_are_none() {
         (text(&after).as_str(), &after.json()["model"]),
         (SAYS, &json!("large"))
     );
+    assert!(served.running.terminate(PATIENCE).success());
+}
+
+#[test]
+fn what_a_client_asked_before_does_not_hold_back_what_a_smaller_model_answers() {
+    let large = Held::start();
+    let steps = "[[source.chat.under-load]]\nwaiting = 5\nmodel = \"small\"\n";
+    let mut served = Served::start(&with_steps(&large.address, steps));
+    // All of one key, and more of them than a model has of a key elsewhere.
+    let waiting: Vec<TcpStream> = (1..=5).map(|one| hold_of(&served, "ann", one)).collect();
+    for _ in 0..2 {
+        let shed = served.post(CHAT, &chat(&[("user", "ann".into())]));
+        assert!(!text(&shed).is_empty());
+        assert_eq!(shed.json()["model"], "small");
+    }
+    large.release();
+    for mut stream in waiting {
+        let mut got = String::new();
+        stream.read_to_string(&mut got).unwrap();
+        assert!(got.contains(SAYS), "{got}");
+    }
     assert!(served.running.terminate(PATIENCE).success());
 }
 

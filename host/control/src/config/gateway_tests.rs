@@ -162,6 +162,15 @@ fn what_is_done_under_load_is_what_is_typed_and_its_stage_has_the_models_for_it(
         answer.max_in_flight,
         100 + pipeline.models[answer.model].sequences + 4
     );
+    // A client's key is one for all that it asks: none of it waits for another, at no stage on the way.
+    for on_the_way in [asks("mood"), answer, asks("vector")] {
+        assert_eq!(on_the_way.order, Order::None);
+        assert_eq!(on_the_way.max_in_flight_per_key, on_the_way.max_in_flight);
+    }
+    assert_eq!(
+        (asks("sort").order, asks("sort").max_in_flight_per_key),
+        (Order::Key, 4)
+    );
     assert!(asks("sort").alternatives.is_empty());
     assert_eq!(asks("sort").max_in_flight, 64);
 }

@@ -40,6 +40,7 @@ mod resolve;
 mod resolve_gateway;
 mod resolve_load;
 mod resolve_model_stage;
+mod resolve_order;
 mod resolve_stage;
 #[cfg(test)]
 mod tests;

@@ -119,12 +119,16 @@ pub struct ModelStage {
     pub priority: u8,
     /// In which order answers leave the stage.
     pub order: Order,
+    /// The same, where the file says it.
+    pub(crate) typed_order: Option<Typed<Order>>,
     /// Most records of a task that wait for the model.
     pub max_in_flight: usize,
     /// The same, where the file says it.
     pub(crate) in_flight: Option<Typed<usize>>,
     /// Most of them with the same key.
     pub max_in_flight_per_key: usize,
+    /// The same, where the file says it.
+    pub(crate) per_key: Option<Typed<usize>>,
     /// Longest wait for an answer.
     pub deadline: Option<Duration>,
     /// How often a record is sent when the device fails, the first time included.

@@ -71,20 +71,6 @@ pub(crate) fn all_model_keys() -> Vec<&'static str> {
 /// Reads the keys of a stage that asks a model; `asks` is `model`, `embed` or `classify`.
 pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<TypedModelStage> {
     let model = table.string(asks);
-    let in_flight = table.count("max-in-flight", 1..=100_000);
-    let per_key = table.count("max-in-flight-per-key", 1..=100_000);
-    let max_in_flight = in_flight.as_ref().map_or(64, |typed| typed.value);
-    if let Some(per_key) = &per_key
-        && per_key.value > max_in_flight
-    {
-        table.found.about(
-            per_key,
-            format!(
-                "{} must not exceed max-in-flight, which is {max_in_flight}",
-                per_key.value
-            ),
-        );
-    }
     let orders = [
         ("key", Order::Key),
         ("partition", Order::Partition),
@@ -143,12 +129,9 @@ pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<
         priority: table
             .number("priority", 0..=9)
             .map_or(5, |typed| typed.value as u8),
-        order: table
-            .word("order", &orders)
-            .map_or(Order::Key, |typed| typed.value),
-        max_in_flight,
-        in_flight,
-        max_in_flight_per_key: per_key.map_or(4.min(max_in_flight), |typed| typed.value),
+        order: table.word("order", &orders),
+        in_flight: table.count("max-in-flight", 1..=100_000),
+        per_key: table.count("max-in-flight-per-key", 1..=100_000),
         deadline: table
             .duration(
                 "deadline",

@@ -13,6 +13,7 @@ use super::pipeline::{Decoding, KafkaSource, Pipeline, Sink, SinkKind, Source, S
 use super::remote_models::RemoteModel;
 use super::resolve_gateway::{Ends, resolve_gateway};
 use super::resolve_load::{Answering, resolve_under_load};
+use super::resolve_order::resolve_orders;
 use super::resolve_stage::{resolve_stage, resolve_tokens};
 use super::topics::{check_groups, check_letters_are_not_read, warn_read};
 use super::typed::{TypedAdmin, TypedFile, TypedSource, TypedSourceKind};
@@ -134,6 +135,7 @@ pub(crate) fn resolve(
             used: &mut used_models,
         },
     );
+    resolve_orders(found, &sources, &mut stages, &sinks);
     let mut own = own_files(&state);
     let told = typed.dead_letters.is_some();
     let dead_letters = match typed.dead_letters.flatten() {

@@ -233,7 +233,7 @@ pub(crate) fn answering_of(source: usize, sinks: &[Sink], stages: &[Stage]) -> B
 }
 
 /// Whether records of a source get to these inputs.
-fn reaches(source: usize, inputs: &[Input], stages: &[Stage]) -> bool {
+pub(crate) fn reaches(source: usize, inputs: &[Input], stages: &[Stage]) -> bool {
     let mut reached = vec![false; stages.len()];
     let gets = |inputs: &[Input], reached: &[bool]| {
         inputs.iter().any(|input| match input.from {
@@ -475,5 +475,11 @@ impl Pipeline {
         answering_of(source, &self.sinks, &self.stages)
             .into_iter()
             .collect()
+    }
+
+    /// The stages that a source's records get to.
+    pub fn reached(&self, source: usize) -> impl Iterator<Item = &Stage> {
+        let stages = self.stages.iter();
+        stages.filter(move |stage| reaches(source, &stage.inputs, &self.stages))
     }
 }

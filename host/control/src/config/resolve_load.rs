@@ -149,6 +149,14 @@ fn make_room(found: &Findings, asked: &mut ModelStage, max_waiting: usize, model
             remote.unwrap_or(model.sequences)
         });
     let needed = max_waiting + running.sum::<usize>();
+    if let Some(typed) = asked.per_key.as_ref().filter(|typed| typed.value < needed) {
+        let what = format!(
+            "{} is less than {needed}: all that may wait of a source with models under load, and all that they answer at \
+             once, or those of a client for one model would wait behind its own for another; leave it out",
+            typed.value
+        );
+        found.about(typed, what);
+    }
     match &asked.in_flight {
         None => asked.max_in_flight = asked.max_in_flight.max(needed),
         Some(typed) if typed.value < needed => {

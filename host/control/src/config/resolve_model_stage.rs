@@ -5,14 +5,17 @@ use tidegate_contract::{Parameters, PromptTemplate, Structure};
 use super::disk::Directory;
 use super::files::read_text;
 use super::findings::{Findings, Typed};
-use super::models::{Ask, Generate, Model, ModelStage, Truncated};
+use super::models::{Ask, Generate, Model, ModelStage, Order, Truncated};
 use super::typed::{TypedAsk, TypedGenerate, TypedModelStage, TypedStructure};
 
 /// Default of `max-tokens`.
 const MAX_TOKENS: usize = 256;
+/// Default of `max-in-flight`.
+const MAX_IN_FLIGHT: usize = 64;
 /// Longest schema or grammar, bytes.
 const LONGEST_STRUCTURE: u64 = 1 << 20;
 
+/// What only the whole pipeline can say has its default: alternatives, and the order of answers.
 pub(crate) fn resolve_model_stage(
     found: &Findings,
     directory: &Directory,
@@ -52,10 +55,15 @@ pub(crate) fn resolve_model_stage(
         prompt_tokens: typed.prompt_tokens.map(|typed| typed.value),
         seed: typed.seed,
         priority: typed.priority,
-        order: typed.order,
-        max_in_flight: typed.max_in_flight,
+        order: Order::Key,
+        typed_order: typed.order,
+        max_in_flight: typed
+            .in_flight
+            .as_ref()
+            .map_or(MAX_IN_FLIGHT, |typed| typed.value),
         in_flight: typed.in_flight,
-        max_in_flight_per_key: typed.max_in_flight_per_key,
+        max_in_flight_per_key: MAX_IN_FLIGHT,
+        per_key: typed.per_key,
         deadline: typed.deadline,
         attempts: typed.attempts,
         into: typed.into,

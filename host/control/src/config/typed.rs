@@ -206,11 +206,9 @@ pub(crate) struct TypedModelStage {
     pub(crate) prompt_tokens: Option<Typed<usize>>,
     pub(crate) seed: u64,
     pub(crate) priority: u8,
-    pub(crate) order: Order,
-    pub(crate) max_in_flight: usize,
-    /// The same, where it was typed.
+    pub(crate) order: Option<Typed<Order>>,
     pub(crate) in_flight: Option<Typed<usize>>,
-    pub(crate) max_in_flight_per_key: usize,
+    pub(crate) per_key: Option<Typed<usize>>,
     pub(crate) deadline: Option<Duration>,
     pub(crate) attempts: u32,
     pub(crate) into: Into,

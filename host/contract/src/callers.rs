@@ -91,9 +91,10 @@ pub trait Callers: Send + Sync {
     fn brings(&self, caller: CallerId, answer: Option<Arc<Answer>>);
 
     /// What counts the tokens of this attempt as the model makes them: those whose text is held back, and those that
-    /// nobody is shown, too. Dropped when the model has ended the request.
-    fn tally(&self, caller: CallerId, attempt: u32) -> Option<Arc<dyn Tally>> {
-        let _ = (caller, attempt);
+    /// nobody is shown, too. The first answer begins with so many tokens that were `made` before, and are not made anew.
+    /// Dropped when the model has ended the request.
+    fn tally(&self, caller: CallerId, attempt: u32, made: u32) -> Option<Arc<dyn Tally>> {
+        let _ = (caller, attempt, made);
         None
     }
 
@@ -130,6 +131,6 @@ pub trait Tally: Send + Sync {
     /// A model has taken the request, and with it the prompt.
     fn asked(&self);
 
-    /// The answer with this number, counted from 0, has so many tokens by now.
+    /// The answer with this number, counted from 0, has so many tokens by now, with those that it begins with.
     fn made(&self, choice: u32, tokens: u32);
 }

@@ -40,6 +40,8 @@ pub(crate) enum Seen {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Counted {
     pub(crate) asked: bool,
+    /// Tokens that the first choice begins with.
+    pub(crate) before: u32,
     /// Tokens of each choice.
     pub(crate) tokens: BTreeMap<u32, u32>,
     /// The model has let go.
@@ -268,8 +270,10 @@ impl Callers for Table {
         inner.brought.entry(caller.offset).or_default().push(answer);
     }
 
-    fn tally(&self, caller: CallerId, attempt: u32) -> Option<Arc<dyn Tally>> {
-        Some(Arc::new(Counts(self.clone(), (caller.offset, attempt))))
+    fn tally(&self, caller: CallerId, attempt: u32, made: u32) -> Option<Arc<dyn Tally>> {
+        let counts = Counts(self.clone(), (caller.offset, attempt));
+        counts.change(|counted| counted.before = made);
+        Some(Arc::new(counts))
     }
 
     fn begun(&self, caller: CallerId, model: &str) {

@@ -164,6 +164,7 @@ fn tokens_are_counted_as_they_are_made_seen_or_not_and_until_the_model_lets_go()
     request.reply.token(1, 8, "");
     let counted = |tokens| Counted {
         asked: true,
+        before: 0,
         tokens: BTreeMap::from([(0, tokens)]),
         over: false,
     };
@@ -384,6 +385,11 @@ fn what_was_seen_is_not_shown_again_when_tokens_are_replayed_through_a_fresh_han
         panic!("it is asked for a text");
     };
     assert_eq!(*forced_prefix, [7]);
+    until(
+        "it is said that the token was made before",
+        PATIENCE,
+        || table.made(offset, 1).before == 1,
+    );
     request.reply.piece(&piece(0, "Dear <1"));
     request.reply.piece(&piece(1, ">!"));
     request.reply.done(Ok(answer("Dear <1>!")));

@@ -174,9 +174,12 @@ impl Worker {
                 _ => None,
             };
             let attempt_fed = fed.as_ref().map(Fed::attempt);
+            let made = task.waiting[stage].get(number);
+            let made = made.map_or_else(Vec::new, |entry| entry.tokens.to_vec());
             let tally = match (callers, &terms, task.waiting[stage].get(number)) {
                 (Some(callers), Some(_), Some(entry)) => {
-                    callers.tally(id.into(), entry.attempt + 1)
+                    let made = u32::try_from(made.len()).unwrap_or(u32::MAX);
+                    callers.tally(id.into(), entry.attempt + 1, made)
                 }
                 _ => None,
             };
@@ -213,7 +216,6 @@ impl Worker {
             let deadline = kind.deadline.map(|deadline| Instant::now() + deadline);
             let until = own_deadline.filter(|own| deadline.is_none_or(|of_stage| *own <= of_stage));
             let (text, wants) = (asked.text.clone(), asked.wants.clone());
-            let made = entry.tokens.to_vec();
             let result = chosen.model.submit(Request {
                 id: RequestId(request),
                 attempt,

@@ -19,8 +19,8 @@ impl Callers for Requests {
         Some(Box::new(listening))
     }
 
-    fn tally(&self, caller: CallerId, _: u32) -> Option<Arc<dyn Tally>> {
-        let counting = Counting::begin(self.caller(caller)?);
+    fn tally(&self, caller: CallerId, _: u32, made: u32) -> Option<Arc<dyn Tally>> {
+        let counting = Counting::begin(self.caller(caller)?, made);
         Some(Arc::new(counting))
     }
 

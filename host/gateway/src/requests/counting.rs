@@ -10,12 +10,18 @@ use super::caller::Caller;
 pub(super) struct Counting {
     caller: Arc<Caller>,
     attempt: u64,
+    /// Tokens that the first answer begins with. Whoever made them has counted them.
+    before: u32,
 }
 
 impl Counting {
-    pub(super) fn begin(caller: Arc<Caller>) -> Counting {
+    pub(super) fn begin(caller: Arc<Caller>, before: u32) -> Counting {
         let attempt = caller.ways.spending.attempt();
-        Counting { caller, attempt }
+        Counting {
+            caller,
+            attempt,
+            before,
+        }
     }
 }
 
@@ -26,6 +32,8 @@ impl Tally for Counting {
 
     fn made(&self, choice: u32, tokens: u32) {
         let spending = &self.caller.ways.spending;
-        spending.made(self.caller.tag, self.attempt, choice, u64::from(tokens));
+        let before = if choice == 0 { self.before } else { 0 };
+        let made = u64::from(tokens.saturating_sub(before));
+        spending.made(self.caller.tag, self.attempt, choice, made);
     }
 }

@@ -39,11 +39,16 @@ pub(crate) struct Play {
 
 impl Play {
     pub(crate) fn listen(&self, attempt: u32) -> Heard {
+        self.goes_on(attempt, 0)
+    }
+
+    /// An attempt that begins with so many tokens of the one before.
+    pub(crate) fn goes_on(&self, attempt: u32, made: u32) -> Heard {
         Heard {
             requests: self.requests.clone(),
             id: self.id,
             listener: self.requests.listen(self.id, attempt),
-            tally: self.requests.tally(self.id, attempt).unwrap(),
+            tally: self.requests.tally(self.id, attempt, made).unwrap(),
             index: 0,
             logprobs: Vec::new(),
         }

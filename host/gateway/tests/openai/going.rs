@@ -159,7 +159,7 @@ async fn a_record_waits_until_a_model_has_made_the_first_of_its_answer() {
     };
     let refused = async || full(wait(&requests, 1).await.err());
     assert_eq!(refused().await, Some(1), "it was read");
-    let tally = requests.tally(id, 1).unwrap();
+    let tally = requests.tally(id, 1, 0).unwrap();
     tally.asked();
     assert_eq!(refused().await, Some(1), "a model has it");
     requests.begun(id, "large");

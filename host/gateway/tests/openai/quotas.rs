@@ -114,6 +114,30 @@ async fn what_a_request_used_is_settled_however_it_ends() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_that_an_answer_goes_on_from_are_paid_once() {
+    for stream in [false, true] {
+        let goes_on = |play: Play| {
+            let tally = play.listen(1).tally;
+            tally.asked();
+            for tokens in 1..=3 {
+                tally.made(0, tokens);
+                tally.made(1, tokens);
+            }
+            drop(tally);
+            // The model was unloaded. The next has the tokens of the first choice, and makes the second anew.
+            let tally = play.goes_on(1, 3).tally;
+            tally.asked();
+            for tokens in 4..=5 {
+                tally.made(0, tokens);
+            }
+            tally.made(1, 2);
+            play.tell(&Became::Dropped { stage: "judge" });
+        };
+        assert_eq!(ledger(goes_on, stream).await, [(11, Some(2 + 5 + 3 + 2))]);
+    }
+}
+
 /// A client that leaves while its record is with the pipeline, and what is settled then.
 async fn leaves(
     stream: bool,

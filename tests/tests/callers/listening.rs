@@ -254,7 +254,7 @@ fn of_several_pieces_that_are_asked_none_is_shown_early_and_what_is_told_is_of_t
     let table = running.table.clone();
     let offset = table.ask(chat("a"));
     let (mut first, mut second) = (model.next(), model.next());
-    assert!(!first.reply.wants_pieces(), "nobody sees it");
+    assert!(table.attempts(offset).is_empty(), "nobody sees it");
     say(&mut first, &["first"]);
     say(&mut second, &["second"]);
     second.reply.done(Ok(answer("second")));
@@ -278,7 +278,7 @@ fn of_two_stages_that_generate_the_last_is_heard() {
     let table = running.table.clone();
     let offset = table.ask(chat("a"));
     let draft = drafts.next();
-    assert!(!draft.reply.wants_pieces(), "nobody sees it");
+    assert!(table.attempts(offset).is_empty(), "nobody sees it");
     draft.reply.done(Ok(answer("a draft")));
     let mut request = answers.next();
     say(&mut request, &["An ", "answer"]);

@@ -60,6 +60,7 @@ fn route() -> Route {
         },
         count: None,
         greedy: true,
+        has_form: false,
         token_text: None,
         own: vec!["small".into()],
         steps: Vec::new(),

@@ -20,6 +20,8 @@ pub(crate) struct Asking {
     pub(crate) user: Option<String>,
     pub(crate) metadata: Option<Value>,
     pub(crate) stream: bool,
+    /// The client says by name that the last message is gone on with.
+    pub(crate) told_to_continue: bool,
     /// One for each record.
     pub(crate) questions: Vec<Question>,
 }

@@ -50,6 +50,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<(Asking, bool), ApiError> {
         user: body.text("user")?,
         metadata: None,
         stream,
+        told_to_continue: false,
         questions: questions.collect(),
     };
     body.end(&KNOWN)?;

@@ -29,13 +29,15 @@ pub(super) fn asking(
         parameters: wishes,
         ..AskingRecord::default()
     };
-    asking.continues = messages::continues(body, &asking)?;
+    let told_to_continue;
+    (asking.continues, told_to_continue) = messages::continues(body, &asking)?;
     let asking = Asking {
         endpoint,
         model,
         user: body.text("user")?,
         metadata: parameters::metadata(body)?,
         stream,
+        told_to_continue,
         questions: vec![Question {
             asking,
             input: None,

@@ -101,6 +101,7 @@ fn asking(
         user,
         metadata: None,
         stream: false,
+        told_to_continue: false,
         questions: questions.collect(),
     })
 }

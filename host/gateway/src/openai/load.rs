@@ -48,6 +48,8 @@ pub struct OtherModel {
     pub count: Option<Count>,
     /// Shows its tokens.
     pub token_text: Option<TokenText>,
+    /// Whether it can go on with an answer that has begun.
+    pub continues: bool,
 }
 
 impl Step {
@@ -86,13 +88,19 @@ impl Served {
     }
 
     /// The models that may answer in the place of the route's own, the last step's first, with that step's number.
-    pub(crate) fn models(steps: &[Step], asking: &Asking) -> Vec<(usize, usize)> {
-        if !asking.endpoint.has_pieces() || !asking.questions.iter().all(Question::suits_others) {
+    pub(crate) fn models(steps: &[Step], asking: &Asking, route: &Route) -> Vec<(usize, usize)> {
+        if !asking.endpoint.has_pieces() {
             return Vec::new();
         }
+        let suits = |model: usize| {
+            let other = route.others.get(model);
+            let mut questions = asking.questions.iter();
+            other.is_some_and(|other| questions.all(|question| question.suits(other)))
+        };
         let numbered = steps.iter().enumerate().rev();
         numbered
             .filter_map(|(index, step)| Some((index + 1, step.model?)))
+            .filter(|(_, model)| suits(*model))
             .collect()
     }
 
@@ -172,7 +180,7 @@ impl Ready {
         asked: &Asked,
         steps: &[Step],
     ) -> Result<Vec<u64>, ApiError> {
-        let others = Served::models(steps, &self.asking);
+        let others = Served::models(steps, &self.asking, &self.route);
         let (route, asking) = (self.route.clone(), self.asking.clone());
         let counting = move || {
             for (step, model) in others {
@@ -199,9 +207,12 @@ impl Ready {
 }
 
 impl Question {
-    /// Whether another model may answer it: numbers of tokens are those of one model.
-    fn suits_others(&self) -> bool {
-        self.input.is_none() && self.asking.parameters.logit_bias.is_none()
+    /// Whether another model may answer it: numbers of tokens are those of one model, and not every server can be told to
+    /// go on with an answer.
+    fn suits(&self, other: &OtherModel) -> bool {
+        self.input.is_none()
+            && self.asking.parameters.logit_bias.is_none()
+            && (other.continues || !self.asking.continues)
     }
 
     /// Whether a part of the answer is of use: half a JSON value or half a call is of none.

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 use tidegate_contract::{AskingRecord, Call, FunctionChoice, Message, Role};
 
+use super::asking::Asking;
 use super::error::ApiError;
 use super::fields::{Fields, Known, text, wrong_type};
 
@@ -40,8 +41,9 @@ pub(crate) fn messages(list: Vec<Value>, path: &str) -> Read<Vec<Message>> {
 }
 
 /// Whether the last message is the beginning of the answer: an assistant's text, unless the client says otherwise. An
-/// answer that has a form from its first character on, or must be a call, has no other beginning.
-pub(crate) fn continues(body: &mut Fields, asking: &AskingRecord) -> Read<bool> {
+/// answer that has a form from its first character on, or must be a call, has no other beginning. The second says whether
+/// the client says it by name.
+pub(crate) fn continues(body: &mut Fields, asking: &AskingRecord) -> Read<(bool, bool)> {
     let last = asking.messages.last();
     let is_text = last.is_some_and(|last| last.role == Role::Assistant && last.calls.is_empty());
     let must_call = !matches!(
@@ -59,8 +61,26 @@ pub(crate) fn continues(body: &mut Fields, asking: &AskingRecord) -> Read<bool> 
                 "is true, and what has a form or must be a call is made from its beginning on";
             Err(body.wrong(CONTINUES, why))
         }
-        wanted => Ok(is_text && is_free && wanted.unwrap_or(true)),
+        told => Ok((
+            is_text && is_free && told.unwrap_or(true),
+            told == Some(true),
+        )),
     }
+}
+
+/// The same, where the stages of a route give their answers a form.
+pub(crate) fn begins_anew(asking: &mut Asking) -> Read<()> {
+    if asking.told_to_continue {
+        let why = format!(
+            "{CONTINUES} is true, and answers of {} have a form: they are made from their beginning on",
+            asking.model
+        );
+        return Err(ApiError::invalid(CONTINUES, "invalid_value", why));
+    }
+    for question in &mut asking.questions {
+        question.asking.continues = false;
+    }
+    Ok(())
 }
 
 /// The role of a name.

@@ -183,9 +183,12 @@ impl OpenAi {
     async fn ask(&self, endpoint: Endpoint, mut asked: Asked) -> Result<Answered, ApiError> {
         let body = asked.body.clone();
         let read = move || form::read(endpoint, &body);
-        let (asking, form) = aside(&asked.body, Instant::now() + READING, read).await??;
+        let (mut asking, form) = aside(&asked.body, Instant::now() + READING, read).await??;
         let route = self.route(&asked.who, endpoint, &asking.model)?;
         form.check(&route)?;
+        if route.has_form {
+            messages::begins_anew(&mut asking)?;
+        }
         let time = deadline::deadline(&asked.headers, route.deadline)?;
         let until = Instant::now() + time;
         let key = header::key(&asked.headers).map_err(|bad| {

@@ -154,6 +154,8 @@ pub struct Route {
     pub count: Option<Count>,
     /// Whether a request that names no temperature is greedy.
     pub greedy: bool,
+    /// Whether a stage that its requests get to gives answers a form.
+    pub has_form: bool,
     /// Shows tokens, for log-probabilities.
     pub token_text: Option<TokenText>,
 }

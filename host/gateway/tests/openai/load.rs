@@ -56,6 +56,7 @@ pub(crate) fn steps(options: &mut Options) {
             }) as _
         }),
         token_text: None,
+        continues: true,
     }];
     options.routes = vec![route];
 }
@@ -420,6 +421,71 @@ async fn the_rest_of_an_answer_is_asked_for_by_its_beginning() {
     );
     let formed = with(json!({"continue_final_message": true, "response_format": object}));
     assert_eq!(held.gateway.json(CHAT, formed).await.0, 400);
+}
+
+/// A conversation whose last message is the beginning of its answer.
+fn begun(more: Value) -> Value {
+    let mut body = chat(more);
+    body["messages"] = json!([
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hel"},
+    ]);
+    body
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_gone_on_with_by_a_model_that_can() {
+    let held = Held::new(|options| {
+        let route = &mut options.routes[0];
+        let tiny = route.others[0].clone();
+        route.others.push(OtherModel {
+            name: "far".to_owned(),
+            continues: false,
+            ..tiny
+        });
+        route.steps[1].model = Some(1);
+    });
+    let _waiting = held.fill(1).await;
+    let (first, _answer) = held.ask(CHAT, begun(json!({}))).await;
+    assert_eq!(first.value["alternative"], "tiny");
+    // The step's own model cannot: that of the one before answers.
+    let (second, _answer) = held.ask(CHAT, begun(json!({}))).await;
+    assert_eq!(
+        (&second.value["alternative"], &second.value["continues"]),
+        (&json!("tiny"), &json!(true))
+    );
+    finish(second, "tiny");
+    let anew = begun(json!({"continue_final_message": false}));
+    let (third, _answer) = held.ask(CHAT, anew).await;
+    assert_eq!(third.value["alternative"], "far");
+
+    let held = Held::new(|options| options.routes[0].others[0].continues = false);
+    let _waiting = held.fill(1).await;
+    let (first, _answer) = held.ask(CHAT, begun(json!({}))).await;
+    assert_eq!(
+        (&first.value["alternative"], &first.value["continues"]),
+        (&Value::Null, &json!(true))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_a_stage_gives_a_form_is_made_from_its_beginning_on() {
+    let held = Held::new(|options| options.routes[0].has_form = true);
+    let (play, answer) = held.ask(CHAT, begun(json!({}))).await;
+    assert_eq!(play.value["continues"], Value::Null);
+    finish(play, "support");
+    json(answer).await;
+    let anew = begun(json!({"continue_final_message": false}));
+    let (play, answer) = held.ask(CHAT, anew).await;
+    assert_eq!(play.value["continues"], Value::Null);
+    finish(play, "support");
+    json(answer).await;
+    let told = begun(json!({"continue_final_message": true}));
+    let (status, body) = held.gateway.json(CHAT, told).await;
+    assert_eq!(
+        (status, &body["error"]["param"]),
+        (400, &json!("continue_final_message"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use tidegate_contract::{AskingRecord, Prompt};
-use tidegate_control::config::{self, Ask, LoadStep, ModelStage, Pipeline, SourceKind, StageKind};
+use tidegate_control::config::{
+    self, Ask, LoadStep, ModelStage, Pipeline, RemoteProtocol, SourceKind, StageKind,
+};
 use tidegate_gateway::openai::load::{OtherModel, Step};
 use tidegate_gateway::openai::route::{
     Bounds, Count, Endpoint, ModelEntry, PromptCost, Route, TokenText,
@@ -59,6 +61,7 @@ pub(super) fn routes(pipeline: &Pipeline, models: &Models, made: u64) -> Vec<Rou
             source: index as u16,
             bounds: bounds(&asks),
             count: only.and_then(|(asks, served)| count(asks, served)),
+            has_form: pipeline.reached(index).any(gives_form),
             greedy: !asks.is_empty() && asks.iter().all(|(asks, _)| is_greedy(asks)),
             token_text: only.map(|(_, served)| token_text(served)),
         });
@@ -94,6 +97,7 @@ fn under_load(
                 _ => None,
             },
             token_text: Some(token_text(served)),
+            continues: continues(&pipeline.models[index]),
         });
     }
     let steps = steps.iter().map(|step| Step {
@@ -115,6 +119,23 @@ fn endpoint(endpoint: &config::Endpoint) -> Option<Endpoint> {
     Endpoint::ALL
         .into_iter()
         .find(|known| known.name() == endpoint.name())
+}
+
+/// Whether a model can be told to go on with an answer: of those of other servers, only some.
+fn continues(model: &config::Model) -> bool {
+    let remote = model.remote.as_ref();
+    remote.is_none_or(|remote| matches!(remote.protocol, RemoteProtocol::OpenAi { vllm: true, .. }))
+}
+
+/// Whether what a client asks for has a form at a stage.
+fn gives_form(stage: &config::Stage) -> bool {
+    match &stage.kind {
+        StageKind::Model(asks) => match &asks.ask {
+            Ask::Generate(generate) => asks.messages && generate.parameters.structure.is_some(),
+            Ask::Embed | Ask::Classify { .. } => false,
+        },
+        StageKind::Operator(_) => false,
+    }
 }
 
 fn is_greedy(asks: &ModelStage) -> bool {

@@ -39,7 +39,7 @@ pub(super) struct Asks {
 /// What a record has of its request.
 pub(super) struct Ways {
     pub(super) to: UnboundedSender<(usize, Heard)>,
-    /// Where it waits; none of one that an earlier process has asked with.
+    /// Where it waits; none where more was left by an earlier process than there are places.
     pub(super) place: Option<Place>,
     /// What it costs.
     pub(super) spending: Arc<Spending>,

@@ -164,7 +164,9 @@ impl Requests {
     /// it has gone, and pays nothing until it asks again.
     fn wait_left(&self, source: u16, prompt: u64) -> Waiting {
         let spending = Spending::new(&[prompt], |_| {});
-        Waiting::new(self.clone(), source, self.queue(source), None, spending)
+        let queue = self.queue(source);
+        let places = queue.place().map(|held| Places::new(held, 1));
+        Waiting::new(self.clone(), source, queue, places, spending)
     }
 
     fn queue(&self, index: u16) -> Arc<Queue> {

@@ -86,6 +86,11 @@ impl Queue {
         places.map_err(|_| Refused::Closed)
     }
 
+    /// A place for a record that was left, if there is one: it waits in any case.
+    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
+        self.places.clone().try_acquire_owned().ok()
+    }
+
     /// Adds a record, which has its place.
     pub(super) fn push(&self, queued: Queued) -> Result<(), Refused> {
         let mut records = lock(&self.waiting);

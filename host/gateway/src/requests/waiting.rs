@@ -55,7 +55,7 @@ pub struct Waiting {
     requests: Requests,
     source: u16,
     queue: Arc<Queue>,
-    /// None where what is asked is in the pipeline already.
+    /// None where more was left in the pipeline than there are places.
     places: Option<Arc<Places>>,
     spending: Arc<Spending>,
     to: UnboundedSender<(usize, Heard)>,
@@ -150,11 +150,12 @@ impl Waiting {
         };
         let ways = Ways {
             to: self.to.clone(),
-            place: None,
+            place: self.places.as_ref().map(|places| places.wait()),
             spending: self.spending.clone(),
         };
         let caller = Arc::new(Caller::new(id, asks, ways));
         lock(&self.requests.0.callers).insert(id, caller.clone());
+        self.queue.line.enter(id.offset, Instant::now());
         self.open.push((0, id));
         caller
     }

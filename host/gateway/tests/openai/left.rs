@@ -1,5 +1,6 @@
 //! What a kill leaves of requests with an idempotency key: how they were served, and when it is of no more use.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -8,6 +9,7 @@ use serde_json::{Value, json};
 use tidegate_contract::{Became, Callers, Lane};
 use tidegate_gateway::openai::Options;
 use tidegate_gateway::openai::load::Step;
+use tidegate_gateway::requests::{self, Requests, Spending};
 use tidegate_state::MemoryDisk;
 
 use crate::flow::{Gateway, PATIENCE, Play, asked, chat, header, parts, says, whole, with_header};
@@ -169,4 +171,26 @@ async fn who_asks_again_pays_for_what_a_later_life_made_also_where_it_fails() {
     // The prompt has 2 tokens.
     assert_eq!(ledger.settled().await, 2 + 3);
     assert_eq!(ledger.entries(), [(2 + 9, Some(2 + 3))]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_waits_as_any_other_until_a_model_has_begun() {
+    let body = chat(json!({"stream": true}));
+    let (disk, id, _) = broken_off(&body).await;
+    let gateway = life_with(&disk, nobody, |options| {
+        options.requests = Requests::new(requests::Options {
+            waiting: BTreeMap::from([(0, 1)]),
+            ..requests::Options::default()
+        });
+    });
+    assert_eq!(gateway.requests.left(0, &[(id, 1)]), [id]);
+    assert_eq!(gateway.requests.load(0).waiting, 1);
+    let other = gateway.send(asked(PATH, &body)).await;
+    assert_eq!(other.status, 429);
+    left(&gateway, id).begun("support");
+    assert_eq!(gateway.requests.load(0).waiting, 0);
+    let spending = Spending::new(&[], |_| {});
+    assert!(gateway.requests.wait(0, 1, 1, spending).await.is_ok());
+    goes_on(&gateway, id);
+    assert!(parts(gateway.send(ask(&body)).await).await.1);
 }

@@ -176,7 +176,8 @@ impl Loaded {
         let thinks = encoded.thinks && functions::may_think(conversation, &parameters.structure);
         let mut parser = LaneParser::new(form, thinks, names, several);
         if let (true, Some(begun)) = (conversation.continues, conversation.messages.last()) {
-            parser = parser.behind(&begun.content);
+            let reasoning = begun.reasoning.as_deref().unwrap_or_default();
+            parser = parser.behind(reasoning, &begun.content);
         }
         conversation.lanes.then(|| Box::new(parser.with_seed(seed)))
     }

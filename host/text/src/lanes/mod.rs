@@ -114,12 +114,17 @@ impl LaneParser {
         self
     }
 
-    /// Behind the beginning of the answer, which has this text: no reasoning comes behind text.
+    /// Behind the beginning of the answer, which has this reasoning and this text: no reasoning comes behind text, and
+    /// white space behind reasoning that has begun is part of it.
     #[must_use]
-    pub fn behind(mut self, text: &str) -> LaneParser {
-        if !text.is_empty() && matches!(self.state, State::Start) {
-            self.state = State::Content;
-            self.bare = text.trim().is_empty();
+    pub fn behind(mut self, reasoning: &str, text: &str) -> LaneParser {
+        match self.state {
+            State::Start if !text.is_empty() => {
+                self.state = State::Content;
+                self.bare = text.trim().is_empty();
+            }
+            State::Reasoning => self.fresh = reasoning.is_empty(),
+            _ => {}
         }
         self
     }

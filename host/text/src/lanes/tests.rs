@@ -186,6 +186,24 @@ fn an_answer_may_begin_inside_the_reasoning() {
 }
 
 #[test]
+fn reasoning_that_was_cut_goes_on_with_the_space_that_stands_between() {
+    let tokens = [
+        "\n", "\n", "Hm", ",", " it", " ", " is", "\n", "so", ".", "\n", "</think>", "\n", "Yes",
+        ".",
+    ];
+    let whole = run(parser(CallForm::Tagged, true), &tokens);
+    assert_eq!(whole, lanes("Yes.", "Hm, it  is\nso.", &[]));
+    for cut in 0..=11 {
+        let (_, before, _) = run(parser(CallForm::Tagged, true), &tokens[..cut]);
+        let goes_on = parser(CallForm::Tagged, true).behind(&before, "");
+        let (content, behind, _) = run(goes_on, &tokens[cut..]);
+        // That before the end of the reasoning was not known to be there.
+        assert_eq!((before + &behind).trim_end(), whole.1, "cut at {cut}");
+        assert_eq!(content, whole.0, "cut at {cut}");
+    }
+}
+
+#[test]
 fn without_functions_no_call_is_looked_for() {
     let answer = "a <tool_call>{\"name\": \"time\", \"arguments\": {}}</tool_call> ";
     let parser = LaneParser::new(&form(CallForm::Tagged), false, Vec::new(), true);

@@ -23,6 +23,7 @@ impl Task {
         output: &mut Output,
     ) -> Result<Vec<(usize, u64)>, FlowError> {
         let mut requests = Vec::new();
+        // All of them first: what is sent on moves what waits in later stages.
         for stage in 0..self.waiting.len() {
             let numbers = offsets.iter();
             let numbers: Vec<u64> = numbers
@@ -57,7 +58,9 @@ impl Task {
                 let left: Vec<u64> = left.filter(|offset| offsets.contains(offset)).collect();
                 self.gone.extend(left);
             }
-            // Those behind them in their lane may go.
+        }
+        // Those behind them in their lanes may go.
+        for stage in 0..self.waiting.len() {
             self.send_answers(stage, output)?;
         }
         Ok(requests)

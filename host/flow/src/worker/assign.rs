@@ -230,18 +230,13 @@ impl Worker {
             came.map_err(|why| FlowError::State(format!("an in-flight entry: {why}")))?;
         }
         let unwanted = self.unwanted(partition, &restored);
-        let stages = self.shared.topology.stages.len();
         self.with_task(partition, |task, output| {
             for restored in restored {
                 output.restored(&restored);
                 task.restore(restored)?;
             }
-            // Nothing of it is with a model yet.
-            task.end_gone(&unwanted, output)?;
-            for stage in 0..stages {
-                task.send_answers(stage, output)?;
-            }
-            Ok(())
+            // Nothing of it is with a model yet. Answers that are there go on.
+            task.end_gone(&unwanted, output).map(drop)
         })
         .map(drop)
     }

@@ -83,7 +83,11 @@ impl Wants {
 
 /// The model of a stage that a record asks for. A model of other stages is none of this one, which answers with its own:
 /// the record asks for it there. One that no stage has is a mistake of the record.
-fn which(topology: &Topology, stage: &ModelStage, own: &AskingRecord) -> Result<Which, Refusal> {
+fn which_asked(
+    topology: &Topology,
+    stage: &ModelStage,
+    own: &AskingRecord,
+) -> Result<Which, Refusal> {
     let Some(name) = &own.alternative else {
         return Ok(None);
     };
@@ -120,7 +124,11 @@ pub(crate) fn asked(
     if let Some(seed) = seed.filter(|seed| *seed >= SEEDS) {
         return Err(format!("seed is {seed}, must be below {SEEDS}").into());
     }
-    let wants = Wants::of(stage, which(topology, stage, &own)?, &own);
+    // What is known already is not what the record says where the model that it names was given up.
+    let wants = match &entry.wants {
+        Some(known) => known.clone(),
+        None => Arc::new(Wants::of(stage, which_asked(topology, stage, &own)?, &own)),
+    };
     let chosen = stage.chosen(wants.which);
     let fits = |text: &str| prompt::fits(chosen, text);
     match &own.prompt {
@@ -156,7 +164,7 @@ pub(crate) fn asked(
             forced_prefix: Vec::new(),
             parameters: wants.parameters.clone(),
         },
-        wants: Some(Arc::new(wants)),
+        wants: Some(wants),
     })
 }
 
@@ -248,14 +256,27 @@ pub(crate) fn wants(stage: &ModelStage, entry: &Entry) -> Option<Arc<Wants>> {
     Some(Arc::new(Wants::of(stage, which, &own)))
 }
 
-/// The model of a stage that an entry is for.
-pub(crate) fn chosen<'a>(stage: &'a ModelStage, entry: &Entry) -> Chosen<'a> {
+/// How the answer of an entry is to be made by the stage's own model, where the record says it itself.
+pub(crate) fn wants_own_model(stage: &ModelStage, entry: &Entry) -> Option<Arc<Wants>> {
+    if !says_itself(stage) {
+        return None;
+    }
+    let own = read(&entry.view()?).ok()?;
+    Some(Arc::new(Wants::of(stage, None, &own)))
+}
+
+/// Which model of a stage an entry is for.
+pub(crate) fn which(stage: &ModelStage, entry: &Entry) -> Which {
     // Where there is one, no record needs to be read for it.
-    let which = match stage.alternatives.is_empty() {
+    match stage.alternatives.is_empty() {
         true => None,
         false => wants(stage, entry).and_then(|wants| wants.which),
-    };
-    stage.chosen(which)
+    }
+}
+
+/// The model of a stage that an entry is for.
+pub(crate) fn chosen<'a>(stage: &'a ModelStage, entry: &Entry) -> Chosen<'a> {
+    stage.chosen(which(stage, entry))
 }
 
 /// The parameters that an answer was made with.

@@ -140,6 +140,10 @@ impl Tokens {
         }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.lock().list.len()
+    }
+
     pub(crate) fn to_vec(&self) -> Vec<u32> {
         self.lock().list.clone()
     }

@@ -166,10 +166,18 @@ impl Waiting {
         Some(&mut entry.showing)
     }
 
-    /// What the model of an entry is to be asked: no cut has that.
-    pub(crate) fn asked(&mut self, number: u64) -> Option<&mut Option<Box<Asked>>> {
+    /// The model of an entry is asked in another turn, and the record is not read again for that: no cut has it.
+    pub(crate) fn keep_asked(&mut self, number: u64, asked: Asked) {
+        if let Some(entry) = self.entries.get_mut(&number) {
+            entry.wants.clone_from(&asked.wants);
+            entry.asked = Some(Box::new(asked));
+        }
+    }
+
+    /// What the model of an entry is to be asked, if that was kept.
+    pub(crate) fn take_asked(&mut self, number: u64) -> Option<Asked> {
         let entry = self.entries.get_mut(&number)?;
-        Some(&mut entry.asked)
+        entry.asked.take().map(|asked| *asked)
     }
 
     /// Entries in order of arrival.

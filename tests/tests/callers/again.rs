@@ -1,8 +1,9 @@
 //! Models that have no answer yet: which of them are asked again, and when.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tidegate_contract::{Lane, ModelError, Terms};
+use tidegate_contract::{Lane, ModelError, ModelTask, Request, Terms};
 
 use crate::native::{Held, answer, piece};
 use crate::setting::*;
@@ -171,4 +172,132 @@ fn a_request_that_is_given_back_after_it_was_taken_was_no_attempt() {
     model.next().reply.done(Ok(answer("room")));
     running.end();
     assert_eq!(table.answer(offset).unwrap()["answer"], "room");
+}
+
+/// Every way in which a model that was asked has no answer and is asked again.
+fn without_an_answer() -> Vec<ModelError> {
+    vec![
+        ModelError::Full { limit: 9 },
+        ModelError::Unknown("native".into()),
+        ModelError::Expired { made: 1 },
+        ModelError::Hopeless {
+            left: Duration::ZERO,
+            needed: PATIENCE,
+        },
+        ModelError::Device("gone".into()),
+        put_off(None),
+        put_off(Some(Duration::from_millis(1))),
+    ]
+}
+
+/// A record of which this piece was shown, and by now its caller waits longer than the model was told. Returns it too.
+fn shown(running: &Running, model: &Held, text: &str) -> (u64, Request) {
+    let table = &running.table;
+    let said = Instant::now() + 2 * PATIENCE;
+    let terms = Terms {
+        deadline: Some(said),
+        class: 3,
+    };
+    let offset = table.ask_with(chat("a"), Some(terms));
+    let mut request = model.next();
+    request.reply.piece(&piece(0, text));
+    tidegate_tests::until("it is seen", PATIENCE, || {
+        table.text(offset, 1, Lane::Content) == text
+    });
+    table.waits_until(offset, said + PATIENCE);
+    (offset, request)
+}
+
+#[test]
+fn what_no_token_brings_again_ends_where_it_was_shown_for_good() {
+    for error in without_an_answer() {
+        let model = Held::new();
+        let running = Setting::new(vec![asking("ask", model.clone(), vec![ANSWERS])]).start();
+        let table = running.table.clone();
+        table.show_for_good();
+        let (offset, request) = shown(&running, &model, "One");
+        request.reply.done(Err(error.clone()));
+        running.end();
+        assert!(!model.is_asked(), "{error}");
+        match table.ends(offset).as_slice() {
+            [End::Dead(_, _, Some(told))] => assert_eq!(*told, error),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_no_token_brings_again_is_forgotten_and_another_answer_shown_from_its_beginning() {
+    for error in without_an_answer() {
+        let model = Held::new();
+        let running = Setting::new(vec![asking("ask", model.clone(), vec![ANSWERS])]).start();
+        let table = running.table.clone();
+        let (offset, request) = shown(&running, &model, "One");
+        request.reply.done(Err(error.clone()));
+        let mut request = model.next();
+        request.reply.piece(&piece(0, "Another"));
+        request.reply.done(Ok(answer("Another answer")));
+        running.end();
+        assert_eq!(table.attempts(offset), [1, 2], "{error}");
+        assert_eq!(table.text(offset, 1, Lane::Content), "One", "{error}");
+        let whole = table.text(offset, 2, Lane::Content);
+        assert_eq!(whole, "Another answer", "{error}");
+    }
+}
+
+#[test]
+fn what_its_tokens_bring_again_goes_on_where_it_was_shown_for_good() {
+    for error in without_an_answer() {
+        let model = Held::new();
+        let running = Setting::new(vec![asking("ask", model.clone(), vec![ANSWERS])]).start();
+        let table = running.table.clone();
+        table.show_for_good();
+        let (offset, mut request) = shown(&running, &model, "One");
+        request.reply.token(0, 1, "One");
+        request.reply.done(Err(error.clone()));
+        let mut request = model.next();
+        let ModelTask::Generate { forced_prefix, .. } = &request.task else {
+            panic!("it is asked for a text");
+        };
+        assert_eq!(*forced_prefix, [1], "{error}");
+        request.reply.piece(&piece(0, "One"));
+        request.reply.done(Ok(answer("One two")));
+        running.end();
+        let last = *table.attempts(offset).last().unwrap();
+        assert_eq!(table.text(offset, last, Lane::Content), "One two");
+        assert_eq!(table.answer(offset).unwrap()["answer"], "One two");
+    }
+}
+
+#[test]
+fn another_model_does_not_go_on_with_what_was_shown_of_the_one_before() {
+    for for_good in [true, false] {
+        let model = Held::new();
+        let running = Setting::new(vec![asking("ask", model.clone(), vec![ANSWERS])]).start();
+        let table = running.table.clone();
+        if for_good {
+            table.show_for_good();
+        }
+        let (offset, mut request) = shown(&running, &model, "One");
+        request.reply.token(0, 1, "One");
+        model.replaced.store(true, Ordering::SeqCst);
+        request
+            .reply
+            .done(Err(ModelError::Unknown("native".into())));
+        if !for_good {
+            let mut request = model.next();
+            request.reply.piece(&piece(0, "Another"));
+            request.reply.done(Ok(answer("Another answer")));
+        }
+        running.end();
+        assert!(!model.is_asked(), "it is asked again");
+        if for_good {
+            let ends = table.ends(offset);
+            assert!(matches!(ends.as_slice(), [End::Dead(..)]), "{ends:?}");
+        } else {
+            assert_eq!(table.attempts(offset), [1, 2]);
+            let whole = table.text(offset, 2, Lane::Content);
+            assert_eq!(whole, "Another answer");
+        }
+    }
 }

@@ -1,12 +1,13 @@
 //! Records that ask for another model than the stage's own.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde_json::json;
-use tidegate_contract::{ModelTask, Parameters};
+use tidegate_contract::{Lane, ModelError, ModelTask, Parameters};
 use tidegate_flow::{Alternative, ModelStage, Target};
 
-use crate::native::{Held, answer};
+use crate::native::{Held, answer, piece};
 use crate::setting::*;
 use crate::table::End;
 
@@ -146,8 +147,61 @@ fn a_request_is_cancelled_with_whichever_model_has_it() {
     tidegate_tests::until("it is cancelled", PATIENCE, || {
         small.has_cancelled(request.id)
     });
-    request
-        .reply
-        .done(Err(tidegate_contract::ModelError::Cancelled));
+    request.reply.done(Err(ModelError::Cancelled));
     running.end();
+}
+
+#[test]
+fn the_own_model_answers_in_the_place_of_one_that_was_given_up() {
+    let (own, small) = (Held::new(), Held::new());
+    let stage = stage(own.clone(), small.clone());
+    let running = Setting::new(vec![model_stage("ask", stage, vec![ANSWERS])]).start();
+    let table = running.table.clone();
+    let mut asked = Vec::new();
+    for error in [ModelError::Closed, ModelError::Cancelled] {
+        asked.push(table.ask(instead("b", "small")));
+        let mut request = small.next();
+        // It is shown, and can be taken back.
+        request.reply.piece(&piece(0, "lit"));
+        request.reply.done(Err(error));
+        own.next().reply.done(Ok(answer("large")));
+    }
+    small.closed.store(true, Ordering::SeqCst);
+    let unmade = table.ask(instead("b", "small"));
+    let request = own.next();
+    assert_eq!((request.attempt, most_tokens(&request.task)), (1, 64));
+    request.reply.done(Ok(answer("large")));
+    let ended = running.end();
+    assert_eq!(ended.counts.retried, 3);
+    for offset in asked {
+        assert_eq!(table.attempts(offset), [1, 2]);
+        assert_eq!(table.text(offset, 2, Lane::Content), "large");
+        assert_eq!(table.answer(offset).unwrap()["answer"], "large");
+    }
+    assert_eq!(table.answer(unmade).unwrap()["answer"], "large");
+}
+
+#[test]
+fn what_was_shown_for_good_ends_with_the_alternative_and_the_run_goes_on() {
+    let (own, small) = (Held::new(), Held::new());
+    let stage = stage(own.clone(), small.clone());
+    let running = Setting::new(vec![model_stage("ask", stage, vec![ANSWERS])]).start();
+    let table = running.table.clone();
+    table.show_for_good();
+    let offset = table.ask(instead("b", "small"));
+    let mut request = small.next();
+    request.reply.piece(&piece(0, "lit"));
+    request.reply.token(0, 1, "lit");
+    tidegate_tests::until("it is seen", PATIENCE, || {
+        table.text(offset, 1, Lane::Content) == "lit"
+    });
+    request.reply.done(Err(ModelError::Closed));
+    let usual = table.ask(chat("a"));
+    own.next().reply.done(Ok(answer("large")));
+    running.end();
+    assert_eq!(table.answer(usual).unwrap()["answer"], "large");
+    match table.ends(offset).as_slice() {
+        [End::Dead(_, _, Some(told))] => assert_eq!(*told, ModelError::Closed),
+        other => panic!("{other:?}"),
+    }
 }

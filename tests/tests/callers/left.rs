@@ -1,9 +1,10 @@
 //! What an earlier run left of callers' records, and callers that wait longer than they said.
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tidegate_contract::{Lane, ModelError, ModelTask, Terms};
-use tidegate_flow::{Order, Target};
+use tidegate_contract::{Lane, ModelError, ModelTask, Parameters, Terms};
+use tidegate_flow::{Alternative, Order, Target};
 use tidegate_state::MemoryDisk;
 use tidegate_tests::until;
 
@@ -176,4 +177,108 @@ fn a_request_whose_caller_waits_longer_by_now_goes_on_from_its_tokens() {
     running.end();
     assert_eq!(table.answer(longer).unwrap()["answer"], "One two");
     assert!(matches!(table.ends(same)[..], [End::Dead(..)]));
+}
+
+#[test]
+fn what_nobody_wants_ends_in_every_stage_before_anything_goes_on() {
+    // Of the second operator: what waits before it in the first run, and what it has seen in the other.
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let stages = |model, starts: bool| {
+        let mut ask = stage_of(model);
+        ask.order = Order::Partition;
+        let sees = seen.clone();
+        let mut last = Native::new(move |record| {
+            sees.lock().unwrap().push(record.id().offset);
+            Says::Pass
+        });
+        last.starts = starts;
+        vec![
+            model_stage("ask", ask, vec![Target::Stage(1)]),
+            operator(
+                "pass",
+                Native::new(|_| Says::Pass),
+                vec![Target::Stage(2)],
+                Vec::new(),
+            ),
+            operator("last", last, vec![ANSWERS], Vec::new()),
+        ]
+    };
+    let model = Held::new();
+    let setting = Setting::new(stages(model.clone(), false));
+    let disk = setting.disk.clone();
+    let running = setting.start();
+    let [before, first, behind] = ["a", "b", "c"].map(|text| running.table.ask(chat(text)));
+    let (answered, _first, mut waits) = (model.next(), model.next(), model.next());
+    answered.reply.done(Ok(answer("before")));
+    for (index, byte) in (0u32..).zip("behind".bytes()) {
+        waits.reply.token(index, u32::from(byte), "");
+    }
+    waits.reply.done(Ok(answer("behind")));
+    until("the log has both answers", PATIENCE, || {
+        running.run.controls().committed().requests == 2
+    });
+    leave(running);
+
+    let model = Held::new();
+    let setting = Setting::new(stages(model.clone(), true));
+    let (running, table) = again(&disk, setting, &[behind]);
+    running.end();
+    assert!(!model.is_asked());
+    assert_eq!(table.ends(before), [End::Dropped("last".into())]);
+    assert_eq!(table.ends(first), [End::Dropped("ask".into())]);
+    assert_eq!(table.answer(behind).unwrap()["answer"], "behind");
+    assert_eq!(*seen.lock().unwrap(), [behind]);
+}
+
+#[test]
+fn an_answer_is_told_as_it_was_asked_for_where_its_alternative_is_there_no_more() {
+    let stage = |own, small: Option<Arc<Held>>| {
+        let mut stage = stage_of(own);
+        stage.order = Order::Partition;
+        let alternatives = small.into_iter().map(|small| Alternative {
+            name: "small".into(),
+            model: small,
+            prompt_tokens: 100,
+            parameters: Box::new(Parameters {
+                max_tokens: 16,
+                ..Parameters::default()
+            }),
+        });
+        stage.alternatives = alternatives.collect();
+        vec![model_stage("ask", stage, vec![ANSWERS])]
+    };
+    let (own, small) = (Held::new(), Held::new());
+    let setting = Setting::new(stage(own.clone(), Some(small.clone())));
+    let disk = setting.disk.clone();
+    let running = setting.start();
+    let _first = running.table.ask(chat("a"));
+    let ask = |text: &str| {
+        let messages = serde_json::json!([{"role": "user", "content": text}]);
+        let asked = serde_json::json!({
+            "messages": messages, "alternative": "small", "parameters": {"n": 2},
+        });
+        running.table.ask(asked.to_string())
+    };
+    let (answered, unasked) = (ask("b"), ask("c"));
+    let (mut request, _unasked) = (small.next(), small.next());
+    for (index, byte) in (0u32..).zip("little".bytes()) {
+        request.reply.token(index, u32::from(byte), "");
+    }
+    request.reply.done(Ok(answer("little")));
+    until("the log has its answer", PATIENCE, || {
+        running.run.controls().committed().requests == 1
+    });
+    leave(running);
+
+    let setting = Setting::new(stage(Held::new(), None));
+    let (running, table) = again(&disk, setting, &[answered, unasked]);
+    running.end();
+    let told = table.answer(answered).unwrap();
+    assert_eq!(told["answer"], "little");
+    // Of several, as it was asked for.
+    assert_eq!(told["answer_choices"][0]["text"], "little");
+    match table.ends(unasked).as_slice() {
+        [End::Dead(_, why, _)] => assert!(why.contains("alternative is"), "{why}"),
+        other => panic!("{other:?}"),
+    }
 }

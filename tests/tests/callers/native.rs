@@ -1,6 +1,6 @@
 //! Operators and models that a test decides about.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tidegate_contract::{
@@ -32,6 +32,8 @@ pub(crate) struct Native {
     decide: Arc<Decide>,
     pub(crate) handlers: Option<Box<Makes>>,
     pub(crate) generation: Arc<AtomicU64>,
+    /// Whether it has an instance.
+    pub(crate) starts: bool,
     version: Arc<OperatorVersion>,
 }
 
@@ -41,6 +43,7 @@ impl Native {
             decide: Arc::new(decide),
             handlers: None,
             generation: Arc::new(AtomicU64::new(1)),
+            starts: true,
             version: Arc::new(OperatorVersion {
                 name: "native".into(),
                 version: "1.0.0".into(),
@@ -105,6 +108,9 @@ impl Slot for Native {
         self.generation.load(Ordering::SeqCst)
     }
     fn instance(&self) -> Result<(u64, Box<dyn Operator>), OperatorError> {
+        if !self.starts {
+            return Err(OperatorError::Engine("not today".into()));
+        }
         let instance = Instance(self.decide.clone(), self.version.clone());
         Ok((self.generation(), Box::new(instance)))
     }
@@ -128,6 +134,12 @@ pub(crate) struct Held {
     pub(crate) ended: Mutex<Vec<RequestId>>,
     /// Most requests that it takes before one has ended; all where none is told.
     pub(crate) most: Option<usize>,
+    /// It was given up, and takes none.
+    pub(crate) closed: AtomicBool,
+    /// Another one has its place.
+    pub(crate) replaced: AtomicBool,
+    /// Tokens that it has more than bytes.
+    pub(crate) more_tokens: usize,
     /// Answers at once, if the test says how.
     pub(crate) script: Option<Box<Script>>,
 }
@@ -170,6 +182,9 @@ impl Held {
 
 impl Model for Held {
     fn submit(&self, mut request: Request) -> Result<(), (Request, ModelError)> {
+        if self.closed.load(Ordering::SeqCst) {
+            return Err((request, ModelError::Closed));
+        }
         match &self.script {
             Some(script) => {
                 let answer = script(&mut request);
@@ -192,7 +207,7 @@ impl Model for Held {
         self.ended.lock().unwrap().push(id);
     }
     fn count_tokens(&self, text: &str) -> Result<usize, ModelError> {
-        Ok(text.len())
+        Ok(text.len() + self.more_tokens)
     }
     fn truncate<'a>(&self, text: &'a str, tokens: usize) -> Result<&'a str, ModelError> {
         Ok(&text[..tokens.min(text.len())])
@@ -200,7 +215,10 @@ impl Model for Held {
     fn facts(&self) -> ModelFacts {
         ModelFacts {
             name: "native".into(),
-            digest: "sha256:0".into(),
+            digest: match self.replaced.load(Ordering::SeqCst) {
+                false => "sha256:0".into(),
+                true => "sha256:1".into(),
+            },
             adapter: "none".into(),
             context: 1000,
             sequences: 8,

@@ -8,7 +8,7 @@ use tidegate_contract::{
     AnswerEnd, AnswerLane, Finish, Lane, Made, ModelError, ModelTask, OperatorError, Piece,
     Through, TokenHandler, TokenLogprob,
 };
-use tidegate_flow::{Stage, Target};
+use tidegate_flow::{Alternative, Stage, StageKind, Target};
 use tidegate_tests::until;
 
 use crate::native::{Held, Native, answer, choice, choices, piece};
@@ -397,4 +397,48 @@ fn what_was_seen_is_not_shown_again_when_tokens_are_replayed_through_a_fresh_han
     assert_eq!(table.text(offset, 1, Lane::Content), "Dear Anna!");
     assert_eq!(table.answer(offset).unwrap()["answer"], "Dear Anna!");
     assert!(open.lock().unwrap().is_empty());
+}
+
+/// Ends an answer at its first text.
+struct Ends;
+
+impl TokenHandler for Ends {
+    fn open(&mut self, _: u64, _: &AnswerLane<'_>) -> Result<(), OperatorError> {
+        Ok(())
+    }
+    fn step(&mut self, _: u64, text: &str, _: bool) -> Result<Through, OperatorError> {
+        Ok(Through {
+            text: String::new(),
+            end: (!text.is_empty()).then_some(AnswerEnd::Filtered),
+        })
+    }
+    fn close(&mut self, _: u64) {}
+}
+
+#[test]
+fn the_prompt_of_an_answer_that_handlers_ended_is_counted_by_the_model_that_was_asked() {
+    let small = Arc::new(Held {
+        more_tokens: 7,
+        ..Held::default()
+    });
+    let mut stages = handled(Held::new(), Native::with_handlers(|| Ok(Box::new(Ends))));
+    if let StageKind::Model(kind) = &mut stages[0].kind {
+        kind.alternatives = vec![Alternative {
+            name: "small".into(),
+            model: small.clone(),
+            prompt_tokens: 10,
+            parameters: Box::default(),
+        }];
+    }
+    let running = Setting::new(stages).start();
+    let asked = serde_json::json!({
+        "messages": [{"role": "user", "content": "b"}], "alternative": "small",
+    });
+    running.table.ask(asked.to_string());
+    let mut request = small.next();
+    request.reply.piece(&piece(0, "BAD"));
+    until("it is ended", PATIENCE, || small.has_ended(request.id));
+    request.reply.done(Err(ModelError::Cancelled));
+    let ended = running.end();
+    assert_eq!(ended.counts.prompt_tokens, 8);
 }

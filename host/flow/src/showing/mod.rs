@@ -89,9 +89,15 @@ impl Showing {
         self.choices
     }
 
-    /// Whether somebody was shown a part of it that cannot be taken back. Feeds can: they are told of the next attempt.
-    pub(crate) fn has_shown(&self) -> bool {
-        self.seen.as_ref().is_some_and(Seen::has_shown)
+    /// How many tokens bring again what was seen of it. Feeds need none: they are told of the next attempt.
+    pub(crate) fn shown_tokens(&self) -> usize {
+        self.seen.as_ref().map_or(0, Seen::tokens)
+    }
+
+    /// What was seen of it counts no more, and another attempt is listened to; false if somebody was shown a part that
+    /// cannot be taken back.
+    pub(crate) fn begin_anew(&mut self) -> bool {
+        self.seen.as_mut().is_none_or(Seen::begin_anew)
     }
 
     /// There will be no answer.

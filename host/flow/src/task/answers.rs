@@ -1,12 +1,13 @@
 //! A model stage: answers in, in the order of their lanes out.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tidegate_contract::{Answer, Choice, Finish, Made, ModelError, ModelTask, Timings};
 use tidegate_record::{BatchBuilder, Patch};
 use tidegate_telemetry::events::{ModelAnswered, ModelFailed};
 
+use super::again::refusal;
 use super::{Task, clock};
 use crate::asked::Refusal;
 use crate::entry::{Entry, State};
@@ -61,20 +62,6 @@ fn ended_early(topology: &Topology, kind: &ModelStage, entry: &Entry, choices: u
 /// Bytes of answered records that go on in one batch.
 const MAX_ANSWERS: usize = 16 << 20;
 
-/// The longest that another server may put a record off whose stage has no deadline: its lane, and in the end its
-/// partition, waits for it.
-const LONGEST_PUT_OFF: Duration = Duration::from_secs(600);
-
-/// Why a record has no answer; what ends by a deadline names the one of the stage.
-fn refusal(error: &ModelError, deadline: Option<Duration>) -> String {
-    match (error, deadline) {
-        (ModelError::Expired { .. } | ModelError::Hopeless { .. }, Some(deadline)) => {
-            format!("{error}; the stage's is {deadline:?} from asking")
-        }
-        _ => error.to_string(),
-    }
-}
-
 impl Task {
     /// An answer came, or a model's refusal. Sends on what may go now.
     pub(crate) fn on_answer(
@@ -94,20 +81,14 @@ impl Task {
             return Ok(());
         }
         let finished = self.finish_showing(kind, stage, number, result);
-        if let Ok((Err(ModelError::Unknown(_) | ModelError::Full { .. }), _)) = &finished {
-            // Unloaded, or left alone, with the record in its queue: it is asked again when the model is back, and this was
-            // no attempt.
-            self.waiting[stage].change(number, |entry| entry.state = State::Queued);
-            return Ok(());
-        }
-        if let Ok((Err(ModelError::Expired { .. } | ModelError::Hopeless { .. }), _)) = &finished
-            && self.has_longer(stage, number)
+        if let Ok((Err(error), _)) = &finished
+            && self.ask_again(kind, stage, number, error, output)
         {
-            // It goes on from its tokens, and this was no attempt.
-            self.waiting[stage].change(number, |entry| entry.state = State::Queued);
             return Ok(());
         }
         output.counts.requests += 1;
+        let entry = self.waiting[stage].get(number);
+        let is_other = entry.is_some_and(|entry| crate::asked::which(kind, entry).is_some());
         let (result, mut showing) = match finished {
             Ok(finished) => finished,
             Err(why) => {
@@ -143,7 +124,8 @@ impl Task {
                     entry.state = State::Answered(Box::new(answer));
                 });
             }
-            Err(error @ (ModelError::Closed | ModelError::Cancelled)) => {
+            // The stage can do nothing without its own model.
+            Err(error @ (ModelError::Closed | ModelError::Cancelled)) if !is_other => {
                 return Err(FlowError::Model {
                     name: topology.stages[stage].name.clone(),
                     why: error.to_string(),
@@ -151,29 +133,6 @@ impl Task {
             }
             Err(error) => {
                 output.counts.failed += 1;
-                if let Some(next) = self.next_attempt(stage, number, kind, &error) {
-                    let attempt = self.waiting[stage].change(number, |entry| {
-                        // One that was put off was not made.
-                        match next {
-                            State::Delayed(_) => {
-                                entry.put_off = entry.put_off.or(Some(Instant::now()))
-                            }
-                            _ => entry.attempt += 1,
-                        }
-                        entry.state = next;
-                        entry.attempt
-                    });
-                    let (attempt, reason) = (attempt.unwrap_or_default(), error.to_string());
-                    output.counts.retried += 1;
-                    ModelFailed {
-                        stage,
-                        attempt,
-                        again: true,
-                        reason: &reason,
-                    }
-                    .emit(&output.meters);
-                    return Ok(());
-                }
                 // A caller's own deadline may be earlier.
                 let called = topology.callers_of(self.partition.source).is_some();
                 let refusal = Refusal {
@@ -184,59 +143,6 @@ impl Task {
             }
         }
         self.send_answers(stage, output)
-    }
-
-    /// How a record waits to be asked again; none if it is not. A device goes on with the tokens that are there, and another
-    /// server does not: what somebody was shown of its answer would have to come again.
-    fn next_attempt(
-        &mut self,
-        stage: usize,
-        number: u64,
-        kind: &ModelStage,
-        error: &ModelError,
-    ) -> Option<State> {
-        let entry = self.waiting[stage].get(number)?;
-        let again = (entry.attempt + 1 < kind.attempts).then_some(State::Queued);
-        let after = match error {
-            ModelError::Device(_) => return again,
-            ModelError::Remote {
-                again: true, after, ..
-            } => *after,
-            _ => return None,
-        };
-        let showing = self.waiting[stage].showing(number)?.as_ref();
-        if showing.is_some_and(|showing| showing.has_shown()) {
-            return None;
-        }
-        let Some(after) = after else {
-            return again;
-        };
-        let now = Instant::now();
-        let callers = self.topology.callers_of(self.partition.source);
-        let entry = self.waiting[stage].get(number)?;
-        let id = entry.view()?.id();
-        let terms = callers.and_then(|callers| callers.terms(id.into()));
-        // A server may put it off again and again, and those behind it wait.
-        let longest = entry.put_off.unwrap_or(now) + kind.deadline.unwrap_or(LONGEST_PUT_OFF);
-        let deadline = terms.and_then(|terms| terms.deadline).unwrap_or(longest);
-        let due = now + after;
-        // Whoever waits hears at once that it will not be in time.
-        (due < deadline).then_some(State::Delayed(due))
-    }
-
-    /// Whether the caller of an entry waits longer by now than the model was told.
-    fn has_longer(&self, stage: usize, number: u64) -> bool {
-        let entry = self.waiting[stage].get(number);
-        let callers = self.topology.callers_of(self.partition.source);
-        let told = entry.and_then(|entry| Some((entry.until?, entry.view()?.id())));
-        let (Some((until, id)), Some(callers)) = (told, callers) else {
-            return false;
-        };
-        let terms = callers.terms(id.into());
-        terms.is_some_and(|terms| {
-            let deadline = terms.deadline;
-            deadline.is_none_or(|later| later > until && later > Instant::now())
-        })
     }
 
     /// Parts of an answer have come: handlers take them, and whoever sees the answer.

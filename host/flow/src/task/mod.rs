@@ -7,6 +7,7 @@
 //! operator is unavailable; what has come to it stays where it is.
 
 mod advance;
+mod again;
 mod answers;
 mod collected;
 mod cut;

@@ -8,12 +8,11 @@ use tidegate_record::{Origin, RecordId};
 
 use super::begins::Begins;
 use super::{MAX_SUBMITTED, TaskReply, Worker};
-use crate::asked::{self, Asked};
+use crate::asked::{self, Asked, Refusal};
 use crate::entry::{Entry, State, UNKNOWN_MODEL};
 use crate::error::FlowError;
 use crate::feeding::{self, Attempts, Fed};
 use crate::showing::{Of, Seen, Showing};
-use crate::task::Task;
 use crate::topology::{ModelStage, StageKind, Which};
 
 impl Worker {
@@ -69,14 +68,14 @@ impl Worker {
                 continue;
             }
             // It is there where the model had no room when it was asked.
-            let before = task.waiting[stage].asked(number).and_then(Option::take);
+            let before = task.waiting[stage].take_asked(number);
             let Some(entry) = task.waiting[stage].get(number) else {
                 continue;
             };
             let Some(record) = entry.view() else { continue };
             let id = record.id();
             let asked = match before {
-                Some(asked) => Ok(*asked),
+                Some(asked) => Ok(asked),
                 None => asked::asked(&topology, kind, entry, &record),
             };
             let asked = match asked {
@@ -90,12 +89,16 @@ impl Worker {
             let which = asked.wants.as_ref().and_then(|wants| wants.which);
             let chosen = kind.chosen(which);
             if full.contains(&which) {
-                keep_asked(&mut task, stage, number, asked);
+                task.waiting[stage].keep_asked(number, asked);
                 continue;
             }
             let digest = chosen.model.facts().digest;
-            if *entry.model != *digest {
-                task.waiting[stage].change(number, |entry| entry.goes_to(&digest));
+            if *entry.model != *digest && !task.goes_to(stage, number, &digest) {
+                self.output.counts.requests += 1;
+                self.output.counts.failed += 1;
+                task.bury_entry(stage, number, &replaced(), &mut self.output)?;
+                task.send_answers(stage, &mut self.output)?;
+                continue;
             }
             let Some(entry) = task.waiting[stage].get(number) else {
                 continue;
@@ -145,7 +148,7 @@ impl Worker {
                     Some(handler) => handlers.push(handler),
                     // Nothing is shown past it.
                     None => {
-                        keep_asked(&mut task, stage, number, asked);
+                        task.waiting[stage].keep_asked(number, asked);
                         return Ok(false);
                     }
                 }
@@ -251,19 +254,25 @@ impl Worker {
                         task: given_back.task,
                         wants,
                     };
-                    keep_asked(&mut task, stage, number, asked);
+                    task.waiting[stage].keep_asked(number, asked);
                     full.push(which);
                     if full.len() > kind.alternatives.len() {
                         return Ok(false);
                     }
                 }
-                Err((_, error @ ModelError::Closed)) => {
+                // The stage can do nothing without its own model.
+                Err((_, error @ ModelError::Closed)) if which.is_none() => {
                     return Err(FlowError::Model {
                         name: topology.stages[stage].name.clone(),
                         why: error.to_string(),
                     });
                 }
                 Err((_, error)) => {
+                    let is_closed = error == ModelError::Closed;
+                    if is_closed && task.ask_again(kind, stage, number, &error, &mut self.output) {
+                        from = number;
+                        continue;
+                    }
                     self.output.counts.requests += 1;
                     self.output.counts.failed += 1;
                     task.bury_entry(stage, number, &error.into(), &mut self.output)?;
@@ -275,11 +284,10 @@ impl Worker {
     }
 }
 
-/// The model is asked in another turn, and the record is not read again for that.
-fn keep_asked(task: &mut Task, stage: usize, number: u64, asked: Asked) {
-    if let Some(place) = task.waiting[stage].asked(number) {
-        *place = Some(Box::new(asked));
-    }
+/// Another model is asked from now on, and somebody was shown an answer of the one before.
+fn replaced() -> Refusal {
+    let reason = "the model was replaced after a part of its answer was shown";
+    reason.to_owned().into()
 }
 
 /// What feeds are sent of the attempt that begins.
@@ -303,6 +311,7 @@ fn listens(
 ) -> Option<Seen> {
     let last = before.as_ref().map_or(0, |seen| seen.attempt);
     if let Some(seen) = before
+        && seen.goes_on
         && seen.ended == entry.attempt
         && seen.model == entry.model
     {

@@ -15,10 +15,6 @@ use crate::topology::ModelStage;
 /// partition, waits for it.
 const LONGEST_PUT_OFF: Duration = Duration::from_secs(600);
 
-/// The longest that another server may put a record off whose stage has no deadline: its lane, and in the end its
-/// partition, waits for it.
-const LONGEST_PUT_OFF: Duration = Duration::from_secs(600);
-
 /// How a record is asked again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Again {
@@ -170,11 +166,15 @@ impl Task {
 
     /// Whether whoever waits for an entry still does then.
     fn waits_until(&self, kind: &ModelStage, stage: usize, number: u64, due: Instant) -> bool {
-        let first = self.waiting[stage].get(number).and_then(|entry| entry.put_off);
+        let first = self.waiting[stage]
+            .get(number)
+            .and_then(|entry| entry.put_off);
         // A server may put it off again and again, and those behind it wait.
-        let longest =
-            first.unwrap_or_else(Instant::now) + kind.deadline.unwrap_or(LONGEST_PUT_OFF);
-        due < self.caller_waits(stage, number).flatten().unwrap_or(longest)
+        let longest = first.unwrap_or_else(Instant::now) + kind.deadline.unwrap_or(LONGEST_PUT_OFF);
+        due < self
+            .caller_waits(stage, number)
+            .flatten()
+            .unwrap_or(longest)
     }
 
     /// The deadline of the caller of an entry, if it has a caller, and that one a deadline.

@@ -180,6 +180,10 @@ fn every_piece_ends_once(seed: u64, takes_back: usize) -> Told {
         match end {
             End::Written(_) => told.0 += 1,
             End::Dropped(_) | End::Untaken(_) => told.1 += 1,
+            // Asked otherwise it has an answer: nothing of it is kept.
+            End::Dead(_, _, Some(ModelError::EmptyPrompt)) => {
+                told.1 += 1;
+            }
             End::Dead(..) => told.2 += 1,
         }
     }

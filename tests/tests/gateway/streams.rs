@@ -36,7 +36,7 @@ address = "127.0.0.1:0"
 max-connections-per-address = 1024
 [gateway.key.app]
 digest = "{DIGEST}"
-streams = {STREAMS}
+concurrent-requests = {STREAMS}
 [source.chat]
 type = "gateway"
 {}sequences = 32

@@ -20,6 +20,8 @@ use crate::exchange::Duplex;
 
 /// How long a client that was refused may go on sending, so that it reads the refusal and not a reset.
 const LINGER: Duration = Duration::from_secs(2);
+/// And no more than this is read for that.
+const LINGER_BYTES: usize = 16 << 20;
 
 /// Answers requests until the connection ends.
 pub(super) async fn attend(
@@ -41,7 +43,9 @@ pub(super) async fn attend(
         }
     } else if shared.wire().wants_linger() {
         let until = Instant::now() + LINGER;
-        let _ = tokio::time::timeout_at(until, poll_fn(|cx| shared.wire().poll_discard(cx))).await;
+        let mut most = LINGER_BYTES;
+        let discarded = poll_fn(|cx| shared.wire().poll_discard(cx, &mut most));
+        let _ = tokio::time::timeout_at(until, discarded).await;
     }
 }
 

@@ -146,10 +146,18 @@ impl Wire {
         }
     }
 
-    /// Reads and forgets what still comes.
-    pub(in crate::front) fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Reads and forgets what still comes, at most so many bytes.
+    pub(in crate::front) fn poll_discard(
+        &mut self,
+        cx: &mut Context<'_>,
+        most: &mut usize,
+    ) -> Poll<()> {
         loop {
+            *most = most.saturating_sub(self.ahead.len());
             self.ahead.clear();
+            if *most == 0 {
+                return Poll::Ready(());
+            }
             match self.fill(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(true)) => {}

@@ -32,7 +32,7 @@ pub(crate) struct Trouble {
     /// How long the server asks to be left alone: it is well, and puts the request off.
     pub rest: Option<Duration>,
     /// What the request itself is refused with, where that has a name.
-    pub refusal: Option<ModelError>,
+    pub refusal: Option<Box<ModelError>>,
     /// The request was refused for what it holds.
     pub request: bool,
 }
@@ -85,7 +85,8 @@ impl Trouble {
     /// As the model's answer.
     pub(crate) fn into_error(self, server: &str, secrets: &[Secret]) -> ModelError {
         let why = self.told(secrets);
-        self.refusal.unwrap_or_else(|| ModelError::Remote {
+        let refusal = self.refusal.map(|refusal| *refusal);
+        refusal.unwrap_or_else(|| ModelError::Remote {
             server: server.to_owned(),
             why,
             again: self.again,
@@ -144,11 +145,11 @@ pub(crate) fn of_status<B>(
     if trouble.request && said.is_length {
         let limit = said.limit.unwrap_or(context as usize);
         return Trouble {
-            refusal: Some(ModelError::PromptTooLong {
+            refusal: Some(Box::new(ModelError::PromptTooLong {
                 // The estimate may be below the limit; the server's own count was not.
                 tokens: said.tokens.unwrap_or(prompt.max(limit + 1)),
                 limit,
-            }),
+            })),
             ..trouble
         };
     }
@@ -383,7 +384,7 @@ mod tests {
     #[test]
     fn a_prompt_that_is_too_long_is_told_as_such() {
         let openai = r#"{"error":{"message":"This model's maximum context length is 8 tokens","code":"context_length_exceeded"}}"#;
-        let refusal = told(400, &[], openai).refusal;
+        let refusal = told(400, &[], openai).refusal.map(|refusal| *refusal);
         assert_eq!(
             refusal,
             Some(ModelError::PromptTooLong {
@@ -392,7 +393,7 @@ mod tests {
             })
         );
         let llama = r#"{"error":{"message":"too long","type":"exceed_context_size_error","n_prompt_tokens":12,"n_ctx":8}}"#;
-        let refusal = told(400, &[], llama).refusal;
+        let refusal = told(400, &[], llama).refusal.map(|refusal| *refusal);
         assert_eq!(
             refusal,
             Some(ModelError::PromptTooLong {

@@ -9,14 +9,18 @@ use tidegate_tests::mock::{self, Call};
 /// Requests that one process has with its model at most.
 pub(super) const AT_ONCE: usize = 128;
 
-/// A process is killed every 0.7 to 2.5 s, and started again; the first of them with a transaction that is open.
+/// A process is killed every 0.7 to 2.5 s, and started again. The first kill leaves something to be taken back or, at
+/// least once, to be done again.
 pub(super) fn killed(plan: Plan) -> Ended {
-    let transactions = plan.delivery == Delivery::ExactlyOnce;
+    let delivery = plan.delivery;
     let mut scene = Scene::begin(plan);
     scene.under_way();
-    if transactions {
-        scene.kill_in_a_transaction(0);
-        scene.start(0);
+    match delivery {
+        Delivery::ExactlyOnce => {
+            scene.kill_in_a_transaction(0);
+            scene.start(0);
+        }
+        Delivery::AtLeastOnce => scene.kill_all_before_a_cut(),
     }
     while !scene.all_sent() {
         let pause = 700 + scene.random.below(1801);

@@ -8,7 +8,7 @@ use tidegate_tests::mock::{self, Call};
 use tidegate_tests::{Random, Running, Workspace, full, root, tidegate, until};
 
 use super::check::{Findings, Record, Seen, Sights, check};
-use super::topics::{Feeder, Live, Sent, open, read, settled};
+use super::topics::{Feeder, Live, Sent, committed, open, read, settled, written};
 use crate::topic_at;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -188,6 +188,10 @@ impl Scene {
         self.start(number);
     }
 
+    fn group(&self) -> String {
+        format!("{}-group", self.input)
+    }
+
     fn pipeline(&self, number: usize) -> String {
         let stages = match self.plan.program {
             Program::Operator => REDACT.to_owned(),
@@ -212,7 +216,7 @@ cut-interval = "{interval}"
 type = "kafka"
 brokers = ["{brokers}"]
 topic = "{input}"
-group = "{input}-group"
+group = "{group}"
 {instance}
 properties = {{ "session.timeout.ms" = 6000, "heartbeat.interval.ms" = 500 }}
 {stages}
@@ -229,6 +233,7 @@ topic = "{dead}"
             delivery = self.plan.delivery.line(),
             brokers = self.plan.brokers,
             input = self.input,
+            group = self.group(),
             output = self.output,
             dead = self.dead,
         )
@@ -300,6 +305,37 @@ topic = "{dead}"
             self.wait(Duration::from_millis(40));
         }
         self.kill(number);
+    }
+
+    /// Kills all processes while there are outputs of records that no cut has in it yet, and starts them again, so that
+    /// there is something to be done twice. They are stopped for that; every record so far has had one output at most.
+    /// Where every output has its cut in 100 tries they are killed as they are.
+    pub(crate) fn kill_all_before_a_cut(&mut self) {
+        let (brokers, group) = (self.plan.brokers.clone(), self.group());
+        for _ in 0..100 {
+            self.signal_all("STOP");
+            // What is on its way to the broker arrives.
+            std::thread::sleep(Duration::from_millis(300));
+            let (cut, outputs) = (
+                committed(&brokers, &group, &self.input),
+                written(&brokers, &self.output),
+            );
+            if outputs > cut {
+                break;
+            }
+            self.signal_all("CONT");
+            self.wait(Duration::from_millis(40));
+        }
+        for number in 0..self.members.len() {
+            self.kill(number);
+            self.start(number);
+        }
+    }
+
+    fn signal_all(&self, signal: &str) {
+        for number in 0..self.members.len() {
+            self.process(number).signal(signal);
+        }
     }
 
     /// Kills one of those that run, by chance. Most are started again at once and take back what they had; every fourth

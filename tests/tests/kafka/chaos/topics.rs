@@ -104,8 +104,11 @@ impl Feeder {
                 producer.send(record).map_err(|(error, _)| error).unwrap();
             }
             producer.flush(PATIENCE).unwrap();
-            let arrived: i64 = ends(&brokers, &topic, "read_uncommitted").values().sum();
-            assert_eq!(arrived, count as i64, "records in the input");
+            assert_eq!(
+                written(&brokers, &topic),
+                count as i64,
+                "records in the input"
+            );
         });
         Feeder { go, thread }
     }
@@ -191,6 +194,29 @@ fn ends(brokers: &str, topic: &str, isolation: &str) -> BTreeMap<i32, i64> {
     partitions
         .map(|partition| (partition, end(partition)))
         .collect()
+}
+
+/// How many records a topic has.
+pub(crate) fn written(brokers: &str, topic: &str) -> i64 {
+    ends(brokers, topic, "read_uncommitted").values().sum()
+}
+
+/// How many records of a topic a group has behind it.
+pub(crate) fn committed(brokers: &str, group: &str, topic: &str) -> i64 {
+    let config = client(brokers, &[("group.id", group)]);
+    let asker: BaseConsumer = config.create().unwrap();
+    let mut list = TopicPartitionList::new();
+    for partition in partitions(&asker, topic) {
+        list.add_partition(topic, partition);
+    }
+    let wait = Duration::from_secs(5);
+    let offsets = patiently(|| asker.committed_offsets(list.clone(), wait));
+    let offsets = offsets.elements();
+    let behind = offsets.iter().map(|of| match of.offset() {
+        Offset::Offset(offset) => offset,
+        _ => 0,
+    });
+    behind.sum()
 }
 
 /// From where on, in each partition, records are of a transaction that is open.

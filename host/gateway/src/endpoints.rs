@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hyper::{Method, StatusCode};
 
 use crate::access::Scope;
-use crate::exchange::{Answered, Asked, Content};
+use crate::exchange::{Answered, Asked, CLIENT_GONE, Content};
 use crate::front::{Endpoints, Limits};
 use crate::ingest::Ingest;
 use crate::openai::OpenAi;
@@ -76,6 +76,11 @@ impl Endpoints for Everything {
             self.outputs.clone(),
         );
         Box::pin(async move {
+            let counting = Counting {
+                counted,
+                endpoint: name,
+                status: CLIENT_GONE,
+            };
             let answered = match place {
                 Place::OpenAi => openai.answer(asked).await,
                 Place::Ingest => ingest.answer(asked).await,
@@ -86,7 +91,7 @@ impl Endpoints for Everything {
                     ApiError::no_path(StatusCode::NOT_FOUND, message).answered()
                 }
             };
-            counted.count(name, answered.status.as_u16());
+            counting.ends_with(answered.status);
             answered
         })
     }
@@ -109,6 +114,7 @@ impl Endpoints for Everything {
             open: place == Place::Health,
             scope,
             lasts: asks.is_some() || place == Place::Outputs,
+            repeats: asks.is_some() && self.openai.repeats(),
         }
     }
 }
@@ -121,6 +127,25 @@ fn healthy() -> Answered {
             media_type: "application/json",
             bytes: "{\"status\":\"ok\"}".into(),
         },
+    }
+}
+
+/// A request that is counted once, however it ends: what is not answered is dropped.
+struct Counting {
+    counted: Counted,
+    endpoint: &'static str,
+    status: u16,
+}
+
+impl Counting {
+    fn ends_with(mut self, status: StatusCode) {
+        self.status = status.as_u16();
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        self.counted.count(self.endpoint, self.status);
     }
 }
 

@@ -12,6 +12,9 @@ use tokio::sync::{mpsc, watch};
 
 use crate::access::{UnderWay, Who};
 
+/// The status of an answer that nobody is there to read, as nginx has it: for counts, no client sees it.
+pub(crate) const CLIENT_GONE: u16 = 499;
+
 /// A request whose head and body are within all limits, of someone who may be here.
 #[derive(Debug)]
 pub struct Asked {

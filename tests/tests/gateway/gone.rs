@@ -149,6 +149,9 @@ fn who_waits_for_a_whole_answer_is_missed_as_well() {
             "{going:?}: {made} tokens were made for nobody"
         );
     }
+    // Each was answered with nothing, and is counted all the same.
+    let counted = "tidegate_gateway_requests_total{endpoint=\"chat\",status=\"499\"}";
+    until("both are counted", PATIENCE, || served.metric(counted) == 2);
 }
 
 #[test]

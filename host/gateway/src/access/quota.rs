@@ -2,8 +2,9 @@
 //!
 //! A bucket holds what may still be used and refills all the time, so that no minute begins with a rush.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use hyper::header::{HeaderName, HeaderValue};
@@ -104,6 +105,8 @@ struct Used {
     tokens: Option<Bucket>,
     concurrent: u64,
     most_concurrent: Option<u64>,
+    /// Those under way that may be repeated, by what repeats have in common.
+    repeated: HashMap<Box<str>, Weak<Taken>>,
 }
 
 impl fmt::Debug for Account {
@@ -120,6 +123,7 @@ impl Account {
             tokens: quota.tokens.map(|limit| Bucket::new(limit, now)),
             concurrent: 0,
             most_concurrent: quota.concurrent,
+            repeated: HashMap::new(),
         };
         Account {
             clock,
@@ -149,12 +153,26 @@ impl Account {
                 .all(|bucket| bucket.left >= bucket.limit as f64)
     }
 
-    /// Takes a request, and where it lasts, a place among those at once; both or nothing.
-    pub(super) fn begin(self: &Arc<Account>, lasts: bool) -> Result<UnderWay, Exceeded> {
+    /// Takes a request, and where it lasts, a place among those at once; both or nothing. A repeat of one that is under
+    /// way has the place of that one.
+    pub(super) fn begin(
+        self: &Arc<Account>,
+        lasts: bool,
+        repeats: Option<&str>,
+    ) -> Result<UnderWay, Exceeded> {
         let mut used = self.used();
         let lacking = used.requests.as_ref();
         if let Some(exceeded) = lacking.and_then(|bucket| bucket.lacks(1, Limit::Requests)) {
             return Err(exceeded);
+        }
+        let first = repeats.and_then(|repeats| used.repeated.get(repeats));
+        if let Some(taken) = first.and_then(Weak::upgrade) {
+            if let Some(bucket) = &mut used.requests {
+                bucket.left -= 1.0;
+            }
+            // Before what was upgraded can be the last of them, and asks for the account.
+            drop(used);
+            return Ok(UnderWay { _taken: taken });
         }
         let full = |limit: &u64| lasts && used.concurrent >= *limit;
         if let Some(limit) = used.most_concurrent.filter(full) {
@@ -168,13 +186,17 @@ impl Account {
             bucket.left -= 1.0;
         }
         used.concurrent += u64::from(lasts);
+        let taken = Arc::new(Taken {
+            account: self.clone(),
+            lasts,
+            repeats: repeats.map(Box::from),
+        });
+        if let Some(repeats) = repeats {
+            let first = Arc::downgrade(&taken);
+            used.repeated.insert(repeats.into(), first);
+        }
         drop(used);
-        Ok(UnderWay {
-            _taken: Arc::new(Taken {
-                account: self.clone(),
-                lasts,
-            }),
-        })
+        Ok(UnderWay { _taken: taken })
     }
 
     /// Takes so many tokens.
@@ -226,11 +248,22 @@ pub struct UnderWay {
 struct Taken {
     account: Arc<Account>,
     lasts: bool,
+    repeats: Option<Box<str>>,
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.account.used().concurrent -= u64::from(self.lasts);
+        let mut used = self.account.used();
+        used.concurrent -= u64::from(self.lasts);
+        // The next may have come between the last copy of this one and here.
+        if let Some(repeats) = &self.repeats
+            && used
+                .repeated
+                .get(repeats)
+                .is_some_and(|first| first.strong_count() == 0)
+        {
+            used.repeated.remove(repeats);
+        }
     }
 }
 

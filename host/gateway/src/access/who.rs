@@ -46,9 +46,10 @@ impl Who {
     }
 
     /// Takes a request, before anything is done for it; where it lasts, until it waits for a model no more or follows no
-    /// output any more, one of those at once as well.
-    pub fn begin(&self, lasts: bool) -> Result<UnderWay, Exceeded> {
-        self.account.begin(lasts)
+    /// output any more, one of those at once as well. Requests that `repeats` is the same for are one at once: the later
+    /// ones read the answer of the first.
+    pub fn begin(&self, lasts: bool, repeats: Option<&str>) -> Result<UnderWay, Exceeded> {
+        self.account.begin(lasts, repeats)
     }
 
     /// Takes so many tokens, of a prompt and its answer at most.

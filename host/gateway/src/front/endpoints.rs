@@ -19,6 +19,8 @@ pub struct Limits {
     pub scope: Option<Scope>,
     /// Whether it waits for a model or follows an output: a key may have only so many of these at once.
     pub lasts: bool,
+    /// Whether requests with one idempotency key have one answer. They are one of those at once.
+    pub repeats: bool,
 }
 
 /// Those who answer requests.

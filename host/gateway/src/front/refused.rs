@@ -12,6 +12,8 @@ pub enum Reason {
     HeadTooLarge,
     /// So has the body.
     BodyTooLarge,
+    /// The body is compressed.
+    UnsupportedEncoding,
     /// A head or a body did not come in time.
     RequestTimeout,
     /// Another version of HTTP.
@@ -44,10 +46,11 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Reason; 17] = [
+    pub const ALL: [Reason; 18] = [
         Reason::MalformedRequest,
         Reason::HeadTooLarge,
         Reason::BodyTooLarge,
+        Reason::UnsupportedEncoding,
         Reason::RequestTimeout,
         Reason::VersionNotSupported,
         Reason::ExpectationFailed,
@@ -70,6 +73,7 @@ impl Reason {
             Reason::MalformedRequest => "malformed_request",
             Reason::HeadTooLarge => "head_too_large",
             Reason::BodyTooLarge => "body_too_large",
+            Reason::UnsupportedEncoding => "unsupported_encoding",
             Reason::RequestTimeout => "request_timeout",
             Reason::VersionNotSupported => "version_not_supported",
             Reason::ExpectationFailed => "expectation_failed",

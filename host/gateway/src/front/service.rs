@@ -7,7 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http_body::Body as _;
 use hyper::body::Incoming;
-use hyper::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue,
+};
 use hyper::{Request, Response, StatusCode, Version};
 use tokio::sync::Semaphore;
 
@@ -21,6 +23,7 @@ use super::refused::{Reason, Refused};
 use super::wire::Shared;
 use crate::access::{Access, Denied, UnderWay, Who};
 use crate::exchange::{Answered, Asked, Content, Gone};
+use crate::idempotency::header;
 
 /// Longest id of a request that a client may give.
 const ID: usize = 128;
@@ -176,7 +179,10 @@ async fn enter<B>(
         });
     }
     *known = Some(who.clone());
-    let begun = who.begin(limits.lasts);
+    let key = limits.repeats.then(|| header::key(request.headers()));
+    // One that is wrong is refused where it is taken.
+    let repeats = key.and_then(|key| Some(format!("{path} {}", key.ok()??)));
+    let begun = who.begin(limits.lasts, repeats.as_deref());
     let under_way = begun.map_err(|exceeded| Refusal::exceeded(&exceeded))?;
     if let Some(scope) = limits.scope.filter(|scope| !who.may_use(*scope)) {
         return Err(Refusal::fixed(
@@ -204,6 +210,15 @@ async fn ask(
     let limit = entered.limits.body;
     if request.body().size_hint().lower() > limit {
         return Err(Refusal::body_too_large(limit));
+    }
+    if let Some(encoding) = request.headers().get(CONTENT_ENCODING)
+        && encoding != "identity"
+    {
+        return Err(Refusal::fixed(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Reason::UnsupportedEncoding,
+            format!("Content-Encoding {encoding:?} is not taken, identity is"),
+        ));
     }
     let (head, body) = request.into_parts();
     let body = collect(service, body, limit).await?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use hyper::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName};
 use hyper::{Method, StatusCode};
 use serde_json::json;
 use tidegate_codec::DecoderOptions;
@@ -128,13 +128,6 @@ fn append(
     let content_type = asked.headers.get(CONTENT_TYPE);
     let content_type = content_type.map(|value| value.to_str().unwrap_or("(not ASCII)"));
     let media = Media::of(content_type)?;
-    if let Some(encoding) = asked.headers.get(CONTENT_ENCODING)
-        && encoding != "identity"
-    {
-        let message = format!("Content-Encoding {encoding:?} is not taken, identity is");
-        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        return Err(Refusal::new(status, "unsupported_encoding", message).of("Content-Encoding"));
-    }
     let key = header::key(&asked.headers).map_err(|bad| {
         let why = format!("the header {} {bad}", header::NAME);
         Refusal::bad("invalid_idempotency_key", why).of(header::NAME)

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tidegate_contract::ModelError;
 
 use crate::access::Exceeded;
-use crate::exchange::{Answered, Content};
+use crate::exchange::{Answered, CLIENT_GONE, Content};
 use crate::requests::{AFTER, Failure, Refused};
 
 const BUSY: &str = "queue_full";
@@ -116,7 +116,7 @@ impl ApiError {
 
     /// Nobody is there to read it.
     pub(crate) fn gone() -> ApiError {
-        let status = StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST);
+        let status = StatusCode::from_u16(CLIENT_GONE).unwrap_or(StatusCode::BAD_REQUEST);
         ApiError::new(
             status,
             "invalid_request_error",

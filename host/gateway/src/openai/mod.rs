@@ -132,6 +132,11 @@ impl OpenAi {
         path == "/v1/models" || path.starts_with("/v1/models/") || Endpoint::of(path).is_some()
     }
 
+    /// Whether an idempotency key is heeded.
+    pub fn repeats(&self) -> bool {
+        self.0.repeated.is_some()
+    }
+
     /// Answers a request.
     pub async fn answer(&self, asked: Asked) -> Answered {
         let answered = self.try_answer(asked).await;

@@ -195,6 +195,27 @@ async fn work_that_goes_on_without_its_client_keeps_its_place() {
 }
 
 #[tokio::test]
+async fn a_repeat_of_what_is_under_way_has_its_place() {
+    let (front, served) = front(at_once(1));
+    let ask = async |path: &str, key: &str| {
+        let mut client = Client::to(front.address()).await;
+        let keys = format!("{KEY}idempotency-key: {key}\r\n");
+        client.say(get(path, &keys)).await;
+        client.answer().await.status
+    };
+    assert_eq!(ask("/work", "a").await, 200);
+    assert_eq!(ask("/work", "\"a\"").await, 200, "the same key");
+    assert_eq!(ask("/work", "b").await, 429, "another request");
+    assert_eq!(ask("/events", "a").await, 429, "where no key is heeded");
+    // The first goes, and its repeat stays.
+    served.works.lock().unwrap().remove(0);
+    assert_eq!(ask("/work", "b").await, 429);
+    served.works.lock().unwrap().clear();
+    until_there_is_a_place(&front, &served).await;
+    assert_eq!(ask("/work", "b").await, 200);
+}
+
+#[tokio::test]
 async fn who_goes_over_to_another_protocol_keeps_its_place() {
     let (front, served) = front(at_once(1));
     let mut client = Client::to(front.address()).await;

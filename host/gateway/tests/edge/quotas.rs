@@ -80,19 +80,19 @@ async fn requests_are_counted_by_the_minute_and_come_back_one_by_one() {
         clock.clone(),
     )
     .await;
-    let first = who.begin(false).unwrap();
+    let first = who.begin(false, None).unwrap();
     assert_eq!(left(&who, "x-ratelimit-remaining-requests"), "1");
     assert_eq!(left(&who, "x-ratelimit-reset-requests"), "30s");
     drop(first);
-    drop(who.begin(true).unwrap());
-    let exceeded = who.begin(false).unwrap_err();
+    drop(who.begin(true, None).unwrap());
+    let exceeded = who.begin(false, None).unwrap_err();
     assert_eq!(
         (exceeded.what, exceeded.after),
         (Limit::Requests, Some(Duration::from_secs(30)))
     );
     clock.pass(Duration::from_secs(30));
-    drop(who.begin(false).unwrap());
-    assert!(who.begin(false).is_err());
+    drop(who.begin(false, None).unwrap());
+    assert!(who.begin(false, None).is_err());
 }
 
 #[tokio::test]
@@ -106,20 +106,20 @@ async fn requests_that_last_are_counted_while_they_do() {
         Arc::default(),
     )
     .await;
-    let first = who.begin(true).unwrap();
-    let second = who.begin(true).unwrap();
-    let exceeded = who.begin(true).unwrap_err();
+    let first = who.begin(true, None).unwrap();
+    let second = who.begin(true, None).unwrap();
+    let exceeded = who.begin(true, None).unwrap_err();
     assert_eq!(
         (exceeded.what, exceeded.limit, exceeded.after),
         (Limit::Concurrent, 2, Some(Duration::from_secs(1)))
     );
     // Who is refused for that has taken none of those a minute.
     assert_eq!(left(&who, "x-ratelimit-remaining-requests"), "3");
-    assert!(who.begin(false).is_ok());
+    assert!(who.begin(false, None).is_ok());
     drop(first);
-    let third = who.begin(true).unwrap();
+    let third = who.begin(true, None).unwrap();
     drop((second, third));
-    assert!(who.begin(true).is_ok());
+    assert!(who.begin(true, None).is_ok());
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ async fn each_refusal_is_counted_by_its_reason() {
         ..Permissions::default()
     };
     let quota = Quota {
-        requests: Some(3),
+        requests: Some(4),
         ..Quota::default()
     };
     let known = AccessOptions {
@@ -53,6 +53,10 @@ async fn each_refusal_is_counted_by_its_reason() {
         (get("/echo", "api-key: wrong\r\n"), 401),
         (get("/echo", "api-key: wrong\r\n"), 429),
         (post("/echo", "api-key: sk\r\n", &long), 413),
+        (
+            post("/echo", "api-key: sk\r\ncontent-encoding: gzip\r\n", "y"),
+            415,
+        ),
         (get("/fed", "api-key: sk\r\n"), 403),
         (get("/echo", "api-key: sk\r\n"), 200),
         (get("/echo", "api-key: sk\r\n"), 429),
@@ -66,6 +70,7 @@ async fn each_refusal_is_counted_by_its_reason() {
         ("malformed_request", 1),
         ("head_too_large", 1),
         ("body_too_large", 1),
+        ("unsupported_encoding", 1),
         ("version_not_supported", 1),
         ("invalid_api_key", 2),
         ("too_many_failures", 1),

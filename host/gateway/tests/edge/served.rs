@@ -104,6 +104,7 @@ impl Endpoints for Served {
             open: path == "/open",
             scope: (path == "/fed").then_some(Scope::Ingest),
             lasts: ["/events", "/wait", "/over", "/work"].contains(&path),
+            repeats: path == "/work",
         }
     }
 }

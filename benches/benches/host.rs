@@ -10,6 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use tidegate_benches::cpu_seconds;
 
 const RECORDS: usize = 1_000_000;
 const BYTES: usize = 200;
@@ -19,13 +20,8 @@ fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path))
 }
 
-/// CPU seconds of this process's children so far: fields 16 and 17 of /proc/self/stat, in ticks of 10 ms. None where
-/// there is no /proc.
 fn children_cpu() -> Option<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
-    let ticks = |index: usize| fields.get(index)?.parse::<f64>().ok();
-    Some((ticks(13)? + ticks(14)?) / 100.0)
+    cpu_seconds().map(|[_, children]| children)
 }
 
 fn input(place: &Path) {

@@ -14,6 +14,7 @@ Some fifteen minutes, and with llama.cpp's server more than an hour; --short tak
 import argparse
 import contextlib
 import datetime
+import functools
 import json
 import os
 import pathlib
@@ -78,7 +79,7 @@ def free_port():
 
 @contextlib.contextmanager
 def serving(name, command, port, place, environment=None):
-    """A server that answers on a port, until the block ends: its URL."""
+    """A server that answers on a port, until the block ends: its URL and its process."""
     url = f"http://127.0.0.1:{port}/v1"
     with open(place / f"{name}.log", "w+") as said:
         process = subprocess.Popen(list(map(str, command)), stdout=said, stderr=said, cwd=place, env=environment)
@@ -95,7 +96,7 @@ def serving(name, command, port, place, environment=None):
                 if time.monotonic() > until:
                     raise SystemExit(f"{name} does not answer after {START} s")
                 time.sleep(0.1)
-            yield url
+            yield url, process
             if process.poll() is not None:
                 raise SystemExit(ended())
         finally:
@@ -130,10 +131,23 @@ def load(*arguments):
     return {**json.loads(done.stdout), "cores_of_load": round(cores, 3)}
 
 
+def of_server(process, *arguments):
+    """Runs the load on a server of ours or of others."""
+    before = cpu(process)
+    found = load(*arguments)
+    return {**found, "cpu_s": round(cpu(process) - before, 2)}
+
+
 def children():
     """CPU seconds of the processes that were started and have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def cpu(process):
+    """CPU seconds of a process."""
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def machine():
@@ -170,6 +184,8 @@ def summary(turns, one, other):
 
 
 FIGURES = {
+    # Of the one that answers, without the load; on a software adapter with the model.
+    "cpu_us_per_token": lambda found: found["cpu_s"] / found["tokens_in_all"] * 1e6 if found.get("cpu_s") else None,
     "tokens_per_s": lambda found: found["tokens_per_s"],
     "first_ms_p50": lambda found: found["first_ms"]["p50"],
     "first_ms_p99": lambda found: found["first_ms"]["p99"],
@@ -188,7 +204,7 @@ class Bench:
             "commit": said_by("git", "rev-parse", "HEAD"),
             "changed": bool(said_by("git", "status", "--porcelain", "--untracked-files=no")),
             "versions": {"tidegate": said_by(TIDEGATE, "--version")},
-            "options": {name: value for name, value in vars(options).items() if name != "keep"},
+            "options": {name: value for name, value in vars(options).items() if name not in ("keep", "llama_server")},
         }
 
     def keep(self, **found):
@@ -197,12 +213,13 @@ class Bench:
         self.options.keep.write_text(json.dumps(self.results, indent=1, default=str) + "\n")
 
     def turn(self, kind, streams, number, clients, arguments):
-        """One turn of everyone, with the same requests."""
+        """One turn of everyone, with the same requests; who begins changes with the rounds."""
         self.turns += 1
         same = ["--streams", streams, "--first", self.turns * 100_000, *arguments]
         turn = {"streams": streams, "round": number + 1, "load_1_min": round(os.getloadavg()[0], 1)}
-        for name, command in clients.items():
-            turn[name] = load(*command, *same)
+        order = list(clients.items())
+        for name, command in reversed(order) if number % 2 else order:
+            turn[name] = command(*same)
             rate, between = turn[name]["tokens_per_s"], turn[name]["between_ms"]["p99"]
             print(f"{kind}, {streams} streams, {name}: {rate:.1f} tokens/s, p99 between tokens {between} ms", flush=True)
         return turn
@@ -212,14 +229,23 @@ class Bench:
         period = ["--warm", options.warm, "--seconds", options.seconds]
         model = ROOT / "examples/support-bot/model"
         turns = []
-        with tidegate(model, place) as url:
-            clients = {"bare": ["bare", "--model", model, "--sequences", 32], "gateway": ["http", url]}
-            for number in range(options.rounds):
-                for streams in options.streams:
-                    arguments = ["--max-tokens", options.max_tokens, *period]
-                    turns.append(self.turn("gateway", streams, number, clients, arguments))
-                    self.keep(gateway={"summary": summary(turns, "gateway", "bare"), "turns": turns})
-            lists = []
+
+        def bare(*same):
+            return load("bare", "--model", model, "--sequences", 32, *same)
+
+        def gateway(*same):
+            # Begun anew as well: what an engine learns of its steps it has to learn in both.
+            with tidegate(model, place) as (url, process):
+                return of_server(process, "http", url, *same)
+
+        for number in range(options.rounds):
+            for streams in options.streams:
+                arguments = ["--max-tokens", options.max_tokens, *period]
+                clients = {"bare": bare, "gateway": gateway}
+                turns.append(self.turn("gateway", streams, number, clients, arguments))
+                self.keep(gateway={"summary": summary(turns, "gateway", "bare"), "turns": turns})
+        lists = []
+        with tidegate(model, place) as (url, _):
             for number in range(options.rounds):
                 for connections in options.streams:
                     found = load("models", url, "--connections", connections, *period)
@@ -240,10 +266,11 @@ class Bench:
             tidegate(model, place, f"context = {context}", 'speculative = "off"') as ours,
             serving("llama-server", command, port, place, llama_server.environment()) as theirs,
         ):
-            clients = {"tidegate": ["http", ours], "llama-server": ["http", theirs]}
+            servers = {"tidegate": ours, "llama-server": theirs}
             # An answer each that does not count: the first compiles shaders.
-            for command in clients.values():
-                load(*command, "--max-tokens", 2, "--prompt", "first", "--warm", 0, "--seconds", 0.001)
+            for url, _ in servers.values():
+                load("http", url, "--max-tokens", 2, "--prompt", "first", "--warm", 0, "--seconds", 0.001)
+            clients = {name: functools.partial(of_server, process, "http", url) for name, (url, process) in servers.items()}
             for number in range(options.llama_rounds):
                 for streams in options.llama_streams:
                     turns.append(self.turn("llama-server", streams, number, clients, arguments))

@@ -92,6 +92,16 @@ fn leb(into: &mut Vec<u8>, mut number: u32) {
     into.push(number as u8);
 }
 
+/// CPU seconds so far of this process and of its children that have ended, in ticks of 10 ms: fields 14 to 17 of
+/// /proc/self/stat. None where there is no /proc.
+pub fn cpu_seconds() -> Option<[f64; 2]> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+    let ticks = |index: usize| fields.get(index)?.parse::<f64>().ok();
+    let own = (ticks(11)? + ticks(12)?) / 100.0;
+    Some([own, (ticks(13)? + ticks(14)?) / 100.0])
+}
+
 /// Bytes of memory of this process by a name of `/proc/self/status`, such as `VmRSS`. None where there is no /proc.
 pub fn memory(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;

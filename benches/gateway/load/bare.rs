@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, anyhow};
 use serde_json::{Value, json};
+use tidegate_benches::cpu_seconds;
 use tidegate_contract::{
     Answer, Conversation, Made, Message, Model as _, ModelError, ModelTask, Parameters, Piece,
     Prompt, Reply, Request, RequestId, Role,
@@ -53,6 +54,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<Value> {
     let (engine, model) = model::open(path, sequences, adapter)?;
     let (ended, endings) = channel();
+    let before = cpu_seconds();
     let window = load.period.window()?;
     let mut number = load.first;
     for _ in 0..load.streams {
@@ -73,6 +75,9 @@ pub(crate) fn run(
         }
     }
     let mut found = of_answers(&answers, &window);
+    // Without loading the model, but with all that was not counted, of which `tokens_in_all` says how much it was.
+    let used = before.zip(cpu_seconds());
+    found["cpu_s"] = json!(used.map(|([before, _], [after, _])| after - before));
     found["adapter"] = json!(model.facts().adapter);
     drop(engine);
     Ok(found)

@@ -65,6 +65,7 @@ pub(crate) fn of_answers(answers: &[Seen], window: &Window) -> Value {
     json!({
         "seconds": window.seconds(),
         "requests": whole,
+        "tokens_in_all": answers.iter().map(|answer| answer.tokens).sum::<u64>(),
         "tokens_per_s": tokens / window.seconds(),
         "pieces_per_s": pieces as f64 / window.seconds(),
         "first_ms": percentiles(first),

@@ -44,6 +44,8 @@ async fn every_endpoint_has_its_scope_and_those_that_last_are_counted_at_once() 
                 open,
                 scope,
                 lasts,
+                // Nothing here has an idempotency key.
+                repeats: false,
             };
             assert_eq!(all.limits(&method, path), expected, "{method} {path}");
         }

@@ -129,13 +129,13 @@ async fn an_answer_that_is_made_without_its_reader_keeps_the_place_of_its_reques
         let who = one_at_once().await;
         let body = chat(json!({"stream": stream}));
         let (_here, mut question) = ask(&body);
-        question.under_way = Some(who.begin(true).unwrap());
+        question.under_way = Some(who.begin(true, None).unwrap());
         let openai = gateway.openai.clone();
         let first = tokio::spawn(async move { openai.answer(question).await });
         asked.recv_timeout(PATIENCE).unwrap();
         first.abort();
         drop(first.await);
-        assert!(who.begin(true).is_err(), "it is made all the same");
+        assert!(who.begin(true, None).is_err(), "it is made all the same");
         let again = tokio::spawn({
             let openai = gateway.openai.clone();
             let (_here, question) = ask(&body);
@@ -148,7 +148,7 @@ async fn an_answer_that_is_made_without_its_reader_keeps_the_place_of_its_reques
             false => assert_eq!(text(again), "Hello"),
         }
         // Whoever has read the end may count on the place.
-        assert!(who.begin(true).is_ok());
+        assert!(who.begin(true, None).is_ok());
     }
 }
 

@@ -16,8 +16,19 @@ impl Keys {
         keys: &[Key],
         mut who: impl FnMut(&Key) -> Result<Who, AccessError>,
     ) -> Result<Keys, AccessError> {
-        let keys = keys.iter().map(|key| Ok((digest_of(key)?, who(key)?)));
-        keys.collect::<Result<_, _>>().map(Keys)
+        let mut known: Vec<([u8; 32], Who)> = Vec::with_capacity(keys.len());
+        for key in keys {
+            let secret = digest_of(key)?;
+            // Whoever sent it would have the rights of either.
+            if let Some(other) = known.iter().position(|(other, _)| *other == secret) {
+                return Err(AccessError::SameSecret {
+                    name: key.name.clone(),
+                    other: keys[other].name.clone(),
+                });
+            }
+            known.push((secret, who(key)?));
+        }
+        Ok(Keys(known))
     }
 
     pub(super) fn is_empty(&self) -> bool {

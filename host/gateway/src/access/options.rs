@@ -195,6 +195,14 @@ pub enum AccessError {
     /// A name is there twice.
     #[error("the key or issuer `{0}` is there twice")]
     Twice(String),
+    /// Two keys have one secret.
+    #[error("keys `{other}` and `{name}` have the same secret; give each its own")]
+    SameSecret {
+        /// The later one.
+        name: String,
+        /// The earlier one.
+        other: String,
+    },
     /// A digest is none.
     #[error("key `{0}`: its digest is not `sha256:` with 64 hexadecimal digits")]
     Digest(String),

@@ -180,6 +180,24 @@ fn access_that_cannot_be_is_refused_by_name() {
         refused(vec![key("a", "1", any()), key("a", "2", any())]),
         AccessError::Twice(_)
     ));
+    // By two digests, or by whatever their variables hold.
+    let variable = |name: &str| Key {
+        name: name.into(),
+        secret: Secret::Environment("PATH".into()),
+        permissions: any(),
+    };
+    let path = std::env::var("PATH").unwrap();
+    for keys in [
+        [key("a", "1", any()), key("b", "1", any())],
+        [variable("a"), variable("b")],
+        [key("a", &path, any()), variable("b")],
+    ] {
+        let error = refused(keys.into());
+        assert!(matches!(error, AccessError::SameSecret { .. }), "{error}");
+        let said = error.to_string();
+        assert!(said.contains("`a`") && said.contains("`b`"), "{said}");
+        assert!(!said.contains(&path), "{said}");
+    }
     for digest in [
         "",
         "sha256:",

@@ -26,8 +26,23 @@ pub enum KeyedChange {
 /// A log of values by key, in which the newest of each counts. Calls block for the time of a few writes and syncs.
 pub trait KeyedLog: Send + Debug {
     /// Writes these changes, in their order. They outlive the process when this returns, and with `durable` the machine,
-    /// too. After an error each of them may be there or not.
-    fn write(&mut self, changes: &[KeyedChange], durable: bool) -> Result<(), KeyedLogError>;
+    /// too. After an error each of them may be there or not. What is to be forgotten by `now` (seconds since the Unix
+    /// epoch) takes no room any longer. Returns what the log turned out to have lost of what it had before.
+    fn write(
+        &mut self,
+        changes: &[KeyedChange],
+        durable: bool,
+        now: u64,
+    ) -> Result<Option<KeyedLoss>, KeyedLogError>;
+}
+
+/// Values that a log had and that cannot be read any more. Whoever still knows them may write them again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyedLoss {
+    /// Their keys.
+    pub keys: Vec<[u8; 32]>,
+    /// Where and why, for a person.
+    pub why: String,
 }
 
 /// A log of values by key that cannot do what was asked.

@@ -40,7 +40,7 @@ pub use guarantee::{CommitPoint, Level, SinkClass, SourceClass, Wanted};
 pub use ingest::{
     IdempotencyKey, IngestBatch, IngestError, IngestLog, IngestRecord, Ingested, LoggedRecord,
 };
-pub use keyed::{KeyedChange, KeyedLog, KeyedLogError, KeyedValue};
+pub use keyed::{KeyedChange, KeyedLog, KeyedLogError, KeyedLoss, KeyedValue};
 pub use mark::{Keeper, LARGEST_MARK, Mark, Store, UnknownMark};
 pub use model::{
     Answer, Call, Choice, Conversation, Finish, Function, FunctionChoice, Lane, MOST_CALLS,

@@ -8,20 +8,21 @@
 //! lasting: there whoever goes may ask again. Those may outlive the process, too: what is being made is noted with the
 //! record that it is made of, so that the next process knows it, and what is finished is durable before its end is told.
 
+mod changes;
 mod finished;
 pub(crate) mod header;
 mod journal;
 pub mod key;
+mod known;
 mod making;
 mod recording;
 mod shares;
 mod stored;
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::header::{HeaderName, HeaderValue};
@@ -30,11 +31,11 @@ use tokio::time::Instant;
 
 use self::finished::{Finished, is_momentary};
 use self::journal::Journal;
+use self::known::{Answer, Known};
 use self::making::Ending;
 pub(crate) use self::making::Left;
 pub use self::making::Making;
 use self::recording::{Reader, Recording};
-use self::shares::Shares;
 pub(crate) use self::stored::Begun;
 use self::stored::{Stored, StoredAnswer};
 use crate::access::UnderWay;
@@ -63,31 +64,6 @@ struct Inner {
     options: Options,
     known: Mutex<Known>,
     journal: Option<Journal>,
-}
-
-#[derive(Default)]
-struct Known {
-    by_key: HashMap<Digest, Entry>,
-    /// Those that nobody makes.
-    shares: Shares,
-    /// Number of the last entry.
-    last: u64,
-}
-
-struct Entry {
-    number: u64,
-    client: Digest,
-    body: Digest,
-    answer: Answer,
-    /// When it is forgotten; none while it is made.
-    until: Option<Instant>,
-}
-
-enum Answer {
-    /// In the making, or finished.
-    Recorded(Arc<Recording>),
-    /// An earlier process was making it.
-    Left(Left),
 }
 
 /// Someone who asks.
@@ -129,6 +105,7 @@ impl Answers {
     ) -> io::Result<Answers> {
         let mut known = Known::default();
         let (now, seconds) = (Instant::now(), seconds());
+        let keys: Vec<_> = values.iter().map(|value| value.key).collect();
         for KeyedValue { key, until, value } in values {
             let left = until.saturating_sub(seconds);
             // What another version wrote otherwise is not known.
@@ -144,11 +121,19 @@ impl Answers {
                 known.keep(Digest::from(key), bytes, until);
             }
         }
+        let memory = Arc::new(OnceLock::<Weak<Inner>>::new());
+        let of_journal = memory.clone();
+        let recall = move |key: &[u8; 32]| {
+            let answers = of_journal.get()?.upgrade()?;
+            answers.recall(Digest::from(*key))
+        };
+        let journal = Journal::new(log, keys, Box::new(recall))?;
         let answers = Answers(Arc::new(Inner {
             options,
             known: Mutex::new(known),
-            journal: Some(Journal::new(log)?),
+            journal: Some(journal),
         }));
+        memory.get_or_init(|| Arc::downgrade(&answers.0));
         let bound = answers.0.options.bytes;
         answers.forget(|known| {
             let over = known.shares.bytes() > bound;
@@ -347,49 +332,34 @@ impl Answers {
     }
 }
 
+impl Inner {
+    /// What the log has of a key that nobody makes, once more.
+    fn recall(&self, key: Digest) -> Option<KeyedValue> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = known.by_key.get(&key)?;
+        let left = entry.until?.saturating_duration_since(Instant::now());
+        let answer = match &entry.answer {
+            Answer::Recorded(recording) => StoredAnswer::Finished(recording.kept()?),
+            Answer::Left(left) => StoredAnswer::Begun(left.begun.clone()),
+        };
+        let stored = Stored {
+            client: entry.client,
+            body: entry.body,
+            answer,
+        };
+        drop(known);
+        Some(KeyedValue {
+            key: key.bytes(),
+            until: seconds() + left.as_secs(),
+            value: stored.write(),
+        })
+    }
+}
+
 impl Options {
     /// How long an answer is known that nobody makes, at least so long that its client can ask again.
     fn time(&self) -> Duration {
         self.ttl.max(Duration::from_secs(60))
-    }
-}
-
-impl Known {
-    fn entry(&mut self, client: Digest, body: Digest, answer: Answer) -> Entry {
-        self.last += 1;
-        Entry {
-            number: self.last,
-            client,
-            body,
-            answer,
-            until: None,
-        }
-    }
-
-    fn put(&mut self, key: Digest, entry: Entry) {
-        self.remove(key);
-        self.by_key.insert(key, entry);
-    }
-
-    fn remove(&mut self, key: Digest) {
-        if let Some(entry) = self.by_key.remove(&key)
-            && let Some(until) = entry.until
-        {
-            self.shares.remove((until, entry.number));
-        }
-    }
-
-    /// An entry that nobody makes any more stays until then.
-    fn keep(&mut self, key: Digest, bytes: usize, until: Instant) {
-        if let Some(entry) = self.by_key.get_mut(&key) {
-            entry.until = Some(until);
-            let kept = shares::Kept {
-                key,
-                client: entry.client,
-                bytes,
-            };
-            self.shares.add((until, entry.number), kept);
-        }
     }
 }
 

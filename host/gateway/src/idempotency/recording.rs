@@ -109,17 +109,35 @@ impl Recording {
 
     /// The stream, if it ends in order with this part.
     pub(super) fn finished(&self, last: &Part) -> Option<Finished> {
-        let Part::Last(last) = last else {
+        self.state().stream(Some(last))
+    }
+
+    /// What has ended in order.
+    pub(super) fn kept(&self) -> Option<Finished> {
+        let state = self.state();
+        match &state.whole {
+            Some((Body::MEDIA_TYPE, bytes)) => {
+                let (status, headers) = state.head.clone()?;
+                Finished::of(status, headers, Body::Whole(bytes.clone()))
+            }
+            Some(_) => None,
+            None => state.stream(None),
+        }
+    }
+}
+
+impl State {
+    /// The stream of these parts and a further one, if it ends in order.
+    fn stream(&self, further: Option<&Part>) -> Option<Finished> {
+        let Some(Part::Last(_)) = further.or(self.parts.last()) else {
             return None;
         };
-        let state = self.state();
-        let (status, headers) = state.head.clone()?;
+        let (status, headers) = self.head.clone()?;
         let mut bytes = Vec::new();
-        for part in &state.parts {
+        for part in self.parts.iter().chain(further) {
             let (Part::Bytes(part) | Part::Last(part) | Part::Broken(part)) = part;
             bytes.extend_from_slice(part);
         }
-        bytes.extend_from_slice(last);
         Finished::of(status, headers, Body::Stream(bytes.into()))
     }
 }

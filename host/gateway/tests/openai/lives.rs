@@ -9,7 +9,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use tidegate_contract::{
-    Became, CallerId, Callers, KeyedChange, KeyedLog, KeyedLogError, Lane, Sink,
+    Became, CallerId, Callers, KeyedChange, KeyedLog, KeyedLogError, KeyedLoss, Lane, Sink,
 };
 use tidegate_gateway::exchange::{Answered, Asked, Content, Part};
 use tidegate_gateway::idempotency::key::Digest;
@@ -259,13 +259,18 @@ async fn an_answer_that_cannot_be_kept_is_given_all_the_same() {
 struct Told(Mutex<Receiver<()>>, Arc<Mutex<Vec<&'static str>>>);
 
 impl KeyedLog for Told {
-    fn write(&mut self, _: &[KeyedChange], durable: bool) -> Result<(), KeyedLogError> {
+    fn write(
+        &mut self,
+        _: &[KeyedChange],
+        durable: bool,
+        _: u64,
+    ) -> Result<Option<KeyedLoss>, KeyedLogError> {
         if durable {
             let told = self.0.lock().unwrap();
             told.recv_timeout(PATIENCE).unwrap();
             self.1.lock().unwrap().push("kept");
         }
-        Ok(())
+        Ok(None)
     }
 }
 
@@ -274,9 +279,14 @@ impl KeyedLog for Told {
 struct Hangs(Mutex<Receiver<()>>);
 
 impl KeyedLog for Hangs {
-    fn write(&mut self, _: &[KeyedChange], _: bool) -> Result<(), KeyedLogError> {
+    fn write(
+        &mut self,
+        _: &[KeyedChange],
+        _: bool,
+        _: u64,
+    ) -> Result<Option<KeyedLoss>, KeyedLogError> {
         let _ = self.0.lock().unwrap().recv();
-        Ok(())
+        Ok(None)
     }
 }
 

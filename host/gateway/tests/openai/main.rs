@@ -7,6 +7,7 @@ mod cuts;
 mod doors;
 mod flow;
 mod going;
+mod kept;
 mod left;
 mod lives;
 mod load;

@@ -39,18 +39,24 @@ pub(super) fn header(fingerprint: &[u8; KEY]) -> Vec<u8> {
     bytes
 }
 
+/// Why a header says nothing of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flaw {
+    /// It is not as it was written, or was never one.
+    Damaged,
+    /// Another version of Tidegate wrote it: nothing behind it may be read.
+    Version,
+}
+
 /// What tells the key of the state that a file was written with from another.
-pub(super) fn fingerprint(bytes: &[u8]) -> Result<[u8; KEY], &'static str> {
-    let header = bytes.get(..HEADER).ok_or("it is shorter than its header")?;
-    let (body, crc) = header.split_last_chunk::<4>().ok_or("it has no header")?;
-    if header[..8] != MAGIC {
-        return Err("this is no log of values by key");
+pub(super) fn fingerprint(bytes: &[u8]) -> Result<[u8; KEY], Flaw> {
+    let header = bytes.get(..HEADER).ok_or(Flaw::Damaged)?;
+    let (body, crc) = header.split_last_chunk::<4>().ok_or(Flaw::Damaged)?;
+    if crc32fast::hash(body) != u32::from_le_bytes(*crc) || header[..8] != MAGIC {
+        return Err(Flaw::Damaged);
     }
     if header[8..12] != VERSION.to_le_bytes() {
-        return Err("it was written by another version of Tidegate");
-    }
-    if crc32fast::hash(body) != u32::from_le_bytes(*crc) {
-        return Err("its header is damaged");
+        return Err(Flaw::Version);
     }
     let mut fingerprint = [0; KEY];
     fingerprint.copy_from_slice(&header[16..16 + KEY]);
@@ -95,31 +101,48 @@ pub(super) fn write(entry: &Entry<'_>, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// The whole entries of a file, up to the first that is none.
+/// The whole entries of a file. What is none is passed over, to the next that is: the check sums tell, and what clients
+/// sent is sealed, so that none of it looks like an entry.
 pub(super) struct Entries<'a> {
     bytes: &'a [u8],
-    /// Where the next begins.
+    /// Where the next begins, if it is whole.
+    at: usize,
+    /// What was passed over.
+    pub(super) passed: Passed,
+}
+
+/// Bytes that are no entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Passed {
+    /// Of them all.
+    pub(super) bytes: usize,
+    /// Where the first of them is.
     pub(super) at: usize,
+    /// Whether entries follow some of them: a write that was cut short leaves such bytes at the end alone.
+    pub(super) within: bool,
 }
 
 impl<'a> Entries<'a> {
-    /// Those of a file whose header is right.
+    /// Those behind the header.
     pub(super) fn of(bytes: &'a [u8]) -> Entries<'a> {
-        Entries { bytes, at: HEADER }
+        Entries {
+            bytes,
+            at: HEADER.min(bytes.len()),
+            passed: Passed::default(),
+        }
     }
 
-    fn read(&self) -> Option<(Entry<'a>, usize)> {
-        let rest = self.bytes.get(self.at..)?;
+    /// The entry that begins here, if it is whole, and where it ends.
+    fn read(&self, at: usize) -> Option<(Entry<'a>, usize)> {
+        let rest = self.bytes.get(at..)?;
         let number = |at: usize| {
             let four = rest.get(at..at + 4)?;
             Some(u32::from_le_bytes(four.try_into().ok()?))
         };
         let (length, crc) = (number(0)? as usize, number(4)?);
-        if number(8)? != crc32fast::hash(&rest[..8]) {
-            return None;
-        }
-        let body = rest[ENTRY..].get(..length)?;
-        if crc32fast::hash(body) != crc {
+        // Before any sum is made: where no entry is, this is most often not so.
+        let body = rest.get(ENTRY..)?.get(..length)?;
+        if number(8)? != crc32fast::hash(&rest[..8]) || crc32fast::hash(body) != crc {
             return None;
         }
         let (what, body) = body.split_first()?;
@@ -136,7 +159,7 @@ impl<'a> Entries<'a> {
             REMOVE => Entry::Remove { key: *key },
             _ => return None,
         };
-        Some((entry, ENTRY + length))
+        Some((entry, at + ENTRY + length))
     }
 }
 
@@ -144,8 +167,21 @@ impl<'a> Iterator for Entries<'a> {
     type Item = Entry<'a>;
 
     fn next(&mut self) -> Option<Entry<'a>> {
-        let (entry, size) = self.read()?;
-        self.at += size;
+        let found = (self.at..self.bytes.len()).find_map(|at| Some((at, self.read(at)?)));
+        let (begin, next) = match found {
+            Some((at, (entry, end))) => (at, Some((entry, end))),
+            None => (self.bytes.len(), None),
+        };
+        if begin > self.at {
+            if self.passed.bytes == 0 {
+                self.passed.at = self.at;
+            }
+            self.passed.bytes += begin - self.at;
+            self.passed.within |= next.is_some();
+        }
+        self.at = begin;
+        let (entry, end) = next?;
+        self.at = end;
         Some(entry)
     }
 }

@@ -1,12 +1,15 @@
 //! The state directory: one process at a time, one key.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
+#[cfg(unix)]
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate_contract::{CommitLogError, FileLayer, Recovered};
+use tidegate_contract::{CommitLogError, FileLayer, Recovered, TaskId, TaskImage};
 
 use crate::cipher::StateKey;
 use crate::disk;
@@ -92,6 +95,42 @@ impl StateDirectory {
                 why: error.to_string(),
             }),
         }
+    }
+
+    /// What the commit log of a directory has of each task, without what waits in it. Nothing is changed, and another
+    /// process may be using it.
+    pub fn tasks(path: &Path) -> Result<BTreeMap<TaskId, TaskImage>, CommitLogError> {
+        let log = path.join(LOG);
+        let bytes = match fs::read(&log) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+            Err(error) => {
+                return Err(CommitLogError::Read {
+                    path: log.display().to_string(),
+                    why: error.to_string(),
+                });
+            }
+        };
+        let read = format::read(&bytes).map_err(|damage| read_error(&log, damage))?;
+        let mut tasks = read.state.tasks;
+        for image in tasks.values_mut() {
+            // They are encrypted.
+            image.entries.clear();
+        }
+        Ok(tasks)
+    }
+
+    /// A directory in it, by the names that lead there, for files that only their owner may read. It is made, or taken
+    /// from all others, and so are the files that are in it: they may be of a version that did not care.
+    pub fn private(&self, names: &[&str]) -> io::Result<PathBuf> {
+        let mut path = self.path.clone();
+        for name in names {
+            path.push(name);
+            make_private(&path).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+            })?;
+        }
+        Ok(path)
     }
 
     /// The directory.
@@ -213,6 +252,46 @@ fn instance(directory: &Path) -> Result<String, CommitLogError> {
         }
         Err(why) => Err(error(why.to_string())),
     }
+}
+
+/// Makes a directory that only its owner may enter, or takes one from all others, with the files in it.
+fn make_private(path: &Path) -> io::Result<()> {
+    #[cfg_attr(not(unix), expect(unused_mut))]
+    let mut new = DirBuilder::new();
+    #[cfg(unix)]
+    new.mode(0o700);
+    match new.create(path) {
+        Ok(()) => match path.parent() {
+            Some(above) => disk::sync_names(above),
+            None => Ok(()),
+        },
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            keep_others_out(path, 0o700)?;
+            for entry in fs::read_dir(path)? {
+                let entry = entry?;
+                if entry.file_type()?.is_file() {
+                    keep_others_out(&entry.path(), 0o600)?;
+                }
+            }
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives this mode to what others than its owner have rights to.
+#[cfg(unix)]
+fn keep_others_out(path: &Path, mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    match fs::metadata(path)?.permissions().mode() & 0o077 {
+        0 => Ok(()),
+        _ => restrict(path, mode),
+    }
+}
+
+#[cfg(not(unix))]
+fn keep_others_out(_path: &Path, _mode: u32) -> io::Result<()> {
+    Ok(())
 }
 
 /// Writes a file that only its owner can read, durable before it has its name.

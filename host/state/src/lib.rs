@@ -32,7 +32,7 @@ pub use cipher::StateKey;
 pub use committer::{Cuts, LogCommitter};
 pub use directory::StateDirectory;
 pub use disk::{Disk, PrivateDisk};
-pub use ingest::{FileIngestLog, IngestLimits};
+pub use ingest::{FileIngestLog, IngestLimits, UnreadLog};
 pub use keyed::{FileKeyedLog, OpenedKeyedLog};
 pub use log::FileCommitLog;
 pub use memory_disk::{Crash, Fault, Lasting, MemoryDisk};

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
@@ -9,9 +10,11 @@ use std::time::{Duration, Instant};
 
 use tidegate_contract::{
     AppendFile, FileLayer, IdempotencyKey, IngestBatch, IngestError, IngestLog, IngestRecord,
-    Ingested,
+    Ingested, TaskId, TaskImage,
 };
-use tidegate_state::{Crash, Fault, FileIngestLog, IngestLimits, Lasting, MemoryDisk, PrivateDisk};
+use tidegate_state::{
+    Crash, Fault, FileIngestLog, IngestLimits, Lasting, MemoryDisk, PrivateDisk, UnreadLog,
+};
 
 const DIRECTORY: &str = "/state/ingest/orders";
 
@@ -598,4 +601,116 @@ fn one_process_has_a_log_and_its_files_are_its_owners() {
         let file = file.unwrap();
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
+}
+
+#[test]
+fn what_is_torn_at_the_end_is_cut_away_and_told_with_its_place() {
+    let disk = MemoryDisk::new();
+    let log = open(&disk);
+    log.append(&batch(0)).unwrap();
+    let path = Path::new(DIRECTORY).join("segment-0000");
+    let whole = disk.bytes(&path).len();
+    disk.crash_at(Crash::TornAppend(disk.appends() + 1));
+    log.append(&batch(1)).unwrap_err();
+    drop(log);
+    let after = disk.restart(10);
+    let log = open(&after);
+    let torn = log.torn().unwrap();
+    let place = format!("10 bytes at byte {whole} of {}", path.display());
+    assert!(torn.contains(&place), "{torn}");
+    assert_eq!(numbers(&log), [0]);
+    drop(log);
+    assert_eq!(open(&after.restart(0)).torn(), None);
+}
+
+#[test]
+fn a_segment_is_small_however_large_the_log() {
+    let segment = |bytes: u64| {
+        let limits = IngestLimits {
+            bytes,
+            ..IngestLimits::default()
+        };
+        bytes - limits.longest_batch()
+    };
+    let sizes = [1 << 20, 1 << 30, 1 << 33, 1 << 40, 1 << 44].map(segment);
+    assert_eq!(sizes, [256 << 10, 4 << 20, 16 << 20, 64 << 20, 64 << 20]);
+}
+
+#[test]
+fn files_are_used_again_and_found_again_however_many_there_are() {
+    let disk = MemoryDisk::new();
+    let limits = IngestLimits {
+        bytes: 64 << 10,
+        segment: 200,
+        ..limits()
+    };
+    let open = |disk: &MemoryDisk| {
+        FileIngestLog::open(Arc::new(disk.clone()), Path::new(DIRECTORY), limits).unwrap()
+    };
+    let (mut disk, mut sent) = (disk, 0..0);
+    for round in 0..6 {
+        let log = open(&disk);
+        assert_eq!(numbers(&log), sent.clone().collect::<Vec<_>>());
+        while log.held() < 50 << 10 {
+            log.append(&batch(sent.end)).unwrap();
+            sent.end += 1;
+        }
+        let done = log.offsets().end - 2 * round;
+        log.done(done).unwrap();
+        sent.start = log.offsets().start / 2;
+        let next = disk.restart(0);
+        drop(log);
+        disk = next;
+    }
+    let used = (0..1000).filter(|slot| {
+        let name = format!("segment-{slot:04}");
+        disk.length(&Path::new(DIRECTORY).join(name))
+            .unwrap()
+            .is_some()
+    });
+    // Of this size a full log has fewer: those of earlier rounds are used again.
+    assert!(used.count() < 256);
+}
+
+#[test]
+fn what_waits_in_the_log_of_no_source_is_counted_and_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |source: &str| {
+        let path = directory.path().join("ingest").join(source);
+        FileIngestLog::open(Arc::new(PrivateDisk), &path, limits()).unwrap()
+    };
+    assert_eq!(UnreadLog::all(directory.path(), |_| false).unwrap(), []);
+    let log = open("orders");
+    for number in 0..3 {
+        log.append(&batch(number)).unwrap();
+    }
+    drop(open("other"));
+    std::fs::create_dir(directory.path().join("ingest/empty")).unwrap();
+    let found = UnreadLog::all(directory.path(), |name| name == "other").unwrap();
+    let [orders] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(
+        (orders.source.as_str(), &orders.offsets),
+        ("orders", &(0..6))
+    );
+    let task = TaskId {
+        source: "orders".into(),
+        partition: 0,
+    };
+    let waiting = |identity: String, position| {
+        let image = TaskImage {
+            identity,
+            position,
+            ..TaskImage::default()
+        };
+        orders.waiting(&BTreeMap::from([(task.clone(), image)]))
+    };
+    assert_eq!(orders.waiting(&BTreeMap::new()), 6);
+    assert_eq!(waiting(log.identity(), None), 6);
+    assert_eq!(waiting(log.identity(), Some(4)), 2);
+    assert_eq!(waiting(log.identity(), Some(6)), 0);
+    // A position in another log of this name says nothing.
+    assert_eq!(waiting("another".into(), Some(6)), 6);
+    assert_eq!(numbers(&log), [0, 1, 2]);
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tidegate_contract::Slot as _;
 use tidegate_control::config::{Pipeline, StageKind, guarantee};
 use tidegate_operator::ComponentSlot;
+use tidegate_state::StateDirectory;
 
 use super::try_out::failed_samples;
 use super::{check_state, print, read_pipeline, warnings};
@@ -36,7 +37,14 @@ pub(crate) fn check(path: &Path, connect: bool, as_json: bool) -> Result<(), Fai
     let one = wire::Tasks { warm: 1, most: 1 };
     let (slots, _) = wire::slots(&pipeline, compiled, one, &[], None)?;
     check_samples(&pipeline, &slots)?;
-    let warnings = warnings(&pipeline, &slots)?;
+    let mut warnings = warnings(&pipeline, &slots)?;
+    // Another process may be using them: what cannot be read now is a matter of the start.
+    let tasks = StateDirectory::tasks(&pipeline.state);
+    if let Ok(tasks) = tasks
+        && let Ok(refusal) = wire::gateway::unread::refusal(&pipeline, &tasks)
+    {
+        warnings.extend(refusal);
+    }
     let guarantee = guarantee(&pipeline);
     let topics = connect.then(|| kafka::probe(&pipeline, CONNECT_PATIENCE));
     if as_json {

@@ -73,6 +73,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             error => error.into(),
         })?;
     let log: Arc<dyn CommitLog> = Arc::new(log);
+    if let Some(why) = wire::gateway::unread::refusal(&pipeline, &recovered.tasks)? {
+        return Err(Failure::Run(anyhow::anyhow!(why)));
+    }
     // Everything that can refuse comes before the first file is touched.
     let tasks = tasks(&pipeline);
     let compiled = wire::Compiled::State {
@@ -89,7 +92,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         tell(format_args!("warning: {warning}\n"));
     }
     wire::sweep(&components, &slots, &recovered.slots);
-    let gateway = wire::gateway::Gateway::open(&pipeline, &state, &layer)?;
+    let gateway = wire::gateway::Gateway::open(&pipeline, &state)?;
     let sources = wire::sources(&pipeline, gateway.as_ref());
     let restored = Counts::recovered(&recovered);
     let starting = Arc::new(StartingHost::new(&pipeline, restored));

@@ -15,38 +15,14 @@ use tidegate_contract::{
 
 use super::format::{self, ENTRY, LogId};
 use super::keys::Keys;
+use super::limits::IngestLimits;
+use super::live::{Live, LiveSegments};
 use super::open;
 use super::segment::{Flaw, Segment};
 use super::write::Writer;
 
-/// Most files of segments.
-pub(super) const MOST_SLOTS: usize = 1024;
 /// Most bytes that one sync makes durable, one larger batch excepted.
 const GROUP: usize = 8 << 20;
-
-/// What an ingest log holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IngestLimits {
-    /// Most bytes of records that wait, on disk.
-    pub bytes: u64,
-    /// Bytes at which a segment is followed by the next; at least `bytes / 512`, at most `bytes / 4`.
-    pub segment: u64,
-    /// Idempotency keys that are remembered.
-    pub keys: usize,
-    /// How long a call waits for the disk.
-    pub patience: Duration,
-}
-
-impl Default for IngestLimits {
-    fn default() -> IngestLimits {
-        IngestLimits {
-            bytes: 1 << 30,
-            segment: 4 << 20,
-            keys: 1 << 16,
-            patience: Duration::from_secs(30),
-        }
-    }
-}
 
 /// An ingest log in a directory of its own.
 pub struct FileIngestLog {
@@ -54,20 +30,12 @@ pub struct FileIngestLog {
     pub(super) directory: PathBuf,
     pub(super) limits: IngestLimits,
     pub(super) id: LogId,
+    /// What was cut away when it was opened, for a person.
+    pub(super) torn: Option<String>,
     pub(super) state: Mutex<State>,
     pub(super) changed: Condvar,
     /// Held as long as the log is open: nobody else opens it.
     pub(super) _lock: Mutex<Box<dyn AppendFile>>,
-}
-
-/// A segment file in use.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Live {
-    pub(super) slot: usize,
-    pub(super) number: u64,
-    pub(super) first: u64,
-    pub(super) end: u64,
-    pub(super) length: u64,
 }
 
 /// A batch that waits for its sync.
@@ -95,8 +63,7 @@ pub(super) struct State {
     pub(super) keys: Keys,
     /// Keys of batches that wait for their sync.
     pub(super) under_way: HashSet<[u8; 32]>,
-    /// Oldest first; the last is the one that is written.
-    pub(super) live: VecDeque<Live>,
+    pub(super) live: LiveSegments,
     /// The last one, as far as it is durable.
     pub(super) active: Segment,
     /// Another that was read last.
@@ -107,13 +74,12 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn offsets(&self) -> Range<u64> {
-        let begin = self.live.front().map_or(self.active.end, |live| live.first);
-        begin..self.active.end
+        let begin = self.live.offsets().map(|held| held.start);
+        begin.unwrap_or(self.active.end)..self.active.end
     }
 
     fn held(&self) -> u64 {
-        let live: u64 = self.live.iter().map(|live| live.length).sum();
-        live + self.queued
+        self.live.bytes() + self.queued
     }
 }
 
@@ -138,6 +104,11 @@ impl FileIngestLog {
         limits: IngestLimits,
     ) -> Result<FileIngestLog, IngestError> {
         open::open(layer, directory, limits)
+    }
+
+    /// What was cut away at its end when it was opened, for a person: bytes of a batch that nobody was told is kept.
+    pub fn torn(&self) -> Option<&str> {
+        self.torn.as_deref()
     }
 
     /// Batches that wait for their sync.
@@ -306,7 +277,7 @@ impl IngestLog for FileIngestLog {
         if count == 0 {
             return Err(refused());
         }
-        let limit = self.limits.bytes - self.limits.segment;
+        let limit = self.limits.longest_batch();
         let too_large = |bytes| IngestError::TooLarge { bytes, limit };
         let payload = format::payload(batch).ok_or_else(|| too_large(u64::from(u32::MAX)))?;
         let bytes = size(&payload);
@@ -370,15 +341,14 @@ impl IngestLog for FileIngestLog {
         if from < held.start || from > held.end {
             return Err(outside(held));
         }
-        let at = state.live.partition_point(|live| live.end <= from);
         // Behind the last record, unless the last segment is an empty one.
-        let Some(live) = state.live.get(at).copied() else {
+        let Some((live, is_last)) = state.live.with(from) else {
             return Ok(Vec::new());
         };
         state.read_to = from;
         let cached = state.cached.clone();
         let taken = match cached.filter(|cached| cached.header.number == live.number) {
-            _ if at + 1 == state.live.len() => state.active.take(from, records, bytes),
+            _ if is_last => state.active.take(from, records, bytes),
             Some(cached) => {
                 drop(state);
                 cached.take(from, records, bytes)
@@ -433,6 +403,6 @@ impl IngestLog for FileIngestLog {
     }
 
     fn identity(&self) -> String {
-        self.id.iter().map(|byte| format!("{byte:02x}")).collect()
+        open::identity(&self.id)
     }
 }

@@ -14,9 +14,14 @@
 
 mod format;
 mod keys;
+mod limits;
+mod live;
 mod log;
 mod open;
 mod segment;
+mod unread;
 mod write;
 
-pub use log::{FileIngestLog, IngestLimits};
+pub use limits::IngestLimits;
+pub use log::FileIngestLog;
+pub use unread::UnreadLog;

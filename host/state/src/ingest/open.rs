@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -9,12 +10,15 @@ use tidegate_contract::{FileLayer, InUse, IngestError};
 
 use super::format::{HEADER, Header, LogId};
 use super::keys::Keys;
-use super::log::{FileIngestLog, IngestLimits, Live, MOST_SLOTS, State, of_flaw, slot_path};
-use super::segment::Segment;
+use super::limits::IngestLimits;
+use super::live::{Live, LiveSegments, Slots};
+use super::log::{FileIngestLog, State, of_flaw, slot_path};
+use super::segment::{Segment, Torn};
 use super::write::Writer;
 
-/// Smallest bound on the bytes of a log.
-const LEAST_BYTES: u64 = 4096;
+/// A log makes a further file only when all that it has are in use, so that behind its last there is none. Files that a
+/// person took away are noticed by those that follow them, if there are no more than this between.
+const GAP: usize = 1024;
 
 pub(super) fn open(
     layer: Arc<dyn FileLayer>,
@@ -25,19 +29,24 @@ pub(super) fn open(
         place: directory.display().to_string(),
         why,
     };
-    let limits = within(limits).map_err(error)?;
+    let limits = limits.within().map_err(error)?;
     let lock = layer.open_append(&directory.join("lock"));
     let lock = lock.map_err(|failure| match InUse::of(&failure) {
         Some(by) => error(by.to_string()),
         None => write_error(directory, &failure),
     })?;
-    let found = Found::read(layer.as_ref(), directory, limits.keys)?;
+    let found = match Found::read(layer.as_ref(), directory, limits.keys)? {
+        Some(found) => found,
+        None => Found::new(directory, limits.keys)?,
+    };
     let (found, writer) = found.written_anew(layer.as_ref(), directory)?;
     let Found {
         id,
         live,
         active,
         keys,
+        torn,
+        ..
     } = found;
     let state = State {
         writer: Some(writer),
@@ -58,6 +67,7 @@ pub(super) fn open(
         directory: directory.to_path_buf(),
         limits,
         id,
+        torn,
         state: Mutex::new(state),
         changed: Condvar::new(),
         _lock: Mutex::new(lock),
@@ -72,27 +82,39 @@ fn write_error(directory: &Path, failure: &io::Error) -> IngestError {
     }
 }
 
-fn within(limits: IngestLimits) -> Result<IngestLimits, String> {
-    if limits.bytes < LEAST_BYTES {
-        return Err(format!(
-            "{} bytes is below the least size of an ingest log, {LEAST_BYTES} bytes",
-            limits.bytes
-        ));
-    }
-    let segment = limits.segment.clamp(limits.bytes / 512, limits.bytes / 4);
-    Ok(IngestLimits { segment, ..limits })
+/// Identity and offsets of the log in this directory, of which nothing is changed; none where none was ever written.
+pub(super) fn look(
+    layer: &dyn FileLayer,
+    directory: &Path,
+) -> Result<Option<(String, Range<u64>)>, IngestError> {
+    let found = Found::read(layer, directory, 0)?;
+    Ok(found.and_then(|found| Some((identity(&found.id), found.live.offsets()?))))
+}
+
+/// A log's id as a text.
+pub(super) fn identity(id: &LogId) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What the files add up to.
 struct Found {
     id: LogId,
-    live: VecDeque<Live>,
+    live: LiveSegments,
+    /// Files there are, whether in use or not.
+    files: usize,
     active: Segment,
     keys: Keys,
+    /// What is torn at its end, for a person.
+    torn: Option<String>,
 }
 
 impl Found {
-    fn read(layer: &dyn FileLayer, directory: &Path, most: usize) -> Result<Found, IngestError> {
+    /// None where there is none.
+    fn read(
+        layer: &dyn FileLayer,
+        directory: &Path,
+        most: usize,
+    ) -> Result<Option<Found>, IngestError> {
         let mut keys = Keys::new(most);
         let keys_path = directory.join("keys");
         let damaged = |path: &Path, why: &str| IngestError::Read {
@@ -109,9 +131,13 @@ impl Found {
         };
         let mut segments = Vec::new();
         let mut active: Option<Segment> = None;
-        for slot in 0..MOST_SLOTS {
+        let (mut files, mut next) = (0, 0);
+        while next < files + GAP {
+            let slot = next;
+            next += 1;
             let path = slot_path(directory, slot);
             let Some(bytes) = read(&path)? else { continue };
+            files = next;
             let segment = Segment::read(bytes);
             let (segment, torn) = segment.map_err(|flaw| damaged(&path, &of_flaw(flaw)))?;
             if segment.header.number == 0 {
@@ -141,21 +167,29 @@ impl Found {
                 let why = "its idempotency keys are there and its segments are not";
                 return Err(damaged(directory, why));
             }
-            return Found::new(directory, keys);
+            return Ok(None);
         };
         let id = active.header.id;
         if of_keys.is_some_and(|of| of != id) {
             return Err(damaged(&keys_path, "it is of another ingest log"));
         }
         let mut before: Option<Live> = None;
+        let (mut all, mut cut_away) = (LiveSegments::default(), None);
         for (index, (live, torn, header)) in segments.iter().enumerate() {
             let path = slot_path(directory, live.slot);
             if header.id != id {
                 return Err(damaged(&path, "it is of another ingest log"));
             }
-            if let (Some(at), true) = (torn, index + 1 < segments.len()) {
-                let flaw = (*at, "an entry is damaged in a segment that was whole");
-                return Err(damaged(&path, &of_flaw(flaw)));
+            if let Some(Torn { at, bytes }) = torn {
+                if index + 1 < segments.len() {
+                    let flaw = (*at, "an entry is damaged in a segment that was whole");
+                    return Err(damaged(&path, &of_flaw(flaw)));
+                }
+                cut_away = Some(format!(
+                    "{bytes} bytes at byte {at} of {} are torn, as after a kill in the middle of a write, and are cut away: \
+                     nobody was told that they are kept",
+                    path.display()
+                ));
             }
             if let Some(before) = before
                 && (before.number + 1 != live.number || before.end != live.first)
@@ -167,17 +201,20 @@ impl Found {
                 return Err(damaged(&path, &why));
             }
             before = Some(*live);
+            all.push(*live);
         }
-        Ok(Found {
+        Ok(Some(Found {
             id,
-            live: segments.iter().map(|(live, ..)| *live).collect(),
+            live: all,
+            files,
             active,
             keys,
-        })
+            torn: cut_away,
+        }))
     }
 
     /// A log that was not there.
-    fn new(directory: &Path, keys: Keys) -> Result<Found, IngestError> {
+    fn new(directory: &Path, most: usize) -> Result<Found, IngestError> {
         let mut id = [0; 16];
         getrandom::fill(&mut id).map_err(|failure| IngestError::Read {
             place: directory.display().to_string(),
@@ -189,18 +226,21 @@ impl Found {
             first: 0,
             group: 0,
         };
-        let live = Live {
+        let mut live = LiveSegments::default();
+        live.push(Live {
             slot: 0,
             number: 1,
             first: 0,
             end: 0,
             length: HEADER as u64,
-        };
+        });
         Ok(Found {
             id,
-            live: VecDeque::from([live]),
+            live,
+            files: 1,
             active: Segment::new(header),
-            keys,
+            keys: Keys::new(most),
+            torn: None,
         })
     }
 
@@ -216,16 +256,12 @@ impl Found {
             let replaced = layer.replace(&slot_path(directory, slot), bytes);
             replaced.map_err(|failure| write_error(directory, &failure))
         };
-        let slot = self.live.back().map_or(0, |live| live.slot);
+        let mut slots = Slots::new(self.files, self.live.iter());
+        let slot = self.live.iter().last().map_or(0, |live| live.slot);
         let mut file = replace(slot, &self.active.bytes)?;
         if !self.active.whole {
-            let used: HashSet<usize> = self.live.iter().map(|live| live.slot).collect();
-            let slot = (0..MOST_SLOTS).find(|slot| !used.contains(slot));
-            let slot = slot.ok_or_else(|| IngestError::Write {
-                place: directory.display().to_string(),
-                why: format!("all of its {MOST_SLOTS} segments are in use"),
-                kind: io::ErrorKind::Other,
-            })?;
+            let slot = slots.next();
+            slots.take(slot);
             let header = Header {
                 id: self.id,
                 number: self.active.header.number + 1,
@@ -234,7 +270,7 @@ impl Found {
             };
             file = replace(slot, &header.write())?;
             self.active = Segment::new(header);
-            self.live.push_back(Live {
+            self.live.push(Live {
                 slot,
                 number: header.number,
                 first: header.first,
@@ -247,6 +283,9 @@ impl Found {
             length: self.active.bytes.len() as u64,
             group: self.active.group,
             next: self.active.end,
+            number: self.active.header.number,
+            first: self.active.header.first,
+            slots,
             to_begin: None,
         };
         Ok((self, writer))

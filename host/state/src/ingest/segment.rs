@@ -7,6 +7,13 @@ use super::format::{self, Batch, ENTRY, EntryHeader, HEADER, Header, LogId};
 /// A flaw: at which byte, and what it is.
 pub(super) type Flaw = (usize, &'static str);
 
+/// What is left out at the end of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Torn {
+    pub(super) at: usize,
+    pub(super) bytes: usize,
+}
+
 /// The whole entries of a segment file.
 #[derive(Debug)]
 pub(super) struct Segment {
@@ -42,17 +49,18 @@ impl Segment {
         }
     }
 
-    /// Reads a segment, and says at which byte something is torn, which is left out. In every segment but the last one of
+    /// Reads a segment, and says what is torn at its end, which is left out. In every segment but the last one of
     /// its log that is damage: it was synced before the next was begun.
-    pub(super) fn read(bytes: Vec<u8>) -> Result<(Segment, Option<usize>), Flaw> {
+    pub(super) fn read(bytes: Vec<u8>) -> Result<(Segment, Option<Torn>), Flaw> {
         let header = Header::read(&bytes).map_err(|why| (0, why))?;
         let mut segment = Segment::of(header, bytes);
         let mut at = HEADER;
         while at < segment.bytes.len() {
             let Some(entry) = EntryHeader::read(&header.id, &segment.bytes[at..]) else {
                 segment.is_torn(at)?;
+                let bytes = segment.bytes.len() - at;
                 segment.bytes.truncate(at);
-                return Ok((segment, Some(at)));
+                return Ok((segment, Some(Torn { at, bytes })));
             };
             segment.add(at, &entry)?;
             at += ENTRY + entry.length as usize;

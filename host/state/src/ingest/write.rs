@@ -6,7 +6,8 @@ use std::sync::{Arc, MutexGuard};
 use tidegate_contract::{AppendFile, IngestError};
 
 use super::format::Header;
-use super::log::{FileIngestLog, Live, MOST_SLOTS, Outcome, Pending, State, size};
+use super::live::{Live, Slots};
+use super::log::{FileIngestLog, Outcome, Pending, State, size};
 use super::segment::{Place, Segment, write_entry};
 
 /// The file that is written, and where it is.
@@ -17,14 +18,13 @@ pub(super) struct Writer {
     pub(super) group: u64,
     /// Where the next record goes.
     pub(super) next: u64,
+    /// Number of its segment, and where that begins.
+    pub(super) number: u64,
+    pub(super) first: u64,
+    pub(super) slots: Slots,
     /// A segment was to be begun in this slot and the disk said no. Its file may be there or not: so nothing more is added
     /// to the segment before, and the next attempt is made in the same slot.
     pub(super) to_begin: Option<usize>,
-}
-
-/// What is to be known of the segments while they are not locked.
-struct Segments {
-    live: Vec<Live>,
 }
 
 /// A group that was tried.
@@ -60,9 +60,6 @@ impl FileIngestLog {
     ) -> MutexGuard<'s, State> {
         let mut group = self.group(&mut state);
         let refused = state.failed.clone();
-        let segments = Segments {
-            live: state.live.iter().copied().collect(),
-        };
         drop(state);
         let mut unfinished = Unfinished(Some(self));
         let tried = match refused {
@@ -72,7 +69,7 @@ impl FileIngestLog {
                 written: Err(io::Error::other(format!("an earlier write failed: {why}"))),
                 lost: None,
             },
-            None => self.try_group(&mut writer, &segments, &mut group),
+            None => self.try_group(&mut writer, &mut group),
         };
         unfinished.0 = None;
         let mut state = self.lock();
@@ -81,7 +78,7 @@ impl FileIngestLog {
         state
     }
 
-    fn try_group(&self, writer: &mut Writer, segments: &Segments, group: &mut [Pending]) -> Tried {
+    fn try_group(&self, writer: &mut Writer, group: &mut [Pending]) -> Tried {
         let mut tried = Tried {
             begun: None,
             first: writer.next,
@@ -89,13 +86,10 @@ impl FileIngestLog {
             lost: None,
         };
         let bytes: u64 = group.iter().map(|one| size(&one.payload)).sum();
-        let is_empty = segments
-            .live
-            .last()
-            .is_none_or(|live| live.first == live.end);
+        let is_empty = writer.first == writer.next;
         let is_full = !is_empty && writer.length + bytes > self.limits.segment;
         if is_full || writer.to_begin.is_some() {
-            match self.begin_segment(writer, segments) {
+            match self.begin_segment(writer) {
                 Ok(begun) => tried.begun = Some(begun),
                 Err(error) => {
                     tried.written = Err(error);
@@ -148,28 +142,21 @@ impl FileIngestLog {
     }
 
     /// A new segment, in a file that is not in use.
-    fn begin_segment(
-        &self,
-        writer: &mut Writer,
-        segments: &Segments,
-    ) -> io::Result<(Live, Header)> {
-        let live = &segments.live;
-        let free = |slot: &usize| live.iter().all(|live| live.slot != *slot);
-        let slot = writer.to_begin.or_else(|| (0..MOST_SLOTS).find(free));
-        let slot = slot.ok_or_else(|| {
-            io::Error::other(format!("all of its {MOST_SLOTS} segments are in use"))
-        })?;
+    fn begin_segment(&self, writer: &mut Writer) -> io::Result<(Live, Header)> {
+        let slot = writer.to_begin.unwrap_or_else(|| writer.slots.next());
         let header = Header {
             id: self.id,
-            number: live.last().map_or(0, |live| live.number) + 1,
+            number: writer.number + 1,
             first: writer.next,
             group: writer.group,
         };
         let bytes = header.write();
         writer.to_begin = Some(slot);
+        writer.slots.take(slot);
         writer.file = self.layer.replace(&self.slot(slot), &bytes)?;
         writer.to_begin = None;
         writer.length = bytes.len() as u64;
+        (writer.number, writer.first) = (header.number, header.first);
         let live = Live {
             slot,
             number: header.number,
@@ -189,9 +176,8 @@ impl FileIngestLog {
             let extended = state.active.extend(&bytes);
             extended.map_err(|(_, why)| io::Error::other(why))
         });
-        if let Some(live) = state.live.back_mut() {
-            (live.end, live.length) = (state.active.end, state.active.bytes.len() as u64);
-        }
+        let length = state.active.bytes.len() as u64;
+        state.live.grow(state.active.end, length);
         let mut next = tried.first;
         for one in group {
             state.queued -= size(&one.payload);
@@ -233,20 +219,19 @@ impl FileIngestLog {
         offset: u64,
     ) -> Result<(), IngestError> {
         let count = self.victims(&state, offset);
-        let segments = Segments {
-            live: state.live.iter().copied().collect(),
-        };
-        let end = segments.live[count - 1].end;
+        let victims: Vec<Live> = state.live.iter().take(count).copied().collect();
+        let is_all = count == state.live.len();
+        let end = victims.last().map_or(0, |last| last.end);
         let keys = state.keys.write(&self.id, end);
         drop(state);
         let mut unfinished = Unfinished(Some(self));
-        let begun = match count == segments.live.len() {
-            true => self.begin_segment(&mut writer, &segments).map(Some),
+        let begun = match is_all {
+            true => self.begin_segment(&mut writer).map(Some),
             false => Ok(None),
         };
         let mut freed = 0;
         let (begun, result) = match begun {
-            Ok(begun) => (begun, self.free(&segments.live[..count], &keys, &mut freed)),
+            Ok(begun) => (begun, self.free(&victims, &keys, &mut freed)),
             Err(error) => (None, Err(error)),
         };
         unfinished.0 = None;
@@ -255,7 +240,10 @@ impl FileIngestLog {
             begin(&mut state, begun);
         }
         // One of which it is not known whether it is gone is let go of again: keys in the file hold either way.
-        state.live.drain(..freed);
+        state.live.let_go(freed);
+        for gone in &victims[..freed] {
+            writer.slots.give_back(gone.slot);
+        }
         let result = result.map_err(|error| self.write_error(error.to_string(), error.kind()));
         state.writer = Some(writer);
         drop(state);
@@ -286,5 +274,5 @@ fn begin(state: &mut State, (live, header): (Live, Header)) {
     if state.cached.as_ref().is_none_or(is_read) {
         state.cached = Some(Arc::new(before));
     }
-    state.live.push_back(live);
+    state.live.push(live);
 }

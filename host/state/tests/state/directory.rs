@@ -66,3 +66,25 @@ fn a_state_directory_is_its_own_or_empty() {
         std::fs::remove_dir_all(&path).unwrap();
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_private_directory_is_taken_from_others_with_all_that_is_in_it() {
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+    let place = tempfile::tempdir().unwrap();
+    let (state, _log, _) = open_directory(&place.path().join("state")).unwrap();
+    let made = state.private(&["ingest", "orders"]).unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let file = made.join("segment-0000");
+    std::fs::write(&file, "records").unwrap();
+    for (path, open, own) in [(made.as_path(), 0o755, 0o700), (&file, 0o644, 0o600)] {
+        if path == made {
+            assert_eq!(mode(path), own);
+        }
+        set_permissions(path, Permissions::from_mode(open)).unwrap();
+    }
+    assert_eq!(state.private(&["ingest", "orders"]).unwrap(), made);
+    assert_eq!((mode(&made), mode(&file)), (0o700, 0o600));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "records");
+}

@@ -5,12 +5,14 @@ mod idle;
 mod metrics;
 mod routes;
 mod serving;
+pub(crate) mod unread;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use tidegate_codec::Encoder;
-use tidegate_contract::{FileLayer, IngestLog, Sink, Source};
+use tidegate_contract::{IngestLog, Sink, Source};
 use tidegate_control::config::{self, FeedKind, Pipeline, SinkKind, SourceKind};
 use tidegate_flow::Called;
 use tidegate_gateway::idempotency::{self, Answers};
@@ -45,7 +47,6 @@ impl Gateway {
     pub(crate) fn open(
         pipeline: &Pipeline,
         state: &StateDirectory,
-        layer: &Arc<dyn FileLayer>,
     ) -> Result<Option<Gateway>, Failure> {
         let Some(configured) = &pipeline.gateway else {
             return Ok(None);
@@ -58,15 +59,8 @@ impl Gateway {
                     waiting.insert(index as u16, route.max_waiting);
                 }
                 SourceKind::Ingest(ingest) => {
-                    let directory = state.path().join("ingest").join(&source.name);
-                    let limits = IngestLimits {
-                        bytes: ingest.log_bytes,
-                        ..IngestLimits::default()
-                    };
-                    let log = FileIngestLog::open(layer.clone(), &directory, limits);
-                    let log = log.map_err(|error| {
-                        anyhow::Error::new(error).context(format!("source {}", source.name))
-                    })?;
+                    let log = ingest_log(state, &source.name, ingest.log_bytes)
+                        .with_context(|| format!("source {}", source.name))?;
                     logs.insert(index, Arc::new(log));
                 }
                 _ => {}
@@ -163,6 +157,20 @@ impl Gateway {
     }
 }
 
+/// What clients handed over to a source, in plain: nobody but this user may read it.
+fn ingest_log(state: &StateDirectory, source: &str, bytes: u64) -> anyhow::Result<FileIngestLog> {
+    let directory = state.private(&["ingest", source])?;
+    let limits = IngestLimits {
+        bytes,
+        ..IngestLimits::default()
+    };
+    let log = FileIngestLog::open(Arc::new(PrivateDisk), &directory, limits)?;
+    if let Some(torn) = log.torn() {
+        tracing::warn!(source, "the ingest log: {torn}");
+    }
+    Ok(log)
+}
+
 /// Answers to requests with an idempotency key. Where nobody asks there is nothing to be kept.
 fn repeated(kept: &config::Kept, state: &StateDirectory, called: bool) -> Result<Answers, Failure> {
     let options = idempotency::Options {
@@ -172,7 +180,7 @@ fn repeated(kept: &config::Kept, state: &StateDirectory, called: bool) -> Result
     if !called {
         return Ok(Answers::new(options));
     }
-    let path = state.path().join("answers").join("log");
+    let path = state.private(&["answers"])?.join("log");
     let key = Arc::new(state.key().clone());
     let opened = FileKeyedLog::open(Arc::new(PrivateDisk), &path, key, openai::clock());
     let opened = opened.map_err(anyhow::Error::new)?;

@@ -1,5 +1,7 @@
 //! Paths of a pipeline file: relative to its directory, patterns expanded, files looked for.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,19 +9,44 @@ use std::path::{Path, PathBuf};
 use tidegate_state::{real_path, without_dots};
 use wildmatch::WildMatchPattern;
 
+use super::findings::Typed;
+
 /// The directory that a pipeline file's paths are relative to.
 #[derive(Debug)]
-pub(crate) struct Directory(pub(crate) PathBuf);
+pub(crate) struct Directory {
+    pub(crate) path: PathBuf,
+    /// What the program lives by beside the records that it reads: certificates, keys, components, models.
+    uses: RefCell<BTreeMap<FileId, Typed<String>>>,
+}
 
 impl Directory {
+    pub(crate) fn new(path: PathBuf) -> Directory {
+        Directory {
+            path,
+            uses: RefCell::default(),
+        }
+    }
+
+    /// The program lives by this file, which is so named. Several may name it.
+    pub(crate) fn uses(&self, path: &Path, typed: &Typed<String>) {
+        let mut uses = self.uses.borrow_mut();
+        uses.entry(FileId::of(path))
+            .or_insert_with(|| typed.clone());
+    }
+
+    /// Where this file is named, if the program lives by it.
+    pub(crate) fn used(&self, file: &FileId) -> Option<Typed<String>> {
+        self.uses.borrow().get(file).cloned()
+    }
+
     /// An absolute path, without `.` and without `..` where that is certain.
     pub(crate) fn resolve(&self, path: &str) -> PathBuf {
-        without_dots(&self.0.join(path))
+        without_dots(&self.path.join(path))
     }
 
     /// A path as it is shown: relative to this directory where it lies inside.
     pub(crate) fn shown<'p>(&self, path: &'p Path) -> std::path::Display<'p> {
-        path.strip_prefix(&self.0).unwrap_or(path).display()
+        path.strip_prefix(&self.path).unwrap_or(path).display()
     }
 }
 

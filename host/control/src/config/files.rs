@@ -11,7 +11,6 @@ use super::findings::{Findings, Typed};
 use super::pipeline::{KafkaSink, SinkKind};
 use super::text::Span;
 use super::typed::TypedSinkKind;
-use crate::admin::MAX_COMPONENT;
 
 /// The files that are read and written.
 pub(crate) struct Files<'f> {
@@ -163,12 +162,8 @@ impl<'f> Files<'f> {
     /// No file is written twice, or written and read, or is one that the pipeline itself lives by.
     pub(crate) fn check_clashes(&self, pipeline: &Path, state: &Path, own: &[PathBuf]) {
         let pipeline = FileId::of(pipeline);
-        let directories = [
-            state.to_path_buf(),
-            state.join("components"),
-            state.join("compiled"),
-        ]
-        .map(|path| FileId::of(&path));
+        let state = real_path(state);
+        let directories = OWN_DIRECTORIES.map(|name| real_path(&state.join(name)));
         self.check_own_files_read(own);
         let own: Vec<FileId> = own.iter().map(|path| FileId::of(path)).collect();
         let summary = self.summary.as_ref().map(|summary| replaced_by(summary));
@@ -243,7 +238,17 @@ impl<'f> Files<'f> {
                         self.directory.shown(pattern)
                     ),
                 );
-            } else if directories.contains(file) {
+            } else if let Some(using) = self.directory.used(file) {
+                self.found.about(
+                    typed,
+                    format!(
+                        "{:?} is what {} names (line {}); write to another file",
+                        typed.value,
+                        using.key,
+                        line(&using.place)
+                    ),
+                );
+            } else if *path == state || directories.iter().any(|own| path.starts_with(own)) {
                 self.found.about(
                     typed,
                     format!(
@@ -330,6 +335,9 @@ pub(crate) fn source_files(files: &mut Files<'_>, typed: &[Typed<String>]) -> Ve
     all
 }
 
+/// The directories that a state directory has for itself, with all that is in them.
+const OWN_DIRECTORIES: [&str; 4] = ["answers", "compiled", "components", "ingest"];
+
 /// The files that a state directory has for itself, and those that stand for them while they are replaced. `lock` is
 /// what an older version left there; it is nobody's output either.
 pub(crate) fn own_files(state: &Path) -> Vec<PathBuf> {
@@ -338,6 +346,8 @@ pub(crate) fn own_files(state: &Path) -> Vec<PathBuf> {
         "commit.log.new",
         "key",
         "key.new",
+        "instance",
+        "instance.new",
         "lock",
         "admin.json",
     ];
@@ -345,7 +355,7 @@ pub(crate) fn own_files(state: &Path) -> Vec<PathBuf> {
 }
 
 /// What something is that is neither a file nor a directory.
-fn kind_of(facts: &fs::Metadata) -> &'static str {
+pub(crate) fn kind_of(facts: &fs::Metadata) -> &'static str {
     #[cfg(unix)]
     {
         use std::os::unix::fs::FileTypeExt;
@@ -367,162 +377,18 @@ fn kind_of(facts: &fs::Metadata) -> &'static str {
     }
 }
 
-fn unreadable(directory: &Directory, typed: &str, path: &Path, error: &std::io::Error) -> String {
+/// Why a file is of no use that cannot be looked at.
+pub(crate) fn unreadable(
+    directory: &Directory,
+    typed: &str,
+    path: &Path,
+    error: &std::io::Error,
+) -> String {
     if error.kind() == std::io::ErrorKind::NotFound {
-        format!("there is no file {typed:?} in {}", directory.0.display())
+        format!("there is no file {typed:?} in {}", directory.path.display())
     } else {
         format!("{} cannot be read: {error}", directory.shown(path))
     }
-}
-
-/// The file of records that an operator is tried on.
-pub(crate) fn check_samples(
-    found: &Findings,
-    directory: &Directory,
-    typed: &Typed<String>,
-) -> PathBuf {
-    let path = directory.resolve(&typed.value);
-    match fs::metadata(&path) {
-        Ok(facts) if facts.is_file() => {}
-        Ok(_) => found.about(
-            typed,
-            format!(
-                "{:?} is not a file; name one of records, a line of JSON each",
-                typed.value
-            ),
-        ),
-        Err(error) => found.about(typed, unreadable(directory, &typed.value, &path, &error)),
-    }
-    path
-}
-
-/// A file that is read while the pipeline runs, such as a certificate.
-pub(crate) fn check_file(
-    found: &Findings,
-    directory: &Directory,
-    typed: &Typed<String>,
-) -> PathBuf {
-    let path = directory.resolve(&typed.value);
-    match fs::metadata(&path) {
-        Ok(facts) if facts.is_dir() => {
-            found.about(
-                typed,
-                format!("{:?} is a directory; name a file", typed.value),
-            );
-        }
-        Ok(_) => {}
-        Err(error) => found.about(typed, unreadable(directory, &typed.value, &path, &error)),
-    }
-    path
-}
-
-/// An operator's file.
-pub(crate) fn check_component(
-    found: &Findings,
-    directory: &Directory,
-    typed: &Typed<String>,
-) -> PathBuf {
-    let path = directory.resolve(&typed.value);
-    match fs::metadata(&path) {
-        Ok(facts) if facts.is_file() && facts.len() <= MAX_COMPONENT as u64 => {}
-        Ok(facts) if facts.is_file() => found.about(
-            typed,
-            format!(
-                "{:?} has {} bytes, limit {MAX_COMPONENT} ({} MiB)",
-                typed.value,
-                facts.len(),
-                MAX_COMPONENT >> 20
-            ),
-        ),
-        Ok(_) => found.about(
-            typed,
-            format!(
-                "{:?} is not a file; name the component, a .wasm file",
-                typed.value
-            ),
-        ),
-        Err(error) => found.about(typed, unreadable(directory, &typed.value, &path, &error)),
-    }
-    path
-}
-
-/// A model's directory, or its `.gguf` file.
-pub(crate) fn check_model(
-    found: &Findings,
-    directory: &Directory,
-    typed: &Typed<String>,
-) -> PathBuf {
-    let path = directory.resolve(&typed.value);
-    let has = |file: &str| path.join(file).is_file();
-    let weights = has("model.safetensors") || has("model.safetensors.index.json");
-    let missing: Vec<&str> = [
-        ("config.json", has("config.json")),
-        ("model.safetensors", weights),
-        ("tokenizer.json", has("tokenizer.json")),
-    ]
-    .into_iter()
-    .filter_map(|(file, there)| (!there).then_some(file))
-    .collect();
-    let is_gguf = path
-        .extension()
-        .is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
-    let usable = path.is_dir() || is_gguf && path.is_file();
-    if !path.exists() {
-        found.about(
-            typed,
-            format!(
-                "there is no directory and no .gguf file {:?} in {}",
-                typed.value,
-                directory.0.display()
-            ),
-        );
-    } else if !usable {
-        found.about(
-            typed,
-            format!(
-                "{:?} is a file; name the directory with config.json, model.safetensors and tokenizer.json, or a .gguf file",
-                typed.value
-            ),
-        );
-    } else if path.is_dir() && !missing.is_empty() {
-        found.about(
-            typed,
-            format!("{:?} has no {}", typed.value, missing.join(", no ")),
-        );
-    }
-    path
-}
-
-/// A small text that belongs to the pipeline, as a schema or a grammar.
-pub(crate) fn read_text(
-    found: &Findings,
-    directory: &Directory,
-    typed: &Typed<String>,
-    longest: u64,
-) -> Option<String> {
-    let path = directory.resolve(&typed.value);
-    let what = match fs::metadata(&path) {
-        Ok(facts) if facts.is_file() && facts.len() <= longest => match fs::read(&path) {
-            Ok(bytes) => match String::from_utf8(bytes) {
-                Ok(text) => return Some(text),
-                Err(error) => format!(
-                    "{:?} is not UTF-8 at byte {}",
-                    typed.value,
-                    error.utf8_error().valid_up_to()
-                ),
-            },
-            Err(error) => unreadable(directory, &typed.value, &path, &error),
-        },
-        Ok(facts) if facts.is_file() => format!(
-            "{:?} has {} bytes; at most {longest} are read",
-            typed.value,
-            facts.len()
-        ),
-        Ok(facts) => format!("{:?} is {}; name a file", typed.value, kind_of(&facts)),
-        Err(error) => unreadable(directory, &typed.value, &path, &error),
-    };
-    found.about(typed, what);
-    None
 }
 
 /// The state directory: it may be missing.

@@ -274,7 +274,9 @@ pub struct Ingest {
     pub headers: Vec<String>,
     /// Most records of a request.
     pub max_records: usize,
-    /// Most bytes of the log; a request that does not fit is told to come again.
+    /// Most bytes of the log; a request that does not fit now is told to come again. The longest body fits into an empty one.
     pub log_bytes: u64,
     pub(crate) name: Typed<String>,
+    /// Where the bytes of the log are told, if they are.
+    pub(crate) log_place: Option<Typed<usize>>,
 }

@@ -14,6 +14,7 @@ mod guarantee;
 mod internal;
 mod mistake;
 mod models;
+mod named;
 mod names;
 mod nearest;
 mod outputs;
@@ -134,7 +135,7 @@ pub fn state_directory(path: &Path) -> Result<PathBuf, Mistakes> {
                         .get("state")
                         .map_or(Some("state"), |state| state.get_ref().as_str())
                 });
-            let directory = Directory(absolute.parent().unwrap_or(Path::new("/")).to_owned());
+            let directory = Directory::new(absolute.parent().unwrap_or(Path::new("/")).to_owned());
             state.map(|state| directory.resolve(state)).ok_or(mistakes)
         }
     }
@@ -146,7 +147,7 @@ fn parse(shown: &Path, absolute: &Path, content: String) -> Result<Pipeline, Mis
         shown: shown.to_owned(),
         content,
     });
-    let directory = Directory(absolute.parent().unwrap_or(Path::new("/")).to_owned());
+    let directory = Directory::new(absolute.parent().unwrap_or(Path::new("/")).to_owned());
     let (document, errors) = DeTable::parse_recoverable(&text.content);
     let mut found = Findings::new(text.clone());
     let typed = read::read_file(&found, document.get_ref());

@@ -76,16 +76,16 @@ pub(crate) fn read_route(name: &Typed<String>, table: &Table<'_>) -> Route {
 }
 
 pub(crate) fn read_ingest(name: &Typed<String>, table: &Table<'_>) -> Ingest {
+    let log_bytes = table.size("log-bytes", 1 << 20..=1 << 44);
     Ingest {
         key_header: read_key_header(table),
         headers: read_headers(table),
         max_records: table
             .count("max-records", 1..=1_000_000)
             .map_or(10_000, |typed| typed.value),
-        log_bytes: table
-            .size("log-bytes", 1 << 20..=1 << 44)
-            .map_or(1 << 30, |typed| typed.value as u64),
+        log_bytes: (log_bytes.as_ref()).map_or(1 << 30, |typed| typed.value as u64),
         name: name.clone(),
+        log_place: log_bytes,
     }
 }
 

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use super::disk::Directory;
 use super::feeds::{output_feeds, output_names, resolve_feeds, resolve_tokens_to};
-use super::files::{Files, check_file, check_model, check_state, own_files, source_files};
+use super::files::{Files, check_state, own_files, source_files};
 use super::findings::{Findings, Typed};
 use super::internal::{Origin, Written, check_ingest, check_internal, default_letters};
 use super::models::Model;
+use super::named::{check_file, check_model};
 use super::names::Names;
 use super::pipeline::{Decoding, KafkaSource, Pipeline, Sink, SinkKind, Source, SourceKind};
 use super::remote_models::RemoteModel;

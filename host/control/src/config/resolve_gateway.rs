@@ -2,18 +2,21 @@
 
 use std::collections::BTreeSet;
 
+use tidegate_state::IngestLimits;
+
 use super::disk::Directory;
-use super::files::check_file;
 use super::findings::{Findings, Typed};
 use super::gateway::{
     Endpoint, Gateway, GatewayKey, GatewayTls, GatewayTokens, Route, Scope, TokenKeys,
 };
 use super::models::{Ask, Model};
+use super::named::check_file;
 use super::nearest::nearest;
 use super::pipeline::{
     Input, Node, Pipeline, Sink, SinkKind, Source, SourceKind, Stage, StageKind,
 };
 use super::typed::{TypedGateway, TypedScope, TypedTokenKeys, TypedTokens};
+use super::units::shown_size;
 
 /// The field of an answer where no stage that asks a model says another.
 const ANSWER: &str = "answer";
@@ -48,6 +51,7 @@ pub(crate) fn resolve_gateway(
     check_routes_differ(found, ends.sources);
     let typed = typed?;
     check_open(found, &typed);
+    check_logs(found, &typed, ends.sources);
     let served: BTreeSet<&str> = routes(ends.sources)
         .flat_map(|(_, route)| route.models.iter().map(String::as_str))
         .collect();
@@ -185,6 +189,36 @@ fn check_open(found: &Findings, typed: &TypedGateway) {
             "gateway.address",
             "keys and records travel in the open; write certificate and private-key, unless a proxy before it speaks TLS",
         );
+    }
+}
+
+/// A body that a log never has room for would be sent again and again, and never be kept.
+fn check_logs(found: &Findings, typed: &TypedGateway, sources: &[Source]) {
+    let body = typed.limits.body as u64;
+    for source in sources {
+        let SourceKind::Ingest(ingest) = &source.kind else {
+            continue;
+        };
+        let limits = IngestLimits {
+            bytes: ingest.log_bytes,
+            ..IngestLimits::default()
+        };
+        let longest = limits.longest_batch();
+        if body <= longest {
+            continue;
+        }
+        let what = format!(
+            "a log of {} takes records of at most {}, and max-body of [gateway] is {}; write log-bytes = {}, or a smaller \
+             max-body",
+            shown_size(ingest.log_bytes),
+            shown_size(longest),
+            shown_size(body),
+            shown_size(2 * body)
+        );
+        match &ingest.log_place {
+            Some(place) => found.about(place, what),
+            None => found.about(&ingest.name, what),
+        }
     }
 }
 

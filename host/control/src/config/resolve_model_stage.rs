@@ -3,9 +3,9 @@
 use tidegate_contract::{Parameters, PromptTemplate, Structure};
 
 use super::disk::Directory;
-use super::files::read_text;
 use super::findings::{Findings, Typed};
 use super::models::{Ask, Generate, Model, ModelStage, Order, Truncated};
+use super::named::read_text;
 use super::typed::{TypedAsk, TypedGenerate, TypedModelStage, TypedStructure};
 
 /// Default of `max-tokens`.

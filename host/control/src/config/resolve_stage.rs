@@ -1,9 +1,9 @@
 //! What a stage means: its component is there, its model is known.
 
 use super::disk::Directory;
-use super::files::{check_component, check_samples};
 use super::findings::{Findings, Typed};
 use super::models::Model;
+use super::named::{check_component, check_samples};
 use super::nearest::nearest;
 use super::pipeline::{Input, OperatorStage, Stage, StageKind};
 use super::remote_models::RemoteProtocol;

@@ -180,6 +180,11 @@ fn scaled(number: &str, factor: u64) -> Option<u64> {
     u64::try_from(total).ok()
 }
 
+/// A size as a pipeline file writes it, in quotes.
+pub(crate) fn shown_size(bytes: u64) -> String {
+    shown(bytes, &SIZES)
+}
+
 /// In the greatest unit that gives a whole number.
 fn shown(number: u64, units: &[(&str, u64)]) -> String {
     let unit = units

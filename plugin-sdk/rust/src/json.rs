@@ -18,14 +18,19 @@
 //! assert_eq!(edits.apply(text), r#"{"id": 1.50, "note": "CAFÉ", "inner": {"note": "tea"}}"#);
 //! # Ok::<(), tidegate_sdk::json::JsonError>(())
 //! ```
+//!
+//! A text that comes in pieces, as an answer does while a model makes it, is read by [`Nesting`].
 
 mod edit;
+mod nesting;
+mod unescape;
 mod walk;
 
 pub use edit::{Edits, quote};
+pub use nesting::{MAX_NESTED, Mark, Nesting, escape};
 pub use walk::{
     JsonError, MAX_DEPTH, NumberValue, Scalar, StringValue, looks_like_json, members, scalars,
-    strings,
+    scalars_and_names, strings,
 };
 
 use std::borrow::Cow;

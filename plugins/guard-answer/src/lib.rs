@@ -1,7 +1,8 @@
 //! `guard-answer`: ends an answer at a word, and covers what is not to be read in it, while it is made.
 //!
-//! Words count in any case, and only whole. Patterns are bounded: what may still match is all that is held back. As an
-//! operator on records it does the same with the texts of a value; an answer that ends is cut there.
+//! Words count in any case, and only whole. Patterns are bounded: what may still match is all that is held back. Strings of
+//! JSON are looked at without their escapes, each by itself, and what is put there is escaped. As an operator on records it
+//! does the same with the texts of a value; an answer that ends is cut there.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -116,7 +117,7 @@ impl Tokens for GuardAnswer {
     type Answer = Guarding;
 
     fn open(&self, lane: &Lane<'_>) -> Result<Guarding, Failure> {
-        Ok(Guarding::new(matches!(lane.kind, LaneKind::Arguments(_))))
+        Ok(Guarding::new(lane.kind))
     }
 
     fn step(&self, answer: &mut Guarding, text: &str, last: bool) -> Through {
@@ -126,7 +127,9 @@ impl Tokens for GuardAnswer {
 
 impl GuardAnswer {
     fn guard(&self, text: &str) -> String {
-        Guarding::new(false).step(&self.rules, text, true).text
+        Guarding::new(LaneKind::Content)
+            .step(&self.rules, text, true)
+            .text
     }
 
     /// The text with its strings guarded; none if it is no JSON.

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use tidegate_sdk::json::{
-    Edits, JsonError, MemberPath, NumberValue, Paths, Scalar, StringValue, looks_like_json,
-    scalars, strings,
+    Edits, JsonError, MAX_NESTED, MemberPath, NumberValue, Paths, Scalar, StringValue,
+    looks_like_json, scalars, scalars_and_names,
 };
 
 use crate::find::{Found, Kinds, find};
@@ -89,7 +89,7 @@ impl Rules {
                 // Escaped, it was not seen in the value as it stands.
                 Part::Searched(_, Cow::Owned(text)) => {
                     placeholders.reserve(text);
-                    reserve_within(text, placeholders);
+                    reserve_within(text, placeholders, 1);
                 }
                 _ => {}
             }
@@ -114,7 +114,7 @@ impl Rules {
                     );
                 }
                 Part::Searched(string, text) => {
-                    if let Some(redacted) = self.redact_string(text, &names, placeholders) {
+                    if let Some(redacted) = self.redact_string(text, &names, placeholders, 1) {
                         edits.replace(string, &redacted);
                     }
                 }
@@ -145,30 +145,34 @@ impl Rules {
     }
 
     /// A string of a JSON value with placeholders in it. One that is JSON itself, as the arguments of a call are, stays
-    /// so, and what is escaped in it is found.
+    /// so, and what is escaped in it is found, in its strings that are JSON too: bodies of requests are written as strings
+    /// of JSON in strings of JSON. `depth` is how many strings it stands in.
     fn redact_string(
         &self,
         text: &str,
         names: &Names,
         placeholders: &mut Placeholders,
+        depth: usize,
     ) -> Option<String> {
         let mut edits = Edits::default();
-        let within = holds_values(text)
-            && scalars(text, |_, scalar| match scalar {
-                Scalar::String(string) => {
-                    if let Some(redacted) = self.redact_text(&string.decoded(), names, placeholders)
-                    {
+        let within = depth < MAX_NESTED
+            && looks_like_json(text)
+            && scalars_and_names(text, |_, scalar| match scalar {
+                Scalar::String(string) | Scalar::Name(string) => {
+                    let decoded = string.decoded();
+                    let redacted = self.redact_string(&decoded, names, placeholders, depth + 1);
+                    if let Some(redacted) = redacted {
                         edits.replace(&string, &redacted);
                     }
                 }
                 Scalar::Number(number) if is_integer(number.raw()) => {
                     self.redact_number(&number, placeholders, &mut edits);
                 }
-                _ => {}
+                Scalar::Number(_) => {}
             })
             .is_ok();
         let within = (within && !edits.is_empty()).then(|| edits.apply(text));
-        // The names of its members, which that leaves out, or all of it.
+        // What stands between its strings, or all of it.
         let shown = within.as_deref().unwrap_or(text);
         self.redact_text(shown, names, placeholders).or(within)
     }
@@ -218,19 +222,18 @@ fn is_integer(raw: &str) -> bool {
     raw.len() <= 19 && raw.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Reserves what looks like a placeholder in the strings of a text that is JSON, where it is escaped.
-fn reserve_within(text: &str, placeholders: &mut Placeholders) {
-    if holds_values(text) && text.contains('\\') {
+/// Reserves what looks like a placeholder in the strings of a text that is JSON, where it is escaped. `depth` is how many
+/// strings the text stands in.
+fn reserve_within(text: &str, placeholders: &mut Placeholders, depth: usize) {
+    if depth < MAX_NESTED && looks_like_json(text) && text.contains('\\') {
         // Of a text that turns out to be none, too much is reserved.
-        let _ = strings(text, |_, string| {
-            if let Cow::Owned(text) = string.decoded() {
+        let _ = scalars_and_names(text, |_, scalar| {
+            if let Scalar::String(string) | Scalar::Name(string) = scalar
+                && let Cow::Owned(text) = string.decoded()
+            {
                 placeholders.reserve(&text);
+                reserve_within(&text, placeholders, depth + 1);
             }
         });
     }
-}
-
-/// Whether a text begins like a JSON object or array.
-fn holds_values(text: &str) -> bool {
-    looks_like_json(text) && !text.trim_start().starts_with('"')
 }

@@ -182,6 +182,61 @@ fn a_string_that_is_json_stays_so_and_what_is_escaped_in_it_is_found() {
 }
 
 #[test]
+fn json_within_json_is_looked_through_as_deep_as_it_goes() {
+    let config = json!({"fields": {"name": "NAME"}});
+    // As functions in clouds, Python and PHP write what a call gave.
+    let body = r#"{"name":"Zo\u00eb","url":"https:\/\/u:p@h.io","Zo\u00eb":[4111111111111111]}"#;
+    let content = json!({"statusCode": 200, "body": body}).to_string();
+    let value = json!({"name": "Zoë", "messages": [{"role": "tool", "content": content}]});
+    let answer = redact(config.clone(), TestRecord::of(value.to_string()));
+    let redacted: Value = answer.record().json().unwrap();
+    let content = redacted["messages"][0]["content"].as_str().unwrap();
+    let content: Value = serde_json::from_str(content).unwrap();
+    let body: Value = serde_json::from_str(content["body"].as_str().unwrap()).unwrap();
+    assert_eq!(
+        body,
+        json!({"name": "[NAME_1]", "url": "https://[URL_CREDENTIALS_1]@h.io", "[NAME_1]": ["[CARD_1]"]})
+    );
+    // Every string of JSON in a string, down to a bound; a placeholder that stands there is not given out.
+    let mut text = r#"["Zo\u00eb", "\u005bNAME_1]"]"#.to_owned();
+    for depth in 1..tidegate_sdk::json::MAX_NESTED - 1 {
+        let value = json!({"name": "Zoë", "text": text});
+        let answer = redact(config.clone(), TestRecord::of(value.to_string()));
+        let redacted: Value = answer.record().json().unwrap();
+        let mut within = redacted["text"].clone();
+        for _ in 1..depth {
+            let text = within.as_str().unwrap();
+            within = serde_json::from_str::<Value>(text).unwrap()["a"].take();
+        }
+        let within: Value = serde_json::from_str(within.as_str().unwrap()).unwrap();
+        assert_eq!(within, json!(["[NAME_2]", "[NAME_1]"]), "{depth}");
+        text = json!({"a": text}).to_string();
+    }
+    // A text that was quoted twice.
+    let value = json!({"name": "Zoë", "text": r#""Zo\u00eb""#});
+    let answer = redact(config, TestRecord::of(value.to_string()));
+    let redacted: Value = answer.record().json().unwrap();
+    assert_eq!(redacted["text"], "\"[NAME_1]\"");
+}
+
+#[test]
+fn nesting_without_an_end_costs_no_instance() {
+    let mut text = "a@b.com \\ \"x\"".to_owned();
+    for _ in 0..3000 {
+        // A backslash and a quote without a second backslash, so that it does not double.
+        text = format!(
+            "[\"{}\"]",
+            text.replace('\\', "\\u005c").replace('"', "\\u0022")
+        );
+        if text.len() > 1 << 20 {
+            break;
+        }
+    }
+    let answer = redact(json!({}), TestRecord::of(json!({"text": text}).to_string()));
+    assert!(!answer.is_pass());
+}
+
+#[test]
 fn what_cannot_be_read_does_not_go_on_unseen() {
     assert!(
         redact(json!({}), TestRecord::of([0xff]))

@@ -6,15 +6,18 @@
 //! too; a number that was redacted is a number again where its placeholder is the whole string.
 //!
 //! On tokens it does the same while an answer is made, in what is said, in what is thought and in the arguments of calls,
-//! never in their ids and names. There a number stays text where its placeholder was the whole string: the quote before
-//! it has been read already.
+//! never in their ids and names. What is JSON stays so there, in a string of a string too: an original is escaped as often as
+//! strings are around it. A number stays text where its placeholder was the whole string: the quote before it has been read
+//! already.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod map;
 mod stream;
 
-use tidegate_sdk::json::{Edits, Paths, looks_like_json, strings};
+use tidegate_sdk::json::{
+    Edits, MAX_NESTED, Paths, Scalar, looks_like_json, scalars_and_names, strings,
+};
 use tidegate_sdk::{
     Changes, Configuration, Failure, Lane, Operator, Outcome, Record, Through, Tokens, operator,
 };
@@ -116,7 +119,7 @@ impl RestorePii {
                 let decoded = string.decoded();
                 if let Some(number) = map.number(&decoded) {
                     edits.replace_by_number(&string, number);
-                } else if let Some(restored) = within(map, &decoded) {
+                } else if let Some(restored) = within(map, &decoded, 1) {
                     edits.replace(&string, &restored);
                 }
             });
@@ -128,13 +131,32 @@ impl RestorePii {
     }
 }
 
-/// A string of a JSON value with originals in it. One that is JSON itself, as the arguments of a call are, stays so.
-fn within(map: &Map, text: &str) -> Option<String> {
-    let holds_values = text.trim_start().starts_with(['{', '[']);
-    match holds_values && strings(text, |_, _| {}).is_ok() {
-        true => map.restore_json(text),
-        false => map.restore(text),
+/// A string of a JSON value with originals in it. One that is JSON itself, as the arguments of a call are, stays so, and
+/// so do its strings that are. `depth` is how many strings it stands in.
+fn within(map: &Map, text: &str, depth: usize) -> Option<String> {
+    if depth < MAX_NESTED && text.trim_start().starts_with(['{', '[']) {
+        let mut edits = Edits::default();
+        let walked = scalars_and_names(text, |_, scalar| match scalar {
+            Scalar::String(string) => {
+                let decoded = string.decoded();
+                if let Some(number) = map.number(&decoded) {
+                    edits.replace_by_number(&string, number);
+                } else if let Some(restored) = within(map, &decoded, depth + 1) {
+                    edits.replace(&string, &restored);
+                }
+            }
+            Scalar::Name(name) => {
+                if let Some(restored) = map.restore(&name.decoded()) {
+                    edits.replace(&name, &restored);
+                }
+            }
+            Scalar::Number(_) => {}
+        });
+        if walked.is_ok() {
+            return (!edits.is_empty()).then(|| edits.apply(text));
+        }
     }
+    map.restore(text)
 }
 
 #[cfg(test)]

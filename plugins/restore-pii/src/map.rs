@@ -5,9 +5,6 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use serde::Deserialize;
-use tidegate_sdk::json::quote;
-
-use crate::stream::{Text, within_quotes};
 
 /// An original: text, or a number of a JSON value.
 #[derive(Debug, Deserialize)]
@@ -72,40 +69,6 @@ impl Map {
             };
             restored.push_str(&text[copied..open]);
             restored.push_str(&original.shown());
-            (copied, at) = (end, end);
-        }
-        if copied == 0 {
-            return None;
-        }
-        restored.push_str(&text[copied..]);
-        Some(restored)
-    }
-
-    /// The same of a text that is JSON, and stays so: in its strings an original is escaped, and a number stands without
-    /// the quotes of a string that was its placeholder and nothing else.
-    pub(crate) fn restore_json(&self, text: &str) -> Option<String> {
-        let mut restored = String::new();
-        let mut reading = Text::default();
-        let (mut copied, mut at) = (0, 0);
-        while let Some(open) = text[at..].find('[').map(|found| at + found) {
-            at = open + 1;
-            let Place::Whole(mut end, original) = self.at(text, open) else {
-                continue;
-            };
-            reading.saw(&text[copied..open]);
-            restored.push_str(&text[copied..open]);
-            let shown = original.shown();
-            let alone = restored.ends_with('"') && !restored.ends_with("\\\"");
-            match (reading.is_in_a_string(&text[open..]), original) {
-                (true, Original::Number(_)) if alone && text[end..].starts_with('"') => {
-                    restored.pop();
-                    restored.push_str(&shown);
-                    end += 1;
-                    reading.saw("\"");
-                }
-                (true, _) => restored.push_str(within_quotes(&quote(&shown))),
-                (false, _) => restored.push_str(&shown),
-            }
             (copied, at) = (end, end);
         }
         if copied == 0 {

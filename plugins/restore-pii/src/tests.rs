@@ -58,6 +58,25 @@ fn a_string_that_is_json_stays_valid_too() {
 }
 
 #[test]
+fn json_in_a_string_of_json_stays_valid_as_deep_as_it_goes() {
+    let mut text =
+        r#"{"to":"[NAME_1]","card":"[CARD_1]","[EMAIL_1]":"[EMAIL_1]","[CARD_1]":1}"#.to_owned();
+    let whole = json!({"to": "Joe \"[EMAIL_1]\" Ng\n", "card": 4111111111111111u64, "a@b.com": "a@b.com", "4111111111111111": 1});
+    for depth in 0..4 {
+        let answer = restore(json!({}), record(&json!({"body": text}).to_string()));
+        let restored: Value = answer.record().json().unwrap();
+        let mut within = restored["body"].clone();
+        for _ in 0..depth {
+            let text = within.as_str().unwrap();
+            within = serde_json::from_str::<Value>(text).unwrap()["body"].take();
+        }
+        let within: Value = serde_json::from_str(within.as_str().unwrap()).unwrap();
+        assert_eq!(within, whole, "{depth}");
+        text = json!({"body": text}).to_string();
+    }
+}
+
+#[test]
 fn only_the_configured_members_are_restored() {
     let answer = restore(
         json!({"paths": ["answer"]}),

@@ -3,6 +3,7 @@ use proptest::test_runner::RngSeed;
 use serde_json::Value;
 
 use super::*;
+use crate::LaneKind;
 
 fn all(text: &str) -> Result<Vec<(String, String)>, JsonError> {
     let mut found = Vec::new();
@@ -189,5 +190,144 @@ proptest! {
     #[test]
     fn no_text_panics(text in any::<String>()) {
         let _ = all(&text);
+    }
+}
+
+/// What the marks of a text say, with each text of JSON on a line of its own.
+fn read(text: &str) -> String {
+    let (mut read, mut shown, mut undecided) = (Nesting::default(), String::new(), String::new());
+    for character in text.chars() {
+        read.read(character, &mut |mark| match mark {
+            Mark::Text(text) => {
+                shown.push_str(&std::mem::take(&mut undecided));
+                shown.push(text);
+            }
+            Mark::Escape => {}
+            Mark::Undecided(text) => undecided.push(text),
+            Mark::Decided => undecided.clear(),
+            Mark::Between => {
+                shown.push_str(&std::mem::take(&mut undecided));
+                if !shown.ends_with('\n') && !shown.is_empty() {
+                    shown.push('\n');
+                }
+            }
+            Mark::Word(text) => shown.push(text),
+        });
+    }
+    shown + &undecided
+}
+
+#[test]
+fn the_texts_of_json_are_read_without_escapes_however_deep_they_stand() {
+    for (text, texts) in [
+        (
+            "plain \\u0041 {\"a\": \"b\"}",
+            "plain \\u0041 {\"a\": \"b\"}",
+        ),
+        (
+            r#"{"n\u0061me":"h\u006ft","x":[1, true,-2.5e3,"a\n\"\/"]}"#,
+            "name\nhot\nx\n1\ntrue\n-2.5e3\na\n\"/\n",
+        ),
+        (
+            r#"{"b":"{\"to\":\"Zo\\u00eb\",\"n\":[7]}"}"#,
+            "b\nto\nZoë\nn\n7\n",
+        ),
+        (
+            r#"{"b":"he said \"no\" to [1]"}"#,
+            "b\nhe said \"no\" to [1]\n",
+        ),
+        (
+            r#"{"p":"\ud83d\ude00","h":"\ud83d\u0041\ud83dx\ud83d","bad":"\u00zz"}"#,
+            "p\n😀\nh\n\u{fffd}A\u{fffd}x\u{fffd}\nbad\n\u{fffd}zz\n",
+        ),
+        (
+            "{\"a\":1}\n{\"b\":\"c\"} and so on",
+            "a\n1\n\nb\nc\n and so on",
+        ),
+        // What goes wrong is no JSON from there on.
+        ("{\"a\": the \"b\\u0041\"", "a\nthe \"b\\u0041\""),
+        ("[1] says \"x\\u0041\"", "[1] says \"x\\u0041\""),
+        ("[to be \"x\\u0041\"", "[to be \"x\\u0041\""),
+        ("[[], {\"a\":\"\\u0041\"},]", "a\nA\n"),
+        ("{} [", "{} ["),
+        ("[12", "[12"),
+        (r#"{"a":"["}"#, "a\n[\n"),
+    ] {
+        assert_eq!(read(text), texts, "{text}");
+    }
+    let deep = "[".repeat(MAX_DEPTH + 1) + "\"a\"";
+    assert_eq!(read(&deep), deep);
+}
+
+#[test]
+fn what_is_put_into_json_keeps_it_json() {
+    let put = |before: &str, kind| {
+        let mut nesting = Nesting::of(kind);
+        nesting.saw(before);
+        nesting.put("a\"b")
+    };
+    for (before, escaped) in [
+        ("", "a\"b"),
+        ("say \"", "a\"b"),
+        ("{\"a", r#"a\"b"#),
+        ("{\"a\":\"", r#"a\"b"#),
+        ("{\"a\":\"b\",", "a\"b"),
+        // Where a value comes it is one.
+        ("{\"a\":", r#""a\"b""#),
+        (r#"{"a":"{\"b\":"#, r#"\"a\\\"b\""#),
+        (r#"{"a":"{\"b\":\""#, r#"a\\\"b"#),
+        (r#"{"a":"{\u0022b\u0022:\u0022"#, r#"a\\\"b"#),
+        (r#"{"a":"{\"b\":\"[\\\""#, r#"a\\\\\\\"b"#),
+        (r#"{"a":"{\"b\":\"c\"} "#, r#"a\"b"#),
+        (r#"{"a":"he said \""#, r#"a\"b"#),
+    ] {
+        assert_eq!(put(before, LaneKind::Content), escaped, "{before}");
+    }
+    for before in ["", "to \"", "{"] {
+        assert_eq!(put(before, LaneKind::Arguments(0)), r#"a\"b"#, "{before}");
+    }
+    assert_eq!(put("{\"a\":", LaneKind::Arguments(0)), r#""a\"b""#);
+    // What goes on behind it is read as before.
+    let mut nesting = Nesting::default();
+    nesting.saw("{\"a\":");
+    nesting.put_number();
+    nesting.saw(",\"b\":\"");
+    assert_eq!(nesting.escapes(), 1);
+    // There is an end to it.
+    let mut text = "\"x".to_owned();
+    for _ in 0..MAX_NESTED + 2 {
+        text = format!("[{}", escape(&text, 1));
+        text.insert(1, '"');
+    }
+    let mut nesting = Nesting::default();
+    nesting.saw(&text);
+    assert_eq!(nesting.escapes(), MAX_NESTED);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(0x6e65_7374), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_put_anywhere_into_nested_json_is_found_there(
+        names in prop::collection::vec("[a\"\\\\é/ ]{0,4}", 1..5), text in any::<String>(), unicode in any::<bool>(),
+    ) {
+        // `{"name":"{\"name\":\"...@..."}"}`, and the text in the place of the mark.
+        let whole = names.iter().rev().fold("@".to_owned(), |within, name| {
+            let object = serde_json::json!({name: within}).to_string();
+            match unicode {
+                true => object.replace('\u{e9}', "\\u00e9"),
+                false => object,
+            }
+        });
+        let (before, behind) = whole.split_once('@').unwrap();
+        let mut nesting = Nesting::default();
+        nesting.saw(before);
+        prop_assert_eq!(nesting.escapes(), names.len());
+        let whole = format!("{before}{}{behind}", nesting.put(&text));
+        let mut value = Value::String(whole);
+        for name in &names {
+            value = serde_json::from_str::<Value>(value.as_str().unwrap()).unwrap()[name].take();
+        }
+        prop_assert_eq!(value, Value::String(text));
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::MemberPath;
+use super::unescape::unescape;
 
 /// The deepest nesting that is walked.
 pub const MAX_DEPTH: usize = 128;
@@ -81,6 +82,8 @@ impl<'a> NumberValue<'a> {
 pub enum Scalar<'a> {
     /// A string.
     String(StringValue<'a>),
+    /// The name of a member, which only [`scalars_and_names`] shows.
+    Name(StringValue<'a>),
     /// A number.
     Number(NumberValue<'a>),
 }
@@ -111,11 +114,28 @@ pub fn scalars<'a>(
     text: &'a str,
     visit: impl FnMut(MemberPath<'_, 'a>, Scalar<'a>),
 ) -> Result<(), JsonError> {
+    walk(text, false, visit)
+}
+
+/// As [`scalars`], and names of members too, each before its value, with the place of its object.
+pub fn scalars_and_names<'a>(
+    text: &'a str,
+    visit: impl FnMut(MemberPath<'_, 'a>, Scalar<'a>),
+) -> Result<(), JsonError> {
+    walk(text, true, visit)
+}
+
+fn walk<'a>(
+    text: &'a str,
+    names: bool,
+    visit: impl FnMut(MemberPath<'_, 'a>, Scalar<'a>),
+) -> Result<(), JsonError> {
     let mut walker = Walker {
         text,
         bytes: text.as_bytes(),
         at: 0,
         place: Vec::new(),
+        names,
         visit,
     };
     walker.space();
@@ -139,6 +159,7 @@ pub fn members<'a>(
         bytes: text.as_bytes(),
         at: 0,
         place: Vec::new(),
+        names: false,
         visit: |_: MemberPath<'_, 'a>, _: Scalar<'a>| {},
     };
     walker.space();
@@ -164,6 +185,8 @@ struct Walker<'a, F> {
     bytes: &'a [u8],
     at: usize,
     place: Vec<Cow<'a, str>>,
+    /// Whether names of members are shown.
+    names: bool,
     visit: F,
 }
 
@@ -244,7 +267,11 @@ impl<'a, F: FnMut(MemberPath<'_, 'a>, Scalar<'a>)> Walker<'a, F> {
             if self.peek() != Some(b'"') {
                 return Err(self.expected("a member name"));
             }
-            let name = self.string()?.decoded();
+            let name = self.string()?;
+            if self.names {
+                (self.visit)(&self.place, Scalar::Name(name));
+            }
+            let name = name.decoded();
             self.space();
             self.take(b':', "`:`")?;
             self.space();
@@ -364,51 +391,4 @@ impl<'a, F: FnMut(MemberPath<'_, 'a>, Scalar<'a>)> Walker<'a, F> {
         }
         Ok(())
     }
-}
-
-/// Reads the escapes of a string that has been walked.
-fn unescape(raw: &str) -> String {
-    let mut text = String::with_capacity(raw.len());
-    let mut rest = raw;
-    while let Some(at) = rest.find('\\') {
-        text.push_str(&rest[..at]);
-        let kind = rest.as_bytes().get(at + 1).copied().unwrap_or(b'\\');
-        rest = rest.get(at + 2..).unwrap_or_default();
-        match kind {
-            b'b' => text.push('\u{8}'),
-            b'f' => text.push('\u{c}'),
-            b'n' => text.push('\n'),
-            b'r' => text.push('\r'),
-            b't' => text.push('\t'),
-            b'u' => {
-                let (letter, after) = code_point(rest);
-                text.push(letter);
-                rest = after;
-            }
-            other => text.push(other as char),
-        }
-    }
-    text.push_str(rest);
-    text
-}
-
-/// Reads what follows `\u`: four digits, and the second half of a pair if it comes next.
-fn code_point(rest: &str) -> (char, &str) {
-    let unit = |text: &str| {
-        text.get(..4)
-            .and_then(|digits| u32::from_str_radix(digits, 16).ok())
-    };
-    let first = unit(rest).unwrap_or(0xfffd);
-    let after = rest.get(4..).unwrap_or_default();
-    if (0xd800..0xdc00).contains(&first)
-        && let Some(second) = after.strip_prefix("\\u").and_then(unit)
-        && (0xdc00..0xe000).contains(&second)
-    {
-        let point = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
-        return (
-            char::from_u32(point).unwrap_or('\u{fffd}'),
-            after.get(6..).unwrap_or_default(),
-        );
-    }
-    (char::from_u32(first).unwrap_or('\u{fffd}'), after)
 }

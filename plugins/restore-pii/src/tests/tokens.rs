@@ -93,6 +93,39 @@ fn in_arguments_an_original_is_escaped() {
 }
 
 #[test]
+fn an_original_stays_within_its_string_however_deep_that_stands() {
+    let (name, number) = ("Joe \"[EMAIL_1]\" Ng\n", "4111111111111111");
+    for kind in [LaneKind::Arguments(0), LaneKind::Content] {
+        for placeholder in [("[NAME_1]", name), ("[CARD_1]", number)] {
+            let mut text = json!({"to": placeholder.0, "role": "user"}).to_string();
+            let mut whole = json!({"to": placeholder.1, "role": "user"});
+            for depth in 0..4 {
+                let pieces = pieces(&text);
+                let restored = each(TestLane::of(kind), &pieces).concat();
+                let restored: Value = serde_json::from_str(&restored).unwrap();
+                assert_eq!(restored, whole, "{depth}");
+                text = json!({"body": text, "n": [1]}).to_string();
+                whole = json!({"body": whole.to_string(), "n": [1]});
+            }
+        }
+    }
+}
+
+#[test]
+fn where_a_value_comes_an_original_is_one() {
+    let text = each(
+        TestLane::arguments(),
+        &["{\"to\": [NAME_1], \"n\": [CARD_1], \"s\": \"[NAME_1]\"}"],
+    );
+    let arguments: Value = serde_json::from_str(&text.concat()).unwrap();
+    let name = "Joe \"[EMAIL_1]\" Ng\n";
+    assert_eq!(
+        arguments,
+        json!({"to": name, "n": 4111111111111111u64, "s": name})
+    );
+}
+
+#[test]
 fn in_prose_an_original_stands_as_it_is() {
     for kind in [LaneKind::Content, LaneKind::Reasoning] {
         for (before, first) in [
@@ -253,6 +286,8 @@ proptest! {
             prop_assert_eq!(&lane().run(cut.iter().copied()), &whole);
             let chars: Vec<String> = text.chars().map(String::from).collect();
             prop_assert_eq!(&lane().run(chars.iter().map(String::as_str)), &whole);
+            // As every lane ends: what was held back goes out without a text.
+            prop_assert_eq!(&lane().run([text.as_str(), ""]), &whole);
             prop_assert_eq!(whole.1, None::<Ending>);
             // Nothing of a placeholder is shown in half.
             let mut steps = lane();

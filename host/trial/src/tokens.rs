@@ -98,6 +98,8 @@ pub(crate) fn handle(
     for (cut, pieces) in [
         ("in one piece", vec![whole.as_str()]),
         ("character by character", characters),
+        // As every lane of a pipeline ends: it is known late that nothing more comes.
+        ("with its end apart", vec![whole.as_str(), ""]),
     ] {
         again.push(match given(&pieces) {
             Ok(through) => (cut, Ok(through)),

@@ -94,7 +94,9 @@ func (t *caseTokens) run(harness *Harness, one caseOf) error {
 	if len(characters) == 0 {
 		characters = []string{""}
 	}
-	wrong = append(wrong, t.again(harness, "character by character", characters, sum, end), compareLog(one.Log, lines))
+	wrong = append(wrong, t.again(harness, "character by character", characters, sum, end))
+	// As every lane of a pipeline ends: it is known late that nothing more comes.
+	wrong = append(wrong, t.again(harness, "with its end apart", []string{whole, ""}, sum, end), compareLog(one.Log, lines))
 	return errors.Join(wrong...)
 }
 

@@ -164,6 +164,20 @@ func TestAnErrorAndAPanicFailWithTheirLine(t *testing.T) {
 	}
 }
 
+func forgets(tidegate.Lane) tidegate.Step {
+	held := ""
+	return func(text string, last bool) (tidegate.Through, error) {
+		if text == "" {
+			return tidegate.Through{}, nil
+		}
+		held += text
+		if last {
+			return tidegate.Through{Text: held}, nil
+		}
+		return tidegate.Through{}, nil
+	}
+}
+
 // The tests of a module in which a case is not as it says.
 func TestCasesSayWhatDiffersAndThatAnotherCutMatters(t *testing.T) {
 	if os.Getenv("WRONG_CASES") != "" {
@@ -178,19 +192,35 @@ func TestCasesSayWhatDiffersAndThatAnotherCutMatters(t *testing.T) {
 		tidegate.RunCases(t, operator, os.Getenv("WRONG_CASES"))
 		return
 	}
-	file := filepath.Join(t.TempDir(), "tokens.json")
-	cases := `{"cases": [{"name": "one", "tokens": {"pieces": ["go", "od"], "through": ["go", "no"], "end": "stop"}}]}`
-	if err := os.WriteFile(file, []byte(cases), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	command := exec.Command(os.Args[0], "-test.run", t.Name())
-	command.Env = append(os.Environ(), "WRONG_CASES="+file)
-	said, err := command.CombinedOutput()
-	for _, part := range []string{
+	saysOfCases(t, `{"pieces": ["go", "od"], "through": ["go", "no"], "end": "stop"}`,
 		`through: expected ["go" "no"], came ["go" "od"]`,
 		`end: expected "stop", came ""`,
 		`the same text in one piece: expected "good" and the end "", came "long" and ""`,
-	} {
+	)
+}
+
+func TestCasesFindWhatIsLostWhereTheEndComesWithoutAText(t *testing.T) {
+	if os.Getenv("WRONG_CASES") != "" {
+		tidegate.RunCases(t, handles(forgets), os.Getenv("WRONG_CASES"))
+		return
+	}
+	saysOfCases(t, `{"pieces": ["go", "od"], "through": "good"}`,
+		`the same text with its end apart: expected "good" and the end "", came "" and ""`,
+	)
+}
+
+// saysOfCases runs this test once more over a case that is not as it says, and looks for what is said of it.
+func saysOfCases(t *testing.T, tokens string, parts ...string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tokens.json")
+	cases := `{"cases": [{"name": "one", "tokens": ` + tokens + `}]}`
+	if err := os.WriteFile(file, []byte(cases), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	command.Env = append(os.Environ(), "WRONG_CASES="+file)
+	said, err := command.CombinedOutput()
+	for _, part := range parts {
 		if err == nil || !strings.Contains(string(said), part) {
 			t.Errorf("%v: %s", err, said)
 		}

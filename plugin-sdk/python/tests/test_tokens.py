@@ -27,6 +27,19 @@ class Counting:
         return f"{text}{self.count}{'.' if last else ''}"
 
 
+class Forgetting:
+    """Takes no text for nothing to do, and so never says what it has held back."""
+
+    def __init__(self) -> None:
+        self.held = ""
+
+    def __call__(self, text: str, last: bool) -> str:
+        if not text:
+            return ""
+        self.held += text
+        return self.held if last else ""
+
+
 @operator(name="try-out", config=Config, reads=["attributes"], tokens=True)
 class TryOut:
     def __init__(self, config: Config) -> None:
@@ -43,6 +56,8 @@ class TryOut:
             return "text"  # type: ignore[return-value]
         if lane.model == "counts":
             return Counting()
+        if lane.model == "forgets":
+            return Forgetting()
         if lane.model == "tells":
             told = f"{self.word} {lane.kind} {lane.call} {lane.attribute_text('a')} {lane.attribute_text('b')}"
             return lambda text, last: told
@@ -121,6 +136,15 @@ class Tokens(unittest.TestCase):
                 declared(made)
         with self.assertRaisesRegex(TypeError, "the operator 'plain' handles no tokens"):
             Harness(operator(name="plain")(Without)).open()
+
+    def test_cases_find_what_is_lost_where_the_end_comes_without_a_text(self) -> None:
+        case = {"name": "one", "tokens": {"model": "forgets", "pieces": ["go", "od"], "through": "good"}}
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "tokens.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump({"config": {"word": "w"}, "cases": [case]}, file)
+            with self.assertRaisesRegex(AssertionError, 'with its end apart, through: expected "good", came ""'):
+                run_cases(TryOut, path)
 
     def test_cases_say_what_differs_and_that_another_cut_matters(self) -> None:
         tokens = {"pieces": ["go", "od"], "through": ["go", "no"], "end": "stop"}

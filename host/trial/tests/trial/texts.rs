@@ -61,6 +61,12 @@ fn what_differs_is_said_by_piece() {
         differences(&handled("steps", counted)),
         [r#"the same text in one piece: expected "12", came "1""#]
     );
+    // As every lane of a pipeline ends.
+    let held = r#"{"name": "held", "tokens": {"pieces": ["a", "b"], "through": "ab"}}"#;
+    assert_eq!(
+        differences(&handled("hasty", held)),
+        [r#"the same text with its end apart: expected "ab", came """#]
+    );
     let silent = r#"{"name": "silent", "tokens": {"pieces": ["a"]}}"#;
     assert_eq!(
         differences(&handled("upper", silent)),

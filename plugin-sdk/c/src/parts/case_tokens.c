@@ -58,6 +58,9 @@ static void run_whole(const tg_lane *lane, const tg_bytes *pieces, uint32_t coun
     }
     if (characters == 0) each[characters++] = text;
     run_again(lane, "character by character", each, characters, sum);
+    // As every lane of a pipeline ends: it is known late that nothing more comes.
+    tg_bytes apart[] = {text, tg_str("")};
+    run_again(lane, "with its end apart", apart, 2, sum);
 }
 
 // What went on of each piece, against what was to.

@@ -18,7 +18,13 @@ export function ofTokens(harness, one) {
     ...difference("end", came.end, end),
   ];
   const whole = pieces.join("");
-  for (const [cut, again] of [["in one piece", [whole]], ["character by character", [...whole]]]) {
+  const cuts = [
+    ["in one piece", [whole]],
+    ["character by character", [...whole]],
+    // As every lane of a pipeline ends: it is known late that nothing more comes.
+    ["with its end apart", [whole, ""]],
+  ];
+  for (const [cut, again] of cuts) {
     // What fails here only is a difference.
     const other = handled(harness, given, again.length === 0 ? [""] : again);
     const place = `the same text ${cut}`;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tidegate_sdk::Described;
 use tidegate_sdk::metrics::{Counter, Gauge, Histogram};
 use tidegate_sdk::prelude::*;
 
@@ -40,16 +41,19 @@ fn prefix(record: &Record, config: &Config) -> Result<Outcome, FieldError> {
 
 /// What differs of one case.
 fn run(case: Value) -> Vec<String> {
+    run_over::<Prefix>(json!({"prefix": "> "}), case)
+}
+
+fn run_over<T: Described>(config: Value, mut case: Value) -> Vec<String> {
     let file = std::env::temp_dir().join(format!(
         "tidegate-cases-{}-{:?}.json",
         std::process::id(),
         std::thread::current().id()
     ));
-    let mut case = case;
     case["name"] = "it".into();
-    let text = json!({"config": {"prefix": "> "}, "cases": [case]}).to_string();
+    let text = json!({"config": config, "cases": [case]}).to_string();
     std::fs::write(&file, text).unwrap();
-    let report = Harness::<Prefix>::try_cases(&file);
+    let report = Harness::<T>::try_cases(&file);
     std::fs::remove_file(&file).unwrap();
     match report {
         Ok(report) => report.differences,
@@ -157,6 +161,47 @@ fn what_differs_is_named_by_record_and_field() {
             "{differs}\n{found:#?}"
         );
     }
+}
+
+/// Takes no text for nothing to do, and so never says what it has held back.
+struct Hasty;
+
+#[operator(name = "hasty", tokens)]
+impl Operator for Hasty {
+    fn new(_: NoConfig) -> Result<Hasty, Failure> {
+        Ok(Hasty)
+    }
+
+    fn process(&mut self, _: &Record<'_>) -> Outcome {
+        Outcome::Pass
+    }
+}
+
+impl Tokens for Hasty {
+    type Answer = String;
+
+    fn open(&self, _: &Lane<'_>) -> Result<String, Failure> {
+        Ok(String::new())
+    }
+
+    fn step(&self, held: &mut String, text: &str, last: bool) -> Through {
+        held.push_str(text);
+        match last && !text.is_empty() {
+            true => Through::text(std::mem::take(held)),
+            false => Through::default(),
+        }
+    }
+}
+
+#[test]
+fn cases_find_what_is_lost_where_the_end_comes_without_a_text() {
+    let case = json!({"tokens": {"pieces": ["a", "b"], "through": ["", "ab"]}});
+    let found = run_over::<Hasty>(json!({}), case);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].contains("the same text with its end apart"),
+        "{found:?}"
+    );
 }
 
 #[test]

@@ -128,12 +128,14 @@ fn verdict(open: &mut Open, piece: &Piece) -> Result<Vec<Verdict>, Failure> {
     let text = piece.text.clone();
     let through = match mode.as_str() {
         "upper" => text.to_uppercase(),
-        "told" | "blind" => open.told.clone(),
+        // Once, however the text is cut.
+        "told" | "blind" => std::mem::take(&mut open.told),
         "steps" => open.steps.to_string(),
-        // Holds everything back to the end; `forgetful` even then.
-        "hold" | "forgetful" => {
+        // Holds everything back to the end; `forgetful` even then, and `hasty` unless the end has a text.
+        "hold" | "forgetful" | "hasty" => {
             open.held += &text;
-            match piece.last && mode == "hold" {
+            let is_said = mode == "hold" || mode == "hasty" && !text.is_empty();
+            match piece.last && is_said {
                 true => std::mem::take(&mut open.held),
                 false => String::new(),
             }

@@ -115,8 +115,10 @@ pub(super) fn differences<T: Described>(
         false => whole.chars().map(String::from).collect(),
     };
     for (cut, pieces) in [
-        ("in one piece", vec![whole]),
+        ("in one piece", vec![whole.clone()]),
         ("character by character", characters),
+        // As every lane of a pipeline ends: it is known late that nothing more comes.
+        ("with its end apart", vec![whole, String::new()]),
     ] {
         let place = format!("the same text {cut}");
         match give(run, tokens, pieces.iter().map(String::as_str)) {

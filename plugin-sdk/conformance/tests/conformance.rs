@@ -170,6 +170,20 @@ fn names_the_line(language: &str, source: &str) {
     pass(language, &file);
 }
 
+/// That what is raised over the text of an answer fails that lane in words with the line, where a language can go on after
+/// it.
+fn fails_a_lane_in_words(language: &str, source: &str, code: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let cases = json!({"cases": [{
+        "name": "an exception over a piece",
+        "tokens": {"model": "throw", "pieces": ["one"]},
+        "failure": {"class": "permanent", "code": code, "message": {"contains": ["boom", format!("{source}:")]}},
+    }]});
+    let file = directory.path().join("throws.json");
+    std::fs::write(&file, cases.to_string()).unwrap();
+    pass(language, &file);
+}
+
 /// How a language says that it has recursed without an end, and that it was stopped as hard as it can be: parts of the dead
 /// letter. These are what `hostile.json` leaves open.
 struct Words {
@@ -293,6 +307,18 @@ language!(
     ["InternalError: too much recursion (conformance.js:"],
     ["Error: boom (conformance.js:"]
 );
+
+#[test]
+fn what_is_raised_over_a_text_fails_its_lane_in_words() {
+    for (language, source, code) in [
+        ("go", "tokens.go", "panic"),
+        ("js", "conformance.js", "exception"),
+        ("python", "conformance.py", "exception"),
+        ("spidermonkey", "conformance.js", "exception"),
+    ] {
+        fails_a_lane_in_words(language, source, code);
+    }
+}
 
 #[test]
 fn every_file_of_cases_has_a_test() {

@@ -1,8 +1,10 @@
 // Answers of models as they are made: lanes that are open, and what goes on of each piece of their text.
 
-import { permanent } from "./failure.js";
+import { Failure, permanent } from "./failure.js";
+import { isOutOfMemory } from "./memory.js";
 import { shown } from "./patch.js";
 import { textOrNull } from "./text.js";
+import { reasonOf } from "./trace.js";
 
 const ENDINGS = ["stop", "filtered"];
 
@@ -55,23 +57,39 @@ export class Lanes {
     this.#state = state;
   }
 
+  /** Throws a Failure. */
   open(number, lane) {
-    const step = this.#handler(lane, this.#config, this.#state);
-    if (typeof step !== "function") throw new TypeError(`tokens answered with ${shown(step)}, expected a function of text`);
+    const step = inWords(() => {
+      const step = this.#handler(lane, this.#config, this.#state);
+      if (typeof step === "function") return step;
+      throw new TypeError(`tokens answered with ${shown(step)}, expected a function of text`);
+    });
     this.#open.set(number, { step, half: "" });
   }
 
-  /** What goes on of the next text of a lane, and how its answer ends: null if it does not. */
+  /** What goes on of the next text of a lane, and how its answer ends: null if it does not. Throws a Failure. */
   step(number, text, last) {
     const lane = this.#open.get(number);
     if (lane === undefined) throw permanent("unknown-lane", `lane ${number} is not open`);
-    const through = lane.step(text, last);
-    if (through instanceof End) return { text: whole(lane, through.text, true), end: through.how };
-    return { text: whole(lane, through, last), end: null };
+    return inWords(() => {
+      const through = lane.step(text, last);
+      if (through instanceof End) return { text: whole(lane, through.text, true), end: through.how };
+      return { text: whole(lane, through, last), end: null };
+    });
   }
 
   close(number) {
     this.#open.delete(number);
+  }
+}
+
+/** What an operator's code throws is a Failure, natively as in the sandbox. */
+function inWords(call) {
+  try {
+    return call();
+  } catch (error) {
+    if (error instanceof Failure || isOutOfMemory(error)) throw error;
+    throw permanent("exception", reasonOf(error));
   }
 }
 

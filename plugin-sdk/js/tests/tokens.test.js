@@ -94,15 +94,48 @@ test("an operator and its manifest say the same of handlers", () => {
   assert.throws(() => new Harness(operator(base)).open(), /operator try-out has no `tokens`/);
 });
 
-test("cases say what differs, and that another cut matters", () => {
+const written = (...cases) => {
   const path = join(mkdtempSync(join(tmpdir(), "cases-")), "tokens.json");
+  writeFileSync(path, JSON.stringify({ cases }));
+  return path;
+};
+
+test("what is thrown is a failure natively as in the sandbox", () => {
+  const throws = (when) => (lane) => {
+    if (when === "open") throw new Error("boom");
+    return () => null.boom;
+  };
+  for (const when of ["open", "step"]) {
+    const failure = { class: "permanent", code: "exception" };
+    const path = written({ name: "one", tokens: { pieces: ["x"] }, failure }, { name: "two", tokens: { pieces: ["x"], through: "x" } });
+    const found = compareCases(operator({ ...base, tokens: throws(when) }), path);
+    assert.equal(found.length, 1);
+    assert.match(found[0], /^case "two": failure: permanent, exception: .*boom.*\(tokens\.test\.js:\d+\)$/);
+  }
+});
+
+test("cases find what is lost where the end comes without a text", () => {
+  const forgets = () => {
+    let held = "";
+    return (text, last) => {
+      if (text === "") return "";
+      held += text;
+      return last ? held : "";
+    };
+  };
+  const found = compareCases(operator({ ...base, tokens: forgets }), written({ name: "one", tokens: { pieces: ["a", "b"], through: "ab" } }));
+  assert.deepEqual(found, ['case "one": the same text with its end apart: through: "" came, "ab" expected']);
+});
+
+test("cases say what differs, and that another cut matters", () => {
   const tokens = { pieces: ["ab", "c"], through: ["ab", "d"], end: "stop" };
-  writeFileSync(path, JSON.stringify({ cases: [{ name: "one", tokens, log: [["info", "x"]] }] }));
+  const path = written({ name: "one", tokens, log: [["info", "x"]] });
   const found = compareCases(operator({ ...base, tokens: () => (text) => (log.info("y"), text.length > 2 ? "long" : text) }), path);
   assert.deepEqual(found, [
     'case "one": through[1]: "c" came, "d" expected',
     'case "one": end: null came, "stop" expected',
     'case "one": the same text in one piece: through: "long" came, "abc" expected',
+    'case "one": the same text with its end apart: through: "long" came, "abc" expected',
     'case "one": log: 2 lines came, 1 expected: [["info","y"],["info","y"]]',
   ]);
 });

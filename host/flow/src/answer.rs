@@ -113,24 +113,48 @@ pub(crate) fn route<'a>(stage: &'a ModelStage, answer: &Answer) -> Option<&'a st
     routes.get_key_value(label).map(|(label, _)| label.as_str())
 }
 
-/// Why an answer is none: what was asked for has a form, and the answer was cut before it had it.
-pub(crate) fn unfinished(
+/// Why an answer is none: what was asked for has a form, and the answer was cut before it had it, or handlers of its
+/// tokens took it away. `handled` is whether they changed or ended it.
+pub(crate) fn formless(
     stage: &ModelStage,
     wants: Option<&Wants>,
     answer: &Answer,
+    handled: bool,
 ) -> Option<String> {
     let parameters = asked::parameters(stage, wants)?;
+    let structure = parameters.structure.as_ref()?;
     let Made::Choices(choices) = &answer.made else {
         return None;
     };
     let first = choices.first()?;
-    (parameters.structure.is_some() && first.finish == Finish::Length).then(|| {
-        format!(
-            "answer has no end after {} tokens; max-tokens is {}",
-            first.tokens.len(),
-            parameters.max_tokens
-        )
+    let cut = match first.finish {
+        Finish::Length => {
+            return Some(format!(
+                "answer has no end after {} tokens; max-tokens is {}",
+                first.tokens.len(),
+                parameters.max_tokens
+            ));
+        }
+        Finish::Filtered => true,
+        Finish::End | Finish::Stop | Finish::Calls => false,
+    };
+    ((cut || handled) && !may_have_form(structure, &first.text)).then(|| {
+        let how = match handled {
+            true => "handlers of tokens changed or ended it",
+            false => "it was filtered",
+        };
+        format!("answer does not have the form that was asked for: {how}")
     })
+}
+
+/// Whether a text that is not as the model made it may still have a form: it is JSON, or one of the texts. What else it
+/// may be is known to the model alone.
+fn may_have_form(structure: &Structure, text: &str) -> bool {
+    match structure {
+        Structure::JsonSchema(_) => serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok(),
+        Structure::Choice(texts) => texts.iter().any(|one| one == text.trim_start()),
+        Structure::Regex(_) | Structure::Grammar(_) => false,
+    }
 }
 
 /// Tokens of all choices.

@@ -11,7 +11,7 @@ use tidegate_tests::until;
 use crate::native::{Held, Native, choice, choices, piece};
 use crate::setting::*;
 use crate::table::Seen;
-use crate::tokens::handled;
+use crate::tokens::{Open, handled, names};
 
 /// Keeps everything until the lane ends, and ends an answer at a full stop.
 struct Holds(BTreeMap<u64, String>);
@@ -56,7 +56,7 @@ fn lanes_seen(seen: &[Seen]) -> Vec<(u32, Lane, String)> {
 }
 
 #[test]
-fn what_is_held_back_of_a_lane_goes_out_when_the_next_lane_begins() {
+fn what_is_held_back_of_a_thought_or_a_call_goes_out_when_another_lane_has_text() {
     let model = Held::new();
     let running = Setting::new(handled(model.clone(), holds())).start();
     let table = running.table.clone();
@@ -83,12 +83,8 @@ fn what_is_held_back_of_a_lane_goes_out_when_the_next_lane_begins() {
     });
     let seen = || lanes_seen(&table.seen(offset, 1));
     let text = |lane, text: &str| (0, lane, text.to_owned());
-    let before = [
-        text(Lane::Reasoning, "hm"),
-        text(Lane::Content, "So"),
-        text(Lane::Content, " it"),
-        text(Lane::Arguments(0), "{}"),
-    ];
+    // A call does not end what is said.
+    let before = [text(Lane::Reasoning, "hm"), text(Lane::Arguments(0), "{}")];
     until("those that ended are seen", PATIENCE, || {
         seen().len() == before.len()
     });
@@ -111,7 +107,72 @@ fn what_is_held_back_of_a_lane_goes_out_when_the_next_lane_begins() {
         (&"So it is".into(), &"hm".into())
     );
     assert_eq!(shown["calls"][1]["arguments"], "[]");
-    assert_eq!(table.text(offset, 1, Lane::Content), "So it is");
+    let behind = [
+        text(Lane::Arguments(1), "[]"),
+        text(Lane::Content, "So it is"),
+    ];
+    assert_eq!(seen()[2..], behind, "calls are whole before it");
+}
+
+#[test]
+fn a_thought_that_is_gone_on_with_ends_where_something_is_said_again() {
+    let model = Held::new();
+    let running = Setting::new(handled(model.clone(), holds())).start();
+    let table = running.table.clone();
+    let offset = table.ask(chat("a"));
+    let mut request = model.next();
+    for (index, (lane, text)) in [
+        (Lane::Reasoning, "hm"),
+        (Lane::Content, "So"),
+        (Lane::Reasoning, ", well"),
+        (Lane::Content, " it"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        request.reply.piece(&Piece {
+            lane,
+            ..piece(index as u32, text)
+        });
+    }
+    until("both thoughts are seen", PATIENCE, || {
+        table.text(offset, 1, Lane::Reasoning) == "hm, well"
+    });
+    assert_eq!(table.text(offset, 1, Lane::Content), "");
+    let mut whole = choice("So it");
+    whole.reasoning = "hm, well".into();
+    request.reply.done(Ok(choices(vec![whole])));
+    running.end();
+    assert_eq!(table.text(offset, 1, Lane::Content), "So it");
+}
+
+#[test]
+fn a_call_within_a_word_hides_it_from_no_handler() {
+    let (model, open) = (Held::new(), Open::default());
+    let running = Setting::new(handled(model.clone(), names(&open))).start();
+    let table = running.table.clone();
+    let offset = table.ask(chat("a"));
+    let mut request = model.next();
+    request.reply.piece(&piece(0, "Dear <"));
+    request.reply.piece(&Piece {
+        begins: Some(("call_1", "go")),
+        lane: Lane::Arguments(0),
+        ..piece(1, "{\"to\":\"<1>\"}")
+    });
+    request.reply.piece(&piece(2, "1>"));
+    until("it is seen", PATIENCE, || {
+        table.text(offset, 1, Lane::Content) == "Dear Anna"
+    });
+    let mut whole = choice("Dear <1>");
+    whole.calls.push(Call {
+        id: "call_1".into(),
+        name: "go".into(),
+        arguments: "{\"to\":\"<1>\"}".into(),
+    });
+    request.reply.done(Ok(choices(vec![whole])));
+    running.end();
+    assert_eq!(table.answer(offset).unwrap()["answer"], "Dear Anna");
+    assert!(open.lock().unwrap().is_empty(), "every lane is closed");
 }
 
 #[test]
@@ -159,19 +220,18 @@ fn an_end_in_one_lane_lets_go_of_what_the_others_hold_back() {
     tell(Lane::Reasoning, 0, "hm");
     tell(Lane::Content, 1, "So");
     // What was thought goes on while something is said.
-    tell(Lane::Reasoning, 2, ", well");
-    tell(Lane::Content, 3, " it is.");
+    tell(Lane::Reasoning, 2, ", well.");
     until("it is ended", PATIENCE, || model.has_ended(request.id));
-    tell(Lane::Reasoning, 4, " nobody");
+    tell(Lane::Content, 3, " nobody");
     request.reply.done(Err(ModelError::Cancelled));
     running.end();
     let shown = &table.answer(offset).unwrap()["answer_choices"][0];
-    assert_eq!(shown["reasoning"], "hm, well");
+    assert_eq!(shown["reasoning"], "hm, well.");
     assert_eq!(
         (&shown["text"], &shown["finish"]),
-        (&"So it is.".into(), &"stop".into())
+        (&"So".into(), &"stop".into())
     );
-    assert_eq!(table.text(offset, 1, Lane::Reasoning), "hm, well");
+    assert_eq!(table.text(offset, 1, Lane::Content), "So");
 }
 
 #[test]

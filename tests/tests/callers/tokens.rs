@@ -16,7 +16,7 @@ use crate::setting::*;
 use crate::table::{Counted, End};
 
 /// Which lanes are open, of all handlers of a test.
-type Open = Arc<Mutex<Vec<(u64, u32, Lane)>>>;
+pub(crate) type Open = Arc<Mutex<Vec<(u64, u32, Lane)>>>;
 
 /// Writes a name for `<1>`, ends an answer at a word, and fails at another.
 struct Names {
@@ -94,7 +94,7 @@ impl TokenHandler for Large {
     fn close(&mut self, _: u64) {}
 }
 
-fn names(open: &Open) -> Native {
+pub(crate) fn names(open: &Open) -> Native {
     let (made, open) = (Mutex::new(0), open.clone());
     Native::with_handlers(move || {
         let mut made = made.lock().unwrap();

@@ -10,6 +10,7 @@ mod docs;
 mod examples;
 mod faults;
 mod fed;
+mod formed;
 mod hostile;
 mod house;
 mod inputs;

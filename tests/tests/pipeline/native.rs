@@ -200,6 +200,16 @@ impl Left {
 
 /// Runs lines of JSON through one stage. Sink 0 takes its main output; a stage may route to the others.
 pub(crate) fn run_stage(stage: ModelStage, sinks: &[&str], lines: &[&str]) -> Left {
+    let stage = Stage {
+        name: "ask".into(),
+        targets: vec![Target::Sink(0)],
+        kind: StageKind::Model(Box::new(stage)),
+    };
+    run_stages(vec![stage], sinks, lines)
+}
+
+/// Runs lines of JSON through stages, of which the first takes them.
+pub(crate) fn run_stages(stages: Vec<Stage>, sinks: &[&str], lines: &[&str]) -> Left {
     let input = tempfile::tempdir().unwrap();
     let path = input.path().join("input.jsonl");
     std::fs::write(&path, lines.join("\n") + "\n").unwrap();
@@ -222,6 +232,7 @@ pub(crate) fn run_stage(stage: ModelStage, sinks: &[&str], lines: &[&str]) -> Le
         follow: false,
     })
     .unwrap();
+    let names: Vec<String> = stages.iter().map(|stage| stage.name.clone()).collect();
     let topology = Topology {
         sources: vec![Source {
             name: "input".into(),
@@ -231,11 +242,7 @@ pub(crate) fn run_stage(stage: ModelStage, sinks: &[&str], lines: &[&str]) -> Le
             called: false,
             identities: vec!["input.jsonl".into()],
         }],
-        stages: vec![Stage {
-            name: "ask".into(),
-            targets: vec![Target::Sink(0)],
-            kind: StageKind::Model(Box::new(stage)),
-        }],
+        stages,
         sinks: sinks.iter().map(ToString::to_string).collect(),
         commit_point: CommitPoint::Log,
         batch: 8,
@@ -251,7 +258,7 @@ pub(crate) fn run_stage(stage: ModelStage, sinks: &[&str], lines: &[&str]) -> Le
         dead: sink("dead-letters"),
         committer: Box::new(LogCommitter::alone(log.clone())),
     };
-    let meters = Arc::new(Meters::new("native", ["ask"]));
+    let meters = Arc::new(Meters::new("native", names.iter().map(String::as_str)));
     let run = Run::start(topology, vec![parts], log, recovered, meters).unwrap();
     let ended = run.join();
     assert!(ended.error.is_none(), "{:?}", ended.error);

@@ -4,9 +4,10 @@
 //! answer or not. After a restart, or when a model was asked again, the model begins with the text of the tokens that are
 //! there already; it goes through fresh handlers, and what a listener has seen of this attempt is left out.
 //!
-//! A lane is open from its first piece until another lane of its choice begins, or the choice ends: then its handlers let
-//! go of what they held back. One that has more to say after that is opened again. A handler that ends a choice ends all
-//! its lanes, and the others of them let go as well.
+//! What is said is one text, whatever calls stand in it: its lane is open until its choice ends. What is thought, and the
+//! arguments of a call, end where another lane of the choice has text. Then handlers let go of what they held back, and a
+//! lane that has more to say after that is opened again. A handler that ends a choice ends all its lanes, and the others of
+//! them let go as well.
 
 mod seen;
 mod through;
@@ -42,6 +43,8 @@ pub(crate) struct Showing {
     changed: BTreeSet<u32>,
     /// How many choices were asked for.
     choices: u32,
+    /// Handlers have changed what the first choice says, or ended it.
+    has_handled_first: bool,
 }
 
 /// What handlers are told of an answer.
@@ -71,6 +74,7 @@ impl Showing {
             logprobs: BTreeMap::new(),
             changed: BTreeSet::new(),
             choices: choices.max(1),
+            has_handled_first: false,
         }
     }
 
@@ -87,6 +91,11 @@ impl Showing {
     /// How many choices were asked for.
     pub(crate) fn choices(&self) -> u32 {
         self.choices
+    }
+
+    /// Whether handlers have changed what the first choice says, or ended it.
+    pub(crate) fn has_handled_first(&self) -> bool {
+        self.has_handled_first
     }
 
     /// How many tokens bring again what was seen of it. Feeds need none: they are told of the next attempt.
@@ -197,7 +206,11 @@ impl Showing {
             Some(through) => through.text.clone(),
             None => String::new(),
         };
-        choice.text = text(Lane::Content);
+        let said = text(Lane::Content);
+        if number == 0 {
+            self.has_handled_first = self.ended.contains_key(&number) || said != choice.text;
+        }
+        choice.text = said;
         choice.reasoning = text(Lane::Reasoning);
         let calls = self
             .lanes
@@ -219,9 +232,9 @@ impl Showing {
 
     fn piece(&mut self, piece: &OwnedPiece) -> Result<(), String> {
         let place = (piece.choice, piece.lane);
-        if !self.lanes.contains_key(&place) {
-            self.close_lanes(piece.choice)?;
-        }
+        self.close(piece.choice, |lane| {
+            lane != piece.lane && lane != Lane::Content
+        })?;
         if self.ended.contains_key(&piece.choice) {
             return Ok(());
         }
@@ -254,11 +267,18 @@ impl Showing {
         }
     }
 
-    /// Lets go of what the open lanes of a choice hold back.
+    /// Lets go of what the open lanes of a choice hold back: of what is said last, as it goes on where the others have
+    /// ended.
     fn close_lanes(&mut self, choice: u32) -> Result<(), String> {
+        self.close(choice, |lane| lane != Lane::Content)?;
+        self.close(choice, |_| true)
+    }
+
+    /// Lets go of what these open lanes of a choice hold back.
+    fn close(&mut self, choice: u32, which: impl Fn(Lane) -> bool) -> Result<(), String> {
         let of_choice = (choice, Lane::Content)..=(choice, Lane::Arguments(u32::MAX));
         let open = self.lanes.range(of_choice);
-        let open = open.filter(|(_, through)| through.is_open);
+        let open = open.filter(|((_, lane), through)| through.is_open && which(*lane));
         let open: Vec<Place> = open.map(|(place, _)| *place).collect();
         for place in open {
             let Some(through) = self.lanes.get_mut(&place) else {

@@ -105,11 +105,14 @@ impl Task {
                 let wants = wants.and_then(|entry| crate::asked::wants(kind, entry));
                 // A caller is told that its answer was cut, and has what there is.
                 let called = topology.sources[usize::from(self.partition.source)].called;
-                let unfinished = match called {
+                let handled = showing
+                    .as_ref()
+                    .is_some_and(|showing| showing.has_handled_first());
+                let formless = match called {
                     true => None,
-                    false => crate::answer::unfinished(kind, wants.as_deref(), &answer),
+                    false => crate::answer::formless(kind, wants.as_deref(), &answer, handled),
                 };
-                if let Some(reason) = unfinished {
+                if let Some(reason) = formless {
                     if let Some(showing) = &mut showing {
                         showing.lost();
                     }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::options::BreakerOptions;
 use super::rest::Rest;
+use super::stats::Standing;
 
 /// Parts of the window; the oldest is forgotten as a whole.
 const PARTS: usize = 10;
@@ -27,6 +28,8 @@ pub(crate) struct Breaker {
     /// Begin, tries and failures of each part.
     parts: [(Option<Instant>, u32, u32); PARTS],
     state: State,
+    /// When it first opened since the server was last known to be well.
+    since: Option<Instant>,
     /// What the server itself has asked for.
     pub rest: Rest,
     /// How often it has opened.
@@ -57,6 +60,7 @@ impl Breaker {
             options,
             parts: [(None, 0, 0); PARTS],
             state: State::Closed,
+            since: None,
             rest,
             opened: 0,
         }
@@ -87,6 +91,7 @@ impl Breaker {
                 Outcome::Alive => {
                     self.parts = [(None, 0, 0); PARTS];
                     self.state = State::Closed;
+                    self.since = None;
                 }
                 Outcome::Failed => self.open(now),
                 Outcome::Unknown => *probing = false,
@@ -104,6 +109,19 @@ impl Breaker {
         if let State::Closed = self.state {
             self.count(0, 1, now);
             self.open_if_sick(now);
+        }
+    }
+
+    /// How it stands.
+    pub(crate) fn standing(&self, now: Instant) -> Standing {
+        let since = self
+            .since
+            .map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        match self.state {
+            State::Open { until } if now < until => Standing::Open { since },
+            State::Open { .. } | State::HalfOpen { .. } => Standing::HalfOpen { since },
+            State::Closed if self.rest.lasts(now) => Standing::Resting,
+            State::Closed => Standing::Closed,
         }
     }
 
@@ -128,6 +146,7 @@ impl Breaker {
 
     fn open(&mut self, now: Instant) {
         self.opened += 1;
+        self.since.get_or_insert(now);
         self.state = State::Open {
             until: now + self.options.open,
         };
@@ -244,6 +263,34 @@ mod tests {
         breaker.broke_off(later);
         breaker.told(true, Alive, later);
         assert!(!breaker.refuses(later));
+    }
+
+    #[test]
+    fn it_says_how_it_stands_and_since_when_the_server_does_not_answer() {
+        let (mut breaker, now) = breaker();
+        assert_eq!(breaker.standing(now), Standing::Closed);
+        tries(&mut breaker, now, &[Failed; 4]);
+        let since = |seconds| seconds * SECOND;
+        let open = |seconds| Standing::Open {
+            since: since(seconds),
+        };
+        let half = |seconds| Standing::HalfOpen {
+            since: since(seconds),
+        };
+        assert_eq!(breaker.standing(now + 4 * SECOND), open(4));
+        // One that is to be tried is not known to be well.
+        let later = now + 5 * SECOND;
+        assert_eq!(breaker.standing(later), half(5));
+        assert_eq!(breaker.admit(later), Admitted::Probe);
+        breaker.told(true, Failed, later);
+        // Since the first time, not since it was last tried.
+        assert_eq!(breaker.standing(later + SECOND), open(6));
+        let later = now + 10 * SECOND;
+        assert_eq!(breaker.admit(later), Admitted::Probe);
+        breaker.told(true, Alive, later);
+        assert_eq!(breaker.standing(later), Standing::Closed);
+        breaker.rest.asked(3 * SECOND, 0, later);
+        assert_eq!(breaker.standing(later + SECOND), Standing::Resting);
     }
 
     #[test]

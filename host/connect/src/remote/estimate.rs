@@ -4,8 +4,9 @@
 
 const BYTES: usize = 3;
 
-/// About so many tokens.
-pub(crate) fn tokens(text: &str) -> usize {
+/// About so many tokens has a text whose tokenizer is not here.
+#[must_use]
+pub fn tokens(text: &str) -> usize {
     text.len().div_ceil(BYTES)
 }
 

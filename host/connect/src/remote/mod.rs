@@ -32,6 +32,7 @@ mod task;
 mod trouble;
 
 pub use clock::Clock;
+pub use estimate::tokens as estimated_tokens;
 pub use fetch::{fetch, fetch_with};
 pub use model::RemoteModel;
 pub use options::{
@@ -39,4 +40,4 @@ pub use options::{
     RemoteOptions, RemoteTimeouts, RetryBudget, Roots,
 };
 pub use secret::Secret;
-pub use stats::RemoteStats;
+pub use stats::{RemoteStats, Standing};

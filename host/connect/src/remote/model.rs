@@ -24,7 +24,7 @@ use super::protocol::Protocol;
 use super::reply::GuardedReply;
 use super::rest::Rest;
 use super::server::{Server, locked};
-use super::stats::{Counters, RemoteStats, add};
+use super::stats::{Counters, RemoteStats, Standing, add};
 use super::task::{Listed, Signal, Task};
 
 /// Threads that look up names.
@@ -78,19 +78,16 @@ impl fmt::Debug for RemoteModel {
 }
 
 impl RemoteModel {
+    /// Whether such a model can be opened: certificates are read, and nothing is made or asked.
+    pub fn check(options: &RemoteOptions) -> Result<(), RemoteError> {
+        prepared(options).map(drop)
+    }
+
     /// A model as it is described. Nothing is asked yet: a server that is away is found out by the first request.
     pub fn open(options: RemoteOptions) -> Result<RemoteModel, RemoteError> {
-        check(&options)?;
-        let protocol = Protocol::new(&options.kind)?;
+        let (protocol, http) = prepared(&options)?;
         let address = protocol.address();
         let key = protocol.key();
-        let http = Http::new(
-            address.is_https(),
-            &options.roots,
-            options.timeouts.connect,
-            options.concurrency,
-        )?
-        .with_headers(key, &options.headers)?;
         if key.is_some() && !address.is_https() {
             tracing::warn!(
                 model = options.name,
@@ -152,7 +149,7 @@ impl RemoteModel {
                 facts,
                 makes: protocol.makes(),
                 server,
-                protocol: protocol.with_most_tokens(options.max_tokens),
+                protocol,
                 batches: Batches::default(),
                 requests: Mutex::default(),
             }),
@@ -162,15 +159,30 @@ impl RemoteModel {
         })
     }
 
+    /// Whether its server has failed and is not known to be well since.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        let server = &self.shared.server;
+        let standing = locked(&server.breaker).standing(server.clock.now());
+        matches!(standing, Standing::Open { .. } | Standing::HalfOpen { .. })
+    }
+
+    /// Most tokens of an answer.
+    #[must_use]
+    pub fn most_tokens(&self) -> u32 {
+        self.shared.protocol.most_tokens
+    }
+
     /// What it has done and is doing.
     #[must_use]
     pub fn stats(&self) -> RemoteStats {
         let server = &self.shared.server;
-        let breaker = locked(&server.breaker);
+        let (breaker, now) = (locked(&server.breaker), server.clock.now());
         RemoteStats {
             name: self.shared.facts.name.clone(),
             breaker_opened: breaker.opened,
-            breaker_open: breaker.is_open(server.clock.now()),
+            breaker_open: breaker.is_open(now),
+            standing: breaker.standing(now),
             running: server.gate.taken(),
             waiting: server.gate.waiting(),
             ..server.counters.snapshot()
@@ -266,6 +278,20 @@ impl Model for RemoteModel {
     fn facts(&self) -> ModelFacts {
         self.shared.facts.clone()
     }
+}
+
+/// How the server of a model is spoken to, and by what.
+fn prepared(options: &RemoteOptions) -> Result<(Protocol, Http), RemoteError> {
+    check(options)?;
+    let protocol = Protocol::new(&options.kind)?.with_most_tokens(options.max_tokens);
+    let http = Http::new(
+        protocol.address().is_https(),
+        &options.roots,
+        options.timeouts.connect,
+        options.concurrency,
+    )?
+    .with_headers(protocol.key(), &options.headers)?;
+    Ok((protocol, http))
 }
 
 fn check(options: &RemoteOptions) -> Result<(), RemoteError> {

@@ -1,6 +1,27 @@
 //! What a remote model has done.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How a server stands with those who ask it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// It is asked as usual.
+    #[default]
+    Closed,
+    /// It is well, and has asked to be left alone for a while.
+    Resting,
+    /// It has failed, and is left alone.
+    Open {
+        /// For how long it has not been known to be well.
+        since: Duration,
+    },
+    /// It has failed, and the next request tries it, or one does.
+    HalfOpen {
+        /// For how long it has not been known to be well.
+        since: Duration,
+    },
+}
 
 /// What a remote model has done and is doing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +50,8 @@ pub struct RemoteStats {
     pub breaker_opened: u64,
     /// Whether it is now.
     pub breaker_open: bool,
+    /// How it stands.
+    pub standing: Standing,
     /// Requests that run or wait.
     pub running: usize,
     /// Requests that wait.

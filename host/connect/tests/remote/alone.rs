@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use tidegate_connect::remote::{BreakerOptions, Clock, RemoteModel, RemoteOptions};
+use tidegate_connect::remote::{BreakerOptions, Clock, RemoteModel, RemoteOptions, Standing};
 use tidegate_contract::{Model as _, ModelError};
 
 use crate::support::{LIMIT, Server, ask, finish, hello, remote, request, said, text};
@@ -53,11 +53,15 @@ fn a_server_that_fails_is_left_alone_until_one_request_has_tried_it() {
     for _ in 0..4 {
         remote(ask(&model, hello()).result());
     }
-    assert!(model.stats().breaker_open);
+    assert!(model.stats().breaker_open && model.is_silent());
     gives_back(&model);
     assert_eq!(server.requests(), 4, "it is asked though it is left alone");
     // The one that tries it finds it ill, and it is left alone again.
     clock.turn_to(10);
+    let half_open = Standing::HalfOpen {
+        since: Duration::from_secs(10),
+    };
+    assert_eq!(model.stats().standing, half_open);
     remote(ask(&model, hello()).result());
     gives_back(&model);
     assert_eq!(server.requests(), 5);
@@ -68,6 +72,8 @@ fn a_server_that_fails_is_left_alone_until_one_request_has_tried_it() {
     }
     let stats = model.stats();
     assert_eq!((stats.breaker_opened, stats.breaker_open), (2, false));
+    assert_eq!(stats.standing, Standing::Closed);
+    assert!(!model.is_silent());
 }
 
 #[test]

@@ -74,7 +74,11 @@ fn a_server_is_trusted_by_a_file_of_certificates_and_not_without() {
     let (why, _) = remote(ask(&doubting, hello()).result());
     assert!(why.contains("certificate"), "{why}");
     std::fs::write(&path, "no certificate").unwrap();
-    let opened = RemoteModel::open(options(Roots::File(path)));
+    // It is known before it is opened.
+    let options = options(Roots::File(path));
+    let checked = RemoteModel::check(&options);
+    assert!(matches!(checked, Err(RemoteError::Roots { .. })));
+    let opened = RemoteModel::open(options);
     assert!(matches!(opened, Err(RemoteError::Roots { .. })));
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::findings::{Findings, Typed};
 use super::nearest::nearest;
 use super::pipeline::{KafkaSink, Pipeline, Sink, SinkKind, Source, StageKind};
-use super::topics::warn_read_topic;
+use super::topics::{same_topic, warn_read_topic};
 use super::typed::{TypedFeed, TypedFeedKind, TypedStage, TypedStageKind};
 
 /// Where tokens go beside the cuts.
@@ -172,4 +172,44 @@ pub(crate) fn output_names(sinks: &[Sink], names: &[Typed<String>]) -> Vec<(Type
     let both = names.iter().zip(sinks);
     both.map(|(name, sink)| (name.clone(), is_output(sink)))
         .collect()
+}
+
+/// The topics that feeds write, with their places: the name, and the brokers.
+pub(crate) fn feed_topics(feeds: &[TypedFeed]) -> Vec<(Typed<String>, Vec<String>)> {
+    let topic = |feed: &TypedFeed| match &feed.kind {
+        Some(TypedFeedKind::Kafka { topic, .. }) => {
+            Some((topic.topic.clone(), topic.brokers.clone()))
+        }
+        _ => None,
+    };
+    feeds.iter().filter_map(topic).collect()
+}
+
+/// Tokens are no records: who reads the records of a sink, or dead letters, could not tell them from these.
+pub(crate) fn check_feed_topics(
+    found: &Findings,
+    feeds: &[(Typed<String>, Vec<String>)],
+    sinks: &[Sink],
+    letters: &SinkKind,
+) {
+    let named = sinks
+        .iter()
+        .map(|sink| (format!("sink {}", sink.name), &sink.kind))
+        .chain([("[dead-letters]".to_owned(), letters)]);
+    for (name, kind) in named {
+        let SinkKind::Kafka(written) = kind else {
+            continue;
+        };
+        for (topic, brokers) in feeds {
+            if same_topic((&topic.value, brokers), (&written.topic, &written.brokers)) {
+                found.about(
+                    topic,
+                    format!(
+                        "{:?} is written by {name}, whose readers would find tokens between records; name another topic",
+                        topic.value
+                    ),
+                );
+            }
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::findings::Typed;
 use super::read_load::TypedLoadStep;
+use super::text::Span;
 
 /// The HTTP front of a pipeline.
 #[derive(Clone, Debug)]
@@ -28,6 +29,7 @@ pub struct Gateway {
     pub idempotency: Kept,
     /// Whether equal requests that run at once are one.
     pub share_equal_requests: bool,
+    pub(super) place: Span,
 }
 
 /// Files of a certificate; they exist.
@@ -37,6 +39,7 @@ pub struct GatewayTls {
     pub certificate: PathBuf,
     /// Its key, PEM; absolute.
     pub private_key: PathBuf,
+    pub(super) place: Span,
 }
 
 /// What a connection and a request may take.
@@ -161,6 +164,7 @@ pub struct GatewayKey {
     pub scope: Scope,
     /// How much.
     pub quota: Quota,
+    pub(super) place: Span,
 }
 
 /// What is known of a key's secret.
@@ -189,6 +193,7 @@ pub struct GatewayTokens {
     pub scope: Scope,
     /// How much each subject may ask for.
     pub quota: Quota,
+    pub(super) place: Span,
 }
 
 /// How tokens are signed.

@@ -222,6 +222,40 @@ fn a_remote_model_is_what_is_typed_and_has_defaults() {
 }
 
 #[test]
+fn a_stage_that_says_no_length_asks_for_no_more_than_each_model_makes() {
+    let pipeline = |stage: &str| {
+        parsed(&format!(
+            "[pipeline]\nname = \"p\"\n[gateway]\n[source.a]\ntype = \"gateway\"\n\
+             [[source.a.under-load]]\nwaiting = 5\nmodel = \"short\"\n\
+             [model.large]\ntype = \"openai\"\nurl = \"https://m.example/v1\"\n\
+             [model.short]\ntype = \"openai\"\nurl = \"https://m.example/v1\"\nmax-tokens = 128\n\
+             [[stage]]\nname = \"say\"\nmodel = \"large\"\nmessages = true\n{stage}[sink.b]\ntype = \"gateway\"\n",
+        ))
+        .unwrap()
+    };
+    let length = |pipeline: &Pipeline| {
+        let StageKind::Model(asks) = &pipeline.stages[0].kind else {
+            panic!("no model stage");
+        };
+        assert_eq!(asks.alternatives.len(), 1);
+        let Ask::Generate(generate) = &asks.ask else {
+            panic!("{:?}", asks.ask);
+        };
+        let models = pipeline.models.iter().filter_map(Model::told);
+        let most = asks.max_tokens(models);
+        assert_eq!(most, generate.parameters.max_tokens as usize);
+        // A model that is opened later may hold less.
+        let short = asks.max_tokens([Holds::positions(64)]);
+        (most, short)
+    };
+    let holds = pipeline("").models[1].told().unwrap();
+    assert_eq!((holds.context, holds.answer), (DEFAULT_CONTEXT, 128));
+    assert_eq!(length(&pipeline("")), (128, 32));
+    // What the file says is what is asked for: whether it fits is another question.
+    assert_eq!(length(&pipeline("max-tokens = 300\n")), (300, 300));
+}
+
+#[test]
 fn the_field_of_an_answer_is_that_of_the_stage_before() {
     let pipeline = parsed(
         "[pipeline]\nname = \"p\"\n[gateway]\n[source.a]\ntype = \"gateway\"\n[model.m]\npath = \"model\"\n\

@@ -3,6 +3,7 @@
 //! Reading takes two steps. [`read`] looks at each section by itself and gives what was typed, in range and with its
 //! place; [`resolve`] looks at the whole and at the disk and gives a [`Pipeline`]. Neither stops at a mistake.
 
+mod addresses;
 mod disk;
 mod feeds;
 mod files;
@@ -68,8 +69,8 @@ pub use guarantee::{Guarantee, GuaranteePart, guarantee};
 pub use internal::{Changelog, NewTopic};
 pub use mistake::{Mistake, Mistakes};
 pub use models::{
-    AdapterChoice, Ask, BiasedToken, Engine, Generate, Into, KvPrecision, Model, ModelStage, Order,
-    Truncated,
+    AdapterChoice, Ask, BiasedToken, DEFAULT_CONTEXT, Engine, Generate, Holds, Into, KvPrecision,
+    Model, ModelStage, Order, Truncated,
 };
 pub use outputs::{check_labels, check_outputs};
 pub use pipeline::{

@@ -9,6 +9,11 @@ use super::findings::Typed;
 use super::remote_models::RemoteModel;
 use super::text::Span;
 
+/// Positions of a sequence unless the file says otherwise, or the model has fewer. Another server's model has so many.
+pub const DEFAULT_CONTEXT: usize = 2048;
+/// Most tokens of an answer unless the file says otherwise, or the model makes fewer.
+const MAX_TOKENS: usize = 256;
+
 /// What the models of an adapter share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Engine {
@@ -129,6 +134,8 @@ pub struct ModelStage {
     pub max_in_flight_per_key: usize,
     /// The same, where the file says it.
     pub(crate) per_key: Option<Typed<usize>>,
+    /// Most tokens of an answer, where the file says it.
+    pub(crate) typed_max_tokens: Option<Typed<usize>>,
     /// Longest wait for an answer.
     pub deadline: Option<Duration>,
     /// How often a record is sent when the device fails, the first time included.
@@ -143,6 +150,71 @@ impl ModelStage {
     /// Whether it asks the model with this index, always or where a record asks for it.
     pub fn asks(&self, model: usize) -> bool {
         self.model == model || self.alternatives.contains(&model)
+    }
+
+    /// What the file says of its models settles how long answers are; what is known of them later may make it less.
+    pub(crate) fn settle_length<'m>(&mut self, models: impl IntoIterator<Item = &'m Model>) {
+        let most = self.max_tokens(models.into_iter().filter_map(Model::told));
+        if let Ask::Generate(generate) = &mut self.ask {
+            generate.parameters.max_tokens = u32::try_from(most).unwrap_or(u32::MAX);
+        }
+    }
+
+    /// The indexes of its models: its own, then those that answer in its place.
+    pub fn models(&self) -> impl Iterator<Item = usize> {
+        std::iter::once(self.model).chain(self.alternatives.iter().copied())
+    }
+
+    /// Most tokens that its models are asked for: as the file says, whether or not they can make so many. Where the file
+    /// says nothing, no more than each of them can.
+    pub fn max_tokens(&self, models: impl IntoIterator<Item = Holds>) -> usize {
+        let told = self.typed_max_tokens.as_ref().map(|typed| typed.value);
+        told.unwrap_or_else(|| {
+            let each = models.into_iter().map(Holds::usual_answer);
+            each.fold(MAX_TOKENS, usize::min)
+        })
+    }
+}
+
+/// How long what a model is asked and answers may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holds {
+    /// Positions of a sequence: prompt and answer together.
+    pub context: usize,
+    /// Tokens of an answer.
+    pub answer: usize,
+}
+
+impl Holds {
+    /// A model whose answers are bounded by its positions alone.
+    pub fn positions(context: usize) -> Holds {
+        Holds {
+            context,
+            answer: context,
+        }
+    }
+
+    /// Most tokens of an answer where no file says it: half of the positions are the prompt's.
+    fn usual_answer(self) -> usize {
+        (self.context / 2).min(self.answer)
+    }
+}
+
+impl Model {
+    /// What it holds as far as the file says it: all of another server's model, and of one that is loaded here its
+    /// positions, if they are given.
+    pub fn told(&self) -> Option<Holds> {
+        match (&self.remote, self.context) {
+            (Some(remote), context) => {
+                let holds = Holds::positions(context.unwrap_or(DEFAULT_CONTEXT));
+                let answer = remote.max_tokens.map(|most| most as usize);
+                Some(Holds {
+                    answer: answer.unwrap_or(holds.answer),
+                    ..holds
+                })
+            }
+            (None, context) => context.map(Holds::positions),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_contract::{CommitPoint, SinkClass, SourceClass, Wanted};
 
 use super::feeds::Feed;
-use super::gateway::{Gateway, Ingest, Route};
+use super::gateway::{Gateway, GatewayKey, GatewayTls, GatewayTokens, Ingest, Route};
 use super::internal::{Changelog, NewTopic};
 use super::mistake::Mistake;
 use super::models::{Engine, Model, ModelStage};
@@ -88,6 +88,37 @@ impl Pipeline {
     /// Something that is wrong with a stage, found after the file was read, at its line.
     pub fn mistake_of_stage(&self, stage: &Stage, what: impl ToString) -> Mistake {
         self.mistake(&stage.place, format!("stage.{}", stage.name), what)
+    }
+
+    /// Something that is wrong with how long the answers of a stage may be, at the line that says it.
+    pub fn mistake_of_length(&self, stage: &Stage, what: impl ToString) -> Mistake {
+        match &stage.kind {
+            StageKind::Model(asks) => match &asks.typed_max_tokens {
+                Some(typed) => self.mistake(&typed.place, typed.key.clone(), what),
+                None => self.mistake_of_stage(stage, what),
+            },
+            StageKind::Operator(_) => self.mistake_of_stage(stage, what),
+        }
+    }
+
+    /// Something that is wrong with how the gateway speaks TLS, at its line.
+    pub fn mistake_of_tls(&self, tls: &GatewayTls, what: impl ToString) -> Mistake {
+        self.mistake(&tls.place, "gateway.certificate".to_owned(), what)
+    }
+
+    /// Something that is wrong with a key of the gateway, at its line.
+    pub fn mistake_of_key(&self, key: &GatewayKey, what: impl ToString) -> Mistake {
+        self.mistake(&key.place, format!("gateway.key.{}", key.name), what)
+    }
+
+    /// Something that is wrong with the signed tokens of the gateway, at their line.
+    pub fn mistake_of_tokens(&self, tokens: &GatewayTokens, what: impl ToString) -> Mistake {
+        self.mistake(&tokens.place, "gateway.tokens".to_owned(), what)
+    }
+
+    /// Something that is wrong with where the gateway listens and to whom, at its line.
+    pub fn mistake_of_gateway(&self, gateway: &Gateway, what: impl ToString) -> Mistake {
+        self.mistake(&gateway.place, "gateway".to_owned(), what)
     }
 
     fn mistake(&self, place: &Span, key: String, what: impl ToString) -> Mistake {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::addresses::wrong_origin;
 use super::findings::Typed;
 use super::gateway::{GatewayLimits, Kept};
 use super::read_gateway_access::{read_keys, read_tokens};
@@ -108,19 +109,8 @@ fn check_pair(table: &Table<'_>, gateway: &TypedGateway) {
 
 fn read_origins(table: &Table<'_>) -> Vec<String> {
     let fits = |origin: &Typed<String>| {
-        let text = origin.value.as_str();
-        let host = (text.strip_prefix("https://")).or(text.strip_prefix("http://"));
-        let whole = host.is_some_and(|host| {
-            !host.is_empty()
-                && host.chars().all(|c| c.is_ascii_graphic())
-                && !host.contains(['/', '?', '#', '@'])
-                && !host.chars().any(|c| c.is_ascii_uppercase())
-        });
-        if text != "*" && !whole {
-            table.found.about(
-                origin,
-                format!("{text:?} is not an origin; write for example \"https://app.example\", as browsers send it"),
-            );
+        if let Some(what) = wrong_origin(&origin.value) {
+            table.found.about(origin, what);
         }
     };
     let origins = table.strings("origins").unwrap_or_default();

@@ -169,6 +169,7 @@ pub(crate) fn read_tokens(table: Table<'_>) -> TypedTokens {
     let keys = read_token_keys(&table, algorithm.as_ref());
     let value = |name| table.string(name).map(|typed| typed.value);
     let tokens = TypedTokens {
+        place: table.place.clone(),
         algorithm: algorithm.map(|typed| typed.value),
         keys,
         issuer: value("issuer"),

@@ -47,8 +47,11 @@ pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
     let kind = table.word("type", &TYPES);
     let known = table.get("type").is_none() || kind.is_some();
     let protocol = kind.and_then(|typed| typed.value);
+    let context = table
+        .count("context", 16..=1_048_576)
+        .map(|typed| typed.value);
     let remote = protocol
-        .and_then(|protocol| read_remote(&name, protocol, &table))
+        .and_then(|protocol| read_remote(&name, protocol, &table, context))
         .map(Box::new);
     if protocol.is_some() {
         table.misplaced(&LOCAL_KEYS, "belongs to a model that is loaded here");
@@ -88,9 +91,7 @@ pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
         sequences: table
             .count("sequences", 1..=1024)
             .map_or(32, |typed| typed.value),
-        context: table
-            .count("context", 16..=1_048_576)
-            .map(|typed| typed.value),
+        context,
         queue: table
             .count("queue", 1..=1_000_000)
             .map_or(256, |typed| typed.value),

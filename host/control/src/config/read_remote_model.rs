@@ -6,6 +6,7 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 use super::findings::Typed;
+use super::models::DEFAULT_CONTEXT;
 use super::read_gateway_access::{read_names, read_variable};
 use super::reader::Table;
 use super::remote_models::{
@@ -65,6 +66,7 @@ pub(crate) fn read_remote(
     name: &Typed<String>,
     kind: Type,
     table: &Table<'_>,
+    context: Option<usize>,
 ) -> Option<TypedRemote> {
     let url = table.string("url");
     if table.get("url").is_none() {
@@ -96,9 +98,7 @@ pub(crate) fn read_remote(
             .map_or_else(|| name.value.clone(), |typed| typed.value),
         key_variable,
         certificates: None,
-        max_tokens: table
-            .number("max-tokens", 1..=1_048_576)
-            .map(|typed| typed.value as u32),
+        max_tokens: read_max_tokens(table, context),
         in_flight: table
             .count("in-flight", 1..=10_000)
             .map_or(32, |typed| typed.value),
@@ -118,12 +118,31 @@ pub(crate) fn read_remote(
         batch: table
             .count("batch", 1..=1024)
             .map_or(1, |typed| typed.value),
-        url: url?.value.trim_end_matches('/').to_owned(),
+        url: url.as_ref()?.value.trim_end_matches('/').to_owned(),
     };
     Some(TypedRemote {
         model,
+        url: url?,
         certificates,
     })
+}
+
+/// An answer is a part of the positions.
+fn read_max_tokens(table: &Table<'_>, context: Option<usize>) -> Option<u32> {
+    let typed = table.number("max-tokens", 1..=1_048_576)?;
+    let positions = context.unwrap_or(DEFAULT_CONTEXT);
+    if typed.value > positions as u64 {
+        let what = match context {
+            Some(_) => format!("{} exceeds context, which is {positions}", typed.value),
+            None => format!(
+                "{} exceeds the context of {positions} that a model has whose file says none; write context, as its \
+                 server has it",
+                typed.value
+            ),
+        };
+        table.found.about(&typed, what);
+    }
+    Some(typed.value as u32)
 }
 
 fn read_openai(table: &Table<'_>) -> RemoteProtocol {

@@ -1,9 +1,13 @@
 //! From what was typed to what it means: names become indexes, and what only the whole file can say is said.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use super::addresses::is_asked_by;
 use super::disk::Directory;
-use super::feeds::{output_feeds, output_names, resolve_feeds, resolve_tokens_to};
+use super::feeds::{
+    check_feed_topics, feed_topics, output_feeds, output_names, resolve_feeds, resolve_tokens_to,
+};
 use super::files::{Files, check_state, own_files, source_files};
 use super::findings::{Findings, Typed};
 use super::internal::{Origin, Written, check_ingest, check_internal, default_letters};
@@ -43,6 +47,11 @@ pub(crate) fn resolve(
         .models
         .iter()
         .map(|model| model.name.clone())
+        .collect();
+    let urls: Vec<Typed<String>> = typed
+        .models
+        .iter()
+        .filter_map(|model| Some(model.remote.as_ref()?.url.clone()))
         .collect();
     let models: Vec<Model> = typed
         .models
@@ -116,6 +125,7 @@ pub(crate) fn resolve(
     }
     let outputs = output_names(&sinks, &sink_names);
     let output_feeds = output_feeds(&typed.feeds);
+    let feed_topics = feed_topics(&typed.feeds);
     let feeds = resolve_feeds(found, typed.feeds, &sources, &outputs);
     let ends = Ends {
         feeds: &output_feeds,
@@ -126,6 +136,9 @@ pub(crate) fn resolve(
         sink_names: &sink_names,
     };
     let gateway = resolve_gateway(found, directory, typed.gateway, ends);
+    if let Some(gateway) = &gateway {
+        check_urls(found, gateway.address, &urls);
+    }
     resolve_under_load(
         found,
         &mut Answering {
@@ -153,6 +166,7 @@ pub(crate) fn resolve(
             }
         },
     };
+    check_feed_topics(found, &feed_topics, &sinks, &dead_letters);
     let delivery = typed.delivery.unwrap_or_default();
     check_ingest(found, delivery, &sources, &sinks);
     let written = Written {
@@ -260,6 +274,20 @@ fn resolve_source(
         },
     };
     Some((source, origin))
+}
+
+/// A model that is asked of this pipeline's own gateway comes back here, and waits for itself.
+fn check_urls(found: &Findings, gateway: SocketAddr, urls: &[Typed<String>]) {
+    for url in urls.iter().filter(|url| is_asked_by(&url.value, gateway)) {
+        found.about(
+            url,
+            format!(
+                "{:?} is this pipeline's own gateway at {gateway}: what is asked of it comes back here; name the server \
+                 that has the model",
+                url.value
+            ),
+        );
+    }
 }
 
 fn check_stdin(found: &Findings, sources: &[Source], names: &Names) {

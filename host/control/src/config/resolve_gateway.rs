@@ -61,6 +61,7 @@ pub(crate) fn resolve_gateway(
         (Some(certificate), Some(key)) => Some(GatewayTls {
             certificate: file(certificate),
             private_key: file(key),
+            place: certificate.place.clone(),
         }),
         _ => None,
     };
@@ -80,6 +81,7 @@ pub(crate) fn resolve_gateway(
             );
         }
         keys.push(GatewayKey {
+            place: key.name.place,
             name: key.name.value,
             secret,
             scope: scope(key.scope),
@@ -99,6 +101,7 @@ pub(crate) fn resolve_gateway(
         cache: typed.cache,
         idempotency: typed.idempotency,
         share_equal_requests: typed.share_equal_requests,
+        place: typed.address_place.unwrap_or(typed.place),
     })
 }
 
@@ -113,6 +116,7 @@ fn resolve_tokens(
         TypedTokenKeys::Url { url, refresh } => TokenKeys::Url { url, refresh },
     };
     Some(GatewayTokens {
+        place: typed.place,
         algorithm: typed.algorithm?,
         keys,
         issuer: typed.issuer,

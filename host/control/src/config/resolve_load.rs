@@ -48,8 +48,11 @@ pub(crate) fn resolve_under_load(found: &Findings, all: &mut Answering<'_>) {
             if let Some(model) = model {
                 all.used[model] = true;
                 for asked in &mut asks {
-                    if asked.model != model && !asked.alternatives.contains(&model) {
+                    if !asked.asks(model) {
                         asked.alternatives.push(model);
+                        let models: Vec<_> =
+                            (asked.models().map(|index| &all.models[index])).collect();
+                        asked.settle_length(models);
                     }
                 }
             }
@@ -141,13 +144,11 @@ fn make_room(found: &Findings, asked: &mut ModelStage, max_waiting: usize, model
     if asked.alternatives.is_empty() {
         return;
     }
-    let running = std::iter::once(&asked.model)
-        .chain(&asked.alternatives)
-        .map(|index| {
-            let model = &models[*index];
-            let remote = model.remote.as_ref().map(|remote| remote.in_flight);
-            remote.unwrap_or(model.sequences)
-        });
+    let running = asked.models().map(|index| {
+        let model = &models[index];
+        let remote = model.remote.as_ref().map(|remote| remote.in_flight);
+        remote.unwrap_or(model.sequences)
+    });
     let needed = max_waiting + running.sum::<usize>();
     if let Some(typed) = asked.per_key.as_ref().filter(|typed| typed.value < needed) {
         let what = format!(

@@ -4,12 +4,10 @@ use tidegate_contract::{Parameters, PromptTemplate, Structure};
 
 use super::disk::Directory;
 use super::findings::{Findings, Typed};
-use super::models::{Ask, Generate, Model, ModelStage, Order, Truncated};
+use super::models::{Ask, Generate, Holds, Model, ModelStage, Order, Truncated};
 use super::named::read_text;
 use super::typed::{TypedAsk, TypedGenerate, TypedModelStage, TypedStructure};
 
-/// Default of `max-tokens`.
-const MAX_TOKENS: usize = 256;
 /// Default of `max-in-flight`.
 const MAX_IN_FLIGHT: usize = 64;
 /// Longest schema or grammar, bytes.
@@ -28,22 +26,17 @@ pub(crate) fn resolve_model_stage(
         .truncate
         .as_ref()
         .map(|name| truncated(found, name, &prompt));
+    let mut typed_max_tokens = None;
     let ask = match typed.ask {
-        TypedAsk::Generate(generate) => {
-            let max_tokens = max_tokens(
-                found,
-                generate.max_tokens.as_ref(),
-                typed.prompt_tokens.as_ref(),
-                model,
-            );
-            Ask::Generate(Box::new(resolve_generate(
-                found, directory, *generate, max_tokens,
-            )))
+        TypedAsk::Generate(mut generate) => {
+            typed_max_tokens = generate.max_tokens.take();
+            Ask::Generate(Box::new(resolve_generate(found, directory, *generate)))
         }
         TypedAsk::Embed => Ask::Embed,
         TypedAsk::Classify { threshold } => Ask::Classify { threshold },
     };
-    ModelStage {
+    let prompt_tokens = typed.prompt_tokens;
+    let mut stage = ModelStage {
         model: index,
         alternatives: Vec::new(),
         ask,
@@ -52,7 +45,7 @@ pub(crate) fn resolve_model_stage(
         tokens,
         tokens_to,
         truncate,
-        prompt_tokens: typed.prompt_tokens.map(|typed| typed.value),
+        prompt_tokens: prompt_tokens.as_ref().map(|typed| typed.value),
         seed: typed.seed,
         priority: typed.priority,
         order: Order::Key,
@@ -64,11 +57,15 @@ pub(crate) fn resolve_model_stage(
         in_flight: typed.in_flight,
         max_in_flight_per_key: MAX_IN_FLIGHT,
         per_key: typed.per_key,
+        typed_max_tokens,
         deadline: typed.deadline,
         attempts: typed.attempts,
         into: typed.into,
         field: typed.field,
-    }
+    };
+    stage.settle_length([model]);
+    check_length(found, &stage, prompt_tokens.as_ref(), model);
+    stage
 }
 
 /// The part of the prompt that is cut.
@@ -90,39 +87,37 @@ fn truncated(found: &Findings, name: &Typed<String>, prompt: &PromptTemplate) ->
     truncated
 }
 
-/// Most tokens of an answer; prompt and answer must fit the context.
-fn max_tokens(
+/// Prompt and answer must fit the context, as far as the file says it.
+fn check_length(
     found: &Findings,
-    typed: Option<&Typed<usize>>,
+    stage: &ModelStage,
     prompt: Option<&Typed<usize>>,
     model: &Model,
-) -> usize {
-    let most = match (typed, model.context) {
-        (Some(typed), _) => typed.value,
-        (None, Some(context)) => MAX_TOKENS.min(context / 2),
-        (None, None) => MAX_TOKENS,
+) {
+    let (Ask::Generate(generate), Some(Holds { context, .. })) = (&stage.ask, model.told()) else {
+        return;
     };
-    if let (Some(context), Some(last)) = (model.context, prompt.or(typed)) {
-        let wanted = prompt.map_or(1, |typed| typed.value) + most;
-        if wanted > context {
-            found.about(
-                last,
-                format!(
-                    "prompt and answer may take {wanted} tokens, and model {:?} has a context of {context}",
-                    model.name
-                ),
-            );
-        }
+    let Some(last) = prompt.or(stage.typed_max_tokens.as_ref()) else {
+        return;
+    };
+    let most = generate.parameters.max_tokens as usize;
+    let wanted = prompt.map_or(1, |typed| typed.value) + most;
+    if wanted > context {
+        let usual = match model.context {
+            Some(_) => "",
+            None => ", where the file says no other",
+        };
+        found.about(
+            last,
+            format!(
+                "prompt and answer may take {wanted} tokens, and model {:?} has a context of {context}{usual}",
+                model.name
+            ),
+        );
     }
-    most
 }
 
-fn resolve_generate(
-    found: &Findings,
-    directory: &Directory,
-    typed: TypedGenerate,
-    max_tokens: usize,
-) -> Generate {
+fn resolve_generate(found: &Findings, directory: &Directory, typed: TypedGenerate) -> Generate {
     let text = |path: &Typed<String>| read_text(found, directory, path, LONGEST_STRUCTURE);
     let structure = typed.structure.and_then(|structure| match structure {
         TypedStructure::Here(structure) => Some(structure),
@@ -146,7 +141,6 @@ fn resolve_generate(
         raw: typed.raw,
         system: typed.system,
         parameters: Parameters {
-            max_tokens: u32::try_from(max_tokens).unwrap_or(u32::MAX),
             structure,
             ..typed.parameters
         },

@@ -77,6 +77,7 @@ pub(crate) struct TypedKey {
 
 #[derive(Debug)]
 pub(crate) struct TypedTokens {
+    pub(crate) place: Span,
     pub(crate) algorithm: Option<TokenAlgorithm>,
     pub(crate) keys: Option<TypedTokenKeys>,
     pub(crate) issuer: Option<String>,
@@ -164,6 +165,7 @@ pub(crate) struct TypedModel {
 #[derive(Debug)]
 pub(crate) struct TypedRemote {
     pub(crate) model: RemoteModel,
+    pub(crate) url: Typed<String>,
     pub(crate) certificates: Option<Typed<String>>,
 }
 

@@ -18,7 +18,7 @@ use tidegate_telemetry::events::{Deployed, DeploymentRefused};
 use tidegate_telemetry::{Meters, SlotSummary};
 
 use crate::components::Components;
-use crate::models::HostedModel;
+use crate::models::{HostedModel, remote_report};
 use crate::operator_metrics::operator_metrics;
 use crate::wire::gateway::Serving;
 use crate::{revisions, wire};
@@ -229,6 +229,11 @@ impl Host for RunningHost {
             adapter: self.adapter.clone(),
             slots: slots.collect(),
             models: self.models(),
+            remote: self
+                .remote
+                .iter()
+                .map(|model| remote_report(model))
+                .collect(),
             gateway: self.serving.as_ref().map(|serving| GatewayReport {
                 url: serving.url(),
                 waiting: serving.waiting() as u64,

@@ -12,6 +12,7 @@ mod components;
 mod exit;
 mod host;
 mod models;
+mod opening;
 mod operator_metrics;
 mod revisions;
 mod starting;

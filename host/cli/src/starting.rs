@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tidegate_connect::remote::RemoteModel;
 use tidegate_control::config::Pipeline;
 use tidegate_control::{
     DeployRefused, DeployReport, DeployRequest, Host, ModelRefused, ModelReport, Percentiles,
@@ -12,6 +13,7 @@ use tidegate_control::{
 use tidegate_flow::Counts;
 
 use crate::host::RunningHost;
+use crate::models::{asking, remote_report};
 
 /// How long a deployment that comes while the host starts waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -24,13 +26,23 @@ pub(crate) struct StartingHost {
     /// What the commit log says of records.
     restored: Counts,
     models: Vec<ModelReport>,
+    remote: Vec<Arc<RemoteModel>>,
     running: Mutex<Option<Arc<RunningHost>>>,
     runs: Condvar,
 }
 
 impl StartingHost {
-    pub(crate) fn new(pipeline: &Pipeline, restored: Counts) -> StartingHost {
-        let models = pipeline.models.iter().map(|model| ModelReport {
+    /// A host that will have these models of other servers, and load those of the pipeline that its stages ask.
+    pub(crate) fn new(
+        pipeline: &Pipeline,
+        restored: Counts,
+        remote: Vec<Arc<RemoteModel>>,
+    ) -> StartingHost {
+        let models = pipeline.models.iter().enumerate();
+        let loaded = models.filter(|(index, model)| {
+            model.remote.is_none() && asking(pipeline, *index).next().is_some()
+        });
+        let models = loaded.map(|(_, model)| ModelReport {
             name: model.name.clone(),
             path: model.path.clone(),
             ..ModelReport::default()
@@ -40,6 +52,7 @@ impl StartingHost {
             began: Instant::now(),
             restored,
             models: models.collect(),
+            remote,
             running: Mutex::new(None),
             runs: Condvar::new(),
         }
@@ -93,6 +106,11 @@ impl Host for StartingHost {
             adapter: None,
             slots: Vec::new(),
             models: self.models.clone(),
+            remote: self
+                .remote
+                .iter()
+                .map(|model| remote_report(model))
+                .collect(),
             gateway: None,
             swaps: 0,
             max_swap_wait_ms: 0.0,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::models::{ModelRefused, ModelReport};
+use crate::models::{ModelRefused, ModelReport, RemoteReport};
 
 /// The running host, as the admin API sees it. Calls come from threads that may block.
 pub trait Host: Send + Sync {
@@ -76,9 +76,12 @@ pub struct StatusReport {
     pub adapter: Option<String>,
     /// One for each operator stage, in the order of the file.
     pub slots: Vec<SlotReport>,
-    /// One for each model that a stage asks, in the order of the file.
+    /// One for each model that is loaded here and that a stage asks, in the order of the file.
     #[serde(default)]
     pub models: Vec<ModelReport>,
+    /// One for each model that another server has and that a stage asks, in the order of the file.
+    #[serde(default)]
+    pub remote: Vec<RemoteReport>,
     /// Its gateway, if it has one that listens.
     #[serde(default)]
     pub gateway: Option<GatewayReport>,

@@ -23,4 +23,4 @@ pub use api::{
     RecordCounts, RevisionReport, RunState, ShedReport, SlotCounters, SlotReport, SlotTrouble,
     StatusReport,
 };
-pub use models::{ModelRefused, ModelReport};
+pub use models::{BreakerState, ModelRefused, ModelReport, RemoteReport};

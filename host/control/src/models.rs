@@ -56,6 +56,43 @@ pub struct ModelReport {
     pub reloads: u64,
 }
 
+/// A model that another server has, and what it did since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteReport {
+    /// Its name in the pipeline file.
+    pub name: String,
+    /// The server, as the file names it.
+    pub server: String,
+    /// Requests that are under way, those that wait for their turn included.
+    pub in_flight: usize,
+    /// Of these, those that wait for their turn.
+    pub waiting: usize,
+    /// Requests answered.
+    pub answered: u64,
+    /// Requests that failed, whatever the reason.
+    pub failed: u64,
+    /// Whether the server is asked.
+    pub breaker: BreakerState,
+    /// For how long the server has not been known to be well, whole seconds; none while it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_seconds: Option<u64>,
+}
+
+/// Whether a server is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BreakerState {
+    /// As usual.
+    #[default]
+    Closed,
+    /// Not for a while: it is well, and asked for that.
+    Resting,
+    /// Not for a while: it has failed.
+    Open,
+    /// It has failed, and the next request tries it, or one does.
+    HalfOpen,
+}
+
 /// A request for a model that changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

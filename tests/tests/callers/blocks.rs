@@ -62,6 +62,7 @@ fn route() -> Route {
         greedy: true,
         has_form: false,
         token_text: None,
+        is_silent: None,
         own: vec!["small".into()],
         steps: Vec::new(),
         others: Vec::new(),

@@ -17,11 +17,13 @@ mod hostile;
 mod keys;
 mod killed;
 mod load;
+mod opening;
 mod private;
 mod published;
 mod records;
 mod remote;
 mod remote_chain;
+mod remote_status;
 #[path = "../../../host/connect/tests/remote/server.rs"]
 #[allow(dead_code)] // The room it belongs to uses the rest of it.
 mod server;
@@ -30,3 +32,4 @@ mod starting;
 mod streams;
 mod tokens;
 mod vectors;
+mod workers;

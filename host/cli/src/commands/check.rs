@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate_contract::Slot as _;
-use tidegate_control::config::{Pipeline, StageKind, guarantee};
+use tidegate_control::config::{Mistake, Pipeline, StageKind, guarantee};
 use tidegate_operator::ComponentSlot;
 use tidegate_state::StateDirectory;
 
 use super::try_out::failed_samples;
-use super::{check_state, print, read_pipeline, warnings};
+use super::{check_state, none_is_wrong, print, read_pipeline, warnings};
 use crate::exit::{Failure, tell};
 use crate::wire::kafka::{self, Probed};
-use crate::{models, wire};
+use crate::{models, opening, wire};
 
 /// How long brokers have to answer.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
@@ -24,7 +24,9 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) fn check(path: &Path, connect: bool, as_json: bool) -> Result<(), Failure> {
     let pipeline = read_pipeline(path)?;
     check_state(&pipeline)?;
-    models::check(&pipeline)?;
+    let mut mistakes = models::check(&pipeline);
+    let seen = opening::look(&pipeline);
+    mistakes.extend(seen.mistakes);
     // A state directory is not made for a question.
     let compiled = pipeline.state.join("compiled");
     let compiled = match compiled.is_dir() {
@@ -35,9 +37,11 @@ pub(crate) fn check(path: &Path, connect: bool, as_json: bool) -> Result<(), Fai
         false => wire::Compiled::User,
     };
     let one = wire::Tasks { warm: 1, most: 1 };
-    let (slots, _) = wire::slots(&pipeline, compiled, one, &[], None)?;
-    check_samples(&pipeline, &slots)?;
+    let (slots, _) = wire::slots(&pipeline, compiled, one, &[], None, &mut mistakes)?;
+    check_samples(&pipeline, &slots, &mut mistakes)?;
+    none_is_wrong(mistakes)?;
     let mut warnings = warnings(&pipeline, &slots)?;
+    warnings.extend(seen.lacks.iter().map(ToString::to_string));
     // Another process may be using them: what cannot be read now is a matter of the start.
     let tasks = StateDirectory::tasks(&pipeline.state);
     if let Ok(tasks) = tasks
@@ -195,29 +199,28 @@ fn all_answered(topics: &Option<Vec<Probed>>) -> Result<(), Failure> {
 }
 
 /// Has the operators of stages with samples answer them; what one cannot answer is a mistake of configuration.
-fn check_samples(pipeline: &Pipeline, slots: &[Arc<ComponentSlot>]) -> Result<(), Failure> {
-    let mut mistakes = Vec::new();
+fn check_samples(
+    pipeline: &Pipeline,
+    slots: &[Arc<ComponentSlot>],
+    mistakes: &mut Vec<Mistake>,
+) -> Result<(), Failure> {
     for slot in slots {
-        let stage = pipeline
-            .stages
-            .iter()
-            .find(|stage| stage.name == slot.name());
-        let Some(StageKind::Operator(operator)) = stage.map(|stage| &stage.kind) else {
+        let mut stages = pipeline.stages.iter();
+        let Some(stage) = stages.find(|stage| stage.name == slot.name()) else {
+            continue;
+        };
+        let StageKind::Operator(operator) = &stage.kind else {
             continue;
         };
         let Some(samples) = &operator.samples else {
             continue;
         };
-        let (file, stage) = (pipeline.file.display(), slot.name());
         let failed = failed_samples(slot, samples)?;
         mistakes.extend(
             failed
                 .iter()
-                .map(|why| format!("{file}: stage.{stage}: {why}")),
+                .map(|why| pipeline.mistake_of_stage(stage, why)),
         );
     }
-    match mistakes.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::usage(mistakes.join("\n"))),
-    }
+    Ok(())
 }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use tidegate_contract::{OperatorError, Slot as _};
-use tidegate_control::config::{Mistakes, Pipeline, check_outputs, load};
+use tidegate_control::config::{Mistake, Mistakes, Pipeline, check_outputs, load};
 use tidegate_operator::ComponentSlot;
 use tidegate_state::StateDirectory;
 use tidegate_trial::refuses_configuration;
@@ -36,6 +36,20 @@ fn read_pipeline(path: &Path) -> Result<Pipeline, Failure> {
     let pipeline = load(path).map_err(wrong)?;
     kafka::check_properties(&pipeline).map_err(wrong)?;
     Ok(pipeline)
+}
+
+/// Fails with every mistake, in the order of the file.
+fn none_is_wrong(mut mistakes: Vec<Mistake>) -> Result<(), Failure> {
+    if mistakes.is_empty() {
+        return Ok(());
+    }
+    mistakes.sort_by_key(|mistake| {
+        let at = mistake.position.as_ref();
+        at.map(|at| (at.line, at.column))
+    });
+    let warnings = Vec::new();
+    let mistakes = Mistakes { mistakes, warnings };
+    Err(Failure::Usage(mistakes.to_string()))
 }
 
 /// The state directory may be missing; one that is not its own is a mistake of the file.

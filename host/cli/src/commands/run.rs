@@ -14,7 +14,7 @@ use tidegate_telemetry::events::{RunEnded, RunStarted};
 use tidegate_telemetry::{Meters, ProgressLine, Summary};
 
 use super::stopping::Stopping;
-use super::{check_state, print, read_pipeline};
+use super::{check_state, none_is_wrong, print, read_pipeline};
 use crate::breakers::Breakers;
 use crate::components::Components;
 use crate::exit::{Failure, tell};
@@ -22,7 +22,7 @@ use crate::host::{HostedSlot, RunningHost};
 use crate::models::Served;
 use crate::starting::StartingHost;
 use crate::wire::gateway::Serving;
-use crate::{RunArguments, Until, models, revisions, wire};
+use crate::{RunArguments, Until, models, opening, revisions, wire};
 
 /// Instances that are made ahead for a topic.
 const TOPIC_WARM: usize = 8;
@@ -64,7 +64,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             "--json would mix the summary with the records on standard output; set pipeline.summary to a file instead",
         ));
     }
-    models::check(&pipeline)?;
+    // Everything that can refuse comes before the first file is touched, and before what takes minutes.
+    let mut mistakes = models::check(&pipeline);
+    mistakes.extend(opening::look(&pipeline).all());
+    none_is_wrong(mistakes)?;
     check_state(&pipeline)?;
     let layer: Arc<dyn FileLayer> = Arc::new(Disk);
     let (state, log, recovered) =
@@ -76,7 +79,11 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     if let Some(why) = wire::gateway::unread::refusal(&pipeline, &recovered.tasks)? {
         return Err(Failure::Run(anyhow::anyhow!(why)));
     }
-    // Everything that can refuse comes before the first file is touched.
+    // Who runs this pipeline already is known by its state directory: that is said, and not that the port is taken.
+    let opened = opening::open(&pipeline)?;
+    if let Some(bound) = &opened.bound {
+        tracing::info!(address = %bound.address(), "the gateway has its address, and listens when the models are there");
+    }
     let tasks = tasks(&pipeline);
     let compiled = wire::Compiled::State {
         directory: state.path().join("compiled"),
@@ -84,7 +91,16 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     };
     let components = Components::new(state.path());
     let cut = &recovered.slots;
-    let (slots, configured) = wire::slots(&pipeline, compiled, tasks, cut, Some(&components))?;
+    let mut mistakes = Vec::new();
+    let (slots, configured) = wire::slots(
+        &pipeline,
+        compiled,
+        tasks,
+        cut,
+        Some(&components),
+        &mut mistakes,
+    )?;
+    none_is_wrong(mistakes)?;
     for warning in &pipeline.warnings {
         tell(format_args!("warning: {warning}\n"));
     }
@@ -95,7 +111,11 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let gateway = wire::gateway::Gateway::open(&pipeline, &state)?;
     let sources = wire::sources(&pipeline, gateway.as_ref());
     let restored = Counts::recovered(&recovered);
-    let starting = Arc::new(StartingHost::new(&pipeline, restored));
+    let starting = Arc::new(StartingHost::new(
+        &pipeline,
+        restored,
+        opened.remote.values().cloned().collect(),
+    ));
     // Before the models, which may take minutes: whoever asks is told what waits for them.
     stopping.keep(match pipeline.admin {
         None => None,
@@ -109,19 +129,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     if stopping.is_told() {
         return Ok(());
     }
-    let served = wire::load_models(&pipeline, arguments.adapter.as_deref())?;
+    let served = wire::load_models(&pipeline, arguments.adapter.as_deref(), &opened.remote)?;
     if stopping.is_told() {
         return Ok(());
     }
-    let ground = wire::Ground {
-        recovered: &recovered,
-        layer: &layer,
-        log: &log,
-        state: &state,
-        gateway: gateway.as_ref(),
-    };
-    let parts = wire::worker_parts(&pipeline, until, &ground)?;
-
     let topology = wire::topology(
         &pipeline,
         sources,
@@ -133,14 +144,22 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     )?;
     // The stages have them: what is left in them goes out when these end.
     drop(feeds);
+    let ground = wire::Ground {
+        recovered: &recovered,
+        layer: &layer,
+        log: &log,
+        state: &state,
+        gateway: gateway.as_ref(),
+    };
+    let parts = wire::worker_parts(&pipeline, until, &ground)?;
     let meters = Arc::new(Meters::new(
         &pipeline.name,
         pipeline.stages.iter().map(|stage| stage.name.as_str()),
     ));
-    let serving = match (&gateway, &pipeline.gateway) {
-        (Some(gateway), Some(configured)) => {
-            Some(Serving::start(&pipeline, configured, gateway, &served)?)
-        }
+    let serving = match (&gateway, &pipeline.gateway, opened.bound) {
+        (Some(gateway), Some(configured), Some(bound)) => Some(Serving::start(
+            &pipeline, configured, bound, gateway, &served,
+        )?),
         _ => None,
     };
     let (mut models, mut remote) = (Vec::new(), Vec::new());

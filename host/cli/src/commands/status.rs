@@ -6,6 +6,7 @@ use super::deploy::client;
 use super::print;
 use crate::HostArguments;
 use crate::exit::Failure;
+use crate::models::remote_line;
 
 /// Shows how a running host stands.
 pub(crate) fn status(host: &HostArguments, as_json: bool) -> Result<(), Failure> {
@@ -66,6 +67,9 @@ pub(crate) fn status(host: &HostArguments, as_json: bool) -> Result<(), Failure>
     );
     for model in &report.models {
         text += &super::model::line(model);
+    }
+    for model in &report.remote {
+        text += &remote_line(model);
     }
     for slot in &report.slots {
         let label = if slot.label.is_empty() {

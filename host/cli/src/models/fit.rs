@@ -2,23 +2,23 @@
 
 use tidegate_contract::{BLOCK, Makes};
 use tidegate_control::config::{
-    Ask, BiasedToken, Generate, Mistake, Mistakes, Model, ModelStage, Pipeline, Stage, StageKind,
-    check_labels,
+    Ask, BiasedToken, DEFAULT_CONTEXT, Generate, Holds, Mistake, Model, ModelStage, Pipeline,
+    Stage, StageKind, check_labels,
 };
 use tidegate_grammar::{Compiler, Vocabulary};
 use tidegate_text::{ChatMessage, PromptError, Tokenizer};
 
+use super::ModelFile;
 use super::sizes::{KvRoom, kv_room};
-use super::{DEFAULT_CONTEXT, ModelFile};
-use crate::exit::{Failure, with_causes};
+use crate::exit::with_causes;
 
 /// Positions kept free for the chat template around the user message, at least.
 const TEMPLATE_TOKENS: usize = 32;
 /// Tokens that a user message can have more in the template than alone, where they merge otherwise at its ends.
 const SEAMS: usize = 8;
 
-/// Opens every model that a stage asks, and holds it against its stages.
-pub(crate) fn check(pipeline: &Pipeline) -> Result<(), Failure> {
+/// Opens every model that a stage asks, and holds it against its stages; those of other servers as the file has them.
+pub(crate) fn check(pipeline: &Pipeline) -> Vec<Mistake> {
     let mut all = Vec::new();
     for (index, model) in pipeline.models.iter().enumerate() {
         if asking(pipeline, index).next().is_none() {
@@ -33,14 +33,7 @@ pub(crate) fn check(pipeline: &Pipeline) -> Result<(), Failure> {
             Err(error) => all.push(pipeline.mistake_of_model(model, with_causes(&error))),
         }
     }
-    if all.is_empty() {
-        return Ok(());
-    }
-    let mistakes = Mistakes {
-        mistakes: all,
-        warnings: Vec::new(),
-    };
-    Err(Failure::Usage(mistakes.to_string()))
+    all
 }
 
 /// The stages that ask a model, always or under load.
@@ -108,6 +101,7 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
         };
         found.extend(mistake.map(|mistake| pipeline.mistake_of_model(model, mistake)));
     }
+    let holds = Holds::positions(context(model, file));
     let mut compiler = None;
     for (number, stage, kind) in asking(pipeline, index) {
         let mut wrong = |what: String| found.push(pipeline.mistake_of_stage(stage, what));
@@ -131,8 +125,31 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
         }
         match &kind.ask {
             Ask::Generate(generate) => {
-                for what in generate_mistakes(kind, generate, model, file, &mut compiler) {
+                for what in generate_mistakes(generate, file, &mut compiler) {
                     wrong(what);
+                }
+                match around_prompt(&file.tokenizer, generate) {
+                    Ok(around) => {
+                        let all_of_memory = room.filter(|room| room.positions == holds.context);
+                        let asked = Length {
+                            model: &model.name,
+                            holds,
+                            held: all_of_memory.map_or("", |_| " that kv-memory holds"),
+                            around,
+                            taken: match generate.raw {
+                                true => "the tokenizer's own tokens",
+                                false => "chat template and system message",
+                            },
+                        };
+                        let wrong = asked.mistake(kind);
+                        found.extend(wrong.map(|what| pipeline.mistake_of_length(stage, what)));
+                    }
+                    Err(error) => wrong(match generate.raw {
+                        true => format!("the model's tokenizer does not take a text: {error}"),
+                        false => format!(
+                            "the model's chat template does not take the stage's messages: {error}"
+                        ),
+                    }),
                 }
             }
             Ask::Classify { .. } => {
@@ -172,43 +189,52 @@ pub(crate) fn around_prompt(
     Ok(around.max(usual))
 }
 
+/// The length of what a stage asks of a model, and what the model holds.
+pub(super) struct Length<'a> {
+    pub(super) model: &'a str,
+    pub(super) holds: Holds,
+    /// Why it holds no more positions, where it is not the model itself.
+    pub(super) held: &'a str,
+    /// Positions that are no room for the prompt's own text, and what takes them.
+    pub(super) around: usize,
+    pub(super) taken: &'a str,
+}
+
+impl Length<'_> {
+    /// Why the answers that a stage asks for do not fit the model, or leave no room for what is asked.
+    pub(super) fn mistake(&self, kind: &ModelStage) -> Option<String> {
+        let (model, most) = (self.model, kind.max_tokens([self.holds]));
+        let Holds { context, answer } = self.holds;
+        if answer < context && most > answer {
+            return Some(format!(
+                "max-tokens = {most} is more than the {answer} tokens that max-tokens of model {model:?} allows an answer; \
+                 no request would be taken"
+            ));
+        }
+        let room = context.saturating_sub(most + self.around);
+        if room > 0 && kind.prompt_tokens.is_none_or(|tokens| tokens <= room) {
+            return None;
+        }
+        let needs = kind.prompt_tokens.map_or_else(String::new, |tokens| {
+            format!(", prompt-tokens = {tokens} needs more")
+        });
+        let since = match self.around {
+            0 => String::new(),
+            around => format!(", since {} take {around}", self.taken),
+        };
+        Some(format!(
+            "max-tokens = {most} leaves {room} positions of {context}{} for the prompt of model {model:?}{since}{needs}",
+            self.held
+        ))
+    }
+}
+
 fn generate_mistakes(
-    kind: &ModelStage,
     generate: &Generate,
-    model: &Model,
     file: &ModelFile,
     compiler: &mut Option<Result<Compiler, String>>,
 ) -> Vec<String> {
     let mut found = Vec::new();
-    let context = context(model, file);
-    let most = generate.parameters.max_tokens as usize;
-    match around_prompt(&file.tokenizer, generate) {
-        Ok(around) => {
-            let room = context.saturating_sub(most + around);
-            let held = kv_room(model, &file.checkpoint)
-                .filter(|room| room.positions == context)
-                .map_or("", |_| " that kv-memory holds");
-            if room == 0 || kind.prompt_tokens.is_some_and(|tokens| tokens > room) {
-                let needs = kind.prompt_tokens.map_or_else(String::new, |tokens| {
-                    format!(", prompt-tokens = {tokens} needs more")
-                });
-                let taken = match generate.raw {
-                    true => "the tokenizer's own tokens",
-                    false => "chat template and system message",
-                };
-                found.push(format!(
-                    "max-tokens = {most} leaves {room} positions of {context}{held} for the prompt, since {taken} take \
-                     {around}{needs}"
-                ));
-            }
-        }
-        Err(error) => found.push(match generate.raw {
-            true => format!("the model's tokenizer does not take a text: {error}"),
-            false => {
-                format!("the model's chat template does not take the stage's messages: {error}")
-            }
-        }),
-    }
     if let Err(what) = bias(generate, file) {
         found.push(what);
     }

@@ -7,6 +7,7 @@ mod loss;
 mod memory;
 mod open;
 mod remote;
+mod remote_report;
 mod served;
 mod sizes;
 mod source;
@@ -14,12 +15,13 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use fit::check;
+pub(crate) use fit::{asking, check};
 pub(crate) use gpu::{Adapters, selector};
 pub(crate) use hosted::HostedModel;
 pub(crate) use loss::{HELD_OUT, Loss, held_out_loss};
 pub(crate) use memory::{available_memory, whole_memory};
 pub(crate) use open::{ModelFile, open_checkpoint, open_tokenizer};
-pub(crate) use remote::open as open_remote;
+pub(crate) use remote::{look as look_at_remote, open as open_remote};
+pub(crate) use remote_report::{line as remote_line, report as remote_report};
 pub(crate) use served::Served;
-pub(crate) use sizes::{DEFAULT_CONTEXT, Fits, encoder_options, what_fits};
+pub(crate) use sizes::{Fits, encoder_options, what_fits};

@@ -3,21 +3,48 @@
 use std::time::Duration;
 
 use tidegate_connect::remote::{
-    BreakerOptions, Dialect, Hedge, Kserve, LimitName, OpenAi, RemoteKind, RemoteModel,
-    RemoteOptions, RemoteTimeouts, RetryBudget, Roots, Secret,
+    BreakerOptions, Dialect, Hedge, Kserve, LimitName, OpenAi, RemoteError, RemoteKind,
+    RemoteModel, RemoteOptions, RemoteTimeouts, RetryBudget, Roots, Secret, estimated_tokens,
 };
 use tidegate_contract::{Makes, Parameters, Structure};
 use tidegate_control::config::{
-    self, Ask, BiasedToken, Generate, Mistake, Model, Pipeline, RemoteHedge, RemoteProtocol,
-    check_labels,
+    self, Ask, BiasedToken, DEFAULT_CONTEXT, Generate, Mistake, Model, Pipeline, RemoteHedge,
+    RemoteProtocol, check_labels,
 };
 
-use super::DEFAULT_CONTEXT;
-use super::fit::asking;
+use super::fit::{Length, asking};
 use crate::exit::Failure;
+use crate::opening::Seen;
 
 /// Wait before a second try.
 const BACKOFF: Duration = Duration::from_millis(500);
+
+/// What keeps the model of another server from being asked from here, found without asking it.
+pub(crate) fn look(
+    pipeline: &Pipeline,
+    index: usize,
+    remote: &config::RemoteModel,
+    seen: &mut Seen,
+) {
+    let model = &pipeline.models[index];
+    let key = match key(remote) {
+        Ok(key) => key,
+        Err(what) => {
+            seen.lacks(pipeline.mistake_of_model(model, what));
+            None
+        }
+    };
+    let options = options(pipeline, index, remote, key);
+    let of_system = options.roots == Roots::System;
+    match RemoteModel::check(&options) {
+        Ok(()) => {}
+        // Whom the system trusts is another question on another machine.
+        Err(error @ RemoteError::Roots { .. }) if of_system => {
+            seen.lacks(pipeline.mistake_of_model(model, error));
+        }
+        Err(error) => seen.mistake(pipeline.mistake_of_model(model, error)),
+    }
+}
 
 /// Opens the model of another server. Nothing is asked yet.
 pub(crate) fn open(
@@ -25,17 +52,33 @@ pub(crate) fn open(
     index: usize,
     remote: &config::RemoteModel,
 ) -> Result<RemoteModel, Failure> {
+    let wrong = |what: String| {
+        let name = &pipeline.models[index].name;
+        Failure::usage(format_args!("model {name}: {what}"))
+    };
+    let key = key(remote).map_err(wrong)?;
+    RemoteModel::open(options(pipeline, index, remote, key))
+        .map_err(|error| wrong(error.to_string()))
+}
+
+/// The key that a server is sent, if it is sent one.
+fn key(remote: &config::RemoteModel) -> Result<Option<Secret>, String> {
+    let Some(name) = &remote.key_variable else {
+        return Ok(None);
+    };
+    let key = std::env::var(name).ok().filter(|key| !key.is_empty());
+    key.map(|key| Some(Secret::new(key))).ok_or_else(|| {
+        format!("the environment variable {name} of key-variable is not set here, or empty; a run needs it")
+    })
+}
+
+fn options(
+    pipeline: &Pipeline,
+    index: usize,
+    remote: &config::RemoteModel,
+    key: Option<Secret>,
+) -> RemoteOptions {
     let model = &pipeline.models[index];
-    let key = remote.key_variable.as_ref().map(|name| {
-        let key = std::env::var(name).ok().filter(|key| !key.is_empty());
-        key.map(Secret::new).ok_or_else(|| {
-            Failure::usage(format_args!(
-                "model {}: the environment variable {name} of key-variable is not set, or empty",
-                model.name
-            ))
-        })
-    });
-    let key = key.transpose()?;
     let makes = asking(pipeline, index)
         .next()
         .map(|(_, _, stage)| &stage.ask);
@@ -80,7 +123,7 @@ pub(crate) fn open(
         }),
     };
     let context = model.context.unwrap_or(DEFAULT_CONTEXT) as u32;
-    let options = RemoteOptions {
+    RemoteOptions {
         max_tokens: remote.max_tokens.unwrap_or(context),
         concurrency: remote.in_flight,
         queue: model.queue,
@@ -112,12 +155,10 @@ pub(crate) fn open(
             .clone()
             .map_or(Roots::System, Roots::File),
         ..RemoteOptions::new(&model.name, kind, context)
-    };
-    RemoteModel::open(options)
-        .map_err(|error| Failure::usage(format_args!("model {}: {error}", model.name)))
+    }
 }
 
-/// What a server cannot be told is found before it is asked.
+/// What a server cannot be told, and what does not fit its model, is found before it is asked.
 pub(crate) fn mistakes(
     pipeline: &Pipeline,
     index: usize,
@@ -147,6 +188,17 @@ pub(crate) fn mistakes(
                         ),
                     )
                 }));
+                // What a server puts around a prompt is not known; the system message is an estimate.
+                let system = generate.system.as_deref();
+                let asked = model.told().map(|holds| Length {
+                    model: &model.name,
+                    holds,
+                    held: "",
+                    around: system.map_or(0, estimated_tokens),
+                    taken: "the system message",
+                });
+                let wrong = asked.and_then(|asked| asked.mistake(kind));
+                found.extend(wrong.map(|what| pipeline.mistake_of_length(stage, what)));
             }
             (Ask::Classify { .. }, RemoteProtocol::Kserve { labels, .. }) => {
                 found.extend(

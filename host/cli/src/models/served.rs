@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_connect::remote::RemoteModel;
 use tidegate_contract::{Model, ModelFacts};
-use tidegate_control::config::{BiasedToken, Generate};
+use tidegate_control::config::{BiasedToken, Generate, Holds};
 
 use super::HostedModel;
 
@@ -31,11 +31,31 @@ impl Served {
         self.model().facts()
     }
 
+    /// How long what it is asked and answers may be.
+    pub(crate) fn holds(&self) -> Holds {
+        let holds = Holds::positions(self.facts().context as usize);
+        match self {
+            Served::Hosted(_) => holds,
+            Served::Remote(model) => Holds {
+                answer: model.most_tokens() as usize,
+                ..holds
+            },
+        }
+    }
+
     /// The one that is loaded here, if it is.
     pub(crate) fn hosted(&self) -> Option<&Arc<HostedModel>> {
         match self {
             Served::Hosted(model) => Some(model),
             Served::Remote(_) => None,
+        }
+    }
+
+    /// The one that another server has, if it is.
+    pub(crate) fn remote(&self) -> Option<&Arc<RemoteModel>> {
+        match self {
+            Served::Hosted(_) => None,
+            Served::Remote(model) => Some(model),
         }
     }
 

@@ -5,8 +5,6 @@ use tidegate_control::config::{Engine, KvPrecision, Model};
 use tidegate_infer::{DecoderOptions, EncoderOptions, KernelVariant, LoadError, MemoryReport};
 use tidegate_weights::Checkpoint;
 
-/// Positions of a sequence unless a pipeline says otherwise, or the model has fewer.
-pub(crate) const DEFAULT_CONTEXT: usize = 2048;
 /// Rows of a step from which a token can be drawn, at least: guesses need several for a sequence.
 const LEAST_SAMPLES: usize = 64;
 

@@ -1,30 +1,35 @@
 //! The pipeline's models onto adapters.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Context;
-use tidegate_control::config::{Pipeline, StageKind};
+use tidegate_connect::remote::RemoteModel;
+use tidegate_control::config::Pipeline;
 use tidegate_infer::AdapterError;
 
 use crate::exit::Failure;
-use crate::models::{Adapters, HostedModel, Served, open_remote, selector};
+use crate::models::{Adapters, HostedModel, Served, asking, selector};
 
 /// The pipeline's models in its order; none for one that no stage asks.
 pub(crate) type Models = Vec<Option<Served>>;
 
-/// Loads every model that a stage asks. `adapter` goes before what the pipeline file says.
-pub(crate) fn load(pipeline: &Arc<Pipeline>, adapter: Option<&str>) -> Result<Models, Failure> {
+/// Loads every model that a stage asks; those of other servers are open. `adapter` goes before what the pipeline file
+/// says.
+pub(crate) fn load(
+    pipeline: &Arc<Pipeline>,
+    adapter: Option<&str>,
+    remote: &BTreeMap<usize, Arc<RemoteModel>>,
+) -> Result<Models, Failure> {
     let adapters = Arc::new(Adapters::new(pipeline.engine));
     let mut models = Vec::new();
     for (index, model) in pipeline.models.iter().enumerate() {
-        let asks = |kind: &StageKind| matches!(kind, StageKind::Model(stage) if stage.asks(index));
-        if !pipeline.stages.iter().any(|stage| asks(&stage.kind)) {
-            models.push(None);
+        if let Some(remote) = remote.get(&index) {
+            models.push(Some(Served::Remote(remote.clone())));
             continue;
         }
-        if let Some(remote) = &model.remote {
-            let remote = open_remote(pipeline, index, remote)?;
-            models.push(Some(Served::Remote(Arc::new(remote))));
+        if asking(pipeline, index).next().is_none() {
+            models.push(None);
             continue;
         }
         let configured = selector(&model.adapter);

@@ -14,24 +14,45 @@ use tidegate_flow::WorkerParts;
 use tidegate_state::StateDirectory;
 
 use super::committers::Committers;
-use super::gateway::Gateway;
+use super::gateway::{Gateway, Idle};
 use super::kafka;
 use crate::Until;
 use crate::exit::Failure;
 
-/// How many workers a pipeline has: those asked for, else one for each core, never more than files; one if it reads
-/// standard input, and one for a topic unless more are asked for.
+/// How many workers a pipeline has: those asked for, else one for each core, never more than partitions that they can
+/// share; one if it reads standard input, and one for a topic unless more are asked for.
 fn workers(pipeline: &Pipeline) -> usize {
     let mut partitions = 0;
     for source in &pipeline.sources {
         match &source.kind {
-            SourceKind::File { paths } => partitions += paths.len(),
             SourceKind::Stdin => return 1,
-            SourceKind::Gateway(_) | SourceKind::Ingest(_) => partitions += 1,
             SourceKind::Kafka(_) => partitions += pipeline.workers.unwrap_or(1),
+            kind => partitions += of_one_worker(kind),
         }
     }
     pipeline.workers_for(partitions)
+}
+
+/// The partitions of a source that one worker each reads; a group shares those of a topic by itself.
+fn of_one_worker(kind: &SourceKind) -> usize {
+    match kind {
+        SourceKind::File { paths } => paths.len(),
+        SourceKind::Stdin | SourceKind::Gateway(_) | SourceKind::Ingest(_) => 1,
+        SourceKind::Kafka(_) => 0,
+    }
+}
+
+/// Whether a worker reads a partition of a source: all partitions go round, whatever source they are of, so that none of
+/// the workers is left out and a slow source has as few beside it as can be.
+fn reads(
+    pipeline: &Pipeline,
+    source: usize,
+    partition: usize,
+    (worker, workers): (usize, usize),
+) -> bool {
+    let before = pipeline.sources.iter().take(source);
+    let before: usize = before.map(|source| of_one_worker(&source.kind)).sum();
+    (before + partition) % workers == worker
 }
 
 /// What workers are made of beside the pipeline.
@@ -116,7 +137,8 @@ fn open_source(
     let number = index as u16;
     Ok(match &source.kind {
         SourceKind::File { paths } => {
-            let mine = (0..paths.len() as u32).filter(|k| *k as usize % workers == worker);
+            let mine = (0..paths.len() as u32)
+                .filter(|k| reads(pipeline, index, *k as usize, (worker, workers)));
             Box::new(FileSource::open(FileSourceOptions {
                 source: number,
                 paths: paths.clone(),
@@ -140,7 +162,10 @@ fn open_source(
         }
         SourceKind::Gateway(_) | SourceKind::Ingest(_) => {
             let gateway = gateway.with_context(|| closed("source", &source.name))?;
-            gateway.source(pipeline, index, worker)
+            match reads(pipeline, index, 0, (worker, workers)) {
+                true => gateway.source(pipeline, index),
+                false => Box::new(Idle::new()),
+            }
         }
     })
 }
@@ -269,5 +294,56 @@ impl Opening<'_> {
             }
         }
         Ok(sinks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_control::config;
+
+    use super::*;
+
+    #[test]
+    fn partitions_of_all_sources_go_round_the_workers_and_leave_none_out() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["a.jsonl", "b.jsonl", "c.jsonl"] {
+            std::fs::write(directory.path().join(name), "{}\n").unwrap();
+        }
+        let path = directory.path().join("pipeline.toml");
+        let file = r#"
+[pipeline]
+name = "shared"
+workers = 9
+[gateway]
+[source.one]
+type = "file"
+paths = ["a.jsonl"]
+[source.two]
+type = "file"
+paths = ["b.jsonl", "c.jsonl"]
+[source.events]
+type = "ingest"
+[source.notes]
+type = "ingest"
+[sink.out]
+type = "file"
+path = "out.jsonl"
+"#;
+        std::fs::write(&path, file).unwrap();
+        let pipeline = config::load(&path).unwrap();
+        let all = [(0, 0), (1, 0), (1, 1), (2, 0), (3, 0)];
+        assert_eq!(workers(&pipeline), all.len());
+        for count in 1..=all.len() {
+            let mut most = 0;
+            for worker in 0..count {
+                let mine = all.iter().filter(|(source, partition)| {
+                    reads(&pipeline, *source, *partition, (worker, count))
+                });
+                let mine = mine.count();
+                assert!(mine > 0, "worker {worker} of {count} has nothing to do");
+                most = most.max(mine);
+            }
+            assert_eq!(most, all.len().div_ceil(count), "of {count}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use tidegate_contract::{Slot as _, SlotVersion};
-use tidegate_control::config::{self, Node, OperatorStage, Pipeline, StageKind};
+use tidegate_control::config::{self, Mistake, Node, OperatorStage, Pipeline, StageKind};
 use tidegate_operator::{
     Breaker, CompileLimits, ComponentSlot, Engine, EngineOptions, Given, Grants, KeptFunctions,
     Limits, SlotOptions, Ungranted,
@@ -87,13 +87,14 @@ pub(crate) fn sweep<'a>(
 /// names. A slot has the component of the pipeline file, or the one that was deployed in its place and that the last cut
 /// ran. A component that does not fit its stage is a mistake of configuration. One that cannot be started is one too,
 /// unless the last cut names the very same revision: then it has run, records may wait for it, and the stage waits until
-/// it starts.
+/// it starts. Where there is a `mistake`, its stage has no slot.
 pub(crate) fn slots(
     pipeline: &Pipeline,
     compiled: Compiled,
     tasks: Tasks,
     cut: &[SlotVersion],
     components: Option<&Components>,
+    mistakes: &mut Vec<Mistake>,
 ) -> Result<(Vec<Arc<ComponentSlot>>, Vec<String>), Failure> {
     let operators = pipeline
         .stages
@@ -112,7 +113,6 @@ pub(crate) fn slots(
         ..compiled.options()?
     })?;
     let (mut slots, mut configured) = (Vec::new(), Vec::new());
-    let mut refused = Vec::new();
     for (index, stage) in pipeline.stages.iter().enumerate() {
         let StageKind::Operator(operator) = &stage.kind else {
             continue;
@@ -150,26 +150,16 @@ pub(crate) fn slots(
         };
         match made {
             Ok(slot) => slots.push(Arc::new(slot)),
-            Err(error) => refused.push(format!(
-                "{}: stage.{}: {error}",
-                pipeline.file.display(),
-                stage.name
-            )),
+            Err(error) => mistakes.push(pipeline.mistake_of_stage(stage, error)),
         }
         configured.push(named);
     }
-    if refused.is_empty() {
-        refused = without_handlers(pipeline, &slots);
-    }
-    if refused.is_empty() {
-        Ok((slots, configured))
-    } else {
-        Err(Failure::Usage(refused.join("\n")))
-    }
+    mistakes.extend(without_handlers(pipeline, &slots));
+    Ok((slots, configured))
 }
 
 /// A stage's `tokens` name components that handle them.
-fn without_handlers(pipeline: &Pipeline, slots: &[Arc<ComponentSlot>]) -> Vec<String> {
+fn without_handlers(pipeline: &Pipeline, slots: &[Arc<ComponentSlot>]) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
     for stage in &pipeline.stages {
         let StageKind::Model(asks) = &stage.kind else {
@@ -182,7 +172,7 @@ fn without_handlers(pipeline: &Pipeline, slots: &[Arc<ComponentSlot>]) -> Vec<St
                     "tokens names stage {:?}, whose component handles no tokens",
                     named.name
                 );
-                mistakes.push(pipeline.mistake_of_stage(stage, what).to_string());
+                mistakes.push(pipeline.mistake_of_stage(stage, what));
             }
         }
     }

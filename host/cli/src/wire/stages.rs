@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use tidegate_contract::{CommitPoint, Parameters, SourceClass, TokenFeed};
 use tidegate_control::config::{self, Input, Into, Node, Pipeline, SourceKind, StageKind};
 use tidegate_flow::{
@@ -130,6 +130,7 @@ fn model_stage(
     let mut alternatives = Vec::new();
     let (room, ask) = match &stage.ask {
         config::Ask::Generate(generate) => {
+            let most = max_tokens(stage, models);
             for other in &stage.alternatives {
                 let served = models.get(*other).and_then(Option::as_ref);
                 let name = &pipeline.models[*other].name;
@@ -137,17 +138,17 @@ fn model_stage(
                 alternatives.push(Alternative {
                     name: name.clone(),
                     model: served.model(),
-                    prompt_tokens: room(served, generate)?.max(1),
-                    parameters: Box::new(parameters(served, index, generate)),
+                    prompt_tokens: room(served, generate, most)?,
+                    parameters: Box::new(parameters(served, index, generate, most)),
                 });
             }
             let ask = Ask::Generate {
                 raw: generate.raw,
                 system: generate.system.clone(),
                 from_record: stage.messages,
-                parameters: Box::new(parameters(served, index, generate)),
+                parameters: Box::new(parameters(served, index, generate, most)),
             };
-            (room(served, generate)?, ask)
+            (room(served, generate, most)?, ask)
         }
         config::Ask::Embed => (context.saturating_sub(served.special_tokens()), Ask::Embed),
         config::Ask::Classify { threshold } => {
@@ -166,7 +167,7 @@ fn model_stage(
         truncate: truncate
             .and_then(|cut| stage.prompt.parts.iter().position(|part| cut.matches(part))),
         prompt: stage.prompt.clone(),
-        prompt_tokens: stage.prompt_tokens.unwrap_or(usize::MAX).min(room.max(1)),
+        prompt_tokens: stage.prompt_tokens.unwrap_or(usize::MAX).min(room),
         seed: stage.seed,
         class: stage.priority,
         order: match stage.order {
@@ -192,15 +193,33 @@ fn model_stage(
     })
 }
 
-/// Positions that an answer leaves to what is asked.
-fn room(served: &Served, generate: &config::Generate) -> anyhow::Result<usize> {
-    let taken = generate.parameters.max_tokens as usize + served.around_prompt(generate)?;
-    Ok((served.facts().context as usize).saturating_sub(taken))
+/// Most tokens of an answer that a stage asks its models for.
+pub(super) fn max_tokens(stage: &config::ModelStage, models: &Models) -> u32 {
+    let served = stage
+        .models()
+        .filter_map(|index| models.get(index)?.as_ref());
+    let most = stage.max_tokens(served.map(Served::holds));
+    u32::try_from(most).unwrap_or(u32::MAX)
+}
+
+/// Positions that an answer leaves to what is asked. That there are some was looked at before the models were loaded.
+fn room(served: &Served, generate: &config::Generate, most: u32) -> anyhow::Result<usize> {
+    let around = served.around_prompt(generate)?;
+    let facts = served.facts();
+    let room = (facts.context as usize).saturating_sub(most as usize + around);
+    ensure!(
+        room > 0,
+        "model {} has {} positions: an answer of {most} tokens leaves none for what is asked",
+        facts.name,
+        facts.context
+    );
+    Ok(room)
 }
 
 /// How a model generates for the stage with this index.
-fn parameters(served: &Served, stage: usize, generate: &config::Generate) -> Parameters {
+fn parameters(served: &Served, stage: usize, generate: &config::Generate, most: u32) -> Parameters {
     Parameters {
+        max_tokens: most,
         logit_bias: served.biases(stage, generate),
         ..generate.parameters.clone()
     }

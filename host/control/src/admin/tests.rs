@@ -11,7 +11,7 @@ use crate::api::{
     SlotCounters, SlotReport, StatusReport,
 };
 use crate::client::{Client, ClientError};
-use crate::models::{ModelRefused, ModelReport};
+use crate::models::{BreakerState, ModelRefused, ModelReport, RemoteReport};
 
 /// Slot, and what was put into it.
 type Seen = (String, DeployRequest);
@@ -58,6 +58,13 @@ fn report() -> StatusReport {
             revisions: Vec::new(),
         }],
         models: vec![model("/models/small")],
+        remote: vec![RemoteReport {
+            name: "big".into(),
+            server: "https://models.example/v1".into(),
+            breaker: BreakerState::HalfOpen,
+            open_seconds: Some(12),
+            ..RemoteReport::default()
+        }],
         gateway: None,
         swaps: 0,
         max_swap_wait_ms: 0.0,

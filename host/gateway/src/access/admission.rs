@@ -12,8 +12,8 @@ use hyper::header::{AUTHORIZATION, HeaderName};
 use super::clock::{Clock, SystemClock};
 use super::guesses::Guesses;
 use super::jwt::{Bad, FetchKeys, Trusted};
-use super::keys::Keys;
-use super::options::{AccessError, AccessOptions, Permissions, Quota};
+use super::keys::{Keys, digest_of};
+use super::options::{AccessError, AccessOptions};
 use super::quota::Account;
 use super::who::Who;
 
@@ -78,38 +78,15 @@ impl Access {
         fetch: Option<Arc<dyn FetchKeys>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Access, AccessError> {
-        let names = options
-            .keys
-            .iter()
-            .map(|key| &key.name)
-            .chain(options.issuers.iter().map(|issuer| &issuer.name));
-        let mut seen = BTreeSet::new();
-        for name in names {
-            // A subject of an issuer is `issuer:subject`, and nobody else may be called so.
-            let prefix = name.split(':').next().unwrap_or_default();
-            let shadows =
-                prefix != name && options.issuers.iter().any(|issuer| issuer.name == prefix);
-            if !seen.insert(name) || shadows || name.is_empty() {
-                return Err(AccessError::Twice(name.clone()));
-            }
+        if let Some(wrong) = names(&options).chain(quotas(&options)).next() {
+            return Err(wrong);
         }
-        for (name, quota) in &options.quotas {
-            if [quota.requests, quota.tokens, quota.concurrent].contains(&Some(0)) {
-                return Err(AccessError::Zero(name.clone()));
-            }
-        }
-        let quota_of = |name: &str, permissions: &Permissions| match &permissions.quota {
-            None => Ok(Quota::default()),
-            Some(quota) => {
-                let found = options.quotas.get(quota).copied();
-                found.ok_or_else(|| AccessError::Quota {
-                    name: name.to_owned(),
-                    quota: quota.clone(),
-                })
-            }
+        let quota_of = |quota: &Option<String>| {
+            let quota = quota.as_ref().and_then(|quota| options.quotas.get(quota));
+            quota.copied().unwrap_or_default()
         };
         let keys = Keys::new(&options.keys, |key| {
-            let account = Account::new(quota_of(&key.name, &key.permissions)?, clock.clone());
+            let account = Account::new(quota_of(&key.permissions.quota), clock.clone());
             Ok(Who::new(
                 &key.name,
                 Arc::new(key.permissions.clone()),
@@ -117,7 +94,7 @@ impl Access {
             ))
         })?;
         let issuers = options.issuers.iter().map(|issuer| {
-            let quota = quota_of(&issuer.name, &issuer.permissions)?;
+            let quota = quota_of(&issuer.permissions.quota);
             Trusted::new(issuer.clone(), quota, fetch.clone(), clock.clone()).map(Arc::new)
         });
         let issuers = issuers.collect::<Result<_, _>>()?;
@@ -185,6 +162,52 @@ impl Access {
         }
         Err(worst)
     }
+}
+
+/// Everything that keeps [`Access`] from being made of these options, as far as this machine can say: keys at URLs are
+/// not fetched.
+pub fn faults(options: &AccessOptions) -> Vec<AccessError> {
+    let keys = options.keys.iter().filter_map(|key| digest_of(key).err());
+    let issuers = options.issuers.iter();
+    let issuers = issuers.filter_map(|issuer| Trusted::check(issuer).err());
+    let found = names(options).chain(quotas(options));
+    found.chain(keys).chain(issuers).collect()
+}
+
+/// Names that two would have.
+fn names(options: &AccessOptions) -> impl Iterator<Item = AccessError> {
+    let names = options
+        .keys
+        .iter()
+        .map(|key| &key.name)
+        .chain(options.issuers.iter().map(|issuer| &issuer.name));
+    let mut seen = BTreeSet::new();
+    names.filter_map(move |name| {
+        // A subject of an issuer is `issuer:subject`, and nobody else may be called so.
+        let prefix = name.split(':').next().unwrap_or_default();
+        let shadows = prefix != name && options.issuers.iter().any(|issuer| issuer.name == prefix);
+        let wrong = !seen.insert(name) || shadows || name.is_empty();
+        wrong.then(|| AccessError::Twice(name.clone()))
+    })
+}
+
+/// Quotas that let nothing through, and those that are not there.
+fn quotas(options: &AccessOptions) -> impl Iterator<Item = AccessError> {
+    let zero = options.quotas.iter().filter_map(|(name, quota)| {
+        let none = [quota.requests, quota.tokens, quota.concurrent].contains(&Some(0));
+        none.then(|| AccessError::Zero(name.clone()))
+    });
+    let keys = options.keys.iter().map(|key| (&key.name, &key.permissions));
+    let issuers = options.issuers.iter();
+    let named = keys.chain(issuers.map(|issuer| (&issuer.name, &issuer.permissions)));
+    let missing = named.filter_map(|(name, permissions)| {
+        let quota = permissions.quota.as_ref()?;
+        (!options.quotas.contains_key(quota)).then(|| AccessError::Quota {
+            name: name.clone(),
+            quota: quota.clone(),
+        })
+    });
+    zero.chain(missing)
 }
 
 /// The key of a request.

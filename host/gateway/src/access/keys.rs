@@ -52,7 +52,8 @@ impl Keys {
     }
 }
 
-fn digest_of(key: &Key) -> Result<[u8; 32], AccessError> {
+/// What a key is compared with.
+pub(super) fn digest_of(key: &Key) -> Result<[u8; 32], AccessError> {
     match &key.secret {
         Secret::Digest(text) => {
             let hex = text

@@ -13,7 +13,7 @@ mod options;
 mod quota;
 mod who;
 
-pub use admission::{Access, Denied};
+pub use admission::{Access, Denied, faults};
 pub use clock::{Clock, SystemClock};
 pub(crate) use guesses::network;
 pub use jwt::FetchKeys;

@@ -234,3 +234,17 @@ pub enum AccessError {
         why: String,
     },
 }
+
+impl AccessError {
+    /// The key, issuer or quota that it is about.
+    pub fn name(&self) -> &str {
+        match self {
+            AccessError::Twice(name)
+            | AccessError::Digest(name)
+            | AccessError::Zero(name)
+            | AccessError::Environment { name, .. }
+            | AccessError::Quota { name, .. }
+            | AccessError::Issuer { name, .. } => name,
+        }
+    }
+}

@@ -19,6 +19,7 @@ const EXPOSED: &str = "x-request-id, retry-after, x-should-retry, x-ratelimit-li
     x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens";
 
 /// The configured origins.
+#[derive(Debug)]
 pub(super) struct Origins {
     all: bool,
     origins: Vec<HeaderValue>,
@@ -37,12 +38,17 @@ impl Origins {
         }
         let mut origins = Vec::new();
         for origin in cors.origins.iter().filter(|origin| *origin != "*") {
-            let rest = origin
-                .strip_prefix("https://")
-                .or_else(|| origin.strip_prefix("http://"));
-            let host = rest
-                .filter(|host| !host.is_empty() && !host.contains(['/', '?', '#', '*', ' ', ',']));
-            match (host, HeaderValue::from_str(origin)) {
+            let https = origin.strip_prefix("https://").map(|rest| (rest, ":443"));
+            let rest = https.or_else(|| Some((origin.strip_prefix("http://")?, ":80")));
+            let whole = rest.filter(|(host, _)| {
+                !host.is_empty() && !host.contains(['/', '?', '#', '*', ' ', ','])
+            });
+            match (whole, HeaderValue::from_str(origin)) {
+                (Some((host, usual)), _) if host.ends_with(usual) => {
+                    return Err(format!(
+                        "the origin `{origin}` is never sent: browsers leave `{usual}` out"
+                    ));
+                }
                 (Some(_), Ok(value)) => origins.push(value),
                 _ => {
                     return Err(format!(

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
@@ -22,11 +22,14 @@ use super::refused::{Reason, Refused};
 use super::service::{Service, made_id};
 use super::tls::{Stamp, Tls};
 use super::wire::Bounds;
-use crate::access::network;
+use crate::access::{Access, network};
 use crate::exchange::Duplex;
 
 /// How long the accepting rests when the system has no file descriptors left.
 const REST: Duration = Duration::from_millis(100);
+
+/// Connections that the system keeps until they are taken.
+const BACKLOG: u32 = 1024;
 
 /// How long a client that was turned away may take to read so, and how many may at once.
 const PARTING: Duration = Duration::from_millis(500);
@@ -70,18 +73,21 @@ pub enum FrontError {
     Runtime,
 }
 
-/// The front, listening. When it is dropped, it ends at once.
+/// The front's address, and all that it needs beside those who answer. Nobody else can take the address, and nobody who
+/// comes is kept waiting: until it [serves](Bound::serve) they are turned away.
 #[derive(Debug)]
-pub struct Front {
+pub struct Bound {
+    socket: TcpSocket,
     address: SocketAddr,
-    refused: Refused,
-    stop: watch::Sender<Option<Duration>>,
-    accepting: JoinHandle<()>,
+    tls: Option<(Tls, Stamp)>,
+    origins: Option<Origins>,
+    access: Arc<Access>,
+    bounds: FrontBounds,
 }
 
-impl Front {
-    /// Listens, and answers by `endpoints`. Called on a tokio runtime with its clock and network on.
-    pub fn bind(options: FrontOptions, endpoints: Arc<dyn Endpoints>) -> Result<Front, FrontError> {
+impl Bound {
+    /// Checks the options, reads the files and takes the address.
+    pub fn new(options: FrontOptions) -> Result<Bound, FrontError> {
         let FrontOptions {
             address,
             tls,
@@ -99,20 +105,48 @@ impl Front {
             .transpose()
             .map_err(FrontError::Cors)?;
         let tls = tls.map(Tls::new).transpose().map_err(FrontError::Tls)?;
+        let failed = |error| FrontError::Address { address, error };
+        let socket = taken(address).map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        Ok(Bound {
+            socket,
+            address,
+            tls,
+            origins,
+            access,
+            bounds,
+        })
+    }
+
+    /// Where it will listen.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Listens, and answers by `endpoints`. Called on a tokio runtime with its clock and network on.
+    pub fn serve(self, endpoints: Arc<dyn Endpoints>) -> Result<Front, FrontError> {
+        let Bound {
+            socket,
+            address,
+            tls,
+            origins,
+            access,
+            bounds,
+        } = self;
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(FrontError::Runtime);
         }
         let failed = |error| FrontError::Address { address, error };
-        let listener = std::net::TcpListener::bind(address).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let listener = TcpListener::from_std(listener).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-
+        // Its connections are not to keep the address from the program that comes after this one.
+        if cfg!(unix) {
+            socket.set_reuseaddr(true).map_err(failed)?;
+        }
+        let listener = socket.listen(BACKLOG).map_err(failed)?;
         let bodies = Arc::new(Semaphore::new(bounds.bodies >> 10));
         let refused = Refused::default();
         let service = Arc::new(Service {
             endpoints,
-            access: access.clone(),
+            access,
             origins,
             bounds: bounds.clone(),
             bodies,
@@ -143,6 +177,41 @@ impl Front {
             stop,
             accepting,
         })
+    }
+}
+
+/// A socket on an address, which it shares with nobody; where connections of a program that ended are still on it, with
+/// these.
+fn taken(address: SocketAddr) -> io::Result<TcpSocket> {
+    let bind = |shared| -> io::Result<TcpSocket> {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4(),
+            SocketAddr::V6(_) => TcpSocket::new_v6(),
+        }?;
+        socket.set_reuseaddr(shared)?;
+        socket.bind(address)?;
+        Ok(socket)
+    };
+    match bind(false) {
+        // Elsewhere it would share it with programs that listen.
+        Err(error) if cfg!(unix) && error.kind() == io::ErrorKind::AddrInUse => bind(true),
+        bound => bound,
+    }
+}
+
+/// The front, listening. When it is dropped, it ends at once.
+#[derive(Debug)]
+pub struct Front {
+    address: SocketAddr,
+    refused: Refused,
+    stop: watch::Sender<Option<Duration>>,
+    accepting: JoinHandle<()>,
+}
+
+impl Front {
+    /// Takes the address and listens at once, see [`Bound`].
+    pub fn bind(options: FrontOptions, endpoints: Arc<dyn Endpoints>) -> Result<Front, FrontError> {
+        Bound::new(options)?.serve(endpoints)
     }
 
     /// Where it listens.

@@ -19,6 +19,6 @@ mod tls;
 mod wire;
 
 pub use endpoints::{Endpoints, Limits};
-pub use listening::{Front, FrontError};
+pub use listening::{Bound, Front, FrontError};
 pub use options::{Cors, FrontBounds, FrontOptions, TlsFiles};
 pub use refused::{Reason, Refused};

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::cors::Origins;
+use super::listening::FrontError;
+use super::tls;
 use crate::access::Access;
 
 /// How the front listens, whom it lets in, and what it bears.
@@ -44,6 +47,13 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
+impl TlsFiles {
+    /// What keeps them from being of use.
+    pub fn check(&self) -> Result<(), FrontError> {
+        tls::load(self).map(drop).map_err(FrontError::Tls)
+    }
+}
+
 /// Pages that may ask from a browser.
 #[derive(Clone, Debug, Default)]
 pub struct Cors {
@@ -51,6 +61,13 @@ pub struct Cors {
     pub origins: Vec<String>,
     /// Whether browsers may send cookies and client certificates. Not with `*`.
     pub credentials: bool,
+}
+
+impl Cors {
+    /// What keeps an origin from being of use.
+    pub fn check(&self) -> Result<(), FrontError> {
+        Origins::new(self).map(drop).map_err(FrontError::Cors)
+    }
 }
 
 /// What the front bears.

@@ -16,6 +16,7 @@ use super::options::TlsFiles;
 const FILE: u64 = 1 << 20;
 
 /// The configuration that new connections get.
+#[derive(Debug)]
 pub(super) struct Tls {
     files: TlsFiles,
     current: ArcSwap<ServerConfig>,
@@ -61,7 +62,8 @@ fn stamp(files: &TlsFiles) -> Stamp {
     })
 }
 
-fn load(files: &TlsFiles) -> Result<ServerConfig, String> {
+/// What connections are served with.
+pub(super) fn load(files: &TlsFiles) -> Result<ServerConfig, String> {
     let chain = read(&files.certificate)?;
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&chain)
         .collect::<Result<_, _>>()

@@ -114,6 +114,16 @@ impl ApiError {
         .never()
     }
 
+    /// The same where it was waited for a server that has failed and is left alone.
+    pub(crate) fn silent() -> ApiError {
+        let message =
+            "The deadline passed before there was an answer: the model's server is not answering";
+        ApiError {
+            message: message.to_owned(),
+            ..ApiError::deadline()
+        }
+    }
+
     /// Nobody is there to read it.
     pub(crate) fn gone() -> ApiError {
         let status = StatusCode::from_u16(CLIENT_GONE).unwrap_or(StatusCode::BAD_REQUEST);

@@ -14,7 +14,7 @@ use super::aside::aside;
 use super::asking::{Asking, Question};
 use super::cost::count;
 use super::error::ApiError;
-use super::route::{Bounds, Count, Route, TokenText};
+use super::route::{Bounds, Count, IsSilent, Route, TokenText};
 use super::{Ready, Shared};
 use crate::exchange::Asked;
 use crate::idempotency::Begun;
@@ -50,6 +50,8 @@ pub struct OtherModel {
     pub token_text: Option<TokenText>,
     /// Whether it can go on with an answer that has begun.
     pub continues: bool,
+    /// Whether it is silent; none where it is here.
+    pub is_silent: Option<IsSilent>,
 }
 
 impl Step {

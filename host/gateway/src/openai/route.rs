@@ -123,6 +123,9 @@ pub type Count = Arc<dyn Fn(&AskingRecord) -> Result<PromptCost, ModelError> + S
 /// A token as text.
 pub type TokenText = Arc<dyn Fn(u32) -> Option<String> + Send + Sync>;
 
+/// Whether the server of a model has failed and is left alone: what is asked of it waits.
+pub type IsSilent = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// A way through the pipeline.
 #[derive(Clone)]
 pub struct Route {
@@ -158,6 +161,8 @@ pub struct Route {
     pub has_form: bool,
     /// Shows tokens, for log-probabilities.
     pub token_text: Option<TokenText>,
+    /// Whether a model that answers is silent; none where all are here.
+    pub is_silent: Option<IsSilent>,
 }
 
 impl std::fmt::Debug for Route {

@@ -100,6 +100,8 @@ struct Running {
     served: Served,
     /// The route's other model that answers.
     by: Option<usize>,
+    /// Whether a model has.
+    has_begun: bool,
     left: VecDeque<(usize, NewRecord)>,
     answers: Vec<Option<Final>>,
     class: u8,
@@ -137,6 +139,7 @@ impl Running {
             model: job.model,
             served: job.served,
             by: None,
+            has_begun: false,
             answers: (0..job.records.len().max(1)).map(|_| None).collect(),
             left: job.records.into_iter().enumerate().collect(),
             class: job.class,
@@ -171,6 +174,19 @@ impl Running {
             Some(other) => (other.name.clone(), other.token_text.clone()),
             None => (self.model.clone(), self.route.token_text.clone()),
         };
+    }
+
+    /// The deadline has passed. Who waited for a server that has failed is told so.
+    fn late(&self) -> ApiError {
+        let other = self.by.and_then(|by| self.route.others.get(by));
+        let is_silent = match other {
+            Some(other) => &other.is_silent,
+            None => &self.route.is_silent,
+        };
+        match is_silent {
+            Some(is_silent) if !self.has_begun && is_silent() => ApiError::silent(),
+            _ => ApiError::deadline(),
+        }
     }
 
     /// A model has begun: what it is called by the client, if it is one that answers.
@@ -229,7 +245,7 @@ impl Running {
                 biased;
                 () = gone(&mut self.gone) => return Err(ApiError::gone()),
                 heard = self.waiting.hear() => heard,
-                () = self.patience.is_over() => return Err(ApiError::deadline()),
+                () = self.patience.is_over() => return Err(self.late()),
                 () = silent => return Ok(None),
             };
             if let Some(event) = self.take(heard)? {
@@ -242,6 +258,7 @@ impl Running {
     fn take(&mut self, (tag, heard): (usize, Heard)) -> Result<Option<Event>, ApiError> {
         match heard {
             Heard::Begun(model) => {
+                self.has_begun = true;
                 self.begun(&model);
                 Ok(None)
             }

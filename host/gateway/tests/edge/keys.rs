@@ -11,7 +11,8 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 use serde_json::json;
 use tidegate_gateway::access::{
-    Access, AccessOptions, Algorithm, Clock, FetchKeys, Issuer, Key, KeySource, Permissions, Secret,
+    Access, AccessOptions, Algorithm, Clock, FetchKeys, Issuer, Key, KeySource, Permissions,
+    Secret, faults,
 };
 use tidegate_gateway::front::Front;
 
@@ -276,4 +277,45 @@ async fn keys_that_an_issuer_rotates_are_fetched_when_a_token_names_them() {
         401,
         "a key that was taken away is still believed"
     );
+}
+
+#[test]
+fn everything_that_is_wrong_with_keys_is_found_at_once_and_nothing_is_fetched() {
+    let directory = tempfile::tempdir().unwrap();
+    let keys = directory.path().join("jwks.json");
+    std::fs::write(&keys, "{}").unwrap();
+    let issuer = |name: &str, keys| Issuer {
+        name: name.to_owned(),
+        algorithm: Algorithm::Es256,
+        keys,
+        issuer: None,
+        audience: None,
+        leeway: Issuer::LEEWAY,
+        permissions: Permissions::default(),
+    };
+    let missing = Key {
+        secret: Secret::Environment("TIDEGATE_TEST_NO_SUCH_KEY".into()),
+        ..key("missing", "", Permissions::default())
+    };
+    let digest = Key {
+        secret: Secret::Digest("sha256:none".into()),
+        ..key("digest", "", Permissions::default())
+    };
+    let options = AccessOptions {
+        keys: vec![missing, digest, key("app", KEY, Permissions::default())],
+        issuers: vec![
+            issuer("file", KeySource::File(keys)),
+            issuer(
+                "away",
+                KeySource::Url {
+                    url: "http://127.0.0.1:9/keys".into(),
+                    every: Duration::from_secs(60),
+                },
+            ),
+        ],
+        ..AccessOptions::default()
+    };
+    let found = faults(&options);
+    let names: Vec<&str> = found.iter().map(|fault| fault.name()).collect();
+    assert_eq!(names, ["missing", "digest", "file"], "{found:?}");
 }

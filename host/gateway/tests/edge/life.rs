@@ -1,11 +1,12 @@
 //! How the front begins and ends, and how a connection goes over to another protocol.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_gateway::access::Access;
 use tidegate_gateway::exchange::Part;
-use tidegate_gateway::front::{Cors, Front, FrontOptions};
+use tidegate_gateway::front::{Bound, Cors, Front, FrontOptions};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -100,10 +101,40 @@ fn options_that_cannot_be_are_refused_by_name() {
         credentials: false,
     });
     refused(path, "https://a.example/");
+    let mut port = options();
+    port.cors = Some(Cors {
+        origins: vec!["https://a.example:443".into()],
+        credentials: false,
+    });
+    let said = port.cors.as_ref().unwrap().check().unwrap_err();
+    assert!(said.to_string().contains("leave `:443` out"), "{said}");
+    refused(port, "is never sent");
     let mut none = options();
     none.bounds.connections = 0;
     refused(none, "`connections`: 0 is less than 1");
     refused(options(), "tokio runtime");
+}
+
+#[tokio::test]
+async fn an_address_is_taken_before_anybody_is_answered_and_who_comes_meanwhile_is_turned_away() {
+    let bound = Bound::new(options()).unwrap();
+    let address = bound.address();
+    let turned_away = std::net::TcpStream::connect(address).unwrap_err();
+    assert_eq!(turned_away.kind(), ErrorKind::ConnectionRefused);
+    let other = std::net::TcpListener::bind(address).unwrap_err();
+    assert_eq!(other.kind(), ErrorKind::AddrInUse);
+    let front = bound.serve(Arc::new(Served::default())).unwrap();
+    assert_eq!(front.address(), address);
+    let mut client = Client::to(address).await;
+    client.say(get("/echo", "")).await;
+    assert_eq!(client.answer().await.status, 200);
+    drop(client);
+    front.stop(LIMIT).await;
+    // Whatever is left of its connections, the next one gets the address.
+    let mut again = options();
+    again.address = address;
+    let again = Bound::new(again).unwrap();
+    again.serve(Arc::new(Served::default())).unwrap();
 }
 
 #[tokio::test]

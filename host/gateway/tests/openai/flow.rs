@@ -316,6 +316,7 @@ pub(crate) fn route() -> Route {
         greedy: false,
         has_form: false,
         token_text: Some(Arc::new(|token| char::from_u32(token).map(String::from))),
+        is_silent: None,
     }
 }
 

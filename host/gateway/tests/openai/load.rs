@@ -57,6 +57,7 @@ pub(crate) fn steps(options: &mut Options) {
         }),
         token_text: None,
         continues: true,
+        is_silent: None,
     }];
     options.routes = vec![route];
 }

@@ -1,9 +1,12 @@
 //! What becomes of a record, as HTTP says it.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tidegate_contract::{Became, Callers, Lane, ModelError};
 
-use crate::flow::{Gateway, Play, chat, header, says, whole};
+use crate::flow::{Gateway, Play, chat, header, route, says, whole};
 
 const PATH: &str = "/v1/chat/completions";
 
@@ -278,4 +281,28 @@ async fn a_model_that_is_not_there_or_a_path_is_not_found() {
     assert_eq!((status, &body["object"]), (200, &json!("model")));
     let (status, _) = gateway.json("/v1/models/large", Value::Null).await;
     assert_eq!(status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waited_for_a_server_that_has_failed_is_told_so() {
+    for silent in [true, false] {
+        let gateway = Gateway::with(
+            |_| {},
+            |options| {
+                let mut route = route();
+                route.deadline = Duration::from_millis(50);
+                route.is_silent = Some(Arc::new(move || silent));
+                options.routes = vec![route];
+            },
+        );
+        let (status, body) = gateway.json(PATH, chat(json!({}))).await;
+        let error = &body["error"];
+        assert_eq!((status, &error["code"]), (504, &json!("deadline_exceeded")));
+        let message = error["message"].as_str().unwrap();
+        assert_eq!(
+            message.contains("server is not answering"),
+            silent,
+            "{body}"
+        );
+    }
 }

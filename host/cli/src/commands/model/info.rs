@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tidegate_contract::BLOCK;
-use tidegate_control::config::Engine;
+use tidegate_control::config::{DEFAULT_CONTEXT, Engine};
 use tidegate_infer::{Adapter, DecoderOptions, GpuEncoder, MemoryReport};
 use tidegate_text::{ChatMessage, Tokenizer};
 use tidegate_weights::{
@@ -16,8 +16,7 @@ use super::size;
 use crate::commands::print;
 use crate::exit::{Failure, with_causes};
 use crate::models::{
-    DEFAULT_CONTEXT, Fits, available_memory, encoder_options, open_checkpoint, open_tokenizer,
-    what_fits,
+    Fits, available_memory, encoder_options, open_checkpoint, open_tokenizer, what_fits,
 };
 
 /// What memory is counted for.

@@ -14,7 +14,7 @@ use tidegate_gateway::access::{
 use crate::exit::Failure;
 
 /// What those are called who come by a token, before their subject. The pipeline file keeps it free.
-const TOKEN: &str = "token";
+pub(super) const TOKEN: &str = "token";
 /// Largest JWKS.
 const LARGEST: usize = 1 << 20;
 /// How long one may take.
@@ -30,6 +30,12 @@ impl FetchKeys for Fetch {
 
 /// Reads the secrets of keys; blocks while those of tokens are fetched.
 pub(super) fn access(gateway: &config::Gateway) -> Result<Access, Failure> {
+    Access::new(options(gateway), Some(Arc::new(Fetch)))
+        .map_err(|error| Failure::usage(format_args!("gateway: {error}")))
+}
+
+/// Who may ask. No secret is read yet.
+pub(super) fn options(gateway: &config::Gateway) -> AccessOptions {
     let mut quotas = BTreeMap::new();
     let mut permissions = |name: &str, scope: &config::Scope, quota: &config::Quota| {
         quotas.insert(
@@ -83,12 +89,10 @@ pub(super) fn access(gateway: &config::Gateway) -> Result<Access, Failure> {
         permissions: permissions(TOKEN, &tokens.scope, &tokens.quota),
     });
     let issuers: Vec<Issuer> = issuers.collect();
-    let options = AccessOptions {
+    AccessOptions {
         keys,
         issuers,
         quotas,
         failures: gateway.limits.wrong_keys,
-    };
-    Access::new(options, Some(Arc::new(Fetch)))
-        .map_err(|error| Failure::usage(format_args!("gateway: {error}")))
+    }
 }

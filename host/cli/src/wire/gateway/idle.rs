@@ -1,16 +1,17 @@
 //! A source that another worker reads: this one never gives anything.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::{Partition, Source, SourceError, SourceEvent};
 
-/// Requests and ingest logs are one partition, which the first worker has.
-pub(super) struct Idle {
+/// Requests and ingest logs are one partition each, which one worker has.
+pub(in crate::wire) struct Idle {
     assigned: bool,
 }
 
 impl Idle {
-    pub(super) fn new() -> Idle {
+    pub(in crate::wire) fn new() -> Idle {
         Idle { assigned: false }
     }
 }
@@ -23,6 +24,11 @@ impl Source for Idle {
         }
         std::thread::sleep(wait);
         Ok(SourceEvent::Idle)
+    }
+
+    /// There is never anything to wake for.
+    fn wakes(&mut self, _: Arc<dyn Fn() + Send + Sync>) -> bool {
+        true
     }
 
     fn pause(&mut self, _: Partition) -> Result<(), SourceError> {

@@ -1,6 +1,7 @@
 //! The gateway onto the pipeline: its sources and sinks, those who wait, and the front that clients speak to.
 
 mod access;
+pub(crate) mod door;
 mod idle;
 mod metrics;
 mod routes;
@@ -22,12 +23,9 @@ use tidegate_gateway::outputs::{OutputFeed, OutputLimits, OutputLog, OutputSink}
 use tidegate_gateway::requests::{Options, Requests};
 use tidegate_state::{FileIngestLog, FileKeyedLog, IngestLimits, PrivateDisk, StateDirectory};
 
-use self::idle::Idle;
+pub(super) use self::idle::Idle;
 pub(crate) use self::serving::{Serving, described};
 use crate::exit::Failure;
-
-/// The worker that reads what comes over HTTP.
-const READER: usize = 0;
 
 /// What the ends of the pipeline and the front meet by.
 pub(crate) struct Gateway {
@@ -121,16 +119,8 @@ impl Gateway {
         self.logs.get(&source).map(|log| log.identity())
     }
 
-    /// A worker's view of a source of requests or of ingest.
-    pub(super) fn source(
-        &self,
-        pipeline: &Pipeline,
-        index: usize,
-        worker: usize,
-    ) -> Box<dyn Source> {
-        if worker != READER {
-            return Box::new(Idle::new());
-        }
+    /// A source of requests or of ingest, for the one worker that reads it.
+    pub(super) fn source(&self, pipeline: &Pipeline, index: usize) -> Box<dyn Source> {
         match self.logs.get(&index) {
             Some(log) => {
                 let name = pipeline.sources[index].name.as_str();

@@ -8,11 +8,11 @@ use tidegate_control::config::{
 };
 use tidegate_gateway::openai::load::{OtherModel, Step};
 use tidegate_gateway::openai::route::{
-    Bounds, Count, Endpoint, ModelEntry, PromptCost, Route, TokenText,
+    Bounds, Count, Endpoint, IsSilent, ModelEntry, PromptCost, Route, TokenText,
 };
 
 use crate::models::Served;
-use crate::wire::Models;
+use crate::wire::{Models, max_tokens};
 
 /// Every source of requests.
 pub(super) fn routes(pipeline: &Pipeline, models: &Models, made: u64) -> Vec<Route> {
@@ -59,11 +59,12 @@ pub(super) fn routes(pipeline: &Pipeline, models: &Models, made: u64) -> Vec<Rou
             deadline: route.deadline,
             class: route.priority,
             source: index as u16,
-            bounds: bounds(&asks),
+            bounds: bounds(&asks, models),
             count: only.and_then(|(asks, served)| count(asks, served)),
             has_form: pipeline.reached(index).any(gives_form),
             greedy: !asks.is_empty() && asks.iter().all(|(asks, _)| is_greedy(asks)),
             token_text: only.map(|(_, served)| token_text(served)),
+            is_silent: is_silent(asks.iter().map(|(_, served)| *served)),
         });
     }
     routes
@@ -91,13 +92,14 @@ fn under_load(
         others.push(OtherModel {
             name: pipeline.models[index].name.clone(),
             digest: served.facts().digest,
-            bounds: bounds(&stages),
+            bounds: bounds(&stages, models),
             count: match stages.as_slice() {
                 [(asks, served)] => count(asks, served),
                 _ => None,
             },
             token_text: Some(token_text(served)),
             continues: continues(&pipeline.models[index]),
+            is_silent: is_silent([served]),
         });
     }
     let steps = steps.iter().map(|step| Step {
@@ -108,6 +110,14 @@ fn under_load(
         refuse: step.refuse,
     });
     (steps.collect(), others)
+}
+
+/// Whether one of these models is on a server that has failed.
+fn is_silent<'a>(served: impl IntoIterator<Item = &'a Served>) -> Option<IsSilent> {
+    let remote = served.into_iter().filter_map(Served::remote).cloned();
+    let remote: Vec<_> = remote.collect();
+    (!remote.is_empty())
+        .then(|| -> IsSilent { Arc::new(move || remote.iter().any(|model| model.is_silent())) })
 }
 
 fn token_text(served: &Served) -> TokenText {
@@ -146,10 +156,10 @@ fn is_greedy(asks: &ModelStage) -> bool {
 }
 
 /// What fits all models that may answer.
-fn bounds(asks: &[(&ModelStage, &Served)]) -> Bounds {
+fn bounds(asks: &[(&ModelStage, &Served)], models: &Models) -> Bounds {
     let contexts = asks.iter().map(|(_, served)| served.facts().context);
     let answers = asks.iter().filter_map(|(asks, _)| match &asks.ask {
-        Ask::Generate(generate) => Some(generate.parameters.max_tokens),
+        Ask::Generate(_) => Some(max_tokens(asks, models)),
         Ask::Embed | Ask::Classify { .. } => None,
     });
     Bounds {

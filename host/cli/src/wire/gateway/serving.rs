@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_control::config::{self, FeedKind, Pipeline, SinkKind, SourceKind};
 use tidegate_gateway::endpoints::{Counted, Everything};
-use tidegate_gateway::front::{Cors, Front, FrontBounds, FrontOptions, Refused, TlsFiles};
+use tidegate_gateway::front::{Bound, Front, Refused};
 use tidegate_gateway::idempotency::{Answers, Options as KeptOptions};
 use tidegate_gateway::ingest::{Ingest, IngestOptions};
 use tidegate_gateway::openai::admission::Quotas;
@@ -17,7 +17,6 @@ use tidegate_gateway::requests::Requests;
 use tokio::runtime::Runtime;
 
 use super::Gateway;
-use super::access::access;
 use super::metrics::metrics;
 use super::routes::routes;
 use crate::exit::Failure;
@@ -44,10 +43,11 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Listens from now on.
+    /// Listens from now on, on the address that was taken before.
     pub(crate) fn start(
         pipeline: &Pipeline,
         configured: &config::Gateway,
+        bound: Bound,
         gateway: &Gateway,
         models: &Models,
     ) -> Result<Arc<Serving>, Failure> {
@@ -56,7 +56,6 @@ impl Serving {
             .thread_name("tidegate-gateway")
             .enable_all()
             .build()?;
-        let access = Arc::new(access(configured)?);
         let shed = Shed::default();
         let openai = OpenAi::new(openai::Options {
             requests: gateway.requests.clone(),
@@ -80,25 +79,13 @@ impl Serving {
             max_body: configured.limits.body as u64,
             counted: counted.clone(),
         };
-        let options = FrontOptions {
-            tls: configured.tls.as_ref().map(|files| TlsFiles {
-                certificate: files.certificate.clone(),
-                key: files.private_key.clone(),
-            }),
-            cors: (!configured.origins.is_empty()).then(|| Cors {
-                origins: configured.origins.clone(),
-                credentials: false,
-            }),
-            bounds: bounds(&configured.limits),
-            ..FrontOptions::new(configured.address, access)
-        };
         runtime.spawn(forget_old(
             gateway.repeated.clone(),
             gateway.requests.clone(),
         ));
         let front = {
             let _inside = runtime.enter();
-            Front::bind(options, Arc::new(endpoints)).map_err(Failure::usage)?
+            bound.serve(Arc::new(endpoints)).map_err(Failure::usage)?
         };
         Ok(Arc::new(Serving {
             address: front.address(),
@@ -218,21 +205,6 @@ async fn forget_old(repeated: Answers, requests: Requests) {
         turns.tick().await;
         repeated.forget_old();
         requests.forget_left();
-    }
-}
-
-fn bounds(limits: &config::GatewayLimits) -> FrontBounds {
-    let usual = FrontBounds::default();
-    FrontBounds {
-        connections: limits.connections,
-        connections_of_a_peer: limits.connections_per_address,
-        head_time: limits.header_deadline,
-        body_time: limits.body_deadline,
-        write_time: limits.write_deadline,
-        idle: limits.idle,
-        // At least one body of the greatest length must fit.
-        bodies: usual.bodies.max(limits.body),
-        ..usual
     }
 }
 

@@ -52,32 +52,18 @@ impl Trusted {
         fetch: Option<Arc<dyn FetchKeys>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Trusted, AccessError> {
-        let wrong = |why: String| AccessError::Issuer {
-            name: options.name.clone(),
-            why,
-        };
-        let mut seen = None;
-        let mut asked = None;
-        let keys = match &options.keys {
-            KeySource::Environment(variable) => {
-                if options.algorithm.name() != "HS256" {
-                    return Err(wrong(
-                        "an environment variable holds a secret, which only HS256 has".to_owned(),
-                    ));
-                }
-                vec![
-                    VerifyingKey::secret(environment(&options.name, variable)?.as_bytes())
-                        .map_err(wrong)?,
-                ]
-            }
-            KeySource::File(path) => {
-                seen = stamp(path);
-                read(path, &options).map_err(wrong)?
-            }
-            KeySource::Url { url, .. } => {
-                let fetch = fetch
-                    .as_ref()
-                    .ok_or_else(|| wrong("there is nothing to fetch keys with".to_owned()))?;
+        let (mut seen, mut asked) = (None, None);
+        if let KeySource::File(path) = &options.keys {
+            // Taken before the file is read: what changes meanwhile is read the next time.
+            seen = stamp(path);
+        }
+        let keys = match (here(&options)?, &options.keys) {
+            (keys, KeySource::Environment(_) | KeySource::File(_)) => keys,
+            (_, KeySource::Url { url, .. }) => {
+                let fetch = fetch.as_ref().ok_or_else(|| AccessError::Issuer {
+                    name: options.name.clone(),
+                    why: "there is nothing to fetch keys with".to_owned(),
+                })?;
                 asked = Some(clock.now());
                 // The issuer may be up later than we are: its keys are asked for again.
                 fetched(&**fetch, url, &options).unwrap_or_else(|error| {
@@ -102,6 +88,11 @@ impl Trusted {
             fetched: tokio::sync::Mutex::new(asked),
             subjects: Mutex::default(),
         })
+    }
+
+    /// What keeps an issuer's keys from being of use, as far as they are on this machine.
+    pub(in crate::access) fn check(options: &Issuer) -> Result<(), AccessError> {
+        here(options).map(drop)
     }
 
     /// Whose token it is.
@@ -205,6 +196,26 @@ impl Trusted {
                 "its keys stay as they were"
             ),
         }
+    }
+}
+
+/// The keys that are on this machine; none of those at a URL.
+fn here(options: &Issuer) -> Result<Vec<VerifyingKey>, AccessError> {
+    let wrong = |why: String| AccessError::Issuer {
+        name: options.name.clone(),
+        why,
+    };
+    match &options.keys {
+        KeySource::Environment(_) if options.algorithm.name() != "HS256" => Err(wrong(
+            "an environment variable holds a secret, which only HS256 has".to_owned(),
+        )),
+        KeySource::Environment(variable) => {
+            let secret = environment(&options.name, variable)?;
+            let key = VerifyingKey::secret(secret.as_bytes()).map_err(wrong)?;
+            Ok(vec![key])
+        }
+        KeySource::File(path) => read(path, options).map_err(wrong),
+        KeySource::Url { .. } => Ok(Vec::new()),
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use tidegate_record::RecordId;
 
-use crate::model::{Answer, ModelError, Piece};
+use crate::ModelError;
+use crate::model::{Answer, Piece};
 
 /// A record as its source read it, whatever stages made of it since: all its pieces and copies have this in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -15,6 +15,7 @@ mod ingest;
 mod keyed;
 mod mark;
 mod model;
+mod model_error;
 mod operator;
 mod parameters;
 mod prompt;
@@ -44,9 +45,10 @@ pub use keyed::{KeyedChange, KeyedLog, KeyedLogError, KeyedLoss, KeyedValue};
 pub use mark::{Keeper, LARGEST_MARK, Mark, Store, UnknownMark};
 pub use model::{
     Answer, Call, Choice, Conversation, Finish, Function, FunctionChoice, Lane, MOST_CALLS,
-    MOST_STOPS, Made, Makes, Message, Model, ModelError, ModelFacts, ModelTask, Parameters, Piece,
-    Prompt, Reply, Request, RequestId, Role, Speculation, Structure, Timings, TokenLogprob,
+    MOST_STOPS, Made, Makes, Message, Model, ModelFacts, ModelTask, Parameters, Piece, Prompt,
+    Reply, Request, RequestId, Role, Speculation, Structure, Timings, TokenLogprob,
 };
+pub use model_error::{Blame, ModelError};
 pub use operator::{
     DeadLetterCause, Effects, KeptRevision, Loss, Operator, OperatorError, OperatorVersion,
     Processed, Slot,

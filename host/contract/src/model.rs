@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::ModelError;
+
 /// Number of a request, unique in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
@@ -488,88 +490,4 @@ pub trait Model: Send + Sync {
 
     /// What it is.
     fn facts(&self) -> ModelFacts;
-}
-
-/// Why a request has no answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ModelError {
-    /// The queue is full, or the model is left alone for now: ask again later. A request that ends with it was not made:
-    /// it counts as no attempt.
-    #[error("the model's queue is full ({limit} requests)")]
-    Full {
-        /// Most requests that wait.
-        limit: usize,
-    },
-    /// The prompt does not fit.
-    #[error("prompt of {tokens} tokens exceeds the limit of {limit}")]
-    PromptTooLong {
-        /// Tokens of the prompt.
-        tokens: usize,
-        /// Most tokens, room for one answer token kept.
-        limit: usize,
-    },
-    /// The prompt has no token.
-    #[error("prompt is empty")]
-    EmptyPrompt,
-    /// The chat template or tokenizer refused the messages.
-    #[error("prompt cannot be rendered: {0}")]
-    Prompt(String),
-    /// A parameter is out of range, or the structure cannot be understood.
-    #[error("{name} is {value}, must be {limit}")]
-    Parameter {
-        /// Which.
-        name: &'static str,
-        /// What it is.
-        value: String,
-        /// What it must be.
-        limit: String,
-    },
-    /// The model cannot do what was asked: an encoder cannot generate, a decoder cannot embed.
-    #[error("the model {model} cannot {task}")]
-    WrongTask {
-        /// The model.
-        model: String,
-        /// What was asked: "generate", "embed" or "classify".
-        task: &'static str,
-    },
-    /// By the measured times of steps the deadline would pass before the answer could be complete.
-    #[error("the deadline in {left:?} cannot be met: {needed:?} are needed")]
-    Hopeless {
-        /// Time until the deadline.
-        left: Duration,
-        /// Time that the request would take.
-        needed: Duration,
-    },
-    /// No model of this name is loaded.
-    #[error("no model {0} is loaded")]
-    Unknown(String),
-    /// The deadline passed first.
-    #[error("deadline passed after {made} tokens")]
-    Expired {
-        /// Tokens made until then.
-        made: usize,
-    },
-    /// A server that was asked for the answer has none.
-    #[error("{server} has no answer: {why}")]
-    Remote {
-        /// The server, by its address.
-        server: String,
-        /// What it said, or what came of the connection.
-        why: String,
-        /// Whether the same request may have an answer later.
-        again: bool,
-        /// How long the server asks to be left alone before that. It is well, and puts the request off, which is no attempt;
-        /// none where it failed, whatever else it says.
-        after: Option<Duration>,
-    },
-    /// It was cancelled.
-    #[error("cancelled")]
-    Cancelled,
-    /// The device failed under it.
-    #[error("the device failed: {0}")]
-    Device(String),
-    /// The engine has ended.
-    #[error("the model has ended")]
-    Closed,
 }

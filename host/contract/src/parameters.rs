@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
+use crate::ModelError;
 use crate::decoder::MOST_LOGPROBS;
-use crate::model::{MOST_STOPS, ModelError, Parameters};
+use crate::model::{MOST_STOPS, Parameters};
 
 impl Parameters {
     /// What presence and frequency penalties may be.

@@ -182,6 +182,50 @@ impl RecordDead<'_> {
     }
 }
 
+/// A record that somebody waits for has no answer, of which they are told: it is no dead letter, and counts as dropped.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordUnanswered<'a> {
+    /// Name of the stage that gave up.
+    pub stage: &'a str,
+    /// Name of the source.
+    pub source: &'a str,
+    /// Number of the partition.
+    pub partition: u32,
+    /// Where in the partition.
+    pub offset: u64,
+    /// Why: more than is told.
+    pub reason: &'a str,
+    /// Whether another server has failed, which those who run this host have to know.
+    pub elsewhere: bool,
+}
+
+impl RecordUnanswered<'_> {
+    /// Logs and counts. Of other servers a flood is logged at its beginning and at each power of ten; the rest is for
+    /// `debug`.
+    pub fn emit(self, meters: &Meters) {
+        meters.records_dropped.add(1);
+        let stage = self.stage;
+        if let Some(stage) = meters.stages().iter().find(|known| known.name == stage) {
+            stage.records_dropped.add(1);
+        }
+        meters.unanswered_elsewhere.add(u64::from(self.elsewhere));
+        let number = meters.unanswered_elsewhere.get();
+        let (source, partition, offset) = (self.source, self.partition, self.offset);
+        let reason = &*plain(self.reason, REASON_BYTES);
+        if self.elsewhere && is_logged(number) {
+            warn!(
+                stage,
+                source, partition, offset, number, reason, "another server has no answer"
+            );
+        } else {
+            debug!(
+                stage,
+                source, partition, offset, reason, "record has no answer"
+            );
+        }
+    }
+}
+
 /// An instance was lost to a trap, a deadline or a bad answer.
 #[derive(Clone, Copy, Debug)]
 pub struct InstanceLost<'a> {
@@ -337,7 +381,7 @@ pub struct ModelFailed<'a> {
     pub stage: usize,
     /// Counted from 1.
     pub attempt: u32,
-    /// Whether it is asked again; otherwise the record is a [`RecordDead`].
+    /// Whether it is asked again; otherwise the record is a [`RecordDead`] or a [`RecordUnanswered`].
     pub again: bool,
     /// Why.
     pub reason: &'a str,

@@ -111,8 +111,11 @@ pub struct Meters {
     pub records_in: Counter,
     /// Written to the sinks.
     pub records_out: Counter,
-    /// Dropped by operators.
+    /// Dropped: by operators, for want of anyone who takes them, with their caller, or because a model has no answer and
+    /// whoever waits for it is told.
     pub records_dropped: Counter,
+    /// Of those, the ones that another server has not answered.
+    pub unanswered_elsewhere: Counter,
     /// Ended as dead letters.
     pub records_dead: Counter,
     /// Records that came of others: of a split into n, n - 1; of a fan-out to n, n - 1.
@@ -152,6 +155,7 @@ impl Meters {
             records_in: Counter::default(),
             records_out: Counter::default(),
             records_dropped: Counter::default(),
+            unanswered_elsewhere: Counter::default(),
             records_dead: Counter::default(),
             records_split: Counter::default(),
             records_retried: Counter::default(),
@@ -316,11 +320,15 @@ impl Meters {
     }
 
     /// The counters of the pipeline, by the names they have in metrics.
-    fn totals(&self) -> [(&'static str, &Counter); 14] {
+    fn totals(&self) -> [(&'static str, &Counter); 15] {
         [
             ("tidegate_in_records_total", &self.records_in),
             ("tidegate_out_records_total", &self.records_out),
             ("tidegate_dropped_records_total", &self.records_dropped),
+            (
+                "tidegate_unanswered_elsewhere_records_total",
+                &self.unanswered_elsewhere,
+            ),
             ("tidegate_dead_records_total", &self.records_dead),
             ("tidegate_split_records_total", &self.records_split),
             ("tidegate_retried_records_total", &self.records_retried),

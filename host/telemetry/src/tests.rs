@@ -133,6 +133,36 @@ fn a_record_that_goes_two_ways_counts_for_each() {
 }
 
 #[test]
+fn a_record_whose_caller_is_told_that_there_is_no_answer_is_dropped() {
+    let meters = Meters::new("x", ["answer"]);
+    RecordsRead {
+        source: "chat",
+        partition: 0,
+        records: 2,
+        rejected: 0,
+    }
+    .emit(&meters);
+    for elsewhere in [false, true] {
+        RecordUnanswered {
+            stage: "answer",
+            source: "chat",
+            partition: 0,
+            offset: 3,
+            reason: "503 Service Unavailable",
+            elsewhere,
+        }
+        .emit(&meters);
+    }
+    let records = meters.snapshot().records;
+    assert_eq!(
+        (records.dropped, records.dead, records.in_flight),
+        (2, 0, 0)
+    );
+    assert_eq!(meters.stages()[0].records_dropped.get(), 2);
+    assert_eq!(meters.unanswered_elsewhere.get(), 1);
+}
+
+#[test]
 fn stages_count_for_themselves() {
     let meters = run();
     let [redact, answer] = meters.stages() else {

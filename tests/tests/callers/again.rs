@@ -14,6 +14,7 @@ fn put_off(after: Option<Duration>) -> ModelError {
     ModelError::Remote {
         server: "there".into(),
         why: "429 Too Many Requests".into(),
+        told: "it has no time".into(),
         again: true,
         after,
     }

@@ -76,6 +76,7 @@ fn stage(random: &mut Random, at: usize, stages: usize, handling: &[usize]) -> S
                 2 => Err(ModelError::Remote {
                     server: "there".into(),
                     why: "busy".into(),
+                    told: "it failed".into(),
                     again: true,
                     after: None,
                 }),

@@ -85,6 +85,7 @@ fn an_attempt_that_fails_is_followed_by_a_higher_one_that_begins_anew() {
     request.reply.done(Err(ModelError::Remote {
         server: "there".into(),
         why: "reset".into(),
+        told: "it failed".into(),
         again: true,
         after: None,
     }));

@@ -9,8 +9,10 @@ use crate::echo::{CASE, Form, Said, says, texts};
 pub(crate) struct Conversation {
     pub(crate) name: String,
     pub(crate) form: Form,
-    /// The server refuses it.
+    /// It has no answer: the server refuses it, or an operator.
     pub(crate) refused: bool,
+    /// Of those, an operator does.
+    pub(crate) forbidden: bool,
     pub(crate) customer: String,
     pub(crate) messages: Value,
     /// Each whole.
@@ -27,7 +29,8 @@ impl Conversation {
         };
         let customer = values.name();
         let name = letters(form);
-        let refused = form % 25 == 24;
+        // By the server, which nobody but its user hears of, or by an operator, which makes a dead letter.
+        let (refused, forbidden) = (form % 25 == 24, form % 50 == 49);
         let mut messages = Vec::new();
         if shape.below(3) == 0 {
             messages.push(json!({"role": "system", "content": text(&mut shape, &mut values)}));
@@ -48,7 +51,11 @@ impl Conversation {
                 "tool_calls": [{"id": id, "type": "function", "function": function}]}));
             messages.push(json!({"role": "tool", "tool_call_id": id, "content": text(&mut shape, &mut values)}));
         }
-        let end = if refused { " REFUSE" } else { "" };
+        let end = match (refused, forbidden) {
+            (_, true) => " FORBID",
+            (true, false) => " REFUSE",
+            (false, false) => "",
+        };
         let last = format!(
             "This is {CASE}{name}: {}{end}",
             text(&mut shape, &mut values)
@@ -58,6 +65,7 @@ impl Conversation {
             name,
             form: [Form::Prose, Form::Json, Form::Call][(form % 3) as usize],
             refused,
+            forbidden,
             customer,
             messages: messages.into(),
             private: values.private,

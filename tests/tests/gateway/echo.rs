@@ -121,7 +121,7 @@ fn answer(mut stream: TcpStream, kept: &Mutex<Vec<String>>) {
         (None, None) => Form::Prose,
     };
     let said = says(form, name, &texts);
-    // Every tenth is refused, which makes a dead letter.
+    // Some are refused.
     let refused = texts.iter().any(|text| text.contains("REFUSE"));
     let head = "content-type: text/event-stream\r\nconnection: close\r\n\r\n";
     let answer = match refused {

@@ -36,6 +36,10 @@ name = "redact"
 operator = "{{operators}}/redact-pii.wasm"
 config = {{ fields = {{ "metadata.customer" = "NAME" }} }}
 [[stage]]
+name = "forbid"
+operator = "{{operators}}/drop-abuse.wasm"
+config = {{ words = ["FORBID"], action = "dead-letter" }}
+[[stage]]
 name = "answer"
 model = "far"
 messages = true
@@ -225,17 +229,17 @@ fn no_private_value_of_five_hundred_conversations_leaves_but_to_its_user() {
     assert!(asked.iter().any(|body| body.contains("[EMAIL_2]")));
 
     // What was written, said and counted.
-    let refused = conversations
-        .iter()
-        .filter(|conversation| conversation.refused)
-        .count();
+    let count = |is: fn(&Conversation) -> bool| conversations.iter().filter(|all| is(all)).count();
+    let refused = count(|conversation| conversation.refused);
+    let forbidden = count(|conversation| conversation.forbidden);
     let expected = CONVERSATIONS as usize - refused + 24;
     until("every record is written", PATIENCE, || {
         served.workspace.json_lines("kept.jsonl").len() >= expected
     });
     look_through(&values, &state);
     let letters = served.workspace.json_lines("state/dead-letters.jsonl");
-    assert_eq!(letters.len(), refused);
+    assert!(forbidden > 0 && refused > forbidden);
+    assert_eq!(letters.len(), forbidden);
     has_none(
         &values,
         "what was asked",

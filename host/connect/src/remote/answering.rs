@@ -74,7 +74,7 @@ async fn once(
     let follow = follow(server, first, &mut chunks, assembly, reply);
     let mut followed = match timeout_at(end, follow).await {
         Ok(followed) => followed,
-        Err(_) => Err(Trouble::failed(format!("its answer has no end after {limit:?}")).into()),
+        Err(_) => Err(Trouble::late(format!("its answer has no end after {limit:?}")).into()),
     };
     if let Err(Stopped::Trouble(trouble)) = &mut followed {
         admission.failed(trouble);
@@ -118,7 +118,7 @@ async fn follow(
         // Comments keep a connection open, and are no part of an answer.
         let next = timeout(between, chunks.next()).await;
         let next =
-            next.unwrap_or_else(|_| Err(Trouble::failed(format!("nothing came for {between:?}"))));
+            next.unwrap_or_else(|_| Err(Trouble::late(format!("nothing came for {between:?}"))));
         match next? {
             Some(chunk) => finished = take(chunk, reply)?,
             None => {

@@ -54,7 +54,7 @@ pub fn fetch_with(
         match got {
             Ok(Ok((_, Some(body)))) => Ok(body),
             Ok(Ok((status, None))) => Err(format!("the server says {status}")),
-            Ok(Err(trouble)) => Err(trouble.told(&[])),
+            Ok(Err(trouble)) => Err(trouble.said(&[])),
             Err(_) => Err(format!("it takes longer than {within:?}")),
         }
     };

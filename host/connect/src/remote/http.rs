@@ -139,7 +139,7 @@ impl Http {
     async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Trouble> {
         request.headers_mut().extend(self.headers.clone());
         let sent = self.client.request(request).await;
-        sent.map_err(|error| Trouble::failed(with_causes(&error)))
+        sent.map_err(|error| Trouble::unreached(with_causes(&error)))
     }
 
     /// The next bytes of an answer; none at its end. Whoever waits for it says for how long.

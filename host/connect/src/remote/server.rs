@@ -185,7 +185,7 @@ impl Server {
         let limit = self.timeouts.first;
         let result = match timeout(limit, work).await {
             Ok(result) => result,
-            Err(_) => Err(Trouble::failed(format!("no answer began in {limit:?}"))),
+            Err(_) => Err(Trouble::late(format!("no answer began in {limit:?}"))),
         };
         match result {
             Ok(given) => {

@@ -16,11 +16,25 @@ const MOST_SAID: usize = 400;
 /// Longest wait that a server may ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
+/// What is told to whoever asked: what a server says may be of others who asked with it, or of those who run this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// These words.
+    Words(&'static str),
+    /// Why: the server refuses what was asked, and that was asked alone.
+    Why,
+}
+
+/// It did not answer, or not to the end.
+const FAILED: &str = "it failed";
+
 /// Why a try came to nothing, and what is to be done.
 #[derive(Clone, Debug)]
 pub(crate) struct Trouble {
-    /// As long as it came, and with what the server repeats of secrets: see [`told`](Trouble::told).
+    /// As long as it came, and with what the server repeats of secrets: see [`said`](Trouble::said).
     pub why: String,
+    /// What of it is told to whoever asked.
+    pub told: Told,
     /// What the server said was cut off.
     pub is_cut: bool,
     /// Whether the same request may have an answer later.
@@ -42,6 +56,7 @@ impl Trouble {
     pub(crate) fn failed(why: impl Into<String>) -> Trouble {
         Trouble {
             why: why.into(),
+            told: Told::Words(FAILED),
             is_cut: false,
             again: true,
             outcome: Outcome::Failed,
@@ -55,8 +70,25 @@ impl Trouble {
     /// The server answers, but not as it should, and would not the next time.
     pub(crate) fn wrong(why: impl Into<String>) -> Trouble {
         Trouble {
+            told: Told::Words("its answer is of no use"),
             again: false,
             outcome: Outcome::Alive,
+            ..Trouble::failed(why)
+        }
+    }
+
+    /// The server was not reached, and may be the next time.
+    pub(crate) fn unreached(why: impl Into<String>) -> Trouble {
+        Trouble {
+            told: Told::Words("it is not reached"),
+            ..Trouble::failed(why)
+        }
+    }
+
+    /// The server took too long, and may not the next time.
+    pub(crate) fn late(why: impl Into<String>) -> Trouble {
+        Trouble {
+            told: Told::Words("it takes too long"),
             ..Trouble::failed(why)
         }
     }
@@ -74,8 +106,8 @@ impl Trouble {
         self.outcome != Outcome::Unknown
     }
 
-    /// As it may be told: without secrets, and only then in one short line.
-    pub(crate) fn told(&self, secrets: &[Secret]) -> String {
+    /// As it may be written down: without secrets, and only then in one short line.
+    pub(crate) fn said(&self, secrets: &[Secret]) -> String {
         let struck = secrets.iter().fold(self.why.clone(), |text, secret| {
             secret.struck_from(&text, self.is_cut)
         });
@@ -84,11 +116,16 @@ impl Trouble {
 
     /// As the model's answer.
     pub(crate) fn into_error(self, server: &str, secrets: &[Secret]) -> ModelError {
-        let why = self.told(secrets);
+        let why = self.said(secrets);
+        let told = match self.told {
+            Told::Words(words) => words.to_owned(),
+            Told::Why => why.clone(),
+        };
         let refusal = self.refusal.map(|refusal| *refusal);
         refusal.unwrap_or_else(|| ModelError::Remote {
             server: server.to_owned(),
             why,
+            told,
             again: self.again,
             after: self.rest,
         })
@@ -128,8 +165,17 @@ pub(crate) fn of_status<B>(
     // time: it has its attempts.
     let is_busy = matches!(status.as_u16(), 429 | 503) && asked.is_some();
     let failed = status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT;
+    let request = matches!(status.as_u16(), 400 | 413 | 422);
     let trouble = Trouble {
         why,
+        told: match status.as_u16() {
+            _ if request => Told::Why,
+            401 | 403 => Told::Words("it does not take requests of this host"),
+            404 => Told::Words("it does not have the model"),
+            429 => Told::Words("it has no time for more requests"),
+            _ if is_busy => Told::Words("it has no time for more requests"),
+            _ => Told::Words(FAILED),
+        },
         is_cut: body.is_cut,
         again,
         outcome: if failed && !is_busy {
@@ -140,7 +186,7 @@ pub(crate) fn of_status<B>(
         wait: asked.filter(|_| again && !is_busy),
         rest: asked.filter(|_| again && is_busy),
         refusal: None,
-        request: matches!(status.as_u16(), 400 | 413 | 422),
+        request,
     };
     if trouble.request && said.is_length {
         let limit = said.limit.unwrap_or(context as usize);
@@ -271,7 +317,7 @@ mod tests {
 
     /// What a status is told as, in a line.
     fn line(status: u16, body: &str) -> String {
-        told(status, &[], body).told(&[])
+        told(status, &[], body).said(&[])
     }
 
     #[test]
@@ -336,7 +382,7 @@ mod tests {
         let secret = "sk-0123456789";
         for before in 0..MOST_SAID + 20 {
             let body = format!("{}{secret} and more", "x".repeat(before));
-            let said = told(401, &[], &body).told(&[Secret::new(secret)]);
+            let said = told(401, &[], &body).said(&[Secret::new(secret)]);
             assert!(!said.contains("sk"), "{said}");
         }
     }
@@ -401,5 +447,41 @@ mod tests {
                 limit: 8
             })
         );
+    }
+
+    #[test]
+    fn what_a_server_says_is_told_on_only_where_it_refuses_what_was_asked() {
+        let said = r#"{"error":{"message":"org-42 sent 'somebody's text'"}}"#;
+        for (status, headers, words) in [
+            (401, &[][..], "it does not take requests of this host"),
+            (404, &[], "it does not have the model"),
+            (429, &[], "it has no time for more requests"),
+            (
+                503,
+                &[("retry-after", "3")],
+                "it has no time for more requests",
+            ),
+            (503, &[], "it failed"),
+            (500, &[], "it failed"),
+            (302, &[], "it failed"),
+        ] {
+            assert_eq!(outside(told(status, headers, said)), words, "{status}");
+        }
+        let event = serde_json::from_str(said).unwrap();
+        assert_eq!(outside(of_event(&event)), "it failed");
+        let unreached = Trouble::unreached("the certificate is for gpu-7.internal");
+        assert_eq!(outside(unreached), "it is not reached");
+        for status in [400, 413, 422] {
+            let text = outside(told(status, &[], r#"{"error":"no such voice"}"#));
+            assert!(text.ends_with(": no such voice"), "{text}");
+        }
+    }
+
+    /// What whoever asked is told.
+    fn outside(trouble: Trouble) -> String {
+        match trouble.into_error("http://there", &[]) {
+            ModelError::Remote { told, .. } => told,
+            other => panic!("{other:?}"),
+        }
     }
 }

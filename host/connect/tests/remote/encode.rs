@@ -191,3 +191,39 @@ fn an_encoder_in_trouble_is_tried_again() {
     assert!(ask(&model, encode("a")).result().is_ok());
     assert_eq!(model.stats().retried, 1);
 }
+
+#[test]
+fn what_a_server_says_of_a_call_is_told_to_nobody_else_who_has_a_text_in_it() {
+    let (go, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let server = Server::start(move |asked| match asked.number {
+        0 => {
+            gate.lock().unwrap().recv_timeout(LIMIT).unwrap();
+            classify(asked);
+        }
+        _ => {
+            let said = format!("cannot take {:?}", texts(&asked.body));
+            asked.answer(500, "", &said);
+        }
+    });
+    let mut options = classifier(&server, 4);
+    (options.concurrency, options.attempts) = (1, 1);
+    let model = RemoteModel::open(options).unwrap();
+    let first = ask(&model, encode("a"));
+    while server.requests() == 0 {
+        std::thread::yield_now();
+    }
+    let together = ["mine", "yours"].map(|text| ask(&model, encode(text)));
+    while model.stats().waiting < 2 {
+        std::thread::yield_now();
+    }
+    go.send(()).unwrap();
+    first.result().unwrap();
+    for running in together {
+        let Err(ModelError::Remote { why, told, .. }) = running.result() else {
+            panic!("it is answered");
+        };
+        assert!(why.contains("mine") && why.contains("yours"), "{why}");
+        assert_eq!(told, "it failed");
+    }
+}

@@ -8,8 +8,9 @@ use std::time::Duration;
 use tidegate_connect::remote::{
     OpenAi, RemoteError, RemoteKind, RemoteModel, RemoteOptions, Roots, fetch, fetch_with,
 };
+use tidegate_contract::ModelError;
 
-use crate::support::{LIMIT, Server, ask, hello, remote};
+use crate::support::{LIMIT, Server, ask, hello};
 
 /// A server on https that answers everything alike; its certificate, as PEM.
 fn https(answer: &'static str) -> (String, String) {
@@ -71,8 +72,11 @@ fn a_server_is_trusted_by_a_file_of_certificates_and_not_without() {
     let other = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     std::fs::write(&path, other.cert.pem()).unwrap();
     let doubting = RemoteModel::open(options(Roots::File(path.clone()))).unwrap();
-    let (why, _) = remote(ask(&doubting, hello()).result());
+    let Err(ModelError::Remote { why, told, .. }) = ask(&doubting, hello()).result() else {
+        panic!("it is trusted");
+    };
     assert!(why.contains("certificate"), "{why}");
+    assert_eq!(told, "it is not reached");
     std::fs::write(&path, "no certificate").unwrap();
     // It is known before it is opened.
     let options = options(Roots::File(path));

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_contract::{
-    Became, CommitError, Cut, DeadLetter, ModelError, Participants, Partition, RefusedRecord,
-    Rejected, Sink, SinkError,
+    Became, Blame, CommitError, Cut, DeadLetter, ModelError, Participants, Partition,
+    RefusedRecord, Rejected, Sink, SinkError,
 };
 use tidegate_record::{BatchView, Origin, RecordId, RecordView};
-use tidegate_telemetry::events::{RecordDead, RecordsWritten};
+use tidegate_telemetry::events::{RecordDead, RecordUnanswered, RecordsWritten};
 use tidegate_telemetry::{LatencyRecorder, Meters};
 
 use crate::counts::Counts;
@@ -185,10 +185,20 @@ impl Output {
         let topology = self.topology.clone();
         let stage = name_of(&topology, record.id(), death.at);
         let called = topology.callers_of(record.id().source).is_some();
-        if called && death.error.is_some_and(is_askers_mistake) {
-            // Who asked is told, and asks otherwise: nobody would look for it among the dead letters, which whoever asks
-            // could fill.
+        let blame = death.error.map(ModelError::blame);
+        if called && blame.is_some_and(|blame| blame != Blame::Host) {
+            // Who asked is told, and asks otherwise or again: nobody would look for it among the dead letters, which
+            // whoever asks could fill.
             self.counts.dropped += 1;
+            RecordUnanswered {
+                stage,
+                source: source_name(&topology, record.id()),
+                partition: record.id().partition,
+                offset: record.id().offset,
+                reason: death.reason,
+                elsewhere: blame == Some(Blame::Elsewhere),
+            }
+            .emit(&self.meters);
         } else {
             self.write_dead(&DeadLetter {
                 id: record.id(),
@@ -350,17 +360,6 @@ fn flush(name: &str, sink: &mut dyn Sink, cut: &mut Cut) -> Result<(), CommitErr
     })?;
     cut.sinks.extend(position);
     Ok(())
-}
-
-/// Whether a model refused what was asked, whenever it is asked.
-fn is_askers_mistake(error: &ModelError) -> bool {
-    matches!(
-        error,
-        ModelError::PromptTooLong { .. }
-            | ModelError::EmptyPrompt
-            | ModelError::Prompt(_)
-            | ModelError::Parameter { .. }
-    )
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use tidegate_contract::{Answer, CallerId, Callers, CommitPoint, Listener, SinkPosition, Terms};
-use tidegate_record::PublicRecord;
+use tidegate_record::{BatchBuilder, NewRecord, PublicRecord};
 
 use super::*;
 use crate::topology::{Called, Positions, Source};
@@ -102,4 +102,91 @@ fn what_a_sink_refuses_is_remembered_of_records_that_come_again_and_not_of_those
     output.discard(both.into());
     assert_eq!(output.refused.meet(0, id(0)), None);
     assert!(output.refused.meet(0, id(1)).is_some());
+}
+
+/// Every reason of a model, and whether a record that somebody waits for is a dead letter for it.
+fn reasons() -> [(ModelError, bool); 12] {
+    let remote = |again, after| ModelError::Remote {
+        server: "there".into(),
+        why: "400 Bad Request: no such voice".into(),
+        told: "it failed".into(),
+        again,
+        after,
+    };
+    [
+        (
+            ModelError::PromptTooLong {
+                tokens: 9,
+                limit: 8,
+            },
+            false,
+        ),
+        (ModelError::EmptyPrompt, false),
+        (ModelError::Prompt("two systems".into()), false),
+        (
+            ModelError::Parameter {
+                name: "top_p",
+                value: "2".into(),
+                limit: "at most 1".into(),
+            },
+            false,
+        ),
+        (
+            ModelError::WrongTask {
+                model: "small".into(),
+                task: "embed",
+            },
+            false,
+        ),
+        (ModelError::Unknown("small".into()), false),
+        (
+            ModelError::Hopeless {
+                left: Duration::from_millis(50),
+                needed: Duration::from_secs(1),
+            },
+            false,
+        ),
+        (ModelError::Expired { made: 0 }, false),
+        (ModelError::Full { limit: 3 }, false),
+        (remote(false, None), false),
+        (remote(true, Some(Duration::from_secs(1))), false),
+        (ModelError::Device("lost".into()), true),
+    ]
+}
+
+#[test]
+fn whoever_asks_writes_no_dead_letters() {
+    let mut output = output();
+    let mut bury = |source: u16, error: Option<&ModelError>| {
+        let mut batch = BatchBuilder::default();
+        let record = NewRecord {
+            id: RecordId {
+                source,
+                ..RecordId::default()
+            },
+            value: Some(b"a prompt"),
+            ..NewRecord::default()
+        };
+        batch.push(&record).unwrap();
+        let batch = batch.finish(0);
+        let death = Death {
+            at: At::Sink(0),
+            reason: "why",
+            component: None,
+            backtrace: None,
+            attempts: 1,
+            error,
+        };
+        output.bury(&batch.view().get(0).unwrap(), &death).unwrap();
+        let counts = std::mem::take(&mut output.counts);
+        assert_eq!(counts.dead + counts.dropped, 1);
+        counts.dead == 1
+    };
+    for (error, is_letter) in reasons() {
+        assert_eq!(bury(0, Some(&error)), is_letter, "{error}");
+        // Nobody is told of a record of a topic but by its letter.
+        assert!(bury(1, Some(&error)), "{error}");
+    }
+    // An operator has failed, or a sink cannot take the answer.
+    assert!(bury(0, None) && bury(1, None));
 }

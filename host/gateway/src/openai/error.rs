@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{ALLOW, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::{Value, json};
-use tidegate_contract::ModelError;
+use tidegate_contract::{Blame, ModelError};
 
 use crate::access::Exceeded;
 use crate::exchange::{Answered, CLIENT_GONE, Content};
@@ -207,44 +207,61 @@ impl ApiError {
         }
     }
 
-    /// Why a model has no answer.
+    /// Why a model has no answer: the kind of answer is that of the blame, which also says what is a dead letter.
     pub(crate) fn model(error: &ModelError, prompt: &str) -> ApiError {
         let text = sentence(error);
         match error {
-            ModelError::Full { limit } => ApiError::busy(*limit, AFTER),
             ModelError::PromptTooLong { tokens, limit } => ApiError::invalid(
                 prompt,
                 "context_length_exceeded",
                 format!("The prompt has {tokens} tokens, the most is {limit}"),
             ),
-            ModelError::EmptyPrompt => ApiError::invalid(prompt, "invalid_value", text),
             ModelError::Prompt(_) => ApiError::invalid(prompt, "invalid_prompt", text),
+        match error.blame() {
+            Blame::Asker => ApiError::refused_by_model(error, prompt),
+            Blame::Time => ApiError {
+                message: sentence(error),
+                ..ApiError::deadline()
+            },
+            Blame::Moment => match error {
+                ModelError::Full { limit } => ApiError::busy(*limit, AFTER),
+                other => unavailable(sentence(other)),
+            },
+            Blame::Elsewhere => ApiError::remote(error),
+            // What a driver says is for those who run the host.
+            Blame::Host => unavailable("The device of the model failed".to_owned()),
+        }
+    }
+
+    /// What the model never answers.
+    fn refused_by_model(error: &ModelError, prompt: &str) -> ApiError {
             ModelError::Parameter { name, .. } => {
                 ApiError::invalid(parameter(name), "invalid_value", text)
             }
             ModelError::WrongTask { .. } => ApiError::invalid("model", "model_not_supported", text),
             ModelError::Unknown(model) => ApiError::no_model(model),
-            ModelError::Hopeless { .. } | ModelError::Expired { .. } => ApiError {
-                message: text,
-                ..ApiError::deadline()
-            },
-            ModelError::Remote {
-                again, after, why, ..
-            } => {
-                // Where that server is, is nobody's business outside.
-                let text = format!("The server of the model has no answer: {why}");
-                let status = match after {
-                    Some(_) => StatusCode::SERVICE_UNAVAILABLE,
-                    None => StatusCode::BAD_GATEWAY,
-                };
-                let error = ApiError::new(status, "server_error", "remote_failed", text);
-                match (again, after) {
-                    (true, Some(after)) => error.later(*after),
-                    (true, None) => error,
-                    (false, _) => error.never(),
-                }
-            }
-            _ => unavailable(text),
+            _ => ApiError::invalid(prompt, "invalid_value", text),
+        }
+    }
+
+    /// Another server has no answer. Where it is, and what it says to this host, is nobody's business outside.
+    fn remote(error: &ModelError) -> ApiError {
+        let ModelError::Remote {
+            told, again, after, ..
+        } = error
+        else {
+            return unavailable(sentence(error));
+        };
+        let text = format!("The server of the model has no answer: {told}");
+        let status = match after {
+            Some(_) => StatusCode::SERVICE_UNAVAILABLE,
+            None => StatusCode::BAD_GATEWAY,
+        };
+        let error = ApiError::new(status, "server_error", "remote_failed", text);
+        match (again, after) {
+            (true, Some(after)) => error.later(*after),
+            (true, None) => error,
+            (false, _) => error.never(),
         }
     }
 

@@ -58,6 +58,44 @@ fn dead(play: &Play, error: Option<&ModelError>) {
     });
 }
 
+/// Another server has no answer.
+fn remote(again: bool, after: Option<std::time::Duration>) -> ModelError {
+    ModelError::Remote {
+        server: "https://gpu-7.internal:8443".to_owned(),
+        why: "500 Internal Server Error: org-42 sent \"somebody's text\"".to_owned(),
+        told: "it failed".to_owned(),
+        again,
+        after,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_server_or_a_driver_says_is_not_told_outside() {
+    for (error, message) in [
+        (
+            remote(false, None),
+            "The server of the model has no answer: it failed",
+        ),
+        (
+            ModelError::Device("/dev/gpu0 lost".into()),
+            "The device of the model failed",
+        ),
+    ] {
+        let gateway = Gateway::new(move |play| {
+            play.listen(1).piece(0, Lane::Content, "Hel");
+            dead(&play, Some(&error));
+        });
+        let (_, body) = gateway.json(PATH, chat(json!({}))).await;
+        assert_eq!(body["error"]["message"], message);
+        // In a stream that has begun, too.
+        let (text, ended) = gateway.stream(PATH, chat(json!({"stream": true}))).await;
+        assert!(!ended && text.contains(message), "{text}");
+        for secret in ["internal:8443", "org-42", "somebody", "/dev/gpu0"] {
+            assert!(!text.contains(secret), "{text}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_end_of_a_record_has_its_status() {
     let no = Some("false");
@@ -124,34 +162,15 @@ async fn every_end_of_a_record_has_its_status() {
     .await;
     meaning(
         |play| {
-            let (server, why) = ("a:1".to_owned(), "500".to_owned());
-            dead(
-                &play,
-                Some(&ModelError::Remote {
-                    server,
-                    why,
-                    again: false,
-                    after: None,
-                }),
-            );
+            dead(&play, Some(&remote(false, None)));
         },
         (502, "remote_failed", None, no, None),
     )
     .await;
     meaning(
         |play| {
-            let (server, why) = ("a:1".to_owned(), "429".to_owned());
             let after = Some(std::time::Duration::from_millis(6500));
-            let again = true;
-            dead(
-                &play,
-                Some(&ModelError::Remote {
-                    server,
-                    why,
-                    again,
-                    after,
-                }),
-            );
+            dead(&play, Some(&remote(true, after)));
         },
         (503, "remote_failed", None, None, Some("7")),
     )

@@ -101,6 +101,11 @@ impl Caller {
         lock(&self.state).failed
     }
 
+    /// Whether nothing more is heard of it.
+    pub(super) fn is_over(&self) -> bool {
+        lock(&self.state).over
+    }
+
     /// A model has begun to answer it, or it has ended.
     pub(super) fn waits_no_more(&self) {
         if let Some(place) = &self.ways.place {

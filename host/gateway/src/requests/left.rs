@@ -94,12 +94,18 @@ impl Requests {
         }
     }
 
-    /// Lets go of those that nobody asked for in time.
+    /// Lets go of those that nobody asked for in time, and of those without an answer when that of whoever might ask is
+    /// over: in an operator's retry, say, nothing else would end them. What has an answer, or none for good, stays until
+    /// it is asked for.
     pub fn forget_left(&self) {
         let now = Instant::now();
         let is_old = |known: &Known| match known {
             Known::Expected(expected) => expected.until <= now,
-            Known::There { until, .. } => *until <= now,
+            Known::There { caller, until, .. } => {
+                let is_late = |patience: &Patience| patience.deadline() <= now;
+                let is_late = caller.patience.as_ref().is_some_and(is_late);
+                *until <= now || (is_late && !caller.is_over())
+            }
         };
         let mut left = lock(&self.0.left);
         let ids: Vec<CallerId> = left

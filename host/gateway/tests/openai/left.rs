@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate_contract::{Became, Callers, Lane};
+use tidegate_contract::{Became, CallerId, Callers, Lane};
 use tidegate_gateway::openai::Options;
 use tidegate_gateway::openai::load::Step;
-use tidegate_gateway::requests::{self, Requests, Spending};
+use tidegate_gateway::requests::{self, Expected, Patience, Requests, Spending};
 use tidegate_state::MemoryDisk;
+use tokio::time::Instant;
 
 use crate::flow::{Gateway, PATIENCE, Play, asked, chat, header, parts, says, whole, with_header};
 use crate::lives::{ask, broken_off, found, goes_on, killed, left, life_with, nobody};
@@ -193,4 +195,53 @@ async fn what_is_left_waits_as_any_other_until_a_model_has_begun() {
     assert!(gateway.requests.wait(0, 1, 1, spending).await.is_ok());
     goes_on(&gateway, id);
     assert!(parts(gateway.send(ask(&body)).await).await.1);
+}
+
+/// The clock stands still but where all wait for it.
+#[tokio::test(start_paused = true)]
+async fn what_nobody_waits_for_any_more_ends_and_what_has_an_answer_stays() {
+    let allowance = Duration::from_secs(30);
+    let requests = Requests::new(requests::Options::default());
+    let ids = [1, 2, 3].map(|offset| CallerId {
+        source: 0,
+        partition: 0,
+        offset,
+    });
+    let patience = ids.map(|_| Patience::until(Instant::now()));
+    for (caller, patience) in ids.into_iter().zip(&patience) {
+        requests.expect(Expected {
+            caller,
+            class: 1,
+            prompt: 2,
+            pieces: None,
+            allowance,
+            patience: patience.clone(),
+            until: Instant::now() + 100 * allowance,
+        });
+    }
+    let [retried, answered, joined] = ids;
+    let mut there = requests.left(0, &ids.map(|id| (id, 1)));
+    there.sort_unstable();
+    assert_eq!(there, ids);
+    let play = Play {
+        requests: requests.clone(),
+        id: answered,
+        value: json!({}),
+        key: None,
+        headers: Vec::new(),
+    };
+    play.answer("Hello");
+    requests.forget_left();
+    assert_eq!(requests.take_gone(), []);
+
+    tokio::time::advance(allowance).await;
+    // Somebody asks for this one, and waits longer.
+    let until = Instant::now() + allowance;
+    patience[2].lasts(until);
+    requests.forget_left();
+    assert_eq!(requests.take_gone(), [retried]);
+    let mine = Patience::until(until);
+    assert!(requests.resume(retried, &mine).await.unwrap().is_none());
+    assert!(requests.resume(answered, &mine).await.unwrap().is_some());
+    assert!(requests.resume(joined, &mine).await.unwrap().is_some());
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hyper::{Method, StatusCode};
 
@@ -27,8 +27,6 @@ pub struct Everything {
     pub ingest: Ingest,
     /// Records that are followed.
     pub outputs: Outputs,
-    /// Longest body.
-    pub max_body: u64,
     /// What was answered.
     pub counted: Counted,
 }
@@ -96,13 +94,24 @@ impl Endpoints for Everything {
         })
     }
 
+    fn broke(&self, path: &str) {
+        self.counted.broke(Place::of(path).name(path));
+    }
+
     fn limits(&self, method: &Method, path: &str) -> Limits {
         let place = Place::of(path);
-        let body = match *method == Method::POST && place != Place::Health {
-            true => self.max_body,
-            false => 0,
-        };
         let asks = Endpoint::of(path);
+        let longest = match place {
+            Place::OpenAi => asks.map(|_| self.openai.max_body()),
+            Place::Ingest => self.ingest.max_body(path),
+            Place::Outputs | Place::Health | Place::Nowhere => None,
+        };
+        let body = match longest {
+            Some(longest) if *method == Method::POST => Some(longest as u64),
+            None if *method == Method::GET || place == Place::Health => Some(0),
+            // What is not there is not there with any body.
+            _ => None,
+        };
         let scope = match place {
             Place::OpenAi => Some(asks.map_or(Scope::Models, Endpoint::scope)),
             Place::Ingest => Some(Scope::Ingest),
@@ -149,21 +158,43 @@ impl Drop for Counting {
     }
 }
 
-/// How many requests were answered, by endpoint and status. A copy is the same.
+/// How many requests were answered, by endpoint and status, and how many of the answers were streams that broke. A copy
+/// is the same.
 #[derive(Clone, Debug, Default)]
-pub struct Counted(Arc<Mutex<BTreeMap<(&'static str, u16), u64>>>);
+pub struct Counted(Arc<Mutex<Counts>>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    answered: BTreeMap<(&'static str, u16), u64>,
+    broken: BTreeMap<&'static str, u64>,
+}
 
 impl Counted {
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn count(&self, endpoint: &'static str, status: u16) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry((endpoint, status)).or_default() += 1;
+        let mut counts = self.counts();
+        *counts.answered.entry((endpoint, status)).or_default() += 1;
+    }
+
+    fn broke(&self, endpoint: &'static str) {
+        *self.counts().broken.entry(endpoint).or_default() += 1;
     }
 
     /// All there are: endpoint, status, and how many.
     pub fn all(&self) -> Vec<(&'static str, u16, u64)> {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = counts.iter();
+        let counts = self.counts();
+        let all = counts.answered.iter();
         all.map(|((endpoint, status), count)| (*endpoint, *status, *count))
             .collect()
+    }
+
+    /// Streams that broke: endpoint, and how many.
+    pub fn broken(&self) -> Vec<(&'static str, u64)> {
+        let counts = self.counts();
+        let all = counts.broken.iter();
+        all.map(|(endpoint, count)| (*endpoint, *count)).collect()
     }
 }

@@ -119,6 +119,7 @@ impl World {
                 requests: requests.clone(),
                 routes: vec![route()],
                 admission: Arc::new(Open),
+                max_body: 1 << 20,
                 clock: || 0,
                 repeated: None,
                 shared: None,
@@ -126,7 +127,6 @@ impl World {
             }),
             ingest: Ingest::new(Vec::new()),
             outputs: Outputs::new(Vec::new(), Vec::new()),
-            max_body: 1 << 20,
             counted: Counted::default(),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()

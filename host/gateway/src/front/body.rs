@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future as _;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep};
 
+use super::endpoints::Endpoints;
 use super::wire::Shared;
 use crate::access::UnderWay;
 use crate::exchange::Part;
@@ -47,9 +49,16 @@ enum Kind {
 
 struct Events {
     parts: mpsc::UnboundedReceiver<Part>,
+    breaks: Breaks,
     state: State,
     every: Duration,
     quiet: Pin<Box<Sleep>>,
+}
+
+/// Who is told when a stream breaks, and of which path.
+pub(super) struct Breaks {
+    pub(super) endpoints: Arc<dyn Endpoints>,
+    pub(super) path: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,6 +80,7 @@ impl Sent {
 
     pub(super) fn events(
         parts: mpsc::UnboundedReceiver<Part>,
+        breaks: Breaks,
         every: Duration,
         in_flight: InFlight,
     ) -> Sent {
@@ -78,6 +88,7 @@ impl Sent {
         Sent {
             kind: Kind::Events(Events {
                 parts,
+                breaks,
                 state: State::Going,
                 every,
                 quiet,
@@ -119,6 +130,7 @@ impl Body for Sent {
             }
             Poll::Ready(broken) => {
                 events.state = State::Broken;
+                events.breaks.endpoints.broke(&events.breaks.path);
                 sent.in_flight.wire.wire().break_off();
                 match broken {
                     Some(Part::Broken(bytes)) if !bytes.is_empty() => bytes,

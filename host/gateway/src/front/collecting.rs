@@ -5,9 +5,9 @@ use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::StatusCode;
 use hyper::body::Incoming;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
+use super::bodies::{Client, Full, Held};
 use super::refusal::Refusal;
 use super::refused::Reason;
 use super::service::Service;
@@ -15,7 +15,7 @@ use super::service::Service;
 /// Bytes that count among those of all bodies until the last copy of them is dropped.
 struct Counted {
     bytes: BytesMut,
-    _held: OwnedSemaphorePermit,
+    _held: Held,
 }
 
 impl AsRef<[u8]> for Counted {
@@ -27,6 +27,7 @@ impl AsRef<[u8]> for Counted {
 /// Reads a body.
 pub(super) async fn collect(
     service: &Service,
+    client: Client,
     mut body: Incoming,
     limit: u64,
 ) -> Result<Bytes, Refusal> {
@@ -34,7 +35,7 @@ pub(super) async fn collect(
         return Ok(Bytes::new());
     }
     let bounds = &service.bounds;
-    let mut held: Option<OwnedSemaphorePermit> = None;
+    let mut held = service.bodies.of(client, limit);
     let mut whole = BytesMut::new();
     let start = Instant::now();
     let mut step = start + bounds.body_step;
@@ -60,19 +61,18 @@ pub(super) async fn collect(
         if whole.len() as u64 + data.len() as u64 > limit {
             return Err(Refusal::body_too_large(limit));
         }
-        let more = kib(whole.len() + data.len())
-            - held.as_ref().map_or(0, |held| held.num_permits() as u32);
-        if more > 0 {
-            let more = service.bodies.clone().try_acquire_many_owned(more);
-            let more = more.map_err(|_| {
+        let grown = held.grow(whole.len() + data.len());
+        grown.map_err(|full| match full {
+            Full::All => {
                 let why = "too many bodies are on their way at the moment";
                 Refusal::busy(Reason::Overloaded, why)
-            })?;
-            match &mut held {
-                Some(held) => held.merge(more),
-                None => held = Some(more),
             }
-        }
+            Full::Client => {
+                let why = "too many bodies of this client are on their way at the moment";
+                let status = StatusCode::TOO_MANY_REQUESTS;
+                Refusal::passing(status, Reason::TooManyBodies, why, 1)
+            }
+        })?;
         whole.extend_from_slice(&data);
         progress += data.len() as u64;
         if progress >= bounds.body_progress {
@@ -80,15 +80,8 @@ pub(super) async fn collect(
             step = Instant::now() + bounds.body_step;
         }
     }
-    Ok(match held {
-        None => whole.freeze(),
-        Some(held) => Bytes::from_owner(Counted {
-            bytes: whole,
-            _held: held,
-        }),
-    })
-}
-
-fn kib(bytes: usize) -> u32 {
-    u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)
+    Ok(Bytes::from_owner(Counted {
+        bytes: whole,
+        _held: held,
+    }))
 }

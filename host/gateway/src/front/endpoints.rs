@@ -11,8 +11,9 @@ use crate::exchange::{Answered, Asked};
 /// What is known of a request from its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of its body; more is refused with 413. None are read for 0.
-    pub body: u64,
+    /// Bytes of its body; more is refused with 413. None where its answer is the same whatever body it has: nothing of
+    /// that is read.
+    pub body: Option<u64>,
     /// Whether it needs no key. Who asks without one, or with a wrong one, is [`Who::anyone`](crate::access::Who::anyone).
     pub open: bool,
     /// What its key must be for; any will do without.
@@ -30,6 +31,9 @@ pub trait Endpoints: Send + Sync {
     ///
     /// The future is dropped when the client goes. It runs in the connection's task: it must not block.
     fn answer(&self, asked: Asked) -> Pin<Box<dyn Future<Output = Answered> + Send>>;
+
+    /// A stream of events that answered a request for this path has broken.
+    fn broke(&self, path: &str);
 
     /// Limits of a request with this method and path, before its body is read.
     fn limits(&self, method: &Method, path: &str) -> Limits;

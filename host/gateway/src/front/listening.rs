@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
+use super::bodies::Bodies;
 use super::connection;
 use super::cors::Origins;
 use super::endpoints::Endpoints;
@@ -142,14 +143,13 @@ impl Bound {
             socket.set_reuseaddr(true).map_err(failed)?;
         }
         let listener = socket.listen(BACKLOG).map_err(failed)?;
-        let bodies = Arc::new(Semaphore::new(bounds.bodies >> 10));
         let refused = Refused::default();
         let service = Arc::new(Service {
             endpoints,
             access,
             origins,
             bounds: bounds.clone(),
-            bodies,
+            bodies: Bodies::new(bounds.bodies),
             refused: refused.clone(),
         });
         let (tls, stamp) = match tls {

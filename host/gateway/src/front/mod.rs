@@ -3,6 +3,7 @@
 //! A connection's bytes pass the wire, which gives hyper one checked request at a time; the service lets the request in,
 //! reads its body and asks the endpoints. Everything has a bound and a deadline: connections, heads, bodies, writes.
 
+mod bodies;
 mod body;
 mod collecting;
 mod connection;

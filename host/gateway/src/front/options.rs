@@ -87,7 +87,8 @@ pub struct FrontBounds {
     pub body_step: Duration,
     /// Bytes in a step.
     pub body_progress: u64,
-    /// Bytes of bodies that are held at once, of all connections.
+    /// Bytes of bodies that are held at once, of all clients together. One has a quarter of them, or one body of the
+    /// greatest length.
     pub bodies: usize,
     /// A write that makes no progress for so long ends the connection.
     pub write_time: Duration,

@@ -34,6 +34,8 @@ pub enum Reason {
     RateLimitExceeded,
     /// Too many bytes of bodies at once.
     Overloaded,
+    /// Too many of one client.
+    TooManyBodies,
     /// Too many connections, of all or of an address.
     TooManyConnections,
     /// The handshake of TLS did not end, or not in time.
@@ -46,7 +48,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Reason; 18] = [
+    pub const ALL: [Reason; 19] = [
         Reason::MalformedRequest,
         Reason::HeadTooLarge,
         Reason::BodyTooLarge,
@@ -61,6 +63,7 @@ impl Reason {
         Reason::EndpointNotAllowed,
         Reason::RateLimitExceeded,
         Reason::Overloaded,
+        Reason::TooManyBodies,
         Reason::TooManyConnections,
         Reason::TlsFailed,
         Reason::ReaderStopped,
@@ -84,6 +87,7 @@ impl Reason {
             Reason::EndpointNotAllowed => "endpoint_not_allowed",
             Reason::RateLimitExceeded => "rate_limit_exceeded",
             Reason::Overloaded => "overloaded",
+            Reason::TooManyBodies => "too_many_bodies",
             Reason::TooManyConnections => "too_many_connections",
             Reason::TlsFailed => "tls_failed",
             Reason::ReaderStopped => "reader_stopped",

@@ -11,9 +11,9 @@ use hyper::header::{
     CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue,
 };
 use hyper::{Request, Response, StatusCode, Version};
-use tokio::sync::Semaphore;
 
-use super::body::{InFlight, Sent};
+use super::bodies::{Bodies, Client};
+use super::body::{Breaks, InFlight, Sent};
 use super::collecting::collect;
 use super::cors::Origins;
 use super::endpoints::{Endpoints, Limits};
@@ -36,8 +36,8 @@ pub(super) struct Service {
     pub(super) access: Arc<Access>,
     pub(super) origins: Option<Origins>,
     pub(super) bounds: FrontBounds,
-    /// KiB of bodies that may still be held.
-    pub(super) bodies: Arc<Semaphore>,
+    /// Bodies that are held.
+    pub(super) bodies: Bodies,
     /// What was refused.
     pub(super) refused: Refused,
 }
@@ -58,6 +58,7 @@ pub(super) async fn serve(
     };
     let mut known = None;
     let id = request_id(request.headers().get(&REQUEST_ID));
+    let path = request.uri().path().to_owned();
     let old = request.version() == Version::HTTP_10;
     let refused = wire.wire().take_refusal();
     let origin = service
@@ -75,7 +76,7 @@ pub(super) async fn serve(
             None => match enter(&service, peer, &request, &mut known).await {
                 Ok(entered) => {
                     in_flight.under_way = entered.under_way.clone();
-                    ask(&service, &wire, request, entered, &id, gone).await
+                    ask(&service, &wire, peer, request, entered, &id, gone).await
                 }
                 Err(refusal) => Err(refusal),
             },
@@ -135,7 +136,11 @@ pub(super) async fn serve(
             wire.wire().open(upgrade, takeover);
             Sent::whole(Bytes::new(), in_flight)
         }
-        Content::Events(parts) => Sent::events(parts, service.bounds.comment, in_flight),
+        Content::Events(parts) => {
+            let endpoints = service.endpoints.clone();
+            let breaks = Breaks { endpoints, path };
+            Sent::events(parts, breaks, service.bounds.comment, in_flight)
+        }
     };
     // The status and the headers are typed: nothing of them can be wrong here.
     Ok(response
@@ -202,27 +207,39 @@ async fn enter<B>(
 async fn ask(
     service: &Service,
     wire: &Shared,
+    peer: IpAddr,
     request: Request<Incoming>,
     entered: Entered,
     id: &str,
     gone: Gone,
 ) -> Result<Answered, Refusal> {
-    let limit = entered.limits.body;
-    if request.body().size_hint().lower() > limit {
-        return Err(Refusal::body_too_large(limit));
-    }
-    if let Some(encoding) = request.headers().get(CONTENT_ENCODING)
-        && encoding != "identity"
-    {
-        return Err(Refusal::fixed(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Reason::UnsupportedEncoding,
-            format!("Content-Encoding {encoding:?} is not taken, identity is"),
-        ));
-    }
     let (head, body) = request.into_parts();
-    let body = collect(service, body, limit).await?;
-    wire.wire().read_whole();
+    let body = match entered.limits.body {
+        Some(limit) => {
+            if body.size_hint().lower() > limit {
+                return Err(Refusal::body_too_large(limit));
+            }
+            let mut encodings = head.headers.get_all(CONTENT_ENCODING).iter();
+            if let Some(encoding) = encodings.find(|encoding| *encoding != "identity") {
+                return Err(Refusal::fixed(
+                    StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                    Reason::UnsupportedEncoding,
+                    format!("Content-Encoding {encoding:?} is not taken, identity is"),
+                ));
+            }
+            let client = Client::of(&entered.who, peer);
+            let body = collect(service, client, body, limit).await?;
+            wire.wire().read_whole();
+            body
+        }
+        None => {
+            match body.is_end_stream() {
+                true => wire.wire().read_whole(),
+                false => wire.wire().end_unless_read(),
+            }
+            Bytes::new()
+        }
+    };
     let asked = Asked {
         id: id.to_owned(),
         method: head.method,

@@ -74,6 +74,12 @@ impl Ingest {
         }
     }
 
+    /// Longest body that is taken at a path below `/v1/ingest/`; none where nothing is.
+    pub fn max_body(&self, path: &str) -> Option<usize> {
+        let source = self.sources.get(path.strip_prefix(PREFIX)?)?;
+        Some(source.options.max_body)
+    }
+
     /// Answers a request to a path below `/v1/ingest/`, once what it has is durable.
     pub async fn answer(&self, asked: Asked) -> Answered {
         self.keep(asked).await.unwrap_or_else(Answered::from)

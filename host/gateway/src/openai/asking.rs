@@ -1,9 +1,12 @@
 //! A request as all endpoints understand it, and the records that it becomes.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::Value;
 use tidegate_contract::AskingRecord;
 
+use super::error::ApiError;
 use super::route::{Endpoint, Route};
 use crate::exchange::Asked;
 use crate::requests::NewRecord;
@@ -82,23 +85,33 @@ impl Question {
 }
 
 impl Asking {
-    /// The records' values.
-    pub(crate) fn values(&self) -> Result<Vec<Vec<u8>>, serde_json::Error> {
-        let values = self.questions.iter().map(|question| {
-            serde_json::to_vec(&RecordValue {
+    /// The records' values, of so many bytes together at most: what they have in common stands in each of them.
+    pub(crate) fn values(&self, most: usize) -> Result<Vec<Vec<u8>>, ApiError> {
+        let mut values = Vec::with_capacity(self.questions.len());
+        let mut left = most;
+        for question in &self.questions {
+            let value = RecordValue {
                 endpoint: self.endpoint.name(),
                 model: &self.model,
                 user: self.user.as_deref(),
                 metadata: self.metadata.as_ref(),
                 input: question.input.as_deref(),
                 asking: question.input.is_none().then_some(&question.asking),
-            })
-        });
-        values.collect()
+            };
+            let value = serde_json::to_vec(&value).map_err(|error| {
+                let why = format!("The request cannot be written: {error}");
+                ApiError::bad("invalid_json", why)
+            })?;
+            left = left
+                .checked_sub(value.len())
+                .ok_or_else(|| ApiError::too_large(most))?;
+            values.push(value);
+        }
+        Ok(values)
     }
 
     /// The key of its records, if they have one.
-    pub(crate) fn key(&self, route: &Route, asked: &Asked) -> Option<Vec<u8>> {
+    pub(crate) fn key<'a>(&'a self, route: &Route, asked: &'a Asked) -> Option<&'a [u8]> {
         let header = route
             .key_header
             .as_ref()
@@ -108,7 +121,7 @@ impl Asking {
             (None, Some(user)) => user.as_bytes(),
             (None, None) => asked.who.name.as_bytes(),
         };
-        Some(key.to_vec()).filter(|key| !key.is_empty())
+        Some(key).filter(|key| !key.is_empty())
     }
 }
 
@@ -144,11 +157,45 @@ pub(crate) fn records(
     route: &Route,
     asked: &Asked,
 ) -> Vec<NewRecord> {
-    let (key, headers) = (asking.key(route, asked), headers(route, asked));
+    let key = asking.key(route, asked).map(Arc::<[u8]>::from);
+    let headers = Arc::<[_]>::from(headers(route, asked));
     let records = values.into_iter().map(|value| NewRecord {
         key: key.clone(),
         value,
         headers: headers.clone(),
     });
     records.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_every_record_repeats_makes_no_more_of_a_request_than_so_many_bytes() {
+        let question = Question {
+            input: Some("a".to_owned()),
+            ..Question::default()
+        };
+        let asking = Asking {
+            endpoint: Endpoint::Embeddings,
+            model: "small".to_owned(),
+            user: Some("u".repeat(1 << 20)),
+            metadata: None,
+            stream: false,
+            told_to_continue: false,
+            questions: vec![question; 2048],
+        };
+        // All of them would be 2 GiB.
+        let refused = asking.values(4 << 20).unwrap_err();
+        assert_eq!(
+            (refused.status.as_u16(), refused.code),
+            (413, "request_too_large")
+        );
+        let few = Asking {
+            questions: asking.questions[..3].to_vec(),
+            ..asking
+        };
+        assert_eq!(few.values(4 << 20).map(|values| values.len()), Ok(3));
+    }
 }

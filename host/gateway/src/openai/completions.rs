@@ -47,7 +47,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<(Asking, bool), ApiError> {
     let asking = Asking {
         endpoint: Endpoint::Completions,
         model,
-        user: body.text("user")?,
+        user: parameters::user(&mut body)?,
         metadata: None,
         stream,
         told_to_continue: false,

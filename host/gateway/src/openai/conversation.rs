@@ -34,7 +34,7 @@ pub(super) fn asking(
     let asking = Asking {
         endpoint,
         model,
-        user: body.text("user")?,
+        user: parameters::user(body)?,
         metadata: parameters::metadata(body)?,
         stream,
         told_to_continue,

@@ -10,6 +10,7 @@ use super::completions::texts;
 use super::error::ApiError;
 use super::fields::{Fields, Known, wrong_type};
 use super::framing::{Framing, Head};
+use super::parameters;
 use super::route::Endpoint;
 use crate::requests::{Failure, OwnedPiece};
 
@@ -64,7 +65,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<(Asking, Vectors), ApiError> {
         base64,
         dimensions: dimensions.map(|most| most as u32),
     };
-    let user = body.text("user")?;
+    let user = parameters::user(&mut body)?;
     body.end(&Known {
         idle: &[],
         refused: &[],
@@ -145,7 +146,7 @@ pub(crate) fn read_rerank(bytes: &[u8]) -> Result<(Asking, Ranks), ApiError> {
         top: top.unwrap_or(all) as usize,
         documents: body.flag("return_documents")?.unwrap_or(false),
     };
-    let user = body.text("user")?;
+    let user = parameters::user(&mut body)?;
     body.end(&Known {
         idle: &[],
         refused: &[

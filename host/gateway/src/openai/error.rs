@@ -68,6 +68,16 @@ impl ApiError {
         ApiError::new(StatusCode::BAD_REQUEST, kind, code, message.into())
     }
 
+    /// A request whose records have more bytes together than they may.
+    pub(crate) fn too_large(most: usize) -> ApiError {
+        let why = format!("The request becomes records of more than {most} bytes together");
+        ApiError {
+            status: StatusCode::PAYLOAD_TOO_LARGE,
+            ..ApiError::bad("request_too_large", why)
+        }
+        .never()
+    }
+
     /// A model that is not there, or not for the one who asks.
     pub fn no_model(model: &str) -> ApiError {
         ApiError {
@@ -209,14 +219,6 @@ impl ApiError {
 
     /// Why a model has no answer: the kind of answer is that of the blame, which also says what is a dead letter.
     pub(crate) fn model(error: &ModelError, prompt: &str) -> ApiError {
-        let text = sentence(error);
-        match error {
-            ModelError::PromptTooLong { tokens, limit } => ApiError::invalid(
-                prompt,
-                "context_length_exceeded",
-                format!("The prompt has {tokens} tokens, the most is {limit}"),
-            ),
-            ModelError::Prompt(_) => ApiError::invalid(prompt, "invalid_prompt", text),
         match error.blame() {
             Blame::Asker => ApiError::refused_by_model(error, prompt),
             Blame::Time => ApiError {
@@ -235,6 +237,14 @@ impl ApiError {
 
     /// What the model never answers.
     fn refused_by_model(error: &ModelError, prompt: &str) -> ApiError {
+        let text = sentence(error);
+        match error {
+            ModelError::PromptTooLong { tokens, limit } => ApiError::invalid(
+                prompt,
+                "context_length_exceeded",
+                format!("The prompt has {tokens} tokens, the most is {limit}"),
+            ),
+            ModelError::Prompt(_) => ApiError::invalid(prompt, "invalid_prompt", text),
             ModelError::Parameter { name, .. } => {
                 ApiError::invalid(parameter(name), "invalid_value", text)
             }

@@ -58,6 +58,11 @@ const READING: Duration = Duration::from_secs(10);
 /// Seeds are below this: numbers of no more than six digits, which no operator takes for somebody's card or telephone.
 const SEEDS: u64 = 1_000_000;
 
+/// The records of a request have no more bytes together than so many of the longest bodies, and may always have so many:
+/// what they have in common stands in each of them.
+const BODIES: usize = 4;
+const ALWAYS: usize = 16 << 20;
+
 /// What the endpoints are made of.
 #[derive(Clone)]
 pub struct Options {
@@ -67,6 +72,8 @@ pub struct Options {
     pub routes: Vec<Route>,
     /// Who may.
     pub admission: Arc<dyn Admission>,
+    /// Longest body.
+    pub max_body: usize,
     /// Seconds since the Unix epoch.
     pub clock: fn() -> u64,
     /// Answers of requests with an idempotency key; without, the key is only a header of the record.
@@ -100,6 +107,9 @@ struct Inner {
     requests: Requests,
     routes: Vec<Arc<Route>>,
     admission: Arc<dyn Admission>,
+    max_body: usize,
+    /// Most bytes that the records of a request have together.
+    most_bytes: usize,
     clock: fn() -> u64,
     repeated: Option<Answers>,
     shared: Option<Shared>,
@@ -120,6 +130,8 @@ impl OpenAi {
             requests: options.requests,
             routes: options.routes.into_iter().map(Arc::new).collect(),
             admission: options.admission,
+            max_body: options.max_body,
+            most_bytes: options.max_body.saturating_mul(BODIES).max(ALWAYS),
             clock: options.clock,
             repeated: options.repeated,
             shared: options.shared,
@@ -130,6 +142,11 @@ impl OpenAi {
     /// Whether a path is one of these endpoints'.
     pub fn serves(path: &str) -> bool {
         path == "/v1/models" || path.starts_with("/v1/models/") || Endpoint::of(path).is_some()
+    }
+
+    /// Longest body of a request.
+    pub fn max_body(&self) -> usize {
+        self.0.max_body
     }
 
     /// Whether an idempotency key is heeded.
@@ -329,13 +346,9 @@ impl Ready {
 
     /// The values of its records.
     async fn values(&self, asked: &Asked) -> Result<Vec<Vec<u8>>, ApiError> {
-        let asking = self.asking.clone();
-        let writing = move || asking.values();
-        let values = aside(&asked.body, self.patience.deadline(), writing).await?;
-        values.map_err(|error| {
-            let why = format!("The request cannot be written: {error}");
-            ApiError::bad("invalid_json", why)
-        })
+        let (asking, most) = (self.asking.clone(), self.openai.0.most_bytes);
+        let writing = move || asking.values(most);
+        aside(&asked.body, self.patience.deadline(), writing).await?
     }
 
     /// What must be equal for an answer to be shared: the weights, the records, the form, and who asks.
@@ -358,7 +371,7 @@ impl Ready {
         ];
         if !everyone {
             parts.push(asked.who.name.as_bytes().to_vec());
-            parts.extend(self.asking.key(&self.route, asked));
+            parts.extend(self.asking.key(&self.route, asked).map(<[u8]>::to_vec));
         }
         let headers = asking::header_parts(&self.route, asked);
         parts.extend(headers.into_iter().map(<[u8]>::to_vec));

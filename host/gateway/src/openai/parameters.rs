@@ -16,8 +16,15 @@ const MOST_CHOICES: u32 = 128;
 const MOST_HEAT: f32 = 2.0;
 /// Seeds are numbers that JSON holds exactly.
 const SEED: u64 = (1 << 53) - 1;
-/// Longest text of a user, and most pairs of metadata.
+/// Most bytes of a user: each record of a request has it.
+const MOST_USER: usize = 512;
+/// Most pairs of metadata, and most characters of a name and a value, as it has them.
 const MOST_PAIRS: usize = 16;
+const LONGEST_NAME: usize = 64;
+const LONGEST_VALUE: usize = 512;
+/// Most tokens that are biased, and most bytes of a stop string: each prompt of a request has them.
+const MOST_BIASES: usize = 1024;
+const MOST_STOP: usize = 1024;
 
 /// Temperature, nucleus, penalties, bias, seed and stop strings.
 pub(crate) fn sampling(body: &mut Fields) -> Read<Wishes> {
@@ -60,6 +67,13 @@ fn bias(body: &mut Fields) -> Read<Option<BTreeMap<u32, f32>>> {
     let Value::Object(members) = value else {
         return Err(wrong_type(&path, &value, "an object"));
     };
+    if members.len() > MOST_BIASES {
+        let why = format!(
+            "has {} tokens, must have at most {MOST_BIASES}",
+            members.len()
+        );
+        return Err(body.wrong("logit_bias", why));
+    }
     let mut bias = BTreeMap::new();
     for (token, value) in members {
         let at = format!("{path}.{token}");
@@ -92,6 +106,10 @@ fn stop(body: &mut Fields) -> Read<Option<Vec<String>>> {
     };
     if list.iter().any(String::is_empty) {
         return Err(body.wrong("stop", "has an empty string, must have none"));
+    }
+    if let Some(long) = list.iter().map(String::len).find(|long| *long > MOST_STOP) {
+        let why = format!("has a string of {long} bytes, must have at most {MOST_STOP}");
+        return Err(body.wrong("stop", why));
     }
     Ok(Some(list))
 }
@@ -138,6 +156,18 @@ pub(crate) fn schema_form(form: &mut Fields) -> Read<Structure> {
     Ok(Structure::JsonSchema(schema.to_string()))
 }
 
+/// Who asks, as the client tells them apart.
+pub(crate) fn user(body: &mut Fields) -> Read<Option<String>> {
+    let user = body.text("user")?;
+    match user.as_ref().map(String::len) {
+        Some(long) if long > MOST_USER => {
+            let why = format!("has {long} bytes, must have at most {MOST_USER}");
+            Err(body.wrong("user", why))
+        }
+        _ => Ok(user),
+    }
+}
+
 /// Pairs of texts that are the client's own.
 pub(crate) fn metadata(body: &mut Fields) -> Read<Option<Value>> {
     let Some(value) = body.any("metadata") else {
@@ -153,8 +183,21 @@ pub(crate) fn metadata(body: &mut Fields) -> Read<Option<Value>> {
         );
         return Err(body.wrong("metadata", why));
     }
-    if let Some((name, other)) = members.iter().find(|(_, value)| !value.is_string()) {
-        return Err(wrong_type(&format!("metadata.{name}"), other, "a string"));
+    for (name, value) in members {
+        let long = name.chars().count();
+        if long > LONGEST_NAME {
+            let why = format!("has a name of {long} characters, must have at most {LONGEST_NAME}");
+            return Err(body.wrong("metadata", why));
+        }
+        let at = format!("metadata.{name}");
+        let Value::String(text) = value else {
+            return Err(wrong_type(&at, value, "a string"));
+        };
+        let long = text.chars().count();
+        if long > LONGEST_VALUE {
+            let why = format!("has {long} characters, must have at most {LONGEST_VALUE}");
+            return Err(body.wrong(&at, why));
+        }
     }
     Ok(Some(value))
 }

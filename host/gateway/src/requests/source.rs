@@ -63,7 +63,7 @@ impl GatewaySource {
                 rejected.push(Rejected {
                     offset: id.offset,
                     reason: error.to_string(),
-                    key: record.key.clone(),
+                    key: record.key.as_deref().map(<[u8]>::to_vec),
                     preview: record.value.iter().take(1 << 16).copied().collect(),
                     length: record.value.len() as u64,
                 });

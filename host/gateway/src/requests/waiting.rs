@@ -12,22 +12,22 @@ use super::queue::{Queue, Queued};
 use super::spending::Spending;
 use super::{Failure, Heard, Patience, Requests, lock};
 
-/// A record to be made.
+/// A record to be made. Those of one request share what is the same for all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewRecord {
     /// Its key.
-    pub key: Option<Vec<u8>>,
+    pub key: Option<Arc<[u8]>>,
     /// Its value.
     pub value: Vec<u8>,
     /// Its headers.
-    pub headers: Vec<(String, Vec<u8>)>,
+    pub headers: Arc<[(String, Vec<u8>)]>,
 }
 
 impl NewRecord {
     pub(super) fn size(&self) -> usize {
         let headers = self.headers.iter();
         self.value.len()
-            + self.key.as_ref().map_or(0, Vec::len)
+            + self.key.as_ref().map_or(0, |key| key.len())
             + headers
                 .map(|(name, value)| name.len() + value.len())
                 .sum::<usize>()

@@ -2,8 +2,9 @@
 
 use tidegate_gateway::exchange::Part;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
-use crate::client::{Client, get, post};
+use crate::client::{Client, LIMIT, get, post};
 use crate::served::{SHORT, bounded, options, start};
 
 #[tokio::test]
@@ -61,6 +62,20 @@ async fn the_end_of_a_stream_goes_out_with_its_last_bytes() {
     client.rest.clear();
     client.say(get("/echo", "")).await;
     assert_eq!(client.answer().await.status, 200);
+    assert!(served.broken.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_stream_whose_reader_goes_has_not_broken() {
+    let (front, served) = start(options());
+    let (send, events) = mpsc::unbounded_channel();
+    *served.events.lock().unwrap() = Some(events);
+    let mut client = Client::to(front.address()).await;
+    client.say(get("/events", "")).await;
+    client.head().await;
+    drop(client);
+    timeout(LIMIT, send.closed()).await.expect("it is kept");
+    assert!(served.broken.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -88,6 +103,7 @@ async fn a_broken_stream_says_so_and_has_no_end() {
             whole.extend(chunk);
         }
         assert_eq!(whole, [&b"data: 1\n\n"[..], bytes].concat());
+        assert_eq!(*served.broken.lock().unwrap(), ["/events"]);
     }
 }
 

@@ -232,7 +232,8 @@ async fn who_goes_over_to_another_protocol_keeps_its_place() {
 #[tokio::test]
 async fn bodies_count_as_long_as_their_bytes_are_anywhere() {
     let mut options = options();
-    options.bounds.bodies = 1 << 20;
+    // Of which one client has a quarter.
+    options.bounds.bodies = 4 << 20;
     let served = Arc::new(Served::default());
     let front = Front::bind(options, served.clone()).unwrap();
     let body = "y".repeat(BODY as usize);
@@ -245,7 +246,10 @@ async fn bodies_count_as_long_as_their_bytes_are_anywhere() {
     let mut refused = Client::to(front.address()).await;
     refused.say(post("/keep", "", &body)).await;
     let answer = refused.answer().await;
-    assert_eq!((answer.status, &*answer.error_code()), (503, "overloaded"));
+    assert_eq!(
+        (answer.status, &*answer.error_code()),
+        (429, "too_many_bodies")
+    );
     served.kept.lock().unwrap().clear();
     client.say(post("/keep", "", &body)).await;
     assert_eq!(client.answer().await.status, 200);

@@ -217,33 +217,6 @@ async fn a_body_that_waits_to_be_asked_for_is_asked_for() {
 }
 
 #[tokio::test]
-async fn bodies_of_all_connections_together_have_a_limit() {
-    let (front, _served) = bounded(|bounds| bounds.bodies = 1 << 20);
-    let mut clients = Vec::new();
-    for _ in 0..20 {
-        let mut client = Client::to(front.address()).await;
-        let head =
-            format!("POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-length: {BODY}\r\n\r\n");
-        client.say(head + &"y".repeat(BODY as usize - 1)).await;
-        clients.push(client);
-    }
-    let mut refused = 0;
-    for client in &mut clients {
-        // Those who were refused hear so; the others have a byte left to send, and finish.
-        let _ = client.stream.write_all(b"y").await;
-        let answer = client.answer().await;
-        match answer.status {
-            200 => {}
-            status => {
-                assert_eq!((status, &*answer.error_code()), (503, "overloaded"));
-                refused += 1;
-            }
-        }
-    }
-    assert!((5..20).contains(&refused), "{refused} were refused");
-}
-
-#[tokio::test]
 async fn a_reader_that_stops_is_cut() {
     let (front, served) = bounded(|bounds| bounds.write_time = SHORT);
     let (send, events) = mpsc::unbounded_channel();
@@ -327,4 +300,32 @@ async fn a_body_that_a_path_does_not_take_is_refused() {
         (answer.status, &*answer.error_code()),
         (413, "body_too_large")
     );
+}
+
+#[tokio::test]
+async fn a_body_that_changes_nothing_of_the_answer_is_not_read() {
+    let (front, served) = start(options());
+    let length = 1_u64 << 30;
+    for (method, path, status) in [("POST", "/nothing", 404), ("DELETE", "/echo", 405)] {
+        let mut client = Client::to(front.address()).await;
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: {length}\r\n\r\n"
+        );
+        client.say(head + "the beginning").await;
+        let answer = client.answer().await;
+        assert_eq!(
+            (answer.status, answer.header("connection")),
+            (status, Some("close"))
+        );
+        assert!(client.ends().await);
+    }
+    // Without one the connection goes on.
+    let mut client = Client::to(front.address()).await;
+    for _ in 0..2 {
+        client
+            .say("DELETE /echo HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            .await;
+        assert_eq!(client.answer().await.status, 405);
+    }
+    assert_eq!(served.seen.lock().unwrap().len(), 4);
 }

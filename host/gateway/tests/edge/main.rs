@@ -4,6 +4,7 @@
 
 mod answers;
 mod begun;
+mod bodies;
 mod client;
 mod cors;
 mod framing;

@@ -29,7 +29,7 @@ async fn each_refusal_is_counted_by_its_reason() {
         ..Permissions::default()
     };
     let quota = Quota {
-        requests: Some(4),
+        requests: Some(5),
         ..Quota::default()
     };
     let known = AccessOptions {
@@ -57,6 +57,14 @@ async fn each_refusal_is_counted_by_its_reason() {
             post("/echo", "api-key: sk\r\ncontent-encoding: gzip\r\n", "y"),
             415,
         ),
+        (
+            post(
+                "/echo",
+                "api-key: sk\r\ncontent-encoding: identity\r\ncontent-encoding: gzip\r\n",
+                "y",
+            ),
+            415,
+        ),
         (get("/fed", "api-key: sk\r\n"), 403),
         (get("/echo", "api-key: sk\r\n"), 200),
         (get("/echo", "api-key: sk\r\n"), 429),
@@ -70,7 +78,7 @@ async fn each_refusal_is_counted_by_its_reason() {
         ("malformed_request", 1),
         ("head_too_large", 1),
         ("body_too_large", 1),
-        ("unsupported_encoding", 1),
+        ("unsupported_encoding", 2),
         ("version_not_supported", 1),
         ("invalid_api_key", 2),
         ("too_many_failures", 1),

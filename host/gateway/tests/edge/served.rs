@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 /// Most bytes of a body.
 pub(crate) const BODY: u64 = 100_000;
 
-/// `/echo` says what it was asked, `/keep` keeps its body, `/events` sends what the test sends, `/wait` answers never,
+/// `/echo` says what it was asked and takes no DELETE, `/keep` keeps its body, `/events` sends what the test sends, `/wait` answers never,
 /// `/over` speaks another protocol, `/work` has work that goes on. The last four last; `/fed` is for those who may ingest.
 #[derive(Default)]
 pub(crate) struct Served {
@@ -31,6 +31,8 @@ pub(crate) struct Served {
     pub(crate) works: Mutex<Vec<UnderWay>>,
     /// Paths that came.
     pub(crate) seen: Mutex<Vec<String>>,
+    /// Paths whose streams broke.
+    pub(crate) broken: Mutex<Vec<String>>,
 }
 
 impl Endpoints for Served {
@@ -98,9 +100,18 @@ impl Endpoints for Served {
         })
     }
 
+    fn broke(&self, path: &str) {
+        self.broken.lock().unwrap().push(path.to_owned());
+    }
+
     fn limits(&self, method: &Method, path: &str) -> Limits {
         Limits {
-            body: if method == Method::POST { BODY } else { 0 },
+            body: match *method {
+                Method::POST if path == "/nothing" => None,
+                Method::POST => Some(BODY),
+                Method::DELETE => None,
+                _ => Some(0),
+            },
             open: path == "/open",
             scope: (path == "/fed").then_some(Scope::Ingest),
             lasts: ["/events", "/wait", "/over", "/work"].contains(&path),

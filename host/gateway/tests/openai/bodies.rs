@@ -27,6 +27,12 @@ async fn refused(path: &str, base: Value, cases: &[(Value, &str, &str)]) {
     }
 }
 
+/// So many tokens, each with its bias.
+fn biases(count: u32) -> Value {
+    let biases = (0..count).map(|token| (token.to_string(), json!(1)));
+    Value::Object(biases.collect())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_that_is_wrong_names_its_field() {
     let user = json!({"role": "user", "content": "a"});
@@ -82,6 +88,11 @@ async fn a_chat_that_is_wrong_names_its_field() {
         (json!({"stream_options": {"include_usage": true}}), "stream_options", value),
         (json!({"stream": true, "stream_options": {"include_obfuscation": true}}), "stream_options.include_obfuscation", not_here),
         (json!({"metadata": {"a": 1}}), "metadata.a", kind),
+        (json!({"metadata": {"a": "b".repeat(513)}}), "metadata.a", value),
+        (json!({"metadata": {"a".repeat(65): "b"}}), "metadata", value),
+        (json!({"user": "u".repeat(513)}), "user", value),
+        (json!({"logit_bias": biases(1025)}), "logit_bias", value),
+        (json!({"stop": ["a".repeat(1025)]}), "stop", value),
         (json!({"service_tier": "flex"}), "service_tier", value),
         (json!({"modalities": ["text", "audio"]}), "modalities", value),
         (json!({"functions": []}), "functions", not_here),
@@ -104,6 +115,7 @@ async fn the_other_bodies_name_their_fields() {
             (json!({"echo": true}), "echo", not_here),
             (json!({"best_of": 2}), "best_of", not_here),
             (json!({"logprobs": 6}), "logprobs", value),
+            (json!({"user": "u".repeat(513)}), "user", value),
         ],
     )
     .await;
@@ -116,6 +128,11 @@ async fn the_other_bodies_name_their_fields() {
             (json!({"input": []}), "input", value),
             (json!({"encoding_format": "hex"}), "encoding_format", value),
             (json!({"dimensions": 3}), "dimensions", "unsupported_value"),
+            (
+                json!({"input": vec!["a"; 2048], "user": "u".repeat(1 << 20)}),
+                "user",
+                value,
+            ),
         ],
     )
     .await;
@@ -131,6 +148,7 @@ async fn the_other_bodies_name_their_fields() {
                 "invalid_type",
             ),
             (json!({"rank_fields": ["a"]}), "rank_fields", not_here),
+            (json!({"user": "u".repeat(513)}), "user", value),
         ],
     )
     .await;
@@ -165,6 +183,12 @@ async fn the_other_bodies_name_their_fields() {
                 not_here,
             ),
             (json!({"background": true}), "background", not_here),
+            (json!({"user": "u".repeat(513)}), "user", value),
+            (
+                json!({"metadata": {"a": "b".repeat(513)}}),
+                "metadata.a",
+                value,
+            ),
             (json!({"truncation": "auto"}), "truncation", value),
             (
                 json!({"include": ["file_search_call.results"]}),
@@ -184,6 +208,23 @@ async fn the_other_bodies_name_their_fields() {
         ],
     )
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_as_long_as_it_may_be_is_taken() {
+    let gateway = Gateway::new(|play| {
+        assert_eq!(play.value["user"].as_str().unwrap().len(), 512);
+        assert_eq!(play.key.as_deref(), Some("u".repeat(512).as_bytes()));
+        play.answer("Hi");
+    });
+    // In characters, as OpenAI counts.
+    let pairs = (0..16).map(|name| (format!("{name:\u{e9}>64}"), json!("\u{e9}".repeat(512))));
+    let body = chat(json!({
+        "user": "u".repeat(512), "metadata": Value::Object(pairs.collect()), "logit_bias": biases(1024),
+        "stop": vec!["a".repeat(1024); 4],
+    }));
+    let (status, answer) = gateway.json(CHAT, body).await;
+    assert_eq!(status, 200, "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -189,6 +189,7 @@ impl Gateway {
             requests: requests.clone(),
             routes: vec![route()],
             admission: Arc::new(Open),
+            max_body: 1 << 20,
             clock: || 1_700_000_000,
             repeated: None,
             shared: None,

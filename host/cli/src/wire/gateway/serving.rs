@@ -61,6 +61,7 @@ impl Serving {
             requests: gateway.requests.clone(),
             routes: routes(pipeline, models, openai::clock()),
             admission: Arc::new(Quotas),
+            max_body: configured.limits.body,
             clock: openai::clock,
             repeated: Some(gateway.repeated.clone()),
             shared: shared(configured)?,
@@ -76,7 +77,6 @@ impl Serving {
             openai,
             ingest: Ingest::new(ingest(pipeline, configured, gateway)),
             outputs: outputs.clone(),
-            max_body: configured.limits.body as u64,
             counted: counted.clone(),
         };
         runtime.spawn(forget_old(
@@ -121,7 +121,8 @@ impl Serving {
     pub(crate) fn metrics(&self) -> String {
         let refused = self.refused.all();
         let refused = refused.map(|(reason, count)| (reason.name(), count));
-        metrics(self.waiting(), &self.counted(), refused, &self.shed())
+        let (answered, broken) = (self.counted.all(), self.counted.broken());
+        metrics(self.waiting(), &answered, &broken, refused, &self.shed())
     }
 
     /// Requests with which load has done something, by source and step.

@@ -248,6 +248,14 @@ pub enum OperatorError {
         /// Why: a sentence with value and limit.
         why: String,
     },
+    /// A lane of an answer that it has no text for: it says so, or an instance is lost that has seen no other lane.
+    #[error("{component} fails on this answer: {why}")]
+    Poison {
+        /// Path or digest.
+        component: String,
+        /// Its own words, with code and class, or why the instance was lost.
+        why: String,
+    },
     /// The host cannot run wasm here.
     #[error("the wasm engine failed: {0}")]
     Engine(String),

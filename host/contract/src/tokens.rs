@@ -38,13 +38,17 @@ pub enum AnswerEnd {
 
 /// A slot's handlers of tokens. Each lane of each choice of each answer has a state of its own, made by `open` and gone
 /// with `close`. A handler is deterministic: the same texts, however they are cut, let the same text through in sum; it
-/// has no clock and no chance. So after a kill the texts are given to a fresh one, and what was sent is skipped.
+/// has no clock and no chance. So after a kill, or with another instance, the texts are given to a fresh one, and what was
+/// sent is skipped.
+///
+/// After an error the lane is not open any more. [`OperatorError::Poison`] is a verdict: the lane has failed by itself, and
+/// the others go on. [`OperatorError::Lost`] is none: the instance is gone that the lane was open in, and opened again and
+/// given its text from the beginning it may go on at once. After any other error it may later.
 pub trait TokenHandler: Send {
-    /// Begins a lane. The number is the caller's, unique while it is open.
+    /// Begins a lane. The number is the caller's, unique for the handler.
     fn open(&mut self, number: u64, lane: &AnswerLane<'_>) -> Result<(), OperatorError>;
 
-    /// The next text of a lane; with `last` nothing comes after it, and nothing may be held back. An error, a lost
-    /// instance among them, is the end of every open lane: the answers cannot be shown any more.
+    /// The next text of a lane; with `last` nothing comes after it, and nothing may be held back.
     fn step(&mut self, number: u64, text: &str, last: bool) -> Result<Through, OperatorError>;
 
     /// The lane is done. Closing one that is not open does nothing.

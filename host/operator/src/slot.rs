@@ -46,6 +46,8 @@ pub struct SlotOptions {
     pub config: String,
     /// Named outputs that the pipeline uses: a version without one of them is refused.
     pub required_outputs: Vec<String>,
+    /// Whether the pipeline has tokens of answers handled here: a version that handles none is refused.
+    pub requires_tokens: bool,
     /// Instances that are made before a version is switched to: one for each task.
     pub tasks: usize,
     /// How often a revision may fail before it is run no more.
@@ -65,6 +67,7 @@ impl SlotOptions {
             limits: Limits::default(),
             config: "{}".into(),
             required_outputs: Vec::new(),
+            requires_tokens: false,
             tasks: 1,
             breaker: Breaker::default(),
             seed: None,
@@ -106,6 +109,7 @@ pub struct ComponentSlot {
     engine: Engine,
     context: SlotContext,
     required_outputs: Vec<String>,
+    requires_tokens: bool,
     tasks: usize,
     current: ArcSwap<Current>,
     generation: AtomicU64,
@@ -216,6 +220,7 @@ impl ComponentSlot {
         let prepare = Prepare {
             context: &context,
             required_outputs: &options.required_outputs,
+            requires_tokens: options.requires_tokens,
             tasks: options.tasks,
             start,
         };
@@ -225,6 +230,7 @@ impl ComponentSlot {
             engine,
             context,
             required_outputs: options.required_outputs,
+            requires_tokens: options.requires_tokens,
             tasks: options.tasks,
             current: ArcSwap::from_pointee(Current {
                 generation: 1,
@@ -301,6 +307,7 @@ impl ComponentSlot {
         let prepare = Prepare {
             context: &self.context,
             required_outputs: &self.required_outputs,
+            requires_tokens: self.requires_tokens,
             // So many tasks as there are now; before the first, so many as there may be.
             tasks: match self.live.load(Ordering::Relaxed) {
                 0 => self.tasks,

@@ -62,7 +62,9 @@ pub(crate) enum Unhandled {
 impl From<OperatorError> for Unhandled {
     fn from(error: OperatorError) -> Unhandled {
         match error {
-            OperatorError::Failed { why, .. } if Refusal::said(&why).class.is_some() => {
+            OperatorError::Failed { why, .. } | OperatorError::Poison { why, .. }
+                if Refusal::said(&why).class.is_some() =>
+            {
                 Unhandled::Failed(Refusal::said(&why))
             }
             other => Unhandled::Broken(other.to_string()),

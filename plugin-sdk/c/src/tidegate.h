@@ -612,7 +612,7 @@ void tg_let_through(tg_step *step, tg_bytes text);
 void tg_hold_back(tg_step *step, uint32_t bytes);
 /// The answer ends behind what is let through.
 void tg_end_answer(tg_step *step, tg_ending how);
-/// Fails, and with it every lane of the instance.
+/// Fails, and with it the lane and its answer.
 void tg_fail_lanes(tg_step *step, tg_class failure, const char *code, const char *format, ...) TG_PRINTF(4, 5);
 
 /// What handles tokens.

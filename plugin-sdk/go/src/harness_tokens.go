@@ -49,7 +49,7 @@ func (h *Harness) Open(given TestLane) (*OpenedLane, error) {
 	return &OpenedLane{h, h.opened}, nil
 }
 
-// Step gives the next text of the lane. The error, which is a [Failure], ends every lane of an instance.
+// Step gives the next text of the lane. The error, which is a [Failure], ends it, and with it the answer.
 func (l *OpenedLane) Step(text string, last bool) (Through, error) {
 	defer l.harness.listen()()
 	through, failure := l.harness.running.stepLane(l.number, text, last)

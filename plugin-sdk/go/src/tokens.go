@@ -105,7 +105,7 @@ type OpenLane func(lane Lane) (Step, error)
 
 // Step gets the next text of a lane and says what of it goes on. With last nothing comes after it: what is held back goes
 // on now, or never. What goes on depends on the text and on the lane alone, however the text is cut into pieces: there is
-// no clock and no chance. An error, and a panic, ends every lane of the instance.
+// no clock and no chance. An error, and a panic, ends the lane, and with it the answer.
 type Step func(text string, last bool) (Through, error)
 
 // lane is one that is open.

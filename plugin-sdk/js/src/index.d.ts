@@ -298,7 +298,7 @@ export interface Definition<Outputs extends string, Config, State> {
   process: (record: Record, config: Config, state: State) => Outcome<NoInfer<Outputs>> | boolean;
   /**
    * Handles the text of answers as a model makes them: makes of each lane the function that gets its text. operator.toml has
-   * `handlers = ["tokens"]`. What it throws refuses the lane; what a step throws ends every lane of the instance.
+   * `handlers = ["tokens"]`. What it throws refuses the lane; what a step throws ends it, and with it the answer.
    */
   tokens?: (lane: Lane, config: Config, state: State) => Step;
 }

@@ -14,6 +14,7 @@ mod gone;
 mod lanes;
 mod left;
 mod listening;
+mod losing;
 mod native;
 mod setting;
 mod table;

@@ -156,10 +156,11 @@ impl Setting {
             }),
         };
         let meters = Arc::new(Meters::new("callers", names.iter().map(String::as_str)));
-        let run = Run::start(topology, vec![parts], log, recovered, meters).unwrap();
+        let run = Run::start(topology, vec![parts], log, recovered, meters.clone()).unwrap();
         Running {
             table: self.table,
             run,
+            meters,
         }
     }
 }
@@ -168,6 +169,7 @@ impl Setting {
 pub(crate) struct Running {
     pub(crate) table: Table,
     pub(crate) run: Run,
+    pub(crate) meters: Arc<Meters>,
 }
 
 impl Running {

@@ -40,7 +40,8 @@ impl TokenHandler for Names {
         let held = self.held.get_mut(&number).expect("the lane is open");
         let text = std::mem::take(held) + text;
         if text.contains("FAIL") {
-            return Err(OperatorError::Failed {
+            self.close(number);
+            return Err(OperatorError::Poison {
                 component: "names".into(),
                 why: "a trap".into(),
             });
@@ -242,7 +243,7 @@ fn a_handler_ends_an_answer_and_the_model_need_not_go_on() {
 }
 
 #[test]
-fn a_handler_that_fails_ends_its_answers_with_its_reason_and_the_next_one_gets_another() {
+fn an_answer_that_a_handler_fails_on_ends_with_its_reason_and_the_others_go_on() {
     let (model, open) = (Held::new(), Open::default());
     let running = Setting::new(handled(model.clone(), names(&open))).start();
     let table = running.table.clone();
@@ -256,25 +257,28 @@ fn a_handler_that_fails_ends_its_answers_with_its_reason_and_the_next_one_gets_a
     });
     first.reply.piece(&piece(1, " nobody sees it"));
     first.reply.done(Err(ModelError::Cancelled));
-    second.reply.piece(&piece(1, "here"));
-    second.reply.done(Ok(answer("I am here")));
+    second.reply.piece(&piece(1, "<1>"));
+    second.reply.done(Ok(answer("I am <1>")));
     until("both end", PATIENCE, || table.is_done());
-    for offset in [fails, beside] {
-        let End::Dead(stage, reason, None) = table.ends(offset).remove(0) else {
-            panic!("its handler is lost");
-        };
-        assert!(stage == "ask" && reason.contains("a trap"), "{reason}");
-    }
+    let End::Dead(stage, reason, None) = table.ends(fails).remove(0) else {
+        panic!("its handler fails on it");
+    };
+    assert!(
+        stage == "ask" && reason == "names fails on this answer: a trap",
+        "{reason}"
+    );
     assert_eq!(table.text(fails, 1, Lane::Content), "");
-    assert_eq!(table.text(beside, 1, Lane::Content), "I am ");
+    assert_eq!(table.text(beside, 1, Lane::Content), "I am Anna");
+    assert_eq!(table.answer(beside).unwrap()["answer"], "I am Anna");
     let next = table.ask(chat("c"));
     model.next().reply.done(Ok(answer("<1>")));
     running.end();
     assert_eq!(
         table.answer(next).unwrap()["answer"],
-        "Anna'",
-        "the second handler"
+        "Anna",
+        "the same handler"
     );
+    assert!(open.lock().unwrap().is_empty());
 }
 
 #[test]

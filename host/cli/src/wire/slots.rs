@@ -120,6 +120,7 @@ pub(crate) fn slots(
         let given = engine.open(&operator.component, crate::component::read)?;
         let mut options = options(&stage.name, operator)?;
         options.required_outputs = used_outputs(pipeline, index);
+        options.requires_tokens = handles_tokens(pipeline, index);
         options.tasks = tasks.warm;
         let named = given.digest().to_owned();
         let ran = cut.iter().find(|known| {
@@ -154,29 +155,7 @@ pub(crate) fn slots(
         }
         configured.push(named);
     }
-    mistakes.extend(without_handlers(pipeline, &slots));
     Ok((slots, configured))
-}
-
-/// A stage's `tokens` name components that handle them.
-fn without_handlers(pipeline: &Pipeline, slots: &[Arc<ComponentSlot>]) -> Vec<Mistake> {
-    let mut mistakes = Vec::new();
-    for stage in &pipeline.stages {
-        let StageKind::Model(asks) = &stage.kind else {
-            continue;
-        };
-        for named in asks.tokens.iter().filter_map(|at| pipeline.stages.get(*at)) {
-            let slot = slots.iter().find(|slot| slot.name() == named.name);
-            if slot.is_some_and(|slot| !slot.handles_tokens()) {
-                let what = format!(
-                    "tokens names stage {:?}, whose component handles no tokens",
-                    named.name
-                );
-                mistakes.push(pipeline.mistake_of_stage(stage, what));
-            }
-        }
-    }
-    mistakes
 }
 
 /// What the pipeline file says of a stage, for its slot.
@@ -248,4 +227,12 @@ fn used_outputs(pipeline: &Pipeline, stage: usize) -> Vec<String> {
     used.sort();
     used.dedup();
     used
+}
+
+/// Whether a model stage has its tokens handled by this one.
+fn handles_tokens(pipeline: &Pipeline, stage: usize) -> bool {
+    pipeline.stages.iter().any(|asking| match &asking.kind {
+        StageKind::Model(asks) => asks.tokens.contains(&stage),
+        StageKind::Operator(_) => false,
+    })
 }

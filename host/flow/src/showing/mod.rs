@@ -8,20 +8,31 @@
 //! arguments of a call, end where another lane of the choice has text. Then handlers let go of what they held back, and a
 //! lane that has more to say after that is opened again. A handler that ends a choice ends all its lanes, and the others of
 //! them let go as well.
+//!
+//! An answer goes through its handlers for a turn, part by part; what is left waits for the next one. So does everything
+//! while a handler cannot go on, the end of the request too.
 
+mod ending;
 mod seen;
 mod through;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use tidegate_contract::{Answer, AnswerEnd, Call, Choice, Finish, Lane, Made, Piece, TokenLogprob};
+use tidegate_contract::{Answer, AnswerEnd, Finish, Lane, Made, Piece, TokenLogprob};
 
+pub(crate) use self::ending::Finished;
+use self::ending::Stands;
 pub(crate) use self::seen::Seen;
 use self::through::Through;
+use crate::entry::Entry;
 use crate::feeding::Fed;
-use crate::handlers::Handler;
+use crate::handlers::{Halt, Handler};
 use crate::pieces::{OwnedPiece, Part, Pieces};
+
+/// After so long an answer waits for its next turn: its worker looks after everything else first.
+const TURN: Duration = Duration::from_millis(100);
 
 /// One lane of one choice.
 type Place = (u32, Lane);
@@ -31,12 +42,19 @@ pub(crate) struct Showing {
     /// Whom handlers are told that the answer is for.
     of: Of,
     pieces: Pieces,
+    /// Parts that have not gone through, and whether the first of them was begun.
+    rest: VecDeque<Part>,
+    is_begun: bool,
+    /// How the request stands.
+    stands: Stands,
     handlers: Vec<Arc<Handler>>,
     seen: Option<Seen>,
     fed: Option<Fed>,
     lanes: BTreeMap<Place, Through>,
     /// How choices were ended by a handler.
     ended: BTreeMap<u32, AnswerEnd>,
+    /// Whether the model is to be told that handlers have ended every choice.
+    is_told: bool,
     /// Log-probabilities of what was let through as it came, by choice.
     logprobs: BTreeMap<u32, Vec<TokenLogprob>>,
     /// Choices of which something was changed.
@@ -66,11 +84,15 @@ impl Showing {
         Showing {
             of,
             pieces: Pieces::default(),
+            rest: VecDeque::new(),
+            is_begun: false,
+            stands: Stands::Open,
             handlers,
             seen: seen.map(Seen::again),
             fed,
             lanes: BTreeMap::new(),
             ended: BTreeMap::new(),
+            is_told: false,
             logprobs: BTreeMap::new(),
             changed: BTreeSet::new(),
             choices: choices.max(1),
@@ -88,9 +110,31 @@ impl Showing {
         self.seen.take()
     }
 
-    /// How many choices were asked for.
-    pub(crate) fn choices(&self) -> u32 {
-        self.choices
+    /// The handlers that it keeps when its model is asked anew: what somebody has seen of it is theirs.
+    pub(crate) fn kept_handlers(&self, entry: &Entry) -> Option<&[Arc<Handler>]> {
+        let seen = self.seen.as_ref()?;
+        (seen.continues(entry) && seen.has_seen()).then_some(&self.handlers)
+    }
+
+    /// Those of its handlers that could not go on with it when they were last asked.
+    pub(crate) fn stuck(&self) -> Vec<Arc<Handler>> {
+        let is_stuck = |(at, handler): &(usize, &Arc<Handler>)| {
+            handler.is_stuck() || self.lanes.values().any(|through| through.is_stuck(*at))
+        };
+        let stuck = self.handlers.iter().enumerate().filter(is_stuck);
+        stuck.map(|(_, handler)| handler.clone()).collect()
+    }
+
+    /// Its stage's handler is another now, and is given what the one before was given.
+    pub(crate) fn goes_to(&mut self, handler: &Arc<Handler>) {
+        for (at, of) in self.handlers.iter_mut().enumerate() {
+            if of.stage == handler.stage && of.generation != handler.generation {
+                for through in self.lanes.values_mut() {
+                    through.leave(at, of);
+                }
+                *of = handler.clone();
+            }
+        }
     }
 
     /// Whether handlers have changed what the first choice says, or ended it.
@@ -131,121 +175,53 @@ impl Showing {
         fed.end(&finishes, &lanes);
     }
 
-    /// Shows what has come. Returns whether handlers have ended the whole answer with it. An error is why a handler
-    /// failed: nothing more can be shown.
-    pub(crate) fn go_on(&mut self) -> Result<bool, String> {
-        let before = self.is_ended();
-        for part in self.pieces.take() {
-            match part {
-                Part::Piece(piece) => self.piece(&piece)?,
-                Part::ChoiceEnded(choice) => self.close_lanes(choice)?,
+    /// Shows what has come, for a turn. An error is why not all of it.
+    pub(crate) fn go_on(&mut self) -> Result<(), Halt> {
+        let until = Instant::now() + TURN;
+        self.rest.extend(self.pieces.take());
+        while let Some(part) = self.rest.pop_front() {
+            let went = match &part {
+                Part::Piece(piece) => self.piece(piece, until),
+                Part::ChoiceEnded(choice) => self.close_lanes(*choice, until),
+            };
+            if let Err(halt) = went {
+                self.rest.push_front(part);
+                return Err(halt);
             }
-        }
-        Ok(!before && self.is_ended())
-    }
-
-    /// Whether handlers have ended every choice.
-    pub(crate) fn is_ended(&self) -> bool {
-        self.ended.len() as u32 >= self.choices
-    }
-
-    /// The answer is there. Shows what is left of it, and returns what is let through.
-    pub(crate) fn finish(&mut self, mut answer: Answer) -> Result<Answer, String> {
-        self.go_on()?;
-        // A vector, or labels, have no text to go through handlers.
-        if let Made::Choices(choices) = &mut answer.made {
-            for (number, choice) in choices.iter_mut().enumerate() {
-                self.finish_choice(number as u32, choice)?;
-            }
-        }
-        Ok(answer)
-    }
-
-    fn finish_choice(&mut self, number: u32, choice: &mut Choice) -> Result<(), String> {
-        let last = choice.tokens.len().saturating_sub(1) as u32;
-        let said = [
-            (Lane::Reasoning, &choice.reasoning, None),
-            (Lane::Content, &choice.text, None),
-        ];
-        let calls = choice.calls.iter().enumerate().map(|(at, call)| {
-            let lane = Lane::Arguments(at as u32);
-            (lane, &call.arguments, Some((&call.id, &call.name)))
-        });
-        for (lane, text, begins) in said.into_iter().chain(calls) {
-            let made = self.lanes.get(&(number, lane)).map(|through| through.made);
-            // What the model has not told piece by piece.
-            let rest = text.get(made.unwrap_or_default()..).unwrap_or_default();
-            if rest.is_empty() && (made.is_some() || begins.is_none()) {
-                continue;
-            }
-            let begins = begins.filter(|_| made.is_none());
-            self.piece(&OwnedPiece {
-                choice: number,
-                index: last,
-                lane,
-                text: rest.to_owned(),
-                begins: begins.map(|(id, name)| (id.clone(), name.clone())),
-                logprobs: Vec::new(),
-            })?;
-        }
-        self.close_lanes(number)?;
-        match self.ended.get(&number) {
-            Some(AnswerEnd::Stop) => choice.finish = Finish::Stop,
-            Some(AnswerEnd::Filtered) => choice.finish = Finish::Filtered,
-            None => {}
-        }
-        if !self.handlers.is_empty() {
-            self.let_through(number, choice);
+            self.is_begun = false;
         }
         Ok(())
     }
 
-    /// A choice is what handlers let through of it.
-    fn let_through(&mut self, number: u32, choice: &mut Choice) {
-        let text = |lane| match self.lanes.get(&(number, lane)) {
-            Some(through) => through.text.clone(),
-            None => String::new(),
-        };
-        let said = text(Lane::Content);
-        if number == 0 {
-            self.has_handled_first = self.ended.contains_key(&number) || said != choice.text;
-        }
-        choice.text = said;
-        choice.reasoning = text(Lane::Reasoning);
-        let calls = self
-            .lanes
-            .range((number, Lane::Arguments(0))..=(number, Lane::Arguments(u32::MAX)));
-        let calls = calls.filter_map(|(_, through)| {
-            let (id, name) = through.call.clone()?;
-            let arguments = through.text.clone();
-            Some(Call {
-                id,
-                name,
-                arguments,
-            })
-        });
-        choice.calls = calls.collect();
-        if self.changed.contains(&number) || self.ended.contains_key(&number) {
-            choice.logprobs = self.logprobs.remove(&number).unwrap_or_default();
-        }
+    /// Whether handlers have ended every choice since this was last asked.
+    pub(crate) fn has_just_ended(&mut self) -> bool {
+        self.is_ended() && !std::mem::replace(&mut self.is_told, true)
     }
 
-    fn piece(&mut self, piece: &OwnedPiece) -> Result<(), String> {
+    /// Whether handlers have ended every choice.
+    fn is_ended(&self) -> bool {
+        self.ended.len() as u32 >= self.choices
+    }
+
+    fn piece(&mut self, piece: &OwnedPiece, until: Instant) -> Result<(), Halt> {
         let place = (piece.choice, piece.lane);
-        self.close(piece.choice, |lane| {
+        self.close(piece.choice, until, |lane| {
             lane != piece.lane && lane != Lane::Content
         })?;
         if self.ended.contains_key(&piece.choice) {
-            return Ok(());
+            return self.close_lanes(piece.choice, until);
         }
         let through = self.lanes.entry(place).or_default();
-        through.open(&self.handlers, &self.of, place)?;
-        through.made += piece.text.len();
-        through.index = piece.index;
-        if through.call.is_none() {
-            through.call.clone_from(&piece.begins);
+        if !std::mem::replace(&mut self.is_begun, true) {
+            through.open(self.handlers.len());
+            through.made += piece.text.len();
+            through.index = piece.index;
+            if through.call.is_none() {
+                through.call.clone_from(&piece.begins);
+            }
+            through.give(&piece.text);
         }
-        let (text, end) = through.step(&self.handlers, &piece.text, false)?;
+        let (text, end) = through.go_on(&self.handlers, &self.of, place, until)?;
         let is_same = text == piece.text;
         let logprobs = match is_same {
             true => piece.logprobs.as_slice(),
@@ -260,22 +236,27 @@ impl Showing {
         }
         let begins = piece.begins.as_ref();
         let begins = begins.map(|(id, name)| (id.as_str(), name.as_str()));
-        self.show(place, &text, begins, logprobs);
+        self.show(place, &text, begins, logprobs)?;
         match end {
             None => Ok(()),
-            Some(end) => self.end_choice(piece.choice, place, end),
+            Some(end) => self.end_choice(piece.choice, place, end, until),
         }
     }
 
     /// Lets go of what the open lanes of a choice hold back: of what is said last, as it goes on where the others have
     /// ended.
-    fn close_lanes(&mut self, choice: u32) -> Result<(), String> {
-        self.close(choice, |lane| lane != Lane::Content)?;
-        self.close(choice, |_| true)
+    fn close_lanes(&mut self, choice: u32, until: Instant) -> Result<(), Halt> {
+        self.close(choice, until, |lane| lane != Lane::Content)?;
+        self.close(choice, until, |_| true)
     }
 
     /// Lets go of what these open lanes of a choice hold back.
-    fn close(&mut self, choice: u32, which: impl Fn(Lane) -> bool) -> Result<(), String> {
+    fn close(
+        &mut self,
+        choice: u32,
+        until: Instant,
+        which: impl Fn(Lane) -> bool,
+    ) -> Result<(), Halt> {
         let of_choice = (choice, Lane::Content)..=(choice, Lane::Arguments(u32::MAX));
         let open = self.lanes.range(of_choice);
         let open = open.filter(|((_, lane), through)| through.is_open && which(*lane));
@@ -285,11 +266,12 @@ impl Showing {
                 continue;
             };
             // Without handlers nothing is held back.
-            let (text, end) = through.step(&self.handlers, "", true)?;
+            through.give_end();
+            let (text, end) = through.go_on(&self.handlers, &self.of, place, until)?;
             through.close(&self.handlers);
             if !text.is_empty() {
                 self.changed.insert(choice);
-                self.show(place, &text, None, &[]);
+                self.show(place, &text, None, &[])?;
             }
             if let Some(end) = end {
                 self.ended.entry(choice).or_insert(end);
@@ -299,13 +281,19 @@ impl Showing {
     }
 
     /// A handler has ended a choice in this lane: nothing more is said of it.
-    fn end_choice(&mut self, choice: u32, place: Place, end: AnswerEnd) -> Result<(), String> {
+    fn end_choice(
+        &mut self,
+        choice: u32,
+        place: Place,
+        end: AnswerEnd,
+        until: Instant,
+    ) -> Result<(), Halt> {
         self.ended.insert(choice, end);
         if let Some(through) = self.lanes.get_mut(&place) {
             through.close(&self.handlers);
         }
         // What the others have held back was said before.
-        self.close_lanes(choice)
+        self.close_lanes(choice, until)
     }
 
     /// A text of a lane has been let through.
@@ -315,9 +303,9 @@ impl Showing {
         text: &str,
         begins: Option<(&str, &str)>,
         logprobs: &[TokenLogprob],
-    ) {
+    ) -> Result<(), Halt> {
         let Some(through) = self.lanes.get_mut(&place) else {
-            return;
+            return Ok(());
         };
         through.text.push_str(text);
         if let Some(fed) = &mut self.fed {
@@ -334,8 +322,9 @@ impl Showing {
                 text,
                 begins,
                 logprobs,
-            });
+            })?;
         }
+        Ok(())
     }
 }
 

@@ -60,10 +60,6 @@ impl Task {
                 // One that was put off was not made.
                 entry.put_off = entry.put_off.or(Some(Instant::now()));
             }
-            if matches!(again, Again::PutOff(_)) {
-                // One that was put off was not made.
-                entry.put_off = entry.put_off.or(Some(Instant::now()));
-            }
             entry.state = match again {
                 Again::PutOff(due) => State::Delayed(due),
                 _ => State::Queued,
@@ -74,18 +70,48 @@ impl Task {
             entry.attempt
         });
         if again != Again::GoesOn {
-            output.counts.requests += 1;
-            output.counts.failed += 1;
-            output.counts.retried += 1;
-            ModelFailed {
-                stage,
-                attempt: attempt.unwrap_or_default(),
-                again: true,
-                reason: &error.to_string(),
-            }
-            .emit(&output.meters);
+            let attempt = attempt.unwrap_or_default();
+            self.count_again(stage, attempt, &error.to_string(), output);
         }
         true
+    }
+
+    /// Has a record wait to be asked again whose handlers cannot go on from what was shown of its answer: it is shown from
+    /// its beginning, as another attempt. False if it is not, and ends.
+    pub(super) fn show_anew(
+        &mut self,
+        kind: &ModelStage,
+        stage: usize,
+        number: u64,
+        why: &str,
+        output: &mut Output,
+    ) -> bool {
+        let entry = self.waiting[stage].get(number);
+        let is_more = entry.is_some_and(|entry| entry.attempt + 1 < kind.attempts);
+        if !is_more || !self.may_begin_anew(stage, number) {
+            return false;
+        }
+        let attempt = self.waiting[stage].change(number, |entry| {
+            entry.attempt += 1;
+            entry.state = State::Queued;
+            entry.attempt
+        });
+        self.count_again(stage, attempt.unwrap_or_default(), why, output);
+        true
+    }
+
+    /// A try has come to nothing, and there is another.
+    fn count_again(&self, stage: usize, attempt: u32, reason: &str, output: &mut Output) {
+        output.counts.requests += 1;
+        output.counts.failed += 1;
+        output.counts.retried += 1;
+        ModelFailed {
+            stage,
+            attempt,
+            again: true,
+            reason,
+        }
+        .emit(&output.meters);
     }
 
     /// How a record might be asked again, whatever was shown of its answer; none if it is not.

@@ -12,24 +12,41 @@ use super::{Task, clock};
 use crate::asked::Refusal;
 use crate::entry::{Entry, State};
 use crate::error::FlowError;
+use crate::handlers::Halt;
 use crate::hearing::At;
 use crate::output::{Death, Output};
-use crate::showing::Showing;
+use crate::showing::{Finished, Showing};
 use crate::topology::{Ask, ModelStage, StageKind, Topology};
 
-/// How an answer goes on whose parts were shown.
+/// What follows for a request and its model from what was shown of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
-    /// There is more to come.
-    GoesOn,
-    /// Handlers have ended it: the model need not go on.
-    Ended,
-    /// A handler failed, and the record is a dead letter.
-    Failed,
+pub(crate) struct Shown {
+    /// Handlers have ended the answer with it: the model need not go on.
+    pub is_ended: bool,
+    pub then: Then,
 }
 
-/// What became of a request, and the answer as it was shown, if it was and is there.
-type Finished = (Result<Answer, ModelError>, Option<Box<Showing>>);
+/// How an answer goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// With what comes of it.
+    Waits,
+    /// With what has come, from this time on.
+    GoesOn(Instant),
+    /// Its request is done.
+    Done,
+    /// It does not go on, or not with this request.
+    Left,
+}
+
+impl From<Then> for Shown {
+    fn from(then: Then) -> Shown {
+        Shown {
+            is_ended: false,
+            then,
+        }
+    }
+}
 
 /// An answer that handlers ended, of which the model that made it says nothing.
 fn ended_early(topology: &Topology, kind: &ModelStage, entry: &Entry, choices: u32) -> Answer {
@@ -71,17 +88,101 @@ impl Task {
         request: u64,
         result: Result<Answer, ModelError>,
         output: &mut Output,
+    ) -> Result<Shown, FlowError> {
+        let expected = self.waiting[stage].get(number).map(|entry| &entry.state);
+        if !matches!(expected, Some(State::Submitted(id)) if *id == request) {
+            return Ok(Then::Done.into());
+        }
+        if let Some(Some(showing)) = self.waiting[stage].showing(number) {
+            showing.answered(result);
+            return self.show(stage, number, output);
+        }
+        self.take_result(stage, number, result, None, output)?;
+        Ok(Then::Done.into())
+    }
+
+    /// Has handlers, and whoever sees the answer, take what has come of it; its end, too, once they have taken the rest.
+    pub(crate) fn show(
+        &mut self,
+        stage: usize,
+        number: u64,
+        output: &mut Output,
+    ) -> Result<Shown, FlowError> {
+        let topology = self.topology.clone();
+        let StageKind::Model(kind) = &topology.stages[stage].kind else {
+            return Ok(Then::Done.into());
+        };
+        let Some(Some(showing)) = self.waiting[stage].showing(number) else {
+            return Ok(Then::Waits.into());
+        };
+        let mut finished = showing.finish();
+        if let Ok(Finished::EndedEarly { choices }) = finished {
+            let early = self.waiting[stage].get(number);
+            let early = early.map(|entry| ended_early(&topology, kind, entry, choices));
+            let (Some(Some(showing)), Some(early)) = (self.waiting[stage].showing(number), early)
+            else {
+                return Ok(Then::Done.into());
+            };
+            showing.complete(early);
+            finished = showing.finish();
+        }
+        let showing = self.waiting[stage].showing(number).and_then(Option::as_mut);
+        let is_ended = showing.is_some_and(|showing| showing.has_just_ended());
+        let then = match finished {
+            Ok(Finished::NotYet | Finished::EndedEarly { .. }) => Then::Waits,
+            Ok(Finished::Refused(error)) => {
+                self.take_result(stage, number, Err(error), None, output)?;
+                Then::Done
+            }
+            Ok(Finished::Answer(answer)) => {
+                let showing = self.waiting[stage].showing(number).and_then(Option::take);
+                self.take_result(stage, number, Ok(answer), showing, output)?;
+                Then::Done
+            }
+            Err(Halt::Turn) => Then::GoesOn(Instant::now()),
+            Err(Halt::Later(until)) => Then::GoesOn(until),
+            Err(Halt::Failed(why)) => {
+                self.end_unshown(stage, number, why, output)?;
+                Then::Left
+            }
+            Err(Halt::Differs(why)) => {
+                if !self.show_anew(kind, stage, number, &why, output) {
+                    self.end_unshown(stage, number, why, output)?;
+                }
+                Then::Left
+            }
+        };
+        Ok(Shown { is_ended, then })
+    }
+
+    /// Nothing more can be shown of an answer: its record is a dead letter.
+    fn end_unshown(
+        &mut self,
+        stage: usize,
+        number: u64,
+        why: String,
+        output: &mut Output,
+    ) -> Result<(), FlowError> {
+        output.counts.requests += 1;
+        output.counts.failed += 1;
+        self.bury_entry(stage, number, &why.into(), output)?;
+        self.send_answers(stage, output)
+    }
+
+    /// What became of a request, and the answer as it was shown, if it was and is there.
+    fn take_result(
+        &mut self,
+        stage: usize,
+        number: u64,
+        result: Result<Answer, ModelError>,
+        mut showing: Option<Box<Showing>>,
+        output: &mut Output,
     ) -> Result<(), FlowError> {
         let topology = self.topology.clone();
         let StageKind::Model(kind) = &topology.stages[stage].kind else {
             return Ok(());
         };
-        let expected = self.waiting[stage].get(number).map(|entry| &entry.state);
-        if !matches!(expected, Some(State::Submitted(id)) if *id == request) {
-            return Ok(());
-        }
-        let finished = self.finish_showing(kind, stage, number, result);
-        if let Ok((Err(error), _)) = &finished
+        if let Err(error) = &result
             && self.ask_again(kind, stage, number, error, output)
         {
             return Ok(());
@@ -89,14 +190,6 @@ impl Task {
         output.counts.requests += 1;
         let entry = self.waiting[stage].get(number);
         let is_other = entry.is_some_and(|entry| crate::asked::which(kind, entry).is_some());
-        let (result, mut showing) = match finished {
-            Ok(finished) => finished,
-            Err(why) => {
-                output.counts.failed += 1;
-                self.bury_entry(stage, number, &why.into(), output)?;
-                return self.send_answers(stage, output);
-            }
-        };
         match result {
             Ok(answer) => {
                 output.counts.tokens += crate::answer::tokens(&answer);
@@ -146,62 +239,6 @@ impl Task {
             }
         }
         self.send_answers(stage, output)
-    }
-
-    /// Parts of an answer have come: handlers take them, and whoever sees the answer.
-    pub(crate) fn on_pieces(
-        &mut self,
-        stage: usize,
-        number: u64,
-        output: &mut Output,
-    ) -> Result<Shown, FlowError> {
-        let Some(Some(showing)) = self.waiting[stage].showing(number) else {
-            return Ok(Shown::GoesOn);
-        };
-        match showing.go_on() {
-            Ok(false) => Ok(Shown::GoesOn),
-            Ok(true) => Ok(Shown::Ended),
-            Err(why) => {
-                output.counts.requests += 1;
-                output.counts.failed += 1;
-                self.bury_entry(stage, number, &why.into(), output)?;
-                self.send_answers(stage, output)?;
-                Ok(Shown::Failed)
-            }
-        }
-    }
-
-    /// What handlers make of the end of a request, and the answer as it was shown. An error is that of a handler.
-    fn finish_showing(
-        &mut self,
-        kind: &ModelStage,
-        stage: usize,
-        number: u64,
-        result: Result<Answer, ModelError>,
-    ) -> Result<Finished, String> {
-        let Some(Some(showing)) = self.waiting[stage].showing(number) else {
-            return Ok((result, None));
-        };
-        showing.go_on()?;
-        let answer = match result {
-            Ok(answer) => answer,
-            // Whoever sees it sees the next attempt too.
-            Err(error) if !showing.is_ended() => return Ok((Err(error), None)),
-            // What the handlers let through is the whole answer, whatever became of the rest.
-            Err(_) => {
-                let choices = showing.choices();
-                match self.waiting[stage].get(number) {
-                    Some(entry) => ended_early(&self.topology, kind, entry, choices),
-                    None => return Ok((result, None)),
-                }
-            }
-        };
-        let Some(Some(showing)) = self.waiting[stage].showing(number) else {
-            return Ok((Ok(answer), None));
-        };
-        let finished = showing.finish(answer)?;
-        let showing = self.waiting[stage].showing(number).and_then(Option::take);
-        Ok((Ok(finished), showing))
     }
 
     /// A waiting record ends as a dead letter.

@@ -31,9 +31,9 @@ use tidegate_record::{ArenaFull, Batch, BatchBuilder, RecordId, RecordView};
 use tidegate_telemetry::Meters;
 use tidegate_telemetry::events::RecordsRead;
 
-pub(crate) use self::answers::Shown;
+pub(crate) use self::answers::{Shown, Then};
 use self::inbox::Inbox;
-pub(crate) use self::starts::Starts;
+pub(crate) use self::starts::{Pause, Starts};
 pub(crate) use self::wants::Wants;
 use crate::begin::Begin;
 use crate::counts::Counts;

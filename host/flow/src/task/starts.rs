@@ -18,13 +18,30 @@ pub(crate) struct Starts {
     stages: Vec<Mutex<Option<Failed>>>,
 }
 
+/// From a try that failed to the next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pause {
+    pub until: Instant,
+    length: Duration,
+}
+
+impl Pause {
+    /// The one after a try that took so long, and after the pause before that, if that try was another.
+    pub(crate) fn after(before: Option<Pause>, cost: Duration) -> Pause {
+        let length = before.map_or(FIRST_PAUSE, |before| (before.length * 2).min(LONGEST_PAUSE));
+        Pause {
+            until: Instant::now() + length.max(cost.saturating_mul(SHARE)),
+            length,
+        }
+    }
+}
+
 /// A start that failed.
 #[derive(Clone, Debug)]
 struct Failed {
     /// Generation of the slot that it was a start of: another may well start.
     generation: u64,
-    until: Instant,
-    pause: Duration,
+    pause: Pause,
     why: String,
 }
 
@@ -38,7 +55,9 @@ impl Starts {
     /// Whether an instance of this generation may be started now; otherwise why the last could not.
     pub(super) fn may(&self, stage: usize, generation: u64) -> Result<(), String> {
         match &*self.lock(stage) {
-            Some(failed) if failed.generation == generation && failed.until > Instant::now() => {
+            Some(failed)
+                if failed.generation == generation && failed.pause.until > Instant::now() =>
+            {
                 Err(failed.why.clone())
             }
             _ => Ok(()),
@@ -47,7 +66,7 @@ impl Starts {
 
     /// When the next start of the stage is tried, if one has failed.
     pub(super) fn until(&self, stage: usize) -> Option<Instant> {
-        self.lock(stage).as_ref().map(|failed| failed.until)
+        self.lock(stage).as_ref().map(|failed| failed.pause.until)
     }
 
     /// A start has failed, after so long.
@@ -56,11 +75,9 @@ impl Starts {
         let before = known
             .take()
             .filter(|failed| failed.generation == generation);
-        let pause = before.map_or(FIRST_PAUSE, |before| (before.pause * 2).min(LONGEST_PAUSE));
         *known = Some(Failed {
             generation,
-            until: Instant::now() + pause.max(cost.saturating_mul(SHARE)),
-            pause,
+            pause: Pause::after(before.map(|before| before.pause), cost),
             why: why.to_owned(),
         });
     }

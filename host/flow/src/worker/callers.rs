@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use tidegate_contract::{CallerId, Partition, RequestId};
 use tidegate_record::Origin;
 
-use super::{Completion, Worker};
+use super::{Completion, TURN, Worker};
 use crate::error::FlowError;
 use crate::kept::Restored;
-use crate::task::Shown;
+use crate::task::{Shown, Then};
 use crate::topology::StageKind;
 
 impl Worker {
@@ -100,30 +101,67 @@ impl Worker {
         Ok(any)
     }
 
-    /// Parts of an answer have come.
+    /// Parts of an answer have come, or have their turn.
     pub(super) fn show(&mut self, request: u64) -> Result<(), FlowError> {
+        self.rests.take(request);
         let Some((partition, stage, number)) = self.requests.get(&request).copied() else {
             return Ok(());
         };
-        let shown = self.with_task(partition, |task, output| {
-            task.on_pieces(stage, number, output)
-        })?;
-        self.shown(stage, request, shown.unwrap_or(Shown::GoesOn));
+        self.follow_versions(partition, stage, number);
+        let shown = self.with_task(partition, |task, output| task.show(stage, number, output))?;
+        if let Some(shown) = shown {
+            self.shown(stage, request, shown);
+        }
         Ok(())
+    }
+
+    /// Has an answer go on with the version that a slot runs now, where its handlers of another one cannot.
+    fn follow_versions(&mut self, partition: Partition, stage: usize, number: u64) {
+        let topology = self.shared.topology.clone();
+        let Some(mut task) = self.tasks.get_mut(partition) else {
+            return;
+        };
+        let Some(Some(showing)) = task.waiting[stage].showing(number) else {
+            return;
+        };
+        for stuck in showing.stuck() {
+            if let StageKind::Operator(operator) = &topology.stages[stuck.stage].kind
+                && operator.slot.generation() != stuck.generation
+                && let Some(handler) = self.handlers.of(stuck.stage, operator.slot.as_ref())
+            {
+                showing.goes_to(&handler);
+            }
+        }
+    }
+
+    /// Has answers go on whose turn has come again, or whose handlers may be tried again.
+    pub(super) fn take_rests(&mut self) -> Result<bool, FlowError> {
+        let began = Instant::now();
+        let mut any = false;
+        while (!any || began.elapsed() < TURN)
+            && let Some(request) = self.rests.take_due(began)
+        {
+            self.show(request)?;
+            any = true;
+        }
+        self.handlers.tell(&self.output.meters);
+        Ok(any)
     }
 
     /// What follows for the model from what was shown.
     pub(super) fn shown(&mut self, stage: usize, request: u64, shown: Shown) {
-        match shown {
-            Shown::GoesOn => {}
-            Shown::Failed => {
+        if shown.is_ended
+            && let StageKind::Model(kind) = &self.shared.topology.stages[stage].kind
+        {
+            kind.end(RequestId(request));
+        }
+        match shown.then {
+            Then::Waits => {}
+            Then::GoesOn(due) => self.rests.put(request, due),
+            Then::Done => drop(self.requests.remove(&request)),
+            Then::Left => {
                 self.requests.remove(&request);
                 self.cancel(stage, request);
-            }
-            Shown::Ended => {
-                if let StageKind::Model(kind) = &self.shared.topology.stages[stage].kind {
-                    kind.end(RequestId(request));
-                }
             }
         }
     }

@@ -5,6 +5,7 @@ mod begins;
 mod callers;
 mod cut;
 mod kept_requests;
+mod rests;
 mod submit;
 mod tasks;
 
@@ -24,6 +25,7 @@ use self::assign::Arriving;
 use self::begins::Begins;
 use self::cut::Committing;
 use self::kept_requests::KeptRequests;
+use self::rests::Rests;
 use self::tasks::Tasks;
 use crate::entry::Tokens;
 use crate::error::FlowError;
@@ -33,7 +35,7 @@ use crate::ledger::Ledger;
 use crate::output::Output;
 use crate::pieces::Pieces;
 use crate::running::Runs;
-use crate::task::{Starts, Task};
+use crate::task::{Starts, Task, Then};
 use crate::topology::{Positions, Source, Topology};
 
 /// Most requests of one worker that are with models at once.
@@ -187,6 +189,8 @@ pub(crate) struct Worker {
     requests: HashMap<u64, Place>,
     /// Requests that models have for records that will come again.
     kept: KeptRequests,
+    /// Those of which something is not shown yet.
+    rests: Rests,
     tasks: Tasks,
     /// Partitions of which it is not known yet where they begin.
     arriving: Vec<Arriving>,
@@ -243,6 +247,7 @@ impl Worker {
             committing: None,
             requests: HashMap::new(),
             kept: KeptRequests::default(),
+            rests: Rests::default(),
             tasks: Tasks::default(),
             arriving: Vec::new(),
             sender,
@@ -272,6 +277,7 @@ impl Worker {
             }
             self.take_controls();
             let mut busy = self.take_completions()?;
+            busy |= self.take_rests()?;
             busy |= self.take_gone()?;
             busy |= self.take_time()?;
             // Also after a last cut that came to nothing: what its source has to say of the group may be why.
@@ -332,6 +338,8 @@ impl Worker {
             match control {
                 Control::Switch { stage, reply } => {
                     let switched = self.switch(stage);
+                    // What kept answers may be over with that version.
+                    self.rests.wake(Instant::now());
                     self.tell_running();
                     // The one who asked may have given up.
                     let _ = reply.try_send(switched);
@@ -389,15 +397,16 @@ impl Worker {
             }
         };
         self.submitted = self.submitted.saturating_sub(1);
-        let Some((partition, stage, number)) = self.requests.remove(&request) else {
+        let Some((partition, stage, number)) = self.requests.get(&request).copied() else {
             // Its partition was taken away, and whoever has it now asks again; or its record will come again.
             self.kept.answered(request, result);
             return Ok(());
         };
-        self.with_task(partition, |task, output| {
+        let shown = self.with_task(partition, |task, output| {
             task.on_answer(stage, number, request, result, output)
-        })
-        .map(drop)
+        })?;
+        self.shown(stage, request, shown.unwrap_or(Then::Done.into()));
+        Ok(())
     }
 
     /// Has a task do something, and counts for it what became of records. None if there is no such task.
@@ -538,6 +547,7 @@ impl Worker {
         let now = Instant::now();
         // Before a cut that is to come nothing goes.
         let due = self.tasks.next_due().filter(|_| !self.output.is_full());
+        let due = due.into_iter().chain(self.rests.next_due()).min();
         let until_due = due.map_or(PATIENCE, |due| due.saturating_duration_since(now));
         let wait = until_due.min(self.patience());
         let waited = self.submitted == 0 && self.in_flight() == 0 && !self.waits_by_itself();
@@ -553,6 +563,7 @@ impl Worker {
         for task in self.tasks.values() {
             task.forget_suspended(&self.output.meters);
         }
+        self.handlers.forget(&self.output.meters);
         for index in 0..self.sources.len() {
             let closed = self.sources[index].close();
             closed.map_err(|error| self.source_error(index, error))?;

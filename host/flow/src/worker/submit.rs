@@ -1,5 +1,6 @@
 //! Giving models the records whose turn it is.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -12,8 +13,9 @@ use crate::asked::{self, Asked, Refusal};
 use crate::entry::{Entry, State, UNKNOWN_MODEL};
 use crate::error::FlowError;
 use crate::feeding::{self, Attempts, Fed};
+use crate::handlers::{Handler, Handlers};
 use crate::showing::{Of, Seen, Showing};
-use crate::topology::{ModelStage, StageKind, Which};
+use crate::topology::{ModelStage, StageKind, Topology, Which};
 
 impl Worker {
     /// Gives models the records whose turn it is, as far as models and limits take them.
@@ -118,41 +120,27 @@ impl Worker {
                         entry.fed = kept.fed;
                         entry.state = State::Submitted(request);
                     });
-                    match kept.answer {
-                        None => {
-                            self.requests.insert(request, (partition, stage, number));
-                            // What came meanwhile woke nobody.
-                            let shown = task.on_pieces(stage, number, &mut self.output)?;
-                            drop(task);
-                            self.shown(stage, request, shown);
-                            let Some(again) = self.tasks.get_mut(partition) else {
-                                return Ok(true);
-                            };
-                            task = again;
-                        }
-                        Some(answer) => {
-                            task.on_answer(stage, number, request, answer, &mut self.output)?;
-                        }
-                    }
+                    self.requests.insert(request, (partition, stage, number));
+                    let output = &mut self.output;
+                    let shown = match kept.answer {
+                        // What came meanwhile woke nobody.
+                        None => task.show(stage, number, output)?,
+                        Some(answer) => task.on_answer(stage, number, request, answer, output)?,
+                    };
+                    drop(task);
+                    self.shown(stage, request, shown);
+                    let Some(again) = self.tasks.get_mut(partition) else {
+                        return Ok(true);
+                    };
+                    task = again;
                     continue;
                 }
             }
-            let mut handlers = Vec::new();
-            for of in &kind.tokens {
-                let described = &topology.stages[*of];
-                let StageKind::Operator(operator) = &described.kind else {
-                    continue;
-                };
-                let slot = operator.slot.as_ref();
-                match self.handlers.of(*of, &described.name, slot) {
-                    Some(handler) => handlers.push(handler),
-                    // Nothing is shown past it.
-                    None => {
-                        task.waiting[stage].keep_asked(number, asked);
-                        return Ok(false);
-                    }
-                }
-            }
+            let Some(handlers) = handlers_of(&mut self.handlers, &topology, kind, entry) else {
+                // Nothing is shown past one that there is not.
+                task.waiting[stage].keep_asked(number, asked);
+                return Ok(false);
+            };
             let callers = topology.callers_of(partition.source);
             let callers = callers.filter(|_| id.origin == Origin::Source);
             let terms = callers.and_then(|callers| callers.terms(id.into()));
@@ -284,6 +272,27 @@ impl Worker {
     }
 }
 
+/// The handlers of an entry's answer: those it began with, where somebody has seen what they let through and it goes on,
+/// or else those of the versions that run. None where one of these cannot be had now.
+fn handlers_of(
+    handlers: &mut Handlers,
+    topology: &Topology,
+    kind: &ModelStage,
+    entry: &Entry,
+) -> Option<Vec<Arc<Handler>>> {
+    let before = entry.showing.as_ref();
+    if let Some(kept) = before.and_then(|showing| showing.kept_handlers(entry)) {
+        return Some(kept.to_vec());
+    }
+    let operators = (kind.tokens.iter()).filter_map(|of| match &topology.stages[*of].kind {
+        StageKind::Operator(operator) => Some((*of, operator)),
+        StageKind::Model(_) => None,
+    });
+    operators
+        .map(|(of, operator)| handlers.of(of, operator.slot.as_ref()))
+        .collect()
+}
+
 /// Another model is asked from now on, and somebody was shown an answer of the one before.
 fn replaced() -> Refusal {
     let reason = "the model was replaced after a part of its answer was shown";
@@ -311,9 +320,7 @@ fn listens(
 ) -> Option<Seen> {
     let last = before.as_ref().map_or(0, |seen| seen.attempt);
     if let Some(seen) = before
-        && seen.goes_on
-        && seen.ended == entry.attempt
-        && seen.model == entry.model
+        && seen.continues(entry)
     {
         return Some(seen);
     }

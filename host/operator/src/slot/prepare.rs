@@ -9,6 +9,7 @@ use crate::component::Component;
 use crate::description::Description;
 use crate::instance::Instance;
 use crate::revision::{Revision, SlotContext};
+use crate::tokens;
 
 /// Whether instances of a version have to start before it is switched to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,7 @@ impl Start {
 pub(super) struct Prepare<'a> {
     pub(super) context: &'a SlotContext,
     pub(super) required_outputs: &'a [String],
+    pub(super) requires_tokens: bool,
     pub(super) tasks: usize,
     pub(super) start: Start,
 }
@@ -57,6 +59,13 @@ impl Prepare<'_> {
                     why: format!("the pipeline uses its output {output:?}, which it does not have"),
                 });
             }
+        }
+        if self.requires_tokens && !revision.description.handles_tokens {
+            return Err(OperatorError::Unfit {
+                component: label,
+                why: "the pipeline has tokens of answers handled here, and it handles no tokens"
+                    .into(),
+            });
         }
         Ok(revision)
     }
@@ -88,6 +97,10 @@ impl Prepare<'_> {
         warm: &mut Vec<Instance>,
     ) -> Result<(), OperatorError> {
         self.in_time(revision, 0)?;
+        if self.requires_tokens {
+            tokens::try_out(revision)?;
+            self.in_time(revision, 0)?;
+        }
         let mut first = Instance::new(Arc::clone(revision))?;
         let samples = self.context.samples.all();
         for sample in &samples {

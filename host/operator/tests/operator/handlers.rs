@@ -82,7 +82,7 @@ fn a_lane_that_is_refused_or_ended_leaves_the_others_open() {
         open(&mut *handler, 1, "hold").unwrap();
         let refused = open(&mut *handler, 2, "refuse").unwrap_err();
         assert!(
-            matches!(&refused, OperatorError::Failed { why, .. } if why.contains("no-lane: the lane asks for it")),
+            matches!(&refused, OperatorError::Poison { why, .. } if why.contains("no-lane: the lane asks for it")),
             "{language}: {refused}"
         );
         open(&mut *handler, 2, "filter").unwrap();
@@ -101,7 +101,7 @@ fn a_lane_that_is_refused_or_ended_leaves_the_others_open() {
 }
 
 #[test]
-fn what_a_language_raises_in_a_step_ends_the_lanes() {
+fn what_a_language_raises_in_a_step_ends_its_lane() {
     for (language, said, lost) in [
         // What ends the instance says so in the log.
         ("rust", "was lost: trap: ", 1),
@@ -115,11 +115,15 @@ fn what_a_language_raises_in_a_step_ends_the_lanes() {
         open(&mut *handler, 1, "throw").unwrap();
         open(&mut *handler, 2, "").unwrap();
         assert_eq!(step(&mut *handler, 2, "good"), "good");
-        let error = handler.step(1, "x", false).unwrap_err().to_string();
+        let error = handler.step(1, "x", false).unwrap_err();
+        let of_lane = matches!(error, OperatorError::Poison { .. });
+        assert_eq!(of_lane, lost == 0, "{language}: {error:?}");
+        let error = error.to_string();
         assert!(error.contains(said), "{language}: {error}");
-        assert!(handler.step(2, "good", false).is_err(), "{language}");
+        let beside = handler.step(2, "good", false);
+        assert_eq!(beside.is_ok(), lost == 0, "{language}: {beside:?}");
         assert_eq!(slot.stats().instances_lost, lost, "{language}");
-        // The next lane has another instance.
+        // Where the instance is lost, the next lane has another.
         open(&mut *handler, 3, "").unwrap();
         assert_eq!(step(&mut *handler, 3, "good"), "good", "{language}");
     }
@@ -127,17 +131,26 @@ fn what_a_language_raises_in_a_step_ends_the_lanes() {
 
 /// In Rust a step has no failure in words.
 #[test]
-fn a_step_that_fails_in_words_costs_no_instance() {
+fn a_step_that_fails_in_words_costs_no_instance_and_no_other_lane() {
     for language in ["c", "js", "python", "go"] {
         let slot = started(language);
         let (_, mut handler) = slot.tokens().unwrap();
         open(&mut *handler, 1, "fail").unwrap();
+        open(&mut *handler, 2, "hold").unwrap();
         assert_eq!(step(&mut *handler, 1, "good"), "good");
-        let error = handler.step(1, "bad", false).unwrap_err().to_string();
+        assert_eq!(step(&mut *handler, 2, "held"), "");
+        let error = handler.step(1, "bad", false).unwrap_err();
+        assert!(
+            matches!(error, OperatorError::Poison { .. }),
+            "{language}: {error:?}"
+        );
+        let error = error.to_string();
         assert!(
             error.contains("asked-for: the text asks for it"),
             "{language}: {error}"
         );
+        let last = handler.step(2, "", true).unwrap();
+        assert_eq!(last.text, "held", "{language}");
         assert_eq!(slot.stats().instances_lost, 0, "{language}");
     }
 }

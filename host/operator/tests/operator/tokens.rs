@@ -69,24 +69,40 @@ fn with_two_lanes(slot: &ComponentSlot) -> Box<dyn TokenHandler> {
     handler
 }
 
-/// That a bad piece costs the instance, with this reason: all lanes are over, it is counted, and there is another.
+fn is_lost<T: std::fmt::Debug>(came: Result<T, OperatorError>) -> bool {
+    matches!(came, Err(OperatorError::Lost { .. }))
+}
+
+/// Why a lane has failed by itself.
+#[track_caller]
+fn verdict<T: std::fmt::Debug>(came: Result<T, OperatorError>) -> String {
+    match came {
+        Err(OperatorError::Poison { why, .. }) => why,
+        other => panic!("no verdict: {other:?}"),
+    }
+}
+
+/// That a bad piece costs the instance, which is nobody's fault while several lanes are open, and a verdict with this
+/// reason on the lane that costs the next one by itself. The other goes on.
 #[track_caller]
 fn is_lost_by_a_bad_piece(slot: &ComponentSlot, why: &str) {
     let mut handler = with_two_lanes(slot);
     let error = handler.step(1, "bad", false).unwrap_err();
-    assert!(matches!(error, OperatorError::Lost { .. }), "{error:?}");
     let said = error.to_string();
     assert!(
         said.starts_with("an instance of tokens.wasm was lost: ") && said.contains(why),
         "{said}"
     );
-    for number in [1, 2] {
-        assert_eq!(step(&mut *handler, number, "good"), Err(said.clone()));
-        handler.close(number);
-    }
-    assert_eq!(stats(slot).lost_instances, 1);
+    assert!(is_lost(handler.step(2, "good", false)), "its lane is gone");
+    assert_eq!(stats(slot).failed, 0);
     handler.open(3, &content()).unwrap();
     assert_eq!(step(&mut *handler, 3, "good"), text("good"));
+    let said = verdict(handler.step(3, "bad", false));
+    assert!(said.contains(why), "{said}");
+    handler.open(4, &content()).unwrap();
+    assert_eq!(step(&mut *handler, 4, "good"), text("good"));
+    let stats = stats(slot);
+    assert_eq!((stats.lost_instances, stats.failed), (2, 1));
     // What answers records has an instance of its own.
     assert_eq!(run(&mut *instance(slot), &batch_of(["v"])).len(), 1);
 }
@@ -160,6 +176,7 @@ fn what_is_not_open_gets_no_text() {
     handler.open(1, &content()).unwrap();
     let twice = handler.open(1, &content()).unwrap_err().to_string();
     assert!(twice.contains("lane 1 is open already"), "{twice}");
+    assert!(is_lost(handler.step(2, "x", false)), "or never was");
     let unknown = step(&mut *handler, 2, "x").unwrap_err();
     assert!(unknown.contains("lane 2 is not open"), "{unknown}");
     assert_eq!(handler.step(1, "x", true).unwrap().text, "X");
@@ -181,7 +198,7 @@ fn lanes_that_are_open_are_bounded() {
 }
 
 #[test]
-fn a_trap_ends_every_lane_and_costs_the_instance() {
+fn a_trap_costs_the_instance_and_is_a_verdict_on_a_lane_that_was_alone_in_it() {
     is_lost_by_a_bad_piece(&slot_of("trap"), "trap: ");
 }
 
@@ -237,18 +254,27 @@ fn what_is_held_back_at_the_end_of_a_lane_is_gone() {
 }
 
 #[test]
-fn a_failure_in_words_ends_the_lanes_and_counts_as_no_loss() {
+fn a_failure_in_words_ends_its_own_lane_and_counts_as_a_failed_record_and_no_loss() {
     let slot = slot_of("fail");
     let mut handler = with_two_lanes(&slot);
-    let error = step(&mut *handler, 1, "bad").unwrap_err();
-    assert_eq!(
-        error,
-        "tokens.wasm cannot work: operator error not-so: I refuse"
-    );
-    assert_eq!(step(&mut *handler, 2, "good"), Err(error));
-    assert_eq!(stats(&slot).lost_instances, 0);
-    handler.open(2, &content()).unwrap();
+    let why = verdict(handler.step(1, "bad", false));
+    assert_eq!(why, "operator error not-so: I refuse");
     assert_eq!(step(&mut *handler, 2, "good"), text("good"));
+    let stats = stats(&slot);
+    assert_eq!((stats.lost_instances, stats.failed), (0, 1));
+    handler.open(1, &content()).unwrap();
+    assert_eq!(step(&mut *handler, 1, "good"), text("good"));
+}
+
+#[test]
+fn a_failure_that_may_pass_is_no_verdict() {
+    let slot = slot_of("busy");
+    let mut handler = with_two_lanes(&slot);
+    let error = handler.step(1, "bad", false).unwrap_err();
+    assert!(matches!(error, OperatorError::Failed { .. }), "{error:?}");
+    assert_eq!(step(&mut *handler, 2, "good"), text("good"));
+    let stats = stats(&slot);
+    assert_eq!((stats.lost_instances, stats.failed), (0, 0));
 }
 
 #[test]
@@ -259,46 +285,107 @@ fn a_lane_that_is_refused_leaves_the_others_open() {
     };
     let slot = slot_of("refuse");
     let mut handler = with_two_lanes(&slot);
-    let error = handler.open(3, &bad).unwrap_err().to_string();
-    assert!(error.ends_with("not-so: no such answer"), "{error}");
+    let why = verdict(handler.open(3, &bad));
+    assert!(why.ends_with("not-so: no such answer"), "{why}");
     assert!(step(&mut *handler, 3, "x").is_err());
     assert_eq!(step(&mut *handler, 2, "good"), text("good"));
-    // One of which the handler dies is no refusal.
+    assert_eq!(stats(&slot).failed, 1);
+    // One of which the handler dies by itself is refused as well.
     let slot = slot_of("trap-open");
     let mut handler = with_two_lanes(&slot);
-    let error = handler.open(3, &bad).unwrap_err();
-    assert!(matches!(error, OperatorError::Lost { .. }), "{error:?}");
-    assert!(step(&mut *handler, 2, "good").is_err());
+    assert!(is_lost(handler.open(3, &bad)));
+    assert!(is_lost(handler.step(2, "good", false)));
+    assert!(verdict(handler.open(4, &bad)).contains("trap: "));
+    handler.open(5, &content()).unwrap();
+    assert_eq!(step(&mut *handler, 5, "good"), text("good"));
 }
 
 #[test]
-fn a_handler_that_is_lost_at_the_end_of_a_lane_says_so_to_the_others() {
+fn what_an_instance_remembers_is_no_lanes_fault() {
+    let slot = slot_of("spoil");
+    let mut handler = handler(&slot);
+    handler.open(1, &content()).unwrap();
+    step(&mut *handler, 1, "spoil").unwrap();
+    handler.close(1);
+    handler.open(2, &content()).unwrap();
+    assert!(is_lost(handler.step(2, "good", false)));
+    handler.open(3, &content()).unwrap();
+    assert_eq!(step(&mut *handler, 3, "good"), text("good"));
+    assert_eq!(stats(&slot).failed, 0);
+}
+
+#[test]
+fn a_handler_that_is_lost_at_the_end_of_a_lane_costs_the_others_their_lanes_and_nobody_the_answer()
+{
     let slot = slot_of("trap-close");
     let mut handler = with_two_lanes(&slot);
     handler.close(1);
-    let error = step(&mut *handler, 2, "good").unwrap_err();
-    assert!(error.contains("was lost: trap"), "{error}");
-    assert_eq!(stats(&slot).lost_instances, 1);
+    let error = handler.step(2, "good", false).unwrap_err();
+    assert!(is_lost::<()>(Err(error.clone())));
+    assert!(error.to_string().contains("was lost: trap"), "{error}");
+    let stats = stats(&slot);
+    assert_eq!((stats.lost_instances, stats.failed), (1, 0));
+    handler.open(3, &content()).unwrap();
+    assert_eq!(step(&mut *handler, 3, "good"), text("good"));
+}
+
+fn breaker(lost_instances: Option<u64>, failed_records: Option<u64>) -> Breaker {
+    Breaker {
+        lost_instances,
+        failed_records,
+        window: Duration::from_secs(3600),
+    }
 }
 
 #[test]
-fn losses_of_handlers_count_for_the_breaker() {
-    let slot = slot_with("trap", |options| {
-        options.breaker = Breaker {
-            lost_instances: Some(1),
-            failed_records: None,
-            window: Duration::from_secs(3600),
-        };
-    });
+fn losses_of_handlers_count_for_the_breaker_once_for_each_search() {
+    let slot = slot_with("trap", |options| options.breaker = breaker(Some(2), None));
     let mut handler = handler(&slot);
+    let mut number = 0;
+    let mut search = || -> Result<_, OperatorError> {
+        number += 3;
+        handler.open(number, &content()).unwrap();
+        handler.open(number + 1, &content()).unwrap();
+        let shared = handler.step(number, "bad", false).unwrap_err();
+        handler.open(number + 2, &content())?;
+        Ok((shared, handler.step(number + 2, "bad", false).unwrap_err()))
+    };
     for _ in 0..2 {
-        handler.open(1, &content()).unwrap();
-        step(&mut *handler, 1, "bad").unwrap_err();
+        let (shared, alone) = search().unwrap();
+        assert!(matches!(shared, OperatorError::Lost { .. }), "{shared:?}");
+        assert!(matches!(alone, OperatorError::Poison { .. }), "{alone:?}");
+        assert_eq!(slot.tripped(), None);
     }
-    let error = handler.open(1, &content()).unwrap_err();
-    assert!(matches!(error, OperatorError::Tripped { .. }), "{error:?}");
+    // The third trips it, and what it was in waits for another version.
+    let tripped = search().unwrap_err();
+    assert!(
+        matches!(tripped, OperatorError::Tripped { .. }),
+        "{tripped:?}"
+    );
     assert!(slot.tripped().is_some());
     assert!(slot.tokens().is_err());
+}
+
+#[test]
+fn answers_that_a_handler_ends_count_as_failed_records_for_the_breaker() {
+    let slot = slot_with("fail", |options| options.breaker = breaker(None, Some(2)));
+    let mut handler = handler(&slot);
+    handler.open(9, &content()).unwrap();
+    for number in 0..3 {
+        assert_eq!(slot.tripped(), None);
+        handler.open(number, &content()).unwrap();
+        verdict(handler.step(number, "bad", false));
+    }
+    let why = slot.tripped().unwrap();
+    assert!(why.starts_with("3 records failed within "), "{why}");
+    // It answers nothing more, and that is no verdict.
+    for error in [
+        handler.step(9, "good", false).map(drop).unwrap_err(),
+        handler.open(10, &content()).unwrap_err(),
+    ] {
+        assert!(matches!(error, OperatorError::Tripped { .. }), "{error:?}");
+    }
+    assert_eq!(stats(&slot).failed, 3);
 }
 
 #[test]
@@ -362,6 +449,45 @@ fn a_deployment_changes_whether_tokens_are_handled() {
     assert!(!slot.handles_tokens() && slot.generation() > generation);
     // What was begun is done by the version that began it.
     assert_eq!(step(&mut *handler, 1, "x"), text("X"));
+}
+
+#[test]
+fn a_version_that_handles_no_tokens_is_refused_where_the_pipeline_has_them_handled() {
+    let slot = slot_with("upper", |options| options.requires_tokens = true);
+    let generation = slot.generation();
+    let refused = |mode: &str| {
+        let config = format!("{{\"mode\": {mode:?}}}");
+        let refused = slot.deploy_with(&guest("tokens"), "tokens.wasm", &config);
+        let error = refused.unwrap_err();
+        assert!(matches!(error, OperatorError::Unfit { .. }), "{error:?}");
+        error.to_string()
+    };
+    let said = refused("unnamed");
+    assert!(
+        said.contains("the pipeline has tokens of answers handled here, and it handles no tokens"),
+        "{said}"
+    );
+    // And one that does not get through a text at all.
+    let said = refused("trap-empty");
+    assert!(
+        said.contains("it does not handle a text without tokens: trap: "),
+        "{said}"
+    );
+    assert!(slot.handles_tokens() && slot.generation() == generation);
+    // Whatever else it does, it may be deployed.
+    slot.deploy_with(&guest("tokens"), "tokens.wasm", "{\"mode\": \"fail\"}")
+        .unwrap();
+    let error = ComponentSlot::new(
+        &ENGINE,
+        SlotOptions {
+            requires_tokens: true,
+            ..options("unnamed")
+        },
+        &guest("tokens"),
+        "tokens.wasm",
+    )
+    .unwrap_err();
+    assert!(matches!(error, OperatorError::Unfit { .. }), "{error:?}");
 }
 
 #[test]

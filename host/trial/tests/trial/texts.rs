@@ -91,7 +91,7 @@ fn a_text_that_is_not_handled_says_why() {
     );
     let lost = said("trap");
     assert!(
-        lost.starts_with("the batch: expected an answer, came an instance of guest was lost: trap"),
+        lost.starts_with("the batch: expected an answer, came guest fails on this answer: trap"),
         "{lost}"
     );
     let unnamed = said("unnamed");

@@ -759,7 +759,7 @@ pub mod exports {
                         lane: Lane,
                     ) -> ::core::result::Result<(), Failure>;
                     /// Text of one or several lanes; of one lane there may be several pieces, in their order. One verdict for each piece, in
-                    /// order. A failure is the end of every lane of the instance.
+                    /// order. A failure ends the lanes of these pieces: with their answers if it is permanent, else until later.
                     #[allow(async_fn_in_trait)]
                     fn step(
                         pieces: _rt::Vec<Piece>,

@@ -8,7 +8,7 @@
     reason = "the exports of a component have the C calling convention"
 )]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use tidegate_record::{BatchView, OutcomesBuilder};
@@ -22,6 +22,8 @@ use tidegate_sdk::tokens::bindings::tidegate::operator::types::FailureClass;
 thread_local! {
     static MODE: RefCell<String> = const { RefCell::new(String::new()) };
     static LANES: RefCell<BTreeMap<u64, Open>> = const { RefCell::new(BTreeMap::new()) };
+    /// Whether a lane has spoilt this instance for all.
+    static SPOILT: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A lane that is open.
@@ -143,6 +145,12 @@ fn verdict(open: &mut Open, piece: &Piece) -> Result<Vec<Verdict>, Failure> {
         "stop" if is_bad => return Ok(ended("until here", Ending::Stop)),
         "filter" if is_bad => return Ok(ended("", Ending::Filtered)),
         "trap" if is_bad => panic!("at a piece"),
+        "trap-empty" if text.is_empty() => panic!("at an empty piece"),
+        "spoil" if text == "spoil" => {
+            SPOILT.set(true);
+            text
+        }
+        "spoil" if SPOILT.get() => panic!("at whatever comes"),
         "loop" if is_bad => loop {
             std::hint::black_box(&text);
         },
@@ -161,6 +169,12 @@ fn verdict(open: &mut Open, piece: &Piece) -> Result<Vec<Verdict>, Failure> {
             return Ok(vec![verdict(), verdict()]);
         }
         "fail" if is_bad => return Err(failure("I refuse")),
+        "busy" if is_bad => {
+            return Err(Failure {
+                class: FailureClass::Transient,
+                ..failure("not now")
+            });
+        }
         _ => text,
     };
     Ok(vec![Verdict {

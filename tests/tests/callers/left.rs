@@ -1,11 +1,14 @@
 //! What an earlier run left of callers' records, and callers that wait longer than they said.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tidegate_contract::{Lane, ModelError, ModelTask, Parameters, Terms};
-use tidegate_flow::{Alternative, Order, Target};
-use tidegate_state::MemoryDisk;
+use tidegate_contract::{
+    Entry, EntryPart, FileLayer, Lane, ModelError, ModelTask, Parameters, Terms,
+};
+use tidegate_flow::{Alternative, Order, Stage, Target};
+use tidegate_state::{FileCommitLog, MemoryDisk, StateKey};
 use tidegate_tests::until;
 
 use crate::native::{Held, Native, Says, answer, piece};
@@ -29,6 +32,25 @@ fn again(disk: &MemoryDisk, mut setting: Setting, wanted: &[u64]) -> (Running, T
     (running, table)
 }
 
+/// A run that does not wait for what is in flight when it is told to end, and its disk.
+fn first(stages: Vec<Stage>) -> (MemoryDisk, Running) {
+    let mut setting = Setting::new(stages);
+    setting.drain = Duration::ZERO;
+    (setting.disk.clone(), setting.start())
+}
+
+/// Waits until the log has the tokens of an answer that is being made, up to this one.
+fn has_tokens(disk: &MemoryDisk, last: u32) {
+    until("the log has the tokens", PATIENCE, || {
+        let key = StateKey::from_hex(&"55".repeat(32)).unwrap();
+        let layer: Arc<dyn FileLayer> = Arc::new(disk.restart(0));
+        let (_, state) = FileCommitLog::open(layer, Path::new("/state/log"), key).unwrap();
+        let progress = |entry: &Entry| entry.key.part == EntryPart::Progress;
+        let mut payloads = state.entries().filter(progress).map(|entry| entry.payload);
+        payloads.any(|payload| String::from_utf8_lossy(&payload).contains(&format!(",{last}]")))
+    });
+}
+
 /// Ends a run with what is in flight.
 fn leave(running: Running) {
     running.run.controls().stop();
@@ -39,9 +61,7 @@ fn leave(running: Running) {
 #[test]
 fn what_is_wanted_of_an_earlier_run_goes_on_from_its_tokens_and_the_rest_ends() {
     let model = Held::new();
-    let setting = Setting::new(vec![asking("ask", model.clone(), vec![ANSWERS])]);
-    let disk = setting.disk.clone();
-    let running = setting.start();
+    let (disk, running) = first(vec![asking("ask", model.clone(), vec![ANSWERS])]);
     let (wanted, other) = (
         running.table.ask(chat("wanted")),
         running.table.ask(chat("other")),
@@ -53,6 +73,7 @@ fn what_is_wanted_of_an_earlier_run_goes_on_from_its_tokens_and_the_rest_ends() 
     for token in &tokens {
         first.reply.token(*token, *token, "");
     }
+    has_tokens(&disk, 15);
     leave(running);
 
     let model = Held::new();
@@ -80,9 +101,7 @@ fn a_run_with_nothing_left_says_so_and_pieces_are_counted() {
         operator("split", slot, vec![Target::Stage(1)], Vec::new())
     };
     let model = Held::new();
-    let setting = Setting::new(vec![split(), asking("ask", model.clone(), vec![ANSWERS])]);
-    let disk = setting.disk.clone();
-    let running = setting.start();
+    let (disk, running) = first(vec![split(), asking("ask", model.clone(), vec![ANSWERS])]);
     let table = running.table.clone();
     let offset = table.ask(chat("a"));
     let requests: Vec<_> = (0..3).map(|_| model.next()).collect();
@@ -115,9 +134,7 @@ fn waited_behind_its_lane(first_is_wanted: bool) {
         vec![model_stage("ask", stage, vec![ANSWERS])]
     };
     let model = Held::new();
-    let setting = Setting::new(stage(model.clone()));
-    let disk = setting.disk.clone();
-    let running = setting.start();
+    let (disk, running) = first(stage(model.clone()));
     let (first, second) = (running.table.ask(chat("a")), running.table.ask(chat("b")));
     let (_first, mut behind) = (model.next(), model.next());
     // The log has the tokens as the model told them.
@@ -204,9 +221,7 @@ fn what_nobody_wants_ends_in_every_stage_before_anything_goes_on() {
         ]
     };
     let model = Held::new();
-    let setting = Setting::new(stages(model.clone(), false));
-    let disk = setting.disk.clone();
-    let running = setting.start();
+    let (disk, running) = first(stages(model.clone(), false));
     let [before, first, behind] = ["a", "b", "c"].map(|text| running.table.ask(chat(text)));
     let (answered, _first, mut waits) = (model.next(), model.next(), model.next());
     answered.reply.done(Ok(answer("before")));
@@ -248,9 +263,7 @@ fn an_answer_is_told_as_it_was_asked_for_where_its_alternative_is_there_no_more(
         vec![model_stage("ask", stage, vec![ANSWERS])]
     };
     let (own, small) = (Held::new(), Held::new());
-    let setting = Setting::new(stage(own.clone(), Some(small.clone())));
-    let disk = setting.disk.clone();
-    let running = setting.start();
+    let (disk, running) = first(stage(own.clone(), Some(small.clone())));
     let _first = running.table.ask(chat("a"));
     let ask = |text: &str| {
         let messages = serde_json::json!([{"role": "user", "content": text}]);

@@ -92,6 +92,8 @@ pub(crate) struct Setting {
     pub(crate) cut_interval: Duration,
     pub(crate) batch: usize,
     pub(crate) batch_bytes: usize,
+    /// How long a run that is told to end waits for what is in flight.
+    pub(crate) drain: Duration,
 }
 
 /// The sink that answers, and one that does not.
@@ -109,6 +111,7 @@ impl Setting {
             cut_interval: Duration::from_millis(1),
             batch: 8,
             batch_bytes: 1 << 20,
+            drain: Duration::from_secs(20),
         }
     }
 
@@ -137,7 +140,7 @@ impl Setting {
                 callers: Arc::new(self.table.clone()),
                 sinks: [(0, "answer".to_owned())].into(),
             }),
-            drain: Duration::from_secs(20),
+            drain: self.drain,
         };
         let incoming = Incoming {
             table: self.table.clone(),

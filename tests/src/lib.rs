@@ -92,9 +92,11 @@ impl Workspace {
         std::fs::read(self.path(name)).unwrap_or_default()
     }
 
-    /// The lines of a file as JSON.
+    /// The lines of a file as JSON. What is being written, and has no end of its line yet, is none.
     pub fn json_lines(&self, name: &str) -> Vec<serde_json::Value> {
-        let bytes = self.read(name);
+        let mut bytes = self.read(name);
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n');
+        bytes.truncate(whole.map_or(0, |end| end + 1));
         let text = String::from_utf8(bytes).expect("output is UTF-8");
         text.lines()
             .map(|line| {

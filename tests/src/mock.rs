@@ -18,6 +18,9 @@ pub const TOKENS_TO: &str = "TIDEGATE_TOKENS_TO";
 /// not reproducible.
 pub const DRIFTS: &str = "TIDEGATE_DRIFTS";
 
+/// The variable that has a process stop in the middle of some answers, until it is killed.
+pub const HOLDS: &str = "TIDEGATE_HOLDS";
+
 /// Tokens of an answer.
 pub const TOKENS: usize = 8;
 
@@ -64,6 +67,13 @@ impl Call {
 pub fn tokens(prompt: &str) -> [u32; TOKENS] {
     let mut random = random(0, prompt);
     std::array::from_fn(|_| random.below(50_000) as u32)
+}
+
+/// Whether the answer to this prompt, a number, stops in the middle where [`HOLDS`] is set.
+pub fn is_held(prompt: &str) -> bool {
+    prompt
+        .parse()
+        .is_ok_and(|number: u64| number.is_multiple_of(8))
 }
 
 /// The text of these tokens.

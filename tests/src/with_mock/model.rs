@@ -23,6 +23,7 @@ pub(crate) struct Mock {
     requests: Mutex<Sender<Running>>,
     seed: u64,
     drifts: bool,
+    holds: bool,
 }
 
 /// A request, and when its next token is due.
@@ -35,6 +36,8 @@ struct Running {
     made: usize,
     /// Tokens whose text was told as pieces.
     told: usize,
+    /// It stops in the middle.
+    is_held: bool,
 }
 
 impl Running {
@@ -97,12 +100,24 @@ impl Mock {
             requests: Mutex::new(requests),
             seed,
             drifts: std::env::var_os(mock::DRIFTS).is_some(),
+            holds: std::env::var_os(mock::HOLDS).is_some(),
         })
+    }
+}
+
+/// Waits for the next token, or for ever.
+fn go_on(mut running: Running, waiting: &mut BinaryHeap<Running>, held: &mut Vec<Running>) {
+    if running.is_held && running.made >= mock::TOKENS / 2 {
+        running.tell_up_to(running.made);
+        held.push(running);
+    } else {
+        waiting.push(running);
     }
 }
 
 fn answer_all(taken: &Receiver<Running>, running: &AtomicUsize) {
     let mut waiting = BinaryHeap::new();
+    let mut held = Vec::new();
     loop {
         let wait = waiting
             .peek()
@@ -110,7 +125,7 @@ fn answer_all(taken: &Receiver<Running>, running: &AtomicUsize) {
                 next.due.saturating_duration_since(Instant::now())
             });
         match taken.recv_timeout(wait) {
-            Ok(request) => waiting.push(request),
+            Ok(request) => go_on(request, &mut waiting, &mut held),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
@@ -126,7 +141,7 @@ fn answer_all(taken: &Receiver<Running>, running: &AtomicUsize) {
                 next.request.reply.token(next.made as u32, token, &text);
                 next.made += 1;
                 next.due += next.pace;
-                waiting.push(next);
+                go_on(next, &mut waiting, &mut held);
             } else {
                 running.fetch_sub(1, Ordering::SeqCst);
                 next.request.reply.done(Ok(answer(&next.tokens)));
@@ -183,6 +198,7 @@ impl Model for Mock {
                 *token = forced.get(index).copied().unwrap_or(own);
             }
         }
+        let is_held = self.holds && mock::is_held(prompt);
         let pace = mock::takes(self.seed, prompt) / mock::TOKENS as u32;
         let call = Call {
             prompt: prompt.to_owned(),
@@ -207,6 +223,7 @@ impl Model for Mock {
             tokens,
             made: forced.len(),
             told: 0,
+            is_held,
         };
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         requests.send(running).map_err(|back| {

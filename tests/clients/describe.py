@@ -63,7 +63,7 @@ def main():
             json.dump(description, file)
         command = [sys.executable, "-m", "schemathesis.cli", "run", path, "--url", BASE_URL]
         command += ["--checks", CHECKS, "--max-examples", os.environ.get("EXAMPLES", "60"), "--seed", "1"]
-        command += ["--request-timeout", "60", "--phases", "examples,fuzzing", "--no-color"]
+        command += ["--request-timeout", "300", "--phases", "examples,fuzzing", "--no-color"]
         ran = subprocess.run(command, cwd=place)
     print(f"1 checks, {int(ran.returncode != 0)} failed")
     sys.exit(ran.returncode)

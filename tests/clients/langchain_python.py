@@ -9,7 +9,7 @@ from typing import Literal
 
 from check import BASE_URL, KEY, MODEL, check, run
 
-model = ChatOpenAI(base_url=BASE_URL, api_key=KEY, model=MODEL, max_tokens=200, timeout=60, max_retries=0)
+model = ChatOpenAI(base_url=BASE_URL, api_key=KEY, model=MODEL, max_tokens=200, timeout=300, max_retries=0)
 CHAT = [SystemMessage("Answer shortly."), HumanMessage("My order came incomplete.")]
 
 

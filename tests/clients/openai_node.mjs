@@ -3,7 +3,7 @@ import OpenAI from "openai";
 import assert from "node:assert/strict";
 
 const { GATEWAY, GATEWAY_KEY = "none", GATEWAY_MODEL: model, GATEWAY_EMBEDDINGS } = process.env;
-const client = new OpenAI({ baseURL: GATEWAY, apiKey: GATEWAY_KEY, timeout: 60_000 });
+const client = new OpenAI({ baseURL: GATEWAY, apiKey: GATEWAY_KEY, timeout: 300_000 });
 const messages = [{ role: "user", content: "My order came incomplete." }];
 const chat = (more = {}) => client.chat.completions.create({ model, messages, max_tokens: 24, ...more });
 const weather = {

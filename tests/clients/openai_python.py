@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from check import BASE_URL, KEY, MODEL, check, run
 
-client = openai.OpenAI(base_url=BASE_URL, api_key=KEY, timeout=60)
+client = openai.OpenAI(base_url=BASE_URL, api_key=KEY, timeout=300)
 QUESTION = [{"role": "user", "content": "My order came incomplete."}]
 FINISHES = {"stop", "length", "tool_calls", "content_filter"}
 WEATHER = {
@@ -340,7 +340,7 @@ def async_clients_stream_side_by_side():
         return "".join([c.choices[0].delta.content or "" async for c in stream if c.choices])
 
     async def all_of_them():
-        async with openai.AsyncOpenAI(base_url=BASE_URL, api_key=KEY, timeout=60) as other:
+        async with openai.AsyncOpenAI(base_url=BASE_URL, api_key=KEY, timeout=300) as other:
             together = await asyncio.gather(*(one(other, n % 4) for n in range(12)))
             alone = [await one(other, n) for n in range(4)]
         assert together == alone * 3, (together, alone)

@@ -14,7 +14,7 @@ use crate::{DEADLINE, WAIT, options, read_to_end};
 fn open(proxy: &Proxy, topic: &str, queue: usize, patience: Duration) -> KafkaFeed {
     // What was sent as the wire was cut is sent again soon.
     let soon = [
-        ("socket.timeout.ms", "1000"),
+        ("socket.timeout.ms", "5000"),
         ("reconnect.backoff.max.ms", "200"),
     ];
     let soon = soon.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -160,7 +160,7 @@ fn what_is_said_while_brokers_are_away_for_a_while_is_there_when_they_are_back()
 #[test]
 fn what_brokers_do_not_take_in_time_is_gone_and_counted_and_later_answers_are_whole() {
     let (proxy, topic) = (Proxy::open(), topic("gone", 1));
-    let feed = open(&proxy, &topic, 10_000, Duration::from_secs(2));
+    let feed = open(&proxy, &topic, 10_000, Duration::from_secs(10));
     let first = answer(&feed, 0, 5);
     until("the first is there", || {
         whole(&topic).contains_key(&first.0)

@@ -140,7 +140,7 @@ fn a_deadline_ends_a_request_wherever_it_is() {
     let mut options = server.options();
     options.concurrency = 1;
     let model = RemoteModel::open(options).unwrap();
-    let deadline = || Some(Instant::now() + Duration::from_millis(500));
+    let deadline = || Some(Instant::now() + Duration::from_secs(3));
     let (running_one, running) = request(hello(), deadline());
     let (waiting_one, waiting) = request(hello(), deadline());
     model

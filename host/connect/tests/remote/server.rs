@@ -132,6 +132,16 @@ impl Asked {
         self.piece(&format!("data: {value}\n\n"));
     }
 
+    /// The last events and the end, at once.
+    pub(crate) fn rest(&mut self, values: &[Value]) {
+        let chunk = |value: &Value| {
+            let event = format!("data: {value}\n\n");
+            format!("{:x}\r\n{event}\r\n", event.len())
+        };
+        let chunks: String = values.iter().map(chunk).collect();
+        self.send(format!("{chunks}0\r\n\r\n").as_bytes());
+    }
+
     pub(crate) fn end(&mut self) {
         self.send(b"0\r\n\r\n");
     }

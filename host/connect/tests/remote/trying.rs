@@ -1,10 +1,11 @@
 //! Trying again, and trying twice.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use tidegate_connect::remote::{Hedge, RemoteModel, RemoteTimeouts, RetryBudget, Secret};
-use tidegate_contract::{Message, Model as _, Prompt, Role};
+use tidegate_contract::{Message, Model as _, Parameters, Prompt, Role};
 
 use crate::support::{LIMIT, Server, ask, generate, hello, remote, text};
 
@@ -71,10 +72,7 @@ fn a_request_that_waits_for_its_next_try_takes_nobodys_place() {
     let model = RemoteModel::open(options).unwrap();
     let waits = ask(&model, hello());
     let prompt = Prompt::Chat(vec![Message::new(Role::User, "another")].into());
-    let other = ask(
-        &model,
-        generate(prompt, tidegate_contract::Parameters::default()),
-    );
+    let other = ask(&model, generate(prompt, Parameters::default()));
     assert_eq!(text(other.result()), "at once");
     assert_eq!(server.body(1)["messages"][0]["content"], "another");
     model.cancel(waits.id);
@@ -101,19 +99,35 @@ fn a_server_in_trouble_is_not_asked_more_than_the_budget_allows() {
 #[test]
 fn a_late_answer_has_a_second_try_beside_it_and_the_first_to_speak_goes_on() {
     let (gone, told) = mpsc::channel();
-    let server = Server::start(move |asked| match asked.number {
-        0 => asked.say(&["connected"]),
-        1 => gone.send(asked.wait_for_the_end()).unwrap(),
-        _ => asked.say(&["second"]),
+    let hellos = AtomicUsize::new(0);
+    let server = Server::start(move |asked| {
+        if asked.body["messages"][0]["content"] == "warm" {
+            return asked.say(&["connected"]);
+        }
+        match hellos.fetch_add(1, Ordering::SeqCst) {
+            0 => gone.send(asked.wait_for_the_end()).unwrap(),
+            _ => asked.say(&["second"]),
+        }
     });
     let mut options = server.options();
     options.hedge = Hedge::After(Duration::from_millis(200));
     let model = RemoteModel::open(options).unwrap();
-    assert_eq!(text(ask(&model, hello()).result()), "connected");
+    let warm = Prompt::Chat(vec![Message::new(Role::User, "warm")].into());
+    let warm = ask(&model, generate(warm, Parameters::default()));
+    assert_eq!(text(warm.result()), "connected");
+    // A slow machine may have tried that one twice.
+    let before = model.stats();
     assert_eq!(text(ask(&model, hello()).result()), "second");
     assert!(told.recv_timeout(LIMIT).unwrap(), "the other is not let go");
     let stats = model.stats();
-    assert_eq!((stats.hedged, stats.hedge_wins, stats.retried), (1, 1, 0));
+    assert_eq!(
+        (
+            stats.hedged - before.hedged,
+            stats.hedge_wins - before.hedge_wins,
+            stats.retried - before.retried,
+        ),
+        (1, 1, 0)
+    );
 }
 
 #[test]
@@ -132,7 +146,7 @@ fn the_first_try_goes_on_if_it_speaks_first_and_the_second_is_let_go() {
         }
     });
     let mut options = server.options();
-    options.hedge = Hedge::After(Duration::from_millis(200));
+    options.hedge = Hedge::After(Duration::from_secs(2));
     let model = RemoteModel::open(options).unwrap();
     assert_eq!(text(ask(&model, hello()).result()), "first");
     assert!(told.recv_timeout(LIMIT).unwrap());

@@ -33,9 +33,8 @@ fn a_server_that_takes_its_time_before_the_first_token_has_it_though_its_head_co
         asked.begin();
         asked.piece(": there\n\n");
         waits.lock().unwrap().recv_timeout(LIMIT).unwrap();
-        asked.event(&said("at last"));
-        asked.event(&finish("stop"));
-        asked.end();
+        // In one write: nothing of it is late.
+        asked.rest(&[said("at last"), finish("stop")]);
     });
     let timeouts = RemoteTimeouts {
         between: SHORT,

@@ -30,14 +30,15 @@ fn renew(dir: &Path) -> CertificateDer<'static> {
     made.cert.der().clone()
 }
 
-fn start(dir: &Path) -> Front {
+/// A front whose handshakes have so long.
+fn start(dir: &Path, head_time: Duration) -> Front {
     let mut options = options();
     options.tls = Some(TlsFiles {
         certificate: dir.join("cert.pem"),
         key: dir.join("key.pem"),
     });
     options.bounds.watch = Duration::from_millis(20);
-    options.bounds.head_time = SHORT * 4;
+    options.bounds.head_time = head_time;
     Front::bind(options, Arc::new(Served::default())).unwrap()
 }
 
@@ -71,7 +72,7 @@ async fn connect(
 async fn a_renewed_certificate_is_taken_without_a_drop_and_a_broken_one_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let first = renew(dir.path());
-    let front = start(dir.path());
+    let front = start(dir.path(), LIMIT);
     let mut old = connect(front.address(), &first).await.unwrap();
     assert_eq!(
         old.stream.get_ref().1.alpn_protocol(),
@@ -120,7 +121,7 @@ async fn a_renewed_certificate_is_taken_without_a_drop_and_a_broken_one_is_not()
 async fn a_handshake_that_does_not_go_on_is_cut() {
     let dir = tempfile::tempdir().unwrap();
     renew(dir.path());
-    let front = start(dir.path());
+    let front = start(dir.path(), SHORT * 4);
     let mut silent = Client::to(front.address()).await;
     assert!(silent.ends().await);
     let mut plain = Client::to(front.address()).await;

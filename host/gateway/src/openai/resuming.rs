@@ -22,7 +22,7 @@ pub(super) fn expect(options: &Options) {
         let Some(route) = routes.find(|route| route.name == left.begun.route) else {
             continue;
         };
-        options.requests.expect(Expected {
+        options.requests.await_left(Expected {
             caller: caller(route, left.begun.offset),
             class: route.class,
             prompt: left.begun.prompt,

@@ -55,7 +55,7 @@ pub(super) struct Left(HashMap<CallerId, Known>);
 
 impl Requests {
     /// Before the pipeline begins: this record may be left in it, and is wanted.
-    pub fn expect(&self, expected: Expected) {
+    pub fn await_left(&self, expected: Expected) {
         let mut left = lock(&self.0.left);
         left.0.insert(expected.caller, Known::Expected(expected));
     }

@@ -1,6 +1,6 @@
 //! A pipeline that listens, and a client that writes bytes.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -110,20 +110,7 @@ impl Served {
         headers: &[(&str, &str)],
         body: &str,
     ) -> TcpStream {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-length: {}\r\n",
-            self.address,
-            body.len()
-        );
-        for (name, value) in headers {
-            head += &format!("{name}: {value}\r\n");
-        }
-        stream
-            .write_all(format!("{head}\r\n{body}").as_bytes())
-            .unwrap();
-        stream
+        open(&self.address, method, path, headers, body).unwrap()
     }
 
     /// Sends JSON.
@@ -131,6 +118,27 @@ impl Served {
         let json = [("content-type", "application/json")];
         self.send("POST", path, &json, &body.to_string())
     }
+}
+
+/// Sends a request to a program that may have gone.
+pub(crate) fn open(
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {}\r\n",
+        body.len()
+    );
+    for (name, value) in headers {
+        head += &format!("{name}: {value}\r\n");
+    }
+    stream.write_all(format!("{head}\r\n{body}").as_bytes())?;
+    Ok(stream)
 }
 
 /// Reads on until a text has come.

@@ -1,9 +1,11 @@
 //! Tokens as an output, through kills, with a model that says something else each time it is asked: whoever reads along
-//! ends with what was committed.
+//! ends with what was committed. Every second answer stops half-way until the last life, so that each kill takes something
+//! back that was shown, however fast the machine is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,6 +22,8 @@ use crate::server::{Asked, Server, finish, said};
 const RECORDS: usize = 40;
 const KILLS: usize = 3;
 const WORDS: usize = 20;
+/// Answers that stop half-way and are shown so far, before a kill.
+const SHOWN: usize = 4;
 
 fn pipeline(server: &Server) -> String {
     format!(
@@ -35,6 +39,7 @@ type = "ingest"
 type = "openai"
 url = "{}"
 context = 4096
+timeouts = {{ between = "300s" }}
 [[stage]]
 name = "answer"
 model = "there"
@@ -52,15 +57,44 @@ envelope = true
     )
 }
 
-/// Each answer is in words of its own, some of which are more than a byte long.
-fn words(asked: &mut Asked) {
-    asked.begin();
-    for word in 0..WORDS {
-        asked.event(&said(&format!("é{}.{word} ", asked.number)));
-        std::thread::sleep(Duration::from_millis(3));
+/// Answers that stop half-way.
+#[derive(Clone, Default)]
+struct Held {
+    /// From now on all go on to their end.
+    none_more: Arc<AtomicBool>,
+    /// Those that have stopped, by their number.
+    numbers: Arc<Mutex<BTreeSet<usize>>>,
+}
+
+impl Held {
+    fn numbers(&self) -> BTreeSet<usize> {
+        self.numbers.lock().unwrap().clone()
     }
-    asked.event(&finish("stop"));
-    asked.end();
+
+    /// Each answer is in words of its own, some of which are more than a byte long. Those to even records stop half-way.
+    fn say(&self, asked: &mut Asked) {
+        let number = asked.number;
+        let record = asked.body["messages"][0]["content"].as_str();
+        let record: usize = record.unwrap().parse().unwrap();
+        asked.begin();
+        for word in 0..WORDS {
+            if word == WORDS / 2 && record % 2 == 0 && !self.none_more.load(Ordering::SeqCst) {
+                self.numbers.lock().unwrap().insert(number);
+                // As long as a test may wait for what comes next.
+                let _ = (0..4).any(|_| asked.wait_for_the_end());
+                return;
+            }
+            asked.event(&said(&format!("{}{word} ", mark(number))));
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        asked.event(&finish("stop"));
+        asked.end();
+    }
+}
+
+/// What the words of an answer begin with.
+fn mark(number: usize) -> String {
+    format!("é{number}.")
 }
 
 /// What a client has been told, over all lives of the program.
@@ -72,12 +106,12 @@ impl Heard {
         self.0.lock().unwrap().clone()
     }
 
-    fn texts(&self) -> usize {
+    /// How many of these answers something was heard of.
+    fn of(&self, answers: &BTreeSet<usize>) -> usize {
         let events = self.0.lock().unwrap();
-        events
-            .iter()
-            .filter(|event| event.contains("\"text\""))
-            .count()
+        let is_of = |event: &String, answer: &usize| event.contains(&mark(*answer));
+        let heard = |answer: &&usize| events.iter().any(|event| is_of(event, answer));
+        answers.iter().filter(heard).count()
     }
 
     /// Follows the output until its program has gone.
@@ -139,7 +173,9 @@ fn micros() -> u64 {
 
 #[test]
 fn whoever_follows_tokens_ends_with_what_was_committed_however_often_the_program_is_killed() {
-    let server = Server::start(words);
+    let held = Held::default();
+    let holds = held.clone();
+    let server = Server::start(move |asked| holds.say(asked));
     let mut served = Served::start(&pipeline(&server));
     for n in 0..RECORDS {
         let got = served.post("/v1/ingest/events", &json!({"n": n}));
@@ -147,20 +183,28 @@ fn whoever_follows_tokens_ends_with_what_was_committed_however_often_the_program
     }
     let heard = Heard::default();
     let mut last_life = 0;
+    // Those that stopped in lives before.
+    let mut before = BTreeSet::new();
     // One who never reads holds nobody up.
     let mut silent: Vec<TcpStream> = Vec::new();
     for life in 0..=KILLS {
-        let before = heard.texts();
         let follows = heard.follow(&served);
         silent.push(served.open("GET", "/v1/outputs/live?from=start", &[], ""));
         if life == KILLS {
             break;
         }
-        until("answers are under way", PATIENCE, || {
-            heard.texts() >= before + 3 * WORDS
-        });
+        until(
+            "answers stop half-way, and are shown so far",
+            PATIENCE,
+            || {
+                let held = held.numbers();
+                heard.of(&held.difference(&before).copied().collect()) >= SHOWN
+            },
+        );
         served.running.kill();
         follows.join().unwrap();
+        before = held.numbers();
+        held.none_more.store(life + 1 == KILLS, Ordering::SeqCst);
         last_life = micros();
         served = Served::again(served.workspace);
     }
@@ -221,6 +265,6 @@ fn whoever_follows_tokens_ends_with_what_was_committed_however_often_the_program
         .filter(|committed| of_last_life(committed));
     assert!(whole >= last.count() && whole > 0, "{whole} are whole");
     let replaced = attempts.values().filter(|seen| seen.len() > 1).count();
-    assert!(replaced > 0, "nothing was shown that a kill took back");
+    assert!(replaced >= SHOWN, "{replaced} were taken back by a kill");
     drop(silent);
 }

@@ -52,6 +52,16 @@ fn frame(stream: &mut TcpStream) -> (u8, Vec<u8>) {
     (head[0], payload)
 }
 
+/// The next frame for one who keeps to the protocol, and answers pings.
+fn heard(stream: &mut TcpStream) -> (u8, Vec<u8>) {
+    loop {
+        match frame(stream) {
+            (0x89, payload) => stream.write_all(&masked(0x8a, &payload)).unwrap(),
+            heard => return heard,
+        }
+    }
+}
+
 /// A frame as a client sends it.
 fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![first];
@@ -73,12 +83,12 @@ fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The code that it is closed with; pongs and records may come before.
+/// The code that it is closed with; pings, pongs and records may come before.
 fn closed(stream: &mut TcpStream) -> u16 {
     loop {
         match frame(stream) {
             (0x88, payload) => return u16::from_be_bytes([payload[0], payload[1]]),
-            (0x8a | 0x81, _) => {}
+            (0x89 | 0x8a | 0x81, _) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -125,6 +135,9 @@ fn frames_that_break_the_protocol_close_their_own_connection_alone() {
         // It may be closed before all of it is written.
         let _ = stream.write_all(&bytes);
         assert_eq!(closed(&mut stream), code, "{what}");
+        // The good one is there all the while, however long this takes.
+        good.write_all(&masked(0x89, what.as_bytes())).unwrap();
+        assert_eq!(heard(&mut good), (0x8a, what.as_bytes().to_vec()), "{what}");
     }
     // One that keeps to the protocol, in fragments and with a ping between, has heard none of this.
     good.write_all(
@@ -136,7 +149,7 @@ fn frames_that_break_the_protocol_close_their_own_connection_alone() {
         .concat(),
     )
     .unwrap();
-    assert_eq!(frame(&mut good), (0x8a, b"there?".to_vec()));
+    assert_eq!(heard(&mut good), (0x8a, b"there?".to_vec()));
     let got = served.send(
         "POST",
         "/v1/ingest/events",
@@ -144,7 +157,7 @@ fn frames_that_break_the_protocol_close_their_own_connection_alone() {
         &json!({"n": 1}).to_string(),
     );
     assert!(matches!(got.status, 200..=299), "{got:?}");
-    let (first, record) = frame(&mut good);
+    let (first, record) = heard(&mut good);
     let record: serde_json::Value = serde_json::from_slice(&record).unwrap();
     assert_eq!((first, &record["record"]), (0x81, &json!({"n": 1})));
     beside.ends();

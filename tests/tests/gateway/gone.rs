@@ -64,69 +64,86 @@ enum Going {
 
 const GOING: [Going; 3] = [Going::Closed, Going::Half, Going::Reset];
 
-fn go(mut stream: TcpStream, going: Going) {
+/// Goes. Returns whether the answer was still being made, as far as one who goes so can see.
+fn go(mut stream: TcpStream, going: Going) -> bool {
     match going {
-        Going::Closed => drop(stream),
+        Going::Closed => true,
         Going::Half => {
             stream.shutdown(Shutdown::Write).unwrap();
             let seen = String::from_utf8_lossy(&rest(&mut stream)).into_owned();
-            assert!(
-                !seen.contains("[DONE]") && !seen.contains("\"usage\""),
-                "{seen}"
-            );
+            !seen.contains("[DONE]") && !seen.contains("\"usage\"")
         }
-        Going::Reset => assert!(stream.peek(&mut [0]).unwrap() > 0),
+        Going::Reset => stream.peek(&mut [0]).unwrap() > 0,
     }
+}
+
+/// Begins an answer of so many tokens and goes: not all of them are made. Where a busy machine lets the answer come to
+/// its end before, it is tried again.
+fn not_all_is_made(
+    served: &Served,
+    going: Going,
+    tokens: u64,
+    mut begin: impl FnMut(usize) -> TcpStream,
+) {
+    let mut tries = 0;
+    let what = format!("{going:?}: what is made for nobody has its end");
+    until(&what, PATIENCE, || {
+        tries += 1;
+        let before = served.of_model("generated_tokens_total");
+        let still_made = go(begin(tries), going);
+        served.settles();
+        still_made && served.of_model("generated_tokens_total") - before < tokens
+    });
+}
+
+/// Answers of one request, and tokens of each of them: it takes long.
+const ANSWERS: u32 = 8;
+const TOKENS: u32 = 400;
+const ALL: u64 = (ANSWERS * TOKENS) as u64;
+
+fn asking_for_all(text: &str, stream: bool) -> Value {
+    let mut asking = asking(text, TOKENS, stream);
+    asking["n"] = json!(ANSWERS);
+    asking
 }
 
 #[test]
 fn who_goes_in_the_middle_of_an_answer_frees_what_it_had() {
     let served = served(8, 256);
-    for (round, going) in GOING.into_iter().enumerate() {
-        let before = served.of_model("generated_tokens_total");
-        // Eight answers of 400 tokens each: none of them comes to its end before we have gone.
-        let mut asking = asking(&format!("Where is parcel {round}?"), 400, true);
-        asking["n"] = json!(8);
-        let mut stream = open(&served, &asking);
-        read_until(&mut stream, "\"content\":");
-        go(stream, going);
-        served.settles();
-        let made = served.of_model("generated_tokens_total") - before;
-        assert!(
-            made < 8 * 400,
-            "{going:?}: {made} tokens were made for nobody"
-        );
+    for going in GOING {
+        not_all_is_made(&served, going, ALL, |tries| {
+            let text = format!("Where is parcel {tries}?");
+            let mut stream = open(&served, &asking_for_all(&text, true));
+            read_until(&mut stream, "\"content\":");
+            stream
+        });
     }
 }
 
 #[test]
 fn a_second_request_behind_the_first_hides_nobody() {
     let served = served(8, 256);
-    for going in GOING {
-        let before = served.of_model("generated_tokens_total");
-        let mut first = asking("Where is my parcel?", 400, true);
-        first["n"] = json!(8);
-        let second = asking("And the other one?", 400, true);
-        // Two requests of one connection, written at once.
-        let mut stream = TcpStream::connect(&served.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut both = String::new();
-        for body in [first.to_string(), second.to_string()] {
-            both += &format!(
-                "POST {PATH} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-                served.address,
-                body.len()
-            );
-        }
-        stream.write_all(both.as_bytes()).unwrap();
-        read_until(&mut stream, "\"content\":");
-        go(stream, going);
-        served.settles();
-        let made = served.of_model("generated_tokens_total") - before;
-        assert!(
-            made < 8 * 400,
-            "{going:?}: {made} tokens were made for nobody"
+    let bodies = [
+        asking_for_all("Where is my parcel?", true),
+        asking("And the other one?", TOKENS, true),
+    ];
+    // Two requests of one connection, written at once.
+    let mut both = String::new();
+    for body in bodies.map(|body| body.to_string()) {
+        both += &format!(
+            "POST {PATH} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            served.address,
+            body.len()
         );
+    }
+    for going in GOING {
+        not_all_is_made(&served, going, ALL, |_| {
+            let mut stream = TcpStream::connect(&served.address).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.write_all(both.as_bytes()).unwrap();
+            read_until(&mut stream, "\"content\":");
+            stream
+        });
     }
 }
 
@@ -134,50 +151,50 @@ fn a_second_request_behind_the_first_hides_nobody() {
 fn who_waits_for_a_whole_answer_is_missed_as_well() {
     let served = served(8, 256);
     for going in [Going::Closed, Going::Half] {
-        let before = served.of_model("generated_tokens_total");
-        let mut asking = asking("Where is my parcel?", 400, false);
-        asking["n"] = json!(8);
-        let stream = open(&served, &asking);
-        until("the answer is begun", PATIENCE, || {
-            served.of_model("generated_tokens_total") > before
+        not_all_is_made(&served, going, ALL, |_| {
+            let before = served.of_model("generated_tokens_total");
+            let stream = open(&served, &asking_for_all("Where is my parcel?", false));
+            until("the answer is begun", PATIENCE, || {
+                served.of_model("generated_tokens_total") > before
+            });
+            stream
         });
-        go(stream, going);
-        served.settles();
-        let made = served.of_model("generated_tokens_total") - before;
-        assert!(
-            made < 8 * 400,
-            "{going:?}: {made} tokens were made for nobody"
-        );
     }
     // Each was answered with nothing, and is counted all the same.
     let counted = "tidegate_gateway_requests_total{endpoint=\"chat\",status=\"499\"}";
-    until("both are counted", PATIENCE, || served.metric(counted) == 2);
+    until("both are counted", PATIENCE, || served.metric(counted) >= 2);
 }
 
 #[test]
 fn who_goes_before_the_first_token_is_asked_for_no_more() {
-    // One answer at a time: whoever comes second waits.
+    // One answer at a time: whoever comes second waits. Where a busy machine lets the first come to its end, all of it is
+    // tried again.
     let served = served(1, 256);
-    let mut first = asking("Where is my parcel?", 400, true);
-    first["n"] = json!(8);
-    let mut working = open(&served, &first);
-    read_until(&mut working, "\"content\":");
-    for going in [Going::Closed, Going::Half] {
-        for stream in [true, false] {
-            let waiting = open(&served, &asking("And mine?", 400, stream));
-            until("a second one waits", PATIENCE, || {
-                served.metric("tidegate_gateway_requests_waiting") == 2
-            });
-            go(waiting, going);
-            until("it waits no more", PATIENCE, || {
-                served.metric("tidegate_gateway_requests_waiting") == 1
-            });
+    let mut first = asking("Where is my parcel?", TOKENS, true);
+    first["n"] = json!(16);
+    let waiting = || served.metric("tidegate_gateway_requests_waiting");
+    until("they go while the first is answered", PATIENCE, || {
+        let before = served.of_model("answered_total");
+        let is_over = || served.of_model("answered_total") > before;
+        let mut working = open(&served, &first);
+        read_until(&mut working, "\"content\":");
+        for going in [Going::Closed, Going::Half] {
+            for stream in [true, false] {
+                let second = open(&served, &asking("And mine?", TOKENS, stream));
+                until("a second one waits", PATIENCE, || {
+                    waiting() == 2 || is_over()
+                });
+                let unanswered = go(second, going);
+                until("it waits no more", PATIENCE, || waiting() == 1 || is_over());
+                assert!(unanswered || is_over(), "{going:?}: it is answered");
+            }
         }
-    }
-    // Nothing of that has touched the first.
-    assert_eq!(served.of_model("answered_total"), 0);
-    go(working, Going::Closed);
-    served.settles();
+        // Nothing of that has touched the first, and none of the others was answered.
+        let untouched = !is_over();
+        go(working, Going::Closed);
+        served.settles();
+        untouched
+    });
 }
 
 #[test]
@@ -189,18 +206,17 @@ fn who_goes_while_its_prompt_is_read_has_no_answer_made() {
     let mut tries = 0;
     until("one goes while its prompt is read", PATIENCE, || {
         tries += 1;
-        let before = served.of_model("generated_tokens_total");
+        let made = || served.of_model("generated_tokens_total");
+        let before = made();
         let stream = open(
             &served,
             &asking(&format!("Ticket {tries}: {words}"), 20, true),
         );
         until("its prompt is read", PATIENCE, || {
-            served.of_model("kv_blocks_used") > 0
+            served.of_model("kv_blocks_used") > 0 || made() > before
         });
         go(stream, [Going::Closed, Going::Half][tries % 2]);
         served.settles();
-        let made = served.of_model("generated_tokens_total") - before;
-        assert!(made < 20, "{made} tokens were made for nobody");
-        made == 0
+        made() == before
     });
 }

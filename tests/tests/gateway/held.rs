@@ -3,8 +3,10 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
-use crate::client::PATIENCE;
+/// Longer than any test waits: whoever forgets to release it hears nothing.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// What it says when it may.
 pub(crate) const SAYS: &str = "At last.";
@@ -42,7 +44,7 @@ fn serve(mut stream: TcpStream, gate: &(Mutex<bool>, Condvar)) {
         return;
     }
     let open = gate.0.lock().unwrap();
-    let wait = gate.1.wait_timeout_while(open, PATIENCE, |open| !*open);
+    let wait = gate.1.wait_timeout_while(open, LIMIT, |open| !*open);
     drop(wait.unwrap());
     let chunk = |delta: &str, finish: &str| {
         format!(

@@ -49,6 +49,7 @@ max-waiting = 10
 type = "openai"
 url = "http://{large}/v1"
 model = "held"
+timeouts = {{ first = "600s" }}
 [model.small]
 path = {:?}
 [[stage]]

@@ -41,7 +41,7 @@ pub(crate) fn read_under_load(
         };
         if let Some(each) = each.table(table.found) {
             let step = read_step(each);
-            check_reached(table, &step, steps.last(), (max_waiting, deadline));
+            check_reached(table, &step, &steps, (max_waiting, deadline));
             steps.push(step);
         }
     }
@@ -85,11 +85,11 @@ fn read_step(table: Table<'_>) -> TypedLoadStep {
     step
 }
 
-/// A step is reached behind the one before it, and before there is no room.
+/// A step is reached behind all that stand before it, and before there is no room.
 fn check_reached(
     table: &Table<'_>,
     step: &TypedLoadStep,
-    before: Option<&TypedLoadStep>,
+    before: &[TypedLoadStep],
     (max_waiting, deadline): (usize, Duration),
 ) {
     let found = table.found;
@@ -108,22 +108,25 @@ fn check_reached(
         let what = format!("is never reached: the source's deadline is {deadline:?}");
         found.about(oldest, what);
     }
-    let Some(before) = before else { return };
-    if let Some(refuse) = &before.refuse {
+    if let Some(refuse) = before.last().and_then(|before| before.refuse.as_ref()) {
         found.about(
             refuse,
             "must be the last step: nothing is left to those behind it",
         );
     }
     const ORDER: &str =
-        "is reached before the step above it; steps stand in the order in which load grows";
-    if let (Some(waiting), Some(less)) = (&step.waiting, &before.waiting)
-        && waiting.value < less.value
+        "is reached before a step above it; steps stand in the order in which load grows";
+    let most = before.iter().filter_map(|step| step.waiting.as_ref());
+    let most = most.map(|waiting| waiting.value).max();
+    if let Some(waiting) = &step.waiting
+        && most.is_some_and(|most| waiting.value < most)
     {
         found.about(waiting, ORDER);
     }
-    if let (Some(oldest), Some(less)) = (&step.oldest, &before.oldest)
-        && oldest.value < less.value
+    let longest = before.iter().filter_map(|step| step.oldest.as_ref());
+    let longest = longest.map(|oldest| oldest.value).max();
+    if let Some(oldest) = &step.oldest
+        && longest.is_some_and(|longest| oldest.value < longest)
     {
         found.about(oldest, ORDER);
     }

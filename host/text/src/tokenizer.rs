@@ -272,6 +272,11 @@ impl Tokenizer {
         self.inner.token_to_id(token)
     }
 
+    /// The name of a token, a special one too: none of an id that is not used.
+    pub fn token_name(&self, id: u32) -> Option<String> {
+        self.inner.id_to_token(id)
+    }
+
     /// The bytes a token stands for in a text, where a tokenizer says so: byte-level ones and those with `▁` for a space
     /// and tokens for bytes. None for a special token and for an id that is not used.
     pub fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {

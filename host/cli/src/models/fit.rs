@@ -33,6 +33,7 @@ pub(crate) fn check(pipeline: &Pipeline) -> Vec<Mistake> {
             Err(error) => all.push(pipeline.mistake_of_model(model, with_causes(&error))),
         }
     }
+    all.extend(super::biased::mistakes(pipeline, None));
     all
 }
 

@@ -10,6 +10,7 @@ use tidegate_serving::ModelHandle;
 use tidegate_text::Tokenizer;
 
 use super::fit::{around_prompt, asking, bias, mistakes};
+use super::biased;
 use super::gpu::{Adapters, UsedAdapter};
 use super::open::ModelFile;
 use super::source::source;
@@ -89,7 +90,9 @@ impl HostedModel {
         let _changing = self.change()?;
         let refused = |error: anyhow::Error| ModelRefused::Refused(with_causes(&error));
         let file = ModelFile::open(path.unwrap_or(&self.model().path)).map_err(refused)?;
-        if let Some(wrong) = mistakes(&self.pipeline, self.index, &file).first() {
+        let mut wrong = mistakes(&self.pipeline, self.index, &file);
+        wrong.extend(biased::mistakes(&self.pipeline, Some((self.index, &file))));
+        if let Some(wrong) = wrong.first() {
             return Err(ModelRefused::Refused(format!(
                 "{}: {}",
                 wrong.key, wrong.what

@@ -1,5 +1,6 @@
 //! Models: from their files onto adapters, and what can be said of them before.
 
+mod biased;
 mod fit;
 mod gpu;
 mod hosted;

@@ -50,5 +50,5 @@ pub use error::FlowError;
 pub use run::{Controls, Ended, Run, SwitchReport, WorkerParts};
 pub use topology::{
     Alternative, AnswerInto, Ask, Called, ModelStage, OperatorStage, Order, Positions, Source,
-    Stage, StageKind, Target, Topology,
+    Stage, StageKind, Target, Topology, USUAL_CLASS,
 };

@@ -132,12 +132,16 @@ pub struct ModelStage {
     pub prompt: PromptTemplate,
     /// Index of the part of `prompt` that is cut when it is too long.
     pub truncate: Option<usize>,
+/// The class of a stage that says none.
+pub const USUAL_CLASS: u8 = 5;
+
     /// Most tokens of the rendered `prompt`.
     pub prompt_tokens: usize,
     /// Seed; each record has its own, derived from this and its id.
     pub seed: u64,
-    /// Lower goes first.
-    pub class: u8,
+    /// Lower goes first; of none it is [`USUAL_CLASS`]. Records of callers go first by their callers' class, or by this
+    /// one if that is the later.
+    pub class: Option<u8>,
     /// In which order answers leave.
     pub order: Order,
     /// Most records of a task that wait here.
@@ -259,6 +263,13 @@ impl ModelStage {
         self.model.cancel(request);
         for other in &self.alternatives {
             other.model.cancel(request);
+    /// Whose turn its records are: those of a caller have a class of their own.
+    pub(crate) fn class(&self, of_caller: Option<u8>) -> u8 {
+        let own = self.class;
+        let later = of_caller.map(|class| class.max(own.unwrap_or_default()));
+        later.or(own).unwrap_or(USUAL_CLASS)
+    }
+
         }
     }
 

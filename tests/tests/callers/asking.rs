@@ -108,6 +108,29 @@ fn a_record_says_what_is_asked_and_how_and_the_stage_what_it_leaves_open() {
 }
 
 #[test]
+fn a_record_of_a_caller_never_goes_before_the_class_of_its_stage() {
+    let class = |of_stage, of_caller| {
+        let model = Held::new();
+        let mut stage = stage_of(model.clone());
+        stage.class = of_stage;
+        let running = Setting::new(vec![model_stage("ask", stage, vec![ANSWERS])]).start();
+        let terms = Terms {
+            deadline: None,
+            class: of_caller,
+        };
+        running.table.ask_with(chat("a"), Some(terms));
+        let request = model.next();
+        request.reply.done(Ok(answer("yes")));
+        running.end();
+        request.class
+    };
+    assert_eq!(class(Some(9), 0), 9);
+    assert_eq!(class(Some(2), 4), 4);
+    assert_eq!(class(None, 0), 0);
+    assert_eq!(class(None, 7), 7);
+}
+
+#[test]
 fn what_a_record_wants_decides_what_its_answer_is() {
     let model = Held::answering(|_| {
         let mut cut = choice("{\"a\":");

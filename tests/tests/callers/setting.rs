@@ -241,7 +241,7 @@ pub(crate) fn stage_of(model: Arc<dyn Model>) -> ModelStage {
         truncate: None,
         prompt_tokens: 100,
         seed: 7,
-        class: 5,
+        class: None,
         order: Order::None,
         max_in_flight: 64,
         max_in_flight_per_key: 4,

@@ -102,7 +102,7 @@ fn member(topic: &str, model: Arc<Slow>, disk: &MemoryDisk) -> Run {
         truncate: None,
         prompt_tokens: 100,
         seed: 0,
-        class: 5,
+        class: None,
         order: Order::Key,
         max_in_flight: 4,
         max_in_flight_per_key: 4,

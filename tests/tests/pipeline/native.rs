@@ -78,7 +78,7 @@ pub(crate) fn asking(model: Arc<dyn Model>, prompt: &str) -> ModelStage {
         truncate: None,
         prompt_tokens: 100,
         seed: 0,
-        class: 5,
+        class: None,
         order: Order::Key,
         max_in_flight: 64,
         max_in_flight_per_key: 4,

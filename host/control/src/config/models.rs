@@ -120,8 +120,9 @@ pub struct ModelStage {
     pub prompt_tokens: Option<usize>,
     /// Seed of the sampling.
     pub seed: u64,
-    /// 0 goes first, 9 last.
-    pub priority: u8,
+    /// 0 goes first, 9 last. Requests of clients never go before this; where the file does not say it they go by their
+    /// source's alone.
+    pub priority: Option<u8>,
     /// In which order answers leave the stage.
     pub order: Order,
     /// The same, where the file says it.

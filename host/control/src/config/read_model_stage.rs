@@ -128,7 +128,7 @@ pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<
         seed,
         priority: table
             .number("priority", 0..=9)
-            .map_or(5, |typed| typed.value as u8),
+            .map(|typed| typed.value as u8),
         order: table.word("order", &orders),
         in_flight: table.count("max-in-flight", 1..=100_000),
         per_key: table.count("max-in-flight-per-key", 1..=100_000),

@@ -207,7 +207,7 @@ pub(crate) struct TypedModelStage {
     pub(crate) truncate: Option<Typed<String>>,
     pub(crate) prompt_tokens: Option<Typed<usize>>,
     pub(crate) seed: u64,
-    pub(crate) priority: u8,
+    pub(crate) priority: Option<u8>,
     pub(crate) order: Option<Typed<Order>>,
     pub(crate) in_flight: Option<Typed<usize>>,
     pub(crate) per_key: Option<Typed<usize>>,

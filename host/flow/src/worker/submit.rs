@@ -212,7 +212,7 @@ impl Worker {
                 attempt,
                 seed: asked::seed(kind, wants.as_deref(), id),
                 task: asked.going_on(made),
-                class: terms.map_or(kind.class, |terms| terms.class),
+                class: kind.class(terms.map(|terms| terms.class)),
                 deadline: own_deadline.into_iter().chain(deadline).min(),
                 reply: Box::new(reply),
             });

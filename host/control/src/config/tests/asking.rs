@@ -32,7 +32,10 @@ fn what_a_model_stage_asks_is_what_is_typed() {
     assert_eq!(stage(0).ask, Ask::Embed);
     let raw = |index: usize| matches!(&stage(index).ask, Ask::Generate(generate) if generate.raw);
     assert!(raw(3) && !raw(2));
-    assert_eq!((stage(0).priority, stage(0).field.as_str()), (9, "vector"));
+    assert_eq!(
+        (stage(0).priority, stage(0).field.as_str()),
+        (Some(9), "vector")
+    );
     assert_eq!(stage(1).ask, Ask::Classify { threshold: 0.7 });
     assert_eq!(stage(1).field, "labels");
     let Ask::Generate(sort) = &stage(2).ask else {

@@ -214,7 +214,7 @@ fn what_is_not_typed_has_a_default() {
         panic!("{:?}", pipeline.stages[0]);
     };
     assert_eq!(answer.into, Into::Member);
-    assert_eq!((answer.priority, answer.field.as_str()), (5, "answer"));
+    assert_eq!((answer.priority, answer.field.as_str()), (None, "answer"));
     assert_eq!(
         answer.ask,
         Ask::Generate(Box::new(Generate {

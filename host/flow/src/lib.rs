@@ -49,6 +49,6 @@ pub use counts::Counts;
 pub use error::FlowError;
 pub use run::{Controls, Ended, Run, SwitchReport, WorkerParts};
 pub use topology::{
-    Alternative, AnswerInto, Ask, Called, ModelStage, OperatorStage, Order, Positions, Source,
-    Stage, StageKind, Target, Topology, USUAL_CLASS,
+    Alternative, AnswerInto, Ask, Called, Heard, ModelStage, OperatorStage, Order, Positions,
+    Source, Stage, StageKind, Target, Topology, USUAL_CLASS,
 };

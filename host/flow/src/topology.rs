@@ -36,8 +36,18 @@ pub struct Topology {
 pub struct Called {
     /// Those who wait.
     pub callers: Arc<dyn Callers>,
-    /// The sinks that answer them, by index, with the member of a record's value that each takes for the answer.
-    pub sinks: BTreeMap<usize, String>,
+    /// The sinks that answer them, by index. A record brings one answer of a model to each: of the stages on its way, that
+    /// of the first in this order. One that is not named here answers nobody there.
+    pub sinks: BTreeMap<usize, Vec<Heard>>,
+}
+
+/// A stage that asks a model for what callers may be answered with at a sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// Its index.
+    pub stage: usize,
+    /// Whether it writes what the sink takes. Then, if nothing behind it can change that, its answer is shown as it is made.
+    pub writes: bool,
 }
 
 /// A source of the topology.
@@ -118,6 +128,9 @@ pub struct OperatorStage {
     pub retries: u32,
 }
 
+/// The class of a stage that says none.
+pub const USUAL_CLASS: u8 = 5;
+
 /// A stage that asks a model.
 pub struct ModelStage {
     /// The model's name in the pipeline.
@@ -132,9 +145,6 @@ pub struct ModelStage {
     pub prompt: PromptTemplate,
     /// Index of the part of `prompt` that is cut when it is too long.
     pub truncate: Option<usize>,
-/// The class of a stage that says none.
-pub const USUAL_CLASS: u8 = 5;
-
     /// Most tokens of the rendered `prompt`.
     pub prompt_tokens: usize,
     /// Seed; each record has its own, derived from this and its id.
@@ -249,6 +259,13 @@ impl ModelStage {
         }
     }
 
+    /// Whose turn its records are: those of a caller have a class of their own.
+    pub(crate) fn class(&self, of_caller: Option<u8>) -> u8 {
+        let own = self.class;
+        let later = of_caller.map(|class| class.max(own.unwrap_or_default()));
+        later.or(own).unwrap_or(USUAL_CLASS)
+    }
+
     /// The model of a name, if it is one of the stage's.
     pub(crate) fn which(&self, name: &str) -> Option<Which> {
         if name == self.name {
@@ -263,13 +280,6 @@ impl ModelStage {
         self.model.cancel(request);
         for other in &self.alternatives {
             other.model.cancel(request);
-    /// Whose turn its records are: those of a caller have a class of their own.
-    pub(crate) fn class(&self, of_caller: Option<u8>) -> u8 {
-        let own = self.class;
-        let later = of_caller.map(|class| class.max(own.unwrap_or_default()));
-        later.or(own).unwrap_or(USUAL_CLASS)
-    }
-
         }
     }
 

@@ -26,7 +26,7 @@ use tidegate_telemetry::Meters;
 use tidegate_tests::until;
 
 use crate::gated::{Gate, ROWS, Watched, source};
-use crate::setting::{Nowhere, PATIENCE, asking};
+use crate::setting::{Nowhere, PATIENCE, asking, heard};
 
 /// A front, a flow and an engine.
 struct World {
@@ -74,6 +74,8 @@ fn run(requests: &Requests, model: Arc<Watched>) -> Run {
     let disk = Arc::new(MemoryDisk::new());
     let (log, recovered) = FileCommitLog::open(disk, Path::new("/state/log"), key).unwrap();
     let log: Arc<dyn CommitLog> = Arc::new(log);
+    let stages = vec![asking("ask", model, vec![Target::Sink(0)])];
+    let heard = heard(&stages, "answer");
     let topology = Topology {
         sources: vec![Source {
             name: "asked".into(),
@@ -83,7 +85,7 @@ fn run(requests: &Requests, model: Arc<Watched>) -> Run {
             called: true,
             identities: vec!["requests".into()],
         }],
-        stages: vec![asking("ask", model, vec![Target::Sink(0)])],
+        stages,
         sinks: vec!["answers".into()],
         commit_point: CommitPoint::Log,
         batch: 8,
@@ -91,7 +93,7 @@ fn run(requests: &Requests, model: Arc<Watched>) -> Run {
         cut_interval: Duration::from_millis(1),
         callers: Some(Called {
             callers: Arc::new(requests.clone()),
-            sinks: [(0, "answer".to_owned())].into(),
+            sinks: [(0, heard)].into(),
         }),
         drain: Duration::from_secs(20),
     };

@@ -10,8 +10,8 @@ use tidegate_contract::{
     TaskId, TaskImage,
 };
 use tidegate_flow::{
-    AnswerInto, Ask, Called, Ended, ModelStage, OperatorStage, Order, Positions, Run, Source,
-    Stage, StageKind, Target, Topology, WorkerParts,
+    AnswerInto, Ask, Called, Ended, Heard, ModelStage, OperatorStage, Order, Positions,
+    Run, Source, Stage, StageKind, Target, Topology, WorkerParts,
 };
 use tidegate_record::PublicRecord;
 use tidegate_state::{FileCommitLog, LogCommitter, MemoryDisk, StateKey};
@@ -121,7 +121,35 @@ impl Setting {
         let (log, recovered) = FileCommitLog::open(layer, Path::new("/state/log"), key).unwrap();
         let log: Arc<dyn CommitLog> = Arc::new(log);
         let names: Vec<String> = self.stages.iter().map(|stage| stage.name.clone()).collect();
-        let topology = Topology {
+        let (table, takes_back) = (self.table.clone(), self.takes_back);
+        let topology = self.topology();
+        let incoming = Incoming {
+            table: table.clone(),
+            assigned: false,
+            paused: false,
+        };
+        let parts = WorkerParts {
+            sources: vec![Box::new(incoming)],
+            sinks: vec![Box::new(Answers(table.clone())), Box::new(Nowhere)],
+            dead: Box::new(Nowhere),
+            committer: Box::new(TakesBack {
+                inner: LogCommitter::alone(log.clone()),
+                every: takes_back,
+                begun: 0,
+                taken_back: false,
+            }),
+        };
+        let meters = Arc::new(Meters::new("callers", names.iter().map(String::as_str)));
+        let run = Run::start(topology, vec![parts], log, recovered, meters.clone()).unwrap();
+        Running { table, run, meters }
+    }
+
+    pub(crate) fn topology(self) -> Topology {
+        let callers = Called {
+            callers: Arc::new(self.table.clone()),
+            sinks: [(0, heard(&self.stages, "answer"))].into(),
+        };
+        Topology {
             sources: vec![Source {
                 name: "asked".into(),
                 targets: self.targets,
@@ -136,34 +164,8 @@ impl Setting {
             batch: self.batch,
             batch_bytes: self.batch_bytes,
             cut_interval: self.cut_interval,
-            callers: Some(Called {
-                callers: Arc::new(self.table.clone()),
-                sinks: [(0, "answer".to_owned())].into(),
-            }),
+            callers: Some(callers),
             drain: self.drain,
-        };
-        let incoming = Incoming {
-            table: self.table.clone(),
-            assigned: false,
-            paused: false,
-        };
-        let parts = WorkerParts {
-            sources: vec![Box::new(incoming)],
-            sinks: vec![Box::new(Answers(self.table.clone())), Box::new(Nowhere)],
-            dead: Box::new(Nowhere),
-            committer: Box::new(TakesBack {
-                inner: LogCommitter::alone(log.clone()),
-                every: self.takes_back,
-                begun: 0,
-                taken_back: false,
-            }),
-        };
-        let meters = Arc::new(Meters::new("callers", names.iter().map(String::as_str)));
-        let run = Run::start(topology, vec![parts], log, recovered, meters.clone()).unwrap();
-        Running {
-            table: self.table,
-            run,
-            meters,
         }
     }
 }
@@ -252,6 +254,25 @@ pub(crate) fn stage_of(model: Arc<dyn Model>) -> ModelStage {
         into: AnswerInto::Member,
         field: "answer".into(),
     }
+}
+
+/// Whose answers a sink takes that answers with this member: first of those that write it, of each the last first.
+pub(crate) fn heard(stages: &[Stage], field: &str) -> Vec<Heard> {
+    let stages = stages.iter().enumerate().rev();
+    let all = stages.filter_map(|(index, stage)| match &stage.kind {
+        StageKind::Model(asks) => Some(Heard {
+            stage: index,
+            writes: match asks.into {
+                AnswerInto::Attributes => false,
+                AnswerInto::Value => true,
+                AnswerInto::Member => asks.field == field,
+            },
+        }),
+        StageKind::Operator(_) => None,
+    });
+    let (mut writing, aside): (Vec<_>, Vec<_>) = all.partition(|heard| heard.writes);
+    writing.extend(aside);
+    writing
 }
 
 /// What asks for an answer to this.

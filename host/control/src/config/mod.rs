@@ -4,6 +4,7 @@
 //! place; [`resolve`] looks at the whole and at the disk and gives a [`Pipeline`]. Neither stops at a mistake.
 
 mod addresses;
+mod answering;
 mod disk;
 mod feeds;
 mod files;
@@ -60,6 +61,7 @@ use disk::Directory;
 use findings::Findings;
 use text::{SourceText, Span};
 
+pub use answering::Answering;
 pub use feeds::{Feed, FeedKind};
 pub use gateway::{
     Endpoint, Gateway, GatewayKey, GatewayLimits, GatewayTls, GatewayTokens, Ingest, Kept,

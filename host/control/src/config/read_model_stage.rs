@@ -272,7 +272,7 @@ fn read_stop(table: &Table<'_>, structured: bool) -> Vec<String> {
     stop.into_iter().map(|typed| typed.value).collect()
 }
 
-/// The name of an answer's member and attribute.
+/// The name of an answer's member and attribute; none where it can be none, so that nothing else follows from it.
 pub(crate) fn read_field(table: &Table<'_>) -> Option<String> {
     let typed = table.string("field")?;
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -284,11 +284,14 @@ pub(crate) fn read_field(table: &Table<'_>) -> Option<String> {
                 typed.value
             ),
         );
-    } else if typed.value == "model" {
+        return None;
+    }
+    if typed.value == "model" {
         table.found.about(
             &typed,
             "\"model\" is the attribute that says where an answer comes from; choose another",
         );
+        return None;
     }
     Some(typed.value)
 }

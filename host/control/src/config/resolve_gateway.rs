@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tidegate_state::IngestLimits;
 
+use super::answering::{answering_at, answering_of, reaches, takes_nothing};
 use super::disk::Directory;
 use super::findings::{Findings, Typed};
 use super::gateway::{
@@ -12,13 +13,11 @@ use super::gateway::{
 use super::models::{Ask, Model};
 use super::named::check_file;
 use super::nearest::nearest;
-use super::pipeline::{
-    Input, Node, Pipeline, Sink, SinkKind, Source, SourceKind, Stage, StageKind,
-};
+use super::pipeline::{Sink, SinkKind, Source, SourceKind, Stage, StageKind};
 use super::typed::{TypedGateway, TypedScope, TypedTokenKeys, TypedTokens};
 use super::units::shown_size;
 
-/// The field of an answer where no stage that asks a model says another.
+/// The field of an answer where the stages that answer do not say one.
 const ANSWER: &str = "answer";
 
 /// What those are called who come by [gateway.tokens], before their subject.
@@ -234,83 +233,38 @@ fn routes(sources: &[Source]) -> impl Iterator<Item = (usize, &Route)> {
     })
 }
 
-/// The stages that ask a model and whose answers reach these inputs with no other such stage between.
-fn answering(inputs: &[Input], stages: &[Stage]) -> BTreeSet<usize> {
-    let (mut asked, mut seen) = (BTreeSet::new(), BTreeSet::new());
-    let stage = |input: &Input| match input.from {
-        Node::Stage(stage) => Some(stage),
-        Node::Source(_) => None,
-    };
-    let mut waiting: Vec<usize> = inputs.iter().filter_map(stage).collect();
-    while let Some(index) = waiting.pop() {
-        if !seen.insert(index) {
-            continue;
-        }
-        let Some(this) = stages.get(index) else {
-            continue;
-        };
-        match &this.kind {
-            StageKind::Model(_) => {
-                asked.insert(index);
-            }
-            StageKind::Operator(_) => waiting.extend(this.inputs.iter().filter_map(stage)),
-        }
-    }
-    asked
-}
-
-/// The stages that ask a model for what a source's clients are answered with.
-pub(crate) fn answering_of(source: usize, sinks: &[Sink], stages: &[Stage]) -> BTreeSet<usize> {
-    let replies = sinks
-        .iter()
-        .filter(|sink| matches!(sink.kind, SinkKind::Gateway { .. }));
-    replies
-        .flat_map(|sink| answering(&sink.inputs, stages))
-        .filter(|stage| reaches(source, &stages[*stage].inputs, stages))
-        .collect()
-}
-
-/// Whether records of a source get to these inputs.
-pub(crate) fn reaches(source: usize, inputs: &[Input], stages: &[Stage]) -> bool {
-    let mut reached = vec![false; stages.len()];
-    let gets = |inputs: &[Input], reached: &[bool]| {
-        inputs.iter().any(|input| match input.from {
-            Node::Source(from) => from == source,
-            Node::Stage(from) => reached.get(from) == Some(&true),
-        })
-    };
-    for (index, stage) in stages.iter().enumerate() {
-        reached[index] = gets(&stage.inputs, &reached);
-    }
-    gets(inputs, &reached)
-}
-
-/// What the stages before a sink call their answer is what its readers get.
+/// What the stages that answer at a sink call it is what its readers get.
 fn fill_fields(ends: &mut Ends<'_>) {
+    let asked: BTreeSet<usize> = routes(ends.sources).map(|(index, _)| index).collect();
     for sink in ends.sinks.iter_mut() {
+        let before = answering_at(sink, ends.stages, |source| asked.contains(&source));
         let SinkKind::Gateway { field } = &mut sink.kind else {
             continue;
         };
         if !field.is_empty() {
             continue;
         }
-        let before = answering(&sink.inputs, ends.stages);
-        let fields = before
+        let asks = before
             .iter()
             .filter_map(|stage| match &ends.stages[*stage].kind {
-                StageKind::Model(asks) => Some(asks.field.clone()),
+                StageKind::Model(asks) => Some(asks),
                 StageKind::Operator(_) => None,
             });
-        let fields: BTreeSet<String> = fields.collect();
-        *field = match (fields.len(), fields.into_iter().next()) {
-            (1, Some(one)) => one,
+        let (texts, vectors): (Vec<_>, Vec<_>) =
+            asks.partition(|asks| matches!(asks.ask, Ask::Generate(_)));
+        // Vectors are found beside the field of texts.
+        let fields = if texts.is_empty() { vectors } else { texts };
+        let fields: BTreeSet<&str> = fields.iter().map(|asks| asks.field.as_str()).collect();
+        *field = match (fields.len(), fields.first()) {
+            (1, Some(one)) => (*one).to_owned(),
             _ => ANSWER.to_owned(),
         };
     }
 }
 
-/// Whoever waits knows of one member that the answer is in.
+/// Whoever waits knows of one member that the answer is in, and something writes it.
 fn check_fields(found: &Findings, ends: &Ends<'_>) {
+    let asked: BTreeSet<usize> = routes(ends.sources).map(|(index, _)| index).collect();
     let mut first: Option<&String> = None;
     for (sink, name) in ends.sinks.iter().zip(ends.sink_names) {
         if let SinkKind::Gateway { field } = &sink.kind {
@@ -320,6 +274,16 @@ fn check_fields(found: &Findings, ends: &Ends<'_>) {
                     format!("answers with field {field:?}, and another sink with {first:?}; write the same field in both"),
                 ),
                 _ => first = Some(field),
+            }
+            let before = answering_at(sink, ends.stages, |source| asked.contains(&source));
+            if takes_nothing(sink, ends.stages, &before) {
+                found.about(
+                    name,
+                    format!(
+                        "answers with member {field:?}, which no stage before it writes; write the field of the stage \
+                         that answers, and there into = \"member\""
+                    ),
+                );
             }
         }
     }
@@ -386,8 +350,8 @@ fn fill_routes(found: &Findings, ends: &mut Ends<'_>) {
                     found.absence(
                         &places.name.place,
                         &format!("{}.models", places.name.key),
-                        "is missing, and no stage before a sink of type \"gateway\" asks a model; write models = [...], \
-                         the names that clients ask for"
+                        "is missing, and no stage before a sink of type \"gateway\" makes a text or a vector; write \
+                         models = [...], the names that clients ask for"
                             .to_owned(),
                     );
                 }
@@ -504,20 +468,5 @@ fn resolve_scope(found: &Findings, typed: TypedScope, served: &BTreeSet<&str>) -
     Scope {
         endpoints: typed.endpoints,
         models,
-    }
-}
-
-impl Pipeline {
-    /// The stages that ask a model for what a source's clients are answered with.
-    pub fn answering(&self, source: usize) -> Vec<usize> {
-        answering_of(source, &self.sinks, &self.stages)
-            .into_iter()
-            .collect()
-    }
-
-    /// The stages that a source's records get to.
-    pub fn reached(&self, source: usize) -> impl Iterator<Item = &Stage> {
-        let stages = self.stages.iter();
-        stages.filter(move |stage| reaches(source, &stage.inputs, &self.stages))
     }
 }

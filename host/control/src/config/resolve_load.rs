@@ -1,5 +1,6 @@
 //! What the steps of a gateway source under load mean: their models are there, and the stages that answer can do it.
 
+use super::answering::answering_of;
 use super::findings::{Findings, Typed};
 use super::gateway::LoadStep;
 use super::models::{Ask, Model, ModelStage};
@@ -7,7 +8,6 @@ use super::nearest::nearest;
 use super::pipeline::{Sink, Source, SourceKind, Stage, StageKind};
 use super::read_load::TypedLoadStep;
 use super::remote_models::RemoteProtocol;
-use super::resolve_gateway::answering_of;
 
 /// What steps are held against.
 pub(crate) struct Answering<'p> {

@@ -3,10 +3,10 @@
 //! Requests of clients are answered each by itself: one that came later is told as soon as its answer is there, whoever
 //! asks. So on their way there is no order of keys; a client's key would be one for all that it asks.
 
+use super::answering::{leading, reaches};
 use super::findings::Findings;
 use super::models::{ModelStage, Order};
-use super::pipeline::{Node, Sink, SinkKind, Source, SourceKind, Stage, StageKind};
-use super::resolve_gateway::reaches;
+use super::pipeline::{Sink, Source, SourceKind, Stage, StageKind};
 
 /// Most of one key that a model has at once, where nobody waits for its answers.
 const OF_A_KEY: usize = 4;
@@ -67,24 +67,6 @@ fn check(found: &Findings, asks: &ModelStage) {
 
 /// The stages on the way from a client's request to its answer that nothing else comes to.
 fn asked(sources: &[Source], stages: &[Stage], sinks: &[Sink]) -> Vec<bool> {
-    let mut leads = vec![false; stages.len()];
-    let replies = sinks
-        .iter()
-        .filter(|sink| matches!(sink.kind, SinkKind::Gateway { .. }));
-    let mut inputs: Vec<_> = replies.flat_map(|sink| &sink.inputs).collect();
-    while let Some(input) = inputs.pop() {
-        if let Node::Stage(index) = input.from
-            && let Some(leads) = leads.get_mut(index)
-            && !std::mem::replace(leads, true)
-        {
-            inputs.extend(
-                stages
-                    .get(index)
-                    .into_iter()
-                    .flat_map(|stage| &stage.inputs),
-            );
-        }
-    }
     let only_asked = |stage: &Stage| {
         let mut reaching = (sources.iter().enumerate())
             .filter(|(index, _)| reaches(*index, &stage.inputs, stages))
@@ -92,7 +74,7 @@ fn asked(sources: &[Source], stages: &[Stage], sinks: &[Sink]) -> Vec<bool> {
         reaching.peek().is_some()
             && reaching.all(|(_, source)| matches!(source.kind, SourceKind::Gateway(_)))
     };
-    let both = leads.iter().zip(stages);
-    both.map(|(leads, stage)| *leads && only_asked(stage))
+    let both = leading(sinks, stages).into_iter().zip(stages);
+    both.map(|(leads, stage)| leads && only_asked(stage))
         .collect()
 }

@@ -2,8 +2,8 @@
 //!
 //! A caller is answered by the first piece of its record that comes to a sink of callers. What is told of a model with it
 //! (the answer's calls, its finish, its tokens) is of the stage whose answer that piece brings: a piece carries the numbers
-//! of its answers in private attributes, so that this is exact, whatever ways the other pieces went. Of several on its way
-//! it is the last that wrote the member which the sink answers with.
+//! of its answers in private attributes, so that this is exact, whatever ways the other pieces went. Which of several on
+//! its way goes before the others is told with the sink ([`Heard`]).
 //!
 //! An answer is shown as it is made where it is certain to be the one that is sent: what the pipeline alone decides is
 //! decided once ([`Ways`]); beside it, no other piece of the record may be where it could still come to such a sink.
@@ -15,11 +15,11 @@ mod ways;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidegate_contract::{Answer, CallerId, Made, Partition};
+use tidegate_contract::{Answer, CallerId, Partition};
 use tidegate_record::RecordView;
 
 use self::ways::Ways;
-use crate::topology::{Target, Topology};
+use crate::topology::{Heard, Target, Topology};
 
 /// Where a piece of a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,16 +171,15 @@ impl Hearing {
     /// The answer that a record brings to this sink.
     pub(crate) fn brought(&self, record: &RecordView<'_>, sink: usize) -> Option<Arc<Answer>> {
         let followed = self.records.get(&CallerId::from(record.id()))?;
-        let wanted = self.ways.sinks.get(sink)?.as_deref()?;
-        let carried = followed.answers.iter().filter_map(|one| {
-            let (field, name) = self.ways.fields.get(one.stage)?.as_ref()?;
-            let value = record.attributes().last(name)?.value?;
-            let is_text = matches!(one.answer.made, Made::Choices(_));
-            let rank = (field == wanted, is_text, one.stage);
-            (value == one.number.to_string().as_bytes()).then_some((rank, one))
-        });
-        let (_, one) = carried.max_by_key(|(rank, _)| *rank)?;
-        Some(one.answer.clone())
+        let heard = self.ways.sinks.get(sink)?.as_deref()?;
+        let carried = |heard: &Heard| {
+            let name = self.ways.numbers.get(heard.stage)?.as_ref()?;
+            let number = record.attributes().last(name)?.value?;
+            let mut answers = followed.answers.iter();
+            answers
+                .find(|one| one.stage == heard.stage && number == one.number.to_string().as_bytes())
+        };
+        Some(heard.iter().find_map(carried)?.answer.clone())
     }
 
     /// A partition is read elsewhere.

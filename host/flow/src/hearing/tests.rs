@@ -1,4 +1,4 @@
-use tidegate_contract::Timings;
+use tidegate_contract::{Made, Timings};
 use tidegate_record::{BatchBuilder, NewRecord, RecordId};
 
 use super::*;
@@ -11,15 +11,16 @@ const CALLER: CallerId = CallerId {
 };
 
 /// Stage 0 is an operator before all, 1 and 2 ask models and write `answer` and `summary`, 3 leads to no caller; the
-/// first sink answers.
+/// first sink answers, with what 1 said before what 2 did.
 fn hearing() -> Hearing {
-    let field = |name: &str| Some((name.to_owned(), answer::number_name(name)));
+    let number = |name: &str| Some(answer::number_name(name));
+    let heard = |(stage, writes)| Heard { stage, writes };
     Hearing {
         ways: Ways {
-            sinks: vec![Some("answer".into()), None],
+            sinks: vec![Some([(1, true), (2, false)].map(heard).to_vec()), None],
             lead: vec![true, true, true, false],
             last: vec![false, true, true, false],
-            fields: vec![None, field("answer"), field("summary"), None],
+            numbers: vec![None, number("answer"), number("summary"), None],
         },
         records: HashMap::new(),
         next: 1,
@@ -75,7 +76,7 @@ fn pieces_of_an_earlier_life_count_as_those_of_this_one() {
 }
 
 #[test]
-fn a_piece_brings_what_its_own_attributes_name_and_first_of_the_member_that_the_sink_takes() {
+fn a_piece_brings_what_its_own_attributes_name_in_the_order_of_its_sink() {
     let mut hearing = hearing();
     let (first, second) = (answer(), answer());
     let number = |hearing: &mut Hearing, stage, answer: &Arc<Answer>| {

@@ -2,46 +2,37 @@
 
 use super::At;
 use crate::answer;
-use crate::topology::{AnswerInto, Ask, ModelStage, StageKind, Target, Topology};
+use crate::topology::{Ask, Heard, ModelStage, StageKind, Target, Topology};
 
 /// What is decided by the pipeline.
 #[derive(Debug)]
 pub(super) struct Ways {
-    /// By sink: the member that it answers callers with.
-    pub sinks: Vec<Option<String>>,
+    /// By sink that answers callers: whose answers it takes, the one that counts before all others first.
+    pub sinks: Vec<Option<Vec<Heard>>>,
     /// By stage: whether a record may come from there to such a sink.
     pub lead: Vec<bool>,
     /// By stage: whether nothing behind it can take its answer away, or say something else in its place.
     pub last: Vec<bool>,
-    /// By stage that asks a model: the member that it writes, and the attribute that has the number of its answer.
-    pub fields: Vec<Option<(String, String)>>,
+    /// By stage that asks a model: the attribute that has the number of its answer.
+    pub numbers: Vec<Option<String>>,
 }
 
 impl Ways {
     pub(super) fn of(topology: &Topology) -> Ways {
         let mut sinks = vec![None; topology.sinks.len()];
-        for (sink, field) in topology.callers.iter().flat_map(|called| &called.sinks) {
+        for (sink, heard) in topology.callers.iter().flat_map(|called| &called.sinks) {
             if let Some(place) = sinks.get_mut(*sink) {
-                *place = Some(field.clone());
+                *place = Some(heard.clone());
             }
         }
-        let mut lead = vec![false; topology.stages.len()];
-        // Those behind a stage come after it.
-        for (index, stage) in topology.stages.iter().enumerate().rev() {
-            let leads = stage.outputs().any(|target| match target {
-                Target::Stage(stage) => lead[stage],
-                Target::Sink(sink) => sinks[sink].is_some(),
-            });
-            lead[index] = leads;
-        }
-        let fields = topology.stages.iter().map(|stage| match &stage.kind {
-            StageKind::Model(kind) => Some((kind.field.clone(), answer::number_name(&kind.field))),
+        let numbers = topology.stages.iter().map(|stage| match &stage.kind {
+            StageKind::Model(kind) => Some(answer::number_name(&kind.field)),
             StageKind::Operator(_) => None,
         });
         let mut ways = Ways {
-            fields: fields.collect(),
+            numbers: numbers.collect(),
             sinks,
-            lead,
+            lead: leading(topology),
             last: Vec::new(),
         };
         let stages = topology.stages.iter().enumerate();
@@ -55,17 +46,18 @@ impl Ways {
 
     fn is_last(&self, topology: &Topology, index: usize, kind: &ModelStage) -> bool {
         let is_shown = matches!(kind.ask, Ask::Generate { .. });
-        if !is_shown || !self.lead[index] || kind.into == AnswerInto::Attributes {
+        if !is_shown || !self.lead[index] {
             return false;
         }
-        let takes = |field: &str| kind.into == AnswerInto::Value || field == kind.field;
+        let writes = |heard: &Heard| heard.stage == index && heard.writes;
         let mut seen = vec![false; topology.stages.len()];
         let mut waiting = vec![index];
         while let Some(stage) = waiting.pop() {
             for target in topology.stages[stage].outputs() {
                 match target {
                     Target::Sink(sink) => {
-                        if self.sinks[sink].as_ref().is_some_and(|field| !takes(field)) {
+                        let heard = self.sinks[sink].as_ref();
+                        if heard.is_some_and(|heard| !heard.iter().any(writes)) {
                             return false;
                         }
                     }
@@ -93,4 +85,22 @@ impl Ways {
         };
         i64::from(leads)
     }
+}
+
+/// By stage: whether a record may come from there to a sink that answers callers.
+pub(crate) fn leading(topology: &Topology) -> Vec<bool> {
+    let answers = |sink| {
+        let called = topology.callers.as_ref();
+        called.is_some_and(|called| called.sinks.contains_key(&sink))
+    };
+    let mut lead = vec![false; topology.stages.len()];
+    // Those behind a stage come after it.
+    for (index, stage) in topology.stages.iter().enumerate().rev() {
+        let leads = stage.outputs().any(|target| match target {
+            Target::Stage(stage) => lead[stage],
+            Target::Sink(sink) => answers(sink),
+        });
+        lead[index] = leads;
+    }
+    lead
 }

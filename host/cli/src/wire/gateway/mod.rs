@@ -14,8 +14,8 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use tidegate_codec::Encoder;
 use tidegate_contract::{IngestLog, Sink, Source};
-use tidegate_control::config::{self, FeedKind, Pipeline, SinkKind, SourceKind};
-use tidegate_flow::Called;
+use tidegate_control::config::{self, Answering, FeedKind, Pipeline, SinkKind, SourceKind};
+use tidegate_flow::{Called, Heard};
 use tidegate_gateway::idempotency::{self, Answers};
 use tidegate_gateway::ingest::IngestSource;
 use tidegate_gateway::openai;
@@ -104,9 +104,14 @@ impl Gateway {
     /// Those who wait for what becomes of records, if a source has such, and the sinks that answer them.
     pub(crate) fn callers(&self, pipeline: &Pipeline) -> Option<Called> {
         let sinks = pipeline.sinks.iter().enumerate();
-        let sinks = sinks.filter_map(|(index, sink)| match &sink.kind {
-            SinkKind::Gateway { field } => Some((index, field.clone())),
-            _ => None,
+        let sinks = sinks.filter(|(_, sink)| matches!(sink.kind, SinkKind::Gateway { .. }));
+        let heard = |answering: Answering| Heard {
+            stage: answering.stage,
+            writes: answering.writes,
+        };
+        let sinks = sinks.map(|(index, _)| {
+            let order = pipeline.answering_order(index).into_iter();
+            (index, order.map(heard).collect())
         });
         self.called.then(|| Called {
             callers: Arc::new(self.requests.clone()),

@@ -490,4 +490,9 @@ pub trait Model: Send + Sync {
 
     /// What it is.
     fn facts(&self) -> ModelFacts;
+
+    /// How often something was loaded in its place: between two equal numbers and digests there was no other.
+    fn loads(&self) -> u64 {
+        0
+    }
 }

@@ -32,6 +32,7 @@ mod handlers;
 mod hearing;
 mod kept;
 mod ledger;
+mod makers;
 mod output;
 mod pieces;
 mod prompt;
@@ -47,6 +48,7 @@ mod worker;
 
 pub use counts::Counts;
 pub use error::FlowError;
+pub use makers::{Makers, Outdated};
 pub use run::{Controls, Ended, Run, SwitchReport, WorkerParts};
 pub use topology::{
     Alternative, AnswerInto, Ask, Called, Heard, ModelStage, OperatorStage, Order, Positions,

@@ -9,6 +9,8 @@ use tidegate_contract::{
     TokenFeed,
 };
 
+use crate::makers::Outdated;
+
 /// A pipeline ready to run.
 pub struct Topology {
     /// Sources in the order of the pipeline; a record's id names them by index.
@@ -39,6 +41,8 @@ pub struct Called {
     /// The sinks that answer them, by index. A record brings one answer of a model to each: of the stages on its way, that
     /// of the first in this order. One that is not named here answers nobody there.
     pub sinks: BTreeMap<usize, Vec<Heard>>,
+    /// Whether older versions of operators than those of their slots have had a part in answers.
+    pub outdated: Outdated,
 }
 
 /// A stage that asks a model for what callers may be answered with at a sink.

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidegate_contract::{CommitLog, CommitPoint};
-use tidegate_flow::{Called, Positions, Run, Source, Target, Topology, WorkerParts};
+use tidegate_flow::{Called, Outdated, Positions, Run, Source, Target, Topology, WorkerParts};
 use tidegate_gateway::access::Access;
 use tidegate_gateway::endpoints::{Counted, Everything};
 use tidegate_gateway::front::{Front, FrontOptions};
 use tidegate_gateway::ingest::Ingest;
 use tidegate_gateway::openai::admission::Open;
 use tidegate_gateway::openai::load::Shed;
-use tidegate_gateway::openai::route::{Bounds, Endpoint, ModelEntry, Route};
+use tidegate_gateway::openai::route::{Bounds, Endpoint, ModelEntry, Route, Settled};
 use tidegate_gateway::openai::{OpenAi, Options};
 use tidegate_gateway::outputs::Outputs;
 use tidegate_gateway::requests::{self, Requests};
@@ -45,7 +45,6 @@ fn route() -> Route {
         models: vec![ModelEntry {
             name: "small".into(),
             made: 0,
-            digest: "sha256:00".into(),
         }],
         endpoints: Endpoint::ALL.to_vec(),
         headers: Vec::new(),
@@ -59,7 +58,8 @@ fn route() -> Route {
             dimensions: None,
         },
         count: None,
-        greedy: true,
+        settled: Settled::Usually,
+        present: Arc::new(String::new),
         has_form: false,
         token_text: None,
         is_silent: None,
@@ -94,6 +94,7 @@ fn run(requests: &Requests, model: Arc<Watched>) -> Run {
         callers: Some(Called {
             callers: Arc::new(requests.clone()),
             sinks: [(0, heard)].into(),
+            outdated: Outdated::default(),
         }),
         drain: Duration::from_secs(20),
     };

@@ -208,7 +208,7 @@ fn what_nobody_wants_ends_in_every_stage_before_anything_goes_on() {
             sees.lock().unwrap().push(record.id().offset);
             Says::Pass
         });
-        last.starts = starts;
+        last.starts = Arc::new(starts.into());
         vec![
             model_stage("ask", ask, vec![Target::Stage(1)]),
             operator(

@@ -15,6 +15,7 @@ mod lanes;
 mod left;
 mod listening;
 mod losing;
+mod makers;
 mod native;
 mod setting;
 mod table;

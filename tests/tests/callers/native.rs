@@ -32,9 +32,9 @@ pub(crate) struct Native {
     decide: Arc<Decide>,
     pub(crate) handlers: Option<Box<Makes>>,
     pub(crate) generation: Arc<AtomicU64>,
-    /// Whether it has an instance.
-    pub(crate) starts: bool,
-    version: Arc<OperatorVersion>,
+    /// Whether it starts an instance.
+    pub(crate) starts: Arc<AtomicBool>,
+    pub(crate) version: Arc<Mutex<Arc<OperatorVersion>>>,
 }
 
 impl Native {
@@ -43,15 +43,15 @@ impl Native {
             decide: Arc::new(decide),
             handlers: None,
             generation: Arc::new(AtomicU64::new(1)),
-            starts: true,
-            version: Arc::new(OperatorVersion {
+            starts: Arc::new(AtomicBool::new(true)),
+            version: Arc::new(Mutex::new(Arc::new(OperatorVersion {
                 name: "native".into(),
                 version: "1.0.0".into(),
                 digest: "sha256:0".into(),
                 reads: Fields::ALL,
                 outputs: vec!["side".into()],
                 revision: KeptRevision::default(),
-            }),
+            }))),
         }
     }
 
@@ -108,10 +108,10 @@ impl Slot for Native {
         self.generation.load(Ordering::SeqCst)
     }
     fn instance(&self) -> Result<(u64, Box<dyn Operator>), OperatorError> {
-        if !self.starts {
+        if !self.starts.load(Ordering::SeqCst) {
             return Err(OperatorError::Engine("not today".into()));
         }
-        let instance = Instance(self.decide.clone(), self.version.clone());
+        let instance = Instance(self.decide.clone(), self.version());
         Ok((self.generation(), Box::new(instance)))
     }
     fn handles_tokens(&self) -> bool {
@@ -122,7 +122,7 @@ impl Slot for Native {
         Ok((self.generation(), makes()?))
     }
     fn version(&self) -> Arc<OperatorVersion> {
-        self.version.clone()
+        self.version.lock().unwrap().clone()
     }
 }
 

@@ -10,8 +10,8 @@ use tidegate_contract::{
     TaskId, TaskImage,
 };
 use tidegate_flow::{
-    AnswerInto, Ask, Called, Ended, Heard, ModelStage, OperatorStage, Order, Positions,
-    Run, Source, Stage, StageKind, Target, Topology, WorkerParts,
+    AnswerInto, Ask, Called, Ended, Heard, Makers, ModelStage, OperatorStage, Order, Outdated,
+    Positions, Run, Source, Stage, StageKind, Target, Topology, WorkerParts,
 };
 use tidegate_record::PublicRecord;
 use tidegate_state::{FileCommitLog, LogCommitter, MemoryDisk, StateKey};
@@ -123,6 +123,7 @@ impl Setting {
         let names: Vec<String> = self.stages.iter().map(|stage| stage.name.clone()).collect();
         let (table, takes_back) = (self.table.clone(), self.takes_back);
         let topology = self.topology();
+        let makers = topology.makers(0);
         let incoming = Incoming {
             table: table.clone(),
             assigned: false,
@@ -141,13 +142,14 @@ impl Setting {
         };
         let meters = Arc::new(Meters::new("callers", names.iter().map(String::as_str)));
         let run = Run::start(topology, vec![parts], log, recovered, meters.clone()).unwrap();
-        Running { table, run, meters }
+        Running { table, makers, run, meters }
     }
 
     pub(crate) fn topology(self) -> Topology {
         let callers = Called {
             callers: Arc::new(self.table.clone()),
             sinks: [(0, heard(&self.stages, "answer"))].into(),
+            outdated: Outdated::default(),
         };
         Topology {
             sources: vec![Source {
@@ -173,6 +175,7 @@ impl Setting {
 /// A run that goes on.
 pub(crate) struct Running {
     pub(crate) table: Table,
+    pub(crate) makers: Makers,
     pub(crate) run: Run,
     pub(crate) meters: Arc<Meters>,
 }

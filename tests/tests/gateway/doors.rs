@@ -322,3 +322,30 @@ fn an_answer_that_would_be_the_same_is_given_again_without_the_model() {
     let content = text(&greedy)[0]["message"]["content"].clone();
     assert_eq!(json!(served.post(CHAT, &streamed).streamed()), content);
 }
+
+#[test]
+fn no_answer_is_given_again_once_a_model_or_an_operator_on_its_way_was_replaced() {
+    let operator = "[[stage]]\nname = \"redact\"\noperator = \"{operators}/redact-pii.wasm\"\n\
+        config = { paths = [\"messages\", \"prompt\"] }\n";
+    let file = pipeline("cache = { ttl = \"1h\" }");
+    let served = Served::start(&file.replacen("[[stage]]", &format!("{operator}[[stage]]"), 1));
+    let is_given_again = || {
+        let got = served.post(CHAT, &chat("support", 8));
+        assert_eq!(got.status, 200, "{got:?}");
+        got.head.contains("x-cache: true")
+    };
+    assert!(!is_given_again() && is_given_again());
+    served
+        .workspace
+        .write("new.json", r#"{"paths": ["prompt"]}"#);
+    let deploy = ["deploy", "--slot", "redact", "--config", "new.json"];
+    let load = ["model", "load", "support"];
+    for replace in [&deploy[..], &load] {
+        let replaced = served
+            .workspace
+            .run(&[replace, &["--state", "state"]].concat());
+        assert!(replaced.status.success(), "{replace:?}: {replaced:?}");
+        assert!(!is_given_again(), "after {replace:?}");
+        assert!(is_given_again(), "after {replace:?}");
+    }
+}

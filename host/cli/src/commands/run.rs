@@ -158,7 +158,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     ));
     let serving = match (&gateway, &pipeline.gateway, opened.bound) {
         (Some(gateway), Some(configured), Some(bound)) => Some(Serving::start(
-            &pipeline, configured, bound, gateway, &served,
+            &pipeline, configured, bound, gateway, &served, &topology,
         )?),
         _ => None,
     };

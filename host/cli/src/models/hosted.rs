@@ -1,6 +1,7 @@
 //! A model of the pipeline while it runs: asked by stages, loaded, replaced and unloaded by an administrator.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
 use tidegate_contract::{Makes, Model, ModelError, ModelFacts, Prompt, Request, RequestId};
@@ -9,8 +10,8 @@ use tidegate_control::{ModelRefused, ModelReport};
 use tidegate_serving::ModelHandle;
 use tidegate_text::Tokenizer;
 
-use super::fit::{around_prompt, asking, bias, mistakes};
 use super::biased;
+use super::fit::{around_prompt, asking, bias, mistakes};
 use super::gpu::{Adapters, UsedAdapter};
 use super::open::ModelFile;
 use super::source::source;
@@ -29,6 +30,8 @@ pub(crate) struct HostedModel {
     handle: ModelHandle,
     /// What was loaded last, also while nothing is.
     last: RwLock<Last>,
+    /// How often it was loaded again, or another.
+    loads: AtomicU64,
 }
 
 #[derive(Clone)]
@@ -60,6 +63,7 @@ impl HostedModel {
             changing: Mutex::new(()),
             handle,
             last: RwLock::new(last),
+            loads: AtomicU64::new(0),
         })
     }
 
@@ -122,6 +126,7 @@ impl HostedModel {
         )
         .map_err(refused)?;
         *self.last.write().unwrap_or_else(PoisonError::into_inner) = last;
+        self.loads.fetch_add(1, Ordering::SeqCst);
         Ok(self.report())
     }
 
@@ -295,5 +300,9 @@ impl Model for HostedModel {
         } else {
             now
         }
+    }
+
+    fn loads(&self) -> u64 {
+        self.loads.load(Ordering::SeqCst)
     }
 }

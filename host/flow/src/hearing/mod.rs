@@ -19,6 +19,7 @@ use tidegate_contract::{Answer, CallerId, Partition};
 use tidegate_record::RecordView;
 
 use self::ways::Ways;
+pub(crate) use self::ways::leading;
 use crate::topology::{Heard, Target, Topology};
 
 /// Where a piece of a record is.

@@ -4,6 +4,7 @@ use tidegate_contract::{Answer, CallerId, Callers, CommitPoint, Listener, SinkPo
 use tidegate_record::{BatchBuilder, NewRecord, PublicRecord};
 
 use super::*;
+use crate::makers::Outdated;
 use crate::topology::{Called, Positions, Source};
 
 /// Takes everything.
@@ -72,6 +73,7 @@ fn output() -> Output {
         callers: Some(Called {
             callers: Arc::new(Nobody),
             sinks: [(0, Vec::new())].into(),
+            outdated: Outdated::default(),
         }),
         drain: Duration::ZERO,
     };

@@ -97,6 +97,12 @@ impl Task {
         let ready = self.ready(stage);
         let processed = match (ready, &mut self.operators[stage]) {
             (Ok(()), Some(instance)) => {
+                if let (Some(called), StageKind::Operator(kind)) =
+                    (&self.topology.callers, &self.topology.stages[stage].kind)
+                    && instance.generation != kind.slot.generation()
+                {
+                    called.outdated.count();
+                }
                 let began = Instant::now();
                 let processed = instance.operator.process(batch);
                 for lost in instance.operator.take_losses() {

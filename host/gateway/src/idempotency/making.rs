@@ -1,8 +1,8 @@
 //! The making of an answer: what it knows of those who wait, and how it ends.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tokio::time::Instant;
 
@@ -45,12 +45,21 @@ pub struct Making {
     pub(super) joining: Joining,
     pub(super) patience: Patience,
     pub(super) left: Option<Left>,
+    pub(super) condition: Condition,
 }
+
+/// Whether an answer is kept, asked when it is whole; without one it is.
+pub(super) type Condition = Arc<OnceLock<Box<dyn Fn() -> bool + Send + Sync>>>;
 
 impl Making {
     /// How long those who read it wait.
     pub(crate) fn patience(&self) -> &Patience {
         &self.patience
+    }
+
+    /// The answer is kept if this is so when it is whole. The first that is told counts.
+    pub(crate) fn keep_if(&self, is_so: impl Fn() -> bool + Send + Sync + 'static) {
+        self.condition.get_or_init(|| Box::new(is_so));
     }
 
     /// What an earlier process has of it.
@@ -85,6 +94,7 @@ pub(super) struct Ending {
     pub(super) left: Option<Left>,
     /// The place of whoever asked, where it is made to its end without readers, too.
     pub(super) under_way: Option<UnderWay>,
+    pub(super) condition: Condition,
     /// What is kept of it.
     pub(super) finished: Option<Finished>,
 }
@@ -133,7 +143,8 @@ impl Ending {
 
     /// What is kept is durable before anyone is told the end, if the disk is quick enough for those who wait.
     async fn keep(&mut self, finished: Option<Finished>) {
-        self.finished = finished.filter(|finished| self.answers.is_kept(finished));
+        let may = self.condition.get().is_none_or(|is_so| is_so());
+        self.finished = finished.filter(|finished| may && self.answers.is_kept(finished));
         if let (Some(journal), Some(finished)) = (&self.answers.0.journal, &self.finished) {
             let finished = StoredAnswer::Finished(finished.clone());
             let value = self.answers.stored(&self.joining, finished);

@@ -32,9 +32,9 @@ use tokio::time::Instant;
 use self::finished::{Finished, is_momentary};
 use self::journal::Journal;
 use self::known::{Answer, Known};
-use self::making::Ending;
 pub(crate) use self::making::Left;
 pub use self::making::Making;
+use self::making::{Condition, Ending};
 use self::recording::{Reader, Recording};
 pub(crate) use self::stored::Begun;
 use self::stored::{Stored, StoredAnswer};
@@ -227,7 +227,9 @@ impl Answers {
         };
         let is_fresh = fresh.is_some();
         if let Some((recording, number, left)) = fresh {
+            let condition = Condition::default();
             let making = Making {
+                condition: condition.clone(),
                 answers: self.clone(),
                 joining,
                 patience: recording.patience.clone(),
@@ -239,6 +241,7 @@ impl Answers {
                 number,
                 recording: recording.clone(),
                 left,
+                condition,
                 under_way: under_way.filter(|_| self.0.options.lasting),
                 finished: None,
             };

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tidegate_contract::AskingRecord;
 
 use super::error::ApiError;
-use super::route::{Endpoint, Route};
+use super::route::{Endpoint, Route, Settled};
 use crate::exchange::Asked;
 use crate::requests::NewRecord;
 
@@ -76,11 +76,13 @@ impl Question {
         }
     }
 
-    /// Whether the same answer comes each time: greedy, or with a seed.
-    pub(crate) fn is_settled(&self, greedy: bool) -> bool {
+    /// Whether the same answer comes each time.
+    pub(crate) fn is_settled(&self, settled: Settled) -> bool {
         let parameters = &self.asking.parameters;
-        let greedy = parameters.temperature.map_or(greedy, |heat| heat == 0.0);
-        self.input.is_some() || parameters.seed.is_some() || greedy
+        let usually = settled == Settled::Usually;
+        let greedy = parameters.temperature.map_or(usually, |heat| heat == 0.0);
+        let asked = self.input.is_some() || parameters.seed.is_some() || greedy;
+        settled != Settled::Never && asked
     }
 }
 

@@ -40,8 +40,6 @@ pub struct Step {
 pub struct OtherModel {
     /// Its name in the pipeline.
     pub name: String,
-    /// Digest of its weights.
-    pub digest: String,
     /// What is checked before.
     pub bounds: Bounds,
     /// Counts prompts; none where only the model can.
@@ -149,13 +147,13 @@ impl Ready {
     pub(super) async fn is_there(
         &self,
         asked: &Asked,
-        shared: Option<&Shared>,
+        shared: Option<(&Shared, &str)>,
     ) -> Result<bool, ApiError> {
-        let Some(shared) = shared.filter(|_| !self.route.steps.is_empty()) else {
+        let Some((shared, present)) = shared.filter(|_| !self.route.steps.is_empty()) else {
             return Ok(false);
         };
         let values = self.values(asked).await?;
-        let key = self.shared_key(asked, &values, shared.everyone);
+        let key = self.shared_key(asked, &values, (shared, present));
         Ok(shared.answers.has(key))
     }
 

@@ -299,12 +299,14 @@ impl Ready {
 
     async fn try_answer(mut self, asked: Asked) -> Result<Answered, ApiError> {
         let inner = self.openai.0.clone();
-        let greedy = self.route.greedy;
-        let settled = |question: &asking::Question| question.is_settled(greedy);
+        let settled = |question: &asking::Question| question.is_settled(self.route.settled);
         let settled = self.asking.questions.iter().all(settled);
         // A repeated request is shared with its repetitions, and with nobody else: it has an end of its own.
         let shared = inner.shared.as_ref();
         let shared = shared.filter(|_| settled && self.making.is_none());
+        // What makes an answer is what is there before it is asked for.
+        let present = shared.map_or_else(String::new, |_| (self.route.present)());
+        let shared = shared.map(|shared| (shared, present.as_str()));
         if let Some(resumed) = self.resume(&asked).await? {
             drop(asked);
             return Ok(run::run(self.goes_on(resumed)).await);
@@ -317,18 +319,21 @@ impl Ready {
         let values = self.values(&asked).await?;
         match shared {
             None => Ok(self.go(asked, &prompts, values)?.await),
-            Some(shared) => {
-                let key = self.shared_key(&asked, &values, shared.everyone);
+            Some((shared, present)) => {
+                let key = self.shared_key(&asked, &values, (shared, present));
                 let joining = Joining {
                     client: Digest::of([asked.who.name.as_bytes()]),
                     key,
                     body: key,
                     until: self.patience.deadline(),
                 };
+                let route = self.route.clone();
+                let present = present.to_owned();
                 // Each who reads it is under way for itself.
                 let joined = shared
                     .answers
                     .join(joining, None, move |making| async move {
+                        making.keep_if(move || (route.present)() == present);
                         self.made_by(making);
                         match self.go(asked, &prompts, values) {
                             Ok(answered) => answered.await,
@@ -351,25 +356,23 @@ impl Ready {
         aside(&asked.body, self.patience.deadline(), writing).await?
     }
 
-    /// What must be equal for an answer to be shared: the weights, the records, the form, and who asks.
-    fn shared_key(&self, asked: &Asked, values: &[Vec<u8>], everyone: bool) -> Digest {
-        let mut entries = self.route.models.iter();
-        let entry = entries.find(|entry| entry.name == self.asking.model);
-        let other = self
-            .served
-            .model
-            .and_then(|model| self.route.others.get(model));
-        let digest = other.map(|other| &other.digest);
-        let digest = digest.or(entry.map(|entry| &entry.digest));
+    /// What must be equal for an answer to be shared: what makes it, the records, which name the model under load, the
+    /// form, and who asks.
+    fn shared_key(
+        &self,
+        asked: &Asked,
+        values: &[Vec<u8>],
+        (shared, present): (&Shared, &str),
+    ) -> Digest {
         let mut parts: Vec<Vec<u8>> = vec![
-            digest.map_or_else(Vec::new, |digest| digest.clone().into_bytes()),
+            present.as_bytes().to_vec(),
             // A limit that load has set is told, the same limit of the client is not.
             format!("{:?}", self.served.most_tokens).into_bytes(),
             self.route.name.clone().into_bytes(),
             self.asking.endpoint.name().into(),
             format!("{} {:?}", self.asking.stream, self.form).into_bytes(),
         ];
-        if !everyone {
+        if !shared.everyone {
             parts.push(asked.who.name.as_bytes().to_vec());
             parts.extend(self.asking.key(&self.route, asked).map(<[u8]>::to_vec));
         }

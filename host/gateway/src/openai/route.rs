@@ -95,8 +95,6 @@ pub struct ModelEntry {
     pub name: String,
     /// When it was made, seconds since the Unix epoch.
     pub made: u64,
-    /// Digest of its weights: answers are shared between requests to one digest alone.
-    pub digest: String,
 }
 
 /// Bounds that a request is held against before it is asked.
@@ -119,6 +117,21 @@ pub struct PromptCost {
 
 /// Counts the tokens of what is asked; of `input` of an embedding, `prompt` has the text.
 pub type Count = Arc<dyn Fn(&AskingRecord) -> Result<PromptCost, ModelError> + Send + Sync>;
+
+/// What makes the answers of a route at this time: models, operators, handlers of tokens. Answers that were asked for and
+/// made under one such text, which never comes back once it was another, may be given again under it.
+pub type Present = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// Which requests of a route have the same answer each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Settled {
+    /// None: a stage draws, whatever is asked.
+    Never,
+    /// Those that say that they are greedy, or name a seed.
+    WhereAsked,
+    /// Those as well that do not say how they are drawn.
+    Usually,
+}
 
 /// A token as text.
 pub type TokenText = Arc<dyn Fn(u32) -> Option<String> + Send + Sync>;
@@ -155,8 +168,10 @@ pub struct Route {
     pub bounds: Bounds,
     /// Counts prompts; none where only the model can.
     pub count: Option<Count>,
-    /// Whether a request that names no temperature is greedy.
-    pub greedy: bool,
+    /// Which requests may share an answer.
+    pub settled: Settled,
+    /// What makes it.
+    pub present: Present,
     /// Whether a stage that its requests get to gives answers a form.
     pub has_form: bool,
     /// Shows tokens, for log-probabilities.

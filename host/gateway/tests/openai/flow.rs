@@ -16,7 +16,7 @@ use tidegate_gateway::access::Who;
 use tidegate_gateway::exchange::{Answered, Asked, Content, Gone, Part};
 use tidegate_gateway::openai::admission::Open;
 use tidegate_gateway::openai::load::Shed;
-use tidegate_gateway::openai::route::{Bounds, Endpoint, ModelEntry, PromptCost, Route};
+use tidegate_gateway::openai::route::{Bounds, Endpoint, ModelEntry, PromptCost, Route, Settled};
 use tidegate_gateway::openai::{OpenAi, Options};
 use tidegate_gateway::requests::{self, GatewaySink, Requests};
 use tidegate_record::{BatchBuilder, NewRecord, RecordId};
@@ -288,7 +288,6 @@ pub(crate) fn route() -> Route {
     let model = |name: &str| ModelEntry {
         name: name.to_owned(),
         made: 1_600_000_000,
-        digest: "sha256:00".to_owned(),
     };
     Route {
         name: "all".to_owned(),
@@ -314,7 +313,8 @@ pub(crate) fn route() -> Route {
                 tokens: messages.sum::<usize>() + prompt,
             })
         })),
-        greedy: false,
+        settled: Settled::WhereAsked,
+        present: Arc::new(String::new),
         has_form: false,
         token_text: Some(Arc::new(|token| char::from_u32(token).map(String::from))),
         is_silent: None,

@@ -43,7 +43,6 @@ pub(crate) fn steps(options: &mut Options) {
     route.steps = vec![tiny, shorter, refuse];
     route.others = vec![OtherModel {
         name: "tiny".to_owned(),
-        digest: "sha256:01".to_owned(),
         bounds: Bounds {
             context_tokens: 20,
             ..route.bounds

@@ -8,6 +8,7 @@ use hyper::header::HeaderName;
 use serde_json::{Value, json};
 use tidegate_contract::{Became, Callers, Lane};
 use tidegate_gateway::idempotency::{Answers, Options as Keeping};
+use tidegate_gateway::openai::route::Settled;
 use tidegate_gateway::openai::{Options, Shared};
 
 use crate::flow::{
@@ -216,4 +217,87 @@ async fn equal_settled_requests_share_an_answer_each_client_its_own() {
     assert_eq!(ask(json!({"temperature": 1}), "ann").await, "4");
     assert_eq!(ask(json!({"temperature": 1, "seed": 5}), "ann").await, "5");
     assert_eq!(ask(json!({"temperature": 1, "seed": 5}), "ann").await, "5");
+}
+
+/// What makes answers, as the test says.
+#[derive(Clone, Default)]
+struct Made(Arc<AtomicUsize>);
+
+impl Made {
+    fn replace(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn share(&self, options: &mut Options) {
+        let made = self.0.clone();
+        options.routes[0].present = Arc::new(move || made.load(Ordering::SeqCst).to_string());
+        options.shared = Some(Shared {
+            answers: answers(1 << 20),
+            everyone: false,
+        });
+    }
+}
+
+async fn greedy(gateway: &Gateway) -> Value {
+    let asked = asked(PATH, &chat(json!({"temperature": 0})));
+    content(&whole(gateway.send(asked).await))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_shared_until_what_made_it_is_replaced() {
+    let (count, made) = (Arc::new(AtomicUsize::new(0)), Made::default());
+    let gateway = Gateway::with(counts(&count), |options| made.share(options));
+    for _ in 0..2 {
+        assert_eq!(greedy(&gateway).await, "0");
+    }
+    made.replace();
+    for _ in 0..2 {
+        assert_eq!(greedy(&gateway).await, "1");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_in_whose_making_something_was_replaced_is_not_kept() {
+    let (count, made) = (Arc::new(AtomicUsize::new(0)), Made::default());
+    let replaced = made.clone();
+    let says = counts(&count);
+    let gateway = Gateway::with(
+        move |play| {
+            // Replaced, and put back as it was.
+            if count.load(Ordering::SeqCst) == 0 {
+                replaced.replace();
+            }
+            says(play);
+        },
+        |options| made.share(options),
+    );
+    assert_eq!(greedy(&gateway).await, "0");
+    made.0.store(0, Ordering::SeqCst);
+    for _ in 0..2 {
+        assert_eq!(
+            greedy(&gateway).await,
+            "1",
+            "it may be of what was replaced"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_a_stage_draws_by_itself_nothing_is_shared() {
+    let asked_for = async |settled| {
+        let count = Arc::new(AtomicUsize::new(0));
+        let gateway = Gateway::with(counts(&count), |options| {
+            options.routes[0].settled = settled;
+            Made::default().share(options);
+        });
+        for more in [json!({}), json!({"temperature": 0}), json!({"seed": 5})] {
+            for _ in 0..2 {
+                gateway.send(asked(PATH, &chat(more.clone()))).await;
+            }
+        }
+        count.load(Ordering::SeqCst)
+    };
+    assert_eq!(asked_for(Settled::Never).await, 6);
+    assert_eq!(asked_for(Settled::WhereAsked).await, 4);
+    assert_eq!(asked_for(Settled::Usually).await, 3);
 }

@@ -15,7 +15,7 @@ use anyhow::Context as _;
 use tidegate_codec::Encoder;
 use tidegate_contract::{IngestLog, Sink, Source};
 use tidegate_control::config::{self, Answering, FeedKind, Pipeline, SinkKind, SourceKind};
-use tidegate_flow::{Called, Heard};
+use tidegate_flow::{Called, Heard, Outdated};
 use tidegate_gateway::idempotency::{self, Answers};
 use tidegate_gateway::ingest::IngestSource;
 use tidegate_gateway::openai;
@@ -116,6 +116,7 @@ impl Gateway {
         self.called.then(|| Called {
             callers: Arc::new(self.requests.clone()),
             sinks: sinks.collect(),
+            outdated: Outdated::default(),
         })
     }
 

@@ -6,16 +6,22 @@ use tidegate_contract::{AskingRecord, Prompt};
 use tidegate_control::config::{
     self, Ask, LoadStep, ModelStage, Pipeline, RemoteProtocol, SourceKind, StageKind,
 };
+use tidegate_flow::Topology;
 use tidegate_gateway::openai::load::{OtherModel, Step};
 use tidegate_gateway::openai::route::{
-    Bounds, Count, Endpoint, IsSilent, ModelEntry, PromptCost, Route, TokenText,
+    Bounds, Count, Endpoint, IsSilent, ModelEntry, Present, PromptCost, Route, Settled, TokenText,
 };
 
 use crate::models::Served;
 use crate::wire::{Models, max_tokens};
 
 /// Every source of requests.
-pub(super) fn routes(pipeline: &Pipeline, models: &Models, made: u64) -> Vec<Route> {
+pub(super) fn routes(
+    pipeline: &Pipeline,
+    models: &Models,
+    topology: &Topology,
+    made: u64,
+) -> Vec<Route> {
     let mut routes = Vec::new();
     for (index, source) in pipeline.sources.iter().enumerate() {
         let SourceKind::Gateway(route) = &source.kind else {
@@ -29,14 +35,9 @@ pub(super) fn routes(pipeline: &Pipeline, models: &Models, made: u64) -> Vec<Rou
                 StageKind::Operator(_) => None,
             })
             .collect();
-        let digests: Vec<String> = asks
-            .iter()
-            .map(|(_, served)| served.facts().digest)
-            .collect();
         let entries = route.models.iter().map(|name| ModelEntry {
             name: name.clone(),
             made,
-            digest: digests.join(" "),
         });
         let (steps, others) = under_load(pipeline, models, &asks, &route.under_load);
         let only = match asks.as_slice() {
@@ -62,7 +63,8 @@ pub(super) fn routes(pipeline: &Pipeline, models: &Models, made: u64) -> Vec<Rou
             bounds: bounds(&asks, models),
             count: only.and_then(|(asks, served)| count(asks, served)),
             has_form: pipeline.reached(index).any(gives_form),
-            greedy: !asks.is_empty() && asks.iter().all(|(asks, _)| is_greedy(asks)),
+            settled: settled(pipeline.on_the_way(index)),
+            present: present(topology, index),
             token_text: only.map(|(_, served)| token_text(served)),
             is_silent: is_silent(asks.iter().map(|(_, served)| *served)),
         });
@@ -91,7 +93,6 @@ fn under_load(
         indices.push(index);
         others.push(OtherModel {
             name: pipeline.models[index].name.clone(),
-            digest: served.facts().digest,
             bounds: bounds(&stages, models),
             count: match stages.as_slice() {
                 [(asks, served)] => count(asks, served),
@@ -148,11 +149,27 @@ fn gives_form(stage: &config::Stage) -> bool {
     }
 }
 
-fn is_greedy(asks: &ModelStage) -> bool {
-    match &asks.ask {
-        Ask::Generate(generate) => generate.parameters.temperature == 0.0,
-        Ask::Embed | Ask::Classify { .. } => true,
-    }
+/// Which requests have the same answer each time, by the stages on their way. What a stage draws for a prompt of its own
+/// depends on the record, whatever the client asks.
+fn settled<'p>(stages: impl Iterator<Item = &'p config::Stage>) -> Settled {
+    let models = stages.filter_map(|stage| match &stage.kind {
+        StageKind::Model(asks) => Some(&**asks),
+        StageKind::Operator(_) => None,
+    });
+    let each = models.map(|asks| match &asks.ask {
+        Ask::Generate(generate) if generate.parameters.temperature != 0.0 => match asks.messages {
+            true => Settled::WhereAsked,
+            false => Settled::Never,
+        },
+        Ask::Generate(_) | Ask::Embed | Ask::Classify { .. } => Settled::Usually,
+    });
+    // Where no model answers, nothing is known of what does.
+    each.min().unwrap_or(Settled::WhereAsked)
+}
+
+fn present(topology: &Topology, source: usize) -> Present {
+    let makers = topology.makers(source);
+    Arc::new(move || makers.mark())
 }
 
 /// What fits all models that may answer.
@@ -186,4 +203,47 @@ fn count(asks: &ModelStage, served: &Served) -> Option<Count> {
         };
         Ok(PromptCost { tokens })
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pipeline with a stage before the one that answers.
+    fn settled_with(before: &str, answer: &str) -> Settled {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipeline.toml");
+        let model = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../examples/support-bot/model"
+        );
+        let file = format!(
+            "[pipeline]\nname = \"front\"\n[gateway]\n[source.chat]\ntype = \"gateway\"\n\
+             [model.support]\npath = {model:?}\n{before}\n\
+             [[stage]]\nname = \"answer\"\nmodel = \"support\"\n{answer}\n\
+             [sink.reply]\ntype = \"gateway\"\nfield = \"answer\"\n"
+        );
+        std::fs::write(&path, file).unwrap();
+        let pipeline = config::load(&path).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        settled(pipeline.on_the_way(0))
+    }
+
+    #[test]
+    fn what_a_stage_on_the_way_draws_is_never_the_same() {
+        let draft = |more: &str| {
+            format!("[[stage]]\nname = \"draft\"\nmodel = \"support\"\nfield = \"draft\"\n{more}")
+        };
+        let (own, asked) = ("prompt = \"{user}\"\n", "messages = true\n");
+        let drawn = "temperature = 0.5\n";
+        let warm = |text: &str| format!("{text}{drawn}");
+        assert_eq!(settled_with("", asked), Settled::Usually);
+        assert_eq!(settled_with("", &warm(asked)), Settled::WhereAsked);
+        assert_eq!(settled_with(&draft(own), asked), Settled::Usually);
+        assert_eq!(settled_with(&draft(&warm(own)), asked), Settled::Never);
+        // What a client asks holds there as well.
+        assert_eq!(
+            settled_with(&draft(&warm(asked)), asked),
+            Settled::WhereAsked
+        );
+    }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidegate_control::config::{self, FeedKind, Pipeline, SinkKind, SourceKind};
+use tidegate_flow::Topology;
 use tidegate_gateway::endpoints::{Counted, Everything};
 use tidegate_gateway::front::{Bound, Front, Refused};
 use tidegate_gateway::idempotency::{Answers, Options as KeptOptions};
@@ -50,6 +51,7 @@ impl Serving {
         bound: Bound,
         gateway: &Gateway,
         models: &Models,
+        topology: &Topology,
     ) -> Result<Arc<Serving>, Failure> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
@@ -59,7 +61,7 @@ impl Serving {
         let shed = Shed::default();
         let openai = OpenAi::new(openai::Options {
             requests: gateway.requests.clone(),
-            routes: routes(pipeline, models, openai::clock()),
+            routes: routes(pipeline, models, topology, openai::clock()),
             admission: Arc::new(Quotas),
             max_body: configured.limits.body,
             clock: openai::clock,

@@ -142,7 +142,12 @@ impl Setting {
         };
         let meters = Arc::new(Meters::new("callers", names.iter().map(String::as_str)));
         let run = Run::start(topology, vec![parts], log, recovered, meters.clone()).unwrap();
-        Running { table, makers, run, meters }
+        Running {
+            table,
+            makers,
+            run,
+            meters,
+        }
     }
 
     pub(crate) fn topology(self) -> Topology {

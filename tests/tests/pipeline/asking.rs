@@ -8,7 +8,7 @@ use serde_json::json;
 use tidegate_contract::{
     Choice, Finish, Made, ModelError, ModelTask, Parameters, Structure, TokenLogprob,
 };
-use tidegate_flow::{AnswerInto, Ask, ModelStage, Order, Target};
+use tidegate_flow::{AnswerInto, Ask, ModelStage, Order, Target, USUAL_CLASS};
 
 use crate::native::{Scripted, answer, asked, asking, made, run_stage};
 
@@ -270,9 +270,14 @@ fn a_model_does_not_go_on_with_the_tokens_of_the_one_it_replaced() {
 
 #[test]
 fn the_priority_and_the_deadline_of_a_stage_reach_its_model() {
-    for (class, deadline) in [(7, Some(Duration::from_secs(300))), (0, None)] {
+    let said = |class| (Some(class), class);
+    for ((class, reaches), deadline) in [
+        (said(7), Some(Duration::from_secs(300))),
+        (said(0), None),
+        ((None, USUAL_CLASS), None),
+    ] {
         let model = Scripted::new(move |_, request| {
-            assert_eq!(request.class, class);
+            assert_eq!(request.class, reaches);
             let left = request.deadline.map(|at| at - std::time::Instant::now());
             assert_eq!(left.is_some(), deadline.is_some());
             assert!(left <= deadline, "{left:?}");

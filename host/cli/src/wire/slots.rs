@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use tidegate_contract::{Slot as _, SlotVersion};
+use tidegate_contract::SlotVersion;
 use tidegate_control::config::{self, Mistake, Node, OperatorStage, Pipeline, StageKind};
 use tidegate_operator::{
     Breaker, CompileLimits, ComponentSlot, Engine, EngineOptions, Given, Grants, KeptFunctions,

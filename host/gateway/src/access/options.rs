@@ -242,6 +242,7 @@ impl AccessError {
             AccessError::Twice(name)
             | AccessError::Digest(name)
             | AccessError::Zero(name)
+            | AccessError::SameSecret { name, .. }
             | AccessError::Environment { name, .. }
             | AccessError::Quota { name, .. }
             | AccessError::Issuer { name, .. } => name,

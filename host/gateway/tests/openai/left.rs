@@ -209,7 +209,7 @@ async fn what_nobody_waits_for_any_more_ends_and_what_has_an_answer_stays() {
     });
     let patience = ids.map(|_| Patience::until(Instant::now()));
     for (caller, patience) in ids.into_iter().zip(&patience) {
-        requests.expect(Expected {
+        requests.await_left(Expected {
             caller,
             class: 1,
             prompt: 2,

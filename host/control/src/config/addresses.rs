@@ -64,7 +64,8 @@ pub(crate) fn wrong_origin(text: &str) -> Option<String> {
     if !is_host(host) {
         return none();
     }
-    let Some(port) = port else { return None };
+    // Without one there is nothing more that could be wrong.
+    let port = port?;
     match port.parse::<u16>() {
         Ok(number) if number == usual => Some(format!(
             "{text:?} is never sent: browsers leave :{usual} out; write {:?}",

@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use tidegate_contract::{AnswerLane, Lane, Made, ModelError, OperatorError, Through, TokenHandler};
+use tidegate_contract::{
+    AnswerLane, Blame, Lane, Made, ModelError, OperatorError, Through, TokenHandler,
+};
 use tidegate_flow::{Stage, Target};
 
 use crate::native::{Held, Native, Says, answer, piece};
@@ -181,10 +183,8 @@ fn every_piece_ends_once(seed: u64, takes_back: usize) -> Told {
         match end {
             End::Written(_) => told.0 += 1,
             End::Dropped(_) | End::Untaken(_) => told.1 += 1,
-            // Asked otherwise it has an answer: nothing of it is kept.
-            End::Dead(_, _, Some(ModelError::EmptyPrompt)) => {
-                told.1 += 1;
-            }
+            // Asked otherwise, or again, it has an answer: nothing of it is kept.
+            End::Dead(_, _, Some(error)) if error.blame() != Blame::Host => told.1 += 1,
             End::Dead(..) => told.2 += 1,
         }
     }

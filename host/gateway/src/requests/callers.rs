@@ -67,7 +67,7 @@ impl Callers for Requests {
                 } => state.ended(Failure::Dead {
                     stage: (*stage).to_owned(),
                     reason: (*reason).to_owned(),
-                    error: error.cloned(),
+                    error: error.cloned().map(Box::new),
                 }),
             }
         };

@@ -281,7 +281,7 @@ pub enum Failure {
         /// Why.
         reason: String,
         /// Why, where a model has no answer.
-        error: Option<ModelError>,
+        error: Option<Box<ModelError>>,
     },
     /// What was heard of the answer is not its beginning.
     Contradicted,

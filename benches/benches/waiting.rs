@@ -228,7 +228,7 @@ impl Waits {
             truncate: None,
             prompt_tokens: 1000,
             seed: 0,
-            class: 1,
+            class: Some(1),
             order: Order::Key,
             max_in_flight: in_flight,
             max_in_flight_per_key: in_flight,

@@ -78,7 +78,10 @@ impl Held {
         let record: usize = record.unwrap().parse().unwrap();
         asked.begin();
         for word in 0..WORDS {
-            if word == WORDS / 2 && record % 2 == 0 && !self.none_more.load(Ordering::SeqCst) {
+            if word == WORDS / 2
+                && record.is_multiple_of(2)
+                && !self.none_more.load(Ordering::SeqCst)
+            {
                 self.numbers.lock().unwrap().insert(number);
                 // As long as a test may wait for what comes next.
                 let _ = (0..4).any(|_| asked.wait_for_the_end());

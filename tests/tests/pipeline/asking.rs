@@ -286,7 +286,7 @@ fn the_priority_and_the_deadline_of_a_stage_reach_its_model() {
             Ok(answer("[]".into(), vec![1]))
         });
         let stage = ModelStage {
-            class: Some(class),
+            class,
             deadline,
             ..asking(model, "{n}")
         };

@@ -9,26 +9,35 @@ use super::files::{kind_of, unreadable};
 use super::findings::{Findings, Typed};
 use crate::admin::MAX_COMPONENT;
 
+/// The path of a file that the program lives by, and what `wrong` finds in what is there, if anything is.
+fn check(
+    found: &Findings,
+    directory: &Directory,
+    typed: &Typed<String>,
+    wrong: impl FnOnce(&fs::Metadata) -> Option<String>,
+) -> PathBuf {
+    let path = directory.resolve(&typed.value);
+    directory.uses(&path, typed);
+    let mistake = match fs::metadata(&path) {
+        Ok(facts) => wrong(&facts),
+        Err(error) => Some(unreadable(directory, &typed.value, &path, &error)),
+    };
+    if let Some(mistake) = mistake {
+        found.about(typed, mistake);
+    }
+    path
+}
+
 /// The file of records that an operator is tried on.
 pub(crate) fn check_samples(
     found: &Findings,
     directory: &Directory,
     typed: &Typed<String>,
 ) -> PathBuf {
-    let path = directory.resolve(&typed.value);
-    directory.uses(&path, typed);
-    match fs::metadata(&path) {
-        Ok(facts) if facts.is_file() => {}
-        Ok(_) => found.about(
-            typed,
-            format!(
-                "{:?} is not a file; name one of records, a line of JSON each",
-                typed.value
-            ),
-        ),
-        Err(error) => found.about(typed, unreadable(directory, &typed.value, &path, &error)),
-    }
-    path
+    check(found, directory, typed, |facts| {
+        let what = "is not a file; name one of records, a line of JSON each";
+        (!facts.is_file()).then(|| format!("{:?} {what}", typed.value))
+    })
 }
 
 /// A file that is read while the pipeline runs, such as a certificate.
@@ -37,19 +46,10 @@ pub(crate) fn check_file(
     directory: &Directory,
     typed: &Typed<String>,
 ) -> PathBuf {
-    let path = directory.resolve(&typed.value);
-    directory.uses(&path, typed);
-    match fs::metadata(&path) {
-        Ok(facts) if facts.is_dir() => {
-            found.about(
-                typed,
-                format!("{:?} is a directory; name a file", typed.value),
-            );
-        }
-        Ok(_) => {}
-        Err(error) => found.about(typed, unreadable(directory, &typed.value, &path, &error)),
-    }
-    path
+    check(found, directory, typed, |facts| {
+        let what = "is a directory; name a file";
+        facts.is_dir().then(|| format!("{:?} {what}", typed.value))
+    })
 }
 
 /// An operator's file.
@@ -58,29 +58,20 @@ pub(crate) fn check_component(
     directory: &Directory,
     typed: &Typed<String>,
 ) -> PathBuf {
-    let path = directory.resolve(&typed.value);
-    directory.uses(&path, typed);
-    match fs::metadata(&path) {
-        Ok(facts) if facts.is_file() && facts.len() <= MAX_COMPONENT as u64 => {}
-        Ok(facts) if facts.is_file() => found.about(
-            typed,
+    check(found, directory, typed, |facts| {
+        if !facts.is_file() {
+            let what = "is not a file; name the component, a .wasm file";
+            return Some(format!("{:?} {what}", typed.value));
+        }
+        (facts.len() > MAX_COMPONENT as u64).then(|| {
             format!(
                 "{:?} has {} bytes, limit {MAX_COMPONENT} ({} MiB)",
                 typed.value,
                 facts.len(),
                 MAX_COMPONENT >> 20
-            ),
-        ),
-        Ok(_) => found.about(
-            typed,
-            format!(
-                "{:?} is not a file; name the component, a .wasm file",
-                typed.value
-            ),
-        ),
-        Err(error) => found.about(typed, unreadable(directory, &typed.value, &path, &error)),
-    }
-    path
+            )
+        })
+    })
 }
 
 /// What a model's directory has at least, and beside it.

@@ -15,6 +15,7 @@ use tidegate_control::{
 use tidegate_flow::Controls;
 use tidegate_operator::{Change, ComponentSlot, digest};
 use tidegate_telemetry::events::{Deployed, DeploymentRefused};
+use tidegate_telemetry::metrics::Exposition;
 use tidegate_telemetry::{Meters, SlotSummary};
 
 use crate::components::Components;
@@ -258,7 +259,9 @@ impl Host for RunningHost {
     }
 
     fn metrics(&self) -> Option<String> {
-        let mut text = self.meters.prometheus();
+        let mut exposition = Exposition::default();
+        self.meters.expose(&mut exposition);
+        let mut text = exposition.text();
         let slots = self.slots.iter();
         text += &operator_metrics(slots.map(|hosted| (hosted.slot.name(), hosted.slot.metrics())));
         let slots: Vec<_> = self.slots.iter().map(|hosted| &*hosted.slot).collect();

@@ -360,6 +360,7 @@ impl ModelAnswered<'_> {
         let stage = stage(meters, self.stage, |stage| {
             stage.batches.add(1);
             stage.records_out.add(1);
+            stage.time.observe(self.queued + self.prefill + self.decode);
         });
         debug!(
             stage,

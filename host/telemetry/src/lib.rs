@@ -15,6 +15,7 @@ mod format;
 mod lately;
 mod latency;
 mod meters;
+pub mod metrics;
 mod plain;
 mod progress;
 mod summary;

@@ -1,12 +1,12 @@
 //! Meters: the counters of a running pipeline.
 
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::lately::Lately;
 use crate::latency::{LatencyRecorder, merged};
+use crate::metrics::{Exposition, Family, Gauge, Histogram, STAGE_SECONDS, Stretch, table};
 use crate::summary::{LatencyMs, ModelTotals, Records, SlotSummary, Summary};
 
 /// A number that only grows.
@@ -31,7 +31,7 @@ impl Counter {
 }
 
 /// The counters of one stage.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct StageMeters {
     /// Name of the stage.
     pub name: String,
@@ -51,6 +51,16 @@ pub struct StageMeters {
     pub instances_lost: Counter,
     /// Revisions that failed more often than the pipeline file allows.
     pub revisions_tripped: Counter,
+    /// Records that have come to it and that it has not taken.
+    pub inbox: Gauge,
+    /// Records that wait in it: for an answer, a retry, or others of their lane.
+    pub waiting: Gauge,
+    /// Most records that may wait in it, in all tasks together.
+    pub limit: Gauge,
+    /// When it, or one after it, took no more, by the clock of [`Meters::clock`].
+    pub full: Stretch,
+    /// How long calls of its operator took, each with a batch; or requests to its model.
+    pub time: Histogram,
     unavailable: Mutex<Option<Unavailable>>,
 }
 
@@ -66,6 +76,26 @@ pub struct Unavailable {
 }
 
 impl StageMeters {
+    fn new(name: &str) -> StageMeters {
+        StageMeters {
+            name: name.to_owned(),
+            records_in: Counter::default(),
+            records_out: Counter::default(),
+            records_dropped: Counter::default(),
+            records_dead: Counter::default(),
+            records_retried: Counter::default(),
+            batches: Counter::default(),
+            instances_lost: Counter::default(),
+            revisions_tripped: Counter::default(),
+            inbox: Gauge::default(),
+            waiting: Gauge::default(),
+            limit: Gauge::default(),
+            full: Stretch::default(),
+            time: Histogram::new(STAGE_SECONDS),
+            unavailable: Mutex::default(),
+        }
+    }
+
     /// What keeps the stage from answering, if something does.
     pub fn unavailable(&self) -> Option<Unavailable> {
         self.lock().clone()
@@ -138,6 +168,8 @@ pub struct Meters {
     pub model_failures: Counter,
     /// Tokens of prompts.
     pub prompt_tokens: Counter,
+    /// Spans of traces that were not exported.
+    pub spans_dropped: Counter,
     generated_tokens: Counter,
     longest_swap_wait_micros: Counter,
     in_flight: AtomicI64,
@@ -167,17 +199,12 @@ impl Meters {
             model_requests: Counter::default(),
             model_failures: Counter::default(),
             prompt_tokens: Counter::default(),
+            spans_dropped: Counter::default(),
             generated_tokens: Counter::default(),
             longest_swap_wait_micros: Counter::default(),
             in_flight: AtomicI64::new(0),
             tokens_lately: Lately::new(),
-            stages: stages
-                .into_iter()
-                .map(|name| StageMeters {
-                    name: name.to_owned(),
-                    ..StageMeters::default()
-                })
-                .collect(),
+            stages: stages.into_iter().map(StageMeters::new).collect(),
             latencies: Mutex::new(Vec::new()),
         }
     }
@@ -272,77 +299,67 @@ impl Meters {
         }
     }
 
-    /// All counters in the text format of Prometheus.
-    pub fn prometheus(&self) -> String {
-        type Of = fn(&StageMeters) -> &Counter;
-        let mut text = String::new();
-        for (name, counter) in self.totals() {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "# TYPE {name} counter\n{name} {}", counter.get());
-        }
-        let in_flight = u64::try_from(self.in_flight.load(Ordering::Relaxed)).unwrap_or(0);
-        let _ = writeln!(
-            text,
-            "# TYPE tidegate_in_flight_records gauge\ntidegate_in_flight_records {in_flight}"
-        );
-        let stage: [(&str, Of); 8] = [
-            ("tidegate_stage_in_records_total", |s| &s.records_in),
-            ("tidegate_stage_out_records_total", |s| &s.records_out),
-            ("tidegate_stage_dropped_records_total", |s| {
-                &s.records_dropped
-            }),
-            ("tidegate_stage_dead_records_total", |s| &s.records_dead),
-            ("tidegate_stage_retried_records_total", |s| {
-                &s.records_retried
-            }),
-            ("tidegate_stage_batches_total", |s| &s.batches),
-            ("tidegate_stage_lost_instances_total", |s| &s.instances_lost),
-            ("tidegate_stage_tripped_revisions_total", |s| {
-                &s.revisions_tripped
-            }),
-        ];
-        for (name, counter) in stage {
-            let _ = writeln!(text, "# TYPE {name} counter");
-            for stage in &self.stages {
-                let number = counter(stage).get();
-                let _ = writeln!(text, "{name}{{stage=\"{}\"}} {number}", stage.name);
-            }
-        }
-        let name = "tidegate_stage_unavailable_tasks";
-        let _ = writeln!(text, "# TYPE {name} gauge");
-        for stage in &self.stages {
-            let tasks = stage
-                .unavailable()
-                .map_or(0, |unavailable| unavailable.tasks);
-            let _ = writeln!(text, "{name}{{stage=\"{}\"}} {tasks}", stage.name);
-        }
-        text
+    /// Time since the start: the clock of [`StageMeters::full`].
+    pub fn clock(&self) -> Duration {
+        self.started.elapsed()
     }
 
-    /// The counters of the pipeline, by the names they have in metrics.
-    fn totals(&self) -> [(&'static str, &Counter); 15] {
+    /// Hands in all that is counted here.
+    pub fn expose(&self, exposition: &mut Exposition) {
+        for (family, counter) in self.totals() {
+            exposition.add(family, &[], counter.get());
+        }
+        let in_flight = u64::try_from(self.in_flight.load(Ordering::Relaxed)).unwrap_or(0);
+        exposition.add(&table::RECORDS_IN_FLIGHT, &[], in_flight);
+        type Counts = (&'static Family, fn(&StageMeters) -> u64);
+        let counts: [Counts; 12] = [
+            (&table::STAGE_RECORDS_IN, |s| s.records_in.get()),
+            (&table::STAGE_RECORDS_OUT, |s| s.records_out.get()),
+            (&table::STAGE_RECORDS_DROPPED, |s| s.records_dropped.get()),
+            (&table::STAGE_RECORDS_DEAD, |s| s.records_dead.get()),
+            (&table::STAGE_RECORDS_RETRIED, |s| s.records_retried.get()),
+            (&table::STAGE_BATCHES, |s| s.batches.get()),
+            (&table::STAGE_INSTANCES_LOST, |s| s.instances_lost.get()),
+            (&table::STAGE_REVISIONS_TRIPPED, |s| {
+                s.revisions_tripped.get()
+            }),
+            (&table::STAGE_UNAVAILABLE, |s| {
+                s.unavailable().map_or(0, |now| now.tasks as u64)
+            }),
+            (&table::STAGE_INBOX, |s| s.inbox.get()),
+            (&table::STAGE_WAITING, |s| s.waiting.get()),
+            (&table::STAGE_LIMIT, |s| s.limit.get()),
+        ];
+        for stage in &self.stages {
+            let name = [stage.name.as_str()];
+            for (family, count) in counts {
+                exposition.add(family, &name, count(stage));
+            }
+            exposition.add(&table::STAGE_FULL, &name, stage.full.get());
+            exposition.add(&table::STAGE_SECONDS, &name, stage.time.spread());
+        }
+    }
+
+    /// The counters of the pipeline.
+    fn totals(&self) -> [(&'static Family, &Counter); 17] {
         [
-            ("tidegate_in_records_total", &self.records_in),
-            ("tidegate_out_records_total", &self.records_out),
-            ("tidegate_dropped_records_total", &self.records_dropped),
-            (
-                "tidegate_unanswered_elsewhere_records_total",
-                &self.unanswered_elsewhere,
-            ),
-            ("tidegate_dead_records_total", &self.records_dead),
-            ("tidegate_split_records_total", &self.records_split),
-            ("tidegate_retried_records_total", &self.records_retried),
-            ("tidegate_abandoned_records_total", &self.records_abandoned),
-            (
-                "tidegate_abandoned_split_records_total",
-                &self.splits_abandoned,
-            ),
-            ("tidegate_batches_total", &self.batches),
-            ("tidegate_cuts_total", &self.cuts),
-            ("tidegate_swaps_total", &self.swaps),
-            ("tidegate_model_requests_total", &self.model_requests),
-            ("tidegate_prompt_tokens_total", &self.prompt_tokens),
-            ("tidegate_generated_tokens_total", &self.generated_tokens),
+            (&table::RECORDS_IN, &self.records_in),
+            (&table::RECORDS_OUT, &self.records_out),
+            (&table::RECORDS_DROPPED, &self.records_dropped),
+            (&table::RECORDS_UNANSWERED, &self.unanswered_elsewhere),
+            (&table::RECORDS_DEAD, &self.records_dead),
+            (&table::RECORDS_SPLIT, &self.records_split),
+            (&table::RECORDS_RETRIED, &self.records_retried),
+            (&table::RECORDS_ABANDONED, &self.records_abandoned),
+            (&table::SPLITS_ABANDONED, &self.splits_abandoned),
+            (&table::BATCHES, &self.batches),
+            (&table::CUTS, &self.cuts),
+            (&table::SWAPS, &self.swaps),
+            (&table::MODEL_REQUESTS, &self.model_requests),
+            (&table::MODEL_REQUESTS_FAILED, &self.model_failures),
+            (&table::PROMPT_TOKENS, &self.prompt_tokens),
+            (&table::GENERATED_TOKENS, &self.generated_tokens),
+            (&table::SPANS_DROPPED, &self.spans_dropped),
         ]
     }
 

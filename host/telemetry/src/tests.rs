@@ -1,8 +1,10 @@
 //! Events and what the meters, the summary and the metrics say after them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::events::*;
+use crate::metrics::{Exposition, Kind, Since, Unit, table};
 use crate::{Meters, SlotSummary, Summary};
 
 /// A small run: ten read, one undecodable, one split into three, two dropped, one dead at the model.
@@ -284,23 +286,44 @@ fn a_stage_is_unavailable_from_its_first_task_to_its_last() {
 
 #[test]
 fn metrics_are_named_by_the_rule() {
-    let text = run().prometheus();
-    assert!(
-        text.contains("# TYPE tidegate_in_records_total counter\ntidegate_in_records_total 10\n")
-    );
-    assert!(text.contains("tidegate_stage_dropped_records_total{stage=\"redact\"} 2\n"));
-    assert!(
-        text.contains("# TYPE tidegate_in_flight_records gauge\ntidegate_in_flight_records 0\n")
-    );
-    let mut kind = "";
-    for line in text.lines() {
-        if let Some(said) = line.strip_prefix("# TYPE ") {
-            kind = said.split(' ').nth(1).unwrap();
-            continue;
-        }
-        let name = line.split(['{', ' ']).next().unwrap();
+    let mut exposition = Exposition::default();
+    run().expose(&mut exposition);
+    let text = exposition.text();
+    for line in [
+        "# TYPE tidegate_in_records_total counter\ntidegate_in_records_total 10\n",
+        "tidegate_stage_dropped_records_total{stage=\"redact\"} 2\n",
+        "# TYPE tidegate_in_flight_records gauge\ntidegate_in_flight_records 0\n",
+        "tidegate_stage_seconds_count{stage=\"answer\"} 8\n",
+    ] {
+        assert!(text.contains(line), "{line}{text}");
+    }
+    let mut names = BTreeSet::new();
+    for family in table::ALL {
+        let name = family.name;
+        assert!(names.insert(name), "{name} stands twice");
         // What only grows says so.
-        assert_eq!(name.ends_with("_total"), kind == "counter", "{line}");
-        assert!(name.starts_with("tidegate_"), "{line}");
+        assert_eq!(
+            name.ends_with("_total"),
+            family.kind == Kind::Counter,
+            "{name}"
+        );
+        assert!(
+            name.starts_with("tidegate_") || name.starts_with("process_"),
+            "{name}"
+        );
+        assert!(
+            !family.help.ends_with('.') && !family.help.is_empty(),
+            "{name}"
+        );
+        let stem = name.trim_end_matches("_total");
+        let unit = match family.unit {
+            Unit::Seconds | Unit::Timestamp => "_seconds",
+            Unit::Bytes => "_bytes",
+            Unit::Ratio => "_ratio",
+            Unit::Of(_) | Unit::Truth => "",
+        };
+        assert!(stem.ends_with(unit), "{name} is measured in {unit}");
+        let grows = matches!(family.since, Since::Now) == (family.kind == Kind::Gauge);
+        assert!(grows, "{name}: {:?}", family.since);
     }
 }

@@ -34,7 +34,7 @@ use tidegate_telemetry::events::RecordsRead;
 pub(crate) use self::answers::{Shown, Then};
 use self::inbox::Inbox;
 pub(crate) use self::starts::{Pause, Starts};
-pub(crate) use self::wants::Wants;
+pub(crate) use self::wants::{StageLoad, Wants};
 use crate::begin::Begin;
 use crate::counts::Counts;
 use crate::entry::{Entry, EntryId, KeptParts, Lane, State, Tokens};
@@ -517,16 +517,20 @@ fn inboxes_of(topology: &Topology) -> Vec<Inbox> {
     stages.map(|stage| Inbox::new(&stage.name)).collect()
 }
 
-/// How many more records a stage may have waiting.
-fn room_of(stage: &Stage, waiting: &Waiting) -> usize {
-    let limit = match &stage.kind {
+/// Most records that a stage may have waiting.
+fn limit_of(stage: &Stage) -> usize {
+    match &stage.kind {
         StageKind::Operator(_) => MAX_RETRYING,
         StageKind::Model(model) => model.max_in_flight,
-    };
+    }
+}
+
+/// How many more records a stage may have waiting.
+fn room_of(stage: &Stage, waiting: &Waiting) -> usize {
     if waiting.bytes() >= MAX_WAITING_BYTES {
         return 0;
     }
-    limit.saturating_sub(waiting.len())
+    limit_of(stage).saturating_sub(waiting.len())
 }
 
 /// Microseconds since the Unix epoch.

@@ -105,6 +105,9 @@ impl Task {
                 }
                 let began = Instant::now();
                 let processed = instance.operator.process(batch);
+                if let Some(meters) = output.meters.stages().get(stage) {
+                    meters.time.observe(began.elapsed());
+                }
                 for lost in instance.operator.take_losses() {
                     let version = instance.operator.version();
                     InstanceLost {

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use super::Task;
 use super::inbox::Inbox;
+use super::{Task, limit_of, room_of};
 use crate::topology::StageKind;
 use crate::waiting::Waiting;
 
@@ -28,7 +28,32 @@ pub(crate) struct Wants {
     pub open: bool,
 }
 
+/// What waits in a stage of a task, and before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StageLoad {
+    /// Records that have come to it and are not taken.
+    pub inbox: u64,
+    /// Records that wait in it.
+    pub waiting: u64,
+    /// Most that may.
+    pub limit: u64,
+    /// Whether it takes no more, or was left with what it has not taken.
+    pub full: bool,
+}
+
 impl Task {
+    /// What waits in one of its stages.
+    pub(crate) fn load(&self, stage: usize) -> StageLoad {
+        let (inbox, waiting) = (&self.inboxes[stage], &self.waiting[stage]);
+        let stage = &self.topology.stages[stage];
+        StageLoad {
+            inbox: inbox.len() as u64,
+            waiting: waiting.len() as u64,
+            limit: limit_of(stage) as u64,
+            full: !inbox.is_empty() || room_of(stage, waiting) == 0,
+        }
+    }
+
     /// What it wants, as it stands.
     pub(crate) fn wants(&self) -> Wants {
         let stages = || self.topology.stages.iter().zip(&self.waiting);

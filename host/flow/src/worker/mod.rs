@@ -5,6 +5,7 @@ mod begins;
 mod callers;
 mod cut;
 mod kept_requests;
+mod loads;
 mod rests;
 mod submit;
 mod tasks;
@@ -237,6 +238,7 @@ impl Worker {
             starts: Arc::new(Starts::new(shared.topology.stages.len())),
             shared,
             sources,
+            tasks: Tasks::new(output.meters.clone()),
             output,
             committer,
             controls,
@@ -248,7 +250,6 @@ impl Worker {
             requests: HashMap::new(),
             kept: KeptRequests::default(),
             rests: Rests::default(),
-            tasks: Tasks::default(),
             arriving: Vec::new(),
             sender,
             completions,
@@ -296,6 +297,7 @@ impl Worker {
                 .meters
                 .add_in_flight(in_flight as i64 - self.shown as i64);
             self.shown = in_flight;
+            self.tasks.count_full();
             // A cut that came to nothing leaves something to be done.
             let again = self.last_failed.is_none_or(|since| since.elapsed() >= TURN);
             if again && self.is_done(stopping, in_flight) {

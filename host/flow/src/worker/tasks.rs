@@ -3,23 +3,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_contract::Partition;
+use tidegate_telemetry::Meters;
 
-use crate::task::{Task, Wants};
+use super::loads::Loads;
+use crate::task::{StageLoad, Task, Wants};
 
 /// See the module.
-#[derive(Default)]
 pub(super) struct Tasks {
     tasks: BTreeMap<Partition, Kept>,
     wanted: Wanted,
+    loads: Loads,
 }
 
-/// A task, and what it wants.
+/// A task, what it wants, and what waits in its stages.
 struct Kept {
     task: Task,
     wants: Wants,
+    loads: Box<[StageLoad]>,
 }
 
 /// What all of them want.
@@ -77,6 +81,7 @@ impl Wanted {
 pub(super) struct Turn<'a> {
     kept: &'a mut Kept,
     wanted: &'a mut Wanted,
+    loads: &'a mut Loads,
 }
 
 impl Deref for Turn<'_> {
@@ -101,27 +106,62 @@ impl Drop for Turn<'_> {
             let partition = self.kept.task.partition;
             self.wanted.change(partition, Some(old), Some(wants));
         }
+        for (stage, known) in self.kept.loads.iter_mut().enumerate() {
+            let now = self.kept.task.load(stage);
+            if now != *known {
+                self.loads.change(stage, *known, now);
+                *known = now;
+            }
+        }
     }
 }
 
 impl Tasks {
+    /// None yet; what waits in their stages is told to these meters.
+    pub(super) fn new(meters: Arc<Meters>) -> Tasks {
+        Tasks {
+            tasks: BTreeMap::new(),
+            wanted: Wanted::default(),
+            loads: Loads::new(meters),
+        }
+    }
+
     pub(super) fn insert(&mut self, task: Task) {
-        let (partition, wants) = (task.partition, task.wants());
-        let old = self.tasks.insert(partition, Kept { task, wants });
-        let old = old.map(|kept| kept.wants);
-        self.wanted.change(partition, old, Some(wants));
+        let partition = task.partition;
+        let old = self.remove(partition);
+        debug_assert!(old.is_none(), "a partition has one task");
+        let wants = task.wants();
+        self.wanted.change(partition, None, Some(wants));
+        let stages = 0..task.topology.stages.len();
+        let loads: Box<[StageLoad]> = stages.map(|stage| task.load(stage)).collect();
+        for (stage, load) in loads.iter().enumerate() {
+            self.loads.change(stage, StageLoad::default(), *load);
+        }
+        self.tasks.insert(partition, Kept { task, wants, loads });
     }
 
     pub(super) fn remove(&mut self, partition: Partition) -> Option<Task> {
-        let Kept { task, wants } = self.tasks.remove(&partition)?;
+        let Kept { task, wants, loads } = self.tasks.remove(&partition)?;
         self.wanted.change(partition, Some(wants), None);
+        for (stage, load) in loads.iter().enumerate() {
+            self.loads.change(stage, *load, StageLoad::default());
+        }
         Some(task)
+    }
+
+    /// Stages that were full until now since it was looked at last are counted as such.
+    pub(super) fn count_full(&mut self) {
+        self.loads.count_full();
     }
 
     pub(super) fn get_mut(&mut self, partition: Partition) -> Option<Turn<'_>> {
         let kept = self.tasks.get_mut(&partition)?;
-        let wanted = &mut self.wanted;
-        Some(Turn { kept, wanted })
+        let (wanted, loads) = (&mut self.wanted, &mut self.loads);
+        Some(Turn {
+            kept,
+            wanted,
+            loads,
+        })
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &Task> {
@@ -217,8 +257,6 @@ impl Tasks {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-    use std::sync::Arc;
     use std::time::Duration;
 
     use tidegate_contract::{CommitPoint, Operator, OperatorError, OperatorVersion, Slot};
@@ -253,7 +291,7 @@ mod tests {
     }
 
     /// Five hundred tasks of a topic, with an operator.
-    fn tasks() -> Tasks {
+    fn tasks(meters: &Arc<Meters>) -> Tasks {
         let topology = Arc::new(Topology {
             sources: vec![Source {
                 name: "in".into(),
@@ -282,7 +320,7 @@ mod tests {
             drain: Duration::ZERO,
         });
         let starts = Arc::new(Starts::new(1));
-        let mut tasks = Tasks::default();
+        let mut tasks = Tasks::new(meters.clone());
         for number in 0..TASKS {
             let begin = Begin {
                 position: None,
@@ -330,7 +368,12 @@ mod tests {
 
     #[test]
     fn a_round_asks_the_tasks_that_want_something_however_many_there_are_and_whatever_waits() {
-        let mut tasks = tasks();
+        let meters = Arc::new(Meters::new("still", ["still"]));
+        let mut tasks = tasks(&meters);
+        let shown = || {
+            let stage = &meters.stages()[0];
+            [stage.inbox.get(), stage.waiting.get(), stage.limit.get()]
+        };
         let now = Instant::now();
         let later = now + Duration::from_secs(600);
         assert_eq!((asked(&tasks, later), tasks.in_flight()), (0, 0));
@@ -345,6 +388,9 @@ mod tests {
         }
         assert_eq!(asked(&tasks, now), 0);
         assert_eq!(tasks.in_flight(), 20 * TASKS as usize);
+        assert_eq!(shown(), [0, 10_000, 1024 * 500]);
+        tasks.count_full();
+        assert_eq!(meters.stages()[0].full.get(), Duration::ZERO);
         assert_eq!(tasks.next_due(), Some(later));
         assert_eq!(tasks.with_turn(later).len(), TASKS as usize);
         // One has its turn.
@@ -365,6 +411,8 @@ mod tests {
             number += 1;
         }
         assert_eq!(tasks.turned(0), [partition(5)]);
+        tasks.count_full();
+        assert!(meters.stages()[0].full.get() > Duration::ZERO);
         assert_eq!(tasks.least_room(0), Some(1024 - 20));
         tasks.get_mut(partition(5)).unwrap().paused = true;
         assert_eq!(asked(&tasks, now), 0);
@@ -386,5 +434,6 @@ mod tests {
         }
         assert_eq!((asked(&tasks, later), tasks.in_flight()), (0, 0));
         assert!(tasks.changed().is_empty() && tasks.least_room(0).is_none());
+        assert_eq!(shown(), [0, 0, 0]);
     }
 }

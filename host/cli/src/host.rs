@@ -243,6 +243,7 @@ impl Host for RunningHost {
             }),
             swaps: now.swaps,
             max_swap_wait_ms: now.longest_swap_wait_ms,
+            progress: Vec::new(),
         }
     }
 

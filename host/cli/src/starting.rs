@@ -114,6 +114,7 @@ impl Host for StartingHost {
             gateway: None,
             swaps: 0,
             max_swap_wait_ms: 0.0,
+            progress: Vec::new(),
         }
     }
 

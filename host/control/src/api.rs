@@ -89,6 +89,26 @@ pub struct StatusReport {
     pub swaps: u64,
     /// Longest time a task waited for a switch, milliseconds.
     pub max_swap_wait_ms: f64,
+    /// What takes long and is under way, the oldest first.
+    #[serde(default)]
+    pub progress: Vec<ProgressReport>,
+}
+
+/// Something long that is under way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProgressReport {
+    /// What is done: `load`, `convert`, `compile`, `restore`, `replay`.
+    pub kind: String,
+    /// With what, without control characters: the name of a model, component, topic or log.
+    pub subject: String,
+    /// How much of it is done, in units.
+    pub done: u64,
+    /// How much there is, if that is known.
+    pub of: Option<u64>,
+    /// The unit: `bytes`, `records`, or `bytes of memory` of something whose end nobody can tell.
+    pub unit: String,
+    /// Since it was begun.
+    pub seconds: f64,
 }
 
 /// How the gateway of a running pipeline stands.

@@ -20,7 +20,7 @@ mod token;
 
 pub use api::{
     ComponentVersion, DeployRefused, DeployReport, DeployRequest, GatewayReport, Host, Percentiles,
-    RecordCounts, RevisionReport, RunState, ShedReport, SlotCounters, SlotReport, SlotTrouble,
-    StatusReport,
+    ProgressReport, RecordCounts, RevisionReport, RunState, ShedReport, SlotCounters, SlotReport,
+    SlotTrouble, StatusReport,
 };
 pub use models::{BreakerState, ModelRefused, ModelReport, RemoteReport};

@@ -68,6 +68,7 @@ fn report() -> StatusReport {
         gateway: None,
         swaps: 0,
         max_swap_wait_ms: 0.0,
+        progress: Vec::new(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::letters::{LetterPage, LetterQuery, LetterReport, LettersRefused, SentLetters};
 use crate::models::{ModelRefused, ModelReport, RemoteReport};
 
 /// The running host, as the admin API sees it. Calls come from threads that may block.
@@ -36,6 +37,23 @@ pub trait Host: Send + Sync {
             name: name.to_owned(),
             models: Vec::new(),
         })
+    }
+
+    /// Dead letters, the newest first.
+    fn dead_letters(&self, query: &LetterQuery) -> Result<LetterPage, LettersRefused> {
+        let _ = query;
+        Ok(LetterPage::default())
+    }
+
+    /// A dead letter as a whole.
+    fn dead_letter(&self, id: &str) -> Result<LetterReport, LettersRefused> {
+        Err(LettersRefused::Unknown { id: id.to_owned() })
+    }
+
+    /// Sends dead letters again, each once however often that is asked for.
+    fn send_dead_letters(&self, ids: &[String]) -> Result<SentLetters, LettersRefused> {
+        let id = ids.first().cloned().unwrap_or_default();
+        Err(LettersRefused::Unknown { id })
     }
 
     /// Its counters in the text format of Prometheus, if it has any.

@@ -11,6 +11,7 @@ use ureq::{Agent, Body};
 use crate::admin::{CONFIG_BYTES, CONNECTION, MAX_COMPONENT, MAX_CONFIG};
 use crate::api::{DeployReport, DeployRequest, StatusReport};
 use crate::config::{Mistakes, state_directory};
+use crate::letters::{LetterPage, LetterQuery, LetterReport, SendLetters, SentLetters};
 use crate::models::ModelReport;
 use crate::token::AdminFile;
 
@@ -20,8 +21,12 @@ const ASK: Duration = Duration::from_secs(10);
 const DEPLOY: Duration = CONNECTION;
 /// For a model: as long as the host keeps the connection, since weights of many gigabytes are read, hashed and loaded.
 const LOAD: Duration = CONNECTION;
+/// For dead letters, which a broker may have to be asked for.
+const LETTERS: Duration = Duration::from_secs(60);
+/// For sending them again: each is looked up and kept.
+const SEND: Duration = Duration::from_secs(300);
 /// Longest answer that is read, bytes.
-const ANSWER: u64 = 16 << 20;
+const ANSWER: u64 = 64 << 20;
 
 /// A running host.
 #[derive(Clone, Debug)]
@@ -239,6 +244,47 @@ impl Client {
             .delete(self.url(&format!("/v1/models/{}", escaped(name))))
             .header("authorization", self.authorization())
             .call();
+        self.understood(answer)
+    }
+
+    /// Dead letters of its pipeline, the newest first.
+    pub fn dead_letters(&self, query: &LetterQuery) -> Result<LetterPage, ClientError> {
+        let limit = query.limit.to_string();
+        let mut request = agent(LETTERS)
+            .get(self.url("/v1/dead-letters"))
+            .query("limit", limit);
+        let texts = [
+            ("before", &query.before),
+            ("stage", &query.stage),
+            ("source", &query.source),
+            ("text", &query.text),
+        ];
+        for (name, text) in texts {
+            if let Some(text) = text {
+                request = request.query(name, text);
+            }
+        }
+        let answer = request.header("authorization", self.authorization()).call();
+        self.understood(answer)
+    }
+
+    /// A dead letter as a whole.
+    pub fn dead_letter(&self, id: &str) -> Result<LetterReport, ClientError> {
+        let answer = agent(LETTERS)
+            .get(self.url(&format!("/v1/dead-letters/{}", escaped(id))))
+            .header("authorization", self.authorization())
+            .call();
+        self.understood(answer)
+    }
+
+    /// Sends dead letters again, at most [`MAX_SENT`](crate::MAX_SENT) at once.
+    pub fn send_dead_letters(&self, letters: &SendLetters) -> Result<SentLetters, ClientError> {
+        let body = serde_json::json!({ "ids": letters.ids }).to_string();
+        let answer = agent(SEND)
+            .post(self.url("/v1/dead-letters/send"))
+            .header("authorization", self.authorization())
+            .header("content-type", "application/json")
+            .send(body);
         self.understood(answer)
     }
 

@@ -15,6 +15,7 @@ pub mod admin;
 mod api;
 pub mod client;
 pub mod config;
+mod letters;
 mod models;
 mod token;
 
@@ -22,5 +23,9 @@ pub use api::{
     ComponentVersion, DeployRefused, DeployReport, DeployRequest, GatewayReport, Host, Percentiles,
     ProgressReport, RecordCounts, RevisionReport, RunState, ShedReport, SlotCounters, SlotReport,
     SlotTrouble, StatusReport,
+};
+pub use letters::{
+    LETTERS, LetterHeader, LetterPage, LetterQuery, LetterReport, LetterSent, LettersRefused,
+    MAX_LETTERS, MAX_SENT, SendLetters, SendResult, SendState, SentLetters,
 };
 pub use models::{BreakerState, ModelRefused, ModelReport, RemoteReport};

@@ -56,14 +56,17 @@ pub(super) fn router(address: SocketAddr, token: &str, host: Arc<dyn Host>) -> R
             "/v1/models/{model}",
             post(super::models::load).delete(super::models::unload),
         )
+        .route("/v1/dead-letters", get(super::letters::list))
+        .route("/v1/dead-letters/send", post(super::letters::send))
+        .route("/v1/dead-letters/{*id}", get(super::letters::one))
         .route("/metrics", get(metrics))
         .fallback(async |request: Request| {
             let (method, path) = (request.method(), request.uri().path());
             failed(
                 StatusCode::NOT_FOUND,
                 format!(
-                    "there is no {method} {path}; GET /v1/status, GET /v1/models, GET /metrics, \
-                     POST /v1/slots/SLOT, POST /v1/models/MODEL, DELETE /v1/models/MODEL"
+                    "there is no {method} {path}; GET /v1/status, GET /v1/models, GET /v1/dead-letters, \
+                     GET /v1/dead-letters/ID, GET /metrics, POST /v1/dead-letters/send, POST /v1/slots/SLOT, POST /v1/models/MODEL, DELETE /v1/models/MODEL"
                 ),
             )
         })

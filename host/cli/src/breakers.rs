@@ -11,6 +11,7 @@ use tidegate_operator::{Change, Deployment};
 use tidegate_telemetry::events::RevisionTripped;
 
 use crate::host::{DEPLOYMENT, HostedSlot, RunningHost, SWITCH_DEADLINE};
+use crate::live::reported;
 use crate::wire;
 
 /// How often breakers are looked at. Meanwhile a revision that has failed too often answers nothing.
@@ -121,8 +122,11 @@ impl RunningHost {
             }
             Ok(back) => {
                 tell("the slot falls back");
+                let fell = format!("fell back from {}", version.version);
+                let (old, new) = (reported(&back.old), reported(&back.new));
+                self.live.deployed(slot.name(), &fell, old, Ok(new), true);
                 if let Ok(mut label) = hosted.label.lock() {
-                    *label = format!("fell back from {}", version.version);
+                    *label = fell;
                 }
                 if let Err(error) = self.controls.switch(slot.name(), SWITCH_DEADLINE) {
                     // Its tasks start it when they can; what waits goes on then.

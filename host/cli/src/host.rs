@@ -8,9 +8,8 @@ use tidegate_connect::remote::{RemoteModel, RemoteStats};
 use tidegate_contract::Slot as _;
 use tidegate_control::config::Breaker;
 use tidegate_control::{
-    ComponentVersion, DeployRefused, DeployReport, DeployRequest, GatewayReport, Host,
-    ModelRefused, ModelReport, Percentiles, RecordCounts, RunState, ShedReport, SlotCounters,
-    SlotReport, SlotTrouble, StatusReport,
+    DeployRefused, DeployReport, DeployRequest, GatewayReport, Host, ModelRefused, ModelReport,
+    Percentiles, RecordCounts, RunState, ShedReport, SlotReport, SlotTrouble, StatusReport,
 };
 use tidegate_flow::Controls;
 use tidegate_operator::{Change, ComponentSlot, digest};
@@ -19,6 +18,7 @@ use tidegate_telemetry::metrics::Exposition;
 use tidegate_telemetry::{Meters, SlotSummary};
 
 use crate::components::Components;
+use crate::live::{Live, counters, reported};
 use crate::models::{HostedModel, remote_report};
 use crate::operator_metrics::operator_metrics;
 use crate::wire::gateway::Serving;
@@ -60,6 +60,7 @@ pub(crate) struct RunningHost {
     pub(crate) serving: Option<Arc<Serving>>,
     pub(crate) controls: Controls,
     pub(crate) meters: Arc<Meters>,
+    pub(crate) live: Live,
     /// Why a breaker has stopped the pipeline, if one has.
     pub(crate) stopped: Mutex<Option<String>>,
 }
@@ -142,12 +143,6 @@ impl RunningHost {
             }
         };
         hosted.slot.finish(&deployed);
-        let version = |version: &tidegate_contract::OperatorVersion| ComponentVersion {
-            name: version.name.clone(),
-            version: version.version.clone(),
-            digest: version.digest.clone(),
-            revision: version.revision.digest.clone(),
-        };
         Deployed {
             slot: name,
             old: &deployed.old.version,
@@ -161,8 +156,8 @@ impl RunningHost {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         Ok(DeployReport {
             slot: name.to_owned(),
-            old: version(&deployed.old),
-            new: version(&deployed.new),
+            old: reported(&deployed.old),
+            new: reported(&deployed.new),
             tasks: report.tasks,
             switched_ms: ms(began.elapsed()),
             max_wait_ms: ms(report.longest_wait),
@@ -177,17 +172,7 @@ impl Host for RunningHost {
         let (before, again) = (self.controls.restored(), self.controls.taken_back());
         let slots = self.slots.iter().map(|hosted| {
             let version = hosted.slot.version();
-            let counters = self
-                .meters
-                .stages()
-                .get(hosted.stage)
-                .map(|stage| SlotCounters {
-                    input: stage.records_in.get(),
-                    output: stage.records_out.get(),
-                    dropped: stage.records_dropped.get(),
-                    dead: stage.records_dead.get(),
-                    retried: stage.records_retried.get(),
-                });
+            let counters = self.meters.stages().get(hosted.stage).map(counters);
             SlotReport {
                 slot: hosted.slot.name().to_owned(),
                 name: version.name.clone(),
@@ -243,6 +228,10 @@ impl Host for RunningHost {
             }),
             swaps: now.swaps,
             max_swap_wait_ms: now.longest_swap_wait_ms,
+            stages: self.live.stages(&self.meters),
+            graph: self.live.graph(&self.meters),
+            deployments: self.live.deployments(),
+            instance: String::new(),
             progress: Vec::new(),
         }
     }
@@ -301,7 +290,11 @@ impl Host for RunningHost {
                 });
             }
         };
+        let old = reported(&hosted.slot.version());
         let switched = self.switch(hosted, &deployment);
+        let new = switched.as_ref().map(|report| report.new.clone());
+        let new = new.map_err(String::as_str);
+        self.live.deployed(slot, &deployment.label, old, new, false);
         // However it ended: what no slot and no cut needs now is taken away.
         let slots = self.slots.iter().map(|hosted| &hosted.slot);
         wire::sweep(&self.components, slots, &self.controls.committed_slots());

@@ -11,6 +11,7 @@ mod component;
 mod components;
 mod exit;
 mod host;
+mod live;
 mod models;
 mod opening;
 mod operator_metrics;

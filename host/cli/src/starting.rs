@@ -2,13 +2,13 @@
 
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_connect::remote::RemoteModel;
 use tidegate_control::config::Pipeline;
 use tidegate_control::{
-    DeployRefused, DeployReport, DeployRequest, Host, ModelRefused, ModelReport, Percentiles,
-    RecordCounts, RunState, StatusReport,
+    DeployRefused, DeployReport, DeployRequest, Graph, Host, ModelRefused, ModelReport,
+    Percentiles, RecordCounts, RunState, StatusReport,
 };
 use tidegate_flow::Counts;
 
@@ -27,6 +27,9 @@ pub(crate) struct StartingHost {
     restored: Counts,
     models: Vec<ModelReport>,
     remote: Vec<Arc<RemoteModel>>,
+    graph: Graph,
+    /// The process and when it began.
+    instance: String,
     running: Mutex<Option<Arc<RunningHost>>>,
     runs: Condvar,
 }
@@ -47,7 +50,11 @@ impl StartingHost {
             path: model.path.clone(),
             ..ModelReport::default()
         });
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let nanos = since.map_or(0, |since| since.as_nanos());
         StartingHost {
+            graph: Graph::of(pipeline).0,
+            instance: format!("{:x}-{nanos:x}", std::process::id()),
             pipeline: pipeline.name.clone(),
             began: Instant::now(),
             restored,
@@ -85,7 +92,10 @@ impl StartingHost {
 impl Host for StartingHost {
     fn status(&self) -> StatusReport {
         if let Some(running) = self.running() {
-            return running.status();
+            return StatusReport {
+                instance: self.instance.clone(),
+                ..running.status()
+            };
         }
         let counts = self.restored;
         StatusReport {
@@ -114,6 +124,10 @@ impl Host for StartingHost {
             gateway: None,
             swaps: 0,
             max_swap_wait_ms: 0.0,
+            stages: Vec::new(),
+            graph: self.graph.clone(),
+            deployments: Vec::new(),
+            instance: self.instance.clone(),
             progress: Vec::new(),
         }
     }

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::graph::Graph;
 use crate::letters::{LetterPage, LetterQuery, LetterReport, LettersRefused, SentLetters};
+use crate::live::{DeploymentReport, StageReport};
 use crate::models::{ModelRefused, ModelReport, RemoteReport};
 
 /// The running host, as the admin API sees it. Calls come from threads that may block.
@@ -110,6 +112,18 @@ pub struct StatusReport {
     /// What takes long and is under way, the oldest first.
     #[serde(default)]
     pub progress: Vec<ProgressReport>,
+    /// One for each stage, in the order of the file; none before it runs.
+    #[serde(default)]
+    pub stages: Vec<StageReport>,
+    /// The pipeline as a graph.
+    #[serde(default)]
+    pub graph: Graph,
+    /// What was deployed since the start, the latest first.
+    #[serde(default)]
+    pub deployments: Vec<DeploymentReport>,
+    /// What no other start of this or any other host has: with another one the counters begin anew.
+    #[serde(default)]
+    pub instance: String,
 }
 
 /// Something long that is under way.

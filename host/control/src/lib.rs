@@ -15,7 +15,9 @@ pub mod admin;
 mod api;
 pub mod client;
 pub mod config;
+mod graph;
 mod letters;
+mod live;
 mod models;
 mod token;
 
@@ -24,8 +26,10 @@ pub use api::{
     ProgressReport, RecordCounts, RevisionReport, RunState, ShedReport, SlotCounters, SlotReport,
     SlotTrouble, StatusReport,
 };
+pub use graph::{DEAD_LETTERS, Graph, GraphEdge, GraphNode, NodeKind, Way};
 pub use letters::{
     LETTERS, LetterHeader, LetterPage, LetterQuery, LetterReport, LetterSent, LettersRefused,
     MAX_LETTERS, MAX_SENT, SendLetters, SendResult, SendState, SentLetters,
 };
+pub use live::{DEPLOYMENTS, DeploymentReport, StageReport, StageRole};
 pub use models::{BreakerState, ModelRefused, ModelReport, RemoteReport};

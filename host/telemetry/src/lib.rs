@@ -10,6 +10,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod edges;
 pub mod events;
 mod format;
 mod lately;
@@ -20,6 +21,7 @@ mod plain;
 mod progress;
 mod summary;
 
+pub use edges::{Edges, Sender, Taker};
 pub use format::{count, decimal, milliseconds};
 pub use latency::LatencyRecorder;
 pub use meters::{Counter, Meters, Snapshot, StageMeters, Unavailable};

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::edges::Edges;
 use crate::lately::Lately;
 use crate::latency::{LatencyRecorder, merged};
 use crate::metrics::{Exposition, Family, Gauge, Histogram, STAGE_SECONDS, Stretch, table};
@@ -175,6 +176,7 @@ pub struct Meters {
     in_flight: AtomicI64,
     tokens_lately: Lately,
     stages: Vec<StageMeters>,
+    edges: Edges,
     latencies: Mutex<Vec<LatencyRecorder>>,
 }
 
@@ -205,8 +207,19 @@ impl Meters {
             in_flight: AtomicI64::new(0),
             tokens_lately: Lately::new(),
             stages: stages.into_iter().map(StageMeters::new).collect(),
+            edges: Edges::default(),
             latencies: Mutex::new(Vec::new()),
         }
+    }
+
+    /// The same, which also count what goes from whom to whom.
+    pub fn with_edges(self, edges: Edges) -> Self {
+        Self { edges, ..self }
+    }
+
+    /// What went from whom to whom.
+    pub fn edges(&self) -> &Edges {
+        &self.edges
     }
 
     /// The stages, in the order of the pipeline file.

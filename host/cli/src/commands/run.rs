@@ -19,6 +19,7 @@ use crate::breakers::Breakers;
 use crate::components::Components;
 use crate::exit::{Failure, tell};
 use crate::host::{HostedSlot, RunningHost};
+use crate::live::Live;
 use crate::models::Served;
 use crate::starting::StartingHost;
 use crate::wire::gateway::Serving;
@@ -152,10 +153,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         gateway: gateway.as_ref(),
     };
     let parts = wire::worker_parts(&pipeline, until, &ground)?;
-    let meters = Arc::new(Meters::new(
-        &pipeline.name,
-        pipeline.stages.iter().map(|stage| stage.name.as_str()),
-    ));
+    let live = Live::new(&pipeline);
+    let stages = pipeline.stages.iter().map(|stage| stage.name.as_str());
+    let meters = Arc::new(Meters::new(&pipeline.name, stages).with_edges(live.edges()));
     let serving = match (&gateway, &pipeline.gateway, opened.bound) {
         (Some(gateway), Some(configured), Some(bound)) => Some(Serving::start(
             &pipeline, configured, bound, gateway, &served, &topology,
@@ -198,6 +198,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         serving,
         controls: run.controls(),
         meters: meters.clone(),
+        live,
         stopped: Mutex::new(None),
     });
     starting.runs(host.clone());

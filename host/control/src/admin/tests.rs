@@ -68,6 +68,10 @@ fn report() -> StatusReport {
         gateway: None,
         swaps: 0,
         max_swap_wait_ms: 0.0,
+        stages: Vec::new(),
+        graph: Default::default(),
+        deployments: Vec::new(),
+        instance: "one".into(),
         progress: Vec::new(),
     }
 }

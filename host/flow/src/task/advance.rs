@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use tidegate_contract::Became;
 use tidegate_record::{Batch, RecordView};
 use tidegate_telemetry::events::{ModelAsked, RecordsFannedOut};
+use tidegate_telemetry::{Sender, Taker};
 
 use super::{Task, room_of};
 use crate::error::FlowError;
@@ -60,6 +61,7 @@ impl Task {
             readers: targets.len() as u64,
         }
         .emit(&output.meters);
+        self.count(from, targets, records, output);
         for target in others {
             match target {
                 Target::Sink(sink) => output.write(*sink, batch.view())?,
@@ -71,6 +73,21 @@ impl Task {
             Target::Stage(stage) => self.hand_over(*stage, batch, since),
         }
         Ok(())
+    }
+
+    /// Counts what goes from whom to whom.
+    fn count(&self, from: Option<usize>, targets: &[Target], records: u64, output: &Output) {
+        let sender = match from {
+            Some(stage) => Sender::Stage(stage),
+            None => Sender::Source(usize::from(self.partition.source)),
+        };
+        for target in targets {
+            let taker = match target {
+                Target::Stage(stage) => Taker::Stage(*stage),
+                Target::Sink(sink) => Taker::Sink(*sink),
+            };
+            output.meters.edges().add(sender, taker, records);
+        }
     }
 
     /// What a stage is called, or the source.

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
 
+use crate::terminal::Errors;
+
 /// Why the program ends without having done what was asked.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -57,7 +59,7 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 
 /// Writes to standard error. A reader that has gone is no reason to end.
 pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
-    let _ = std::io::stderr().write_fmt(text);
+    let _ = Errors.write_all(text.to_string().as_bytes());
 }
 
 /// Sends log lines to standard error.
@@ -68,7 +70,7 @@ pub(crate) fn log_to_stderr(filter: &str) -> Result<(), Failure> {
     tracing_subscriber::fmt()
         .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| Errors)
         .log_internal_errors(false)
         .with_target(false)
         .init();

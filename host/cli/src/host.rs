@@ -21,6 +21,7 @@ use crate::components::Components;
 use crate::live::{Live, counters, reported};
 use crate::models::{HostedModel, remote_report};
 use crate::operator_metrics::operator_metrics;
+use crate::terminal::under_way;
 use crate::wire::gateway::Serving;
 use crate::{revisions, wire};
 
@@ -232,7 +233,7 @@ impl Host for RunningHost {
             graph: self.live.graph(&self.meters),
             deployments: self.live.deployments(),
             instance: String::new(),
-            progress: Vec::new(),
+            progress: under_way(),
         }
     }
 

@@ -17,6 +17,7 @@ mod opening;
 mod operator_metrics;
 mod revisions;
 mod starting;
+mod terminal;
 mod wire;
 
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ use tidegate_trial::Lines;
 
 use crate::commands::component::Trial;
 use crate::exit::Failure;
+use crate::terminal::Progress;
 
 /// Runs real-time language-model pipelines: sandboxed WebAssembly operators and the model itself in one program.
 #[derive(Parser)]
@@ -496,6 +498,15 @@ fn main() -> ExitCode {
     if let Err(failure) = exit::log_to_stderr(filter) {
         return failure.report();
     }
+    // A run shows its own, and the others have nothing that takes long.
+    let progress = match arguments.command {
+        Command::Check { .. }
+        | Command::Model(_)
+        | Command::Test { .. }
+        | Command::Bench { .. }
+        | Command::Component { .. } => Progress::show(),
+        _ => Progress::hidden(),
+    };
     let result: Result<(), Failure> = match arguments.command {
         Command::Run(run) => commands::run::run(&run),
         Command::Check {
@@ -595,6 +606,7 @@ fn main() -> ExitCode {
         }
         Command::Compile { order } => return tidegate_operator::compile_for_parent(&order),
     };
+    drop(progress);
     commands::interrupt::leave_to_signal();
     match result {
         Ok(()) => ExitCode::SUCCESS,

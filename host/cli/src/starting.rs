@@ -14,6 +14,7 @@ use tidegate_flow::Counts;
 
 use crate::host::RunningHost;
 use crate::models::{asking, remote_report};
+use crate::terminal::under_way;
 
 /// How long a deployment that comes while the host starts waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -128,7 +129,7 @@ impl Host for StartingHost {
             graph: self.graph.clone(),
             deployments: Vec::new(),
             instance: self.instance.clone(),
-            progress: Vec::new(),
+            progress: under_way(),
         }
     }
 

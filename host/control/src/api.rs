@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use tidegate_telemetry::{plain, work_line};
 
 use crate::graph::Graph;
 use crate::letters::{LetterPage, LetterQuery, LetterReport, LettersRefused, SentLetters};
 use crate::live::{DeploymentReport, StageReport};
 use crate::models::{ModelRefused, ModelReport, RemoteReport};
+
+/// Most bytes of a kind or unit that are shown.
+const MOST_UNIT: usize = 64;
 
 /// The running host, as the admin API sees it. Calls come from threads that may block.
 pub trait Host: Send + Sync {
@@ -129,7 +133,7 @@ pub struct StatusReport {
 /// Something long that is under way.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProgressReport {
-    /// What is done: `load`, `convert`, `compile`, `restore`, `replay`.
+    /// What is done: `read`, `load`, `convert`, `compile`, `restore` or `replay`.
     pub kind: String,
     /// With what, without control characters: the name of a model, component, topic or log.
     pub subject: String,
@@ -141,6 +145,20 @@ pub struct ProgressReport {
     pub unit: String,
     /// Since it was begun.
     pub seconds: f64,
+}
+
+impl std::fmt::Display for ProgressReport {
+    /// One line, as it is shown everywhere.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (kind, unit) = (plain(&self.kind, MOST_UNIT), plain(&self.unit, MOST_UNIT));
+        let amount = (self.done, self.of, &*unit);
+        f.write_str(&work_line(
+            &kind,
+            &self.subject,
+            amount,
+            self.seconds as u64,
+        ))
+    }
 }
 
 /// How the gateway of a running pipeline stands.

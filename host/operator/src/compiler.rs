@@ -18,6 +18,8 @@ pub(crate) use child::{Job, Order};
 pub(crate) use functions::{Learning, most, renewed};
 pub(crate) use supervise::Turns;
 
+use tidegate_telemetry::Works;
+
 use crate::limits::size;
 use crate::panics::caught;
 
@@ -62,21 +64,6 @@ impl Default for CompileLimits {
     }
 }
 
-/// A compilation that takes more than a second, as it goes on.
-#[derive(Clone, Debug)]
-pub struct Compiling<'a> {
-    /// The component, as it is called in errors.
-    pub component: &'a str,
-    /// Its bytes.
-    pub bytes: usize,
-    /// Since it was begun.
-    pub elapsed: Duration,
-    /// Memory of the compiler, in bytes, where the system tells.
-    pub memory: Option<u64>,
-    /// Whether it has ended.
-    pub is_done: bool,
-}
-
 /// Why nothing was compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
@@ -98,7 +85,7 @@ pub(crate) struct Task<'a> {
     pub(crate) beside: bool,
     /// When nobody waits for it any more.
     pub(crate) until: Option<Instant>,
-    pub(crate) progress: Option<fn(&Compiling<'_>)>,
+    pub(crate) works: &'a Works,
 }
 
 impl Job {

@@ -238,7 +238,7 @@ impl Engine {
             label: wanted.label,
             beside: wanted.beside,
             until: wanted.until,
-            progress: inner.progress,
+            works: &inner.works,
         };
         let engine = (&inner.wasm, inner.guarded);
         let made = inner

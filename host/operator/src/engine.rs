@@ -9,12 +9,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use tidegate_contract::OperatorError;
+use tidegate_telemetry::Works;
 use wasmtime::component::Linker;
 use wasmtime::{Config, InstanceAllocationStrategy, Memory, MemoryType, Store};
 
 use crate::budget::Budget;
 use crate::cache::{Cache, Owner};
-use crate::compiler::{CompileLimits, Compiler, Compiling, Learning, Turns};
+use crate::compiler::{CompileLimits, Compiler, Learning, Turns};
 use crate::host::Host;
 use crate::shared::lock;
 use crate::ticker::Ticker;
@@ -46,8 +47,8 @@ pub struct EngineOptions {
     pub compiler: Compiler,
     /// What compiling one component may take, where a child does it.
     pub compile: CompileLimits,
-    /// Called while a child compiles, from the first second on and each second, and when it has ended.
-    pub progress: Option<fn(&Compiling<'_>)>,
+    /// Where it is listed what a child compiles. Default a list that nobody looks at.
+    pub works: Works,
     /// Most bytes of memories and tables of all instances of all slots together. Default no limit.
     pub memory: u64,
     /// Operator instances that are expected at a time, over all slots and tasks. More may live; where address space for
@@ -64,7 +65,7 @@ impl Default for EngineOptions {
             functions: KeptFunctions::default(),
             compiler: Compiler::default(),
             compile: CompileLimits::default(),
-            progress: None,
+            works: Works::default(),
             memory: u64::MAX,
             instances: 256,
         }
@@ -102,7 +103,7 @@ pub(crate) struct Inner {
     pub(crate) ticker: Ticker,
     pub(crate) compiler: Compiler,
     pub(crate) compile: CompileLimits,
-    pub(crate) progress: Option<fn(&Compiling<'_>)>,
+    pub(crate) works: Works,
     pub(crate) turns: Turns,
     pub(crate) guarded: bool,
     /// What all slots have together.
@@ -152,7 +153,7 @@ impl Engine {
                 ticker,
                 compiler: options.compiler,
                 compile: options.compile,
-                progress: options.progress,
+                works: options.works,
                 turns: Turns::default(),
                 guarded,
                 memory: Arc::new(Budget::of_engine(options.memory)),

@@ -61,7 +61,7 @@ mod wasi;
 mod world;
 
 pub use breaker::Breaker;
-pub use compiler::{ChildCompiler, CompileLimits, Compiler, Compiling, compile_for_parent};
+pub use compiler::{ChildCompiler, CompileLimits, Compiler, compile_for_parent};
 pub use component::Component;
 pub use description::Description;
 pub use engine::{Engine, EngineOptions, KeptFunctions};

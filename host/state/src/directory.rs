@@ -59,6 +59,15 @@ impl StateDirectory {
         path: &Path,
         layer: Arc<dyn FileLayer>,
     ) -> Result<(StateDirectory, FileCommitLog, Recovered), CommitLogError> {
+        StateDirectory::open_told(path, layer, &|_, _| {})
+    }
+
+    /// The same. `told` is how many bytes of the commit log are read, and how many there are.
+    pub fn open_told(
+        path: &Path,
+        layer: Arc<dyn FileLayer>,
+        told: &dyn Fn(u64, u64),
+    ) -> Result<(StateDirectory, FileCommitLog, Recovered), CommitLogError> {
         let write_error = |error: io::Error| CommitLogError::Write {
             path: path.display().to_string(),
             why: error.to_string(),
@@ -72,7 +81,7 @@ impl StateDirectory {
         let log = path.join(LOG);
         let (file, bytes) = take(layer.as_ref(), &log)?;
         let key = key(path, std::env::var_os(KEY_VARIABLE).as_deref(), &bytes)?;
-        let (log, recovered) = FileCommitLog::of(layer, &log, file, &bytes, key.clone())?;
+        let (log, recovered) = FileCommitLog::of(layer, &log, file, &bytes, key.clone(), told)?;
         let directory = StateDirectory {
             instance: instance(path)?,
             path: path.to_path_buf(),

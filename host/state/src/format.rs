@@ -258,6 +258,11 @@ impl Read {
 
 /// Reads a log.
 pub(crate) fn read(bytes: &[u8]) -> Result<Read, Damage> {
+    read_told(bytes, &|_, _| {})
+}
+
+/// The same. `told` is how many bytes are read, and how many there are.
+pub(crate) fn read_told(bytes: &[u8], told: &dyn Fn(u64, u64)) -> Result<Read, Damage> {
     let mut read = Read {
         state: Recovered::default(),
         good: 0,
@@ -285,6 +290,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Read, Damage> {
         let parts = parts(&bytes[at + ENTRY_HEADER..end], at, read.state.cut)?;
         apply(&parts, at, &mut read.state)?;
         read.good = end;
+        told(end as u64, bytes.len() as u64);
     }
     Ok(read)
 }

@@ -49,7 +49,7 @@ impl FileCommitLog {
         key: StateKey,
     ) -> Result<(FileCommitLog, Recovered), CommitLogError> {
         let (file, bytes) = take(layer.as_ref(), path)?;
-        FileCommitLog::of(layer, path, file, &bytes, key)
+        FileCommitLog::of(layer, path, file, &bytes, key, &|_, _| {})
     }
 
     /// Goes on with a log that was taken.
@@ -62,8 +62,9 @@ impl FileCommitLog {
         taken: Box<dyn AppendFile>,
         bytes: &[u8],
         key: StateKey,
+        told: &dyn Fn(u64, u64),
     ) -> Result<(FileCommitLog, Recovered), CommitLogError> {
-        let read = format::read(bytes).map_err(|damage| read_error(path, damage))?;
+        let read = format::read_told(bytes, told).map_err(|damage| read_error(path, damage))?;
         let plain = read.unsealed(&key);
         let plain = plain.ok_or_else(|| read_error(path, Damage::Key))?;
         let mut good = bytes[..read.good].to_vec();

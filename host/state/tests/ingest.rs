@@ -714,3 +714,20 @@ fn what_waits_in_the_log_of_no_source_is_counted_and_stays() {
     assert_eq!(waiting("another".into(), Some(6)), 6);
     assert_eq!(numbers(&log), [0, 1, 2]);
 }
+
+#[test]
+fn whoever_waits_for_an_ingest_log_is_told_how_much_of_it_is_read() {
+    let disk = MemoryDisk::default();
+    let log = open(&disk);
+    for number in 0..20 {
+        log.append(&batch(number)).unwrap();
+    }
+    drop(log);
+    let heard = std::cell::RefCell::new(Vec::new());
+    let told = |done| heard.borrow_mut().push(done);
+    let layer = Arc::new(disk.clone());
+    drop(FileIngestLog::open_told(layer, Path::new(DIRECTORY), limits(), &told).unwrap());
+    let heard = heard.into_inner();
+    assert!(heard.len() > 1, "it has several segments");
+    assert!(heard.is_sorted(), "{heard:?}");
+}

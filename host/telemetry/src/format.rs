@@ -43,6 +43,21 @@ pub fn milliseconds(number: f64) -> String {
     }
 }
 
+/// Bytes in the unit that suits them.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1 << 10 {
+        return format!("{bytes} bytes");
+    }
+    let mut number = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while number >= 1024.0 && unit + 1 < UNITS.len() {
+        number /= 1024.0;
+        unit += 1;
+    }
+    format!("{number:.1} {}", UNITS[unit])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +72,9 @@ mod tests {
         assert_eq!(decimal(12.34), "12.3");
         assert_eq!(decimal(12_345.6), "12,346");
         assert_eq!(decimal(f64::NAN), "-");
+        assert_eq!(size(1_023), "1023 bytes");
+        assert_eq!(size(1_536), "1.5 KiB");
+        assert_eq!(size(3 << 30), "3.0 GiB");
         assert_eq!(milliseconds(0.0), "0.00 ms");
         assert_eq!(milliseconds(12.34), "12.3 ms");
         assert_eq!(milliseconds(123.4), "123 ms");

@@ -20,14 +20,16 @@ pub mod metrics;
 mod plain;
 mod progress;
 mod summary;
+mod works;
 
 pub use edges::{Edges, Sender, Taker};
-pub use format::{count, decimal, milliseconds};
+pub use format::{count, decimal, milliseconds, size};
 pub use latency::LatencyRecorder;
 pub use meters::{Counter, Meters, Snapshot, StageMeters, Unavailable};
 pub use plain::{is_plain, plain};
 pub use progress::ProgressLine;
 pub use summary::{LatencyMs, ModelTotals, Records, SlotSummary, Summary};
+pub use works::{UnderWay, Work, WorkKind, Works, work_line};
 
 #[cfg(test)]
 mod tests;

@@ -114,6 +114,49 @@ fn a_deployment_that_takes_too_much_to_compile_leaves_the_stream_as_it_is() {
 }
 
 #[test]
+fn what_is_compiled_is_seen_in_the_status_and_no_more_when_it_has_ended() {
+    let workspace = pipeline("");
+    workspace.write("new.wasm", costly(""));
+    let _running = workspace.start(&["run", "--until", "forever", "pipeline.toml"]);
+    until("the first records", PATIENCE, || {
+        workspace.read("out.txt") == b"one\ntwo\n"
+    });
+    let status = |arguments: &[&str]| {
+        let output =
+            workspace.run(&[&["status", "--pipeline", "pipeline.toml"], arguments].concat());
+        assert!(output.status.success(), "{}", text(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let listed = || -> Vec<serde_json::Value> {
+        let report: serde_json::Value = serde_json::from_str(&status(&["--json"])).unwrap();
+        report["progress"].as_array().unwrap().clone()
+    };
+    let mut deploy = workspace.command(&[
+        "deploy",
+        "--pipeline",
+        "pipeline.toml",
+        "--slot",
+        "pass",
+        "new.wasm",
+    ]);
+    let mut deploy = deploy.spawn().unwrap();
+    let mut seen = Vec::new();
+    until("the compilation in the status", PATIENCE, || {
+        assert!(deploy.try_wait().unwrap().is_none(), "it ended unseen");
+        seen = listed();
+        !seen.is_empty()
+    });
+    assert_eq!(seen[0]["kind"], "compile");
+    assert_eq!(seen[0]["unit"], "bytes of memory");
+    assert!(seen[0]["of"].is_null());
+    let shown = status(&[]);
+    assert!(shown.contains("\nprogress  compile "), "{shown}");
+    // Not before it has ended, however that is.
+    deploy.wait().unwrap();
+    assert_eq!(listed(), Vec::<serde_json::Value>::new());
+}
+
+#[test]
 fn a_deployed_component_is_not_compiled_as_a_whole_where_its_functions_are_known() {
     let workspace = pipeline("");
     let _running = workspace.start(&["run", "--until", "forever", "pipeline.toml"]);

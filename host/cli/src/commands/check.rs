@@ -30,10 +30,7 @@ pub(crate) fn check(path: &Path, connect: bool, as_json: bool) -> Result<(), Fai
     // A state directory is not made for a question.
     let compiled = pipeline.state.join("compiled");
     let compiled = match compiled.is_dir() {
-        true => wire::Compiled::State {
-            directory: compiled,
-            quiet: false,
-        },
+        true => wire::Compiled::State(compiled),
         false => wire::Compiled::User,
     };
     let one = wire::Tasks { warm: 1, most: 1 };

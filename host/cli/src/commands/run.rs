@@ -1,17 +1,15 @@
 //! `tidegate run`.
 
-use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use tidegate_contract::{CommitLog, CommitLogError, FileLayer, Level, Model as _};
+use tidegate_contract::{CommitLog, CommitLogError, FileLayer, Level, Model as _, Recovered};
 use tidegate_control::admin::AdminServer;
 use tidegate_control::config::{Pipeline, Sink, SinkKind, SourceKind, StageKind};
 use tidegate_flow::{Counts, Ended, FlowError, Run};
-use tidegate_state::{Disk, StateDirectory};
+use tidegate_state::{Disk, FileCommitLog, StateDirectory};
 use tidegate_telemetry::events::{RunEnded, RunStarted};
-use tidegate_telemetry::{Meters, ProgressLine, Summary};
+use tidegate_telemetry::{Meters, Summary, WorkKind};
 
 use super::stopping::Stopping;
 use super::{check_state, none_is_wrong, print, read_pipeline};
@@ -22,6 +20,7 @@ use crate::host::{HostedSlot, RunningHost};
 use crate::live::Live;
 use crate::models::Served;
 use crate::starting::StartingHost;
+use crate::terminal::{Progress, works};
 use crate::wire::gateway::Serving;
 use crate::{RunArguments, Until, models, opening, revisions, wire};
 
@@ -30,12 +29,13 @@ const TOPIC_WARM: usize = 8;
 /// Partitions of a topic that one process is sure to have address space for. It may have more.
 const TOPIC_MOST: usize = 1000;
 
-/// How often the progress is looked at.
-const TICK: Duration = Duration::from_millis(50);
-
 /// Runs a pipeline until its input ends or it is stopped.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let stopping = Stopping::listen()?;
+    let progress = match arguments.quiet {
+        true => Progress::hidden(),
+        false => Progress::show(),
+    };
     let pipeline = Arc::new(read_pipeline(&arguments.pipeline)?);
     let until = arguments.until.unwrap_or_else(|| {
         let endless = |kind: &SourceKind| {
@@ -71,11 +71,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     none_is_wrong(mistakes)?;
     check_state(&pipeline)?;
     let layer: Arc<dyn FileLayer> = Arc::new(Disk);
-    let (state, log, recovered) =
-        StateDirectory::open(&pipeline.state, layer.clone()).map_err(|error| match error {
-            error @ CommitLogError::StateKey { .. } => Failure::usage(error),
-            error => error.into(),
-        })?;
+    let (state, log, recovered) = read_state(&pipeline, &layer).map_err(|error| match error {
+        error @ CommitLogError::StateKey { .. } => Failure::usage(error),
+        error => error.into(),
+    })?;
     let log: Arc<dyn CommitLog> = Arc::new(log);
     if let Some(why) = wire::gateway::unread::refusal(&pipeline, &recovered.tasks)? {
         return Err(Failure::Run(anyhow::anyhow!(why)));
@@ -85,11 +84,19 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     if let Some(bound) = &opened.bound {
         tracing::info!(address = %bound.address(), "the gateway has its address, and listens when the models are there");
     }
+    let restored = Counts::recovered(&recovered);
+    let starting = Arc::new(StartingHost::new(
+        &pipeline,
+        restored,
+        opened.remote.values().cloned().collect(),
+    ));
+    // Before components are compiled and models loaded, which may take minutes: whoever asks is told how far that is.
+    stopping.keep(match pipeline.admin {
+        None => None,
+        Some(address) => Some(AdminServer::start(address, state.path(), starting.clone())?),
+    });
     let tasks = tasks(&pipeline);
-    let compiled = wire::Compiled::State {
-        directory: state.path().join("compiled"),
-        quiet: arguments.quiet,
-    };
+    let compiled = wire::Compiled::State(state.path().join("compiled"));
     let components = Components::new(state.path());
     let cut = &recovered.slots;
     let mut mistakes = Vec::new();
@@ -111,17 +118,6 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     wire::sweep(&components, &slots, &recovered.slots);
     let gateway = wire::gateway::Gateway::open(&pipeline, &state)?;
     let sources = wire::sources(&pipeline, gateway.as_ref());
-    let restored = Counts::recovered(&recovered);
-    let starting = Arc::new(StartingHost::new(
-        &pipeline,
-        restored,
-        opened.remote.values().cloned().collect(),
-    ));
-    // Before the models, which may take minutes: whoever asks is told what waits for them.
-    stopping.keep(match pipeline.admin {
-        None => None,
-        Some(address) => Some(AdminServer::start(address, state.path(), starting.clone())?),
-    });
     if stopping.is_told() {
         return Ok(());
     }
@@ -203,7 +199,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     });
     starting.runs(host.clone());
     let breakers = Breakers::watch(&host)?;
-    let ended = watch(run, &meters, arguments.quiet);
+    progress.runs(&meters);
+    let ended = run.join();
+    drop(progress);
     breakers.end();
     let failure = match &ended.error {
         Some(_) => None,
@@ -240,6 +238,16 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             Err(Failure::Run(anyhow::Error::new(error).context(way_on)))
         }
     }
+}
+
+/// Opens the state directory and reads its commit log, which may be long.
+fn read_state(
+    pipeline: &Pipeline,
+    layer: &Arc<dyn FileLayer>,
+) -> Result<(StateDirectory, FileCommitLog, Recovered), CommitLogError> {
+    let work = works().begin(WorkKind::Replay, "commit log");
+    let told = |done, of| work.done_of(done, of);
+    StateDirectory::open_told(&pipeline.state, layer.clone(), &told)
 }
 
 /// What a run that failed does when it is started again: it depends on what its sources can give once more, and on what
@@ -314,29 +322,6 @@ fn hosted(
             max_failed_records: operator.max_failed_records,
         })
         .collect()
-}
-
-/// Shows the progress until the run ends.
-fn watch(run: Run, meters: &Meters, quiet: bool) -> Ended {
-    let mut error = std::io::stderr();
-    let columns = error.is_terminal().then(|| {
-        std::env::var("COLUMNS")
-            .ok()
-            .and_then(|columns| columns.parse().ok())
-            .unwrap_or(120)
-    });
-    let mut progress = ProgressLine::new(columns);
-    while !run.is_finished() {
-        std::thread::sleep(TICK);
-        if !quiet && let Some(line) = progress.update(Instant::now(), &meters.snapshot()) {
-            // Progress that cannot be shown is no reason to end.
-            let _ = error
-                .write_all(line.as_bytes())
-                .and_then(|()| error.flush());
-        }
-    }
-    let _ = error.write_all(progress.clear().as_bytes());
-    run.join()
 }
 
 /// The summary: what this run did, and the records since the state directory was made, as the commit log has them.

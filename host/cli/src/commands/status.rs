@@ -65,6 +65,9 @@ pub(crate) fn status(host: &HostArguments, as_json: bool) -> Result<(), Failure>
         "swaps     {}, longest wait {:.2} ms\n",
         report.swaps, report.max_swap_wait_ms
     );
+    for work in &report.progress {
+        text += &format!("progress  {work}\n");
+    }
     for model in &report.models {
         text += &super::model::line(model);
     }

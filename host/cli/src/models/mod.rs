@@ -26,3 +26,4 @@ pub(crate) use remote::{look as look_at_remote, open as open_remote};
 pub(crate) use remote_report::{line as remote_line, report as remote_report};
 pub(crate) use served::Served;
 pub(crate) use sizes::{Fits, encoder_options, what_fits};
+pub(crate) use source::loading;

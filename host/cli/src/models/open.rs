@@ -74,9 +74,14 @@ impl ModelFile {
 
     /// The name of its directory or file.
     pub(crate) fn name(&self) -> String {
-        let name = self.path.file_stem().unwrap_or_default();
-        name.to_string_lossy().into_owned()
+        name(&self.path)
     }
+}
+
+/// The name of a model's directory or file.
+pub(super) fn name(path: &Path) -> String {
+    let name = path.file_stem().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
 
 /// Opens the weights and checks that they are whole.

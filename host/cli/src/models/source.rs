@@ -10,12 +10,14 @@ use tidegate_infer::{
     MemoryReport,
 };
 use tidegate_serving::{Draft, LoadDecoder, LoadEncoder, ModelLoader, ModelOptions, ModelSource};
+use tidegate_telemetry::{Work, WorkKind};
 use tidegate_weights::Checkpoint;
 
 use super::fit::{context, end_tokens};
 use super::gpu::UsedAdapter;
-use super::open::{ModelFile, open_checkpoint};
+use super::open::{ModelFile, name, open_checkpoint};
 use super::sizes::{decoder_options, encoder_options, kernels};
+use crate::terminal::works;
 
 /// How long a step should take while prompts are read beside answers: with a GPU, and with software.
 const STEP: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(250)];
@@ -30,7 +32,7 @@ pub(crate) fn source(
     let context = context(model, file);
     let facts = ModelFacts {
         name: file.name(),
-        digest: file.checkpoint.digest()?,
+        digest: digest(file)?,
         adapter: adapter.info().to_string(),
         context: context as u32,
         sequences: model.sequences as u32,
@@ -95,7 +97,9 @@ fn decoder(
     options: DecoderOptions,
 ) -> LoadDecoder {
     on_device(adapter, move |gpu| {
-        let decoder = GpuDecoder::load(gpu, &checkpoint, &options)?;
+        let work = loading(&checkpoint);
+        let told = |done, of| work.done_of(done, of);
+        let decoder = GpuDecoder::load_told(gpu, &checkpoint, &options, &told)?;
         Ok(Box::new(decoder) as Box<dyn Decoder>)
     })
 }
@@ -106,9 +110,23 @@ fn encoder(
     options: EncoderOptions,
 ) -> LoadEncoder {
     on_device(adapter, move |gpu| {
-        let encoder = GpuEncoder::load(gpu, &checkpoint, &options)?;
+        let work = loading(&checkpoint);
+        let told = |done, of| work.done_of(done, of);
+        let encoder = GpuEncoder::load_told(gpu, &checkpoint, &options, &told)?;
         Ok(Box::new(encoder) as Box<dyn Encoder>)
     })
+}
+
+/// Hashes the model's files.
+fn digest(file: &ModelFile) -> anyhow::Result<String> {
+    let work = works().begin(WorkKind::Read, &file.name());
+    let told = &mut |done, of| work.done_of(done, of);
+    Ok(file.checkpoint.digest_told(told)?)
+}
+
+/// Lists that a model goes onto its adapter.
+pub(crate) fn loading(checkpoint: &Checkpoint) -> Work {
+    works().begin(WorkKind::Load, &name(checkpoint.path()))
 }
 
 /// Loads onto the adapter's open device; onto another one when the first has failed.

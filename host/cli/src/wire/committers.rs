@@ -11,6 +11,7 @@ use tidegate_state::{Cuts, LogCommitter};
 use super::kafka::{changelog, transaction_timeout};
 use super::ports::Ground;
 use crate::exit::Failure;
+use crate::terminal::works;
 
 /// Those of all workers, by number.
 pub(crate) enum Committers {
@@ -41,6 +42,7 @@ impl Committers {
             options.instance = ground.state.instance().to_owned();
             options.changelogs = pipeline.sources.iter().map(changelog).collect();
             options.properties = pipeline.connection(&cluster);
+            options.works = works().clone();
             let cipher = Arc::new(ground.state.key().clone());
             committers.push(KafkaCommitter::open(options, cipher)?);
         }

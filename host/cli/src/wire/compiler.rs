@@ -1,12 +1,8 @@
 //! How components are compiled: by this program once more, as a child.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use tidegate_operator::{ChildCompiler, Compiler, Compiling};
-use tidegate_telemetry::plain;
-
-use crate::exit::tell;
+use tidegate_operator::{ChildCompiler, Compiler};
 
 /// The command of the child.
 pub(crate) const COMPILER: &str = "compile-component";
@@ -34,31 +30,4 @@ pub(crate) const CACHE_BYTES: u64 = 1 << 30;
 /// Where this user's compiled components are, of commands that have no state directory.
 pub(crate) fn user_cache() -> Option<PathBuf> {
     Some(tidegate_project::user_cache()?.join("compiled"))
-}
-
-/// Most bytes of a component's name that are shown.
-const NAME_BYTES: usize = 256;
-/// Seconds between two lines where they stay.
-const EVERY: u64 = 10;
-
-/// Says on standard error how a compilation goes on: on a terminal in one line that changes.
-pub(crate) fn progress(compiling: &Compiling<'_>) {
-    let terminal = std::io::stderr().is_terminal();
-    let seconds = compiling.elapsed.as_secs();
-    let mebibytes = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
-    let name = plain(compiling.component, NAME_BYTES);
-    if compiling.is_done {
-        let end = if terminal { "\r\x1b[K" } else { "" };
-        tell(format_args!("{end}{name}: its compiler took {seconds} s\n"));
-        return;
-    }
-    let size = mebibytes(compiling.bytes as u64);
-    let memory = compiling.memory.map(mebibytes);
-    let memory = memory.map_or_else(String::new, |memory| format!(", {memory} of memory"));
-    let line = format!("compiling {name} ({size}): {seconds} s{memory}");
-    if terminal {
-        tell(format_args!("\r\x1b[K{line}"));
-    } else if seconds % EVERY == 1 {
-        tell(format_args!("{line}\n"));
-    }
 }

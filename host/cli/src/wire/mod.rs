@@ -11,7 +11,7 @@ mod ports;
 mod slots;
 mod stages;
 
-pub(crate) use compiler::{CACHE_BYTES, COMPILER, compiler, progress, user_cache};
+pub(crate) use compiler::{CACHE_BYTES, COMPILER, compiler, user_cache};
 pub(crate) use models::{Models, load as load_models};
 pub(crate) use ports::{Ground, worker_parts};
 pub(crate) use slots::{Compiled, Tasks, slots, sweep};

@@ -14,6 +14,7 @@ use tidegate_operator::{
 
 use crate::components::Components;
 use crate::exit::Failure;
+use crate::terminal::works;
 
 /// How many tasks a pipeline can have: one for each partition.
 #[derive(Clone, Copy, Debug)]
@@ -27,13 +28,8 @@ pub(crate) struct Tasks {
 /// Where compiled components are kept.
 #[derive(Clone, Debug)]
 pub(crate) enum Compiled {
-    /// In a state directory, which is swept.
-    State {
-        /// Where, within it.
-        directory: PathBuf,
-        /// Whether a compilation that takes long is not spoken of.
-        quiet: bool,
-    },
+    /// In this directory within a state directory, which is swept.
+    State(PathBuf),
     /// In this user's cache, if there is a place for it.
     User,
     /// There too, with functions of the project in this directory, of which all of it is.
@@ -43,16 +39,15 @@ pub(crate) enum Compiled {
 impl Compiled {
     /// The options of an engine that keeps them there.
     pub(crate) fn options(self) -> std::io::Result<EngineOptions> {
-        let quiet = matches!(self, Compiled::State { quiet: true, .. });
         let functions = match &self {
-            Compiled::State { .. } => KeptFunctions::OfSlots,
+            Compiled::State(_) => KeptFunctions::OfSlots,
             // What is looked at there may be anybody's.
             Compiled::User => KeptFunctions::Nobodys,
             // One project by whatever path.
             Compiled::Project(directory) => KeptFunctions::OfProject(fs::canonicalize(directory)?),
         };
         let (cache_dir, cache_bytes) = match self {
-            Compiled::State { directory, .. } => (Some(directory), None),
+            Compiled::State(directory) => (Some(directory), None),
             Compiled::User | Compiled::Project(_) => {
                 (super::user_cache(), Some(super::CACHE_BYTES))
             }
@@ -62,7 +57,7 @@ impl Compiled {
             cache_bytes,
             functions,
             compiler: super::compiler()?,
-            progress: if quiet { None } else { Some(super::progress) },
+            works: works().clone(),
             ..EngineOptions::default()
         })
     }

@@ -14,6 +14,8 @@ use tidegate_contract::{
     Settled, Store, TaskCut, TaskId, TaskImage,
 };
 
+use tidegate_telemetry::WorkKind;
+
 use crate::broker::{brokers, delete, make, records, topic, topic_with, widen};
 use crate::worker::{Key, Nobody, Setup, Worker};
 use crate::{DEADLINE, WAIT, numbers, produce};
@@ -568,7 +570,25 @@ fn the_open_transaction_of_a_crashed_writer_hides_nothing() {
     // It says that it waits in vain, if it may not wait so long.
     let mut hasty = of_files(&changelog, "a");
     hasty.no_progress = Duration::from_secs(1);
-    let error = open(&hasty, 7).unwrap().load(&[assignment(0)]).unwrap_err();
+    let mut waiting = open(&hasty, 7).unwrap();
+    let (error, listed) = std::thread::scope(|scope| {
+        let loaded = scope.spawn(|| waiting.load(&[assignment(0)]).unwrap_err());
+        // As long as it waits, it is listed.
+        let listed = loop {
+            if let [one] = &hasty.works.under_way()[..] {
+                break one.clone();
+            }
+            assert!(!loaded.is_finished(), "it was never listed");
+            std::thread::yield_now();
+        };
+        (loaded.join().unwrap(), listed)
+    });
+    assert_eq!(
+        (listed.kind, &listed.subject),
+        (WorkKind::Restore, &changelog)
+    );
+    drop(waiting);
+    assert_eq!(hasty.works.under_way(), []);
     let error = error.to_string();
     assert!(
         error.contains(&changelog) && error.contains("a transaction on it stays open"),

@@ -15,6 +15,7 @@ use super::{DecoderOptions, MemoryReport, StepWords};
 use crate::device::{ComputeCost, DEADLINE, Fault, Gpu, LOAD_DEADLINE, SpeedEstimate};
 use crate::kernels::{Kernel, KernelSet, choose_kernels, products_by_name};
 use crate::load_error::LoadError;
+use crate::matrix::Arrived;
 use crate::program::{Program, each_fits, submissions};
 use crate::sampling::Sampler;
 
@@ -62,6 +63,19 @@ impl GpuDecoder {
         checkpoint: &Checkpoint,
         options: &DecoderOptions,
     ) -> Result<GpuDecoder, LoadError> {
+        GpuDecoder::load_told(gpu, checkpoint, options, &|_, _| {})
+    }
+
+    /// The same. `told` is how many bytes of the weights are on the device, and how many there will be.
+    ///
+    /// # Errors
+    /// As [`GpuDecoder::load`].
+    pub fn load_told(
+        gpu: &Gpu,
+        checkpoint: &Checkpoint,
+        options: &DecoderOptions,
+        told: &dyn Fn(u64, u64),
+    ) -> Result<GpuDecoder, LoadError> {
         let config = decoder_config(checkpoint)?;
         options.check(config)?;
         let weights = weight_bytes(checkpoint, config, options)?;
@@ -77,6 +91,7 @@ impl GpuDecoder {
             options,
             kernels,
             total: memory.total(),
+            arrived: Arrived::new(weights, told),
         };
         let load = || -> Result<(StepBuffers, (Program, u64), Sampler), LoadError> {
             let step_buffers = loading.step_buffers()?;

@@ -7,7 +7,7 @@ use super::sizes::{DecoderSizes, layer_heads, layer_matrices};
 use crate::device::Gpu;
 use crate::kernels::{Heads, KernelSet, KvBuffers, NormStore, Store};
 use crate::load_error::LoadError;
-use crate::matrix::{Matrix, Packing, upload_vector};
+use crate::matrix::{Arrived, Matrix, Packing, upload_vector};
 use crate::program::{Builder, Count, Program};
 
 /// What loading a model works with.
@@ -20,6 +20,8 @@ pub(super) struct DecoderLoading<'a> {
     pub(super) kernels: KernelSet,
     /// Bytes of the whole model, for errors.
     pub(super) total: u64,
+    /// Told of every matrix that is on the device.
+    pub(super) arrived: Arrived<'a>,
 }
 
 /// The buffers a step begins and ends with.
@@ -84,7 +86,10 @@ impl<'a> DecoderLoading<'a> {
     }
 
     fn pack(&self, label: &str, packing: Packing<'_>) -> Result<Matrix, LoadError> {
-        packing.upload(self.gpu, self.kernels, label, self.total)
+        let bytes = packing.bytes();
+        let matrix = packing.upload(self.gpu, self.kernels, label, self.total)?;
+        self.arrived.add(bytes);
+        Ok(matrix)
     }
 
     /// A norm's weights.

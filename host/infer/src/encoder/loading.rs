@@ -9,7 +9,7 @@ use super::options::EncoderSizes;
 use crate::device::Gpu;
 use crate::kernels::{KernelSet, Store, Tested, TextAttention};
 use crate::load_error::LoadError;
-use crate::matrix::{Matrix, Packing, padded};
+use crate::matrix::{Arrived, Matrix, Packing, padded};
 use crate::program::{Builder, Count, Program};
 
 /// What loading an encoder works with.
@@ -22,6 +22,8 @@ pub(super) struct EncoderLoading<'a> {
     pub(super) checked: bool,
     /// Bytes of the whole model, for errors.
     pub(super) total: u64,
+    /// Told of every matrix that is on the device.
+    pub(super) arrived: Arrived<'a>,
 }
 
 /// The buffers a pass begins and ends with.
@@ -76,7 +78,10 @@ impl<'a> EncoderLoading<'a> {
     }
 
     fn pack(&self, label: &str, packing: Packing<'_>) -> Result<Matrix, LoadError> {
-        packing.upload(self.gpu, self.kernels, label, self.total)
+        let bytes = packing.bytes();
+        let matrix = packing.upload(self.gpu, self.kernels, label, self.total)?;
+        self.arrived.add(bytes);
+        Ok(matrix)
     }
 
     fn tensor(&self, tensor: EncoderTensor) -> Result<Tensor<'a>, LoadError> {

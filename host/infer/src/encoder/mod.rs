@@ -25,7 +25,7 @@ use crate::kernels::{
     Kernel, KernelSet, KernelVariant, asked_for, choose_kernels, products_by_name,
 };
 use crate::load_error::LoadError;
-use crate::matrix::most_quantized;
+use crate::matrix::{Arrived, most_quantized};
 use crate::program::{Program, each_fits, submissions};
 
 /// A model that turns whole texts into vectors, on a device.
@@ -59,6 +59,19 @@ impl GpuEncoder {
         checkpoint: &Checkpoint,
         options: &EncoderOptions,
     ) -> Result<GpuEncoder, LoadError> {
+        GpuEncoder::load_told(gpu, checkpoint, options, &|_, _| {})
+    }
+
+    /// The same. `told` is how many bytes of the weights are on the device, and how many there will be.
+    ///
+    /// # Errors
+    /// As [`GpuEncoder::load`].
+    pub fn load_told(
+        gpu: &Gpu,
+        checkpoint: &Checkpoint,
+        options: &EncoderOptions,
+        told: &dyn Fn(u64, u64),
+    ) -> Result<GpuEncoder, LoadError> {
         let config = encoder_config(checkpoint)?;
         let sizes = EncoderSizes::new(config, options)?;
         let tested = loading::tested(checkpoint, config)?;
@@ -72,6 +85,7 @@ impl GpuEncoder {
             kernels,
             checked: options.checked_shaders,
             total: memory.total(),
+            arrived: Arrived::new(memory.weights, told),
         };
         let (loaded, fault) = gpu.scoped(|| loading.load());
         if let Some(fault) = fault {

@@ -1,6 +1,7 @@
 //! Weights on the device: kept in the format they are stored in, several tensors in one matrix where one kernel reads them
 //! together, split by rows where a matrix is larger than the adapter can bind, in the order its kernels read best.
 
+mod arrived;
 mod dispatch;
 mod lab;
 mod layout;
@@ -9,6 +10,7 @@ mod storage;
 
 use tidegate_weights::Tensor;
 
+pub(crate) use arrived::Arrived;
 pub(crate) use dispatch::{Quantized, most_quantized};
 pub use layout::Layout;
 pub(crate) use packing::Packing;

@@ -22,6 +22,20 @@ fn refusal(gpu: &Gpu, checkpoint: &Checkpoint, options: &DecoderOptions) -> Load
 }
 
 #[test]
+fn whoever_waits_for_a_model_is_told_how_much_of_it_is_loaded() {
+    let checkpoint = random_model(small_config(), 1);
+    let heard = std::cell::RefCell::new(Vec::new());
+    let told = |done, of| heard.borrow_mut().push((done, of));
+    let options = options(KernelVariant::Software);
+    GpuDecoder::load_told(&gpu(), &checkpoint, &options, &told).unwrap();
+    let heard = heard.into_inner();
+    let weights = heard[0].1;
+    assert_eq!(heard[0].0, 0);
+    assert!(heard.is_sorted() && heard.iter().all(|(_, of)| *of == weights && weights > 0));
+    assert!(heard.len() > 4 * 2, "every matrix is told of: {heard:?}");
+}
+
+#[test]
 fn options_out_of_range_are_refused_with_their_limits() {
     let checkpoint = random_model(small_config(), 1);
     let base = options(KernelVariant::Software);

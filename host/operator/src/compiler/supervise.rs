@@ -5,17 +5,15 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tidegate_telemetry::plain;
+use tidegate_telemetry::{WorkKind, plain};
 
-use super::{ChildCompiler, Compiling, Order, Refused, Task, memory_limit, time_limit};
+use super::{ChildCompiler, Order, Refused, Task, memory_limit, time_limit};
 use crate::failure::TEXT_BYTES;
 use crate::limits::size;
 use crate::shared::lock;
 
 /// How often a child is looked at, at most.
 const LOOK: Duration = Duration::from_millis(20);
-/// A compilation that takes longer is spoken of, and again each time so much has passed.
-const SPEAK: Duration = Duration::from_secs(1);
 
 /// Bytes of a child's words that are read.
 const WORDS: u64 = 64 << 10;
@@ -135,28 +133,16 @@ fn wait(
     task: &Task<'_>,
 ) -> Result<Ended, Refused> {
     let mut nap = Duration::from_millis(1);
-    let mut spoken = 0;
     let mut most = 0;
-    let tell = |elapsed, memory, is_done| {
-        if let Some(progress) = task.progress {
-            progress(&Compiling {
-                component: task.label,
-                bytes: task.bytes.len(),
-                elapsed,
-                memory,
-                is_done,
-            });
-        }
-    };
+    let subject = format!("{} ({})", task.label, size(task.bytes.len()));
+    let work = task.works.begin(WorkKind::Compile, &subject);
     loop {
         let elapsed = began.elapsed();
         let memory = memory_of(child.id());
         most = most.max(memory.unwrap_or_default());
+        work.done(most);
         match child.try_wait() {
             Ok(Some(status)) => {
-                if spoken > 0 {
-                    tell(elapsed, None, true);
-                }
                 return Ok(Ended {
                     status,
                     after: elapsed,
@@ -168,9 +154,6 @@ fn wait(
                 // It may have ended by itself since.
                 let _ = child.kill();
                 let _ = child.wait();
-                if spoken > 0 {
-                    tell(elapsed, None, true);
-                }
                 return Err(match other {
                     Err(error) => Refused::Unable(format!("its compiler is lost: {error}")),
                     Ok(_) => Refused::Limit(format!(
@@ -178,11 +161,6 @@ fn wait(
                     )),
                 });
             }
-        }
-        let seconds = elapsed.as_secs() / SPEAK.as_secs();
-        if seconds > spoken {
-            spoken = seconds;
-            tell(elapsed, memory, false);
         }
         std::thread::sleep(nap);
         nap = (nap * 2).min(LOOK);
@@ -254,11 +232,17 @@ fn signal(_status: ExitStatus) -> Option<i32> {
 
 #[cfg(all(test, unix))]
 mod tests {
+    use tidegate_telemetry::Works;
+
     use super::*;
     use crate::compiler::{CompileLimits, Job};
 
     /// A compiler that does what this script says.
     fn compiled(script: &str, time: Duration) -> Result<Vec<u8>, Refused> {
+        listed(script, time, &Works::default())
+    }
+
+    fn listed(script: &str, time: Duration, works: &Works) -> Result<Vec<u8>, Refused> {
         let compiler = ChildCompiler {
             program: "/bin/sh".into(),
             arguments: ["-c", script].map(Into::into).into(),
@@ -277,7 +261,7 @@ mod tests {
             label: "op.wasm",
             beside: false,
             until: None,
-            progress: None,
+            works,
         };
         run(&compiler, &order, Instant::now() + time, &task)
     }
@@ -288,6 +272,32 @@ mod tests {
     fn what_a_child_writes_is_what_was_compiled() {
         assert_eq!(compiled("cat", LONG), Ok(vec![7; 1 << 20]));
         assert_eq!(compiled("printf made", LONG), Ok(b"made".to_vec()));
+    }
+
+    #[test]
+    fn what_a_child_compiles_is_listed_until_it_ends_however_it_does() {
+        let place = tempfile::tempdir().unwrap();
+        let go = place.path().join("go");
+        for (end, succeeds) in [("cat", true), ("exit 1", false), ("kill -KILL $$", false)] {
+            let script = format!("until [ -e {} ]; do sleep 0.01; done; {end}", go.display());
+            let works = Works::default();
+            std::thread::scope(|scope| {
+                let made = scope.spawn(|| listed(&script, LONG, &works));
+                let listed = loop {
+                    if let [one] = &works.under_way()[..] {
+                        break one.clone();
+                    }
+                    assert!(!made.is_finished(), "it was never listed");
+                    std::thread::yield_now();
+                };
+                assert_eq!(listed.kind, WorkKind::Compile);
+                assert_eq!(listed.subject, "op.wasm (1 MiB)");
+                std::fs::write(&go, "").unwrap();
+                assert_eq!(made.join().unwrap().is_ok(), succeeds);
+            });
+            assert_eq!(works.under_way(), []);
+            std::fs::remove_file(&go).unwrap();
+        }
     }
 
     #[test]
@@ -360,7 +370,7 @@ mod tests {
             label: "op.wasm",
             beside: false,
             until: None,
-            progress: None,
+            works: &Works::default(),
         };
         let refused = run(&compiler, &order, Instant::now() + LONG, &task).unwrap_err();
         let Refused::Unable(why) = refused else {

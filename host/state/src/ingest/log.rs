@@ -103,7 +103,17 @@ impl FileIngestLog {
         directory: &Path,
         limits: IngestLimits,
     ) -> Result<FileIngestLog, IngestError> {
-        open::open(layer, directory, limits)
+        open::open(layer, directory, limits, &|_| {})
+    }
+
+    /// The same. `told` is how many bytes are read.
+    pub fn open_told(
+        layer: Arc<dyn FileLayer>,
+        directory: &Path,
+        limits: IngestLimits,
+        told: &dyn Fn(u64),
+    ) -> Result<FileIngestLog, IngestError> {
+        open::open(layer, directory, limits, told)
     }
 
     /// What was cut away at its end when it was opened, for a person: bytes of a batch that nobody was told is kept.

@@ -24,6 +24,7 @@ pub(super) fn open(
     layer: Arc<dyn FileLayer>,
     directory: &Path,
     limits: IngestLimits,
+    told: &dyn Fn(u64),
 ) -> Result<FileIngestLog, IngestError> {
     let error = |why: String| IngestError::Read {
         place: directory.display().to_string(),
@@ -35,7 +36,7 @@ pub(super) fn open(
         Some(by) => error(by.to_string()),
         None => write_error(directory, &failure),
     })?;
-    let found = match Found::read(layer.as_ref(), directory, limits.keys)? {
+    let found = match Found::read(layer.as_ref(), directory, limits.keys, told)? {
         Some(found) => found,
         None => Found::new(directory, limits.keys)?,
     };
@@ -87,7 +88,7 @@ pub(super) fn look(
     layer: &dyn FileLayer,
     directory: &Path,
 ) -> Result<Option<(String, Range<u64>)>, IngestError> {
-    let found = Found::read(layer, directory, 0)?;
+    let found = Found::read(layer, directory, 0, &|_| {})?;
     Ok(found.and_then(|found| Some((identity(&found.id), found.live.offsets()?))))
 }
 
@@ -114,6 +115,7 @@ impl Found {
         layer: &dyn FileLayer,
         directory: &Path,
         most: usize,
+        told: &dyn Fn(u64),
     ) -> Result<Option<Found>, IngestError> {
         let mut keys = Keys::new(most);
         let keys_path = directory.join("keys");
@@ -131,13 +133,15 @@ impl Found {
         };
         let mut segments = Vec::new();
         let mut active: Option<Segment> = None;
-        let (mut files, mut next) = (0, 0);
+        let (mut files, mut next, mut done) = (0, 0, 0);
         while next < files + GAP {
             let slot = next;
             next += 1;
             let path = slot_path(directory, slot);
             let Some(bytes) = read(&path)? else { continue };
             files = next;
+            done += bytes.len() as u64;
+            told(done);
             let segment = Segment::read(bytes);
             let (segment, torn) = segment.map_err(|flaw| damaged(&path, &of_flaw(flaw)))?;
             if segment.header.number == 0 {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_contract::{CommitLogError, Recovered};
+use tidegate_contract::{CommitLog as _, CommitLogError, Cut, Recovered};
 use tidegate_state::{Disk, FileCommitLog, StateDirectory};
 
 fn open_directory(
@@ -33,6 +33,27 @@ fn a_state_directory_has_one_process_and_keeps_its_key() {
             .to_string()
             .contains("64 hexadecimal")
     );
+}
+
+#[test]
+fn whoever_waits_for_a_log_is_told_how_much_of_it_is_read() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("state");
+    let (_, log, _) = open_directory(&path).unwrap();
+    for _ in 0..5 {
+        log.commit(&Cut::default()).unwrap();
+    }
+    drop(log);
+    let heard = std::cell::RefCell::new(Vec::new());
+    let told = |done, of| heard.borrow_mut().push((done, of));
+    let opened = StateDirectory::open_told(&path, Arc::new(Disk), &told).unwrap();
+    drop(opened);
+    let length = std::fs::metadata(path.join("commit.log")).unwrap().len();
+    let heard = heard.into_inner();
+    assert_eq!(heard.len(), 5);
+    assert!(heard.is_sorted_by_key(|(done, _)| *done), "{heard:?}");
+    assert!(heard.iter().all(|(_, of)| *of == length), "{heard:?}");
+    assert_eq!(heard.last(), Some(&(length, length)));
 }
 
 #[test]

@@ -22,6 +22,9 @@ pub use files::{FileBytes, ReadFile, ReadWhole};
 
 pub(crate) use files::{json, read};
 
+/// Bytes that are hashed between two words about it.
+const TOLD: usize = 4 << 20;
+
 /// A model on disk, opened: what it is, and its tensors.
 ///
 /// Files are taken to stay as they are while it lives.
@@ -229,12 +232,35 @@ impl Checkpoint {
         })
     }
 
+    /// Bytes of its configuration and its weights.
+    fn file_bytes(&self) -> u64 {
+        let bytes = match &self.source {
+            Source::Safetensors { weights, config } => {
+                let files = weights.store.files().map(|(_, bytes)| bytes.len());
+                (**config).as_ref().len() + files.sum::<usize>()
+            }
+            Source::Gguf(gguf) => gguf.bytes().len(),
+            Source::Random { .. } => 0,
+        };
+        bytes as u64
+    }
+
     /// SHA-256 over every file of the model (its configuration and its weights, with their names and lengths) and over the
     /// format it is [encoded](Checkpoint::encoded) to, as `sha256:` and lower-case hexadecimal digits. Reads all of it.
     ///
     /// # Errors
     /// None today; files that are read piece by piece could fail.
     pub fn digest(&self) -> Result<String, CheckpointError> {
+        self.digest_told(&mut |_, _| {})
+    }
+
+    /// The same. `told` is how many bytes are hashed, and how many there are.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::digest`].
+    pub fn digest_told(&self, told: &mut dyn FnMut(u64, u64)) -> Result<String, CheckpointError> {
+        let of = self.file_bytes();
+        let mut done = 0;
         let mut hash = Sha256::new();
         let mut add = |name: &Path, bytes: &[u8]| {
             let name = name
@@ -245,7 +271,11 @@ impl Checkpoint {
             hash.update((name.len() as u64).to_le_bytes());
             hash.update(name.as_bytes());
             hash.update((bytes.len() as u64).to_le_bytes());
-            hash.update(bytes);
+            for piece in bytes.chunks(TOLD) {
+                hash.update(piece);
+                done += piece.len() as u64;
+                told(done.min(of), of);
+            }
         };
         if let Some(format) = self.encoding {
             add(Path::new("encoding"), format.name().as_bytes());

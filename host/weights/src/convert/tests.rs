@@ -273,6 +273,13 @@ fn encoding_while_reading_gives_what_a_conversion_writes() {
         }
         assert_eq!(bytes, report.bytes_after);
         assert_ne!(encoded.digest().unwrap(), source().digest().unwrap());
+        let mut heard = Vec::new();
+        let told = &mut |done, of| heard.push((done, of));
+        assert_eq!(
+            converted.digest_told(told).unwrap(),
+            converted.digest().unwrap()
+        );
+        assert!(heard.is_sorted() && heard.last().is_some_and(|(done, of)| done == of && *of > 0));
     }
 }
 

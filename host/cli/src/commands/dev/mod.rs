@@ -51,7 +51,6 @@ pub(crate) fn dev(directory: &Path, slot: &str, host: &HostArguments) -> Result<
         host,
         engine: Engine::new(EngineOptions {
             instances: 8,
-            progress: None,
             ..wire::Compiled::Project(project.directory().to_owned()).options()?
         })?,
         known: Known::of(&project),

@@ -2,20 +2,22 @@
 
 use std::ffi::OsStr;
 use std::fs::{File, TryLockError};
-use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::Context as _;
 use serde_json::json;
 use tidegate_contract::BLOCK;
 use tidegate_infer::{Adapter, DecoderOptions, DeviceOptions, Gpu, GpuDecoder};
+use tidegate_telemetry::WorkKind;
 use tidegate_text::Tokenizer;
 use tidegate_weights::{Checkpoint, ConvertReport, Format, convert as write};
 
 use super::size;
 use crate::commands::print;
-use crate::exit::{Failure, tell, with_causes};
-use crate::models::{HELD_OUT, Loss, ModelFile, held_out_loss, open_checkpoint};
+use crate::exit::{Failure, with_causes};
+use crate::models::{HELD_OUT, Loss, ModelFile, held_out_loss, loading, open_checkpoint};
+use crate::terminal::works;
 
 /// Positions of a window on which the loss is measured, and rows of a step.
 const WINDOW: usize = 512;
@@ -230,12 +232,15 @@ fn write_all(
     options: &ConvertOptions<'_>,
 ) -> anyhow::Result<(ConvertReport, Checkpoint)> {
     copy_tokenizer(source, options.destination)?;
+    let work = works().begin(WorkKind::Convert, &source.name());
+    let told = &mut |done, of| work.done_of(done, of);
     let report = write(
         &source.checkpoint,
         options.format,
         options.destination,
-        &mut progress(),
+        told,
     )?;
+    drop(work);
     Ok((report, open_checkpoint(options.destination)?))
 }
 
@@ -273,7 +278,10 @@ fn loss(gpu: &Gpu, checkpoint: &Checkpoint, tokens: &[u32]) -> anyhow::Result<Lo
         reproducible: true,
         ..DecoderOptions::default()
     };
-    let mut decoder = GpuDecoder::load(gpu, checkpoint, &options)?;
+    let work = loading(checkpoint);
+    let told = |done, of| work.done_of(done, of);
+    let mut decoder = GpuDecoder::load_told(gpu, checkpoint, &options, &told)?;
+    drop(work);
     held_out_loss(&mut decoder, tokens)
 }
 
@@ -290,23 +298,6 @@ fn copy_tokenizer(source: &ModelFile, destination: &Path) -> anyhow::Result<()> 
         }
     }
     Ok(())
-}
-
-/// Shows on a terminal how far it is.
-fn progress() -> impl FnMut(u64, u64) {
-    let shown = std::io::stderr().is_terminal();
-    let mut last = 0;
-    move |done, total| {
-        let percent = done * 100 / total.max(1);
-        if shown && percent != last {
-            last = percent;
-            tell(format_args!("\r{percent} %"));
-            if done >= total {
-                tell(format_args!("\r     \r"));
-            }
-            let _ = std::io::stderr().flush();
-        }
-    }
 }
 
 fn as_json(

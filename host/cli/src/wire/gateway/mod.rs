@@ -22,10 +22,12 @@ use tidegate_gateway::openai;
 use tidegate_gateway::outputs::{OutputFeed, OutputLimits, OutputLog, OutputSink};
 use tidegate_gateway::requests::{Options, Requests};
 use tidegate_state::{FileIngestLog, FileKeyedLog, IngestLimits, PrivateDisk, StateDirectory};
+use tidegate_telemetry::WorkKind;
 
 pub(super) use self::idle::Idle;
 pub(crate) use self::serving::{Serving, described};
 use crate::exit::Failure;
+use crate::terminal::works;
 
 /// What the ends of the pipeline and the front meet by.
 pub(crate) struct Gateway {
@@ -160,7 +162,9 @@ fn ingest_log(state: &StateDirectory, source: &str, bytes: u64) -> anyhow::Resul
         bytes,
         ..IngestLimits::default()
     };
-    let log = FileIngestLog::open(Arc::new(PrivateDisk), &directory, limits)?;
+    let work = works().begin(WorkKind::Replay, &format!("ingest log of {source}"));
+    let told = |done| work.done(done);
+    let log = FileIngestLog::open_told(Arc::new(PrivateDisk), &directory, limits, &told)?;
     if let Some(torn) = log.torn() {
         tracing::warn!(source, "the ingest log: {torn}");
     }
@@ -178,6 +182,7 @@ fn repeated(kept: &config::Kept, state: &StateDirectory, called: bool) -> Result
     }
     let path = state.private(&["answers"])?.join("log");
     let key = Arc::new(state.key().clone());
+    let _work = works().begin(WorkKind::Replay, "log of answers");
     let opened = FileKeyedLog::open(Arc::new(PrivateDisk), &path, key, openai::clock());
     let opened = opened.map_err(anyhow::Error::new)?;
     if let Some(lost) = &opened.lost {

@@ -672,5 +672,6 @@ fn reader(options: &TransactionOptions, place: &str) -> Result<Reader, String> {
         whole: options.whole_load,
         stop: Arc::default(),
         place: place.to_owned(),
+        works: options.works.clone(),
     })
 }

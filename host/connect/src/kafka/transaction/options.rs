@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tidegate_telemetry::Works;
+
 use super::super::internal::InternalTopic;
 use super::super::{Properties, timeouts};
 
@@ -34,6 +36,8 @@ pub struct TransactionOptions {
     pub whole_load: Duration,
     /// Further settings of librdkafka, for the producer and all that asks the brokers.
     pub properties: Properties,
+    /// Where it is listed what is read of changelogs.
+    pub works: Works,
 }
 
 impl TransactionOptions {
@@ -53,6 +57,7 @@ impl TransactionOptions {
             no_progress: Duration::from_secs(60),
             whole_load: Duration::from_secs(600),
             properties: Properties::new(),
+            works: Works::default(),
         }
     }
 

@@ -11,14 +11,15 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::Message as _;
 use rdkafka::topic_partition_list::Offset;
+use tidegate_telemetry::{WorkKind, Works};
 use tracing::info;
 
 use super::super::begin::ends_of;
 use super::super::rebalance::Context;
 use super::super::{Trouble, is_transient};
 
-/// How often it is told how far reading is.
-const TELL: Duration = Duration::from_secs(5);
+/// A changelog that takes longer is worth a line in the log when it is read.
+const LONG: Duration = Duration::from_secs(5);
 /// How often the end that is decided is asked for.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -43,6 +44,8 @@ pub(super) struct Reader {
     /// Set when nobody waits for what it reads any more.
     pub(super) stop: Arc<AtomicBool>,
     pub(super) place: String,
+    /// Where it is listed that it reads.
+    pub(super) works: Works,
 }
 
 impl Reader {
@@ -58,10 +61,21 @@ impl Reader {
         mut take: impl FnMut(i32, &[u8], Option<&[u8]>),
     ) -> Result<BTreeMap<i32, u64>, String> {
         let began = Instant::now();
+        let work = self.works.begin(WorkKind::Restore, topic);
         let consumer = consumer(&self.committed)?;
         let ends = self.ends(topic, spans)?;
         self.wait_until_decided(&consumer, topic, &ends, began)?;
-        self.read_until(&consumer, topic, spans, &ends, began, &mut take)?;
+        self.read_until(
+            &consumer,
+            topic,
+            spans,
+            &ends,
+            began,
+            &mut |partition, key, value| {
+                work.add(1);
+                take(partition, key, value);
+            },
+        )?;
         Ok(ends)
     }
 
@@ -217,33 +231,22 @@ struct Progress<'a> {
     records: u64,
     began: Instant,
     last: Instant,
-    told: Instant,
 }
 
 impl Progress<'_> {
     fn new<'a>(reader: &'a Reader, topic: &'a str, began: Instant) -> Progress<'a> {
-        let now = Instant::now();
         Progress {
             reader,
             topic,
             records: 0,
             began,
-            last: now,
-            told: now,
+            last: Instant::now(),
         }
     }
 
     fn made(&mut self, records: u64) {
         self.records += records;
         self.last = Instant::now();
-        if self.told.elapsed() >= TELL {
-            self.told = self.last;
-            info!(
-                topic = self.topic,
-                records = self.records,
-                "reading the changelog"
-            );
-        }
     }
 
     fn check(&self, what: &str) -> Result<(), String> {
@@ -268,7 +271,7 @@ impl Progress<'_> {
 
     fn end(&self) {
         let took = self.began.elapsed();
-        if took >= TELL {
+        if took >= LONG {
             info!(
                 topic = self.topic,
                 records = self.records,

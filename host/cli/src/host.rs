@@ -8,8 +8,9 @@ use tidegate_connect::remote::{RemoteModel, RemoteStats};
 use tidegate_contract::Slot as _;
 use tidegate_control::config::Breaker;
 use tidegate_control::{
-    DeployRefused, DeployReport, DeployRequest, GatewayReport, Host, ModelRefused, ModelReport,
-    Percentiles, RecordCounts, RunState, ShedReport, SlotReport, SlotTrouble, StatusReport,
+    DeployRefused, DeployReport, DeployRequest, GatewayReport, Host, LetterPage, LetterQuery,
+    LetterReport, LettersRefused, ModelRefused, ModelReport, Percentiles, RecordCounts, RunState,
+    SentLetters, ShedReport, SlotReport, SlotTrouble, StatusReport,
 };
 use tidegate_flow::Controls;
 use tidegate_operator::{Change, ComponentSlot, digest};
@@ -18,6 +19,7 @@ use tidegate_telemetry::metrics::Exposition;
 use tidegate_telemetry::{Meters, SlotSummary};
 
 use crate::components::Components;
+use crate::letters::Letters;
 use crate::live::{Live, counters, reported};
 use crate::models::{HostedModel, remote_report};
 use crate::operator_metrics::operator_metrics;
@@ -62,6 +64,7 @@ pub(crate) struct RunningHost {
     pub(crate) controls: Controls,
     pub(crate) meters: Arc<Meters>,
     pub(crate) live: Live,
+    pub(crate) letters: Letters,
     /// Why a breaker has stopped the pipeline, if one has.
     pub(crate) stopped: Mutex<Option<String>>,
 }
@@ -247,6 +250,18 @@ impl Host for RunningHost {
 
     fn unload_model(&self, name: &str) -> Result<ModelReport, ModelRefused> {
         self.model(name)?.unload()
+    }
+
+    fn dead_letters(&self, query: &LetterQuery) -> Result<LetterPage, LettersRefused> {
+        self.letters.page(query)
+    }
+
+    fn dead_letter(&self, id: &str) -> Result<LetterReport, LettersRefused> {
+        self.letters.one(id)
+    }
+
+    fn send_dead_letters(&self, ids: &[String]) -> Result<SentLetters, LettersRefused> {
+        self.letters.send(ids)
     }
 
     fn metrics(&self) -> Option<String> {

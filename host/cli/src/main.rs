@@ -11,6 +11,7 @@ mod component;
 mod components;
 mod exit;
 mod host;
+mod letters;
 mod live;
 mod models;
 mod opening;
@@ -108,6 +109,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Look at the dead letters of a pipeline, and send them again.
+    #[command(subcommand)]
+    DeadLetters(commands::letters::LettersCommand),
     /// Look at models, convert and measure them, and change those of a running pipeline.
     #[command(subcommand)]
     Model(ModelCommand),
@@ -530,6 +534,7 @@ fn main() -> ExitCode {
             commands::deploy::deploy(&slot, what, &host, json)
         }
         Command::Status { host, json } => commands::status::status(&host, json),
+        Command::DeadLetters(command) => commands::letters::letters(&command),
         Command::Model(command) => model(&command),
         Command::New {
             name,

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate_connect::remote::RemoteModel;
 use tidegate_control::config::Pipeline;
 use tidegate_control::{
-    DeployRefused, DeployReport, DeployRequest, Graph, Host, ModelRefused, ModelReport,
-    Percentiles, RecordCounts, RunState, StatusReport,
+    DeployRefused, DeployReport, DeployRequest, Graph, Host, LetterPage, LetterQuery, LetterReport,
+    LettersRefused, ModelRefused, ModelReport, Percentiles, RecordCounts, RunState, SentLetters,
+    StatusReport,
 };
 use tidegate_flow::Counts;
 
@@ -78,6 +79,12 @@ impl StartingHost {
 
     fn running(&self) -> Option<Arc<RunningHost>> {
         self.lock().clone()
+    }
+
+    /// The host that runs, for dead letters.
+    fn ready(&self) -> Result<Arc<RunningHost>, LettersRefused> {
+        let starting = || LettersRefused::Failed(STARTING.to_owned());
+        self.running().ok_or_else(starting)
     }
 
     /// Waits until it runs.
@@ -165,5 +172,17 @@ impl Host for StartingHost {
         // None yet, until it runs.
         self.running()
             .map_or_else(|| Some(String::new()), |running| running.metrics())
+    }
+
+    fn dead_letters(&self, query: &LetterQuery) -> Result<LetterPage, LettersRefused> {
+        self.ready()?.dead_letters(query)
+    }
+
+    fn dead_letter(&self, id: &str) -> Result<LetterReport, LettersRefused> {
+        self.ready()?.dead_letter(id)
+    }
+
+    fn send_dead_letters(&self, ids: &[String]) -> Result<SentLetters, LettersRefused> {
+        self.ready()?.send_dead_letters(ids)
     }
 }

@@ -15,6 +15,7 @@
 mod csv;
 mod cut;
 mod dead;
+mod dead_read;
 mod decode;
 mod encode;
 mod json;
@@ -24,9 +25,11 @@ pub mod tokens;
 
 pub use csv::{MAX_COLUMN_NAME, MAX_COLUMNS};
 pub use cut::{Cutter, PREVIEW, Piece, Rule};
-pub use dead::{encode_dead_letter, encode_dead_letter_cut};
+pub use dead::{SENT_FROM, encode_dead_letter, encode_dead_letter_cut};
+pub use dead_read::{StoredLetter, decode_dead_letter};
 pub use decode::{Decoder, DecoderOptions, Format, Input, Malformed};
 pub use encode::{EncodeError, Encoder, EncoderOptions};
+pub use text::base64_text;
 pub use time::{format_time, parse_time};
 
 /// Options that contradict each other or cannot be met.

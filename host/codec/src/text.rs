@@ -70,3 +70,38 @@ pub(crate) fn write_number(out: &mut Vec<u8>, number: u64) {
     // Writing to a Vec cannot fail.
     let _ = std::io::Write::write_fmt(out, format_args!("{number}"));
 }
+
+/// What [`write_base64`] wrote.
+pub(crate) fn read_base64(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    };
+    let bytes = text.as_bytes();
+    let digits = bytes.strip_suffix(b"==").or(bytes.strip_suffix(b"="));
+    let digits = digits.unwrap_or(bytes);
+    if !bytes.len().is_multiple_of(4) {
+        return None;
+    }
+    let mut out = Vec::with_capacity(digits.len() / 4 * 3 + 2);
+    for group in digits.chunks(4) {
+        let mut word = 0u32;
+        for byte in group {
+            word = word << 6 | u32::from(digit(*byte)?);
+        }
+        word <<= 6 * (4 - group.len());
+        out.extend_from_slice(&word.to_be_bytes()[1..group.len()]);
+    }
+    Some(out)
+}
+
+/// The bytes in base64 with padding.
+pub fn base64_text(bytes: &[u8]) -> String {
+    let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
+    write_base64(&mut out, bytes);
+    String::from_utf8(out).unwrap_or_default()
+}

@@ -14,11 +14,16 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod again;
 pub mod file;
 pub mod kafka;
 mod lines;
 pub mod remote;
 pub mod standard;
+
+pub use again::{
+    LetterLog, LetterSource, MAX_LETTER_ID, letter_batch, letter_key, letter_sent, unsendable,
+};
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -80,6 +80,8 @@ impl Gathered {
                     key: None,
                     preview: Vec::new(),
                     length: 0,
+                    headers: Some(Vec::new()),
+                    event_time: None,
                 });
             }
         }
@@ -208,6 +210,8 @@ impl Lines {
                         key: None,
                         preview,
                         length,
+                        headers: Some(Vec::new()),
+                        event_time: None,
                     });
                     continue;
                 }
@@ -226,6 +230,8 @@ impl Lines {
                         key: None,
                         preview,
                         length,
+                        headers: Some(Vec::new()),
+                        event_time: None,
                     });
                     continue;
                 }
@@ -259,6 +265,8 @@ impl Lines {
                     key: None,
                     preview: line[..line.len().min(tidegate_codec::PREVIEW)].to_vec(),
                     length: line.len() as u64,
+                    headers: Some(Vec::new()),
+                    event_time: None,
                 });
             }
         }
@@ -306,6 +314,8 @@ mod tests {
                     key: None,
                     preview: vec![b'x'; 100],
                     length: 100,
+                    headers: Some(Vec::new()),
+                    event_time: None,
                 });
             } else {
                 let id = RecordId {

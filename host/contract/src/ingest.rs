@@ -63,6 +63,12 @@ pub trait IngestLog: Send + Sync + Debug {
     /// under one idempotency key.
     fn append(&self, batch: &IngestBatch) -> Result<Ingested, IngestError>;
 
+    /// The batch that is kept under this key, if one is known to be.
+    fn kept(&self, key: &[u8; 32]) -> Option<Ingested> {
+        let _ = key;
+        None
+    }
+
     /// Records from this offset on, in order; at most so many, and of so many bytes (one record may exceed them). None if
     /// the log ends there.
     fn read(

@@ -13,6 +13,7 @@ mod files;
 mod guarantee;
 mod ingest;
 mod keyed;
+mod letters;
 mod mark;
 mod model;
 mod model_error;
@@ -42,6 +43,7 @@ pub use ingest::{
     IdempotencyKey, IngestBatch, IngestError, IngestLog, IngestRecord, Ingested, LoggedRecord,
 };
 pub use keyed::{KeyedChange, KeyedLog, KeyedLogError, KeyedLoss, KeyedValue};
+pub use letters::{LetterError, LetterStore, WrittenLetter};
 pub use mark::{Keeper, LARGEST_MARK, Mark, Store, UnknownMark};
 pub use model::{
     Answer, Call, Choice, Conversation, Finish, Function, FunctionChoice, Lane, MOST_CALLS,
@@ -54,7 +56,9 @@ pub use operator::{
     Processed, Slot,
 };
 pub use prompt::{PromptError, PromptPart, PromptTemplate};
-pub use sink::{DeadLetter, RefusedRecord, Sink, SinkError};
+pub use sink::{
+    DeadLetter, LETTER_HEADERS, LetterForm, LetterHeader, RefusedRecord, Sink, SinkError,
+};
 pub use source::{Assigned, Done, Partition, Rejected, Source, SourceError, SourceEvent};
 pub use tokens::{AnswerEnd, AnswerLane, Through, TokenHandler};
 pub use vocabulary::GgufVocabulary;

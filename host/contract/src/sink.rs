@@ -4,8 +4,43 @@ use tidegate_record::{PublicRecord, RecordId};
 
 use crate::commit::SinkPosition;
 
+/// Most bytes of the headers that a dead letter has.
+pub const LETTER_HEADERS: usize = 64 << 10;
+
+/// A header: its name and value.
+pub type LetterHeader<'a> = (&'a str, Option<&'a [u8]>);
+
+/// What the key and value of a dead letter are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LetterForm {
+    /// A record's.
+    #[default]
+    Record,
+    /// Input that could not become a record.
+    Input,
+    /// Those of a record as its sink was to write it.
+    Output,
+}
+
+impl LetterForm {
+    /// As letters have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            LetterForm::Record => "record",
+            LetterForm::Input => "input",
+            LetterForm::Output => "output",
+        }
+    }
+
+    /// The form of this name.
+    pub fn named(name: &str) -> Option<LetterForm> {
+        let all = [LetterForm::Record, LetterForm::Input, LetterForm::Output];
+        all.into_iter().find(|form| form.name() == name)
+    }
+}
+
 /// A record that ends as a dead letter. Private attributes are not part of it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeadLetter<'a> {
     /// Where the record comes from.
     pub id: RecordId,
@@ -27,6 +62,14 @@ pub struct DeadLetter<'a> {
     pub value: Option<&'a [u8]>,
     /// Length of the value before it was cut, bytes.
     pub length: u64,
+    /// When it ends, microseconds since the Unix epoch.
+    pub at: i64,
+    /// What key and value are.
+    pub form: LetterForm,
+    /// The record's event time, microseconds since the Unix epoch.
+    pub event_time: Option<i64>,
+    /// The record's headers; none if they cannot be part of a letter.
+    pub headers: Option<&'a [LetterHeader<'a>]>,
 }
 
 /// A record that was collected, and that the output then refused for good: it is too large for the topic, say.

@@ -29,6 +29,10 @@ pub struct Rejected {
     pub preview: Vec<u8>,
     /// The whole length of the input in bytes.
     pub length: u64,
+    /// The headers it came with; none if they are no text or exceed 64 KiB.
+    pub headers: Option<Vec<(String, Option<Vec<u8>>)>>,
+    /// The time it came with, microseconds since the Unix epoch.
+    pub event_time: Option<i64>,
 }
 
 /// A partition that is read here from now on.

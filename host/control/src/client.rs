@@ -169,6 +169,11 @@ impl Client {
         self.file.address
     }
 
+    /// Whether the process that left its address may still be there.
+    pub fn is_there(&self) -> bool {
+        !gone(self.file.pid)
+    }
+
     /// How it stands.
     pub fn status(&self) -> Result<StatusReport, ClientError> {
         let answer = agent(ASK)

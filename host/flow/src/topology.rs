@@ -69,6 +69,8 @@ pub struct Source {
     /// go back when a cut comes to nothing: whoever waits was told, and is not told again. What other sinks were given of
     /// it since the last cut is lost with the cut.
     pub called: bool,
+    /// Whether it gives something now and then only: a worker that has nothing to do waits with another source.
+    pub beside: bool,
     /// What each partition is (a file's path), so that a changed input is noticed. Where partitions come and go, the one
     /// thing they are all part of (`kafka topic tickets`).
     pub identities: Vec<String>,

@@ -27,7 +27,7 @@ const INSTANCE: &str = "instance";
 
 /// What a state directory may have in it without a commit log: what a start that was cut short leaves, what is left
 /// when the log was taken away, and what is on a disk of its own.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "commit.log.new",
     "key",
     "key.new",
@@ -35,6 +35,7 @@ const NAMES: [&str; 12] = [
     "instance.new",
     // What an older version left there.
     "lock",
+    "again",
     "answers",
     "compiled",
     "components",

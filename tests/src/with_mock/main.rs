@@ -199,6 +199,7 @@ fn topology(pipeline: &Pipeline, model: Arc<Mock>) -> Result<Topology, Failure> 
                 CommitPoint::Transaction { .. } => Positions::Cuts,
             },
             called: false,
+            beside: false,
             identities: vec![format!("kafka topic {}", topic.topic)],
         }],
         stages: vec![Stage {

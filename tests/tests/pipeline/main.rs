@@ -15,6 +15,7 @@ mod hostile;
 mod house;
 mod inputs;
 mod kill;
+mod letters;
 mod malformed;
 mod minilm;
 mod model_commands;

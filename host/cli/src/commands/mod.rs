@@ -6,6 +6,7 @@ pub(crate) mod component;
 pub(crate) mod deploy;
 pub(crate) mod dev;
 pub(crate) mod interrupt;
+pub(crate) mod letters;
 pub(crate) mod model;
 pub(crate) mod project;
 pub(crate) mod run;

@@ -21,6 +21,8 @@ use crate::live::Live;
 use crate::models::Served;
 use crate::starting::StartingHost;
 use crate::terminal::{Progress, works};
+use crate::wire::again::AgainLog;
+use crate::wire::committed::Shown;
 use crate::wire::gateway::Serving;
 use crate::{RunArguments, Until, models, opening, revisions, wire};
 
@@ -75,7 +77,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         error @ CommitLogError::StateKey { .. } => Failure::usage(error),
         error => error.into(),
     })?;
+    let state = Arc::new(state);
+    let committed = wire::letters::committed(&pipeline, &recovered);
     let log: Arc<dyn CommitLog> = Arc::new(log);
+    let log: Arc<dyn CommitLog> = Arc::new(Shown::new(log, committed.clone()));
     if let Some(why) = wire::gateway::unread::refusal(&pipeline, &recovered.tasks)? {
         return Err(Failure::Run(anyhow::anyhow!(why)));
     }
@@ -117,7 +122,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     wire::sweep(&components, &slots, &recovered.slots);
     let gateway = wire::gateway::Gateway::open(&pipeline, &state)?;
-    let sources = wire::sources(&pipeline, gateway.as_ref());
+    let again = AgainLog::all(&pipeline, &state)?;
+    let sources = wire::sources(&pipeline, gateway.as_ref(), &again);
     if stopping.is_told() {
         return Ok(());
     }
@@ -147,6 +153,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         log: &log,
         state: &state,
         gateway: gateway.as_ref(),
+        again: &again,
     };
     let parts = wire::worker_parts(&pipeline, until, &ground)?;
     let live = Live::new(&pipeline);
@@ -195,6 +202,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         controls: run.controls(),
         meters: meters.clone(),
         live,
+        letters: wire::letters::open(&pipeline, committed, again),
         stopped: Mutex::new(None),
     });
     starting.runs(host.clone());
@@ -298,6 +306,8 @@ pub(super) fn tasks(pipeline: &Pipeline) -> wire::Tasks {
         warm += ahead;
         most += room;
     }
+    // What is sent again comes now and then: nothing is made ahead for it.
+    most += wire::again::of(pipeline).count();
     wire::Tasks { warm, most }
 }
 

@@ -1,10 +1,13 @@
 //! From a validated pipeline to the parts that run it.
 
+pub(crate) mod again;
+pub(crate) mod committed;
 mod committers;
 mod compiler;
 pub(crate) mod feeds;
 pub(crate) mod gateway;
 pub(crate) mod kafka;
+pub(crate) mod letters;
 pub(crate) mod memory;
 mod models;
 mod ports;

@@ -13,6 +13,7 @@ use tidegate_control::config::{Decoding, Encoding, Format, Pipeline, SinkKind, S
 use tidegate_flow::WorkerParts;
 use tidegate_state::StateDirectory;
 
+use super::again::AgainLog;
 use super::committers::Committers;
 use super::gateway::{Gateway, Idle};
 use super::kafka;
@@ -62,6 +63,7 @@ pub(crate) struct Ground<'a> {
     pub(crate) log: &'a Arc<dyn CommitLog>,
     pub(crate) state: &'a StateDirectory,
     pub(crate) gateway: Option<&'a Gateway>,
+    pub(crate) again: &'a [AgainLog],
 }
 
 /// The parts of every worker. Sinks are recovered: what lies after the last cut is gone.
@@ -75,6 +77,7 @@ pub(crate) fn worker_parts(
         .sources
         .iter()
         .map(|source| source.name.clone())
+        .chain(ground.again.iter().map(|letters| letters.name.clone()))
         .collect();
     let mut committers = Committers::open(pipeline, ground, count)?;
     let opening = Opening {
@@ -108,6 +111,12 @@ pub(crate) fn worker_parts(
                 (worker, count),
                 committer,
             )?);
+        }
+        for (index, letters) in ground.again.iter().enumerate() {
+            sources.push(match worker {
+                0 => letters.source(pipeline, index, until != Until::Forever)?,
+                _ => Box::new(Idle::new()),
+            });
         }
         let sinks = sinks.iter_mut().filter_map(Vec::pop).collect();
         let (Some(dead), Some(committer)) = (dead.pop(), committers.take_last()) else {

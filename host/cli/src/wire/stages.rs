@@ -14,6 +14,7 @@ use tidegate_flow::{
 use tidegate_operator::ComponentSlot;
 
 use super::Models;
+use super::again::AgainLog;
 use super::gateway::Gateway;
 use crate::models::Served;
 
@@ -24,8 +25,12 @@ const DRAIN: Duration = Duration::from_secs(20);
 /// How long answers to clients have when a run is told to stop.
 pub(crate) const PARTING: Duration = Duration::from_secs(10);
 
-/// The sources of a pipeline.
-pub(crate) fn sources(pipeline: &Pipeline, gateway: Option<&Gateway>) -> Vec<Source> {
+/// The sources of a pipeline, and after them those of letters that are sent again.
+pub(crate) fn sources(
+    pipeline: &Pipeline,
+    gateway: Option<&Gateway>,
+    again: &[AgainLog],
+) -> Vec<Source> {
     let in_log = pipeline.commit_point() == CommitPoint::Log;
     let source = |(index, source): (usize, &config::Source)| {
         let identities = match &source.kind {
@@ -52,10 +57,24 @@ pub(crate) fn sources(pipeline: &Pipeline, gateway: Option<&Gateway>) -> Vec<Sou
                 SourceClass::Group { .. } | SourceClass::Replayable => Positions::Cuts,
             },
             called: matches!(source.kind.class(), SourceClass::Caller),
+            beside: false,
             identities,
         }
     };
-    pipeline.sources.iter().enumerate().map(source).collect()
+    let mut sources: Vec<Source> = pipeline.sources.iter().enumerate().map(source).collect();
+    sources.extend(again.iter().map(|letters| Source {
+        name: letters.name.clone(),
+        targets: targets(pipeline, Node::Source(letters.of), None),
+        fixed: true,
+        positions: Positions::Cuts,
+        called: false,
+        beside: true,
+        identities: vec![format!(
+            "letters of source {} sent again",
+            pipeline.sources[letters.of].name
+        )],
+    }));
+    sources
 }
 
 /// The topology of a pipeline.

@@ -1,6 +1,9 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tidegate_codec::{Encoder, EncoderOptions, Format, encode_dead_letter, encode_dead_letter_cut};
+use tidegate_codec::{
+    Encoder, EncoderOptions, Format, SENT_FROM, decode_dead_letter, encode_dead_letter,
+    encode_dead_letter_cut,
+};
 use tidegate_contract::DeadLetter;
 use tidegate_record::{Batch, BatchBuilder, NewRecord, RecordId};
 
@@ -170,6 +173,15 @@ fn a_dead_letter_is_one_json_line() {
         key: Some(b"k"),
         value: Some(b"\xff\xfe\xfd\xfc"),
         length: 4000,
+        at: 1_763_713_302_123_456,
+        event_time: Some(1_000),
+        headers: Some(&[
+            ("trace", Some(b"a")),
+            ("raw", Some(b"\xff")),
+            ("none", None),
+            (SENT_FROM, Some(b"t/0/1@9")),
+        ]),
+        ..DeadLetter::default()
     };
     let mut out = Vec::new();
     encode_dead_letter(&mut out, &letter);
@@ -178,14 +190,53 @@ fn a_dead_letter_is_one_json_line() {
         "id": "tickets/2/34/5", "source": "tickets", "partition": 2, "offset": 34, "stage": "redact",
         "reason": "trap: \"unreachable\"\nat 3", "component": "sha256:00", "backtrace": null, "attempts": 2,
         "key": "k", "value_base64": "//79/A==", "length": 4000,
+        "at": "2025-11-21T08:21:42.123456Z", "form": "record", "event_time": "1970-01-01T00:00:00.001Z",
+        "headers": [
+            {"name": "trace", "value": "a"}, {"name": "raw", "value_base64": "/w=="}, {"name": "none", "value": null},
+            {"name": SENT_FROM, "value": "t/0/1@9"},
+        ],
+        "sent_from": "t/0/1@9",
     });
     assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), expected);
+    // And it is read again as it was.
+    let read = decode_dead_letter(&out).unwrap();
+    let headers: Vec<_> = read.headers.iter().flatten().collect();
+    let headers: Vec<_> = headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_deref()))
+        .collect();
+    assert_eq!(Some(&headers[..]), letter.headers);
+    assert_eq!(
+        (read.key.as_deref(), read.value.as_deref()),
+        (letter.key, letter.value)
+    );
+    assert_eq!(
+        (read.at, read.event_time, read.form),
+        (Some(letter.at), letter.event_time, Some(letter.form))
+    );
+    assert_eq!(
+        (read.id.as_str(), read.sent_from.as_deref()),
+        ("tickets/2/34/5", Some("t/0/1@9"))
+    );
     // Of one that was cut to fit its message it says what was cut, and how long that was.
     let mut out = Vec::new();
     encode_dead_letter_cut(&mut out, &letter, &[("key", 70_000), ("reason", 4097)]);
     let cut = serde_json::from_slice::<Value>(&out).unwrap();
     let lengths = json!({"key": 70_000, "reason": 4097});
     assert_eq!((&cut["cut"], &cut["length"]), (&lengths, &json!(4000)));
+    let read = decode_dead_letter(&serde_json::to_vec(&cut).unwrap()).unwrap();
+    assert_eq!(read.cut, ["key", "reason"]);
+    // One of an earlier version says neither when it was written nor what it is.
+    let old = br#"{"id":"t/0/1","source":"t","partition":0,"offset":1,"stage":"decode","reason":"no","component":null,
+        "backtrace":null,"attempts":1,"key":null,"value":"x","length":1}"#;
+    let old = decode_dead_letter(old).unwrap();
+    assert_eq!(
+        (old.at, old.form, old.value.as_deref()),
+        (None, None, Some(b"x".as_slice()))
+    );
+    for none in [&b"[1]"[..], b"{}", b"", b"\xff", br#"{"id":7}"#] {
+        assert_eq!(decode_dead_letter(none), None);
+    }
 }
 
 proptest! {

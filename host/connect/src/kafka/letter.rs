@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use rdkafka::message::{Header, OwnedHeaders};
 use tidegate_codec::{PREVIEW, encode_dead_letter_cut};
-use tidegate_contract::DeadLetter;
+use tidegate_contract::{DeadLetter, LetterForm, LetterHeader};
 use tidegate_record::RecordId;
 
 /// Most bytes that key, value, reason and backtrace keep each, from one try to the next. At the last a letter has a few
@@ -25,6 +25,10 @@ pub(super) struct Letter {
     key: Option<Vec<u8>>,
     value: Option<Vec<u8>>,
     length: u64,
+    at: i64,
+    form: LetterForm,
+    event_time: Option<i64>,
+    headers: Option<Vec<(String, Option<Vec<u8>>)>>,
     /// Bytes that key, value, reason and backtrace had. More than a message can hold is not kept.
     lengths: [usize; 4],
     /// Which of [`KEPT`] it is cut to.
@@ -63,6 +67,15 @@ impl Letter {
             key: letter.key.map(|key| cut_bytes(key, largest).to_vec()),
             value: letter.value.map(|value| cut_bytes(value, largest).to_vec()),
             length: letter.length,
+            at: letter.at,
+            form: letter.form,
+            event_time: letter.event_time,
+            headers: letter.headers.map(|headers| {
+                let headers = headers.iter();
+                let owned =
+                    headers.map(|(name, value)| ((*name).to_owned(), value.map(<[u8]>::to_vec)));
+                owned.collect()
+            }),
             step: 0,
             by_place: false,
         }
@@ -90,6 +103,14 @@ impl Letter {
         format!("{pipeline}/{source}/{partition}/{offset}{piece}@{stage}").into_bytes()
     }
 
+    fn header_bytes(&self) -> Option<usize> {
+        let size = |(name, value): &(String, Option<Vec<u8>>)| {
+            name.len() + value.as_ref().map_or(0, Vec::len)
+        };
+        let sizes = self.headers.as_ref()?.iter().map(size);
+        Some(sizes.sum())
+    }
+
     /// Cuts it further. False if it is as short as it gets.
     pub(super) fn shorten(&mut self) -> bool {
         let longest = [
@@ -97,6 +118,8 @@ impl Letter {
             self.value.as_ref().map_or(0, Vec::len),
             self.reason.len(),
             self.backtrace.as_ref().map_or(0, String::len),
+            // They are left out at the first step.
+            self.header_bytes().filter(|_| self.step == 0).unwrap_or(0),
         ];
         let longest = longest.into_iter().max().unwrap_or(0);
         // A step that cuts nothing would be refused as the one before it was.
@@ -129,6 +152,14 @@ impl Letter {
         .filter(|(_, kept, had, _)| kept < had)
         .map(|(name, _, _, length)| (name, length))
         .collect();
+        // A letter that is cut does without them: it cannot be sent again either way.
+        let headers = self.headers.as_ref().filter(|_| self.step == 0);
+        let headers: Option<Vec<LetterHeader<'_>>> = headers.map(|headers| {
+            let headers = headers.iter();
+            headers
+                .map(|(name, value)| (name.as_str(), value.as_deref()))
+                .collect()
+        });
         let mut value = Vec::new();
         encode_dead_letter_cut(
             &mut value,
@@ -143,6 +174,10 @@ impl Letter {
                 key,
                 value: shown,
                 length: self.length,
+                at: self.at,
+                form: self.form,
+                event_time: self.event_time,
+                headers: headers.as_deref(),
             },
             &cut,
         );

@@ -1,7 +1,7 @@
 //! One partition: messages to records.
 
 use tidegate_codec::{Decoder, Input, Malformed, PREVIEW};
-use tidegate_contract::Rejected;
+use tidegate_contract::{LETTER_HEADERS, Rejected};
 use tidegate_record::{Origin, RecordId};
 
 use super::native::Message;
@@ -89,7 +89,18 @@ impl Reading {
                 key: message.key().map(first),
                 preview: first(value),
                 length: value.len() as u64,
+                headers: headers.as_ref().ok().and_then(|headers| kept(headers)),
+                event_time: input.event_time,
             });
         }
     }
+}
+
+/// A message's headers, unless they are more than a letter is to have.
+fn kept(headers: &[(&str, Option<&[u8]>)]) -> Option<Vec<(String, Option<Vec<u8>>)>> {
+    let bytes = |(name, value): &(&str, Option<&[u8]>)| name.len() + value.map_or(0, <[u8]>::len);
+    let owned =
+        |(name, value): &(&str, Option<&[u8]>)| ((*name).to_owned(), value.map(<[u8]>::to_vec));
+    let all: usize = headers.iter().map(bytes).sum();
+    (all <= LETTER_HEADERS).then(|| headers.iter().map(owned).collect())
 }

@@ -253,6 +253,7 @@ fn private_attributes_stay_out_of_files_and_dead_letters() {
         key: record.key(),
         value: record.value(),
         length: 1,
+        ..DeadLetter::default()
     };
     sink.write_dead(&letter).unwrap();
     sink.flush().unwrap();

@@ -44,6 +44,7 @@ fn letter<'a>(key: Option<&'a [u8]>, value: &'a [u8], reason: &'a str) -> DeadLe
         key,
         value: Some(value),
         length: value.len() as u64,
+        ..DeadLetter::default()
     }
 }
 

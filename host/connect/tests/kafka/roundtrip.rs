@@ -149,6 +149,7 @@ fn private_attributes_stay_out_of_topics_and_dead_letters() {
         key: record.key,
         value: record.value,
         length: 8,
+        ..DeadLetter::default()
     };
     sink.write_dead(&letter).unwrap();
     sink.flush().unwrap();

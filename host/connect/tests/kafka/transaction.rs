@@ -390,6 +390,7 @@ fn letters_to(setting: &str, value: &str) -> Vec<Seen> {
         key: None,
         value: Some(&large),
         length: large.len() as u64,
+        ..DeadLetter::default()
     };
     let mut tries = 0;
     loop {

@@ -46,6 +46,7 @@ fn a_record_too_large_for_the_client_is_an_encode_error() {
         key: None,
         value: Some(&large),
         length: large.len() as u64,
+        ..DeadLetter::default()
     };
     sink.write_dead(&letter).unwrap();
     sink.flush().unwrap();

@@ -4,11 +4,11 @@ mod telling;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_contract::{
-    Became, Blame, CommitError, Cut, DeadLetter, ModelError, Participants, Partition,
-    RefusedRecord, Rejected, Sink, SinkError,
+    Became, Blame, CommitError, Cut, DeadLetter, LETTER_HEADERS, LetterForm, LetterHeader,
+    ModelError, Participants, Partition, RefusedRecord, Rejected, Sink, SinkError,
 };
 use tidegate_record::{BatchView, Origin, RecordId, RecordView};
 use tidegate_telemetry::events::{RecordDead, RecordUnanswered, RecordsWritten};
@@ -200,6 +200,7 @@ impl Output {
             }
             .emit(&self.meters);
         } else {
+            let headers = headers(record);
             self.write_dead(&DeadLetter {
                 id: record.id(),
                 source: source_name(&topology, record.id()),
@@ -211,6 +212,10 @@ impl Output {
                 key: record.key(),
                 value,
                 length: value.map_or(0, |value| value.len() as u64),
+                at: now(),
+                form: LetterForm::Record,
+                event_time: record.event_time(),
+                headers: headers.as_deref(),
             })?;
         }
         self.tell(
@@ -232,6 +237,12 @@ impl Output {
             offset: rejected.offset,
             ..id
         };
+        let headers = rejected.headers.as_ref().map(|headers| {
+            let headers = headers.iter();
+            headers
+                .map(|(name, value)| (name.as_str(), value.as_deref()))
+                .collect::<Vec<_>>()
+        });
         self.write_dead(&DeadLetter {
             id,
             source: source_name(&topology, id),
@@ -243,6 +254,10 @@ impl Output {
             key: rejected.key.as_deref(),
             value: Some(&rejected.preview),
             length: rejected.length,
+            at: now(),
+            form: LetterForm::Input,
+            event_time: rejected.event_time,
+            headers: headers.as_deref(),
         })?;
         self.tell(
             id,
@@ -291,6 +306,19 @@ impl Output {
     }
 }
 
+/// The public headers of a record, unless they are more than a letter is to have.
+fn headers<'a>(record: &RecordView<'a>) -> Option<Vec<LetterHeader<'a>>> {
+    let headers = record.headers();
+    (headers.as_bytes().len() <= LETTER_HEADERS)
+        .then(|| headers.map(|header| (header.name, header.value)).collect())
+}
+
+/// Microseconds since the Unix epoch.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_micros() as i64)
+}
+
 fn source_name(topology: &Topology, id: RecordId) -> &str {
     topology
         .sources
@@ -337,6 +365,10 @@ impl Participants for Output {
                     key: record.key.as_deref(),
                     value: record.value.as_deref(),
                     length: record.value.as_ref().map_or(0, |value| value.len() as u64),
+                    at: now(),
+                    form: LetterForm::Output,
+                    event_time: None,
+                    headers: None,
                 })?;
             }
         }

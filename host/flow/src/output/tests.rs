@@ -60,6 +60,7 @@ fn output() -> Output {
             false => Positions::Cuts,
         },
         called,
+        beside: false,
         identities: vec!["it".into()],
     };
     let topology = Topology {

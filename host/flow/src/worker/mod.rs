@@ -210,6 +210,8 @@ pub(crate) struct Worker {
     turn: usize,
     /// The first of the tasks that have not had their turn.
     next: Option<Partition>,
+    /// The source with which it waits for input: the last one, but for those that give something now and then only.
+    waited_with: usize,
     /// Sources that have said which partitions are read here.
     assigned: Vec<bool>,
     /// Sources that have just said so, and were not polled since.
@@ -231,8 +233,11 @@ impl Worker {
         controls: Receiver<Control>,
     ) -> Worker {
         let (sender, completions) = crossbeam_channel::bounded(MAX_COMPLETIONS);
+        let of_topology = &shared.topology.sources;
+        let waited_with = of_topology.iter().rposition(|source| !source.beside);
         Worker {
             number,
+            waited_with: waited_with.unwrap_or_default(),
             assigned: vec![false; sources.len()],
             opening: vec![false; sources.len()],
             starts: Arc::new(Starts::new(shared.topology.stages.len())),
@@ -456,7 +461,7 @@ impl Worker {
         let mut any = false;
         for index in 0..self.sources.len() {
             let room = self.hold(index)?;
-            let idle = !busy && !any && self.in_flight() == 0 && index + 1 == self.sources.len();
+            let idle = !busy && !any && self.in_flight() == 0 && index == self.waited_with;
             // One that wakes this worker is not kept waiting while another is waited for.
             let wait = if idle && !self.waits_by_itself() {
                 self.patience()

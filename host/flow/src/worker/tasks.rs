@@ -299,6 +299,7 @@ mod tests {
                 fixed: false,
                 positions: Positions::Cuts,
                 called: false,
+                beside: false,
                 identities: vec!["a topic".into()],
             }],
             stages: vec![Stage {

@@ -66,6 +66,8 @@ impl GatewaySource {
                     key: record.key.as_deref().map(<[u8]>::to_vec),
                     preview: record.value.iter().take(1 << 16).copied().collect(),
                     length: record.value.len() as u64,
+                    headers: None,
+                    event_time: Some(now),
                 });
             }
         }

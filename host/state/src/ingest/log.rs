@@ -335,6 +335,15 @@ impl IngestLog for FileIngestLog {
         })
     }
 
+    fn kept(&self, key: &[u8; 32]) -> Option<Ingested> {
+        let known = self.lock().keys.get(key)?;
+        Some(Ingested {
+            first: known.first,
+            count: known.count,
+            replayed: true,
+        })
+    }
+
     fn read(
         &self,
         from: u64,

@@ -25,12 +25,14 @@ pub struct UnreadLog {
 }
 
 impl UnreadLog {
-    /// The logs in a state directory that no source of these reads, in the order of their names. Nothing is changed.
+    /// The logs in this directory of a state directory that no source of these reads, in the order of their names. Nothing
+    /// is changed.
     pub fn all(
         state: &Path,
+        directory: &str,
         is_read: impl Fn(&str) -> bool,
     ) -> Result<Vec<UnreadLog>, IngestError> {
-        let place = state.join("ingest");
+        let place = state.join(directory);
         let error = |why: io::Error| IngestError::Read {
             place: place.display().to_string(),
             why: why.to_string(),

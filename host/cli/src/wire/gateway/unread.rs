@@ -6,6 +6,8 @@ use tidegate_contract::{TaskId, TaskImage};
 use tidegate_control::config::{Pipeline, SourceKind};
 use tidegate_state::UnreadLog;
 
+use crate::wire::again;
+
 /// Why this pipeline cannot run over its state directory: records were acknowledged that no cut has, and nobody would read
 /// them. `tasks` is what the commit log has.
 pub(crate) fn refusal(
@@ -16,7 +18,9 @@ pub(crate) fn refusal(
         let mut sources = pipeline.sources.iter();
         sources.any(|one| one.name == name && matches!(one.kind, SourceKind::Ingest(_)))
     };
-    let refused: Vec<String> = UnreadLog::all(&pipeline.state, is_read)?
+    let letters = |name: &str| again::of(pipeline).any(|(_, known)| known == name);
+    let letters = UnreadLog::all(&pipeline.state, again::DIRECTORY, letters)?;
+    let refused: Vec<String> = UnreadLog::all(&pipeline.state, "ingest", is_read)?
         .iter()
         .filter_map(|log| {
             let records = match log.waiting(tasks) {
@@ -32,6 +36,18 @@ pub(crate) fn refusal(
                 log.directory.display()
             ))
         })
+        .chain(letters.iter().filter_map(|log| {
+            let records = log.waiting(tasks);
+            (records > 0).then(|| {
+                format!(
+                    "{records} dead letters wait in {}, sent again as {} and not read, and the pipeline no longer has what \
+                     reads them; give the source its name back, or have cuts in the commit log, let the pipeline finish, \
+                     then change it, or delete the directory and with it the letters",
+                    log.directory.display(),
+                    log.source
+                )
+            })
+        }))
         .collect();
     Ok((!refused.is_empty()).then(|| refused.join("; ")))
 }

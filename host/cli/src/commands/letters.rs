@@ -1,0 +1,326 @@
+//! `tidegate dead-letters`.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use tidegate_contract::FileLayer;
+use tidegate_control::client::{Client, ClientError};
+use tidegate_control::{
+    LetterPage, LetterQuery, LetterReport, LettersRefused, MAX_LETTERS, MAX_SENT, SendLetters,
+    SendResult, SendState, SentLetters,
+};
+use tidegate_state::{Disk, FileCommitLog, StateDirectory};
+use tidegate_telemetry::plain;
+
+use super::deploy::client;
+use super::{print, read_pipeline};
+use crate::HostArguments;
+use crate::exit::Failure;
+use crate::letters::Letters;
+use crate::wire;
+use crate::wire::again::AgainLog;
+
+/// Most bytes of a reason on a line.
+const REASON: usize = 160;
+
+/// What is done with dead letters.
+#[derive(Subcommand)]
+pub(crate) enum LettersCommand {
+    /// List dead letters, the newest first.
+    #[command(after_help = "Examples:\n  \
+        tidegate dead-letters list --pipeline pipeline.toml\n  \
+        tidegate dead-letters list --pipeline pipeline.toml --stage redact --text \"deadline\" --limit 500")]
+    List {
+        #[command(flatten)]
+        host: HostArguments,
+        #[command(flatten)]
+        filter: Filter,
+        /// Most letters that are listed.
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+        /// Print JSON, one letter a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one dead letter as a whole, as JSON.
+    #[command(after_help = "Example:\n  \
+        tidegate dead-letters show --pipeline pipeline.toml tickets/0/1234@5120")]
+    Show {
+        #[command(flatten)]
+        host: HostArguments,
+        /// Its id, as list has it.
+        id: String,
+    },
+    /// Send dead letters again, through the pipeline from their source's beginning. Each goes once.
+    #[command(after_help = "Examples:\n  \
+        tidegate dead-letters send --pipeline pipeline.toml tickets/0/1234@5120\n  \
+        tidegate dead-letters send --pipeline pipeline.toml --all --stage redact\n\n\
+        A letter that was sent before is not sent twice. Where the pipeline does not run, its next run reads what is sent now.")]
+    Send {
+        #[command(flatten)]
+        host: HostArguments,
+        /// Ids of letters, as list has them.
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        ids: Vec<String>,
+        /// All letters of the filter that were not sent and can be.
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        filter: Filter,
+        /// Print JSON, one letter a line.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Which letters.
+#[derive(Args)]
+pub(crate) struct Filter {
+    /// Those of this stage or sink, or decode.
+    #[arg(long)]
+    stage: Option<String>,
+    /// Those of this source.
+    #[arg(long)]
+    source: Option<String>,
+    /// Those whose reason has this text.
+    #[arg(long)]
+    text: Option<String>,
+}
+
+impl Filter {
+    fn query(&self, limit: usize) -> LetterQuery {
+        LetterQuery {
+            limit: limit.clamp(1, MAX_LETTERS),
+            before: None,
+            stage: self.stage.clone(),
+            source: self.source.clone(),
+            text: self.text.clone(),
+        }
+    }
+}
+
+/// Does what is said.
+pub(crate) fn letters(command: &LettersCommand) -> Result<(), Failure> {
+    match command {
+        LettersCommand::List {
+            host,
+            filter,
+            limit,
+            json,
+        } => list(&Place::find(host)?, filter, *limit, *json),
+        LettersCommand::Show { host, id } => {
+            let letter = Place::find(host)?.one(id)?;
+            print(&format!("{}\n", serde_json::to_string_pretty(&letter)?))
+        }
+        LettersCommand::Send {
+            host,
+            ids,
+            all,
+            filter,
+            json,
+        } => {
+            let place = Place::find(host)?;
+            let mut told = Told::new(*json);
+            if *all {
+                send_all(&place, filter, &mut told)?;
+            } else {
+                for ids in ids.chunks(MAX_SENT) {
+                    told.tell(place.send(ids.to_vec())?.results)?;
+                }
+            }
+            told.end()
+        }
+    }
+}
+
+/// Where letters are: with a running host, or in the files of one that does not run.
+enum Place {
+    Host(Client),
+    /// The directory is held for as long as its log is open, in which nothing is committed here.
+    Files(Box<(Letters, FileCommitLog)>),
+}
+
+impl Place {
+    fn find(host: &HostArguments) -> Result<Place, Failure> {
+        let Some(pipeline) = &host.pipeline else {
+            return Ok(Place::Host(client(host)?));
+        };
+        match Client::find(pipeline) {
+            Ok(client) if client.is_there() => Ok(Place::Host(client)),
+            Ok(_) | Err(ClientError::NotRunning { .. }) => Place::files(pipeline),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Those of a pipeline that does not run: nobody else has its state directory meanwhile.
+    fn files(pipeline: &PathBuf) -> Result<Place, Failure> {
+        let pipeline = read_pipeline(pipeline)?;
+        if !pipeline.state.is_dir() {
+            return Err(Failure::usage(format_args!(
+                "the pipeline has not run yet: {} is missing",
+                pipeline.state.display()
+            )));
+        }
+        let layer: Arc<dyn FileLayer> = Arc::new(Disk);
+        let (state, log, recovered) = StateDirectory::open(&pipeline.state, layer)?;
+        let again = AgainLog::all(&pipeline, &Arc::new(state))?;
+        let committed = wire::letters::committed(&pipeline, &recovered);
+        let letters = wire::letters::open(&pipeline, committed, again);
+        Ok(Place::Files(Box::new((letters, log))))
+    }
+
+    fn page(&self, query: &LetterQuery) -> Result<LetterPage, Failure> {
+        let page = match self {
+            Place::Host(client) => client.dead_letters(query)?,
+            Place::Files(files) => files.0.page(query).map_err(failed)?,
+        };
+        match page.unavailable {
+            Some(why) => Err(Failure::Run(anyhow::anyhow!(why))),
+            None => Ok(page),
+        }
+    }
+
+    fn one(&self, id: &str) -> Result<LetterReport, Failure> {
+        match self {
+            Place::Host(client) => Ok(client.dead_letter(id)?),
+            Place::Files(files) => files.0.one(id).map_err(failed),
+        }
+    }
+
+    fn send(&self, ids: Vec<String>) -> Result<SentLetters, Failure> {
+        match self {
+            Place::Host(client) => Ok(client.send_dead_letters(&SendLetters { ids })?),
+            Place::Files(files) => files.0.send(&ids).map_err(failed),
+        }
+    }
+}
+
+fn failed(refused: LettersRefused) -> Failure {
+    Failure::Run(refused.into())
+}
+
+fn list(place: &Place, filter: &Filter, limit: usize, json: bool) -> Result<(), Failure> {
+    let mut query = filter.query(limit);
+    let (mut left, mut any) = (limit.max(1), false);
+    loop {
+        query.limit = left.min(MAX_LETTERS);
+        let page = place.page(&query)?;
+        left = left.saturating_sub(page.letters.len());
+        any |= !page.letters.is_empty();
+        let mut text = String::new();
+        for letter in &page.letters {
+            text += &match json {
+                true => format!("{}\n", serde_json::to_string(letter)?),
+                false => line(letter),
+            };
+        }
+        print(&text)?;
+        match page.next {
+            Some(next) if left > 0 => query.before = Some(next),
+            Some(_) | None if any || json => return Ok(()),
+            _ => return print(&format!("no such dead letters in {}\n", page.place)),
+        }
+    }
+}
+
+/// A letter in two lines. What it says may be anybody's: nothing of it steers the terminal.
+fn line(letter: &LetterReport) -> String {
+    let at = letter.at.as_deref().unwrap_or("at an unknown time");
+    let marked = match (&letter.sent, &letter.unsendable) {
+        (Some(sent), _) => format!("  sent again as {} at {}", sent.record, sent.at),
+        (None, Some(why)) => format!("  cannot be sent again: {why}"),
+        (None, None) => String::new(),
+    };
+    let (id, stage) = (plain(&letter.id, REASON), plain(&letter.stage, REASON));
+    let mut text = format!("{id}  {at}  {stage}{marked}\n");
+    let _ = writeln!(text, "  {}", plain(&letter.reason, REASON));
+    text
+}
+
+/// Sends page after page. Letters that die again meanwhile are newer than the first page, and are not met.
+fn send_all(place: &Place, filter: &Filter, told: &mut Told) -> Result<(), Failure> {
+    let mut query = filter.query(MAX_LETTERS);
+    loop {
+        let page = place.page(&query)?;
+        let letters = page.letters.into_iter();
+        let ids: Vec<String> = letters
+            .filter(|letter| letter.sent.is_none() && letter.unsendable.is_none())
+            .map(|letter| letter.id)
+            .collect();
+        if !ids.is_empty() {
+            told.tell(place.send(ids)?.results)?;
+        }
+        match page.next {
+            Some(next) => query.before = Some(next),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// What became of letters.
+struct Told {
+    json: bool,
+    sent: u64,
+    already: u64,
+    refused: u64,
+}
+
+impl Told {
+    fn new(json: bool) -> Told {
+        Told {
+            json,
+            sent: 0,
+            already: 0,
+            refused: 0,
+        }
+    }
+
+    fn tell(&mut self, results: Vec<SendResult>) -> Result<(), Failure> {
+        let mut text = String::new();
+        for result in results {
+            let word = match result.state {
+                SendState::Sent => {
+                    self.sent += 1;
+                    "sent"
+                }
+                SendState::Already => {
+                    self.already += 1;
+                    "already sent"
+                }
+                SendState::Refused => {
+                    self.refused += 1;
+                    "refused"
+                }
+            };
+            if self.json {
+                text += &format!("{}\n", serde_json::to_string(&result)?);
+                continue;
+            }
+            let why = result.why.map_or(String::new(), |why| format!(": {why}"));
+            let _ = writeln!(text, "{word}  {}{why}", plain(&result.id, REASON));
+        }
+        print(&text)
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        let Told {
+            json,
+            sent,
+            already,
+            refused,
+        } = self;
+        if !json {
+            print(&format!(
+                "{sent} sent, {already} already sent, {refused} refused\n"
+            ))?;
+        }
+        match refused {
+            0 => Ok(()),
+            _ => Err(Failure::Run(anyhow::anyhow!(
+                "{refused} letters were not sent again"
+            ))),
+        }
+    }
+}

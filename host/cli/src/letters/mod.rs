@@ -1,0 +1,113 @@
+//! The dead letters of a pipeline: where they are read, and how they are sent again.
+
+mod report;
+mod sending;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tidegate_contract::{LetterError, LetterStore, WrittenLetter};
+use tidegate_control::{
+    LetterPage, LetterQuery, LetterReport, LetterSent, LettersRefused, SentLetters,
+};
+
+use self::report::Room;
+pub(crate) use self::sending::Sender;
+
+/// For a page: letters are looked at until then.
+const PAGE: Duration = Duration::from_secs(5);
+/// For one letter, and for each that is sent again.
+const ONE: Duration = Duration::from_secs(20);
+/// Most bytes of the letters of a page.
+const PAGE_BYTES: usize = 4 << 20;
+
+/// See the module.
+pub(crate) struct Letters {
+    /// Where they are, or why nobody can look there.
+    store: Result<Arc<dyn LetterStore>, String>,
+    sender: Sender,
+}
+
+impl Letters {
+    pub(crate) fn new(store: Result<Arc<dyn LetterStore>, String>, sender: Sender) -> Letters {
+        Letters { store, sender }
+    }
+
+    fn store(&self) -> Result<&Arc<dyn LetterStore>, LettersRefused> {
+        let store = self.store.as_ref();
+        store.map_err(|why| LettersRefused::Unavailable(why.clone()))
+    }
+
+    /// Letters from the newest to the oldest.
+    pub(crate) fn page(&self, query: &LetterQuery) -> Result<LetterPage, LettersRefused> {
+        let store = match &self.store {
+            Ok(store) => store,
+            Err(why) => {
+                return Ok(LetterPage {
+                    unavailable: Some(why.clone()),
+                    ..LetterPage::default()
+                });
+            }
+        };
+        let wanted = report::Wanted::of(query);
+        let (mut letters, mut bytes) = (Vec::new(), 0);
+        let mut look = |written: WrittenLetter| {
+            if let Some(letter) = wanted.take(&written) {
+                let mut shown = report::report(&written.place, letter, Room::Preview);
+                self.complete(&mut shown);
+                bytes += report::size(&shown);
+                letters.push(shown);
+            }
+            match letters.len() >= query.limit || bytes >= PAGE_BYTES {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        };
+        let until = Instant::now() + PAGE;
+        let next = store.newest(query.before.as_deref(), until, &mut look);
+        Ok(LetterPage {
+            next: next.map_err(refused)?,
+            letters,
+            place: store.name(),
+            unavailable: None,
+        })
+    }
+
+    /// A letter as a whole.
+    pub(crate) fn one(&self, id: &str) -> Result<LetterReport, LettersRefused> {
+        let unknown = || LettersRefused::Unknown { id: id.to_owned() };
+        let (written, letter) = report::find(self.store()?.as_ref(), id, Instant::now() + ONE)
+            .map_err(refused)?
+            .ok_or_else(unknown)?;
+        let mut shown = report::report(&written.place, Ok(letter), Room::Whole);
+        self.complete(&mut shown);
+        Ok(shown)
+    }
+
+    /// Sends letters again.
+    pub(crate) fn send(&self, ids: &[String]) -> Result<SentLetters, LettersRefused> {
+        let store = self.store()?;
+        Ok(SentLetters {
+            results: self.sender.send(store.as_ref(), ids, ONE)?,
+        })
+    }
+
+    /// What the letter itself does not say: whether it was sent, and whether it can be.
+    fn complete(&self, shown: &mut LetterReport) {
+        shown.sent = self
+            .sender
+            .sent(&shown.source, &shown.id)
+            .map(|(at, record)| LetterSent { at, record });
+        if shown.unsendable.is_none() {
+            shown.unsendable = self.sender.refusal(&shown.source);
+        }
+    }
+}
+
+fn refused(error: LetterError) -> LettersRefused {
+    match error {
+        LetterError::Cursor(cursor) => LettersRefused::Cursor { cursor },
+        error => LettersRefused::Failed(error.to_string()),
+    }
+}

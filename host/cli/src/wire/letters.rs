@@ -1,0 +1,40 @@
+//! Where a pipeline's dead letters are read again.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use tidegate_connect::file::FileLetters;
+use tidegate_contract::{LetterStore, Recovered};
+use tidegate_control::config::{Pipeline, SinkKind};
+
+use super::again::AgainLog;
+use super::committed::DEAD_LETTERS;
+use crate::letters::{Letters, Sender};
+
+/// How far the file of dead letters is committed, as the commit log has it.
+pub(crate) fn committed(pipeline: &Pipeline, recovered: &Recovered) -> Arc<AtomicU64> {
+    let known = recovered.sink(DEAD_LETTERS);
+    let length = match &pipeline.dead_letters {
+        SinkKind::File { path } => known
+            .filter(|known| known.identity == path.display().to_string())
+            .map_or(0, |known| known.length),
+        _ => 0,
+    };
+    Arc::new(AtomicU64::new(length))
+}
+
+/// The letters of a pipeline.
+pub(crate) fn open(
+    pipeline: &Pipeline,
+    committed: Arc<AtomicU64>,
+    again: Vec<AgainLog>,
+) -> Letters {
+    let store: Result<Arc<dyn LetterStore>, String> = match &pipeline.dead_letters {
+        SinkKind::File { path } => Ok(Arc::new(FileLetters::new(path.clone(), committed))),
+        SinkKind::Kafka(_) => Err("dead letters in a topic".into()),
+        SinkKind::Stdout | SinkKind::Gateway { .. } | SinkKind::Output { .. } => Err(
+            "dead letters go where they cannot be read again; send them to a file or a topic with [dead-letters]".into(),
+        ),
+    };
+    Letters::new(store, Sender::new(pipeline, again))
+}

@@ -1,0 +1,318 @@
+//! Dead letters that are sent again: what the log of a source keeps of each, and the source that reads it.
+//!
+//! A letter is one batch of an ingest log, under the digest of its id: so it is kept once, whoever asks how often, and what
+//! the log has is the mark that it was sent. Nothing of it is ever let go of.
+
+use std::sync::{Arc, OnceLock};
+use std::thread::sleep;
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use tidegate_codec::{Decoder, DecoderOptions, Input, PREVIEW, SENT_FROM, StoredLetter};
+use tidegate_contract::{
+    Assigned, IdempotencyKey, IngestBatch, IngestError, IngestLog, IngestRecord, LetterForm,
+    Partition, Rejected, Source, SourceError, SourceEvent,
+};
+use tidegate_record::{BatchBuilder, NewRecord, RecordId};
+
+use crate::now_micros;
+
+/// Bytes of an id at the most.
+pub const MAX_LETTER_ID: usize = 1024;
+/// What stands before a record's own headers in the log: when it was sent, as what, and from which letter.
+const AT: &str = "at";
+const FORM: &str = "form";
+const OWN: usize = 2;
+
+/// The log of a source, once it has one: it is made for the first letter.
+pub type LetterLog = OnceLock<Arc<dyn IngestLog>>;
+
+/// By what a letter is known in the log.
+pub fn letter_key(id: &str) -> [u8; 32] {
+    Sha256::digest(id.as_bytes()).into()
+}
+
+/// Why a letter cannot be sent again; none if it can.
+pub fn unsendable(letter: &StoredLetter) -> Option<&'static str> {
+    let cut_key = letter.key.as_ref().is_some_and(|key| key.len() >= PREVIEW);
+    match (letter.form, letter.at) {
+        (None, _) | (_, None) => {
+            Some("it was written by an earlier version, without its headers and event time")
+        }
+        _ if !letter.cut.is_empty() => {
+            Some("it was cut to fit its message: the record is not all there")
+        }
+        (Some(LetterForm::Output), _) => {
+            Some("it is a record as its sink was to write it, and not as it was read")
+        }
+        (Some(LetterForm::Input), _) if cut_key => Some("its key is cut: only its begin is there"),
+        (Some(LetterForm::Input), _)
+            if letter.value.as_ref().map_or(0, |value| value.len() as u64) < letter.length =>
+        {
+            Some("its input is cut: only its begin is there")
+        }
+        _ if letter.headers.is_none() => {
+            Some("its headers are not there: they exceed 64 KiB, or are no text")
+        }
+        _ => None,
+    }
+}
+
+/// What the log keeps of a letter. `bytes` are those it has where it lies: the same id with others is another letter.
+pub fn letter_batch(id: &str, letter: StoredLetter, bytes: &[u8], at: i64) -> IngestBatch {
+    let form = letter.form.unwrap_or_default();
+    let text = |text: &str| Some(text.as_bytes().to_vec());
+    let mut headers = vec![
+        (AT.to_owned(), text(&at.to_string())),
+        (FORM.to_owned(), text(form.name())),
+        (SENT_FROM.to_owned(), text(id)),
+    ];
+    let own = letter.headers.unwrap_or_default().into_iter();
+    headers.extend(own.filter(|(name, _)| name != SENT_FROM));
+    IngestBatch {
+        records: vec![IngestRecord {
+            key: letter.key,
+            value: letter.value,
+            headers,
+            event_time: letter.event_time,
+        }],
+        idempotency: Some(IdempotencyKey {
+            key: letter_key(id),
+            body: Sha256::digest(bytes).into(),
+        }),
+    }
+}
+
+/// When a letter was sent again, microseconds since the Unix epoch.
+pub fn letter_sent(record: &IngestRecord) -> Option<i64> {
+    own(record, 0, AT)?.parse().ok()
+}
+
+fn own<'r>(record: &'r IngestRecord, index: usize, name: &str) -> Option<&'r str> {
+    let (found, value) = record.headers.get(index)?;
+    let value = value.as_deref().filter(|_| found == name)?;
+    std::str::from_utf8(value).ok()
+}
+
+/// Reads what is sent again of one source: one partition, whose positions are the offsets of the log. It is there as soon
+/// as the log has something.
+#[derive(Debug)]
+pub struct LetterSource {
+    partition: Partition,
+    name: String,
+    log: Arc<LetterLog>,
+    decoder: Decoder,
+    /// Ends at the end of the log. What comes later is given too, for as long as somebody asks.
+    until_end: bool,
+    next: u64,
+    spoken: bool,
+    assigned: bool,
+    ended: bool,
+    paused: bool,
+}
+
+impl LetterSource {
+    /// Reads this log, as the source with this index and name; what could not be decoded is, as this says.
+    pub fn new(
+        source: u16,
+        name: impl Into<String>,
+        log: Arc<LetterLog>,
+        decoder: DecoderOptions,
+        until_end: bool,
+    ) -> Result<LetterSource, SourceError> {
+        let name = name.into();
+        let decoder = Decoder::new(decoder).map_err(|error| SourceError::Read {
+            place: name.clone(),
+            why: error.to_string(),
+        })?;
+        Ok(LetterSource {
+            partition: Partition { source, number: 0 },
+            name,
+            log,
+            decoder,
+            until_end,
+            next: 0,
+            spoken: false,
+            assigned: false,
+            ended: false,
+            paused: false,
+        })
+    }
+
+    fn place(&self) -> String {
+        format!("the log of {}", self.name)
+    }
+
+    fn own(&self, partition: Partition) -> Result<(), SourceError> {
+        if partition == self.partition {
+            return Ok(());
+        }
+        Err(SourceError::Read {
+            place: format!("source {} partition {}", partition.source, partition.number),
+            why: "letters that are sent again have partition 0 only".into(),
+        })
+    }
+
+    fn read(
+        &mut self,
+        log: &dyn IngestLog,
+        records: usize,
+        bytes: usize,
+    ) -> Result<Option<SourceEvent>, SourceError> {
+        let found = log.read(self.next, records, bytes);
+        let found = found.map_err(|error| self.error(&error))?;
+        let mut batch = BatchBuilder::default();
+        let mut rejected = Vec::new();
+        for logged in found {
+            let id = RecordId {
+                source: self.partition.source,
+                partition: self.partition.number,
+                offset: logged.offset,
+                ..RecordId::default()
+            };
+            match take(&mut self.decoder, id, &logged.record, &mut batch) {
+                Ok(()) => {}
+                // The arena is full: the others come with the next batch.
+                Err(_) if !batch.is_empty() => break,
+                Err(reason) => rejected.push(Rejected {
+                    offset: logged.offset,
+                    reason,
+                    length: logged
+                        .record
+                        .value
+                        .as_ref()
+                        .map_or(0, |value| value.len() as u64),
+                    key: logged.record.key.map(first),
+                    preview: logged.record.value.map(first).unwrap_or_default(),
+                    headers: Some(logged.record.headers.into_iter().skip(OWN).collect()),
+                    event_time: logged.record.event_time,
+                }),
+            }
+            self.next = logged.offset + 1;
+        }
+        if batch.is_empty() && rejected.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(SourceEvent::Records {
+            partition: self.partition,
+            batch: batch.finish(now_micros()),
+            rejected,
+            next: self.next,
+        }))
+    }
+
+    fn error(&self, error: &IngestError) -> SourceError {
+        SourceError::Read {
+            place: self.place(),
+            why: error.to_string(),
+        }
+    }
+}
+
+fn first(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.truncate(PREVIEW);
+    bytes
+}
+
+/// A record as it was, or what is decoded of the input that it was.
+fn take(
+    decoder: &mut Decoder,
+    id: RecordId,
+    record: &IngestRecord,
+    batch: &mut BatchBuilder,
+) -> Result<(), String> {
+    let headers = record.headers.iter().skip(OWN);
+    let headers: Vec<_> = headers
+        .map(|(name, value)| (name.as_str(), value.as_deref()))
+        .collect();
+    let (key, value) = (record.key.as_deref(), record.value.as_deref());
+    let event_time = record.event_time;
+    if own(record, 1, FORM) == Some(LetterForm::Input.name()) {
+        let input = Input {
+            id,
+            key,
+            value,
+            headers: &headers,
+            event_time,
+        };
+        return decoder
+            .decode(&input, batch)
+            .map_err(|error| error.to_string());
+    }
+    let new = NewRecord {
+        id,
+        event_time,
+        key,
+        value,
+        headers: &headers,
+        attributes: &[],
+    };
+    batch.push(&new).map_err(|error| error.to_string())
+}
+
+impl Source for LetterSource {
+    fn poll(
+        &mut self,
+        records: usize,
+        bytes: usize,
+        wait: Duration,
+    ) -> Result<SourceEvent, SourceError> {
+        let log = self.log.get().cloned();
+        let log = log.filter(|log| log.offsets().end > 0);
+        let Some(log) = log.filter(|_| !self.paused) else {
+            if !self.spoken {
+                self.spoken = true;
+                return Ok(SourceEvent::Assigned(Vec::new()));
+            }
+            sleep(wait);
+            return Ok(SourceEvent::Idle);
+        };
+        self.spoken = true;
+        if !self.assigned {
+            self.assigned = true;
+            return Ok(SourceEvent::Assigned(vec![Assigned {
+                partition: self.partition,
+                kept: None,
+            }]));
+        }
+        if let Some(event) = self.read(log.as_ref(), records, bytes)? {
+            return Ok(event);
+        }
+        if self.until_end && !self.ended {
+            self.ended = true;
+            return Ok(SourceEvent::End(self.partition));
+        }
+        sleep(wait);
+        Ok(SourceEvent::Idle)
+    }
+
+    fn seek(&mut self, partition: Partition, position: u64) -> Result<(), SourceError> {
+        self.own(partition)?;
+        let end = self.log.get().map_or(0, |log| log.offsets().end);
+        if position > end {
+            return Err(SourceError::Position {
+                place: self.place(),
+                position,
+                why: format!(
+                    "the log ends at {end}: what was sent again is gone, put back its directory or begin with another state \
+                     directory"
+                ),
+            });
+        }
+        self.next = position;
+        self.ended = false;
+        Ok(())
+    }
+
+    fn pause(&mut self, partition: Partition) -> Result<(), SourceError> {
+        self.own(partition)?;
+        self.paused = true;
+        Ok(())
+    }
+
+    fn resume(&mut self, partition: Partition) -> Result<(), SourceError> {
+        self.own(partition)?;
+        self.paused = false;
+        Ok(())
+    }
+}

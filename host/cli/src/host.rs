@@ -8,9 +8,10 @@ use tidegate_connect::remote::{RemoteModel, RemoteStats};
 use tidegate_contract::Slot as _;
 use tidegate_control::config::Breaker;
 use tidegate_control::{
-    DeployRefused, DeployReport, DeployRequest, GatewayReport, Host, LetterPage, LetterQuery,
-    LetterReport, LettersRefused, ModelRefused, ModelReport, Percentiles, RecordCounts, RunState,
-    SentLetters, ShedReport, SlotReport, SlotTrouble, StatusReport,
+    ComponentVersion, DeployRefused, DeployReport, DeployRequest, GatewayReport, HealthReport,
+    Host, LetterPage, LetterQuery, LetterReport, LettersRefused, ModelRefused, ModelReport,
+    Percentiles, RecordCounts, RunState, SentLetters, ShedReport, SlotCounters, SlotReport,
+    SlotTrouble, StatusReport,
 };
 use tidegate_flow::Controls;
 use tidegate_operator::{Change, ComponentSlot, digest};
@@ -250,6 +251,10 @@ impl Host for RunningHost {
 
     fn unload_model(&self, name: &str) -> Result<ModelReport, ModelRefused> {
         self.model(name)?.unload()
+    }
+
+    fn health(&self) -> HealthReport {
+        self.health_now()
     }
 
     fn dead_letters(&self, query: &LetterQuery) -> Result<LetterPage, LettersRefused> {

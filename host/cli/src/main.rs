@@ -10,6 +10,7 @@ mod commands;
 mod component;
 mod components;
 mod exit;
+mod health;
 mod host;
 mod letters;
 mod live;
@@ -105,6 +106,20 @@ enum Command {
     Status {
         #[command(flatten)]
         host: HostArguments,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say whether a running pipeline is well: exit code 0, or 1 with the reasons. For probes.
+    #[command(after_help = "Examples:\n  \
+        tidegate health --state /var/lib/tidegate\n  \
+        tidegate health --state /var/lib/tidegate --ready")]
+    Health {
+        #[command(flatten)]
+        host: HostArguments,
+        /// Whether it does its work, and not only whether it goes on.
+        #[arg(long)]
+        ready: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -534,6 +549,7 @@ fn main() -> ExitCode {
             commands::deploy::deploy(&slot, what, &host, json)
         }
         Command::Status { host, json } => commands::status::status(&host, json),
+        Command::Health { host, ready, json } => commands::health::health(&host, ready, json),
         Command::DeadLetters(command) => commands::letters::letters(&command),
         Command::Model(command) => model(&command),
         Command::New {

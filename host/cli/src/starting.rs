@@ -7,9 +7,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate_connect::remote::RemoteModel;
 use tidegate_control::config::Pipeline;
 use tidegate_control::{
-    DeployRefused, DeployReport, DeployRequest, Graph, Host, LetterPage, LetterQuery, LetterReport,
-    LettersRefused, ModelRefused, ModelReport, Percentiles, RecordCounts, RunState, SentLetters,
-    StatusReport,
+    DeployRefused, DeployReport, DeployRequest, Graph, HealthReport, Host, LetterPage, LetterQuery,
+    LetterReport, LettersRefused, ModelRefused, ModelReport, Percentiles, RecordCounts, RunState,
+    SentLetters, StatusReport,
 };
 use tidegate_flow::Counts;
 
@@ -172,6 +172,17 @@ impl Host for StartingHost {
         // None yet, until it runs.
         self.running()
             .map_or_else(|| Some(String::new()), |running| running.metrics())
+    }
+
+    fn health(&self) -> HealthReport {
+        match self.running() {
+            Some(running) => running.health(),
+            None => HealthReport {
+                live: true,
+                ready: false,
+                reasons: vec!["the pipeline is starting: its models are being loaded".to_owned()],
+            },
+        }
     }
 
     fn dead_letters(&self, query: &LetterQuery) -> Result<LetterPage, LettersRefused> {

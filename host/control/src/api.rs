@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_telemetry::{plain, work_line};
 
 use crate::graph::Graph;
+use crate::health::HealthReport;
 use crate::letters::{LetterPage, LetterQuery, LetterReport, LettersRefused, SentLetters};
 use crate::live::{DeploymentReport, StageReport};
 use crate::models::{ModelRefused, ModelReport, RemoteReport};
@@ -43,6 +44,11 @@ pub trait Host: Send + Sync {
             name: name.to_owned(),
             models: Vec::new(),
         })
+    }
+
+    /// Whether it is well. It must not wait for anything.
+    fn health(&self) -> HealthReport {
+        HealthReport::well()
     }
 
     /// Dead letters, the newest first.

@@ -11,6 +11,7 @@ use ureq::{Agent, Body};
 use crate::admin::{CONFIG_BYTES, CONNECTION, MAX_COMPONENT, MAX_CONFIG};
 use crate::api::{DeployReport, DeployRequest, StatusReport};
 use crate::config::{Mistakes, state_directory};
+use crate::health::HealthReport;
 use crate::letters::{LetterPage, LetterQuery, LetterReport, SendLetters, SentLetters};
 use crate::models::ModelReport;
 use crate::token::AdminFile;
@@ -178,6 +179,15 @@ impl Client {
     pub fn status(&self) -> Result<StatusReport, ClientError> {
         let answer = agent(ASK)
             .get(self.url("/v1/status"))
+            .header("authorization", self.authorization())
+            .call();
+        self.understood(answer)
+    }
+
+    /// Whether it is well.
+    pub fn health(&self) -> Result<HealthReport, ClientError> {
+        let answer = agent(ASK)
+            .get(self.url("/v1/health"))
             .header("authorization", self.authorization())
             .call();
         self.understood(answer)

@@ -16,6 +16,7 @@ mod api;
 pub mod client;
 pub mod config;
 mod graph;
+mod health;
 mod letters;
 mod live;
 mod models;
@@ -27,6 +28,7 @@ pub use api::{
     SlotTrouble, StatusReport,
 };
 pub use graph::{DEAD_LETTERS, Graph, GraphEdge, GraphNode, NodeKind, Way};
+pub use health::HealthReport;
 pub use letters::{
     LETTERS, LetterHeader, LetterPage, LetterQuery, LetterReport, LetterSent, LettersRefused,
     MAX_LETTERS, MAX_SENT, SendLetters, SendResult, SendState, SentLetters,

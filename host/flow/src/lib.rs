@@ -36,6 +36,7 @@ mod makers;
 mod output;
 mod pieces;
 mod prompt;
+mod pulse;
 mod refused;
 mod run;
 mod running;
@@ -49,6 +50,7 @@ mod worker;
 pub use counts::Counts;
 pub use error::FlowError;
 pub use makers::{Makers, Outdated};
+pub use pulse::WorkerHealth;
 pub use run::{Controls, Ended, Run, SwitchReport, WorkerParts};
 pub use topology::{
     Alternative, AnswerInto, Ask, Called, Heard, ModelStage, OperatorStage, Order, Positions,

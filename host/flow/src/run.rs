@@ -20,6 +20,7 @@ use crate::feeding::Attempts;
 use crate::kept;
 use crate::ledger::Ledger;
 use crate::output::Output;
+use crate::pulse::{Pulse, WorkerHealth};
 use crate::topology::{Positions, StageKind, Topology};
 use crate::worker::{Control, Shared, Worker};
 
@@ -96,6 +97,7 @@ impl Run {
             ),
             attempts: Attempts::default(),
             waited: Mutex::new(waited),
+            pulses: workers.iter().map(|_| Pulse::new()).collect(),
             stop: AtomicBool::new(false),
             failed: AtomicBool::new(false),
         });
@@ -177,6 +179,17 @@ impl Controls {
     /// Whether the run is to end.
     pub fn is_stopping(&self) -> bool {
         self.shared.stop.load(Ordering::Relaxed)
+    }
+
+    /// How each worker stands.
+    pub fn health(&self) -> Vec<WorkerHealth> {
+        self.shared.pulses.iter().map(Pulse::health).collect()
+    }
+
+    /// The name of a source.
+    pub fn source_name(&self, source: usize) -> &str {
+        let source = self.shared.topology.sources.get(source);
+        source.map_or("", |source| source.name.as_str())
     }
 
     /// What the cuts so far add up to.
@@ -337,6 +350,9 @@ fn guard(number: usize, mut worker: Worker) -> Result<(), FlowError> {
     });
     // Its tasks run nothing any more: what the others run is what all run.
     shared.ledger.set_running(number, Vec::new());
+    if let Some(pulse) = shared.pulses.get(number) {
+        pulse.ended();
+    }
     if let Err(error) = &result {
         tracing::error!(worker = number, %error, "worker failed");
         shared.failed.store(true, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use hyper::{Method, StatusCode};
 
@@ -19,6 +19,39 @@ use crate::outputs::Outputs;
 /// Whether the process answers, without a key.
 const HEALTH: &str = "/health";
 
+/// Whether its threads go on, and whether it does its work: for a probe, without a key and without a reason.
+const LIVE: &str = "/healthz/live";
+const READY: &str = "/healthz/ready";
+
+/// Who knows whether the process is well, once it runs. A copy is the same.
+#[derive(Clone, Default)]
+pub struct Health(Arc<OnceLock<Box<dyn Fn() -> WellBeing + Send + Sync>>>);
+
+/// Whether a process is well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WellBeing {
+    /// Its threads go on.
+    pub live: bool,
+    /// It does its work.
+    pub ready: bool,
+}
+
+impl Health {
+    /// From now on this one is asked, who waits for nothing.
+    pub fn known_by(&self, who: impl Fn() -> WellBeing + Send + Sync + 'static) {
+        // There is one run in a process.
+        let _ = self.0.set(Box::new(who));
+    }
+
+    fn now(&self) -> WellBeing {
+        let starting = WellBeing {
+            live: true,
+            ready: false,
+        };
+        self.0.get().map_or(starting, |who| who())
+    }
+}
+
 /// Every endpoint.
 pub struct Everything {
     /// OpenAI's.
@@ -29,6 +62,8 @@ pub struct Everything {
     pub outputs: Outputs,
     /// What was answered.
     pub counted: Counted,
+    /// Whether the process is well.
+    pub health: Health,
 }
 
 /// Whose a path is.
@@ -44,7 +79,7 @@ enum Place {
 impl Place {
     fn of(path: &str) -> Place {
         match path {
-            HEALTH => Place::Health,
+            HEALTH | LIVE | READY => Place::Health,
             path if path.starts_with("/v1/ingest/") => Place::Ingest,
             path if path.starts_with("/v1/outputs/") => Place::Outputs,
             path if OpenAi::serves(path) => Place::OpenAi,
@@ -68,11 +103,13 @@ impl Endpoints for Everything {
     fn answer(&self, asked: Asked) -> Pin<Box<dyn Future<Output = Answered> + Send>> {
         let place = Place::of(&asked.path);
         let (name, counted) = (place.name(&asked.path), self.counted.clone());
+        let health = self.health.clone();
         let (openai, ingest, outputs) = (
             self.openai.clone(),
             self.ingest.clone(),
             self.outputs.clone(),
         );
+        let path = asked.path.clone();
         Box::pin(async move {
             let counting = Counting {
                 counted,
@@ -83,7 +120,11 @@ impl Endpoints for Everything {
                 Place::OpenAi => openai.answer(asked).await,
                 Place::Ingest => ingest.answer(asked).await,
                 Place::Outputs => outputs.answer(asked).await,
-                Place::Health => healthy(),
+                Place::Health => match path.as_str() {
+                    LIVE => healthy(health.now().live),
+                    READY => healthy(health.now().ready),
+                    _ => healthy(true),
+                },
                 Place::Nowhere => {
                     let message = format!("There is no {} {}", asked.method, asked.path);
                     ApiError::no_path(StatusCode::NOT_FOUND, message).answered()
@@ -128,13 +169,20 @@ impl Endpoints for Everything {
     }
 }
 
-fn healthy() -> Answered {
+fn healthy(well: bool) -> Answered {
+    let (status, bytes) = match well {
+        true => (StatusCode::OK, "{\"status\":\"ok\"}"),
+        false => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "{\"status\":\"unavailable\"}",
+        ),
+    };
     Answered {
-        status: StatusCode::OK,
+        status,
         headers: Vec::new(),
         content: Content::Whole {
             media_type: "application/json",
-            bytes: "{\"status\":\"ok\"}".into(),
+            bytes: bytes.into(),
         },
     }
 }

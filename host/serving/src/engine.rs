@@ -37,11 +37,22 @@ pub(crate) struct Shared {
     pub(crate) budget: Arc<Budget>,
     /// How long a model may take to be loaded, or to be loaded again.
     pub(crate) load_limit: Duration,
+    /// When its thread began its last round, milliseconds since time began.
+    pub(crate) round: AtomicU64,
     /// When time began.
     epoch: Instant,
 }
 
 impl Shared {
+    /// For how long its thread has been in one round; zero once it has ended.
+    pub(crate) fn silent(&self) -> Duration {
+        if self.closed.load(Ordering::Acquire) {
+            return Duration::ZERO;
+        }
+        let round = Duration::from_millis(self.round.load(Ordering::Relaxed));
+        self.now().saturating_sub(round)
+    }
+
     pub(crate) fn now(&self) -> Moment {
         self.epoch.elapsed()
     }
@@ -123,6 +134,7 @@ impl Engine {
             closed: AtomicBool::new(false),
             budget: Budget::new(options.memory_budget),
             load_limit: options.load_limit,
+            round: AtomicU64::new(0),
             epoch: Instant::now(),
         });
         let worker = Worker::new(Arc::clone(&shared), receiver, jobs.clone());

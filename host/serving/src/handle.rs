@@ -39,6 +39,12 @@ impl ModelHandle {
         &self.slot.name
     }
 
+    /// For how long the engine's thread has been in one round: it sleeps for a second at most, and else takes steps.
+    #[must_use]
+    pub fn silent(&self) -> std::time::Duration {
+        self.shared.silent()
+    }
+
     /// What the model has done and is doing; only zeros if none is loaded.
     #[must_use]
     pub fn stats(&self) -> ModelStats {

@@ -79,6 +79,8 @@ impl Worker {
         while !self.shared.closed.load(Ordering::Acquire) {
             self.take_commands();
             let now = self.shared.now();
+            let round = now.as_millis() as u64;
+            self.shared.round.store(round, Ordering::Relaxed);
             for model in &mut self.models {
                 model.core.expire(now);
             }

@@ -11,6 +11,7 @@ mod examples;
 mod faults;
 mod fed;
 mod formed;
+mod health;
 mod hostile;
 mod house;
 mod inputs;

@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod component;
 pub(crate) mod deploy;
 pub(crate) mod dev;
+pub(crate) mod health;
 pub(crate) mod interrupt;
 pub(crate) mod letters;
 pub(crate) mod model;

@@ -4,9 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
 use tidegate_contract::{CommitLog, CommitLogError, FileLayer, Level, Model as _, Recovered};
+use tidegate_control::HealthReport;
 use tidegate_control::admin::AdminServer;
 use tidegate_control::config::{Pipeline, Sink, SinkKind, SourceKind, StageKind};
 use tidegate_flow::{Counts, Ended, FlowError, Run};
+use tidegate_gateway::endpoints::WellBeing;
 use tidegate_state::{Disk, FileCommitLog, StateDirectory};
 use tidegate_telemetry::events::{RunEnded, RunStarted};
 use tidegate_telemetry::{Meters, Summary, WorkKind};
@@ -205,6 +207,19 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         letters: wire::letters::open(&pipeline, committed, again),
         stopped: Mutex::new(None),
     });
+    if let Some(serving) = &host.serving {
+        let host = Arc::downgrade(&host);
+        serving.health.known_by(move || match host.upgrade() {
+            Some(host) => {
+                let HealthReport { live, ready, .. } = host.health_now();
+                WellBeing { live, ready }
+            }
+            None => WellBeing {
+                live: true,
+                ready: false,
+            },
+        });
+    }
     starting.runs(host.clone());
     let breakers = Breakers::watch(&host)?;
     progress.runs(&meters);

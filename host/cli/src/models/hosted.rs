@@ -145,6 +145,11 @@ impl HostedModel {
         Ok(self.report())
     }
 
+    /// For how long the thread of its engine has been in one round.
+    pub(crate) fn silent(&self) -> std::time::Duration {
+        self.handle.silent()
+    }
+
     /// How it stands.
     pub(crate) fn report(&self) -> ModelReport {
         let last = self.last();

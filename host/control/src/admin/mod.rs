@@ -6,6 +6,7 @@
 //! wants holds up nobody: when there are too many of them, the oldest is closed.
 
 mod connections;
+mod health;
 mod letters;
 mod models;
 mod routes;

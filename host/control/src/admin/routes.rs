@@ -26,7 +26,7 @@ const BODY: Duration = Duration::from_secs(60);
 const LABEL: usize = 200;
 
 pub(super) struct Shared {
-    host: Arc<dyn Host>,
+    pub(super) host: Arc<dyn Host>,
     /// `Bearer ` and the token.
     authorization: Vec<u8>,
     /// What a `Host` header may say.
@@ -49,6 +49,9 @@ pub(super) fn router(address: SocketAddr, token: &str, host: Arc<dyn Host>) -> R
         uploads: Semaphore::new(1),
     });
     Router::new()
+        .route("/healthz/live", get(super::health::live))
+        .route("/healthz/ready", get(super::health::ready))
+        .route("/v1/health", get(super::health::report))
         .route("/v1/status", get(status))
         .route("/v1/slots/{slot}", post(deploy))
         .route("/v1/models", get(super::models::list))
@@ -65,7 +68,7 @@ pub(super) fn router(address: SocketAddr, token: &str, host: Arc<dyn Host>) -> R
             failed(
                 StatusCode::NOT_FOUND,
                 format!(
-                    "there is no {method} {path}; GET /v1/status, GET /v1/models, GET /v1/dead-letters, \
+                    "there is no {method} {path}; GET /healthz/live, GET /healthz/ready, GET /v1/health, GET /v1/status, GET /v1/models, GET /v1/dead-letters, \
                      GET /v1/dead-letters/ID, GET /metrics, POST /v1/dead-letters/send, POST /v1/slots/SLOT, POST /v1/models/MODEL, DELETE /v1/models/MODEL"
                 ),
             )
@@ -107,7 +110,7 @@ async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     }
     let known = one(request.headers(), header::AUTHORIZATION)
         .is_some_and(|given| same(given.as_bytes(), &shared.authorization));
-    if !known {
+    if !known && !super::health::OPEN.contains(&request.uri().path()) {
         let mut response = failed(
             StatusCode::UNAUTHORIZED,
             "the token is missing or wrong; it is in admin.json of the state directory",

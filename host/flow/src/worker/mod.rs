@@ -35,6 +35,7 @@ use crate::handlers::Handlers;
 use crate::ledger::Ledger;
 use crate::output::Output;
 use crate::pieces::Pieces;
+use crate::pulse::Pulse;
 use crate::running::Runs;
 use crate::task::{Starts, Task, Then};
 use crate::topology::{Positions, Source, Topology};
@@ -66,6 +67,8 @@ pub(crate) struct Shared {
     pub waited: Mutex<HashMap<TaskId, usize>>,
     /// Set when the run is to end before its input does.
     pub stop: AtomicBool,
+    /// What each worker shows, by its number.
+    pub pulses: Vec<Pulse>,
     /// Set when a worker failed: the others end without waiting.
     pub failed: AtomicBool,
 }
@@ -278,6 +281,7 @@ impl Worker {
             if self.shared.failed.load(Ordering::Relaxed) {
                 return self.close();
             }
+            self.pulse(|pulse, unassigned| pulse.round(unassigned));
             if stopping.is_none() && self.shared.stop.load(Ordering::Relaxed) {
                 stopping = Some(Instant::now());
             }
@@ -288,15 +292,22 @@ impl Worker {
             busy |= self.take_time()?;
             // Also after a last cut that came to nothing: what its source has to say of the group may be why.
             if stopping.is_none() || self.last_failed.is_some() {
+                self.pulse(|pulse, _| pulse.outside(true));
                 busy |= self.take_arrived()?;
                 busy |= self.read(busy)?;
+                self.pulse(|pulse, _| pulse.outside(false));
             }
             self.submit()?;
+            self.pulse(|pulse, _| pulse.outside(true));
             busy |= self.settle(Duration::ZERO)?;
+            if self.committing.is_none() && self.failed_cuts == 0 {
+                self.pulse(|pulse, _| pulse.held());
+            }
             if self.cut_is_due() {
                 self.begin_cut()?;
                 busy |= self.settle(Duration::ZERO)?;
             }
+            self.pulse(|pulse, _| pulse.outside(false));
             let in_flight = self.in_flight();
             self.output
                 .meters
@@ -306,6 +317,8 @@ impl Worker {
             // A cut that came to nothing leaves something to be done.
             let again = self.last_failed.is_none_or(|since| since.elapsed() >= TURN);
             if again && self.is_done(stopping, in_flight) {
+                // The last cut, and leaving a group, are up to what is outside.
+                self.pulse(|pulse, _| pulse.outside(true));
                 if self.last_cut()? {
                     let nothing_waits = |task: &Task| task.in_flight() == 0;
                     self.moved(MoveState::Ended, nothing_waits)?;
@@ -316,6 +329,13 @@ impl Worker {
             if !busy {
                 self.rest(stopping.is_some());
             }
+        }
+    }
+
+    /// Shows something of this worker, with the first source that has not said what is read of it.
+    fn pulse(&self, show: impl FnOnce(&Pulse, Option<usize>)) {
+        if let Some(pulse) = self.shared.pulses.get(self.number) {
+            show(pulse, self.assigned.iter().position(|assigned| !assigned));
         }
     }
 

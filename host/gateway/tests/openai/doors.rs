@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hyper::Method;
 use tidegate_codec::DecoderOptions;
 use tidegate_gateway::access::Scope;
-use tidegate_gateway::endpoints::{Counted, Everything};
+use tidegate_gateway::endpoints::{Counted, Everything, Health};
 use tidegate_gateway::front::{Endpoints, Limits};
 use tidegate_gateway::ingest::{Ingest, IngestOptions};
 use tidegate_gateway::outputs::Outputs;
@@ -37,6 +37,7 @@ fn events() -> IngestOptions {
 async fn every_endpoint_has_its_scope_and_those_that_last_are_counted_at_once() {
     let gateway = Gateway::new(|play| panic!("asked: {}", play.value));
     let all = Everything {
+        health: Health::default(),
         openai: gateway.openai.clone(),
         ingest: Ingest::new([events()]),
         outputs: Outputs::new([], []),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_control::config::{self, FeedKind, Pipeline, SinkKind, SourceKind};
 use tidegate_flow::Topology;
-use tidegate_gateway::endpoints::{Counted, Everything};
+use tidegate_gateway::endpoints::{Counted, Everything, Health};
 use tidegate_gateway::front::{Bound, Front, Refused};
 use tidegate_gateway::idempotency::{Answers, Options as KeptOptions};
 use tidegate_gateway::ingest::{Ingest, IngestOptions};
@@ -37,6 +37,7 @@ pub(crate) struct Serving {
     repeated: Answers,
     outputs: Outputs,
     counted: Counted,
+    pub(crate) health: Health,
     refused: Refused,
     shed: Shed,
     /// Last: the front is on it.
@@ -74,12 +75,13 @@ impl Serving {
             log: log.clone(),
         });
         let outputs = Outputs::new(outputs, configured.origins.iter().cloned());
-        let counted = Counted::default();
+        let (counted, health) = (Counted::default(), Health::default());
         let endpoints = Everything {
             openai,
             ingest: Ingest::new(ingest(pipeline, configured, gateway)),
             outputs: outputs.clone(),
             counted: counted.clone(),
+            health: health.clone(),
         };
         runtime.spawn(forget_old(
             gateway.repeated.clone(),
@@ -98,6 +100,7 @@ impl Serving {
             repeated: gateway.repeated.clone(),
             outputs,
             counted,
+            health,
             shed,
             runtime: Mutex::new(Some(runtime)),
         }))

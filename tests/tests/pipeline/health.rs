@@ -1,0 +1,116 @@
+//! Whether a host is well, as probes ask it.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::Value;
+use tidegate_tests::{Workspace, until};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+const PIPELINE: &str = r#"
+[pipeline]
+name = "health"
+state = "state"
+[gateway]
+address = "127.0.0.1:0"
+[source.events]
+type = "ingest"
+[sink.out]
+type = "file"
+path = "out.jsonl"
+"#;
+
+fn health(workspace: &Workspace, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut all = vec!["health", "--state", "state"];
+    all.extend_from_slice(arguments);
+    let output = workspace.run(&all);
+    let text = [output.stdout, output.stderr].concat();
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&text).into_owned(),
+    )
+}
+
+/// The status and body of an answer to a request without any key.
+fn get(address: &str, path: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    let status = text.split(' ').nth(1)?.parse().ok()?;
+    let (_, body) = text.split_once("\r\n\r\n")?;
+    Some((status, body.to_owned()))
+}
+
+#[test]
+fn a_host_is_live_and_ready_and_probes_are_told_so_with_reasons_for_who_knows_the_token() {
+    let workspace = Workspace::new(PIPELINE);
+    let (code, why) = health(&workspace, &[]);
+    assert_eq!(code, Some(1), "nothing runs: {why}");
+    let mut running = workspace.start(&["run", "--quiet", "pipeline.toml"]);
+    until("it is ready", PATIENCE, || {
+        health(&workspace, &["--ready"]).0 == Some(0)
+    });
+    assert_eq!(health(&workspace, &[]), (Some(0), "ok\n".into()));
+    let (code, report) = health(&workspace, &["--ready", "--json"]);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(
+        (code, report),
+        (
+            Some(0),
+            serde_json::json!({"live": true, "ready": true, "reasons": []})
+        )
+    );
+    // A probe knows no token: it is told whether, and never why.
+    let admin = workspace.json("state/admin.json");
+    let admin = admin["address"].as_str().unwrap().to_owned();
+    let status = workspace.run(&["status", "--json", "--state", "state"]);
+    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+    let url = status["gateway"]["url"].as_str().unwrap();
+    let gateway = url.trim_start_matches("http://").to_owned();
+    for address in [&admin, &gateway] {
+        for path in ["/healthz/live", "/healthz/ready"] {
+            let told = get(address, path).unwrap();
+            assert_eq!(
+                told,
+                (200, "{\"status\":\"ok\"}".to_owned()),
+                "{address}{path}"
+            );
+        }
+    }
+    assert_eq!(get(&admin, "/v1/health").unwrap().0, 401);
+    assert_eq!(get(&admin, "/healthz/other").unwrap().0, 401);
+    assert!(running.terminate(PATIENCE).success());
+    assert_eq!(health(&workspace, &["--ready"]).0, Some(1), "it has ended");
+}
+
+#[test]
+fn a_host_whose_broker_is_away_is_live_and_says_why_it_is_not_ready() {
+    let workspace = Workspace::new(
+        r#"
+[pipeline]
+name = "away"
+state = "state"
+[source.tickets]
+type = "kafka"
+brokers = ["127.0.0.1:9"]
+topic = "tickets"
+group = "away"
+[sink.out]
+type = "file"
+path = "out.jsonl"
+[dead-letters]
+type = "file"
+path = "dead.jsonl"
+"#,
+    );
+    let _running = workspace.start(&["run", "--quiet", "pipeline.toml"]);
+    until("it answers", PATIENCE, || {
+        health(&workspace, &[]).0 == Some(0)
+    });
+    let (code, why) = health(&workspace, &["--ready"]);
+    assert_eq!(code, Some(1));
+    assert!(why.contains("tickets") || why.contains("starting"), "{why}");
+}

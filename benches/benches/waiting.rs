@@ -246,6 +246,7 @@ impl Waits {
                 fixed: true,
                 positions: Positions::Cuts,
                 called: false,
+                beside: false,
                 identities: vec!["endless".into()],
             }],
             stages: vec![Stage {

@@ -1,8 +1,8 @@
 //! The clients that the gateway is tested with, as they are published: OpenAI's for Python and Node.js, LangChain's, and
-//! schemathesis. They stay in `target/clients`.
+//! schemathesis; and the schemas of Kubernetes and KEDA. They stay in `target/clients`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -16,39 +16,65 @@ use crate::toolchains::is_new;
 pub(crate) fn fetch(root: &Path) -> Result<()> {
     setup::pip()?;
     setup::node()?;
-    let sources = root.join("tests/clients");
-    let place = target_directory(root).join("clients");
-    let (python, node) = (place.join("python"), place.join("node"));
-    for directory in [&python, &node] {
-        fs::create_dir_all(directory)
-            .with_context(|| format!("cannot make {}", directory.display()))?;
+    let target = target_directory(root).join("clients");
+    let clients = Place {
+        sources: root.join("tests/clients"),
+        python: target.join("python"),
+        node: target.join("node"),
+    };
+    clients.fetch("openai_node.mjs")?;
+    // The schemas that what is in deploy/ is held against.
+    let manifests = target.join("manifests");
+    let schemas = Place {
+        sources: root.join("tests/deploy"),
+        python: manifests.join("python"),
+        node: manifests.join("node"),
+    };
+    schemas.fetch("scaled_object.mjs")
+}
+
+/// What is wanted, and where it goes.
+struct Place {
+    sources: PathBuf,
+    python: PathBuf,
+    node: PathBuf,
+}
+
+impl Place {
+    fn fetch(&self, module: &str) -> Result<()> {
+        let Place {
+            sources,
+            python,
+            node,
+        } = self;
+        for directory in [python, node] {
+            fs::create_dir_all(directory)
+                .with_context(|| format!("cannot make {}", directory.display()))?;
+        }
+        let (wanted, installed) = (
+            sources.join("requirements.txt"),
+            python.join("requirements.txt"),
+        );
+        if is_new(&wanted, &installed)? {
+            run(Command::new("python3")
+                .args(["-m", "pip", "install", "-q", "--no-warn-conflicts"])
+                .args(["--root-user-action=ignore", "--upgrade", "--target"])
+                .arg(python)
+                .arg("-r")
+                .arg(&wanted))?;
+            copy(&wanted, &installed)?;
+        }
+        let (wanted, installed) = (sources.join("package.json"), node.join("installed.json"));
+        if is_new(&wanted, &installed)? {
+            copy(&wanted, &node.join("package.json"))?;
+            run(Command::new("npm")
+                .args(["install", "--no-audit", "--no-fund", "--silent"])
+                .current_dir(node))?;
+            copy(&wanted, &installed)?;
+        }
+        // A module finds its libraries beside itself.
+        copy(&sources.join(module), &node.join(module))
     }
-    let (wanted, installed) = (
-        sources.join("requirements.txt"),
-        python.join("requirements.txt"),
-    );
-    if is_new(&wanted, &installed)? {
-        run(Command::new("python3")
-            .args(["-m", "pip", "install", "-q", "--no-warn-conflicts"])
-            .args(["--root-user-action=ignore", "--upgrade", "--target"])
-            .arg(&python)
-            .arg("-r")
-            .arg(&wanted))?;
-        copy(&wanted, &installed)?;
-    }
-    let (wanted, installed) = (sources.join("package.json"), node.join("installed.json"));
-    if is_new(&wanted, &installed)? {
-        copy(&wanted, &node.join("package.json"))?;
-        run(Command::new("npm")
-            .args(["install", "--no-audit", "--no-fund", "--silent"])
-            .current_dir(&node))?;
-        copy(&wanted, &installed)?;
-    }
-    // A module finds its libraries beside itself.
-    copy(
-        &sources.join("openai_node.mjs"),
-        &node.join("openai_node.mjs"),
-    )
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

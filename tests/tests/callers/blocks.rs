@@ -83,6 +83,7 @@ fn run(requests: &Requests, model: Arc<Watched>) -> Run {
             fixed: true,
             positions: Positions::Nobody,
             called: true,
+            beside: false,
             identities: vec!["requests".into()],
         }],
         stages,

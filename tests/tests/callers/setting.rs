@@ -163,6 +163,7 @@ impl Setting {
                 fixed: true,
                 positions: Positions::Nobody,
                 called: true,
+                beside: false,
                 identities: vec!["requests".into()],
             }],
             stages: self.stages,

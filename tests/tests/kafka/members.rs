@@ -120,6 +120,7 @@ fn member(topic: &str, model: Arc<Slow>, disk: &MemoryDisk) -> Run {
             fixed: false,
             positions: Positions::CutsAndSource,
             called: false,
+            beside: false,
             identities: vec![format!("kafka topic {topic}")],
         }],
         stages: vec![Stage {

@@ -232,6 +232,7 @@ impl Setting {
                 fixed: true,
                 positions: Positions::Cuts,
                 called: false,
+                beside: false,
                 identities: vec!["input.jsonl".into()],
             }],
             stages,

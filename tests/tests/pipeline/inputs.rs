@@ -104,6 +104,7 @@ fn start(
                     Topic => Positions::CutsAndSource,
                 },
                 called: false,
+                beside: false,
                 identities: vec![(*reads).into()],
             })
             .collect(),

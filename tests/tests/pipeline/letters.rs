@@ -200,7 +200,10 @@ fn letters_sent_by_two_at_once_and_then_killed_go_through_once_and_are_marked() 
         .iter()
         .filter(|record| text(record, "id").starts_with("in.again/0/"));
     let from: Vec<&str> = again
-        .map(|record| text(&record["headers"], "tidegate-sent-from"))
+        .map(|record| {
+            assert_eq!(record["headers"][0][0], "tidegate-sent-from", "{record}");
+            record["headers"][0][1].as_str().unwrap()
+        })
         .collect();
     assert_eq!(from.len(), ids.len());
     assert!(from.iter().all(|id| ids.contains(id)));

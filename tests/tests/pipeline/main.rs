@@ -5,6 +5,7 @@ mod accounts;
 mod asking;
 mod compile;
 mod crash;
+mod deploy;
 mod disk;
 mod docs;
 mod examples;

@@ -240,6 +240,7 @@ pub(crate) fn run_stages(stages: Vec<Stage>, sinks: &[&str], lines: &[&str]) -> 
             fixed: true,
             positions: Positions::Cuts,
             called: false,
+            beside: false,
             identities: vec!["input.jsonl".into()],
         }],
         stages,

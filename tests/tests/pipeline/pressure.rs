@@ -156,6 +156,7 @@ fn a_slow_model_stops_the_reader_and_a_faster_one_lets_it_go_on() {
             fixed: true,
             positions: Positions::Cuts,
             called: false,
+            beside: false,
             identities: Vec::new(),
         }],
         stages: vec![Stage {

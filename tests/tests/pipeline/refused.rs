@@ -98,6 +98,7 @@ fn what_a_sink_refuses_when_it_is_flushed_is_a_dead_letter_counted_once() {
             fixed: true,
             positions: Positions::Cuts,
             called: false,
+            beside: false,
             identities: vec!["in.jsonl".into()],
         }],
         stages: Vec::new(),

@@ -249,6 +249,7 @@ impl Input {
                 fixed: true,
                 positions: Positions::Cuts,
                 called: false,
+                beside: false,
                 identities: vec!["input.jsonl".into()],
             }],
             stages,

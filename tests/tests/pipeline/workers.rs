@@ -99,6 +99,7 @@ fn run(input: &Path, disk: &MemoryDisk, full: bool) -> Ended {
             fixed: true,
             positions: Positions::Cuts,
             called: false,
+            beside: false,
             identities: vec!["a.jsonl".into(), "b.jsonl".into()],
         }],
         stages: Vec::new(),

@@ -141,15 +141,15 @@ pub(super) fn report(
         backtrace = letter.backtrace;
     }
     LetterReport {
-        id: format!("{}@{place}", letter.id),
+        id: format!("{}@{place}", short(letter.id)),
         at: letter.at.map(format_time),
-        stage: letter.stage,
+        stage: short(letter.stage),
         reason: reason.unwrap_or_default(),
-        source: letter.source,
+        source: short(letter.source),
         partition: letter.partition,
         offset: letter.offset,
         attempts: letter.attempts,
-        component: letter.component,
+        component: letter.component.map(short),
         backtrace,
         event_time: letter.event_time.map(format_time),
         key,
@@ -160,9 +160,15 @@ pub(super) fn report(
         length: letter.length,
         truncated,
         unsendable: why,
-        sent_from: letter.sent_from,
+        sent_from: letter.sent_from.map(short),
         sent: None,
     }
+}
+
+/// A name. In a topic anybody may have written it.
+fn short(mut name: String) -> String {
+    name.truncate(name.floor_char_boundary(MAX_LETTER_ID));
+    name
 }
 
 /// The first bytes as text, or in base64 where they are none, and whether they are all.

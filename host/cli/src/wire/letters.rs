@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use tidegate_connect::file::FileLetters;
+use tidegate_connect::kafka::KafkaLetters;
 use tidegate_contract::{LetterStore, Recovered};
 use tidegate_control::config::{Pipeline, SinkKind};
 
@@ -31,7 +32,11 @@ pub(crate) fn open(
 ) -> Letters {
     let store: Result<Arc<dyn LetterStore>, String> = match &pipeline.dead_letters {
         SinkKind::File { path } => Ok(Arc::new(FileLetters::new(path.clone(), committed))),
-        SinkKind::Kafka(_) => Err("dead letters in a topic".into()),
+        SinkKind::Kafka(topic) => Ok(Arc::new(KafkaLetters::new(
+            topic.brokers.join(","),
+            &topic.topic,
+            topic.properties.clone(),
+        ))),
         SinkKind::Stdout | SinkKind::Gateway { .. } | SinkKind::Output { .. } => Err(
             "dead letters go where they cannot be read again; send them to a file or a topic with [dead-letters]".into(),
         ),

@@ -7,6 +7,7 @@ mod changelog;
 mod feed;
 mod group;
 mod internal;
+mod letters;
 mod properties;
 mod proxy;
 mod refused;

@@ -14,7 +14,7 @@ use super::routes::{Shared, call, failed};
 use crate::letters::{LetterQuery, LettersRefused, MAX_LETTERS, MAX_SENT, SendLetters};
 
 /// Longest text of a filter or cursor, bytes.
-const TEXT: usize = 1024;
+const TEXT: usize = 4096;
 /// Longest body, bytes: so many ids, each of which is a name, numbers and a place.
 const LONGEST: usize = 1 << 20;
 /// For the body of a request.

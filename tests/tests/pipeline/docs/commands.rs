@@ -49,7 +49,7 @@ fn wrong(
     arguments: &[String],
     helps: &mut BTreeMap<Vec<String>, Option<String>>,
 ) -> Option<String> {
-    let groups = ["model"];
+    let groups = ["model", "dead-letters"];
     let options = arguments
         .iter()
         .take_while(|word| word.starts_with('-'))

@@ -527,6 +527,7 @@ impl Setting {
                     false => Positions::CutsAndSource,
                 },
                 called: false,
+                beside: false,
                 identities: (0..self.partitions).map(|p| format!("in-{p}")).collect(),
             }],
             stages: match &self.after {
